@@ -1,0 +1,67 @@
+# Needs Python 3.11 or newer, make and git; everything else is installed into .venv.
+PYTHON ?= python3
+WORKERS ?= auto
+PROMPT ?= what is in this folder?
+UV ?= uv
+
+VENV := .venv
+PY := $(VENV)/bin/python
+INSTALL := $(PY) -m pip install --quiet --disable-pip-version-check
+COMPILE := $(UV) pip compile pyproject.toml --quiet --universal --python-version 3.11 \
+	--generate-hashes --custom-compile-command "make lock"
+
+.DEFAULT_GOAL := help
+.PHONY: help run test check fmt setup lock clean
+
+help: ## List these targets
+	@awk 'BEGIN {FS = ":.*## "} /^[a-z]+:.*## / {printf "  make %-7s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+run: $(VENV)/.runtime ## Set up and answer PROMPT with the built-in model: no key, no network
+	@echo '> ludolf -p "$(PROMPT)"'
+	@echo
+	@$(PY) -m ludolf --model ludolf/offline --no-session -p "$(PROMPT)" </dev/null
+	@echo
+	@echo 'That was the built-in offline model, which follows fixed rules. Go on with:'
+	@echo '  make run PROMPT="help"        what the offline model understands'
+	@echo '  $(VENV)/bin/ludolf --help     all options; README.md tells how to connect a real model'
+
+test: $(VENV)/.dev ## Set up and run all tests
+	@$(PY) -m pytest -n $(WORKERS)
+
+check: $(VENV)/.dev ## Formatting, lint, types, and the house test
+	@$(PY) -m ruff format --check
+	@$(PY) -m ruff check
+	@$(PY) -m mypy
+	@$(PY) -m pytest -q tests/house
+
+fmt: $(VENV)/.dev ## Format, and fix what the linter can fix
+	@$(PY) -m ruff check --fix
+	@$(PY) -m ruff format
+
+setup: $(VENV)/.dev ## Set up .venv for development
+
+lock: ## Renew the lock files (needs uv); FLAGS=--upgrade takes newer versions
+	@$(COMPILE) $(FLAGS) --group dev -o requirements-dev.lock >/dev/null
+	@$(COMPILE) $(FLAGS) --group build -c requirements-dev.lock -o requirements.lock >/dev/null
+
+clean: ## Remove everything that can be made again
+	@rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	@find src tests scripts -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(VENV)/.made:
+	@$(PYTHON) -c 'import sys; sys.exit("Ludolf needs Python 3.11 or newer: make PYTHON=python3.x" if sys.version_info < (3, 11) else 0)'
+	@echo "Making $(VENV) ..."
+	@$(PYTHON) -m venv $(VENV)
+	@touch $@
+
+$(VENV)/.runtime: $(VENV)/.made requirements.lock pyproject.toml
+	@echo "Installing ludolf into $(VENV) ..."
+	@$(INSTALL) --require-hashes -r requirements.lock
+	@PATH="$(CURDIR)/$(VENV)/bin:$$PATH" $(INSTALL) --no-deps --no-build-isolation --editable .
+	@$(PY) -m compileall -q src
+	@touch $@
+
+$(VENV)/.dev: $(VENV)/.runtime requirements-dev.lock
+	@echo "Installing the tools for tests and checks ..."
+	@$(INSTALL) --require-hashes -r requirements-dev.lock
+	@touch $@

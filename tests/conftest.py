@@ -1,0 +1,31 @@
+"""The same ground for every test: no keys, settings or proxies of whoever runs them."""
+
+import os
+import tempfile
+from collections.abc import Iterator
+
+import pytest
+from hypothesis import settings
+
+from ludolf.config.keys import KEY_VARIABLES, OTHER_SECRETS
+
+# The same examples for everyone; look for new ones with --hypothesis-profile=default.
+settings.register_profile("ludolf", deadline=None, derandomize=True)
+settings.load_profile("ludolf")
+
+_SECRETS = {name for names in KEY_VARIABLES.values() for name in names} | OTHER_SECRETS
+
+
+@pytest.fixture(scope="session", autouse=True)
+def clean_environment() -> Iterator[None]:
+    before = dict(os.environ)
+    for name in before:
+        if name.startswith(("LUDOLF_", "PI_", "AWS_")) or name.lower().endswith("_proxy"):
+            del os.environ[name]
+    for name in _SECRETS:
+        os.environ.pop(name, None)
+    with tempfile.TemporaryDirectory(prefix="ludolf-home-") as home:
+        os.environ["HOME"] = home
+        yield
+    os.environ.clear()
+    os.environ.update(before)

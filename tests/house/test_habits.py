@@ -1,0 +1,90 @@
+"""What the code never does, save at the places named here."""
+
+import ast
+import sys
+from collections.abc import Iterator
+
+from tests.house.source import imports, modules
+
+# The three doors at which a bug is caught: a tool call, a run, a command.
+DOORS = ("agent/batch.py", "engine/runner.py", "modes/rpc/server.py")
+TASK_MAKER = "agent/scope.py"
+# Third parties: each is imported by one room's files only, and only msgspec at import time.
+EAGER = ("msgspec",)
+HTTP = ("ai/transport.py",)
+
+
+def _called(call: ast.Call) -> str:
+    match call.func:
+        case ast.Name(id=name) | ast.Attribute(attr=name):
+            return name
+        case _:
+            return ""
+
+
+def _names(node: ast.expr | None) -> Iterator[str]:
+    if node is not None:
+        for part in ast.walk(node):
+            if isinstance(part, ast.Name):
+                yield part.id
+
+
+def _passes_on(handler: ast.ExceptHandler) -> bool:
+    """Whether the handler only cleans up: it ends by raising what it caught."""
+    last = handler.body[-1]
+    return isinstance(last, ast.Raise) and last.exc is None
+
+
+def test_every_module_says_what_it_is_for() -> None:
+    wrong = [each.place for each in modules() if not ast.get_docstring(each.tree)]
+    assert not wrong, "\n".join(wrong)
+
+
+def test_nothing_is_printed() -> None:
+    wrong = [
+        each.at(call) for each in modules() for call in each.calls() if _called(call) == "print"
+    ]
+    assert not wrong, "\n".join(wrong)
+
+
+def test_every_task_has_an_owner() -> None:
+    wrong = []
+    for module in modules():
+        for call in module.calls():
+            by_group = (
+                isinstance(call.func, ast.Attribute) and ast.unparse(call.func.value) == "group"
+            )
+            makes_task = _called(call) in ("create_task", "ensure_future")
+            if makes_task and not by_group and module.place != TASK_MAKER:
+                wrong.append(module.at(call))
+    assert not wrong, "\n".join(wrong)
+
+
+def test_bugs_are_caught_at_the_three_doors_only() -> None:
+    wrong = []
+    for module in modules():
+        for node in ast.walk(module.tree):
+            if isinstance(node, ast.ExceptHandler) and not _passes_on(node):
+                caught = set(_names(node.type)) or {"BaseException"}
+            elif isinstance(node, ast.Call) and _called(node) == "suppress":
+                caught = {name for argument in node.args for name in _names(argument)}
+            else:
+                continue
+            if caught & {"Exception", "BaseException"} and module.place not in DOORS:
+                wrong.append(module.at(node))
+    assert not wrong, "\n".join(wrong)
+
+
+def test_other_peoples_libraries_are_imported_when_they_are_needed() -> None:
+    known = (*sys.stdlib_module_names, *EAGER, "ludolf")
+    wrong = [
+        f"{found.where}: {found.name}"
+        for found in imports()
+        if found.eager and found.name.partition(".")[0] not in known
+    ]
+    assert not wrong, "\n".join(wrong)
+
+
+def test_one_file_knows_the_http_library() -> None:
+    users = {found.module.place for found in imports() if found.name.startswith("aiohttp")}
+    assert users <= set(HTTP)
