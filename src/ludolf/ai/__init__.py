@@ -1,0 +1,1 @@
+"""Turn a request into a stream of message events, for any model provider."""

@@ -1,0 +1,302 @@
+"""The one mutable message: an assistant's answer while it streams, append-only.
+
+Each byte is escaped once, when it arrives; a snapshot for a host is a list of pieces that are
+already JSON, so its cost does not depend on how it will be written.
+"""
+
+from collections.abc import Iterator
+from typing import Any, Literal
+
+import msgspec
+from msgspec import structs
+
+from ludolf.ai.chunks import Chunks
+from ludolf.ai.messages import (
+    NO_USAGE,
+    AssistantMessage,
+    Block,
+    StopReason,
+    Text,
+    Thinking,
+    ToolCall,
+    Usage,
+)
+from ludolf.ai.models import Model, price
+from ludolf.ai.partial_json import PartialJson
+from ludolf.base import dumps, escape, join_surrogates, now_ms
+
+BlockKind = Literal["text", "thinking", "toolcall"]
+
+
+class BlockStart(msgspec.Struct, frozen=True, gc=False):
+    """A block begins; for tool calls with the id and the tool's name."""
+
+    kind: BlockKind
+    index: int
+    call_id: str = ""
+    tool_name: str = ""
+
+
+class BlockDelta(msgspec.Struct, frozen=True, gc=False):
+    """More of a block; `escaped` is the delta as the inside of a JSON string."""
+
+    kind: BlockKind
+    index: int
+    delta: str
+    escaped: bytes
+
+
+class BlockEnd(msgspec.Struct, frozen=True):
+    """A block is whole."""
+
+    kind: BlockKind
+    index: int
+    block: Block
+
+
+StreamEvent = BlockStart | BlockDelta | BlockEnd
+
+
+class _Open:
+    """A block under way: its text, and the same text as JSON."""
+
+    __slots__ = ("args", "chunks", "done", "head", "kind", "parts", "value")
+
+    def __init__(self, kind: BlockKind, value: Block, head: bytes) -> None:
+        self.kind = kind
+        self.value = value
+        self.head = head
+        self.parts: list[str] = []
+        self.chunks = Chunks()
+        self.args = PartialJson() if kind == "toolcall" else None
+        self.done: bytes | None = None
+
+    def segments(self) -> list[bytes]:
+        if self.done is not None:
+            return [self.done]
+        if self.args is not None:
+            return [self.head, *self.args.segments(), b"}"]
+        return [self.head, *self.chunks.parts(), self.tail()]
+
+    def tail(self) -> bytes:
+        if isinstance(self.value, Thinking) and self.value.thinking_signature is not None:
+            redacted = b',"redacted":true' if self.value.redacted else b""
+            return b'","thinkingSignature":%b%b}' % (dumps(self.value.thinking_signature), redacted)
+        return b'"}'
+
+    def now(self) -> Block:
+        """The block as it stands."""
+        if isinstance(self.value, ToolCall):
+            assert self.args is not None
+            return structs.replace(self.value, arguments=self.args.best())
+        text = "".join(self.parts)
+        if not text.isascii():
+            text = join_surrogates(text)
+        if isinstance(self.value, Text):
+            return structs.replace(self.value, text=self.value.text + text)
+        return structs.replace(self.value, thinking=self.value.thinking + text)
+
+
+class Draft:
+    """Providers call it as pieces arrive; every call returns the event that tells of the piece."""
+
+    def __init__(self, model: Model) -> None:
+        self.model = model
+        self.timestamp = now_ms()
+        self.usage: Usage = NO_USAGE
+        self.usage_json = dumps(NO_USAGE)
+        self.broken: set[str] = set()
+        self._stop: StopReason | None = None
+        self._raw_stop: str | None = None
+        self._response: dict[str, str] = {}
+        self._blocks: list[_Open] = []
+        self._tail = b""
+
+    # ------------------------------------------------------------ text and thinking
+
+    def start_text(self, signature: str | None = None) -> BlockStart:
+        return self._open(
+            "text", Text(text="", text_signature=signature), b'{"type":"text","text":"'
+        )
+
+    def text(self, index: int, delta: str) -> BlockDelta:
+        return self._grow(index, delta)
+
+    def start_thinking(
+        self, text: str = "", signature: str | None = "", redacted: bool = False
+    ) -> BlockStart:
+        """Begin to think; a redacted block is whole at once and gets no deltas."""
+        value = Thinking(thinking=text, thinking_signature=signature, redacted=redacted)
+        head = b'{"type":"thinking","thinking":"' + escape(text)
+        return self._open("thinking", value, head)
+
+    def thinking(self, index: int, delta: str) -> BlockDelta:
+        return self._grow(index, delta)
+
+    def sign(self, index: int, signature: str, *, append: bool = False) -> None:
+        """Set or extend the opaque signature that a provider wants back; no event tells of it."""
+        block = self._blocks[index]
+        match block.value:
+            case Text():
+                old = (block.value.text_signature or "") if append else ""
+                block.value = structs.replace(block.value, text_signature=old + signature)
+            case Thinking():
+                old = (block.value.thinking_signature or "") if append else ""
+                block.value = structs.replace(block.value, thinking_signature=old + signature)
+            case ToolCall():
+                block.value = structs.replace(block.value, thought_signature=signature)
+        if block.done is not None:
+            block.done = dumps(block.value)
+
+    # ------------------------------------------------------------ tool calls
+
+    def start_tool(self, call_id: str, name: str, namespace: str | None = None) -> BlockStart:
+        value = ToolCall(id=call_id, name=name, arguments={}, namespace=namespace)
+        return self._open("toolcall", value, _call_head(call_id, name))
+
+    def rename_tool(self, index: int, call_id: str, name: str) -> None:
+        """Some servers send the id or the name of a call after its beginning."""
+        block = self._blocks[index]
+        assert isinstance(block.value, ToolCall)
+        block.value = structs.replace(block.value, id=call_id, name=name)
+        block.head = _call_head(call_id, name)
+
+    def tool_args(self, index: int, delta: str) -> BlockDelta:
+        block = self._blocks[index]
+        assert block.args is not None
+        block.args.feed(delta)
+        return BlockDelta("toolcall", index, delta, escape(delta))
+
+    # ------------------------------------------------------------ ends
+
+    def end(self, index: int, text: str | None = None) -> BlockEnd:
+        """Close a block; `text` is the whole of it in the provider's words, where it told.
+
+        A call whose arguments are cut or no JSON is marked broken: it never runs.
+        """
+        block = self._blocks[index]
+        value = block.now()
+        if text is not None and isinstance(value, Text):
+            value = structs.replace(value, text=text)
+        elif text is not None and isinstance(value, Thinking):
+            value = structs.replace(value, thinking=text)
+        if isinstance(value, ToolCall):
+            assert block.args is not None
+            try:
+                value = structs.replace(value, arguments=block.args.whole())
+            except ValueError:
+                self.broken.add(value.id)
+        block.value = value
+        block.parts.clear()
+        block.done = dumps(value)
+        return BlockEnd(block.kind, index, value)
+
+    def is_open(self, index: int) -> bool:
+        return self._blocks[index].done is None
+
+    def end_all(self) -> Iterator[BlockEnd]:
+        """Close what is still open, in order, each when it is asked for."""
+        return (self.end(index) for index in range(len(self._blocks)) if self.is_open(index))
+
+    @property
+    def has_tool_calls(self) -> bool:
+        return any(block.kind == "toolcall" for block in self._blocks)
+
+    @property
+    def is_empty(self) -> bool:
+        return not self._blocks
+
+    def stopped(self, reason: StopReason, raw: str | None = None) -> None:
+        """The provider named its reason to stop; it counts once the stream has ended."""
+        self._stop, self._raw_stop = reason, raw
+
+    @property
+    def stop_reason(self) -> StopReason | None:
+        return self._stop
+
+    def finish(self, stop: StopReason | None = None, error: str | None = None) -> AssistantMessage:
+        """The final message: what has arrived, with the reason why nothing more will."""
+        return self._message(stop or self._stop or "stop", error)
+
+    # ------------------------------------------------------------ about the answer
+
+    def count(self, usage: Usage, factor: float = 1) -> None:
+        """New token counts; their cost follows from the model, times a provider's own factor."""
+        self.usage = price(self.model, usage, factor)
+        self.usage_json = dumps(self.usage)
+        self._tail = b""
+
+    def identify(self, response_id: str | None, response_model: str | None = None) -> None:
+        if response_id:
+            self._response["response_id"] = response_id
+        if response_model and response_model != self.model.id:
+            self._response["response_model"] = response_model
+        self._tail = b""
+
+    def segments(self) -> list[bytes]:
+        """The message so far as pieces of JSON, for splicing into a frame at once."""
+        out = [b'{"role":"assistant","content":[']
+        for place, block in enumerate(self._blocks):
+            if place:
+                out.append(b",")
+            out += block.segments()
+        if not self._tail:
+            self._tail = self._make_tail()
+        out.append(self._tail)
+        return out
+
+    def snapshot(self) -> AssistantMessage:
+        """The message so far, for those who look at it later."""
+        return self._message("stop", None)
+
+    # ------------------------------------------------------------ private
+
+    def _message(self, stop: StopReason, error: str | None) -> AssistantMessage:
+        about: dict[str, Any] = self._response
+        return AssistantMessage(
+            content=tuple(b.value if b.done is not None else b.now() for b in self._blocks),
+            api=self.model.api,
+            provider=self.model.provider,
+            model=self.model.id,
+            usage=self.usage,
+            stop_reason=stop,
+            timestamp=self.timestamp,
+            error_message=error,
+            raw_stop_reason=self._raw_stop,
+            **about,
+        )
+
+    def _open(self, kind: BlockKind, value: Block, head: bytes) -> BlockStart:
+        index = len(self._blocks)
+        self._blocks.append(_Open(kind, value, head))
+        if isinstance(value, ToolCall):
+            return BlockStart(kind, index, value.id, value.name)
+        return BlockStart(kind, index)
+
+    def _grow(self, index: int, delta: str) -> BlockDelta:
+        block = self._blocks[index]
+        escaped = escape(delta)
+        block.parts.append(delta)
+        block.chunks.add(escaped)
+        return BlockDelta(block.kind, index, delta, escaped)
+
+    def _make_tail(self) -> bytes:
+        head = structs.replace(self.message_head(), usage=self.usage, **self._response)
+        # content is the first field after the role: cut it off, keep the rest of the object.
+        return b"]" + dumps(head).removeprefix(b'{"role":"assistant","content":[]')
+
+    def message_head(self) -> AssistantMessage:
+        """The message before anything arrived."""
+        return AssistantMessage(
+            content=(),
+            api=self.model.api,
+            provider=self.model.provider,
+            model=self.model.id,
+            usage=NO_USAGE,
+            stop_reason="stop",
+            timestamp=self.timestamp,
+        )
+
+
+def _call_head(call_id: str, name: str) -> bytes:
+    return b'{"type":"toolCall","id":%b,"name":%b,"arguments":' % (dumps(call_id), dumps(name))

@@ -1,0 +1,99 @@
+"""What can go wrong with a model provider, by kind; the only place that reads HTTP failures.
+
+ProviderError
+├── kind overflow      the request is larger than the model's context: compact, then ask again
+├── kind rate_limit    too many requests: wait, then ask again
+├── kind overloaded    the provider is busy or broken: wait, then ask again
+├── kind network       the connection failed or broke: wait, then ask again
+├── kind timeout       the provider fell silent: wait, then ask again
+├── kind auth          the key is missing or refused
+├── kind refused       the model declined to answer
+└── kind bad_request   anything else; asking again would give the same
+"""
+
+import re
+from typing import Literal
+
+from ludolf.base import LudolfError
+
+ErrorKind = Literal[
+    "overflow", "rate_limit", "overloaded", "network", "timeout", "auth", "bad_request", "refused"
+]
+RETRYABLE: frozenset[ErrorKind] = frozenset(("rate_limit", "overloaded", "network", "timeout"))
+
+
+class ProviderError(LudolfError):
+    """A model call failed. `retry_after` is the wait in seconds that the server asked for."""
+
+    def __init__(
+        self, text: str, *, kind: ErrorKind | None = None, retry_after: float | None = None
+    ) -> None:
+        super().__init__(text)
+        self.kind: ErrorKind = kind or kind_of(text)
+        self.retry_after = retry_after
+
+
+_NEVER = re.compile(
+    r"GoUsageLimitError|FreeUsageLimitError|monthly usage limit reached|available balance|"
+    r"insufficient_quota|out of budget|quota exceeded|exceeded your current quota|billing",
+    re.I,
+)
+_RATE = re.compile(
+    r"rate.?limit|too many requests|\b429\b|ResourceExhausted|retry delay|^throttling error:", re.I
+)
+_TIMEOUT = re.compile(r"time(d)?[ -]?out", re.I)
+_NETWORK = re.compile(
+    r"network.?error|connection.?(error|refused|lost|reset|closed)|other side closed|fetch failed|"
+    r"getaddrinfo|ENOTFOUND|EAI_AGAIN|upstream.?connect|reset before headers|socket hang up|"
+    r"socket connection was closed|terminated|websocket.?(closed|error)|ended without|"
+    r"stream ended before|http2 request did not get a response",
+    re.I,
+)
+_OVERLOADED = re.compile(
+    r"overloaded|experiencing high demand|\b(500|502|503|504|520|524|529)\b|service.?unavailable|"
+    r"server.?error|internal.?error|provider returned error|exceeded request buffer limit|"
+    r"you can retry your request|try your request again|please retry your request",
+    re.I,
+)
+_AUTH = re.compile(r"^\D{0,30}\b40[13]\b|authentication|invalid x-api-key|api key", re.I)
+_NOT_OVERFLOW = re.compile(
+    r"^(Throttling error|Service unavailable):|rate limit|too many requests", re.I
+)
+_OVERFLOW = re.compile(
+    r"prompt (is )?too long|request_too_large|input is too long for requested model|"
+    r"exceeds the context window|"
+    r"exceeds (the )?(model'?s )?maximum context length( of)?|"
+    r"input token count.*exceeds the maximum|maximum prompt length is \d+|"
+    r"reduce the length of the messages|maximum context length is \d+ tokens|"
+    r"exceeds (the )?maximum allowed input length of \d+ tokens|"
+    r"input \(\d+ tokens\) is longer than the model'?s context length|exceeds the limit of \d+|"
+    r"exceeds the available context size|greater than the context length|"
+    r"context window exceeds limit|exceeded model token limit|"
+    r"too large for model with \d+ maximum context length|"
+    r"prompt has \d+ tokens, but the configured context size is \d+|"
+    r"model_context_window_exceeded|exceeded (max )?context length|"
+    r"range of input length should be|context[ _]length[ _]exceeded|too many tokens|"
+    r"token limit exceeded|^4(00|13) status code \(no body\)",
+    re.I,
+)
+
+
+def is_overflow(text: str) -> bool:
+    """Whether a provider's error says that the request does not fit into the model's context."""
+    return not _NOT_OVERFLOW.search(text) and _OVERFLOW.search(text) is not None
+
+
+def kind_of(text: str) -> ErrorKind:
+    """Sort a provider's own words into a kind; the order of the questions matters."""
+    if is_overflow(text):
+        return "overflow"
+    if _NEVER.search(text):
+        return "bad_request"
+    ordered: tuple[tuple[re.Pattern[str], ErrorKind], ...] = (
+        (_RATE, "rate_limit"),
+        (_TIMEOUT, "timeout"),
+        (_OVERLOADED, "overloaded"),
+        (_NETWORK, "network"),
+        (_AUTH, "auth"),
+    )
+    return next((kind for pattern, kind in ordered if pattern.search(text)), "bad_request")

@@ -1,0 +1,322 @@
+"""What a model is sent of a conversation: other roles become text, foreign marks are taken off."""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
+from operator import is_
+from typing import Any
+
+import msgspec
+from msgspec import structs
+
+from ludolf.ai.messages import (
+    AssistantMessage,
+    BashExecutionMessage,
+    Block,
+    BranchSummaryMessage,
+    CompactionSummaryMessage,
+    CustomMessage,
+    Image,
+    Message,
+    OpaqueMessage,
+    Part,
+    Text,
+    Thinking,
+    ToolCall,
+    ToolResultMessage,
+    UserMessage,
+)
+from ludolf.ai.models import Model
+from ludolf.base import without_surrogates
+
+ModelMessage = UserMessage | AssistantMessage | ToolResultMessage
+NormalId = Callable[[str, AssistantMessage], str]
+
+NO_RESULT = "No result provided"
+NO_IMAGE = "(image omitted: model does not support images)"
+NO_TOOL_IMAGE = "(tool image omitted: model does not support images)"
+_AFTER_COMPACTION = "Earlier parts of this conversation were replaced by this summary:"
+_AFTER_BRANCH = "The conversation came back from another branch, which this summary describes:"
+_LIMIT = 20_000
+
+
+def adapt(
+    messages: Sequence[Message | OpaqueMessage], model: Model, normal_id: NormalId | None = None
+) -> list[ModelMessage]:
+    """What `model` is sent of `messages`, for once; see `Handoff`."""
+    return Handoff(normal_id).adapt(messages, model)
+
+
+class Handoff:
+    """Adapts conversations and remembers how.
+
+    Order law: the results of an assistant message follow it directly, one per call; a missing one
+    is made up, a superfluous one left out. The same input message gives the same output object
+    each time (the input itself where nothing had to change), so that what a provider made of it
+    can be kept by identity.
+    """
+
+    def __init__(self, normal_id: NormalId | None = None) -> None:
+        self._normal_id = normal_id
+        self._target: tuple[str, str, str, bool] | None = None
+        self._known: dict[tuple[int, str], tuple[object, ModelMessage | None]] = {}
+        self._seen: tuple[Message | OpaqueMessage, ...] = ()
+        self._closed: list[ModelMessage] = []
+        self._turn = _Turn()
+
+    def adapt(
+        self, messages: Sequence[Message | OpaqueMessage], model: Model
+    ) -> list[ModelMessage]:
+        """What the model is sent; costs the new messages only when a conversation has grown."""
+        all_of = tuple(messages)
+        self._go_back(all_of, model)
+        for message in all_of[len(self._seen) :]:
+            self._add(message, model)
+        self._seen = all_of
+        out = self._closed.copy()
+        self._close(self._turn, out)
+        return out
+
+    def _go_back(self, messages: tuple[Message | OpaqueMessage, ...], model: Model) -> None:
+        target = (model.provider, model.api, model.id, model.takes_images)
+        same_start = messages[:1] == self._seen[:1]
+        if target == self._target and messages[: len(self._seen)] == self._seen:
+            return
+        if target != self._target or not same_start or len(self._known) > _LIMIT:
+            self._known.clear()
+        self._target = target
+        self._seen, self._closed, self._turn = (), [], _Turn()
+
+    def _add(self, message: Message | OpaqueMessage, model: Model) -> None:
+        if isinstance(message, ToolResultMessage):
+            self._take_result(message, self._turn, model)
+            return
+        adapted = self._once(message, "", partial(self._convert, message, model))
+        if isinstance(message, AssistantMessage) and isinstance(adapted, AssistantMessage):
+            self._close(self._turn, self._closed)
+            self._turn = _Turn(message, adapted)
+        elif adapted is not None:
+            self._turn.others.append(adapted)
+
+    def _take_result(self, message: ToolResultMessage, turn: "_Turn", model: Model) -> None:
+        new_id = turn.claim(message.tool_call_id)
+        if new_id is None:
+            return
+        adapted = self._once(message, new_id, partial(_result, message, new_id, model))
+        assert adapted is not None
+        turn.results.append(adapted)
+
+    def _close(self, turn: "_Turn", out: list[ModelMessage]) -> None:
+        assistant = turn.assistant
+        if assistant is not None:
+            out.append(assistant)
+            out += turn.results
+            for call in turn.open:
+                made = self._once(assistant, f"no {call.id}", partial(_no_result, assistant, call))
+                assert made is not None
+                out.append(made)
+        out += turn.others
+
+    def _once(
+        self,
+        message: Message | OpaqueMessage,
+        variant: str,
+        make: Callable[[], ModelMessage | None],
+    ) -> ModelMessage | None:
+        key = (id(message), variant)
+        known = self._known.get(key)
+        if known is None:
+            # The message is kept beside its form: while it lives, no other one gets its id.
+            known = self._known[key] = (message, make())
+        return known[1]
+
+    def _convert(self, message: Message | OpaqueMessage, model: Model) -> ModelMessage | None:
+        match message:
+            case AssistantMessage():
+                return None if message.failed else self._assistant(message, model)
+            case UserMessage() | CustomMessage():
+                return _user(message, model)
+            case BashExecutionMessage():
+                return (
+                    None if message.exclude_from_context else _as_user(message, bash_text(message))
+                )
+            case CompactionSummaryMessage():
+                return _as_user(message, _summary(_AFTER_COMPACTION, message.summary))
+            case BranchSummaryMessage():
+                return _as_user(message, _summary(_AFTER_BRANCH, message.summary))
+        return None
+
+    def _assistant(self, message: AssistantMessage, model: Model) -> AssistantMessage:
+        own = (message.provider, message.api, message.model) == (
+            model.provider,
+            model.api,
+            model.id,
+        )
+        blocks = _own_blocks(message) if own else self._foreign_blocks(message)
+        content = tuple(map(_clean_block, blocks))
+        return (
+            message
+            if _same(content, message.content)
+            else structs.replace(message, content=content)
+        )
+
+    def _foreign_blocks(self, message: AssistantMessage) -> Iterator[Block]:
+        for block in message.content:
+            match block:
+                case Text():
+                    yield block if block.text_signature is None else Text(text=block.text)
+                case Thinking():
+                    if block.thinking.strip() and not block.redacted:
+                        yield Text(text=block.thinking)
+                case ToolCall():
+                    yield self._foreign_call(block, message)
+
+    def _foreign_call(self, call: ToolCall, message: AssistantMessage) -> ToolCall:
+        new_id = self._normal_id(call.id, message) if self._normal_id else call.id
+        if new_id == call.id and call.thought_signature is None:
+            return call
+        return structs.replace(call, id=new_id, thought_signature=None)
+
+
+class _Turn:
+    """An assistant message with what followed it, up to the next one."""
+
+    def __init__(
+        self, source: AssistantMessage | None = None, adapted: AssistantMessage | None = None
+    ) -> None:
+        self.assistant = adapted
+        self.open: list[ToolCall] = list(adapted.tool_calls) if adapted else []
+        self._old_ids = [call.id for call in source.tool_calls] if source and self.open else []
+        self.results: list[ModelMessage] = []
+        self.others: list[ModelMessage] = []
+
+    def claim(self, call_id: str) -> str | None:
+        """The id under which a result answers its call, or None if no call waits for it."""
+        if call_id not in self._old_ids:
+            return None
+        place = self._old_ids.index(call_id)
+        self._old_ids.pop(place)
+        return self.open.pop(place).id
+
+
+# ---------------------------------------------------------------- roles
+
+
+def bash_text(message: BashExecutionMessage) -> str:
+    """How a model reads of a command that the host ran."""
+    paragraphs = [
+        f"Ran `{message.command}`\n"
+        + (f"```\n{message.output}\n```" if message.output else "(no output)")
+    ]
+    if message.cancelled:
+        paragraphs.append("(command cancelled)")
+    elif message.exit_code:
+        paragraphs.append(f"Command exited with code {message.exit_code}")
+    if message.truncated and message.full_output_path:
+        paragraphs.append(f"[Output truncated. Full output: {message.full_output_path}]")
+    return "\n\n".join(paragraphs)
+
+
+def _summary(statement: str, summary: str) -> str:
+    return f"{statement}\n\n<summary>\n{summary}\n</summary>"
+
+
+def _as_user(
+    message: BashExecutionMessage | CompactionSummaryMessage | BranchSummaryMessage, text: str
+) -> UserMessage:
+    content = (Text(text=without_surrogates(text)),)
+    return UserMessage(content=content, timestamp=message.timestamp)
+
+
+def _user(message: UserMessage | CustomMessage, model: Model) -> UserMessage:
+    content: str | tuple[Part, ...]
+    if isinstance(message.content, str):
+        content = without_surrogates(message.content)
+    else:
+        content = _parts(message.content, model, NO_IMAGE)
+    if isinstance(message, UserMessage) and content is message.content:
+        return message
+    return UserMessage(content=content, timestamp=message.timestamp)
+
+
+def _result(message: ToolResultMessage, call_id: str, model: Model) -> ToolResultMessage:
+    content = _parts(message.content, model, NO_TOOL_IMAGE)
+    if content is message.content and call_id == message.tool_call_id:
+        return message
+    return structs.replace(message, content=content, tool_call_id=call_id)
+
+
+def _no_result(assistant: AssistantMessage, call: ToolCall) -> ToolResultMessage:
+    return ToolResultMessage(
+        tool_call_id=call.id,
+        tool_name=call.name,
+        content=(Text(text=NO_RESULT),),
+        is_error=True,
+        timestamp=assistant.timestamp,
+    )
+
+
+# ---------------------------------------------------------------- content
+
+
+def _own_blocks(message: AssistantMessage) -> Iterator[Block]:
+    for block in message.content:
+        if isinstance(block, Thinking) and not (block.thinking_signature or block.thinking.strip()):
+            continue
+        yield block
+
+
+def _parts(content: tuple[Part, ...], model: Model, placeholder: str) -> tuple[Part, ...]:
+    shown: Iterable[Part] = content if model.takes_images else _without_images(content, placeholder)
+    clean = tuple(map(_clean_part, shown))
+    return content if _same(clean, content) else clean
+
+
+def _without_images(content: tuple[Part, ...], placeholder: str) -> Iterator[Part]:
+    after_image = False
+    for part in content:
+        if not isinstance(part, Image):
+            yield part
+        elif not after_image:
+            yield Text(text=placeholder)
+        after_image = isinstance(part, Image)
+
+
+def _same(new: Sequence[object], old: Sequence[object]) -> bool:
+    return len(new) == len(old) and all(map(is_, new, old))
+
+
+def _clean_part(part: Part) -> Part:
+    if isinstance(part, Image):
+        return part
+    text = without_surrogates(part.text)
+    return part if text is part.text else structs.replace(part, text=text)
+
+
+def _clean_block(block: Block) -> Block:
+    match block:
+        case Text():
+            text = without_surrogates(block.text)
+            return block if text is block.text else structs.replace(block, text=text)
+        case Thinking():
+            text = without_surrogates(block.thinking)
+            return block if text is block.thinking else structs.replace(block, thinking=text)
+    try:
+        msgspec.json.encode(block)
+    except UnicodeEncodeError:
+        return structs.replace(
+            block,
+            id=without_surrogates(block.id),
+            name=without_surrogates(block.name),
+            arguments=_clean(block.arguments),
+        )
+    return block
+
+
+def _clean(value: Any) -> Any:
+    if isinstance(value, str):
+        return without_surrogates(value)
+    if isinstance(value, dict):
+        return {_clean(key): _clean(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_clean(item) for item in value]
+    return value

@@ -1,0 +1,212 @@
+"""Messages and their content blocks, in the form that sessions store and hosts read."""
+
+from typing import Any, Literal
+
+import msgspec
+from msgspec import UNSET, UnsetType, field
+
+from ludolf.base import Value, loads
+
+StopReason = Literal["stop", "length", "toolUse", "error", "aborted"]
+ThinkingLevel = Literal["off", "minimal", "low", "medium", "high", "xhigh", "max"]
+THINKING_LEVELS: tuple[ThinkingLevel, ...] = (
+    "off",
+    "minimal",
+    "low",
+    "medium",
+    "high",
+    "xhigh",
+    "max",
+)
+
+
+# ---------------------------------------------------------------- content blocks
+
+
+class Text(Value, tag_field="type", tag="text"):
+    text: str
+    text_signature: str | None = None
+
+
+class Image(Value, tag_field="type", tag="image"):
+    data: str
+    mime_type: str
+
+
+class Thinking(Value, tag_field="type", tag="thinking"):
+    thinking: str
+    thinking_signature: str | None = None
+    redacted: bool = False
+
+
+class ToolCall(Value, tag_field="type", tag="toolCall"):
+    id: str
+    name: str
+    arguments: Any
+    thought_signature: str | None = None
+    namespace: str | None = None
+
+
+Block = Text | Thinking | ToolCall
+Part = Text | Image
+
+
+# ---------------------------------------------------------------- usage
+
+
+class Cost(Value, omit_defaults=False):
+    """US dollars."""
+
+    input: float = 0
+    output: float = 0
+    cache_read: float = 0
+    cache_write: float = 0
+    total: float = 0
+
+
+class Usage(Value, omit_defaults=False):
+    """Tokens of one answer; `input` excludes what came from or went to the cache."""
+
+    input: int = 0
+    output: int = 0
+    cache_read: int = 0
+    cache_write: int = 0
+    total_tokens: int = 0
+    cost: Cost = Cost()
+    cache_write_1h: int | UnsetType = field(default=UNSET, name="cacheWrite1h")
+    reasoning: int | UnsetType = UNSET
+
+    @property
+    def context(self) -> int:
+        """How many tokens of the context window the request and its answer took."""
+        return self.total_tokens or self.input + self.output + self.cache_read + self.cache_write
+
+
+NO_USAGE = Usage()
+
+
+# ---------------------------------------------------------------- messages
+
+
+class UserMessage(Value, tag_field="role", tag="user"):
+    content: str | tuple[Part, ...]
+    timestamp: int
+
+
+class AssistantMessage(Value, tag_field="role", tag="assistant"):
+    content: tuple[Block, ...]
+    api: str
+    provider: str
+    model: str
+    usage: Usage
+    stop_reason: StopReason
+    timestamp: int
+    response_model: str | None = None
+    response_id: str | None = None
+    error_message: str | None = None
+    raw_stop_reason: str | None = None
+
+    @property
+    def tool_calls(self) -> tuple[ToolCall, ...]:
+        return tuple(block for block in self.content if isinstance(block, ToolCall))
+
+    @property
+    def failed(self) -> bool:
+        return self.stop_reason in ("error", "aborted")
+
+
+class ToolResultMessage(Value, tag_field="role", tag="toolResult", kw_only=True):
+    tool_call_id: str
+    tool_name: str
+    content: tuple[Part, ...]
+    details: Any = UNSET
+    usage: Usage | None = None
+    is_error: bool
+    timestamp: int
+
+
+class BashExecutionMessage(Value, tag_field="role", tag="bashExecution", kw_only=True):
+    """A shell command that the host ran beside the conversation."""
+
+    command: str
+    output: str
+    exit_code: int | None = None
+    cancelled: bool
+    truncated: bool
+    full_output_path: str | None = None
+    exclude_from_context: bool = False
+    timestamp: int
+
+
+class CustomMessage(Value, tag_field="role", tag="custom", kw_only=True):
+    """A message put into the conversation by an extension."""
+
+    custom_type: str
+    content: str | tuple[Part, ...]
+    display: bool
+    details: Any = UNSET
+    timestamp: int
+
+
+class BranchSummaryMessage(Value, tag_field="role", tag="branchSummary"):
+    summary: str
+    from_id: str | None
+    timestamp: int
+
+
+class CompactionSummaryMessage(Value, tag_field="role", tag="compactionSummary"):
+    summary: str
+    tokens_before: int
+    timestamp: int
+
+
+class OpaqueMessage(msgspec.Struct, frozen=True):
+    """A message of unknown role or shape: shown to hosts as it was, never sent to a model."""
+
+    role: str
+    raw: msgspec.Raw
+
+
+Message = (
+    UserMessage
+    | AssistantMessage
+    | ToolResultMessage
+    | BashExecutionMessage
+    | CustomMessage
+    | BranchSummaryMessage
+    | CompactionSummaryMessage
+)
+
+_decoder: msgspec.json.Decoder[Message] = msgspec.json.Decoder(Message)
+
+
+def decode_message(raw: bytes | msgspec.Raw) -> Message | OpaqueMessage:
+    """Read a stored message; what does not fit a known role is kept as it is."""
+    try:
+        return _decoder.decode(raw)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return _decode_odd(bytes(raw))
+
+
+def _decode_odd(raw: bytes) -> Message | OpaqueMessage:
+    try:
+        value = loads(raw)
+    except (ValueError, RecursionError):
+        return OpaqueMessage(role="unknown", raw=msgspec.Raw(raw))
+    role = value.get("role") if isinstance(value, dict) else None
+    if not isinstance(role, str):
+        return OpaqueMessage(role="unknown", raw=msgspec.Raw(raw))
+    if value.get("content") is None:
+        value["content"] = []
+    try:
+        message: Message = msgspec.convert(value, Message, strict=False)
+    except msgspec.ValidationError:
+        return OpaqueMessage(role=role, raw=msgspec.Raw(raw))
+    return message
+
+
+def text_of(content: str | tuple[Part, ...] | tuple[Block, ...], joiner: str = "") -> str:
+    """The text blocks of a message's content, joined."""
+    if isinstance(content, str):
+        return content
+    return joiner.join(block.text for block in content if isinstance(block, Text))

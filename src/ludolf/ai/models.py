@@ -1,0 +1,102 @@
+"""A model as data: what it can do, what it costs, how its thinking levels are named."""
+
+from typing import Any, Literal
+
+from msgspec import UNSET, UnsetType, structs
+
+from ludolf.ai.messages import THINKING_LEVELS, Cost, ThinkingLevel, Usage
+from ludolf.base import Value
+
+
+class CostTier(Value):
+    input_tokens_above: int
+    input: float
+    output: float
+    cache_read: float
+    cache_write: float
+
+
+class ModelCost(Value, omit_defaults=False):
+    """US dollars per million tokens."""
+
+    input: float = 0
+    output: float = 0
+    cache_read: float = 0
+    cache_write: float = 0
+    tiers: tuple[CostTier, ...] | UnsetType = UNSET
+
+
+class Model(Value, kw_only=True):
+    id: str
+    name: str
+    api: str
+    provider: str
+    base_url: str
+    reasoning: bool
+    thinking_level_map: dict[str, str | None] | None = None
+    input: tuple[Literal["text", "image"], ...]
+    input_limits: dict[str, Any] | None = None
+    cost: ModelCost
+    context_window: int
+    max_tokens: int
+    sampling_params: dict[str, Any] | None = None
+    compat: dict[str, Any] | None = None
+
+    @property
+    def takes_images(self) -> bool:
+        return "image" in self.input
+
+    @property
+    def key(self) -> str:
+        return f"{self.provider}/{self.id}"
+
+
+def price(model: Model, usage: Usage, factor: float = 1) -> Usage:
+    """The same usage with its cost in dollars filled in, all of it times `factor`.
+
+    A tier applies to the whole request; one-hour cache writes cost twice the input rate.
+    """
+    sent = usage.input + usage.cache_read + usage.cache_write
+    rates: ModelCost | CostTier = model.cost
+    for tier in sorted(model.cost.tiers or (), key=lambda tier: tier.input_tokens_above):
+        if sent > tier.input_tokens_above:
+            rates = tier
+    long_writes = usage.cache_write_1h or 0
+    # Rate per token first, then tokens: hosts compare the last digit with what pi computes.
+    cost_input = rates.input / 1e6 * usage.input * factor
+    cost_output = rates.output / 1e6 * usage.output * factor
+    cost_read = rates.cache_read / 1e6 * usage.cache_read * factor
+    short_writes = usage.cache_write - long_writes
+    writes = rates.cache_write * short_writes + 2 * rates.input * long_writes
+    cost_write = writes / 1e6 * factor
+    cost = Cost(
+        input=cost_input,
+        output=cost_output,
+        cache_read=cost_read,
+        cache_write=cost_write,
+        total=cost_input + cost_output + cost_read + cost_write,
+    )
+    return structs.replace(usage, cost=cost)
+
+
+def thinking_levels(model: Model) -> tuple[ThinkingLevel, ...]:
+    """The levels that a model supports; the two highest only where the model names them."""
+    if not model.reasoning:
+        return ("off",)
+    named = model.thinking_level_map or {}
+    found: list[ThinkingLevel] = []
+    for level in THINKING_LEVELS:
+        default: str | None = None if level in ("xhigh", "max") else level
+        if named.get(level, default) is not None:
+            found.append(level)
+    return tuple(found)
+
+
+def clamp_thinking(model: Model, level: ThinkingLevel) -> ThinkingLevel:
+    """The level itself if supported, else the next higher, else the next lower."""
+    supported = thinking_levels(model)
+    if level in supported:
+        return level
+    place = THINKING_LEVELS.index(level)
+    higher = [item for item in supported if THINKING_LEVELS.index(item) > place]
+    return higher[0] if higher else supported[-1]

@@ -1,0 +1,339 @@
+"""What the offline model can do: steps made of tool calls, and words that tell their results."""
+
+import re
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Literal
+
+import msgspec
+
+Job = Literal["read", "ls", "grep", "find", "write", "edit", "bash"]
+_SHOWN_LINES = 40
+_SHOWN_CHARACTERS = 4_000
+_SEARCH_LIMIT = 100
+_FIND_LIMIT = 300
+_NOTICE = re.compile(r"\[.*\]|No files found.*")
+
+
+class Call(msgspec.Struct, frozen=True):
+    """Work for one tool; which tool does it depends on those that are active."""
+
+    job: Job
+    args: Mapping[str, Any]
+
+
+class Outcome(msgspec.Struct, frozen=True):
+    text: str
+    failed: bool = False
+    images: int = 0
+
+
+Outcomes = Sequence[Outcome]
+
+
+class Step(msgspec.Struct, frozen=True, kw_only=True):
+    """A part of a request: calls made in one turn, perhaps files to read that these name, then
+    what to say. A `patient` step tells of failed calls itself and lets the next step run."""
+
+    title: str
+    tell: Callable[[Outcomes], str]
+    calls: tuple[Call, ...] = ()
+    more: Callable[[Outcomes], tuple[Call, ...]] | None = None
+    patient: bool = False
+    aloud: bool = False
+
+    @property
+    def only_looks(self) -> bool:
+        looking = ("read", "ls", "grep", "find")
+        return bool(self.calls) and self.more is None and all(c.job in looking for c in self.calls)
+
+
+def say(title: str, text: str, *, aloud: bool = False) -> Step:
+    return Step(title=title, tell=lambda outcomes: text, aloud=aloud)
+
+
+def together(first: Step, second: Step) -> Step:
+    """Two steps that only look at things, as one: their calls are made in the same turn."""
+    cut = len(first.calls)
+    return Step(
+        title=f"{first.title} and {second.title}",
+        calls=first.calls + second.calls,
+        tell=lambda seen: f"{first.tell(seen[:cut])}\n\n{second.tell(seen[cut:])}",
+    )
+
+
+# ---------------------------------------------------------------- which tool does it
+
+
+def resolve(call: Call, tools: frozenset[str]) -> tuple[str, dict[str, Any]] | None:
+    """The tool for a call and its arguments, or None if no active tool can do it."""
+    if call.job in tools:
+        return call.job, dict(call.args)
+    if "bash" in tools and call.job in _IN_SHELL:
+        return "bash", {"command": _IN_SHELL[call.job](call.args)}
+    return None
+
+
+def quote(text: str) -> str:
+    """A word that the shell takes as it is, and that no command takes for an option."""
+    from shlex import quote as shell_quote
+
+    return shell_quote(f"./{text}" if text.startswith("-") else text)
+
+
+def _shell_read(args: Mapping[str, Any]) -> str:
+    path = quote(args["path"])
+    if "limit" not in args:
+        return f"cat {path}"
+    first = args.get("offset", 1)
+    return f"sed -n '{first},{first + args['limit'] - 1}p' {path}"
+
+
+def _shell_ls(args: Mapping[str, Any]) -> str:
+    return f"ls -1Ap {quote(args['path'])}"
+
+
+def _shell_grep(args: Mapping[str, Any]) -> str:
+    from shlex import quote as shell_quote
+
+    text, path = shell_quote(args["pattern"]), quote(args["path"])
+    return f"grep -rnIF --exclude-dir=.git -e {text} {path} | head -n {_SEARCH_LIMIT}"
+
+
+def _shell_find(args: Mapping[str, Any]) -> str:
+    from shlex import quote as shell_quote
+
+    pattern = args["pattern"]
+    test = f"-path {shell_quote('*/' + pattern)}" if "/" in pattern else f"-name {quote(pattern)}"
+    where = quote(args["path"])
+    return f"find {where} -name .git -prune -o {test} -print | sort | head -n {_FIND_LIMIT}"
+
+
+_IN_SHELL: dict[Job, Callable[[Mapping[str, Any]], str]] = {
+    "read": _shell_read,
+    "ls": _shell_ls,
+    "grep": _shell_grep,
+    "find": _shell_find,
+}
+
+
+# ---------------------------------------------------------------- steps
+
+
+def read_files(paths: Sequence[str], first: int | None = None, last: int | None = None) -> Step:
+    span = "" if first is None else f" from line {first}" + (f" to {last}" if last else "")
+    lines: dict[str, int] = {}
+    if first is not None:
+        lines["offset"] = first
+        if last is not None:
+            lines["limit"] = max(1, last - first + 1)
+    return Step(
+        title=f"read {_and(paths)}{span}",
+        calls=tuple(Call("read", {"path": path, **lines}) for path in paths),
+        tell=lambda seen: "\n\n".join(
+            _tell_read(path, span, outcome) for path, outcome in zip(paths, seen, strict=False)
+        ),
+    )
+
+
+def list_folder(path: str) -> Step:
+    return Step(
+        title=f"list {_place(path)}",
+        calls=(Call("ls", {"path": path}),),
+        tell=lambda seen: _tell_list(path, seen[0]),
+    )
+
+
+def search(text: str, path: str) -> Step:
+    args = {"pattern": text, "path": path, "literal": True, "limit": _SEARCH_LIMIT}
+    return Step(
+        title=f'search for "{text}" in {_place(path)}',
+        calls=(Call("grep", args),),
+        tell=lambda seen: _tell_hits("line", f'with "{text}"', path, seen[0]),
+    )
+
+
+def find_files(pattern: str, path: str) -> Step:
+    args = {"pattern": pattern, "path": path, "limit": _FIND_LIMIT}
+    return Step(
+        title=f"find {pattern} in {_place(path)}",
+        calls=(Call("find", args),),
+        tell=lambda seen: _tell_hits("file", f"named {pattern}", path, seen[0]),
+    )
+
+
+def write_file(path: str, content: str) -> Step:
+    size = _count(len(content), "character")
+    return Step(
+        title=f"write {path}",
+        calls=(Call("write", {"path": path, "content": content}),),
+        tell=lambda seen: _done(f"I wrote {size} to {path}.", f"write {path}", seen[0]),
+    )
+
+
+def replace_text(old: str, new: str, path: str) -> Step:
+    edits = [{"oldText": old, "newText": new}]
+    done = f'I replaced "{old}" with "{new}" in {path}.'
+    return Step(
+        title=f"edit {path}",
+        calls=(Call("edit", {"path": path, "edits": edits}),),
+        tell=lambda seen: _done(done, f"edit {path}", seen[0]),
+    )
+
+
+def run_command(command: str) -> Step:
+    return Step(
+        title=f"run `{command}`",
+        calls=(Call("bash", {"command": command}),),
+        tell=lambda seen: _tell_run(command, seen[0]),
+    )
+
+
+def describe_folder(cwd: str) -> Step:
+    return Step(
+        title="look at this folder",
+        calls=(Call("ls", {"path": "."}),),
+        tell=lambda seen: _where(cwd) + _tell_list(".", seen[0]),
+    )
+
+
+def describe_project(cwd: str) -> Step:
+    everything = {"pattern": "*", "path": ".", "limit": _FIND_LIMIT}
+    return Step(
+        title="look at this project",
+        calls=(Call("ls", {"path": "."}), Call("find", everything)),
+        more=lambda seen: tuple(
+            Call("read", {"path": name, "offset": 1, "limit": _SHOWN_LINES})
+            for name in _papers(seen)
+        ),
+        tell=lambda seen: _where(cwd) + _tell_project(seen),
+        patient=True,
+    )
+
+
+# ---------------------------------------------------------------- words
+
+
+def shown(text: str) -> str:
+    """Output in a fence, cut to a size that is pleasant to read."""
+    lines = text.rstrip("\n")[:_SHOWN_CHARACTERS].split("\n")
+    kept = "\n".join(lines[:_SHOWN_LINES])
+    cut = len(kept) < len(text.rstrip("\n"))
+    fence = "```"
+    while fence in kept:
+        fence += "`"
+    return f"{fence}\n{kept}\n{fence}" + ("\n(shortened)" if cut else "")
+
+
+def trouble(what: str, outcome: Outcome) -> str:
+    return f"I could not {what}. The tool said:\n{shown(outcome.text or '(nothing)')}"
+
+
+def _tell_read(path: str, span: str, outcome: Outcome) -> str:
+    if outcome.failed:
+        return trouble(f"read {path}", outcome)
+    if outcome.images:
+        return f"{path} is an image. I have read it, but I cannot see pictures."
+    if not outcome.text.strip():
+        return f"{path} is empty."
+    return f"Here is {path}{span}:\n{shown(outcome.text)}"
+
+
+def _tell_list(path: str, outcome: Outcome) -> str:
+    if outcome.failed:
+        return trouble(f"list {_place(path)}", outcome)
+    names = entries(outcome.text)
+    if not names:
+        return f"There is nothing in {_place(path)}."
+    return f"In {_place(path)} I see {_census(names)}:\n{shown(chr(10).join(names))}"
+
+
+def _tell_hits(noun: str, which: str, path: str, outcome: Outcome) -> str:
+    if outcome.failed:
+        return trouble(f"search {_place(path)}", outcome)
+    hits = entries(outcome.text)
+    if not hits:
+        return f"I found no {noun} {which} in {_place(path)}."
+    count = _count(len(hits), noun)
+    return f"I found {count} {which} in {_place(path)}:\n{shown(outcome.text)}"
+
+
+def _tell_run(command: str, outcome: Outcome) -> str:
+    if outcome.failed:
+        return f"The command `{command}` failed:\n{shown(outcome.text or '(no output)')}"
+    if outcome.text.strip() in ("", "(no output)"):
+        return f"The command `{command}` ran and printed nothing."
+    return f"The command `{command}` ran and printed:\n{shown(outcome.text)}"
+
+
+def _done(sentence: str, what: str, outcome: Outcome) -> str:
+    return trouble(what, outcome) if outcome.failed else sentence
+
+
+def entries(output: str) -> list[str]:
+    """The lines of a listing without notices and without the words for nothing."""
+    nothing = ("(empty directory)", "(no output)", "No matches found")
+    lines = [line for line in output.splitlines() if line.strip() and line not in nothing]
+    return [line for line in lines if not _NOTICE.fullmatch(line)]
+
+
+def _where(cwd: str) -> str:
+    return f"We are in {cwd}.\n" if cwd else ""
+
+
+def _place(path: str) -> str:
+    return "this folder" if path == "." else path
+
+
+def _and(names: Sequence[str]) -> str:
+    return " and ".join(filter(None, (", ".join(names[:-1]), names[-1])))
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+def _census(names: Sequence[str]) -> str:
+    folders = sum(name.endswith("/") for name in names)
+    counts = ((folders, "folder"), (len(names) - folders, "file"))
+    return _and([_count(number, noun) for number, noun in counts if number])
+
+
+# ---------------------------------------------------------------- a project
+
+_PAPERS = ("pyproject.toml", "package.json", "cargo.toml", "go.mod")
+
+
+def _papers(seen: Outcomes) -> tuple[str, ...]:
+    """The files of a listing that say what a project is: a readme and a manifest."""
+    names = [] if seen[0].failed else entries(seen[0].text)
+    readme = [name for name in names if name.lower().startswith("readme")][:1]
+    manifest = [name for name in names if name.lower() in _PAPERS][:1]
+    return tuple(readme + manifest)
+
+
+def _tell_project(seen: Outcomes) -> str:
+    listing, found, *papers = seen
+    parts = [_tell_list(".", listing)]
+    if kinds := [] if found.failed else _kinds(entries(found.text)):
+        parts.append(f"Files by ending: {', '.join(kinds)}.")
+    for name, outcome in zip(_papers(seen), papers, strict=False):
+        if not outcome.failed and outcome.text.strip():
+            parts.append(f"{name} begins:\n{shown(_beginning(outcome.text))}")
+    parts.append("I can count and quote, but I do not understand code: for that, connect a model.")
+    return "\n\n".join(parts)
+
+
+def _kinds(paths: Sequence[str]) -> list[str]:
+    endings: Counter[str] = Counter()
+    for path in paths:
+        name = path.rsplit("/", 1)[-1]
+        if "." in name.lstrip(".") and not path.startswith((".git/", "./.git/")):
+            endings["." + name.rsplit(".", 1)[1]] += 1
+    ordered = sorted(endings.items(), key=lambda item: (-item[1], item[0]))
+    return [f"{count} {ending}" for ending, count in ordered[:6]]
+
+
+def _beginning(text: str) -> str:
+    """The first lines that are not blank, up to eight."""
+    return "\n".join([line for line in text.split("\n") if line.strip()][:8])

@@ -1,0 +1,39 @@
+"""From the name of an API to the provider that speaks it; provider files load on first use."""
+
+from importlib import import_module
+
+from ludolf.ai.errors import ProviderError
+from ludolf.ai.provider import Provider
+from ludolf.ai.transport import Transport
+
+_MODULES = {
+    "anthropic-messages": "anthropic",
+    "openai-completions": "openai_completions",
+    "openai-responses": "openai_responses",
+    "google-generative-ai": "google",
+    "ludolf-offline": "offline",
+    "ludolf-scripted": "scripted",
+}
+
+
+class Providers:
+    """The providers of one engine: each is made once, so that it can keep what it converted."""
+
+    def __init__(self, transport: Transport) -> None:
+        self._transport = transport
+        self._made: dict[str, Provider] = {}
+
+    def get(self, api: str) -> Provider:
+        """Raises:
+        ProviderError: no provider speaks this API.
+        """
+        if api not in self._made:
+            if api not in _MODULES:
+                known = ", ".join(sorted(_MODULES))
+                raise ProviderError(f'Unknown API "{api}". Known: {known}.', kind="bad_request")
+            module = import_module(f"ludolf.ai.providers.{_MODULES[api]}")
+            self._made[api] = module.make(self._transport)
+        return self._made[api]
+
+    def register(self, provider: Provider) -> None:
+        self._made[provider.api] = provider

@@ -1,0 +1,25 @@
+"""Ask a model and always get an answer: failures become a final message, never an exception."""
+
+from collections.abc import Awaitable, Callable, Iterable
+from contextlib import aclosing
+
+from ludolf.ai.draft import Draft, StreamEvent
+from ludolf.ai.errors import ProviderError
+from ludolf.ai.provider import Answer, Request
+
+
+async def respond(
+    request: Request,
+    draft: Draft,
+    take: Callable[[Iterable[StreamEvent]], Awaitable[None]],
+) -> Answer:
+    """Stream one answer; `take` is awaited for each read and must consume its iterable."""
+    try:
+        async with aclosing(request.provider.stream(request, draft)) as stream:
+            async for events in stream:
+                await take(events)
+        await take(draft.end_all())
+    except ProviderError as error:
+        message = draft.finish("error", str(error))
+        return Answer(message, kind=error.kind, retry_after=error.retry_after)
+    return Answer(draft.finish())

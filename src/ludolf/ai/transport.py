@@ -1,0 +1,269 @@
+"""HTTP for model providers: the only file that knows the HTTP library, and the SSE parser."""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import asynccontextmanager, suppress
+from typing import TYPE_CHECKING, Any
+
+from ludolf.ai.errors import ProviderError, kind_of
+
+if TYPE_CHECKING:
+    import ssl
+
+    import aiohttp
+
+CONNECT_SECONDS = 30.0
+MAX_EVENT_BYTES = 16 << 20
+MAX_ANSWER_BYTES = 64 << 20
+MAX_ERROR_BYTES = 64 << 10
+LOOPBACK = ("127.0.0.1", "localhost", "::1")
+
+
+class Reply:
+    """An HTTP answer whose body is still to be read."""
+
+    def __init__(self, raw: "aiohttp.ClientResponse", idle_seconds: float) -> None:
+        self._raw = raw
+        self._idle = idle_seconds or None
+        self.status = raw.status
+        self.headers: Mapping[str, str] = raw.headers
+
+    async def text(self) -> str:
+        """The first part of the body, for error texts."""
+        body = await self._raw.content.read(MAX_ERROR_BYTES)
+        while len(body) < MAX_ERROR_BYTES and not self._raw.content.at_eof():
+            more = await self._raw.content.read(MAX_ERROR_BYTES - len(body))
+            if not more:
+                break
+            body += more
+        return body.decode("utf-8", "replace")
+
+    async def events(self) -> AsyncIterator[Iterator[bytes]]:
+        """For each read from the network, the data of the server-sent events it completed."""
+        parser = SseParser()
+        total, heard = 0, time.monotonic()
+        while chunk := await self._raw.content.readany():
+            total += len(chunk)
+            if total > MAX_ANSWER_BYTES:
+                raise ProviderError(
+                    f"The answer is larger than {MAX_ANSWER_BYTES >> 20} MiB", kind="bad_request"
+                )
+            yield parser.feed(chunk)
+            now = time.monotonic()
+            if parser.told:
+                parser.told, heard = False, now
+            elif self._idle and now - heard > self._idle:
+                # Comments keep the connection alive, but they are not an answer.
+                raise ProviderError(f"Request timed out: no event for {self._idle:.0f} s")
+        yield parser.close()
+
+    async def finish(self, seconds: float = 0.05) -> None:
+        """Wait a moment for the end of a body that has told all: its connection can serve again."""
+        import aiohttp
+
+        # A server that goes on, or leaves, after the last event has answered all the same.
+        with suppress(TimeoutError, aiohttp.ClientError, OSError):
+            async with asyncio.timeout(seconds):
+                while await self._raw.content.readany():
+                    pass
+
+
+class Transport:
+    """Connections to model servers, shared by all requests of an engine."""
+
+    def __init__(self) -> None:
+        self._session: aiohttp.ClientSession | None = None
+        self._tls: ssl.SSLContext | None = None
+
+    @asynccontextmanager
+    async def post(
+        self, url: str, headers: Mapping[str, str], body: bytes, *, idle_seconds: float = 300.0
+    ) -> AsyncIterator[Reply]:
+        """Send a request. Redirects are not followed: a key goes to the configured origin only.
+
+        Raises:
+            ProviderError: the server could not be reached or fell silent.
+        """
+        import aiohttp
+
+        limits = aiohttp.ClientTimeout(
+            total=None, sock_connect=CONNECT_SECONDS, sock_read=idle_seconds or None
+        )
+        try:
+            async with self._open().post(
+                url,
+                headers={"Accept-Encoding": "identity", **headers},
+                data=body,
+                allow_redirects=False,
+                timeout=limits,
+                proxy=_proxy_for(url),
+            ) as raw:
+                yield Reply(raw, idle_seconds)
+        except (aiohttp.ServerTimeoutError, TimeoutError) as error:
+            raise ProviderError(f"Request timed out: {error or url}", kind="timeout") from error
+        except aiohttp.InvalidURL as error:
+            raise ProviderError(f"Not a valid URL: {url}", kind="bad_request") from error
+        except aiohttp.ClientConnectorError as error:
+            reason = error.os_error.strerror or error
+            raise ProviderError(f"Connection error: {reason} ({_origin(url)})") from error
+        except aiohttp.ClientPayloadError as error:
+            raise ProviderError("terminated", kind="network") from error
+        except (aiohttp.ClientError, ConnectionError) as error:
+            raise ProviderError(f"Connection error: {error}", kind="network") from error
+
+    def _open(self) -> "aiohttp.ClientSession":
+        import aiohttp
+
+        if self._session is None or self._session.closed:
+            connector = aiohttp.TCPConnector(ssl=self._tls or tls_context(), limit=0)
+            self._session = aiohttp.ClientSession(
+                connector=connector, auto_decompress=False, cookie_jar=aiohttp.DummyCookieJar()
+            )
+        return self._session
+
+    def warm_up(self) -> None:
+        """Import the HTTP library and load the certificates; meant for a thread."""
+        import aiohttp  # noqa: F401
+
+        self._tls = tls_context()
+
+    async def close(self) -> None:
+        if self._session is not None:
+            await self._session.close()
+            self._session = None
+
+
+def tls_context() -> "ssl.SSLContext":
+    import ssl
+
+    return ssl.create_default_context()
+
+
+async def check(reply: Reply, describe: "Any") -> None:
+    """Turn an HTTP failure into a ProviderError; `describe(status, body)` words it.
+
+    Raises:
+        ProviderError: the status is not 200, or the body is no event stream.
+    """
+    kind = reply.headers.get("Content-Type", "")
+    if reply.status == 200 and "event-stream" in kind:
+        return
+    body = await reply.text()
+    if reply.status == 200 and ("html" in kind or "json" in kind):
+        start = " ".join(body.split())[:200]
+        raise ProviderError(
+            f"Expected an event stream, got {kind}: {start}. Check the base URL of the provider.",
+            kind="bad_request",
+        )
+    if reply.status == 200:
+        return
+    text: str = describe(reply.status, body)
+    raise ProviderError(
+        text,
+        kind=_kind_of_status(reply.status, text),
+        retry_after=retry_after(reply.headers),
+    )
+
+
+def _kind_of_status(status: int, text: str) -> Any:
+    kind = kind_of(text)
+    if kind == "bad_request" and status in (401, 403):
+        return "auth"
+    return kind
+
+
+def retry_after(headers: Mapping[str, str]) -> float | None:
+    """The wait in seconds that a server asks for."""
+    for name, unit in (("retry-after-ms", 1000.0), ("retry-after", 1.0)):
+        value = headers.get(name, "")
+        try:
+            return float(value) / unit
+        except ValueError:
+            continue
+    return _until(headers.get("retry-after", ""))
+
+
+def _until(date: str) -> float | None:
+    if not date:
+        return None
+    from email.utils import parsedate_to_datetime
+
+    try:
+        return max(0.0, parsedate_to_datetime(date).timestamp() - time.time())
+    except ValueError:
+        return None
+
+
+class SseParser:
+    """Server-sent events from bytes: LF, CR or CRLF, comments, multi-line data, any split."""
+
+    def __init__(self) -> None:
+        self._rest: list[bytes] = []
+        self._size = 0
+        self._data: list[bytes] = []
+        self._after_cr = False
+        self.told = False
+
+    def feed(self, chunk: bytes) -> Iterator[bytes]:
+        """The data of each event that is complete with this chunk."""
+        if b"\r" in chunk or self._after_cr:
+            chunk = self._plain_newlines(chunk)
+        cut = chunk.rfind(b"\n")
+        if cut < 0:
+            self._keep(chunk)
+            return
+        text = b"".join((*self._rest, chunk[:cut]))
+        self._rest, self._size = [], 0
+        self._keep(chunk[cut + 1 :])
+        for line in text.split(b"\n"):
+            if not line:
+                if self._data:
+                    yield self._flush()
+            elif line.startswith(b"data:"):
+                self._data.append(line[6:] if line[5:6] == b" " else line[5:])
+            elif line.startswith(b"\xef\xbb\xbfdata:"):
+                self._data.append(line[8:].strip())
+
+    def close(self) -> Iterator[bytes]:
+        """An event that the end of the stream left without its blank line."""
+        yield from self.feed(b"\n\n")
+
+    def _flush(self) -> bytes:
+        data = self._data[0] if len(self._data) == 1 else b"\n".join(self._data)
+        self._data = []
+        self.told = True
+        return data
+
+    def _keep(self, piece: bytes) -> None:
+        if not piece:
+            return
+        self._rest.append(piece)
+        self._size += len(piece)
+        if self._size > MAX_EVENT_BYTES:
+            raise ProviderError(
+                f"One event of the answer is larger than {MAX_EVENT_BYTES >> 20} MiB",
+                kind="bad_request",
+            )
+
+    def _plain_newlines(self, chunk: bytes) -> bytes:
+        if self._after_cr and chunk.startswith(b"\n"):
+            chunk = chunk[1:]
+        self._after_cr = chunk.endswith(b"\r")
+        return chunk.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+
+
+def _origin(url: str) -> str:
+    return "/".join(url.split("/", 3)[:3])
+
+
+def _proxy_for(url: str) -> str | None:
+    from urllib.parse import urlsplit
+    from urllib.request import getproxies_environment, proxy_bypass
+
+    parts = urlsplit(url)
+    host = parts.hostname or ""
+    proxies = getproxies_environment()
+    if not proxies or host in LOOPBACK or proxy_bypass(host):
+        return None
+    return proxies.get(parts.scheme) or proxies.get("all")
