@@ -1,0 +1,1 @@
+"""Run turns: ask the model, run tools, obey the queue, emit events."""

@@ -1,0 +1,189 @@
+"""Run the tool calls of one answer: side by side, with the order that hosts rely on."""
+
+import asyncio
+import traceback
+from collections.abc import Sequence
+
+from ludolf.agent.events import MessageEnd, MessageStart, ToolEnd, ToolStart, ToolUpdate
+from ludolf.agent.io import Accepted, AgentIO, Outcome
+from ludolf.agent.scope import Aborted, Scope
+from ludolf.agent.tool import Block, ToolError, ToolOutput, text_output
+from ludolf.ai.messages import AssistantMessage, ToolCall, ToolResultMessage
+from ludolf.base import now_ms
+
+CUT_OFF = (
+    'Tool call "{name}" was not executed: the response hit the output token limit, '
+    "so its arguments may be truncated. Re-issue the tool call with complete arguments."
+)
+ABORTED = "Operation aborted"
+
+
+class _Slot:
+    """One call on its way: accepted or not, then its outcome."""
+
+    def __init__(self, call: ToolCall) -> None:
+        self.call = call
+        self.accepted: Accepted | None = None
+        self.outcome: Outcome | None = None
+        self.told = False
+
+
+class Batch:
+    def __init__(self, io: AgentIO, scope: Scope) -> None:
+        self._io = io
+        self._scope = scope
+
+    async def run(
+        self, message: AssistantMessage, broken: frozenset[str]
+    ) -> tuple[tuple[ToolResultMessage, ...], bool]:
+        """Run all calls; returns their results, and whether every one asks to end the run."""
+        slots = [_Slot(call) for call in message.tool_calls]
+        if message.stop_reason == "length":
+            results = await self._refuse(slots)
+        else:
+            results = await self._run(slots, broken)
+        ends = bool(slots) and all(s.outcome and s.outcome.output.ends_run for s in slots)
+        return results, ends
+
+    async def _run(
+        self, slots: Sequence[_Slot], broken: frozenset[str]
+    ) -> tuple[ToolResultMessage, ...]:
+        for slot in slots:
+            await self._admit(slot, broken)
+            if slot.accepted is not None and slot.accepted.tool.alone:
+                return await self._one_by_one(slots, broken, slot)
+        await self._execute_all([slot for slot in slots if slot.accepted and not slot.outcome])
+        return tuple([await self._tell_result(slot) for slot in slots])
+
+    async def _one_by_one(
+        self, slots: Sequence[_Slot], broken: frozenset[str], at: _Slot
+    ) -> tuple[ToolResultMessage, ...]:
+        """A tool that must run alone makes its whole batch run in call order."""
+        results = []
+        admitted = slots.index(at)
+        for place, slot in enumerate(slots):
+            if place > admitted:
+                await self._admit(slot, broken)
+            if slot.outcome is None:
+                await self._execute_all([slot])
+            results.append(await self._tell_result(slot))
+        return tuple(results)
+
+    async def _refuse(self, slots: Sequence[_Slot]) -> tuple[ToolResultMessage, ...]:
+        results = []
+        for slot in slots:
+            await self._start(slot)
+            await self._fail(slot, CUT_OFF.format(name=slot.call.name))
+            results.append(await self._tell_result(slot))
+        return tuple(results)
+
+    # ------------------------------------------------------------ before
+
+    async def _admit(self, slot: _Slot, broken: frozenset[str]) -> None:
+        await self._start(slot)
+        whole = slot.call.id not in broken
+        try:
+            verdict = await self._scope.run(self._io.before_tool(slot.call, whole=whole))
+        except ToolError as error:
+            await self._fail(slot, str(error))
+        except Aborted:
+            await self._fail(slot, ABORTED)
+        else:
+            if isinstance(verdict, Block):
+                await self._fail(slot, verdict.reason)
+            else:
+                slot.accepted = verdict
+
+    async def _start(self, slot: _Slot) -> None:
+        call = slot.call
+        await self._io.emit(
+            ToolStart(tool_call_id=call.id, tool_name=call.name, args=call.arguments)
+        )
+
+    # ------------------------------------------------------------ running
+
+    async def _execute_all(self, slots: Sequence[_Slot]) -> None:
+        if not slots:
+            return
+        work = self._execute(slots[0]) if len(slots) == 1 else self._side_by_side(slots)
+        try:
+            await self._scope.run(work)
+        except Aborted:
+            for slot in slots:
+                await self._end(slot)
+
+    async def _side_by_side(self, slots: Sequence[_Slot]) -> None:
+        async with asyncio.TaskGroup() as group:
+            for slot in slots:
+                group.create_task(self._execute(slot))
+
+    async def _execute(self, slot: _Slot) -> None:
+        slot.outcome = await self._outcome(slot)
+        await self._end(slot)
+
+    async def _outcome(self, slot: _Slot) -> Outcome:
+        accepted, call = slot.accepted, slot.call
+        assert accepted is not None
+        try:
+            output = await accepted.tool.execute(accepted.verdict.args, accepted.context)
+            return await self._io.after_tool(call, output, False)
+        except ToolError as error:
+            return await self._io.after_tool(call, _error(str(error)), True)
+        except asyncio.CancelledError as error:
+            # A tool may hand over what it has so far as the text of its cancellation.
+            text = error.args[0] if error.args and isinstance(error.args[0], str) else ABORTED
+            slot.outcome = Outcome(_error(text), True)
+            raise
+        except Exception as error:  # a bug in a tool is an error result, not the end of the run
+            traceback.print_exc()
+            text = f"{type(error).__name__}: {error}"
+            return await self._io.after_tool(call, _error(text), True)
+
+    # ------------------------------------------------------------ after
+
+    async def _fail(self, slot: _Slot, text: str) -> None:
+        slot.outcome = Outcome(_error(text), True)
+        await self._end(slot)
+
+    async def _end(self, slot: _Slot) -> None:
+        if slot.told:
+            return
+        slot.told = True
+        outcome = slot.outcome or Outcome(_error(ABORTED), True)
+        slot.outcome = outcome
+        await self._io.emit(
+            ToolEnd(
+                tool_call_id=slot.call.id,
+                tool_name=slot.call.name,
+                result=outcome.output,
+                is_error=outcome.is_error,
+            )
+        )
+
+    async def _tell_result(self, slot: _Slot) -> ToolResultMessage:
+        assert slot.outcome is not None
+        output = slot.outcome.output
+        result = ToolResultMessage(
+            tool_call_id=slot.call.id,
+            tool_name=slot.call.name,
+            content=output.content,
+            details=output.details,
+            usage=output.usage,
+            is_error=slot.outcome.is_error,
+            timestamp=now_ms(),
+        )
+        final = await self._io.finish_message(result)
+        assert isinstance(final, ToolResultMessage)
+        await self._io.emit(MessageStart(message=final))
+        await self._io.emit(MessageEnd(message=final))
+        return final
+
+
+def tool_update(call: ToolCall, partial: ToolOutput) -> ToolUpdate:
+    return ToolUpdate(
+        tool_call_id=call.id, tool_name=call.name, args=call.arguments, partial_result=partial
+    )
+
+
+def _error(text: str) -> ToolOutput:
+    return text_output(text, details={})

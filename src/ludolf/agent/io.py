@@ -1,0 +1,79 @@
+"""All that the loop asks of the outside."""
+
+from typing import Protocol
+
+import msgspec
+
+from ludolf.agent.events import AgentEvent, MessageUpdate
+from ludolf.agent.queue import QueueKind
+from ludolf.agent.tool import Allow, Block, Tool, ToolContext, ToolOutput
+from ludolf.ai.messages import AssistantMessage, Message, ToolCall, UserMessage
+from ludolf.ai.models import Model
+from ludolf.ai.provider import Answer, Request
+
+
+class Accepted(msgspec.Struct, frozen=True):
+    """A call that may run: its tool, its checked arguments, and what the tool may ask."""
+
+    tool: Tool
+    verdict: Allow
+    context: ToolContext
+
+
+class AgentIO(Protocol):
+    """The engine's side of a run. Exceptions not named here are bugs and end the run."""
+
+    async def emit(self, event: AgentEvent) -> None:
+        """Called for every event but updates; returns once it is stored, spoken and heard."""
+
+    def post(self, event: MessageUpdate) -> None:
+        """Called for every piece of an answer; must not wait."""
+
+    async def breathe(self) -> None:
+        """Called after a burst of pieces; waits while a slow reader has too much unread."""
+
+    def model(self) -> Model:
+        """The model to name in a message that no provider made."""
+
+    async def prepare_turn(self) -> bool:
+        """Called before every turn but the first of a run; False ends the run here."""
+
+    async def request(self) -> Request:
+        """Called once per turn, fresh from the session. A ProviderError becomes the answer."""
+
+    async def before_tool(self, call: ToolCall, *, whole: bool) -> Accepted | Block:
+        """Called in call order before any tool of the message runs. A ToolError is the result.
+
+        `whole` is False if the arguments were cut or no JSON: such a call must not be accepted.
+        """
+
+    async def after_tool(self, call: ToolCall, output: ToolOutput, is_error: bool) -> "Outcome":
+        """Called when a tool has ended; may replace its output."""
+
+    async def finish_message(self, message: Message) -> Message:
+        """Called before a message ends; may replace it."""
+
+    def due(self, kind: QueueKind) -> int:
+        """How many waiting messages of a line are to be delivered now."""
+
+    async def take(self, kind: QueueKind) -> UserMessage:
+        """Take one waiting message; tells of the changed queue."""
+
+    def will_retry(self, answer: Answer) -> bool:
+        """Called at the end of a run: whether another attempt follows by itself."""
+
+
+class Outcome(msgspec.Struct, frozen=True):
+    output: ToolOutput
+    is_error: bool
+
+
+class RunEnd(msgspec.Struct, frozen=True):
+    """How a run ended: its messages, and its last answer if it got one."""
+
+    messages: tuple[Message, ...]
+    answer: Answer | None
+
+    @property
+    def last(self) -> AssistantMessage | None:
+        return self.answer.message if self.answer else None

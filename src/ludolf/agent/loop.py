@@ -1,0 +1,152 @@
+"""The agent: ask the model, run its tools, deliver what waits, until nothing is left to do."""
+
+import time
+from collections.abc import Iterable, Sequence
+
+from ludolf.agent.batch import Batch
+from ludolf.agent.events import (
+    AgentEnd,
+    AgentStart,
+    MessageEnd,
+    MessageStart,
+    MessageUpdate,
+    TurnEnd,
+    TurnStart,
+)
+from ludolf.agent.io import AgentIO, RunEnd
+from ludolf.agent.queue import QueueKind
+from ludolf.agent.scope import Aborted, Scope
+from ludolf.ai.draft import Draft, StreamEvent
+from ludolf.ai.errors import ProviderError
+from ludolf.ai.messages import AssistantMessage, Message
+from ludolf.ai.provider import Answer, Request
+from ludolf.ai.stream import respond
+
+# One turn of the event loop tells at most this much, so that commands are answered in between.
+SLICE_EVENTS = 256
+SLICE_SECONDS = 0.002
+ABORTED_BETWEEN = "Request was aborted."
+
+
+async def run_agent(
+    prompts: Sequence[Message], io: AgentIO, scope: Scope, *, line: QueueKind = "steering"
+) -> RunEnd:
+    """One run, from AgentStart to AgentEnd. Without prompts it goes on from where things stand.
+
+    The first turn also delivers what waits in `line`.
+    """
+    run = _Run(io, scope)
+    await io.emit(AgentStart())
+    await run.turns(prompts, line)
+    messages = tuple(run.messages)
+    will_retry = run.answer is not None and io.will_retry(run.answer)
+    await io.emit(AgentEnd(messages=messages, will_retry=will_retry))
+    return RunEnd(messages, run.answer)
+
+
+class _Run:
+    def __init__(self, io: AgentIO, scope: Scope) -> None:
+        self.io = io
+        self.scope = scope
+        self.messages: list[Message] = []
+        self.answer: Answer | None = None
+
+    async def turns(self, prompts: Sequence[Message], first: QueueKind) -> None:
+        line: QueueKind | None = first
+        while line is not None:
+            await self.io.emit(TurnStart())
+            for prompt in prompts:
+                await self._inject(prompt)
+            for _ in range(self.io.due(line)):
+                await self._inject(await self.io.take(line))
+            prompts = ()
+            line = await self._turn()
+            if line is not None and not await self.io.prepare_turn():
+                return
+
+    async def _turn(self) -> QueueKind | None:
+        """Ask, run tools, end the turn; returns the line to deliver from, or None at the end."""
+        message, broken = await self._ask()
+        if message.failed:
+            await self.io.emit(TurnEnd(message=message, tool_results=()))
+            return None
+        results, ends = await Batch(self.io, self.scope).run(message, broken)
+        self.messages += results
+        await self.io.emit(TurnEnd(message=message, tool_results=results))
+        if self.scope.aborted:
+            await self._close_aborted()
+            return None
+        if (results and not ends) or self.io.due("steering"):
+            return "steering"
+        return "follow_up" if self.io.due("follow_up") else None
+
+    async def _inject(self, message: Message) -> None:
+        message = await self.io.finish_message(message)
+        await self.io.emit(MessageStart(message=message))
+        await self._end(message)
+
+    async def _end(self, message: Message) -> None:
+        self.messages.append(message)
+        await self.io.emit(MessageEnd(message=message))
+
+    # ------------------------------------------------------------ one answer
+
+    async def _ask(self) -> tuple[AssistantMessage, frozenset[str]]:
+        draft = Draft(self.io.model())
+        speaker = _Speaker(self.io, draft)
+        try:
+            request = await self.scope.run(self.io.request())
+            draft.model = request.model
+            answer = await self._respond(request, draft, speaker)
+        except ProviderError as error:
+            answer = Answer(draft.finish("error", str(error)), kind=error.kind)
+        except Aborted:
+            answer = Answer(draft.finish("aborted", ABORTED_BETWEEN), kind="aborted")
+        message = await self.io.finish_message(answer.message)
+        assert isinstance(message, AssistantMessage)
+        self.answer = Answer(message, answer.kind, answer.retry_after)
+        if not speaker.started:
+            await self.io.emit(MessageStart(message=message))
+        await self._end(message)
+        return message, frozenset(draft.broken)
+
+    async def _respond(self, request: Request, draft: Draft, speaker: "_Speaker") -> Answer:
+        try:
+            return await self.scope.run(respond(request, draft, speaker.take))
+        except Aborted:
+            return Answer(draft.finish("aborted", request.provider.abort_text), kind="aborted")
+
+    async def _close_aborted(self) -> None:
+        """After an abort among the tools, an empty answer tells where the run was cut."""
+        message = Draft(self.io.model()).finish("aborted", ABORTED_BETWEEN)
+        self.answer = Answer(message, kind="aborted")
+        await self.io.emit(TurnStart())
+        await self.io.emit(MessageStart(message=message))
+        await self._end(message)
+        await self.io.emit(TurnEnd(message=message, tool_results=()))
+
+
+class _Speaker:
+    """Tells the pieces of one answer as they come, in bounded slices."""
+
+    def __init__(self, io: AgentIO, draft: Draft) -> None:
+        self._io = io
+        self._draft = draft
+        self.started = False
+
+    async def take(self, events: Iterable[StreamEvent]) -> None:
+        if not self.started:
+            self.started = True
+            await self._io.emit(MessageStart(message=self._draft.message_head()))
+        post, draft = self._io.post, self._draft
+        since, count = time.monotonic(), 0
+        for event in events:
+            post(MessageUpdate(event, draft))
+            count += 1
+            if count >= SLICE_EVENTS or (
+                count & 15 == 0 and time.monotonic() - since > SLICE_SECONDS
+            ):
+                await self._io.breathe()
+                since, count = time.monotonic(), 0
+        if count:
+            await self._io.breathe()
