@@ -1,0 +1,34 @@
+"""The built-in tools: read, bash, edit, write, grep, find, ls."""
+
+from typing import TYPE_CHECKING
+
+from ludolf.tools.options import ImageLimits, ToolOptions, image_limits
+
+if TYPE_CHECKING:
+    from ludolf.agent.tool import Tool
+
+__all__ = ["DEFAULT_ACTIVE", "ImageLimits", "ToolOptions", "builtin_tools", "image_limits"]
+
+DEFAULT_ACTIVE = ("read", "bash", "edit", "write")
+
+
+def builtin_tools(options: ToolOptions) -> "dict[str, Tool]":
+    """Every built-in tool by name, in the order in which models are told of them."""
+    from ludolf.tools.bash import BashTool
+    from ludolf.tools.edit import EditTool
+    from ludolf.tools.find import FindTool
+    from ludolf.tools.grep import GrepTool
+    from ludolf.tools.ls import LsTool
+    from ludolf.tools.read import ReadTool
+    from ludolf.tools.write import WriteTool
+
+    tools: tuple[Tool, ...] = (
+        ReadTool(options),
+        BashTool(options),
+        EditTool(),
+        WriteTool(),
+        GrepTool(),
+        FindTool(),
+        LsTool(),
+    )
+    return {tool.name: tool for tool in tools}

@@ -1,0 +1,177 @@
+"""The bash tool: run a shell command and show the tail of what it says."""
+
+import asyncio
+import math
+import os
+import time
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from ludolf.agent.tool import Tool, ToolContext, ToolError, ToolOutput, text_output
+from ludolf.ai.messages import Text
+from ludolf.tools.options import ToolOptions
+from ludolf.tools.output import OutputTail
+from ludolf.tools.process import Command, Running, StartError, shell_command
+from ludolf.tools.truncate import MAX_BYTES, MAX_LINES, Truncation, size_words
+
+UPDATE_SECONDS = 0.1
+MAX_TIMEOUT = 2_147_483.647
+
+_PARAMETERS: Mapping[str, Any] = {
+    "type": "object",
+    "properties": {
+        "command": {"type": "string", "description": "Shell command to run"},
+        "timeout": {
+            "type": "number",
+            "description": "Seconds after which the command is killed (default: no limit)",
+        },
+    },
+    "required": ["command"],
+}
+
+
+class BashTool:
+    name = "bash"
+    label = "bash"
+    description = (
+        "Run a command in a fresh bash shell in the working directory; stdout and stderr come back "
+        f"together. Only the last {MAX_LINES} lines or {MAX_BYTES // 1024}KB are shown; longer "
+        "output is kept whole in a file that the result names. Input is closed: interactive "
+        "programs end at once."
+    )
+    parameters = _PARAMETERS
+    alone = False
+    snippet: str | None = "Run shell commands (build, test, git, search, ...)"
+    guidelines: tuple[str, ...] = ()
+
+    def __init__(self, options: ToolOptions) -> None:
+        self._options = options
+
+    def prepare(self, args: Mapping[str, Any]) -> Mapping[str, Any]:
+        return args
+
+    async def execute(self, args: Mapping[str, Any], ctx: ToolContext) -> ToolOutput:
+        timeout = _checked_timeout(args.get("timeout"))
+        with OutputTail() as tail:
+            try:
+                command = self._command(args["command"], ctx)
+                async with asyncio.timeout(timeout):
+                    code = await _run(command, tail, ctx)
+            except StartError as error:
+                raise ToolError(str(error)) from error
+            except TimeoutError:
+                reason = f"Command timed out after {_number(timeout)} seconds"
+                raise ToolError(_failure(tail, reason)) from None
+            except asyncio.CancelledError:
+                # An abort is plain cancellation, yet the model should see the output so far:
+                # whoever builds the error result takes the text from the exception's arguments.
+                raise asyncio.CancelledError(_failure(tail, "Command aborted")) from None
+            return _result(tail, code)
+
+    def _command(self, text: str, ctx: ToolContext) -> Command:
+        return shell_command(
+            text,
+            cwd=ctx.cwd,
+            env=ctx.environment or os.environ,
+            shell_path=self._options.shell_path,
+            prefix=self._options.command_prefix,
+        )
+
+
+async def _run(command: Command, tail: OutputTail, ctx: ToolContext) -> int:
+    await ctx.update(ToolOutput(content=()))
+    updates = _Updates(tail, ctx)
+    async with Running(command) as running:
+        while (chunk := await running.read(updates.patience())) != b"":
+            if chunk:
+                updates.pending |= bool(tail.feed(chunk))
+            await updates.show_if_due()
+        code = await running.exit_code()
+    updates.pending |= bool(tail.finish())
+    await updates.show()
+    return code
+
+
+class _Updates:
+    """Shows the tail when it has changed, at most once in a while."""
+
+    def __init__(self, tail: OutputTail, ctx: ToolContext) -> None:
+        self._tail = tail
+        self._ctx = ctx
+        self._due = 0.0
+        self.pending = False
+
+    def patience(self) -> float | None:
+        """How long to wait for output before a pending update must go out."""
+        return max(0.001, self._due - time.monotonic()) if self.pending else None
+
+    async def show_if_due(self) -> None:
+        if time.monotonic() >= self._due:
+            await self.show()
+
+    async def show(self) -> None:
+        if not self.pending:
+            return
+        self.pending = False
+        shown = self._tail.tail()
+        details = _details(self._tail, shown) if shown.truncated else {}
+        await self._ctx.update(text_output(shown.content, details))
+        self._due = time.monotonic() + UPDATE_SECONDS
+
+
+def _checked_timeout(timeout: float | None) -> float | None:
+    if timeout is None:
+        return None
+    if not math.isfinite(timeout) or timeout <= 0:
+        raise ToolError("Invalid timeout: must be a finite number of seconds")
+    if timeout > MAX_TIMEOUT:
+        raise ToolError(f"Invalid timeout: maximum is {MAX_TIMEOUT} seconds")
+    return timeout
+
+
+def _result(tail: OutputTail, code: int) -> ToolOutput:
+    shown = tail.tail()
+    text = _text(tail, shown) or "(no output)"
+    if code != 0:
+        raise ToolError(f"{text}\n\nCommand exited with code {code}")
+    if not shown.truncated:
+        return ToolOutput(content=(Text(text=text),))
+    return text_output(text, _details(tail, shown))
+
+
+def _failure(tail: OutputTail, reason: str) -> str:
+    text = _text(tail, tail.tail())
+    return f"{text}\n\n{reason}" if text else reason
+
+
+def _text(tail: OutputTail, shown: Truncation) -> str:
+    if not shown.truncated:
+        return shown.content
+    return f"{shown.content}\n\n[{_what_is_shown(tail, shown)}. {_where_is_all(tail)}]"
+
+
+def _what_is_shown(tail: OutputTail, shown: Truncation) -> str:
+    last = shown.total_lines
+    if shown.last_line_partial:
+        kept, whole = size_words(shown.output_bytes), size_words(tail.last_line_bytes)
+        return f"Showing last {kept} of line {last} (line is {whole})"
+    lines = f"Showing lines {last - shown.output_lines + 1}-{last} of {last}"
+    return lines if shown.truncated_by == "lines" else f"{lines} ({size_words(MAX_BYTES)} limit)"
+
+
+def _where_is_all(tail: OutputTail) -> str:
+    if tail.spill_error:
+        return f"The full output could not be kept: {tail.spill_error}"
+    return f"Full output: {tail.full_output_path}"
+
+
+def _details(tail: OutputTail, shown: Truncation) -> dict[str, Any]:
+    return {"truncation": shown.as_json(), "fullOutputPath": tail.full_output_path}
+
+
+def _number(value: float | None) -> str:
+    return f"{value:g}" if value is None or value != int(value) else str(int(value))
+
+
+if TYPE_CHECKING:
+    _proof: Tool = BashTool(ToolOptions())

@@ -1,0 +1,144 @@
+"""Blocking work on files: open regular ones only, replace them whole, say what went wrong."""
+
+import asyncio
+import errno
+import os
+import stat
+from collections.abc import Callable
+from pathlib import Path
+from typing import TypeVar
+
+from ludolf.agent.tool import ToolError
+from ludolf.tools.spill import write_all
+
+T = TypeVar("T")
+
+# The words of pi's runtime, which models and hosts know.
+_WORDS = {
+    errno.ENOENT: "no such file or directory",
+    errno.EACCES: "permission denied",
+    errno.EPERM: "operation not permitted",
+    errno.EISDIR: "illegal operation on a directory",
+    errno.ENOTDIR: "not a directory",
+    errno.ELOOP: "too many symbolic links encountered",
+    errno.ENAMETOOLONG: "name too long",
+    errno.ENOSPC: "no space left on device",
+    errno.EROFS: "read-only file system",
+}
+# A file mounted by itself, or in a folder that is not ours, can be written but not replaced.
+_CANNOT_REPLACE = (errno.EACCES, errno.EPERM, errno.EBUSY, errno.EXDEV)
+_KINDS = (
+    (stat.S_ISFIFO, "a named pipe"),
+    (stat.S_ISSOCK, "a socket"),
+    (stat.S_ISCHR, "a character device"),
+    (stat.S_ISBLK, "a block device"),
+)
+
+
+def error_code(error: OSError) -> str:
+    """The symbol of a system error, such as ENOENT."""
+    return errno.errorcode.get(error.errno or 0, "EIO")
+
+
+def error_text(error: OSError, call: str, path: Path | None = None) -> str:
+    words = _WORDS.get(error.errno or 0) or (error.strerror or str(error)).lower()
+    place = f" '{path}'" if path else ""
+    return f"{error_code(error)}: {words}, {call}{place}"
+
+
+def open_regular(path: Path) -> int:
+    """A descriptor for reading.
+
+    Raises:
+        OSError: it cannot be opened, or is a folder.
+        ToolError: it is neither file nor folder; reading it might never end.
+    """
+    _refuse_special(os.stat(path), path)
+    # Non-blocking, in case a pipe took the place of the file just now.
+    file = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY)
+    try:
+        _refuse_special(os.fstat(file), path)
+    except BaseException:
+        os.close(file)
+        raise
+    return file
+
+
+def replace_file(path: Path, data: bytes) -> None:
+    """Write beside, sync, rename: until the new content is on disk the old one stays whole.
+
+    Links are followed; mode and owner are kept.
+    """
+    target = Path(os.path.realpath(path))
+    try:
+        old = os.stat(target)
+    except FileNotFoundError:
+        _write_beside(target, data, None)
+        return
+    _refuse_special(old, path)
+    if not os.access(target, os.W_OK):
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+    try:
+        _write_beside(target, data, old)
+    except OSError as error:
+        if error.errno not in _CANNOT_REPLACE:
+            raise
+        _write_in_place(target, data)
+
+
+async def settle_in_thread(work: Callable[[], T]) -> T:
+    """Run work that changes files in a thread; a cancelled caller waits for its end.
+
+    A thread cannot be stopped, and nobody may touch the file before it has finished.
+    """
+    future = asyncio.get_running_loop().run_in_executor(None, work)
+    try:
+        return await asyncio.shield(future)
+    except asyncio.CancelledError:
+        await asyncio.wait({future})
+        future.exception()
+        raise
+
+
+def _refuse_special(found: os.stat_result, path: Path) -> None:
+    if stat.S_ISREG(found.st_mode):
+        return
+    if stat.S_ISDIR(found.st_mode):
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+    kind = next((name for test, name in _KINDS if test(found.st_mode)), "something else")
+    raise ToolError(f"Not a regular file: {path} is {kind}. Only regular files can be used.")
+
+
+def _write_beside(target: Path, data: bytes, old: os.stat_result | None) -> None:
+    beside = target.with_name(f".ludolf-{os.urandom(6).hex()}.tmp")
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+    file = os.open(beside, flags, 0o600 if old else 0o666)
+    try:
+        try:
+            write_all(file, data)
+            if old:
+                _keep_owner_and_mode(file, old)
+            os.fsync(file)
+        finally:
+            os.close(file)
+        os.replace(beside, target)
+    except BaseException:
+        os.unlink(beside)
+        raise
+
+
+def _keep_owner_and_mode(file: int, old: os.stat_result) -> None:
+    new = os.fstat(file)
+    if (new.st_uid, new.st_gid) != (old.st_uid, old.st_gid):
+        os.fchown(file, old.st_uid, old.st_gid)
+    os.fchmod(file, stat.S_IMODE(old.st_mode))
+
+
+def _write_in_place(target: Path, data: bytes) -> None:
+    file = os.open(target, os.O_WRONLY | os.O_CLOEXEC)
+    try:
+        write_all(file, data)
+        os.ftruncate(file, len(data))
+        os.fsync(file)
+    finally:
+        os.close(file)

@@ -1,0 +1,78 @@
+"""The find tool: files and folders by name."""
+
+import os
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from ludolf.agent.tool import Tool, ToolContext, ToolError, ToolOutput, text_output
+from ludolf.tools.listing import listing, whole_number
+from ludolf.tools.paths import resolve
+from ludolf.tools.ripgrep import each_record, find_command
+
+DEFAULT_LIMIT = 1000
+
+_PARAMETERS: Mapping[str, Any] = {
+    "type": "object",
+    "properties": {
+        "pattern": {
+            "type": "string",
+            "description": "Glob such as '*.py' for names, 'src/**/*.py' for paths",
+        },
+        "path": {"type": "string", "description": "Folder to search (default: working directory)"},
+        "limit": {"type": "number", "description": f"Most results to show ({DEFAULT_LIMIT})"},
+    },
+    "required": ["pattern"],
+}
+
+
+class FindTool:
+    name = "find"
+    label = "find"
+    description = (
+        "Find files and folders by a glob pattern; gives paths relative to the searched folder. "
+        "Hidden ones are found, those that .gitignore names are not."
+    )
+    parameters = _PARAMETERS
+    alone = False
+    snippet: str | None = "Find files by name"
+    guidelines: tuple[str, ...] = ()
+
+    def prepare(self, args: Mapping[str, Any]) -> Mapping[str, Any]:
+        return args
+
+    async def execute(self, args: Mapping[str, Any], ctx: ToolContext) -> ToolOutput:
+        folder = resolve(args.get("path") or ".", ctx.cwd)
+        if not folder.exists():
+            raise ToolError(f"Path not found: {folder}")
+        if not folder.is_dir():
+            raise ToolError(f"Not a directory: {folder}")
+        limit = whole_number(args.get("limit"), DEFAULT_LIMIT)
+        found: list[str] = []
+
+        def take(record: bytes) -> bool:
+            if record:
+                found.append(os.fsdecode(record))
+            return len(found) <= limit
+
+        command = find_command(folder, args["pattern"], ctx.environment or os.environ)
+        code = await each_record(command, b"\0", take)
+        if code:
+            raise ToolError(found[0].strip() if found else f"Search failed with code {code}")
+        return _output(found, limit)
+
+
+def _output(found: list[str], limit: int) -> ToolOutput:
+    if not found:
+        return text_output("No files found matching pattern")
+    notices: list[str] = []
+    details: dict[str, Any] = {}
+    if len(found) > limit:
+        notices.append(
+            f"{limit} results limit reached. Use limit={limit * 2} for more, or refine pattern"
+        )
+        details["resultLimitReached"] = limit
+    return listing(found[:limit], notices, details)
+
+
+if TYPE_CHECKING:
+    _proof: Tool = FindTool()

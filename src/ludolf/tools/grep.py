@@ -1,0 +1,154 @@
+"""The grep tool: lines of files that fit a pattern."""
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ludolf.agent.tool import Tool, ToolContext, ToolError, ToolOutput, text_output
+from ludolf.tools.listing import listing, whole_number
+from ludolf.tools.paths import resolve
+from ludolf.tools.ripgrep import Grep, each_record, grep_command, ripgrep_path
+
+DEFAULT_LIMIT = 100
+MAX_LINE_CHARS = 500
+
+_PARAMETERS: Mapping[str, Any] = {
+    "type": "object",
+    "properties": {
+        "pattern": {"type": "string", "description": "Regular expression, or plain text (literal)"},
+        "path": {"type": "string", "description": "File or folder (default: working directory)"},
+        "glob": {"type": "string", "description": "Only files that fit, such as '*.py'"},
+        "ignoreCase": {"type": "boolean", "description": "Ignore case (default: false)"},
+        "literal": {"type": "boolean", "description": "Take the pattern as plain text"},
+        "context": {"type": "number", "description": "Lines to show around each match (0)"},
+        "limit": {"type": "number", "description": f"Most matches to show ({DEFAULT_LIMIT})"},
+    },
+    "required": ["pattern"],
+}
+
+
+class GrepTool:
+    name = "grep"
+    label = "grep"
+    description = (
+        "Search the content of files; gives path, line number and line of each match. Hidden files "
+        "are searched, files that .gitignore names are not. "
+        f"Lines are cut after {MAX_LINE_CHARS} characters."
+    )
+    parameters = _PARAMETERS
+    alone = False
+    snippet: str | None = "Search the content of files"
+    guidelines: tuple[str, ...] = ()
+
+    def __init__(self, program: str | None = "") -> None:
+        """`program` is the ripgrep to use, None for none; by default it is looked up."""
+        self._program = program
+
+    def prepare(self, args: Mapping[str, Any]) -> Mapping[str, Any]:
+        return args
+
+    async def execute(self, args: Mapping[str, Any], ctx: ToolContext) -> ToolOutput:
+        target = resolve(args.get("path") or ".", ctx.cwd)
+        if not target.exists():
+            raise ToolError(f"Path not found: {target}")
+        grep = _grep(args, target)
+        found = _Matches(whole_number(args.get("limit"), DEFAULT_LIMIT), grep.context)
+        program = ripgrep_path() if self._program == "" else self._program
+        command = grep_command(grep, ctx.environment or os.environ, program)
+        code = await each_record(command, b"\n", found.take)
+        if code > 1 and not found.lines:
+            raise ToolError(found.message or f"Search failed with code {code}")
+        return found.output()
+
+
+def _grep(args: Mapping[str, Any], target: Path) -> Grep:
+    one_file = not target.is_dir()
+    return Grep(
+        root=target.parent if one_file else target,
+        only=target.name if one_file else None,
+        pattern=args["pattern"],
+        glob=args.get("glob") or None,
+        ignore_case=bool(args.get("ignoreCase")),
+        literal=bool(args.get("literal")),
+        context=whole_number(args.get("context"), 0, least=0),
+    )
+
+
+class _Line:
+    def __init__(self, path: str, number: int, is_match: bool, text: str) -> None:
+        self.path = path
+        self.number = number
+        self.is_match = is_match
+        self.text = text
+
+    def shown(self) -> str:
+        text = self.text
+        if len(text) > MAX_LINE_CHARS:
+            text = f"{text[:MAX_LINE_CHARS]}... [truncated]"
+        if self.is_match:
+            return f"{self.path}:{self.number}: {text}"
+        return f"{self.path}-{self.number}- {text}"
+
+
+class _Matches:
+    """Collects the lines of a search until there are more matches than wanted."""
+
+    def __init__(self, limit: int, context: int) -> None:
+        self.lines: list[_Line] = []
+        self.message = ""
+        self._limit = limit
+        self._context = context
+        self._count = 0
+
+    def take(self, record: bytes) -> bool:
+        path, null, rest = record.partition(b"\0")
+        if not null or not rest[:1].isdigit():
+            self.message = f"{self.message}\n{record.decode('utf-8', 'replace')}".strip()
+            return True
+        line = _parsed(path, rest)
+        self._count += line.is_match
+        if self._count <= self._limit:
+            self.lines.append(line)
+        return self._count <= self._limit
+
+    def output(self) -> ToolOutput:
+        if not self.lines:
+            return text_output("No matches found")
+        details: dict[str, Any] = {}
+        limit_notices: list[str] = []
+        width_notices: list[str] = []
+        if self._count > self._limit:
+            self._drop_context_of_the_next()
+            details["matchLimitReached"] = self._limit
+            limit_notices.append(
+                f"{self._limit} matches limit reached. "
+                f"Use limit={self._limit * 2} for more, or refine pattern"
+            )
+        if any(len(line.text) > MAX_LINE_CHARS for line in self.lines):
+            details["linesTruncated"] = True
+            width_notices.append(
+                f"Some lines truncated to {MAX_LINE_CHARS} chars. Use read tool to see full lines"
+            )
+        shown = [line.shown() for line in self.lines]
+        return listing(shown, limit_notices, details, later_notices=width_notices)
+
+    def _drop_context_of_the_next(self) -> None:
+        last = max(index for index, line in enumerate(self.lines) if line.is_match)
+        reach = self.lines[last].number + self._context
+        path = self.lines[last].path
+        after = [
+            line for line in self.lines[last + 1 :] if line.path == path and line.number <= reach
+        ]
+        self.lines[last + 1 :] = after
+
+
+def _parsed(path: bytes, rest: bytes) -> _Line:
+    digits = len(rest) - len(rest.lstrip(b"0123456789"))
+    name = os.fsdecode(path).removeprefix("./")
+    text = rest[digits + 1 :].decode("utf-8", "replace").rstrip("\r")
+    return _Line(name, int(rest[:digits]), rest[digits : digits + 1] == b":", text)
+
+
+if TYPE_CHECKING:
+    _proof: Tool = GrepTool()

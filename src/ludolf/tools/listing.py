@@ -1,0 +1,37 @@
+"""The common shape of list results: lines, cut at the byte limit, notices in brackets."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from msgspec import UNSET
+
+from ludolf.agent.tool import ToolOutput, text_output
+from ludolf.tools.truncate import MAX_BYTES, NO_LINE_LIMIT, keep_head, size_words
+
+
+def listing(
+    lines: Sequence[str],
+    notices: Sequence[str],
+    details: dict[str, Any],
+    *,
+    later_notices: Sequence[str] = (),
+) -> ToolOutput:
+    """A result that shows lines; a notice of a cut by size stands between the given ones."""
+    told = list(notices)
+    # File names that are not UTF-8 come as lone surrogates.
+    shown = keep_head(
+        "\n".join(line.encode("utf-8", "replace").decode() for line in lines),
+        max_lines=NO_LINE_LIMIT,
+    )
+    if shown.truncated:
+        told.append(f"{size_words(MAX_BYTES)} limit reached")
+        details = {**details, "truncation": shown.as_json()}
+    text = shown.content
+    told += later_notices
+    if told:
+        text = f"{text}\n\n[{'. '.join(told)}]"
+    return text_output(text, details or UNSET)
+
+
+def whole_number(value: float | None, default: int, least: int = 1) -> int:
+    return default if value is None else max(least, int(value))

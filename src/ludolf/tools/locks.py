@@ -1,0 +1,31 @@
+"""Changes to one file happen one after another, to different files side by side."""
+
+import asyncio
+import os
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+_locks: dict[str, tuple[asyncio.Lock, int]] = {}
+
+
+@asynccontextmanager
+async def file_lock(path: Path) -> AsyncIterator[None]:
+    """Hold the one lock of a file, by whatever link it is reached."""
+    key = _real(path)
+    lock, users = _locks.get(key, (None, 0))
+    lock = lock or asyncio.Lock()
+    _locks[key] = (lock, users + 1)
+    try:
+        async with lock:
+            yield
+    finally:
+        users = _locks[key][1] - 1
+        if users:
+            _locks[key] = (lock, users)
+        else:
+            del _locks[key]
+
+
+def _real(path: Path) -> str:
+    return os.path.realpath(path)

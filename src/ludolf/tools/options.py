@@ -1,0 +1,37 @@
+"""What settings and the model say about the built-in tools."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from ludolf.base import Value
+
+
+class ImageLimits(Value):
+    """How large an image a model takes; `max_bytes` counts base64 characters."""
+
+    max_width: int = 2000
+    max_height: int = 2000
+    max_bytes: int = 4_718_592
+    jpeg_quality: int = 80
+
+
+class ToolOptions(Value):
+    shell_path: str | None = None
+    command_prefix: str | None = None
+    auto_resize: bool = True
+    block_images: bool = False
+    image_limits: ImageLimits = ImageLimits()
+
+
+def image_limits(input_limits: Mapping[str, Any] | None) -> ImageLimits:
+    """The limits that a model states in its `inputLimits`; defaults for what it leaves out."""
+    images = (input_limits or {}).get("images") or {}
+    stated = images.get("resize") or {}
+    wire_names = {
+        "maxWidth": "max_width",
+        "maxHeight": "max_height",
+        "maxBytes": "max_bytes",
+        "jpegQuality": "jpeg_quality",
+    }
+    known = {wire_names[key]: int(stated[key]) for key in wire_names if stated.get(key)}
+    return ImageLimits(**known)

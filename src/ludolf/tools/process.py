@@ -1,0 +1,212 @@
+"""Run a command as a child in a session of its own, read what it says, and end all of it."""
+
+import asyncio
+import os
+import subprocess
+import threading
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+import msgspec
+
+from ludolf.base import LudolfError
+from ludolf.tools.family import MARK, WARDEN
+
+READ_SIZE = 256 * 1024
+PIPE_SIZE = 1024 * 1024
+QUIET_SECONDS = 0.1
+DRAIN_SECONDS = 0.5
+_DEATH_SECONDS = 1.0
+_F_SETPIPE_SZ = 1031
+
+
+class StartError(LudolfError):
+    """A command could not be started; the text says why."""
+
+
+class Command(msgspec.Struct, frozen=True, kw_only=True):
+    argv: tuple[str, ...]
+    cwd: Path
+    env: Mapping[str, str]
+
+
+def shell_command(
+    text: str,
+    *,
+    cwd: Path,
+    env: Mapping[str, str],
+    shell_path: str | None = None,
+    prefix: str | None = None,
+) -> Command:
+    """The command that runs a text in a fresh shell.
+
+    Raises:
+        StartError: the working directory or the configured shell does not exist.
+    """
+    if not os.path.isdir(cwd):
+        raise StartError(f"Working directory does not exist: {cwd}\nCannot execute bash commands.")
+    script = f"{prefix}\n{text}" if prefix else text
+    return Command(argv=(_shell(shell_path), "-c", script), cwd=cwd, env=env)
+
+
+def _shell(shell_path: str | None) -> str:
+    if shell_path:
+        path = os.path.expanduser(shell_path)
+        if not os.path.exists(path):
+            raise StartError(f"Shell not found: {path}. Correct the shellPath setting.")
+        return path
+    if os.path.exists("/bin/bash"):
+        return "/bin/bash"
+    from shutil import which
+
+    return which("bash") or "sh"
+
+
+class Running:
+    """A running command. Leaving the block before the command has ended kills its whole family.
+
+    A command that ends by itself may leave children behind (`server &`); they live on until
+    `WARDEN.end_all()`, or until this program is gone.
+    """
+
+    def __init__(self, command: Command) -> None:
+        self._command = command
+        self._at_end = False
+        self._drain_until = 0.0
+
+    async def __aenter__(self) -> Self:
+        self._loop = asyncio.get_running_loop()
+        self._mark = WARDEN.new_mark()
+        self._pipe, write_end = _pipe()
+        try:
+            self._process = self._start(write_end)
+        except (OSError, ValueError) as error:
+            os.close(self._pipe)
+            raise StartError(f"Cannot start {self._command.argv[0]}: {error}") from error
+        finally:
+            os.close(write_end)
+        WARDEN.started(self._process.pid)
+        self._exit: asyncio.Future[int] = self._loop.create_future()
+        self._watch_exit()
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        try:
+            if kind is not None or not self._exit.done():
+                await self._kill()
+        finally:
+            os.close(self._pipe)
+            WARDEN.ended(self._process.pid)
+
+    async def read(self, patience: float | None = None) -> bytes | None:
+        """The next piece of output; `b""` at its end; None if `patience` seconds brought nothing.
+
+        The end is the end of the pipe or, when something left behind holds it open, silence after
+        the command's own exit.
+        """
+        while not self._at_end:
+            draining = self._exit.done()
+            if await self._readable(self._drain_left() if draining else patience):
+                chunk = self._take(READ_SIZE)
+                if chunk is not None:
+                    self._at_end = not chunk
+                    return chunk
+            elif draining:
+                # Silent, or something left behind chatters on past its time. What the command
+                # wrote itself is at most one pipe full: that is still taken, so none of it is lost.
+                self._at_end = True
+                return self._take(PIPE_SIZE) or b""
+            elif not self._exit.done():
+                return None
+        return b""
+
+    async def exit_code(self) -> int:
+        """Wait for the command's own end; 128 + n when signal n killed it."""
+        await asyncio.wait({self._exit})
+        code = self._exit.result()
+        return 128 - code if code < 0 else code
+
+    def _start(self, write_end: int) -> subprocess.Popen[bytes]:
+        return subprocess.Popen(
+            self._command.argv,
+            cwd=self._command.cwd,
+            env={**self._command.env, MARK: self._mark},
+            stdin=subprocess.DEVNULL,
+            stdout=write_end,
+            stderr=write_end,
+            start_new_session=True,
+        )
+
+    def _watch_exit(self) -> None:
+        try:
+            pidfd = os.pidfd_open(self._process.pid)
+        except (AttributeError, OSError):
+            threading.Thread(target=self._wait_in_thread, daemon=True).start()
+        else:
+            self._loop.add_reader(pidfd, self._exited, pidfd)
+
+    def _wait_in_thread(self) -> None:
+        self._process.wait()
+        with suppress(RuntimeError):  # the loop was closed meanwhile: nobody waits any more
+            self._loop.call_soon_threadsafe(self._exited, None)
+
+    def _exited(self, pidfd: int | None) -> None:
+        if pidfd is not None:
+            self._loop.remove_reader(pidfd)
+            os.close(pidfd)
+        self._drain_until = self._loop.time() + DRAIN_SECONDS
+        self._exit.set_result(self._process.wait())
+
+    def _drain_left(self) -> float:
+        return min(QUIET_SECONDS, self._drain_until - self._loop.time())
+
+    async def _readable(self, patience: float | None) -> bool:
+        """Wait for the pipe, at most until the command exits or patience is at its end."""
+        if patience is not None and patience <= 0:
+            return False
+        ready: asyncio.Future[None] = self._loop.create_future()
+        # Watched only while someone waits: a reader that lags pauses the command.
+        self._loop.add_reader(self._pipe, _settle, ready)
+        waited: set[asyncio.Future[None] | asyncio.Future[int]] = {ready}
+        if not self._exit.done():
+            waited.add(self._exit)
+        try:
+            await asyncio.wait(waited, timeout=patience, return_when=asyncio.FIRST_COMPLETED)
+            return ready.done()
+        finally:
+            self._loop.remove_reader(self._pipe)
+
+    def _take(self, size: int) -> bytes | None:
+        try:
+            return os.read(self._pipe, size)
+        except BlockingIOError:
+            return None
+
+    async def _kill(self) -> None:
+        lives = not self._exit.done()
+        WARDEN.kill(self._process.pid, self._mark, leader_lives=lives)
+        if lives:
+            await asyncio.wait({self._exit}, timeout=_DEATH_SECONDS)
+
+
+def _pipe() -> tuple[int, int]:
+    read_end, write_end = os.pipe()
+    os.set_blocking(read_end, False)
+    import fcntl
+
+    with suppress(OSError):  # a user's allowance for large pipes may be used up
+        fcntl.fcntl(write_end, _F_SETPIPE_SZ, PIPE_SIZE)
+    return read_end, write_end
+
+
+def _settle(ready: asyncio.Future[None]) -> None:
+    if not ready.done():
+        ready.set_result(None)

@@ -1,0 +1,247 @@
+"""The read tool: a part of a text file, or an image."""
+
+import asyncio
+import os
+from collections.abc import Mapping
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+from msgspec import UNSET
+
+from ludolf.agent.tool import Tool, ToolContext, ToolError, ToolOutput, text_output
+from ludolf.ai.messages import Part, Text
+from ludolf.tools.files import error_text, open_regular
+from ludolf.tools.images import fit_image, sniff
+from ludolf.tools.options import ToolOptions
+from ludolf.tools.paths import resolve_existing
+from ludolf.tools.truncate import (
+    MAX_BYTES,
+    MAX_LINES,
+    Totals,
+    Truncation,
+    keep_head,
+    measure,
+    size_words,
+)
+
+SNIFF_BYTES = 4100
+MAX_SCAN_BYTES = 256 * 1024 * 1024
+_CHUNK = 1024 * 1024
+# A little more than is shown, so that what comes after the last whole line is seen to exist.
+_HEAD_BYTES = MAX_BYTES + 8
+_NO_VISION = "[Current model does not support images. The image will be omitted from this request.]"
+
+_PARAMETERS: Mapping[str, Any] = {
+    "type": "object",
+    "properties": {
+        "path": {"type": "string", "description": "File to read, relative or absolute"},
+        "offset": {"type": "number", "description": "First line to show, counted from 1"},
+        "limit": {"type": "number", "description": "Number of lines to show"},
+    },
+    "required": ["path"],
+}
+
+
+class ReadTool:
+    name = "read"
+    label = "read"
+    description = (
+        "Show a file: text, or an image (JPEG, PNG, GIF, WebP, BMP). Text is cut after "
+        f"{MAX_LINES} lines or {MAX_BYTES // 1024}KB, whichever comes first; read on with offset "
+        "and limit."
+    )
+    parameters = _PARAMETERS
+    alone = False
+    snippet: str | None = "Show the content of a file"
+    guidelines: tuple[str, ...] = ("Use read to look at files rather than cat or sed.",)
+
+    def __init__(self, options: ToolOptions) -> None:
+        self._options = options
+
+    def prepare(self, args: Mapping[str, Any]) -> Mapping[str, Any]:
+        return args
+
+    async def execute(self, args: Mapping[str, Any], ctx: ToolContext) -> ToolOutput:
+        path = resolve_existing(args["path"], ctx.cwd)
+        start = max(0, int(args.get("offset") or 1) - 1)
+        limit = None if args.get("limit") is None else max(0, int(args["limit"]))
+        found = await asyncio.to_thread(partial(_look_at, path, start, limit))
+        if isinstance(found, _Picture):
+            return await self._image_output(found, ctx)
+        return _text_output(found, args["path"])
+
+    async def _image_output(self, found: "_Picture", ctx: ToolContext) -> ToolOutput:
+        if self._options.block_images:
+            return text_output("Image reading is disabled.")
+        limits = self._options.image_limits if self._options.auto_resize else None
+        fitted = await fit_image(found.data, found.mime_type, limits)
+        mime_type = fitted.image.mime_type if fitted.image else found.mime_type
+        notes = [f"Read image file [{mime_type}]", *fitted.hints]
+        if not ctx.takes_images:
+            notes.append(_NO_VISION)
+        text: Part = Text(text="\n".join(notes))
+        return ToolOutput(content=(text, fitted.image) if fitted.image else (text,))
+
+
+class _Picture(msgspec.Struct, frozen=True):
+    data: bytes
+    mime_type: str
+
+
+class _Selection(msgspec.Struct, frozen=True, kw_only=True):
+    """Some lines of a file: enough of their text to show, and the measure of all of them."""
+
+    head: bytes
+    totals: Totals
+    first: int
+    lines: int
+    file_lines: int
+    first_line_bytes: int
+
+
+def _look_at(path: Path, start: int, limit: int | None) -> "_Picture | _Selection":
+    file = _open(path)
+    try:
+        opening = os.read(file, SNIFF_BYTES)
+        mime_type = sniff(opening)
+        if mime_type:
+            return _Picture(_read_all(file, opening, path), mime_type)
+        return _select(file, opening, path, _Scan(start, limit))
+    except OSError as error:
+        raise ToolError(error_text(error, "read")) from error
+    finally:
+        os.close(file)
+
+
+def _open(path: Path) -> int:
+    try:
+        return open_regular(path)
+    except IsADirectoryError as error:
+        raise ToolError(error_text(error, "read")) from error
+    except OSError as error:
+        raise ToolError(error_text(error, "access", path)) from error
+
+
+def _read_all(file: int, opening: bytes, path: Path) -> bytes:
+    _refuse_huge(os.fstat(file).st_size, path)
+    chunks = [opening]
+    while chunk := os.read(file, _CHUNK):
+        chunks.append(chunk)
+    return b"".join(chunks)
+
+
+def _select(file: int, opening: bytes, path: Path, scan: "_Scan") -> _Selection:
+    _refuse_huge(os.fstat(file).st_size, path)
+    seen = 0
+    chunk = opening
+    while chunk:
+        seen += len(chunk)
+        _refuse_huge(seen, path)
+        scan.feed(chunk)
+        chunk = os.read(file, _CHUNK)
+    return scan.finish()
+
+
+def _refuse_huge(size: int, path: Path) -> None:
+    if size > MAX_SCAN_BYTES:
+        raise ToolError(
+            f"File is too large to read: more than {size_words(MAX_SCAN_BYTES)}. "
+            f"Use bash: sed -n '1,200p' {path} | head -c {MAX_BYTES}"
+        )
+
+
+class _Scan:
+    """Goes through a file once; keeps only as much of the wanted lines as can be shown."""
+
+    def __init__(self, start: int, limit: int | None) -> None:
+        self._start = start
+        self._stop = None if limit is None else start + limit
+        self._line = 0
+        self._head = bytearray()
+        self._bytes = 0
+        self._newlines = 0
+        self._first_line = 0
+        self._ends_with_newline = False
+
+    def feed(self, chunk: bytes) -> None:
+        newlines = chunk.count(b"\n")
+        begin = self._offset_of(chunk, self._start, newlines)
+        end = len(chunk) if self._stop is None else self._offset_of(chunk, self._stop, newlines)
+        self._line += newlines
+        if begin < end:
+            self._take(memoryview(chunk)[begin:end], chunk.count(b"\n", begin, end))
+
+    def _offset_of(self, chunk: bytes, line: int, newlines: int) -> int:
+        """Where in the chunk that line begins: 0 if before, its length if after."""
+        skip = line - self._line
+        if skip > newlines:
+            return len(chunk)
+        at = 0
+        for _ in range(skip):
+            at = chunk.index(b"\n", at) + 1
+        return at
+
+    def _take(self, part: memoryview, newlines: int) -> None:
+        if self._newlines == 0:
+            at = bytes(part).find(b"\n")
+            self._first_line += len(part) if at < 0 else at
+        self._head += part[: max(0, _HEAD_BYTES - len(self._head))]
+        self._bytes += len(part)
+        self._newlines += newlines
+        self._ends_with_newline = part[-1] == 0x0A
+
+    def finish(self) -> _Selection:
+        file_lines = self._line + 1
+        if self._start >= file_lines:
+            offset = self._start + 1
+            raise ToolError(f"Offset {offset} is beyond end of file ({file_lines} lines total)")
+        stop = file_lines if self._stop is None else min(self._stop, file_lines)
+        # Lines are joined, so the newline after the last of them is not part of the selection.
+        joined = self._ends_with_newline and stop < file_lines
+        open_line = self._bytes > 0 and not self._ends_with_newline
+        return _Selection(
+            head=bytes(self._head[: self._bytes - 1] if joined else self._head),
+            totals=Totals(lines=self._newlines + open_line, bytes=self._bytes - joined),
+            first=self._start + 1,
+            lines=stop - self._start,
+            file_lines=file_lines,
+            first_line_bytes=self._first_line,
+        )
+
+
+def _text_output(selection: _Selection, path: str) -> ToolOutput:
+    text = selection.head.decode("utf-8", "replace")
+    # Replacement marks are longer than the bytes they stand for: measure what will be shown.
+    whole = len(selection.head) == selection.totals.bytes
+    shown = keep_head(text, totals=measure(text) if whole else selection.totals)
+    details = {"truncation": shown.as_json()} if shown.truncated else UNSET
+    if shown.first_line_exceeds_limit:
+        return text_output(_too_wide(selection, path), details)
+    notice = _notice(selection, shown)
+    return text_output(f"{shown.content}\n\n[{notice}]" if notice else shown.content, details)
+
+
+def _too_wide(selection: _Selection, path: str) -> str:
+    line, size = selection.first, size_words(selection.first_line_bytes)
+    return (
+        f"[Line {line} is {size}, exceeds {size_words(MAX_BYTES)} limit. "
+        f"Use bash: sed -n '{line}p' {path} | head -c {MAX_BYTES}]"
+    )
+
+
+def _notice(selection: _Selection, shown: Truncation) -> str | None:
+    first, total = selection.first, selection.file_lines
+    if shown.truncated:
+        last = first + shown.output_lines - 1
+        cause = "" if shown.truncated_by == "lines" else f" ({size_words(MAX_BYTES)} limit)"
+        return f"Showing lines {first}-{last} of {total}{cause}. Use offset={last + 1} to continue."
+    after = first + selection.lines
+    if after <= total:
+        return f"{total - after + 1} more lines in file. Use offset={after} to continue."
+    return None
+
+
+if TYPE_CHECKING:
+    _proof: Tool = ReadTool(ToolOptions())

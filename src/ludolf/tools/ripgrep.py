@@ -1,0 +1,117 @@
+"""Start a search in a child process: ripgrep where there is one, else our own stand-in."""
+
+import asyncio
+import os
+import sys
+from collections.abc import Callable, Mapping
+from functools import cache
+from pathlib import Path
+
+import msgspec
+
+from ludolf.agent.tool import ToolError
+from ludolf.tools import search
+from ludolf.tools.process import Command, Running, StartError
+
+SEARCH_SECONDS = 30.0
+# Long lines are cut by ripgrep itself, so that no line costs more than this in memory.
+_COLUMNS = search.LONGEST_LINE
+
+
+class Grep(msgspec.Struct, frozen=True, kw_only=True):
+    """What to search: all files below `root`, or `only` one file in it."""
+
+    root: Path
+    only: str | None
+    pattern: str
+    glob: str | None
+    ignore_case: bool
+    literal: bool
+    context: int
+
+
+@cache
+def ripgrep_path() -> str | None:
+    """The program beside our interpreter, where its wheel puts it, else the one on PATH."""
+    from shutil import which
+
+    beside = [os.path.dirname(sys.executable), os.path.join(sys.prefix, "bin")]
+    return which("rg", path=os.pathsep.join(beside)) or which("rg")
+
+
+def grep_command(grep: Grep, env: Mapping[str, str], program: str | None) -> Command:
+    argv = _ripgrep(grep, program) if program else _stand_in(_query(grep))
+    return Command(argv=argv, cwd=grep.root, env=env)
+
+
+def find_command(root: Path, pattern: str, env: Mapping[str, str]) -> Command:
+    """Always our own: ripgrep lists files only, and folders count too."""
+    argv = _stand_in({"root": str(root), "find": pattern})
+    return Command(argv=argv, cwd=root, env=env)
+
+
+async def each_record(command: Command, separator: bytes, take: Callable[[bytes], bool]) -> int:
+    """Give each record of the output to `take` until that says no; the exit code (0 if it did).
+
+    Raises:
+        ToolError: the search could not start, or took too long.
+    """
+    try:
+        async with asyncio.timeout(SEARCH_SECONDS), Running(command) as running:
+            rest = b""
+            while chunk := await running.read():
+                *records, rest = (rest + chunk).split(separator)
+                if not all(take(record) for record in records):
+                    return 0
+            if rest:
+                take(rest)
+            return await running.exit_code()
+    except StartError as error:
+        raise ToolError(str(error)) from error
+    except TimeoutError:
+        raise ToolError(
+            f"Search stopped after {SEARCH_SECONDS:g} seconds. Use a narrower path or pattern."
+        ) from None
+
+
+def _ripgrep(grep: Grep, program: str) -> tuple[str, ...]:
+    flags = ["--no-config", "--no-messages", "--hidden", "--no-require-git"]
+    flags += ["--no-ignore-global", "--no-ignore-exclude", "--sort=path", "--color=never"]
+    flags += ["--no-heading", "--with-filename", "--null", "--line-number"]
+    flags += ["--no-context-separator", f"--max-columns={_COLUMNS}", "--max-columns-preview"]
+    if grep.ignore_case:
+        flags.append("--ignore-case")
+    if grep.literal:
+        flags.append("--fixed-strings")
+    if grep.context:
+        flags.append(f"--context={grep.context}")
+    if grep.glob:
+        flags.append(f"--glob={grep.glob}")
+    # Last, since the last glob that fits decides.
+    flags.append(f"--glob=!{search.ALWAYS_SKIPPED}")
+    return (program, *flags, f"--regexp={grep.pattern}", "--", f"./{grep.only or ''}")
+
+
+def _query(grep: Grep) -> dict[str, object]:
+    return {
+        "root": str(grep.root),
+        "only": grep.only,
+        "grep": grep.pattern,
+        "glob": grep.glob,
+        "ignoreCase": grep.ignore_case,
+        "literal": grep.literal,
+        "context": grep.context,
+    }
+
+
+def _stand_in(query: Mapping[str, object]) -> tuple[str, ...]:
+    # Isolated, so that nothing in the searched folder is imported.
+    return (
+        sys.executable,
+        "-I",
+        "-S",
+        "-X",
+        "utf8",
+        search.__file__,
+        msgspec.json.encode(query).decode(),
+    )

@@ -1,0 +1,107 @@
+"""Check a model's arguments against a tool's JSON Schema, after mending what is plainly meant."""
+
+import json
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from ludolf.agent.tool import ToolError
+from ludolf.tools.coerce import coerce, without_nulls
+
+if TYPE_CHECKING:
+    from jsonschema_rs import ValidationError, Validator
+
+_MOST_VALIDATORS = 512
+_validators: dict[int, "tuple[Mapping[str, Any], Validator]"] = {}
+
+# The words of the checker that pi uses, known to models: what the value must be.
+_REASONS: dict[str, Callable[[Any], str]] = {
+    "type": lambda types: f"must be {_either(types)}",
+    "enum": lambda _: "must be equal to one of the allowed values",
+    "const": lambda _: "must be equal to constant",
+    "minimum": lambda limit: f"must be >= {limit}",
+    "maximum": lambda limit: f"must be <= {limit}",
+    "exclusiveMinimum": lambda limit: f"must be > {limit}",
+    "exclusiveMaximum": lambda limit: f"must be < {limit}",
+    "multipleOf": lambda factor: f"must be multiple of {factor}",
+    "minLength": lambda limit: f"must not have fewer than {limit} characters",
+    "maxLength": lambda limit: f"must not have more than {limit} characters",
+    "minItems": lambda limit: f"must not have fewer than {limit} items",
+    "maxItems": lambda limit: f"must not have more than {limit} items",
+    "minProperties": lambda limit: f"must not have fewer than {limit} properties",
+    "maxProperties": lambda limit: f"must not have more than {limit} properties",
+    "pattern": lambda pattern: f'must match pattern "{pattern}"',
+    "format": lambda name: f'must match format "{name}"',
+    "uniqueItems": lambda _: "must not have duplicate items",
+    "additionalProperties": lambda _: "must not have additional properties",
+    "unevaluatedProperties": lambda _: "must not have unevaluated properties",
+    "anyOf": lambda _: "must match a schema in anyOf",
+    "oneOf": lambda _: "must match exactly one schema in oneOf",
+    "not": lambda _: "must not be valid",
+}
+
+
+def check_arguments(name: str, schema: Mapping[str, Any], args: Any) -> dict[str, Any]:
+    """The arguments as the tool shall have them; a copy, never the original.
+
+    Raises:
+        ToolError: they do not fit the schema; the text tells the model why.
+    """
+    validator = _validator(name, schema)
+    mended = coerce(without_nulls(args, schema, schema), schema, schema)
+    errors = list(validator.iter_errors(mended))
+    if errors or not isinstance(mended, dict):
+        raise ToolError(_failure(name, _reasons(errors) or ["root: must be object"], args))
+    return mended
+
+
+def _validator(name: str, schema: Mapping[str, Any]) -> "Validator":
+    known = _validators.get(id(schema))
+    if known:
+        return known[1]
+    import jsonschema_rs
+
+    try:
+        # Offline: a schema of others must not make us fetch what it refers to.
+        validator = jsonschema_rs.validator_for(dict(schema), offline=True)
+    except (ValueError, jsonschema_rs.ReferencingError) as error:
+        cause = str(error).splitlines()[0]
+        raise ToolError(f'Tool "{name}" has an unusable parameter schema: {cause}') from error
+    if len(_validators) >= _MOST_VALIDATORS:
+        _validators.clear()
+    # The schema is kept with it, so that its id cannot pass to another.
+    _validators[id(schema)] = (schema, validator)
+    return validator
+
+
+def _failure(name: str, reasons: Iterable[str], args: Any) -> str:
+    listed = "\n".join(f"  - {reason}" for reason in reasons)
+    received = json.dumps(args, indent=2, ensure_ascii=False)
+    return f'Validation failed for tool "{name}":\n{listed}\n\nReceived arguments:\n{received}'
+
+
+def _reasons(errors: "Iterable[ValidationError]") -> list[str]:
+    reasons: list[str] = []
+    missing: dict[str, list[str]] = {}
+    for error in errors:
+        path = ".".join(map(str, error.instance_path))
+        # A bare `false` has no keyword of its own: the one that holds it says what is forbidden.
+        keyword = error.kind.name
+        if keyword == "falseSchema" and error.schema_path:
+            keyword = str(error.schema_path[-1])
+        if keyword == "required":
+            missing.setdefault(path, []).append(str(error.kind.value))
+        else:
+            reason = _REASONS.get(keyword)
+            reasons.append(
+                f"{path or 'root'}: {reason(error.kind.value) if reason else error.message}"
+            )
+    return [*(_missing(path, names) for path, names in missing.items()), *reasons]
+
+
+def _missing(path: str, names: list[str]) -> str:
+    place = f"{path}.{names[0]}" if path else names[0]
+    return f"{place}: must have required properties {', '.join(names)}"
+
+
+def _either(types: list[str]) -> str:
+    return types[0] if len(types) == 1 else f"either {' or '.join(types)}"

@@ -1,0 +1,273 @@
+"""Search a folder without ripgrep: a script for a process of its own, standard library only.
+
+Python's patterns can take exponential time and hold the interpreter meanwhile; a process can be
+killed. Argument: one JSON object (see `main`). Output: the form of `rg --null`.
+"""
+
+import json
+import os
+import re
+import sys
+from collections import deque
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+IGNORE_FILES = (".gitignore", ".ignore")
+ALWAYS_SKIPPED = ".git"
+LONGEST_LINE = 4096
+
+
+class Entry(NamedTuple):
+    """A file or folder below the root; the path is relative, with slashes."""
+
+    path: str
+    full_path: str
+    is_folder: bool
+    is_file: bool
+
+
+class Rule(NamedTuple):
+    pattern: re.Pattern[str]
+    ignores: bool
+    folders_only: bool
+
+
+class IgnoreFile:
+    """The rules of one ignore file, for paths below its folder. The last rule that fits decides."""
+
+    def __init__(self, folder: str, text: str) -> None:
+        self._base = len(folder.rstrip("/")) + 1
+        self._rules = [rule for line in text.splitlines() if (rule := parse_rule(line))]
+        joined = "|".join(f"(?:{rule.pattern.pattern})" for rule in self._rules)
+        self._any = re.compile(joined) if self._rules else None
+
+    def verdict(self, full_path: str, is_folder: bool) -> bool | None:
+        """True: ignored. False: kept on purpose. None: no rule fits."""
+        path = full_path[self._base :]
+        if not self._any or not self._any.fullmatch(path):
+            return None
+        for rule in reversed(self._rules):
+            if (is_folder or not rule.folders_only) and rule.pattern.fullmatch(path):
+                return rule.ignores
+        return None
+
+
+def parse_rule(line: str) -> Rule | None:
+    text = line if line.endswith("\\ ") else line.rstrip(" \t\r")
+    if not text or text.startswith("#"):
+        return None
+    ignores = not text.startswith("!")
+    text = text.removeprefix("!")
+    folders_only = text.endswith("/")
+    text = text.rstrip("/")
+    if not text:
+        return None
+    try:
+        return Rule(re.compile(anchored(text)), ignores, folders_only)
+    except re.error:
+        return None
+
+
+def anchored(pattern: str, *, braces: bool = False) -> str:
+    """Expression for a path relative to the pattern's folder; without a slash it fits anywhere."""
+    if "/" in pattern:
+        return glob_expression(pattern.removeprefix("/"), braces=braces)
+    return "(?:.*/)?" + glob_expression(pattern, braces=braces)
+
+
+_GLOB_TOKEN = re.compile(
+    r"(?P<any_folders>(?:(?<=/)|^)\*\*/)|(?P<all_below>(?<=/)\*\*$)|(?P<star>\*+)|(?P<one>\?)"
+    r"|(?P<set>\[[!^]?\]?(?:\\.|[^\]\\])*\])|(?P<brace>[{},])|\\(?P<escaped>.)|(?P<plain>.)",
+    re.DOTALL,
+)
+
+
+def glob_expression(pattern: str, *, braces: bool) -> str:
+    depth = 0
+    out: list[str] = []
+    for token in _GLOB_TOKEN.finditer(pattern):
+        kind, text = token.lastgroup, token.group()
+        if kind == "brace" and braces and (depth or text == "{"):
+            depth += {"{": 1, "}": -1, ",": 0}[text]
+            out.append({"{": "(?:", "}": ")", ",": "|"}[text])
+        else:
+            out.append(_token_expression(kind, token))
+    return "".join(out) + ")" * depth
+
+
+def _token_expression(kind: str | None, token: re.Match[str]) -> str:
+    match kind:
+        case "any_folders":
+            return "(?:.*/)?"
+        case "all_below":
+            return ".*"
+        case "star":
+            return "[^/]*"
+        case "one":
+            return "[^/]"
+        case "set":
+            return _set_expression(token.group()[1:-1])
+        case "escaped":
+            return re.escape(token["escaped"])
+        case _:
+            return re.escape(token.group())
+
+
+def _set_expression(body: str) -> str:
+    negated = body.startswith(("!", "^"))
+    inner = body[1:] if negated else body
+    inner = inner.replace("[", "\\[").replace("^", "\\^").replace("&", "\\&").replace("|", "\\|")
+    inner = re.sub(r"^\]", r"\\]", inner)
+    return f"(?!/)[{'^' if negated else ''}{inner}]"
+
+
+class Override:
+    """A glob of the caller. As with ripgrep it outranks the ignore files, both ways."""
+
+    def __init__(self, glob: str | None) -> None:
+        text = glob or ""
+        self._wanted = not text.startswith("!")
+        self._pattern = re.compile(anchored(text.removeprefix("!"), braces=True)) if text else None
+
+    def verdict(self, path: str, is_folder: bool) -> bool | None:
+        """True: left out. False: kept. None: the ignore files decide."""
+        if not self._pattern:
+            return None
+        if self._pattern.fullmatch(path):
+            return not self._wanted
+        return None if is_folder or not self._wanted else True
+
+
+def walk(root: str, glob: str | None = None) -> Iterator[Entry]:
+    """Everything below a folder in order of names, without what ignore files name."""
+    yield from _walk_folder(root, "", _outer_rules(root), Override(glob))
+
+
+def _outer_rules(root: str) -> list[IgnoreFile]:
+    """Rules of the folders above, up to the repository's own."""
+    found: list[IgnoreFile] = []
+    folder = root
+    while not os.path.exists(os.path.join(folder, ".git")):
+        parent = os.path.dirname(folder)
+        if parent == folder:
+            break
+        folder = parent
+        found[:0] = _rules_in(folder)
+    return found
+
+
+def _rules_in(folder: str) -> list[IgnoreFile]:
+    found: list[IgnoreFile] = []
+    for name in IGNORE_FILES:
+        try:
+            with open(os.path.join(folder, name), encoding="utf-8", errors="replace") as file:
+                found.append(IgnoreFile(folder, file.read()))
+        except OSError:
+            continue
+    return found
+
+
+def _walk_folder(
+    folder: str, prefix: str, outer: list[IgnoreFile], override: Override
+) -> Iterator[Entry]:
+    rules = outer + _rules_in(folder)
+    try:
+        with os.scandir(folder) as found:
+            entries = sorted(found, key=lambda entry: entry.name)
+    except OSError:
+        return
+    for item in entries:
+        is_folder = item.is_dir(follow_symlinks=False)
+        path = prefix + item.name
+        verdict = override.verdict(path, is_folder)
+        if verdict is None:
+            verdict = _is_ignored(item.path, is_folder, rules)
+        if verdict or item.name == ALWAYS_SKIPPED:
+            continue
+        yield Entry(path, item.path, is_folder, item.is_file(follow_symlinks=False))
+        if is_folder:
+            yield from _walk_folder(item.path, f"{path}/", rules, override)
+
+
+def _is_ignored(full_path: str, is_folder: bool, rules: list[IgnoreFile]) -> bool:
+    for file in reversed(rules):
+        verdict = file.verdict(full_path, is_folder)
+        if verdict is not None:
+            return verdict
+    return False
+
+
+def find_paths(root: str, pattern: str) -> Iterator[str]:
+    """Paths that fit a glob: the base name, or the whole path if the pattern has a slash."""
+    whole = "/" in pattern
+    if whole and not pattern.startswith(("/", "**/")):
+        pattern = f"**/{pattern}"
+    fits = re.compile(glob_expression(pattern, braces=True)).fullmatch
+    for entry in walk(root):
+        if fits(entry.full_path if whole else entry.path.rpartition("/")[2]):
+            yield f"{entry.path}/" if entry.is_folder else entry.path
+
+
+def searched_files(root: str, only: str | None, glob: str | None) -> Iterator[tuple[str, str]]:
+    """Relative and full path of each file to search."""
+    if only is not None:
+        yield only, os.path.join(root, only)
+        return
+    for entry in walk(root, glob):
+        if entry.is_file:
+            yield entry.path, entry.full_path
+
+
+def matching_lines(full_path: str, search: Callable[[str], Any], context: int) -> Iterator[str]:
+    """`number:text` for matches and `number-text` for the lines around them."""
+    before: deque[str] = deque(maxlen=context)
+    after = 0
+    for number, raw in enumerate(_text_lines(full_path), 1):
+        line = raw.decode("utf-8", "replace").rstrip("\r\n")
+        if search(line):
+            yield from before
+            before.clear()
+            after = context
+            yield f"{number}:{line[:LONGEST_LINE]}"
+        elif after:
+            after -= 1
+            yield f"{number}-{line[:LONGEST_LINE]}"
+        else:
+            before.append(f"{number}-{line[:LONGEST_LINE]}")
+
+
+def _text_lines(full_path: str) -> Iterator[bytes]:
+    try:
+        with open(full_path, "rb") as file:
+            if b"\0" in file.peek(8192)[:8192]:
+                return
+            yield from file
+    except OSError:
+        return
+
+
+def main(argument: str) -> int:
+    """`{"root", "find": glob}` or `{"root", "grep": pattern, "only", "glob", "context", ...}`."""
+    query: dict[str, Any] = json.loads(argument)
+    # Folders may be nested as deep as a path is long.
+    sys.setrecursionlimit(10_000)
+    write = sys.stdout.buffer.write
+    try:
+        if "find" in query:
+            for path in find_paths(query["root"], query["find"]):
+                write(os.fsencode(path) + b"\0")
+            return 0
+        flags = re.IGNORECASE if query["ignoreCase"] else re.NOFLAG
+        pattern = re.escape(query["grep"]) if query["literal"] else query["grep"]
+        search = re.compile(pattern, flags).search
+    except re.error as error:
+        write(f"regex parse error: {error}\n".encode())
+        return 2
+    for path, full_path in searched_files(query["root"], query["only"], query["glob"]):
+        for line in matching_lines(full_path, search, query["context"]):
+            write(os.fsencode(path) + b"\0" + line.encode("utf-8", "replace") + b"\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1]))

@@ -1,0 +1,59 @@
+"""The write tool: put a whole file on disk."""
+
+import os
+from collections.abc import Mapping
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ludolf.agent.tool import Tool, ToolContext, ToolError, ToolOutput, text_output
+from ludolf.base import without_surrogates
+from ludolf.tools.files import error_text, replace_file, settle_in_thread
+from ludolf.tools.locks import file_lock
+from ludolf.tools.paths import landed_at, resolve
+
+_PARAMETERS: Mapping[str, Any] = {
+    "type": "object",
+    "properties": {
+        "path": {"type": "string", "description": "File to write, relative or absolute"},
+        "content": {"type": "string", "description": "The complete new content"},
+    },
+    "required": ["path", "content"],
+}
+
+
+class WriteTool:
+    name = "write"
+    label = "write"
+    description = (
+        "Write a file: it is created with all missing folders, or its content replaced entirely."
+    )
+    parameters = _PARAMETERS
+    alone = False
+    snippet: str | None = "Create files or replace them entirely"
+    guidelines: tuple[str, ...] = ("Use write for new files and full rewrites, edit for changes.",)
+
+    def prepare(self, args: Mapping[str, Any]) -> Mapping[str, Any]:
+        return args
+
+    async def execute(self, args: Mapping[str, Any], ctx: ToolContext) -> ToolOutput:
+        target = resolve(args["path"], ctx.cwd)
+        data = without_surrogates(args["content"]).encode()
+        async with file_lock(target):
+            await settle_in_thread(partial(_write, target, data))
+        return text_output(f"Successfully wrote to {landed_at(args['path'], target, ctx.cwd)}")
+
+
+def _write(target: Path, data: bytes) -> None:
+    try:
+        os.makedirs(os.path.dirname(os.path.realpath(target)), exist_ok=True)
+    except OSError as error:
+        raise ToolError(error_text(error, "mkdir", target.parent)) from error
+    try:
+        replace_file(target, data)
+    except OSError as error:
+        raise ToolError(error_text(error, "open", target)) from error
+
+
+if TYPE_CHECKING:
+    _proof: Tool = WriteTool()
