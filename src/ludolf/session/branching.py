@@ -1,0 +1,194 @@
+"""New sessions made from old ones: forks, clones, copies for another project, imports, exports."""
+
+import os
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from ludolf.base import CommandError, dumps, short_id
+from ludolf.session.entries import (
+    Entry,
+    Label,
+    entry_of,
+    fields,
+    make_entry,
+    role_of,
+    text_field,
+)
+from ludolf.session.outline import user_text
+from ludolf.session.reader import NotASession, read_header, read_lines
+from ludolf.session.store import Warn, make_folders
+from ludolf.session.tree import Session, new_header, new_session, open_session
+
+
+def fork(
+    session: Session, entry_id: str, directory: Path | None, warn: Warn
+) -> tuple[Session, str]:
+    """A new session that ends just before a user message, and that message's text.
+
+    Raises:
+        CommandError: the entry is not a user message.
+    """
+    entry = session.get(entry_id)
+    if entry is None or role_of(entry) != "user":
+        raise CommandError("Invalid entry ID for forking")
+    _check_saved(session)
+    parent = session.parent(entry)
+    path = session.path_to(parent.id if parent is not None else None)
+    return _branch(session, path, directory, warn), user_text(entry)
+
+
+def clone(session: Session, directory: Path | None, warn: Warn) -> Session:
+    """A new session with the path to the leaf.
+
+    Raises:
+        CommandError: there is no leaf, or nothing is stored yet.
+    """
+    if session.leaf is None:
+        raise CommandError("Cannot clone session: no current entry selected")
+    _check_saved(session)
+    return _branch(session, session.path_to_leaf(), directory, warn)
+
+
+def fork_file(source: Path, cwd: str, directory: Path | None, warn: Warn) -> Session:
+    """A copy of a whole session file, with all its branches, for this project.
+
+    Raises:
+        NotASession: the source is no session file.
+        OSError: it cannot be read.
+    """
+    if not source.exists():
+        raise CommandError(f"File not found: {source}")
+    old = open_session(source, cwd, warn, write=False)
+    session = new_session(cwd, directory, warn, parent_session=str(source))
+    session.adopt(old.entries())
+    return session
+
+
+def import_file(source: Path, directory: Path) -> Path:
+    """Copy a session file into a folder under its own name, or that name with a number.
+
+    Raises:
+        CommandError: the file is missing.
+        NotASession: it is no session file.
+    """
+    if not source.exists():
+        raise CommandError(f"File not found: {source}")
+    if read_header(source) is None:
+        raise NotASession(f"Session file is not a valid pi session: {source}")
+    make_folders(directory)
+    target = directory / source.name
+    number = 0
+    while True:
+        try:
+            _write_new(target, read_lines(source))
+        except FileExistsError:
+            number += 1
+            target = directory / f"{source.stem}-{number}{source.suffix}"
+        else:
+            return target
+
+
+def export_jsonl(session: Session, target: Path | None, cwd: Path) -> Path:
+    """Write the active branch as a file of its own.
+
+    Raises:
+        FileExistsError: the target exists.
+        OSError: it cannot be written.
+    """
+    header = new_header(session.header.cwd, session_id=session.id)
+    if target is None:
+        stamp = header.timestamp.replace(":", "-").replace(".", "-")
+        target = cwd / f"session-{stamp}.jsonl"
+    branch = _chained(session.path_to_leaf())
+    _write_new(target, [dumps(header) + b"\n", *(entry.line for entry in branch)])
+    return target
+
+
+def _check_saved(session: Session) -> None:
+    if session.path is not None and not session.saved:
+        raise CommandError(
+            "This session has not been saved yet. Wait for the first assistant response before "
+            "cloning or forking it."
+        )
+
+
+def _branch(session: Session, path: Sequence[Entry], directory: Path | None, warn: Warn) -> Session:
+    parent = str(session.path) if session.path is not None else None
+    copy = new_session(session.header.cwd, directory, warn, parent_session=parent)
+    plain = [entry for entry in path if entry.type != "label"]
+    chained = _chained(plain, _moved_marks(path))
+    copy.adopt([*chained, *_labels(session, chained)])
+    for entry in chained:
+        if entry.id in session.omitted:
+            copy.omit(entry.id)
+    return copy
+
+
+def _chained(entries: Iterable[Entry], moved: dict[str, str] | None = None) -> list[Entry]:
+    """Each entry below the one before; entries that need no change are taken as they are."""
+    chain: list[Entry] = []
+    parent: str | None = None
+    for entry in entries:
+        mark = _new_mark(entry, moved or {})
+        if entry.parent_id == parent and mark is None:
+            chain.append(entry)
+        else:
+            chain.append(_changed(entry, parent, mark))
+        parent = entry.id
+    return chain
+
+
+def _new_mark(entry: Entry, moved: dict[str, str]) -> str | None:
+    if entry.type != "compaction" or not moved:
+        return None
+    return moved.get(text_field(fields(entry), "firstKeptEntryId"))
+
+
+def _changed(entry: Entry, parent: str | None, mark: str | None) -> Entry:
+    body = {**fields(entry), "parentId": parent}
+    if mark is not None:
+        body["firstKeptEntryId"] = mark
+    changed = entry_of(body)
+    assert changed is not None
+    changed.decoded = entry.decoded
+    return changed
+
+
+def _moved_marks(path: Sequence[Entry]) -> dict[str, str]:
+    """For each label, which is not copied, the next entry that is."""
+    moved: dict[str, str] = {}
+    following: str | None = None
+    for entry in reversed(path):
+        if entry.type != "label":
+            following = entry.id
+        elif following is not None:
+            moved[entry.id] = following
+    return moved
+
+
+def _labels(session: Session, chained: list[Entry]) -> list[Entry]:
+    used = {entry.id for entry in session.entries()}
+    parent = chained[-1].id if chained else None
+    found: list[Entry] = []
+    for entry in chained:
+        label = session.label(entry.id)
+        if label is None:
+            continue
+        body = Label(target_id=entry.id, label=label[0])
+        name = _fresh_id(used)
+        found.append(make_entry(body, entry_id=name, parent_id=parent, timestamp=label[1]))
+        parent = name
+    return found
+
+
+def _fresh_id(used: set[str]) -> str:
+    while (name := short_id()) in used:
+        continue
+    used.add(name)
+    return name
+
+
+def _write_new(target: Path, lines: Iterable[bytes]) -> None:
+    descriptor = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    with open(descriptor, "wb") as file:
+        file.writelines(lines)

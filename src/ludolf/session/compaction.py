@@ -1,0 +1,258 @@
+"""What to summarise and what to keep: the pure part of compaction and of branch summaries."""
+
+from collections.abc import Iterable, Sequence
+from collections.abc import Set as AbstractSet
+
+import msgspec
+
+from ludolf.ai.messages import AssistantMessage, Message, OpaqueMessage
+from ludolf.base import Value
+from ludolf.session.context import build_context
+from ludolf.session.entries import Entry, fields, message_of, role_of, text_field
+from ludolf.session.estimate import context_tokens, entry_tokens
+from ludolf.session.summary_text import FileLists
+
+TOO_SMALL = "Nothing to compact (session too small)"
+ALREADY = "Already compacted"
+NO_BRANCH = "No content to summarize"
+BRANCH_OUTPUT_TOKENS = 4096
+
+_TURN_STARTS = ("user", "bashExecution", "custom", "branchSummary")
+_CAN_BE_FIRST = (*_TURN_STARTS, "assistant")
+
+
+class CompactionSettings(Value):
+    enabled: bool = True
+    reserve_tokens: int = 16384
+    keep_recent_tokens: int = 20000
+
+
+class Preparation(msgspec.Struct, frozen=True, kw_only=True):
+    """A compaction worked out. `prefix` is not empty when the cut goes through a turn."""
+
+    first_kept_id: str
+    history: tuple[Message, ...]
+    prefix: tuple[Message, ...]
+    previous_summary: str | None
+    tokens_before: int
+    files: FileLists
+
+    @property
+    def split(self) -> bool:
+        return bool(self.prefix)
+
+
+class BranchPreparation(msgspec.Struct, frozen=True, kw_only=True):
+    messages: tuple[Message, ...]
+    files: FileLists
+
+
+def prepare(
+    path: Sequence[Entry], settings: CompactionSettings, omitted: AbstractSet[str] = frozenset()
+) -> Preparation | str:
+    """Work out a compaction of a path, or say why there is none to do."""
+    if path and path[-1].type == "compaction":
+        return ALREADY
+    work = _Work(path, omitted)
+    cut = work.find_cut(settings.keep_recent_tokens)
+    if cut is None:
+        return TOO_SMALL
+    turn = work.turn_start(cut)
+    history = work.messages(work.start, cut if turn is None else turn)
+    prefix = () if turn is None else work.messages(turn, cut)
+    if not history and not prefix:
+        return TOO_SMALL
+    context = build_context(path, omitted)
+    return Preparation(
+        first_kept_id=path[work.pull_back(cut)].id,
+        history=history,
+        prefix=prefix,
+        previous_summary=work.previous_summary,
+        tokens_before=context_tokens(context.messages, context.fresh_from),
+        files=collect_files((*history, *prefix), work.previous),
+    )
+
+
+def summary_limit(settings: CompactionSettings, model_limit: int, *, prefix: bool = False) -> int:
+    """How long the answer to a summary request may be."""
+    share = 0.5 if prefix else 0.8
+    return max(1, min(int(share * settings.reserve_tokens), model_limit))
+
+
+def should_compact(tokens: int, context_window: int, settings: CompactionSettings) -> bool:
+    return settings.enabled and tokens > context_window - settings.reserve_tokens
+
+
+def collect_files(messages: Iterable[Message], previous: Entry | None = None) -> FileLists:
+    """The files named by read, write and edit calls, with those of the summary before."""
+    read: set[str] = set()
+    changed: set[str] = set()
+    if previous is not None:
+        _add_listed(previous, read, changed)
+    for message in messages:
+        for call in message.tool_calls if isinstance(message, AssistantMessage) else ():
+            name = call.arguments.get("path")
+            if isinstance(name, str) and call.name in ("read", "write", "edit"):
+                (read if call.name == "read" else changed).add(name)
+    return FileLists(
+        read_files=tuple(sorted(read - changed)), modified_files=tuple(sorted(changed))
+    )
+
+
+def prepare_branch(
+    old_path: Sequence[Entry],
+    new_path: Sequence[Entry],
+    budget: int,
+    omitted: AbstractSet[str] = frozenset(),
+) -> BranchPreparation | str:
+    """What is left behind when going from the end of one path to the end of another.
+
+    The newest entries that fit the budget of tokens are taken, tool results aside.
+    """
+    common = 0
+    for old, new in zip(old_path, new_path, strict=False):
+        if old.id != new.id:
+            break
+        common += 1
+    left = old_path[common:]
+    taken = _fitting(left, budget, omitted)
+    if not taken:
+        return NO_BRANCH
+    read: set[str] = set()
+    changed: set[str] = set()
+    for entry in left:
+        if entry.type == "branch_summary":
+            _add_listed(entry, read, changed)
+    files = collect_files(_told(left, omitted))
+    changed.update(files.modified_files)
+    read.update(files.read_files)
+    lists = FileLists(
+        read_files=tuple(sorted(read - changed)), modified_files=tuple(sorted(changed))
+    )
+    return BranchPreparation(messages=tuple(_told(taken, omitted)), files=lists)
+
+
+class _Work:
+    """The range of a path that a compaction deals with: since the last one's first kept entry."""
+
+    def __init__(self, path: Sequence[Entry], omitted: AbstractSet[str]) -> None:
+        self.path = path
+        self.omitted = _left_out(path, omitted)
+        last = max((i for i, entry in enumerate(path) if entry.type == "compaction"), default=-1)
+        self.previous = path[last] if last >= 0 else None
+        self.previous_summary: str | None = None
+        self.start = 0
+        if self.previous is not None:
+            body = fields(self.previous)
+            self.previous_summary = text_field(body, "summary") or None
+            self.start = self._kept_from(text_field(body, "firstKeptEntryId"), last)
+
+    def find_cut(self, keep: int) -> int | None:
+        """The first entry to keep whole, or None if there is nothing to keep."""
+        firsts = [i for i in self._range() if self._role(i) in _CAN_BE_FIRST]
+        if not firsts:
+            return None
+        reached = self._walk_back(keep)
+        if reached is None:
+            return firsts[0]
+        cut = next((i for i in firsts if i >= reached), firsts[-1])
+        return self._past_failed_input(cut, reached)
+
+    def turn_start(self, cut: int) -> int | None:
+        """Where the turn began that the cut goes through; None if it goes through none."""
+        if self._role(cut) in _TURN_STARTS:
+            return None
+        before = range(cut - 1, self.start - 1, -1)
+        return next((i for i in before if self._role(i) in _TURN_STARTS), None)
+
+    def pull_back(self, cut: int) -> int:
+        """Keep also what stands silently before the first kept entry, such as a model change."""
+        while cut > self.start and not self._role(cut - 1):
+            if self.path[cut - 1].type == "compaction":
+                break
+            cut -= 1
+        return cut
+
+    def messages(self, start: int, end: int) -> tuple[Message, ...]:
+        # An older summary is passed on as such, not as a message of the past.
+        past = (entry for entry in self.path[start:end] if entry.type != "compaction")
+        return tuple(_told(past, self.omitted))
+
+    def _range(self) -> range:
+        return range(self.start, len(self.path))
+
+    def _role(self, index: int) -> str:
+        entry = self.path[index]
+        if entry.type == "compaction" or entry.id in self.omitted:
+            return ""
+        role = role_of(entry)
+        return "" if role == "system" else role
+
+    def _kept_from(self, first: str, last: int) -> int:
+        return next((i for i in range(last) if self.path[i].id == first), last + 1)
+
+    def _walk_back(self, keep: int) -> int | None:
+        total = 0
+        for index in reversed(self._range()):
+            if self._role(index):
+                total += entry_tokens(self.path[index])
+                if total >= keep:
+                    return index
+        return None
+
+    def _past_failed_input(self, cut: int, reached: int) -> int:
+        # One input over the budget, then only a failed attempt: keeping the input cannot help.
+        later = range(cut + 1, len(self.path))
+        if cut != reached or any(self._role(i) for i in later):
+            return cut
+        failed = (i for i in later if role_of(self.path[i]) == "assistant")
+        return next(failed, cut)
+
+
+def _left_out(path: Sequence[Entry], omitted: AbstractSet[str]) -> AbstractSet[str]:
+    """What is omitted here, and what an edit in the file removes."""
+    removed: dict[str, bool] = {}
+    for entry in path:
+        if entry.type == "context_edit":
+            body = fields(entry)
+            removed[text_field(body, "targetId")] = body.get("replacement") is None
+    return omitted | {target for target, gone in removed.items() if gone}
+
+
+def _told(entries: Iterable[Entry], omitted: AbstractSet[str]) -> Iterable[Message]:
+    for entry in entries:
+        if entry.id in omitted or role_of(entry) in ("", "system"):
+            continue
+        message = message_of(entry)
+        if not isinstance(message, OpaqueMessage):
+            yield message
+
+
+def _fitting(left: Sequence[Entry], budget: int, omitted: AbstractSet[str]) -> list[Entry]:
+    taken: list[Entry] = []
+    total = 0
+    for entry in reversed(left):
+        if entry.id in omitted or role_of(entry) in ("", "system", "toolResult"):
+            continue
+        tokens = entry_tokens(entry)
+        if total + tokens > budget:
+            # A summary stands for much: it is worth going over while the budget is not used up.
+            if entry.type in ("compaction", "branch_summary") and total < 0.9 * budget:
+                taken.append(entry)
+            break
+        taken.append(entry)
+        total += tokens
+    taken.reverse()
+    return taken
+
+
+def _add_listed(entry: Entry, read: set[str], changed: set[str]) -> None:
+    """Add the files that a summary of our own making lists; an extension's details are its own."""
+    body = fields(entry)
+    details = body.get("details")
+    if body.get("fromHook") or not isinstance(details, dict):
+        return
+    for name, target in (("readFiles", read), ("modifiedFiles", changed)):
+        listed = details.get(name)
+        if isinstance(listed, list):
+            target.update(item for item in listed if isinstance(item, str))

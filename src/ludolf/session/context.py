@@ -1,0 +1,210 @@
+"""What the model is told: messages, model and thinking level, computed from a path of the tree."""
+
+from collections.abc import Iterable, Sequence
+from collections.abc import Set as AbstractSet
+from typing import Any
+
+import msgspec
+
+from ludolf.ai.messages import AssistantMessage, Message, OpaqueMessage, decode_message
+from ludolf.base import dumps, loads
+from ludolf.session.entries import (
+    Entry,
+    encode_message,
+    fields,
+    message_json,
+    message_of,
+    role_of,
+    text_field,
+)
+
+_EDITABLE = ("user", "assistant", "toolResult", "custom")
+ModelRef = tuple[str, str]
+
+
+class Context(msgspec.Struct, frozen=True, kw_only=True):
+    """The conversation as it stands at the end of a path.
+
+    `fresh_from`: usage counts of earlier messages speak of another context, because a compaction or
+    an edit came after them. `compacted_from`: where the messages after a compaction begin.
+    """
+
+    messages: tuple[Message | OpaqueMessage, ...]
+    model: ModelRef | None
+    thinking_level: str | None
+    fresh_from: int = 0
+    compacted_from: int | None = None
+
+
+def build_context(path: Sequence[Entry], omitted: AbstractSet[str] = frozenset()) -> Context:
+    """The context of a path from the root to some entry; `omitted` entries are left out."""
+    view = ContextView()
+    view.follow(path, omitted)
+    return view.context()
+
+
+class ContextView:
+    """The context of a growing path. New entries cost only themselves; a rebuild is rare."""
+
+    def __init__(self) -> None:
+        self.fresh_from = 0
+        self.compacted_from: int | None = None
+        self.thinking_level: str | None = None
+        self._seen = 0
+        self._slots: list[Entry] = []
+        self._messages: list[Message | OpaqueMessage] = []
+        self._edits: dict[str, Message | OpaqueMessage] = {}
+        self._model_entry: Entry | None = None
+        self._stale = True
+
+    @property
+    def entries(self) -> Sequence[Entry]:
+        """The entries that contribute a message, in the order of the messages."""
+        return self._slots
+
+    @property
+    def model(self) -> ModelRef | None:
+        """Provider and id of the model last chosen or last heard."""
+        return None if self._model_entry is None else _model_of(self._model_entry)
+
+    def forget(self) -> None:
+        """The path or what is left out has changed: build anew when next asked."""
+        self._stale = True
+
+    def follow(self, path: Sequence[Entry], omitted: AbstractSet[str]) -> None:
+        """Take in what was appended to the path since the last call."""
+        new = path[self._seen :]
+        if self._stale or any(entry.type in ("compaction", "context_edit") for entry in new):
+            self._rebuild(path, omitted)
+            return
+        for entry in new:
+            self._add_settings(entry)
+        self._slots.extend(_speaking(new, omitted))
+        self._seen = len(path)
+
+    def context(self) -> Context:
+        return Context(
+            messages=tuple(self.messages()),
+            model=self.model,
+            thinking_level=self.thinking_level,
+            fresh_from=self.fresh_from,
+            compacted_from=self.compacted_from,
+        )
+
+    def messages(self) -> Sequence[Message | OpaqueMessage]:
+        """The messages; each is decoded once."""
+        for entry in self._slots[len(self._messages) :]:
+            self._messages.append(self.message_at(entry))
+        return self._messages
+
+    def message_at(self, entry: Entry) -> Message | OpaqueMessage:
+        """The message of one of the entries, as edited."""
+        return self._edits.get(entry.id) or message_of(entry)
+
+    def messages_json(self) -> list[msgspec.Raw]:
+        """The messages as JSON, mostly the very bytes of the file."""
+        return [
+            msgspec.Raw(encode_message(self._edits[entry.id]))
+            if entry.id in self._edits
+            else message_json(entry)
+            for entry in self._slots
+        ]
+
+    def _add_settings(self, entry: Entry) -> None:
+        if entry.type == "thinking_level_change":
+            self.thinking_level = text_field(fields(entry), "thinkingLevel") or None
+        elif entry.type == "model_change" or role_of(entry) == "assistant":
+            self._model_entry = entry
+
+    def _rebuild(self, path: Sequence[Entry], omitted: AbstractSet[str]) -> None:
+        self._messages = []
+        self._model_entry = self.thinking_level = None
+        self._find_settings(path)
+        cut = _last_index(path, "compaction")
+        edits = _edits(path)
+        removed = omitted | {target for target, content in edits.items() if content is None}
+        front = [path[cut], *_speaking(_kept_before(path, cut), removed)] if cut >= 0 else []
+        self._slots = [*front, *_speaking(path[cut + 1 :], removed)]
+        self._edits = {
+            entry.id: _edited(entry, edits[entry.id]) for entry in self._slots if entry.id in edits
+        }
+        self.compacted_from = len(front) if front else None
+        self.fresh_from = self._fresh_from(path, len(front))
+        self._seen, self._stale = len(path), False
+
+    def _find_settings(self, path: Sequence[Entry]) -> None:
+        # Backwards, since only the last of each kind counts and only that one is worth decoding.
+        for entry in reversed(path):
+            if self.thinking_level is None and entry.type == "thinking_level_change":
+                self.thinking_level = text_field(fields(entry), "thinkingLevel") or None
+            elif self._model_entry is None and (
+                entry.type == "model_change" or role_of(entry) == "assistant"
+            ):
+                self._model_entry = entry
+            if self.thinking_level is not None and self._model_entry is not None:
+                return
+
+    def _fresh_from(self, path: Sequence[Entry], least: int) -> int:
+        last_edit = _last_index(path, "context_edit")
+        if last_edit < 0:
+            return least
+        later = {entry.id for entry in path[last_edit:]}
+        return max(least, sum(1 for entry in self._slots if entry.id not in later))
+
+
+def _speaking(entries: Iterable[Entry], omitted: AbstractSet[str]) -> Iterable[Entry]:
+    """The entries that put a message into the context; a compaction does so only at the front."""
+    for entry in entries:
+        if entry.type == "compaction" or entry.id in omitted:
+            continue
+        if role_of(entry) not in ("", "system"):
+            yield entry
+
+
+def _kept_before(path: Sequence[Entry], cut: int) -> Sequence[Entry]:
+    first = text_field(fields(path[cut]), "firstKeptEntryId")
+    for index in range(cut):
+        if path[index].id == first:
+            return path[index:cut]
+    return ()
+
+
+def _last_index(path: Sequence[Entry], kind: str) -> int:
+    for index in range(len(path) - 1, -1, -1):
+        if path[index].type == kind:
+            return index
+    return -1
+
+
+def _edits(path: Sequence[Entry]) -> dict[str, Any]:
+    """The latest edit of each target: None removes it, otherwise the new content."""
+    found: dict[str, Any] = {}
+    for entry in path:
+        if entry.type == "context_edit":
+            body = fields(entry)
+            replacement = body.get("replacement")
+            content = replacement.get("content") if isinstance(replacement, dict) else None
+            found[text_field(body, "targetId")] = content
+    return found
+
+
+def _edited(entry: Entry, content: Any) -> Message | OpaqueMessage:
+    message = message_of(entry)
+    role = role_of(entry)
+    if role not in _EDITABLE:
+        return message
+    if isinstance(content, str) and role in ("assistant", "toolResult"):
+        content = [{"type": "text", "text": content}]
+    value = loads(encode_message(message))
+    return decode_message(dumps({**value, "content": content}))
+
+
+def _model_of(entry: Entry) -> ModelRef:
+    if entry.type == "model_change":
+        body = fields(entry)
+        return text_field(body, "provider"), text_field(body, "modelId")
+    message = message_of(entry)
+    if isinstance(message, AssistantMessage):
+        return message.provider, message.model
+    body = loads(encode_message(message))
+    return text_field(body, "provider"), text_field(body, "model")

@@ -1,0 +1,340 @@
+"""One line of a session file: a cheap envelope, a body decoded on demand, and the writing of it."""
+
+import re
+from typing import Any
+
+import msgspec
+from msgspec import UNSET
+
+from ludolf.ai.messages import (
+    BranchSummaryMessage,
+    CompactionSummaryMessage,
+    CustomMessage,
+    Message,
+    OpaqueMessage,
+    Part,
+    Usage,
+    decode_message,
+)
+from ludolf.base import Value, dumps, loads
+
+VERSION = 3
+NO_MESSAGE = msgspec.Raw(b"")
+
+
+class Header(Value, tag_field="type", tag="session", kw_only=True):
+    """The first line of the file; not part of the tree. Version 1 files have no version."""
+
+    version: int | None = None
+    id: str
+    timestamp: str
+    cwd: str
+    parent_session: str | None = None
+
+
+class Entry(msgspec.Struct, eq=False, gc=False):
+    """One node of the tree. `line` is the stored JSON, usually with its final LF.
+
+    The decoded message is kept here, so the same entry always gives the same object.
+    """
+
+    type: str
+    id: str
+    parent_id: str | None
+    timestamp: str
+    line: bytes
+    message: msgspec.Raw = NO_MESSAGE
+    role: str = ""
+    decoded: Message | OpaqueMessage | None = None
+    tokens: int = -1
+    sound: bool = False
+
+
+# ---------------------------------------------------------------- bodies for writing
+
+
+class MessageBody(Value, tag_field="type", tag="message"):
+    message: Message | OpaqueMessage
+
+
+class ModelChange(Value, tag_field="type", tag="model_change"):
+    provider: str
+    model_id: str
+
+
+class ThinkingLevelChange(Value, tag_field="type", tag="thinking_level_change"):
+    thinking_level: str
+
+
+class Compaction(Value, tag_field="type", tag="compaction", kw_only=True):
+    summary: str
+    first_kept_entry_id: str
+    tokens_before: int
+    details: Any = UNSET
+    usage: Usage | None = None
+    from_hook: bool
+
+
+class BranchSummary(Value, tag_field="type", tag="branch_summary", kw_only=True):
+    from_id: str
+    summary: str
+    details: Any = UNSET
+    usage: Usage | None = None
+    from_hook: bool
+
+
+class CustomEntry(Value, tag_field="type", tag="custom"):
+    custom_type: str
+    data: Any = UNSET
+
+
+class CustomMessageEntry(Value, tag_field="type", tag="custom_message"):
+    custom_type: str
+    content: str | tuple[Part, ...]
+    display: bool
+    details: Any = UNSET
+
+
+class Label(Value, tag_field="type", tag="label"):
+    target_id: str
+    label: str | None = None
+
+
+class SessionInfo(Value, tag_field="type", tag="session_info"):
+    name: str
+
+
+EntryBody = (
+    MessageBody
+    | ModelChange
+    | ThinkingLevelChange
+    | Compaction
+    | BranchSummary
+    | CustomEntry
+    | CustomMessageEntry
+    | Label
+    | SessionInfo
+)
+
+
+def make_entry(
+    body: EntryBody,
+    *,
+    entry_id: str,
+    parent_id: str | None,
+    timestamp: str,
+    message_json: bytes | None = None,
+) -> Entry:
+    """The entry for a body. `message_json` spares encoding a message that is already JSON."""
+    kind = str(body.__struct_config__.tag)
+    start = b'{"type":"' + kind.encode() + b'"'
+    place = (dumps(entry_id), dumps(parent_id), dumps(timestamp))
+    envelope = b',"id":%b,"parentId":%b,"timestamp":%b' % place
+    if not isinstance(body, MessageBody):
+        line = start + envelope + dumps(body)[len(start) :] + b"\n"
+        return Entry(kind, entry_id, parent_id, timestamp, line, sound=True)
+    if message_json is None:
+        message_json = encode_message(body.message)
+    head = start + envelope + b',"message":'
+    line = head + message_json + b"}\n"
+    inside = msgspec.Raw(memoryview(line)[len(head) : -2])
+    return Entry(kind, entry_id, parent_id, timestamp, line, inside, decoded=body.message)
+
+
+def encode_message(message: Message | OpaqueMessage) -> bytes:
+    return bytes(message.raw) if isinstance(message, OpaqueMessage) else dumps(message)
+
+
+# ---------------------------------------------------------------- reading
+
+
+class _Envelope(msgspec.Struct, rename="camel", gc=False):
+    type: str
+    id: str
+    parent_id: str | None = None
+    timestamp: str = ""
+    message: msgspec.Raw = NO_MESSAGE
+
+
+_envelope = msgspec.json.Decoder(_Envelope)
+_FIRST_ROLE = re.compile(rb'\s*\{\s*"role"\s*:\s*"(\w+)"')
+_UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+
+
+def read_entry(line: bytes) -> Entry | None:
+    """The entry in a line, or None if there is none. Bodies stay undecoded."""
+    try:
+        head = _envelope.decode(line)
+    except _UNREADABLE:
+        return _read_odd(line)
+    return Entry(head.type, head.id, head.parent_id, head.timestamp, line, head.message)
+
+
+def read_object(line: bytes) -> dict[str, Any] | None:
+    """The JSON object in a line, or None for anything else."""
+    try:
+        value = loads(line)
+    except (ValueError, RecursionError):
+        return None
+    return value if isinstance(value, dict) else None
+
+
+def entry_of(body: dict[str, Any]) -> Entry | None:
+    """An entry from decoded JSON; None without a string id and type."""
+    kind, entry_id, parent = body.get("type"), body.get("id"), body.get("parentId")
+    stamp = body.get("timestamp")
+    if not isinstance(kind, str) or not isinstance(entry_id, str):
+        return None
+    return Entry(
+        kind,
+        entry_id,
+        parent if isinstance(parent, str) else None,
+        stamp if isinstance(stamp, str) else "",
+        dumps(body) + b"\n",
+        msgspec.Raw(dumps(body["message"])) if "message" in body else NO_MESSAGE,
+        sound=True,
+    )
+
+
+def _read_odd(line: bytes) -> Entry | None:
+    # Lone surrogates and broken UTF-8 are fine for JavaScript but not for msgspec.
+    body = read_object(line)
+    return entry_of(body) if body is not None else None
+
+
+def fields(entry: Entry) -> dict[str, Any]:
+    """All fields of an entry as decoded JSON; decoded anew at each call."""
+    return read_object(entry.line) or {}
+
+
+def text_field(body: dict[str, Any], name: str) -> str:
+    value = body.get(name)
+    return value if isinstance(value, str) else ""
+
+
+def entry_json(entry: Entry) -> bytes:
+    """The entry as one JSON object for the wire: valid UTF-8, without the line end."""
+    _make_sound(entry)
+    return entry.line.rstrip()
+
+
+def role_of(entry: Entry) -> str:
+    """The role of the message that an entry contributes, or "" if it contributes none."""
+    if not entry.role:
+        entry.role = _find_role(entry)
+    return "" if entry.role == "-" else entry.role
+
+
+def _find_role(entry: Entry) -> str:
+    match entry.type:
+        case "message":
+            found = _FIRST_ROLE.match(entry.message)
+            if found is not None:
+                return found[1].decode()
+            return _role_of_odd(entry)
+        case "custom_message":
+            return "custom"
+        case "branch_summary":
+            return "branchSummary" if text_field(fields(entry), "summary") else "-"
+        case "compaction":
+            return "compactionSummary"
+        case _:
+            return "-"
+
+
+def _role_of_odd(entry: Entry) -> str:
+    value = read_object(bytes(entry.message))
+    role = value.get("role") if value is not None else None
+    return role if isinstance(role, str) and role else "unknown"
+
+
+def message_of(entry: Entry) -> Message | OpaqueMessage:
+    """The message that an entry contributes; decoded once, then always the same object."""
+    if entry.decoded is None:
+        entry.decoded = _decode(entry)
+    return entry.decoded
+
+
+def message_json(entry: Entry) -> msgspec.Raw:
+    """The message's JSON for the wire, without decoding it where it is stored as it is."""
+    if entry.type != "message":
+        return msgspec.Raw(encode_message(message_of(entry)))
+    _make_sound(entry)
+    return entry.message
+
+
+def _decode(entry: Entry) -> Message | OpaqueMessage:
+    if entry.type == "message":
+        return decode_message(entry.message)
+    body = fields(entry)
+    stamp = time_ms(entry.timestamp)
+    match entry.type:
+        case "compaction":
+            tokens = body.get("tokensBefore")
+            return CompactionSummaryMessage(
+                summary=text_field(body, "summary"),
+                tokens_before=tokens if isinstance(tokens, int) else 0,
+                timestamp=stamp,
+            )
+        case "branch_summary":
+            source = body.get("fromId")
+            return BranchSummaryMessage(
+                summary=text_field(body, "summary"),
+                from_id=source if isinstance(source, str) else None,
+                timestamp=stamp,
+            )
+        case "custom_message":
+            return _custom(body, stamp)
+        case kind:
+            raise TypeError(f"a {kind} entry holds no message")
+
+
+def _custom(body: dict[str, Any], stamp: int) -> Message | OpaqueMessage:
+    message = {
+        "role": "custom",
+        "customType": text_field(body, "customType"),
+        "content": body.get("content") or "",
+        "display": bool(body.get("display")),
+        "timestamp": stamp,
+    }
+    if "details" in body:
+        message["details"] = body["details"]
+    decoded = decode_message(dumps(message))
+    if isinstance(decoded, CustomMessage):
+        return decoded
+    return OpaqueMessage(role="custom", raw=msgspec.Raw(dumps(message)))
+
+
+def _make_sound(entry: Entry) -> None:
+    # The envelope decoder steps over strings unread, so bad UTF-8 shows only here.
+    if entry.sound:
+        return
+    if not _is_utf8(entry.line):
+        body = fields(entry)
+        repaired = entry_of(body)
+        if repaired is not None:
+            entry.line, entry.message = repaired.line, repaired.message
+    entry.sound = True
+
+
+def _is_utf8(line: bytes) -> bool:
+    if line.isascii():
+        return True
+    try:
+        line.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def time_ms(stamp: str) -> int:
+    """Unix milliseconds of an entry's ISO time; 0 if it cannot be read."""
+    from datetime import UTC, datetime
+
+    try:
+        moment = datetime.fromisoformat(stamp)
+    except ValueError:
+        return 0
+    if moment.tzinfo is None:
+        moment = moment.replace(tzinfo=UTC)
+    return round(moment.timestamp() * 1000)

@@ -1,0 +1,100 @@
+"""Views of a session for hosts: the tree with labels, where to fork, the last answer."""
+
+from collections.abc import Sequence
+
+from ludolf.ai.messages import AssistantMessage, UserMessage, text_of
+from ludolf.base import CommandError, Value, dumps
+from ludolf.session.entries import Entry, entry_json, message_of, role_of
+from ludolf.session.tree import Session
+
+
+class ForkMessage(Value):
+    """A user message that a fork can begin before."""
+
+    entry_id: str
+    text: str
+
+
+def fork_messages(session: Session) -> tuple[ForkMessage, ...]:
+    """Every user message with text, of all branches, in the order of the file."""
+    found = []
+    for entry in session.entries():
+        if role_of(entry) == "user":
+            text = user_text(entry)
+            if text:
+                found.append(ForkMessage(entry_id=entry.id, text=text))
+    return tuple(found)
+
+
+def user_text(entry: Entry) -> str:
+    message = message_of(entry)
+    return text_of(message.content) if isinstance(message, UserMessage) else ""
+
+
+def last_assistant_text(session: Session) -> str | None:
+    """The text of the last answer in the context; an empty aborted one is passed over."""
+    view = session.context
+    for entry in reversed(view.entries):
+        message = view.message_at(entry) if role_of(entry) == "assistant" else None
+        if not isinstance(message, AssistantMessage):
+            continue
+        if message.stop_reason == "aborted" and not message.content:
+            continue
+        return text_of(message.content).strip()
+    return None
+
+
+def entries_since(session: Session, since: str | None) -> Sequence[Entry]:
+    """The entries after one, in the order of the file; all without one.
+
+    Raises:
+        CommandError: there is no such entry.
+    """
+    entries = session.entries()
+    if since is None:
+        return entries
+    for index, entry in enumerate(entries):
+        if entry.id == since:
+            return entries[index + 1 :]
+    raise CommandError(f"Entry not found: {since}")
+
+
+def children(session: Session) -> dict[str | None, list[Entry]]:
+    """The entries below each entry, by time; those below None are the roots."""
+    below: dict[str | None, list[Entry]] = {}
+    for entry in session.entries():
+        parent = session.parent(entry)
+        below.setdefault(parent.id if parent is not None else None, []).append(entry)
+    for siblings in below.values():
+        siblings.sort(key=lambda entry: entry.timestamp)
+    return below
+
+
+def tree_json(session: Session) -> bytes:
+    """The roots with all that hangs below them, as the JSON array of `get_tree`.
+
+    Written in one pass without recursion, since a conversation is as deep as it is long.
+    """
+    below = children(session)
+    pieces: list[bytes] = [b"["]
+    waiting = [(iter(below.get(None, ())), b"]")]
+    first = True
+    while waiting:
+        siblings, closing = waiting[-1]
+        entry = next(siblings, None)
+        if entry is None:
+            pieces.append(closing)
+            waiting.pop()
+            first = False
+            continue
+        pieces.append(b'%b{"entry":%b,"children":[' % (b"" if first else b",", entry_json(entry)))
+        waiting.append((iter(below.get(entry.id, ())), b"]" + _label_json(session, entry) + b"}"))
+        first = True
+    return b"".join(pieces)
+
+
+def _label_json(session: Session, entry: Entry) -> bytes:
+    label = session.label(entry.id)
+    if label is None:
+        return b""
+    return b',"label":%b,"labelTimestamp":%b' % (dumps(label[0]), dumps(label[1]))

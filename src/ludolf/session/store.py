@@ -1,0 +1,266 @@
+"""Writing the session file: whole lines appended, kept in memory while the disk refuses them."""
+
+import errno
+import os
+import stat
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+
+from ludolf.session import lease
+
+_APPENDING = os.O_APPEND | os.O_CLOEXEC | os.O_NOCTTY
+
+Warn = Callable[[str], None]
+
+
+class SessionFile:
+    """Appends lines to one file. What cannot be written now is kept and written with the next line.
+
+    `whole` gives every line of the session from memory, for a file that has to be made again.
+    """
+
+    def __init__(self, path: Path, whole: Callable[[], Iterable[bytes]], warn: Warn) -> None:
+        self.path = path
+        self.exists = False
+        self._whole = whole
+        self._warn = warn
+        self._descriptor: int | None = None
+        self._size = 0
+        self._synced = -1
+        self._torn = False
+        self._pending: list[bytes] = []
+        self._failing = False
+        self._told_foreign = False
+
+    @property
+    def unsaved(self) -> int:
+        """How many lines wait to be written."""
+        return len(self._pending)
+
+    def attach(self, size: int, *, torn: bool) -> bool:
+        """Become the writer of the existing file; False if another process is.
+
+        Raises:
+            OSError: it cannot be opened for writing.
+        """
+        self.exists = True
+        self._size, self._torn = size, torn
+        return self._open(create=False)
+
+    def create(self) -> None:
+        """Store the whole session for the first time."""
+        self.exists = True
+        self._pending = [b""]
+        self._drain()
+
+    def add(self, line: bytes) -> None:
+        """Append one line, together with those that could not be written before."""
+        self._pending.append(line)
+        self._drain()
+
+    def flush(self) -> None:
+        """Write what waits and ask the disk to keep it."""
+        if self._pending:
+            self._drain()
+        if self._descriptor is None or self._pending or self._synced == self._size:
+            return
+        try:
+            os.fsync(self._descriptor)
+            self._synced = self._size
+        except OSError as problem:
+            self._warn(f"Session file could not be synced: {self.path}: {problem.strerror}")
+
+    def close(self) -> None:
+        """Write what waits, without a sync, and let others write the file."""
+        if self._pending:
+            self._drain()
+        self._let_go()
+
+    def _drain(self) -> None:
+        try:
+            if self._find_place():
+                self._write(b"".join(self._pending))
+        except OSError as problem:
+            self._tell_failure(problem)
+            return
+        self._pending.clear()
+        if self._failing:
+            self._failing = False
+            self._warn(f"Session is saved again: {self.path}")
+
+    def _find_place(self) -> bool:
+        """Make sure that the file is there; False if everything has just been written anew."""
+        if self._descriptor is None:
+            self._make()
+            return False
+        try:
+            at_path = os.stat(self.path)
+        except FileNotFoundError:
+            self._warn(f"Session file had vanished and is written again: {self.path}")
+            self._let_go()
+            self._make()
+            return False
+        held = os.fstat(self._descriptor)
+        if (at_path.st_dev, at_path.st_ino) != (held.st_dev, held.st_ino):
+            self._let_go()
+            self._open_alone(create=False)
+            held = at_path
+        if held.st_size != self._size:
+            self._meet_foreign(held.st_size)
+        return True
+
+    def _meet_foreign(self, size: int) -> None:
+        if not self._told_foreign:
+            self._told_foreign = True
+            self._warn(
+                f"Session file was changed by another program: {self.path}. "
+                "What it added is not part of this conversation until the file is opened again."
+            )
+        assert self._descriptor is not None
+        self._torn = not _ends_with_newline(self._descriptor, size)
+        self._size = size
+
+    def _make(self) -> None:
+        make_folders(self.path.parent)
+        self.path = _free_name(self.path)
+        self._open_alone(create=True)
+        self._size, self._torn = 0, False
+        try:
+            self._write(b"".join(self._whole()))
+        except OSError:
+            self._let_go()
+            self._remove_empty()
+            raise
+
+    def _open(self, *, create: bool) -> bool:
+        flags = os.O_RDWR | _APPENDING | (os.O_CREAT if create else 0)
+        descriptor = os.open(self.path, flags, 0o600)
+        if create:
+            os.fchmod(descriptor, 0o600)
+        taken = lease.take(descriptor)
+        if taken is None:
+            os.close(descriptor)
+            return False
+        self._descriptor = taken
+        return True
+
+    def _open_alone(self, *, create: bool) -> None:
+        if not self._open(create=create):
+            raise OSError(errno.EBUSY, "in use by another process", str(self.path))
+
+    def _write(self, data: bytes) -> None:
+        """One write for whole lines; what a full disk cut short is taken back."""
+        assert self._descriptor is not None
+        view = memoryview(b"\n" + data if self._torn and data else data)
+        done = 0
+        try:
+            while done < len(view):
+                done += os.write(self._descriptor, view[done:])
+        except OSError:
+            if done:
+                self._take_back(done)
+            raise
+        self._size += done
+        self._torn = self._torn and not done
+
+    def _take_back(self, written: int) -> None:
+        assert self._descriptor is not None
+        try:
+            if os.fstat(self._descriptor).st_size == self._size + written:
+                os.ftruncate(self._descriptor, self._size)
+                return
+        except OSError:
+            pass
+        self._size += written
+        self._torn = True
+
+    def _remove_empty(self) -> None:
+        try:
+            if os.stat(self.path).st_size == 0:
+                os.unlink(self.path)
+        except OSError:
+            pass
+
+    def _let_go(self) -> None:
+        if self._descriptor is not None:
+            lease.release(self._descriptor)
+            self._descriptor = None
+
+    def _tell_failure(self, problem: OSError) -> None:
+        if self._failing:
+            return
+        self._failing = True
+        reason = os.strerror(problem.errno) if problem.errno else str(problem)
+        advice = "Free some space." if problem.errno == errno.ENOSPC else "Make it writable."
+        self._warn(
+            f"Session is not being saved: {self.path}: {reason}. {advice} "
+            "Entries are kept in memory and written as soon as that is possible."
+        )
+
+
+def make_folders(folder: Path) -> None:
+    """Create missing folders for the owner only; those that exist keep their modes."""
+    missing = [folder, *folder.parents]
+    for place in reversed([item for item in missing if not item.exists()]):
+        try:
+            os.mkdir(place, 0o700)
+        except FileExistsError:
+            continue
+        os.chmod(place, 0o700)
+
+
+def replace_file(path: Path, lines: Iterable[bytes]) -> None:
+    """Put new content in the place of a session file in one step, for the owner only.
+
+    Raises:
+        OSError: nothing was changed; so also if another process writes the file.
+    """
+    descriptor = os.open(path, os.O_RDWR | _APPENDING)
+    taken = lease.take(descriptor)
+    if taken is None:
+        os.close(descriptor)
+        raise OSError(errno.EBUSY, "in use by another process", str(path))
+    try:
+        _write_beside(path, lines)
+    finally:
+        lease.release(taken)
+
+
+def _write_beside(path: Path, lines: Iterable[bytes]) -> None:
+    beside = path.with_name(f".{path.name}.{os.urandom(4).hex()}.tmp")
+    descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    try:
+        with open(descriptor, "wb") as file:
+            os.fchmod(file.fileno(), 0o600)
+            file.writelines(lines)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(beside, path)
+    except OSError:
+        beside.unlink(missing_ok=True)
+        raise
+
+
+def _free_name(path: Path) -> Path:
+    """The path itself if nothing is there (or an empty file), else the first free `-1`, `-2` …"""
+    return next(name for name in _names(path) if _is_free(name))
+
+
+def _names(path: Path) -> Iterator[Path]:
+    yield path
+    number = 1
+    while True:
+        yield path.with_name(f"{path.stem}-{number}{path.suffix}")
+        number += 1
+
+
+def _is_free(path: Path) -> bool:
+    try:
+        status = os.lstat(path)
+    except FileNotFoundError:
+        return True
+    return stat.S_ISREG(status.st_mode) and status.st_size == 0
+
+
+def _ends_with_newline(descriptor: int, size: int) -> bool:
+    return size == 0 or os.pread(descriptor, 1, size - 1) == b"\n"

@@ -1,0 +1,329 @@
+"""The conversation: a tree of entries with a current leaf, kept in memory and in one file."""
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from ludolf.base import CommandError, dumps, iso_time, short_id, uuid4, uuid7
+from ludolf.session.context import ContextView
+from ludolf.session.entries import (
+    VERSION,
+    Entry,
+    EntryBody,
+    Header,
+    SessionInfo,
+    fields,
+    make_entry,
+    text_field,
+)
+from ludolf.session.reader import Loaded, parse_lines, read_lines, read_session
+from ludolf.session.repair import repair
+from ludolf.session.store import SessionFile, Warn, replace_file
+
+# What a host has seen finished must be on disk, so the first message starts the file.
+_STARTS_FILE = ("message", "custom_message")
+
+
+class SessionReadOnly(CommandError):
+    """Nothing can be added to this session; the text says why."""
+
+
+class Session:
+    """One conversation. `path` is None for a session that lives in memory only."""
+
+    def __init__(self, header: Header, path: Path | None, warn: Warn) -> None:
+        self.header = header
+        self.leaf: str | None = None
+        self.read_only: str | None = None
+        self._header_line = dumps(header) + b"\n"
+        self._file = SessionFile(path, self._lines, warn) if path is not None else None
+        self._entries: list[Entry] = []
+        self._by_id: dict[str, Entry] = {}
+        self._path: list[Entry] | None = []
+        self._labels: dict[str, Entry] = {}
+        self._name: str | None = None
+        self._omitted: set[str] = set()
+        self._view = ContextView()
+
+    @property
+    def id(self) -> str:
+        return self.header.id
+
+    @property
+    def path(self) -> Path | None:
+        """Where the session is, or will be once there is a message."""
+        return self._file.path if self._file is not None else None
+
+    @property
+    def saved(self) -> bool:
+        """Whether the session has begun to be stored in its file."""
+        return self._file is not None and self._file.exists
+
+    @property
+    def unsaved(self) -> int:
+        """How many entries wait for a disk that takes them."""
+        return self._file.unsaved if self._file is not None else 0
+
+    @property
+    def name(self) -> str | None:
+        return self._name
+
+    @property
+    def omitted(self) -> frozenset[str]:
+        """Entries that stay in the file but are left out of the context."""
+        return frozenset(self._omitted)
+
+    @property
+    def context(self) -> ContextView:
+        """The context at the leaf, brought up to date."""
+        self._view.follow(self.path_to_leaf(), self._omitted)
+        return self._view
+
+    def entries(self) -> Sequence[Entry]:
+        """All entries in the order of the file. A live list: read it, do not keep it."""
+        return self._entries
+
+    def get(self, entry_id: str) -> Entry | None:
+        return self._by_id.get(entry_id)
+
+    def path_to_leaf(self) -> Sequence[Entry]:
+        """The entries from the root to the leaf. A live list: read it, do not keep it."""
+        if self._path is None:
+            self._path = self.path_to(self.leaf)
+        return self._path
+
+    def path_to(self, entry_id: str | None) -> list[Entry]:
+        """The entries from the root to one entry."""
+        found: list[Entry] = []
+        entry = self._by_id.get(entry_id) if entry_id is not None else None
+        while entry is not None:
+            found.append(entry)
+            entry = self.parent(entry)
+        found.reverse()
+        return found
+
+    def parent(self, entry: Entry) -> Entry | None:
+        """The entry before; None for a root, also when the parent it names is missing."""
+        if entry.parent_id is None or entry.parent_id == entry.id:
+            return None
+        return self._by_id.get(entry.parent_id)
+
+    def append(
+        self, body: EntryBody, message_json: bytes | None = None, *, timestamp: str | None = None
+    ) -> Entry:
+        """Add an entry after the leaf, in memory and on disk; it becomes the leaf.
+
+        Raises:
+            SessionReadOnly: the session cannot be written.
+        """
+        if self.read_only is not None:
+            raise SessionReadOnly(self.read_only)
+        entry = make_entry(
+            body,
+            entry_id=self._new_id(),
+            parent_id=self.leaf,
+            timestamp=timestamp or iso_time(),
+            message_json=message_json,
+        )
+        self._take(entry)
+        self._store(entry)
+        return entry
+
+    def branch_to(self, entry_id: str | None) -> None:
+        """Go on from another entry, or from before the first one. Nothing is written.
+
+        Raises:
+            CommandError: there is no such entry.
+        """
+        if entry_id is not None and entry_id not in self._by_id:
+            raise CommandError(f"Entry not found: {entry_id}")
+        self.leaf = entry_id
+        self._path = None
+        self._view.forget()
+
+    def omit(self, entry_id: str) -> None:
+        """Leave an entry's message out of the context from now on; the file keeps it."""
+        self._omitted.add(entry_id)
+        self._view.forget()
+
+    def label(self, entry_id: str) -> tuple[str, str] | None:
+        """The label of an entry and when it was given."""
+        entry = self._labels.get(entry_id)
+        return (text_field(fields(entry), "label"), entry.timestamp) if entry is not None else None
+
+    def set_name(self, name: str) -> Entry:
+        """Name the session; an empty name clears it."""
+        return self.append(SessionInfo(name=clean_name(name)))
+
+    def flush(self) -> None:
+        """Write what waits and sync the file."""
+        if self._file is not None and self._file.exists:
+            self._file.flush()
+
+    def close(self) -> None:
+        """Write what waits and let others write the file."""
+        if self._file is not None:
+            self._file.close()
+
+    def adopt(self, entries: Sequence[Entry]) -> None:
+        """Fill a new session with copied entries and store them at once if they hold a message."""
+        for entry in entries:
+            self._take(entry)
+        # Copied entries may come from several branches.
+        self._path = None
+        self._view.forget()
+        if self._file is not None and any(entry.type in _STARTS_FILE for entry in entries):
+            self._file.create()
+
+    def _restore(self, loaded: Loaded) -> None:
+        assert self._file is not None
+        self._file.exists = True
+        self._header_line = loaded.header_line
+        self._entries = loaded.entries
+        self._by_id = {entry.id: entry for entry in loaded.entries}
+        self.leaf = loaded.entries[-1].id if loaded.entries else None
+        self._path = None
+        for entry in loaded.entries:
+            if entry.type in ("label", "session_info"):
+                self._note(entry)
+
+    def _attach(self, loaded: Loaded) -> None:
+        assert self._file is not None
+        try:
+            if not self._file.attach(loaded.size, torn=loaded.torn):
+                self.read_only = (
+                    f"Session is in use by another process: {self.path}. "
+                    "Fork it or start a new session to go on."
+                )
+        except OSError as problem:
+            self.read_only = f"Session file cannot be written: {self.path}: {problem.strerror}"
+
+    def _take(self, entry: Entry) -> None:
+        self._entries.append(entry)
+        self._by_id[entry.id] = entry
+        if self._path is not None:
+            self._path.append(entry)
+        self.leaf = entry.id
+        self._note(entry)
+
+    def _note(self, entry: Entry) -> None:
+        if entry.type == "label":
+            body = fields(entry)
+            target = text_field(body, "targetId")
+            self._labels.pop(target, None)
+            if text_field(body, "label"):
+                self._labels[target] = entry
+        elif entry.type == "session_info":
+            self._name = clean_name(text_field(fields(entry), "name")) or None
+
+    def _store(self, entry: Entry) -> None:
+        if self._file is None:
+            return
+        if self._file.exists:
+            self._file.add(entry.line)
+        elif entry.type in _STARTS_FILE:
+            self._file.create()
+
+    def _lines(self) -> Iterator[bytes]:
+        yield self._header_line
+        for entry in self._entries:
+            yield entry.line
+
+    def _new_id(self) -> str:
+        for _ in range(100):
+            name = short_id()
+            if name not in self._by_id:
+                return name
+        return uuid4()
+
+
+def clean_name(name: str) -> str:
+    """A session name on one line."""
+    return " ".join(part for part in name.replace("\r", "\n").split("\n") if part).strip()
+
+
+def new_session(
+    cwd: str,
+    directory: Path | None,
+    warn: Warn,
+    *,
+    session_id: str | None = None,
+    parent_session: str | None = None,
+) -> Session:
+    """An empty session. Without a directory it lives in memory only."""
+    header = new_header(cwd, session_id=session_id, parent_session=parent_session)
+    path = None if directory is None else directory / file_name(header)
+    return Session(header, path, warn)
+
+
+def new_header(
+    cwd: str, *, session_id: str | None = None, parent_session: str | None = None
+) -> Header:
+    return Header(
+        version=VERSION,
+        id=session_id or uuid7(),
+        timestamp=iso_time(),
+        cwd=cwd,
+        parent_session=parent_session,
+    )
+
+
+def file_name(header: Header) -> str:
+    stamp = header.timestamp.replace(":", "-").replace(".", "-")
+    return f"{stamp}_{header.id}.jsonl"
+
+
+def open_session(path: Path, cwd: str, warn: Warn, *, write: bool = True) -> Session:
+    """Open a session file; a missing or empty one gives a new session bound to that path.
+
+    Old versions are brought to the present one. `write=False` only looks.
+
+    Raises:
+        NotASession: the file is something else; it was left untouched.
+        OSError: it cannot be read.
+    """
+    try:
+        loaded = read_session(path)
+    except FileNotFoundError:
+        loaded = None
+    if loaded is None or loaded.header is None:
+        return Session(new_header(cwd), path, warn)
+    if (loaded.header.version or 1) < VERSION:
+        return _open_old(path, warn, write=write)
+    return _opened(path, loaded, warn, write=write)
+
+
+def _opened(path: Path, loaded: Loaded, warn: Warn, *, write: bool) -> Session:
+    assert loaded.header is not None
+    repair(loaded.entries, loaded.bad_lines, path, warn)
+    session = Session(loaded.header, path, warn)
+    session._restore(loaded)
+    version = loaded.header.version or 1
+    if version > VERSION:
+        session.read_only = (
+            f"Session file has version {version}, newer than this program knows ({VERSION}): "
+            f"{path}. It can be read but not continued."
+        )
+    elif write:
+        session._attach(loaded)
+    else:
+        session.read_only = f"Session was opened for reading only: {path}"
+    return session
+
+
+def _open_old(path: Path, warn: Warn, *, write: bool) -> Session:
+    from ludolf.session.migrate import migrate
+
+    lines = migrate(read_lines(path))
+    problem: OSError | None = None
+    if write:
+        try:
+            replace_file(path, lines)
+        except OSError as error:
+            problem = error
+    loaded = parse_lines(lines, path)
+    session = _opened(path, loaded, warn, write=write and problem is None)
+    if problem is not None:
+        session.read_only = (
+            f"Session file cannot be brought to version {VERSION}: {path}: {problem.strerror}"
+        )
+    return session

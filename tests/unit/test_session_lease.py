@@ -1,0 +1,118 @@
+"""One writer per session file, across processes and within one."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from ludolf.ai.messages import UserMessage
+from ludolf.session import MessageBody, SessionReadOnly, new_session, open_session
+
+HOLDER = """
+import sys
+from pathlib import Path
+from ludolf.session import open_session
+session = open_session(Path(sys.argv[1]), "/", print)
+print(session.read_only or "holding", flush=True)
+sys.stdin.read()
+"""
+
+
+def user(text: str) -> MessageBody:
+    return MessageBody(message=UserMessage(content=text, timestamp=1))
+
+
+def no_warning(text: str) -> None:
+    raise AssertionError(text)
+
+
+def made(folder: Path) -> Path:
+    session = new_session("/project", folder, no_warning)
+    session.append(user("one"))
+    session.close()
+    assert session.path is not None
+    return session.path
+
+
+def start_holder(path: Path) -> "subprocess.Popen[str]":
+    return subprocess.Popen(
+        [sys.executable, "-c", HOLDER, str(path)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+
+
+def said(process: "subprocess.Popen[str]") -> str:
+    assert process.stdout is not None
+    return process.stdout.readline().strip()
+
+
+def test_a_second_process_may_only_read_until_the_first_is_dead(tmp_path: Path) -> None:
+    path = made(tmp_path)
+    before = path.read_bytes()
+    with start_holder(path) as holder:
+        assert said(holder) == "holding"
+        session = open_session(path, "/project", no_warning)
+        assert session.read_only is not None
+        assert len(session.entries()) == 1
+        with pytest.raises(SessionReadOnly, match="in use by another process"):
+            session.append(user("two"))
+        session.close()
+        holder.kill()
+    assert path.read_bytes() == before
+    session = open_session(path, "/project", no_warning)
+    session.append(user("two"))
+    session.close()
+    assert path.read_bytes() != before
+
+
+def test_a_new_session_is_held_from_its_first_message_to_its_close(tmp_path: Path) -> None:
+    session = new_session("/project", tmp_path, no_warning)
+    session.append(user("one"))
+    assert session.path is not None
+    with start_holder(session.path) as other:
+        assert "in use by another process" in said(other)
+        other.kill()
+    session.close()
+    with start_holder(session.path) as other:
+        assert said(other) == "holding"
+        other.kill()
+
+
+def test_a_process_may_open_its_own_session_again(tmp_path: Path) -> None:
+    path = made(tmp_path)
+    first = open_session(path, "/project", no_warning)
+    second = open_session(path, "/project", no_warning)
+    assert second.read_only is None
+    first.close()
+    with start_holder(path) as other:
+        assert "in use by another process" in said(other)
+        other.kill()
+    second.append(user("two"))
+    second.close()
+    assert len(path.read_bytes().splitlines()) == 3
+
+
+def test_looking_takes_no_lock(tmp_path: Path) -> None:
+    path = made(tmp_path)
+    session = open_session(path, "/project", no_warning, write=False)
+    with start_holder(path) as other:
+        assert said(other) == "holding"
+        other.kill()
+    with pytest.raises(SessionReadOnly, match="for reading only"):
+        session.append(user("two"))
+
+
+def test_an_old_version_in_use_is_not_rewritten(tmp_path: Path) -> None:
+    path = made(tmp_path)
+    with start_holder(path) as holder:
+        assert said(holder) == "holding"
+        old = path.read_bytes().replace(b'"version":3', b'"version":2')
+        with path.open("r+b") as file:
+            file.write(old)
+        session = open_session(path, "/project", no_warning)
+        assert session.read_only is not None
+        assert path.read_bytes() == old
+        holder.kill()

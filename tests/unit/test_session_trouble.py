@@ -1,0 +1,162 @@
+"""Appending goes on through full disks, vanished folders and other programs' changes."""
+
+import json
+import os
+import resource
+import shutil
+from pathlib import Path
+from typing import Any
+
+from ludolf.ai.messages import AssistantMessage, Text, Usage, UserMessage, text_of
+from ludolf.session import MessageBody, Session, new_session, open_session
+
+
+def user(text: str) -> MessageBody:
+    return MessageBody(message=UserMessage(content=(Text(text=text),), timestamp=1))
+
+
+def answer(text: str) -> MessageBody:
+    return MessageBody(
+        message=AssistantMessage(
+            content=(Text(text=text),),
+            api="anthropic-messages",
+            provider="mock",
+            model="large",
+            usage=Usage(input=100, output=20, total_tokens=120),
+            stop_reason="stop",
+            timestamp=2,
+        )
+    )
+
+
+def no_warning(text: str) -> None:
+    raise AssertionError(text)
+
+
+def texts(session: Session) -> list[str]:
+    found = []
+    for message in session.context.messages():
+        assert isinstance(message, UserMessage | AssistantMessage)
+        found.append(text_of(message.content))
+    return found
+
+
+def stored(path: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in path.read_bytes().splitlines()]
+
+
+def _is_json(line: bytes) -> bool:
+    try:
+        return isinstance(json.loads(line), dict)
+    except ValueError:
+        return False
+
+
+def test_entries_that_a_full_disk_refused_are_written_when_room_returns(tmp_path: Path) -> None:
+    warnings: list[str] = []
+    session = new_session("/project", tmp_path, warnings.append)
+    session.append(user("one"))
+    assert session.path is not None
+    before = session.path.read_bytes()
+    limit = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (len(before) + 40, limit[1]))
+    try:
+        session.append(answer("two"))
+        session.append(user("three"))
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limit)
+    assert session.path.read_bytes() == before
+    assert session.unsaved == 2
+    assert texts(session) == ["one", "two", "three"]
+    assert len(warnings) == 1
+    assert "Session is not being saved" in warnings[0]
+
+    session.append(answer("four"))
+
+    assert session.unsaved == 0
+    assert warnings[1:] == [f"Session is saved again: {session.path}"]
+    session.close()
+    assert texts(open_session(session.path, "/", no_warning)) == ["one", "two", "three", "four"]
+
+
+def test_a_session_that_could_not_even_begin_is_written_later(tmp_path: Path) -> None:
+    warnings: list[str] = []
+    blocker = tmp_path / "sessions"
+    blocker.write_text("a file where the folder should be")
+    session = new_session("/project", blocker / "project", warnings.append)
+    session.append(user("one"))
+    assert "Session is not being saved" in warnings[0]
+    blocker.unlink()
+    session.flush()
+    assert session.path is not None
+    assert [line["type"] for line in stored(session.path)] == ["session", "message"]
+    assert session.unsaved == 0
+
+
+def test_a_vanished_folder_is_made_again_with_the_whole_session(tmp_path: Path) -> None:
+    warnings: list[str] = []
+    folder = tmp_path / "sessions" / "project"
+    session = new_session("/project", folder, warnings.append)
+    session.append(user("one"))
+    session.append(answer("two"))
+    shutil.rmtree(tmp_path / "sessions")
+    session.append(user("three"))
+    assert session.path is not None
+    assert [line["type"] for line in stored(session.path)] == ["session", *["message"] * 3]
+    assert warnings == [f"Session file had vanished and is written again: {session.path}"]
+
+
+def test_a_vanished_file_without_a_final_newline_is_written_again_line_by_line(
+    tmp_path: Path,
+) -> None:
+    made = new_session("/project", tmp_path, no_warning)
+    made.append(user("one"))
+    made.close()
+    path = made.path
+    assert path is not None
+    path.write_bytes(path.read_bytes().rstrip())
+    warnings: list[str] = []
+    session = open_session(path, "/project", warnings.append)
+    path.unlink()
+    session.append(answer("two"))
+    assert [line["type"] for line in stored(path)] == ["session", "message", "message"]
+    assert len(warnings) == 1
+
+
+def test_growth_by_another_program_is_told_once_and_its_torn_line_closed(tmp_path: Path) -> None:
+    warnings: list[str] = []
+    session = new_session("/project", tmp_path, warnings.append)
+    session.append(user("one"))
+    assert session.path is not None
+    with session.path.open("ab") as file:
+        file.write(b'{"type":"custom","id":"f0","parentId":null,"timestamp":"t","customType":"x"')
+    session.append(answer("two"))
+    session.append(user("three"))
+    assert len(warnings) == 1
+    assert "changed by another program" in warnings[0]
+    lines = session.path.read_bytes().splitlines()
+    assert [_is_json(line) for line in lines] == [True, True, False, True, True]
+
+
+def test_a_file_replaced_by_an_editor_is_followed(tmp_path: Path) -> None:
+    warnings: list[str] = []
+    session = new_session("/project", tmp_path, warnings.append)
+    session.append(user("one"))
+    assert session.path is not None
+    beside = tmp_path / "beside"
+    beside.write_bytes(session.path.read_bytes())
+    os.replace(beside, session.path)
+    session.append(answer("two"))
+    session.close()
+    assert texts(open_session(session.path, "/project", no_warning)) == ["one", "two"]
+
+
+def test_a_new_session_never_overwrites_a_file_that_took_its_name(tmp_path: Path) -> None:
+    session = new_session("/project", tmp_path, no_warning)
+    assert session.path is not None
+    wanted = session.path
+    wanted.write_text("precious")
+    session.append(user("one"))
+    assert wanted.read_text() == "precious"
+    assert session.path == wanted.with_name(f"{wanted.stem}-1.jsonl")
+    assert len(stored(session.path)) == 2
