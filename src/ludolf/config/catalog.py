@@ -1,0 +1,75 @@
+"""The models that ship with the package, read provider by provider and only when asked for."""
+
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+import ludolf.ai.models
+from ludolf.ai.models import Model, ModelCost
+
+_THINKS, _SEES = 1, 2
+
+
+class _Row(msgspec.Struct, frozen=True, array_like=True):
+    id: str
+    name: str
+    route: int
+    flags: int
+    context_window: int
+    max_tokens: int
+    prices: tuple[float, float, float, float]
+    trait: int | None = None
+
+
+class _Trait(msgspec.Struct, frozen=True, rename="camel"):
+    thinking_level_map: dict[str, str | None] | None = None
+    compat: dict[str, Any] | None = None
+
+
+class _Shelf(msgspec.Struct, frozen=True):
+    routes: tuple[tuple[str, str], ...]
+    traits: tuple[_Trait, ...]
+    models: tuple[_Row, ...]
+
+
+def catalog_providers() -> tuple[str, ...]:
+    """The providers of the catalog, in its order."""
+    return tuple(_shelves())
+
+
+@cache
+def catalog_models(provider: str) -> tuple[Model, ...]:
+    """The shipped models of one provider; none for a provider that is not in the catalog."""
+    raw = _shelves().get(provider)
+    if raw is None:
+        return ()
+    shelf = msgspec.json.decode(raw, type=_Shelf)
+    return tuple(_model(provider, shelf, row) for row in shelf.models)
+
+
+@cache
+def _shelves() -> dict[str, msgspec.Raw]:
+    path = Path(ludolf.ai.models.__file__).with_name("catalog.json")
+    return msgspec.json.decode(path.read_bytes(), type=dict[str, msgspec.Raw])
+
+
+def _model(provider: str, shelf: _Shelf, row: _Row) -> Model:
+    api, base_url = shelf.routes[row.route]
+    trait = _Trait() if row.trait is None else shelf.traits[row.trait]
+    price_in, price_out, read, write = row.prices
+    return Model(
+        id=row.id,
+        name=row.name,
+        api=api,
+        provider=provider,
+        base_url=base_url,
+        reasoning=bool(row.flags & _THINKS),
+        thinking_level_map=trait.thinking_level_map,
+        input=("text", "image") if row.flags & _SEES else ("text",),
+        cost=ModelCost(input=price_in, output=price_out, cache_read=read, cache_write=write),
+        context_window=row.context_window,
+        max_tokens=row.max_tokens,
+        compat=trait.compat,
+    )

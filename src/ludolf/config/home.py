@@ -1,0 +1,88 @@
+"""Where configuration lives, and the environment variables that move it."""
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+import msgspec
+
+CONFIG_DIR = ".pi"
+_TRUE = frozenset(("1", "true", "yes"))
+
+
+class Home(msgspec.Struct, frozen=True, kw_only=True):
+    """The places of one process: the user's agent directory, the project, the user's home."""
+
+    agent: Path
+    cwd: Path
+    user: Path
+
+    @property
+    def project(self) -> Path:
+        return self.cwd / CONFIG_DIR
+
+    @property
+    def settings_file(self) -> Path:
+        return self.agent / "settings.json"
+
+    @property
+    def project_settings_file(self) -> Path:
+        return self.project / "settings.json"
+
+    @property
+    def models_file(self) -> Path:
+        return self.agent / "models.json"
+
+    @property
+    def auth_file(self) -> Path:
+        return self.agent / "auth.json"
+
+    @property
+    def trust_file(self) -> Path:
+        return self.agent / "trust.json"
+
+
+def find_home(cwd: Path | None = None, environ: Mapping[str, str] = os.environ) -> Home:
+    """The home of a process started in `cwd`, as its environment says."""
+    user = user_dir(environ)
+    place = Path.cwd() if cwd is None else cwd
+    return Home(agent=agent_dir(environ), cwd=place, user=user)
+
+
+def agent_dir(environ: Mapping[str, str] = os.environ) -> Path:
+    """$LUDOLF_DIR, else $PI_CODING_AGENT_DIR, else ~/.pi/agent, which is shared with pi."""
+    named = environ.get("LUDOLF_DIR") or env("CODING_AGENT_DIR", environ)
+    if named:
+        return expand(named, environ).absolute()
+    return user_dir(environ) / CONFIG_DIR / "agent"
+
+
+def session_dir_override(environ: Mapping[str, str] = os.environ) -> Path | None:
+    """The session directory that the environment names, if any."""
+    named = env("CODING_AGENT_SESSION_DIR", environ)
+    return expand(named, environ).absolute() if named else None
+
+
+def env(name: str, environ: Mapping[str, str] = os.environ) -> str | None:
+    """The variable `LUDOLF_<name>`, else `PI_<name>`; an empty one counts as unset."""
+    return environ.get(f"LUDOLF_{name}") or environ.get(f"PI_{name}") or None
+
+
+def env_flag(name: str, environ: Mapping[str, str] = os.environ) -> bool:
+    """True when the variable says 1, true or yes."""
+    return (env(name, environ) or "").strip().lower() in _TRUE
+
+
+def user_dir(environ: Mapping[str, str] = os.environ) -> Path:
+    """The user's home directory."""
+    named = environ.get("HOME") or environ.get("USERPROFILE")
+    return Path(named) if named else Path.home()
+
+
+def expand(path: str, environ: Mapping[str, str] = os.environ) -> Path:
+    """A path as a user writes it: a leading ~ is the home directory."""
+    if path == "~":
+        return user_dir(environ)
+    if path.startswith(("~/", "~\\")):
+        return user_dir(environ) / path[2:]
+    return Path(path)

@@ -1,0 +1,73 @@
+"""Which environment variables hold the keys of which provider: data, and nothing else."""
+
+KEY_VARIABLES: dict[str, tuple[str, ...]] = {
+    "anthropic": ("ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_OAUTH_TOKEN", "ANTHROPIC_API_KEY"),
+    "openai": ("OPENAI_API_KEY",),
+    "google": ("GEMINI_API_KEY",),
+    "google-vertex": ("GOOGLE_CLOUD_API_KEY",),
+    "amazon-bedrock": ("AWS_BEARER_TOKEN_BEDROCK",),
+    "azure-openai-responses": ("AZURE_OPENAI_API_KEY",),
+    "openrouter": ("OPENROUTER_API_KEY",),
+    "groq": ("GROQ_API_KEY",),
+    "mistral": ("MISTRAL_API_KEY",),
+    "deepseek": ("DEEPSEEK_API_KEY",),
+    "xai": ("XAI_API_KEY",),
+    "cerebras": ("CEREBRAS_API_KEY",),
+    "github-copilot": ("COPILOT_GITHUB_TOKEN",),
+    "huggingface": ("HF_TOKEN",),
+    "vercel-ai-gateway": ("AI_GATEWAY_API_KEY",),
+    "zai": ("ZAI_API_KEY",),
+    "zai-coding-cn": ("ZAI_CODING_CN_API_KEY",),
+    "moonshotai": ("MOONSHOT_API_KEY",),
+    "moonshotai-cn": ("MOONSHOT_API_KEY",),
+    "kimi-coding": ("KIMI_API_KEY",),
+    "minimax": ("MINIMAX_API_KEY",),
+    "minimax-cn": ("MINIMAX_CN_API_KEY",),
+    "fireworks": ("FIREWORKS_API_KEY",),
+    "together": ("TOGETHER_API_KEY",),
+    "baseten": ("BASETEN_API_KEY",),
+    "nvidia": ("NVIDIA_API_KEY",),
+    "ant-ling": ("ANT_LING_API_KEY",),
+    "opencode": ("OPENCODE_API_KEY",),
+    "opencode-go": ("OPENCODE_API_KEY",),
+    "meta": ("META_API_KEY",),
+    "qwen-token-plan": ("QWEN_TOKEN_PLAN_API_KEY",),
+    "qwen-token-plan-individual": ("QWEN_TOKEN_PLAN_API_KEY",),
+    "qwen-token-plan-cn": ("QWEN_TOKEN_PLAN_CN_API_KEY",),
+    "xiaomi": ("XIAOMI_API_KEY",),
+    "xiaomi-token-plan-cn": ("XIAOMI_TOKEN_PLAN_CN_API_KEY",),
+    "xiaomi-token-plan-ams": ("XIAOMI_TOKEN_PLAN_AMS_API_KEY",),
+    "xiaomi-token-plan-sgp": ("XIAOMI_TOKEN_PLAN_SGP_API_KEY",),
+    "cloudflare-workers-ai": ("CLOUDFLARE_API_KEY",),
+    "cloudflare-ai-gateway": ("CLOUDFLARE_API_KEY",),
+    "radius": ("RADIUS_API_KEY",),
+    "llama.cpp": ("LLAMA_API_KEY",),
+    "openai-codex": (),
+}
+
+# Sent as `Authorization: Bearer`, never as the provider's own key header.
+BEARER_VARIABLES = frozenset(("ANTHROPIC_AUTH_TOKEN",))
+
+# Beside the key, one variable of each group must be set.
+ALSO_NEEDED: dict[str, tuple[tuple[str, ...], ...]] = {
+    "azure-openai-responses": (("AZURE_OPENAI_BASE_URL", "AZURE_OPENAI_RESOURCE_NAME"),),
+    "cloudflare-workers-ai": (("CLOUDFLARE_ACCOUNT_ID",),),
+    "cloudflare-ai-gateway": (("CLOUDFLARE_ACCOUNT_ID",), ("CLOUDFLARE_GATEWAY_ID",)),
+}
+
+# A cloud identity instead of a key: all variables of one group must be set.
+IDENTITIES: dict[str, tuple[tuple[str, ...], ...]] = {
+    "amazon-bedrock": (
+        ("AWS_PROFILE",),
+        ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"),
+        ("AWS_CONTAINER_CREDENTIALS_RELATIVE_URI",),
+        ("AWS_CONTAINER_CREDENTIALS_FULL_URI",),
+        ("AWS_WEB_IDENTITY_TOKEN_FILE",),
+    ),
+    "google-vertex": (
+        ("GOOGLE_APPLICATION_CREDENTIALS", "GOOGLE_CLOUD_PROJECT", "GOOGLE_CLOUD_LOCATION"),
+        ("GOOGLE_APPLICATION_CREDENTIALS", "GCLOUD_PROJECT", "GOOGLE_CLOUD_LOCATION"),
+    ),
+}
+
+OTHER_SECRETS = frozenset(("AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"))

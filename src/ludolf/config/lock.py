@@ -1,0 +1,150 @@
+"""The lock that pi takes beside a file: a directory `<file>.lock` whose time is kept fresh."""
+
+import os
+import random
+import threading
+import time
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from ludolf.base import ConfigError
+
+AUTH_STALE = 30.0
+SETTINGS_STALE = 10.0
+_LONGEST_PAUSE = 1.0
+
+
+class LockLost(ConfigError):
+    """Another process took the lock over while we held it; nothing may be written."""
+
+
+class FileLock:
+    """Holds the lock of one file inside a `with` block.
+
+    Raises:
+        ConfigError: on entry, when the lock stays taken through all pauses.
+    """
+
+    def __init__(self, path: Path, *, stale: float, pauses: Iterable[float]) -> None:
+        self.path = path
+        self.directory = path.with_name(path.name + ".lock")
+        self._stale = stale
+        self._pauses = pauses
+        self._mark: tuple[int, int, int] | None = None
+        self._guard = threading.Lock()
+        self._released = threading.Event()
+        self._keeper = threading.Thread(target=self._keep_fresh, daemon=True)
+
+    def __enter__(self) -> Self:
+        if not self._take():
+            for pause in self._pauses:
+                time.sleep(pause)
+                if self._take():
+                    break
+            else:
+                raise ConfigError(f"{self.path} is locked by another process ({self.directory})")
+        self._mark = _mark(self.directory)
+        self._keeper.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._released.set()
+        self._keeper.join()
+        if self.held():
+            _remove(self.directory)
+
+    def held(self) -> bool:
+        """Whether the directory is still the one that we made."""
+        with self._guard:
+            return self._mark is not None and _mark(self.directory) == self._mark
+
+    def check(self) -> None:
+        """To be called right before a write.
+
+        Raises:
+            LockLost: the lock is no longer ours.
+        """
+        if not self.held():
+            raise LockLost(f"the lock of {self.path} was taken over by another process")
+
+    def refresh(self) -> bool:
+        """Make the lock young again; False when it is no longer ours."""
+        with self._guard:
+            if self._mark is None or _mark(self.directory) != self._mark:
+                return False
+            try:
+                os.utime(self.directory)
+            except OSError:
+                return False
+            self._mark = _mark(self.directory)
+            return True
+
+    def _take(self) -> bool:
+        try:
+            os.mkdir(self.directory)
+        except FileExistsError:
+            return self._take_over()
+        return True
+
+    def _take_over(self) -> bool:
+        try:
+            age = time.time() - os.stat(self.directory).st_mtime
+        except FileNotFoundError:
+            age = self._stale + 1
+        if age <= self._stale or not _remove(self.directory):
+            return False
+        try:
+            os.mkdir(self.directory)
+        except FileExistsError:
+            return False
+        return True
+
+    def _keep_fresh(self) -> None:
+        while not self._released.wait(self._stale / 3):
+            if not self.refresh():
+                return
+
+
+def settings_lock(path: Path) -> FileLock:
+    """Ten tries, 20 ms apart."""
+    return FileLock(path, stale=SETTINGS_STALE, pauses=[0.02] * 9)
+
+
+def auth_lock(path: Path, *, patience: float = 30.0) -> FileLock:
+    """Waits with growing pauses, up to half a minute."""
+    return FileLock(path, stale=AUTH_STALE, pauses=growing_pauses(patience))
+
+
+def growing_pauses(patience: float) -> Iterator[float]:
+    """Pauses from 10 ms that double, with jitter, and add up to `patience` seconds."""
+    left, pause = patience, 0.01
+    while left > 0:
+        step = min(pause * random.uniform(0.5, 1.0), left)
+        left -= step
+        pause = min(pause * 2, _LONGEST_PAUSE)
+        yield step
+
+
+def _mark(directory: Path) -> tuple[int, int, int] | None:
+    try:
+        found = os.stat(directory)
+    except OSError:
+        return None
+    return (found.st_dev, found.st_ino, found.st_mtime_ns)
+
+
+def _remove(directory: Path) -> bool:
+    try:
+        os.rmdir(directory)
+    except FileNotFoundError:
+        return True
+    except OSError:
+        return False
+    return True

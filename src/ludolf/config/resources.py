@@ -1,0 +1,183 @@
+"""Where skills, templates and extensions come from, and how hosts are told of them."""
+
+import os
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+
+from ludolf.base import Value
+from ludolf.config.home import Home, expand
+from ludolf.config.settings import Settings, SettingsFiles
+from ludolf.config.trust import project_agents_skills
+
+Kind = Literal["skills", "prompts", "extensions"]
+ScopeName = Literal["user", "project", "temporary"]
+_GLOB = frozenset("*?[")
+
+
+class SourceInfo(Value, kw_only=True):
+    """Where a command comes from, in the words of the wire."""
+
+    path: str
+    source: Literal["auto", "local"]
+    scope: ScopeName
+    origin: Literal["top-level", "package"]
+    base_dir: str | None = None
+
+    @property
+    def location(self) -> Literal["user", "project", "path"]:
+        return "path" if self.scope == "temporary" else self.scope
+
+
+class CommandItem(Value, kw_only=True):
+    """One item of `get_commands`."""
+
+    name: str
+    description: str | None = None
+    source: Literal["prompt", "skill"]
+    source_info: SourceInfo
+    path: str
+    location: Literal["user", "project", "path"]
+
+
+class Picks(msgspec.Struct, frozen=True, kw_only=True):
+    """What a settings list says of single files: `!glob` out, `-path` out, `+path` in."""
+
+    base: Path
+    excluded: tuple[str, ...] = ()
+    forced_in: tuple[Path, ...] = ()
+    forced_out: tuple[Path, ...] = ()
+
+    def allow(self, path: Path) -> bool:
+        """A skill may be named by its file or by its directory."""
+        names = (path, path.parent) if path.name == "SKILL.md" else (path,)
+        if any(name in self.forced_out for name in names):
+            return False
+        if any(name in self.forced_in for name in names):
+            return True
+        return not any(self._matches(name, glob) for name in names for glob in self.excluded)
+
+    def _matches(self, path: Path, glob: str) -> bool:
+        from fnmatch import fnmatchcase
+
+        inside = path.relative_to(self.base).as_posix() if self.base in path.parents else ""
+        return any(fnmatchcase(text, glob) for text in (inside, path.name, path.as_posix()))
+
+
+class Source(msgspec.Struct, frozen=True, kw_only=True):
+    """A file or directory to load from."""
+
+    path: Path
+    scope: ScopeName
+    source: Literal["auto", "local"]
+    base_dir: Path | None = None
+    picks: Picks | None = None
+
+    def info(self, path: Path) -> SourceInfo:
+        """The wire form for a file found here."""
+        return SourceInfo(
+            path=str(path),
+            source=self.source,
+            scope=self.scope,
+            origin="top-level",
+            base_dir=str(self.base_dir) if self.base_dir is not None else None,
+        )
+
+    def allow(self, path: Path) -> bool:
+        return self.picks is None or self.picks.allow(path)
+
+
+def find_sources(
+    kind: Kind,
+    home: Home,
+    files: SettingsFiles,
+    *,
+    paths: Sequence[str] = (),
+    discover: bool = True,
+) -> tuple[Source, ...]:
+    """The places to load from, the strongest first: of two things with one name the first wins.
+
+    `paths` are given on the command line and count even when `discover` is off.
+    """
+    sources = [_given(home, path) for path in paths]
+    if discover:
+        if files.trusted:
+            sources += _project_sources(kind, home, files.project)
+        sources += _user_sources(kind, home, files.user)
+    return tuple(source for source in sources if source.path.exists())
+
+
+def missing_paths(home: Home, paths: Iterable[str]) -> tuple[str, ...]:
+    """A complaint for each path of the command line that is not there."""
+    places = [_given(home, path).path for path in paths]
+    return tuple(f"Path does not exist: {place}" for place in places if not place.exists())
+
+
+def _given(home: Home, path: str) -> Source:
+    place = home.cwd / _expand(home, path)
+    base = place if place.is_dir() else place.parent
+    return Source(path=place, scope="temporary", source="local", base_dir=base)
+
+
+def _project_sources(kind: Kind, home: Home, settings: Settings) -> list[Source]:
+    listed, picks = _listed(kind, home, home.project, settings, scope="project")
+    found = [*listed, _auto(home.project / kind, home.project, "project", picks)]
+    if kind == "skills":
+        places = project_agents_skills(home)
+        found += [_auto(place, place.parent, "project", picks) for place in places]
+    return found
+
+
+def _user_sources(kind: Kind, home: Home, settings: Settings) -> list[Source]:
+    listed, picks = _listed(kind, home, home.agent, settings, scope="user")
+    found = [*listed, _auto(home.agent / kind, home.agent, "user", picks)]
+    if kind == "skills":
+        personal = home.user / ".agents"
+        found.append(_auto(personal / kind, personal, "user", picks))
+    return found
+
+
+def _auto(path: Path, base: Path, scope: ScopeName, picks: Picks) -> Source:
+    return Source(path=path, scope=scope, source="auto", base_dir=base, picks=picks)
+
+
+def _listed(
+    kind: Kind, home: Home, base: Path, settings: Settings, *, scope: ScopeName
+) -> tuple[list[Source], Picks]:
+    entries: tuple[str, ...] = getattr(settings, kind)
+
+    def marked(mark: str) -> list[str]:
+        return [entry[1:] for entry in entries if entry.startswith(mark)]
+
+    forced_in = tuple(_place(home, base, entry) for entry in marked("+"))
+    picks = Picks(
+        base=base,
+        excluded=tuple(marked("!")),
+        forced_in=forced_in,
+        forced_out=tuple(_place(home, base, entry) for entry in marked("-")),
+    )
+    places: list[Path] = []
+    for entry in entries:
+        if not entry.startswith(("!", "+", "-")):
+            places += _matches(home, base, entry)
+    found = dict.fromkeys((*places, *forced_in))
+    return [Source(path=p, scope=scope, source="local", picks=picks) for p in found], picks
+
+
+def _matches(home: Home, base: Path, entry: str) -> list[Path]:
+    place = _place(home, base, entry)
+    if not _GLOB & set(entry) or place.exists():
+        return [place]
+    from glob import glob
+
+    return [Path(found) for found in sorted(glob(str(place), recursive=True))]
+
+
+def _place(home: Home, base: Path, entry: str) -> Path:
+    return Path(os.path.normpath(base / _expand(home, entry)))
+
+
+def _expand(home: Home, path: str) -> Path:
+    return expand(path, {"HOME": str(home.user)})

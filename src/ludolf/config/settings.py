@@ -1,0 +1,257 @@
+"""settings.json: the user's and the trusted project's, merged and checked key by key."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import msgspec
+
+from ludolf.ai.messages import ThinkingLevel
+from ludolf.base import ConfigError, Value
+from ludolf.config.files import read_object, write_object
+from ludolf.config.home import Home
+
+Count = Annotated[int, msgspec.Meta(ge=0)]
+QueueMode = Literal["all", "one-at-a-time"]
+RESOURCE_KEYS = ("packages", "extensions", "skills", "prompts", "themes")
+GLOBAL_ONLY = ("defaultProjectTrust", "httpProxy", "cacheWarming", "passKeys")
+
+
+class TokenLimits(Value):
+    reserve_tokens: Count | None = None
+    keep_recent_tokens: Count | None = None
+
+
+class Compaction(Value):
+    enabled: bool = True
+    reserve_tokens: Count = 16384
+    keep_recent_tokens: Count = 20000
+    model_overrides: dict[str, TokenLimits] = msgspec.field(default_factory=dict)
+
+    def limits(self, model_key: str) -> tuple[int, int]:
+        """Tokens to reserve and to keep for the model `provider/id`."""
+        own = self.model_overrides.get(model_key, TokenLimits())
+        reserve, keep = own.reserve_tokens, own.keep_recent_tokens
+        return (
+            self.reserve_tokens if reserve is None else reserve,
+            self.keep_recent_tokens if keep is None else keep,
+        )
+
+
+class BranchSummary(Value):
+    reserve_tokens: Count = 16384
+    skip_prompt: bool = False
+
+
+class ProviderRetry(Value):
+    timeout_ms: Count | None = None
+    max_retries: Count = 0
+    max_retry_delay_ms: Count = 60_000
+
+
+class Retry(Value):
+    enabled: bool = True
+    max_retries: Count = 3
+    base_delay_ms: Count = 2000
+    max_agent_delay_ms: Count = 60_000
+    provider: ProviderRetry = ProviderRetry()
+
+
+class Images(Value):
+    auto_resize: bool = True
+    block_images: bool = False
+
+
+class ThinkingBudgets(Value):
+    minimal: Count = 1024
+    low: Count = 2048
+    medium: Count = 8192
+    high: Count = 16384
+
+
+class Settings(Value):
+    """Every key that a program without a screen uses. Others stay in the file untouched."""
+
+    default_provider: str | None = None
+    default_model: str | None = None
+    default_thinking_level: ThinkingLevel | None = None
+    model_thinking_levels: dict[str, ThinkingLevel] = msgspec.field(default_factory=dict)
+    thinking_budgets: ThinkingBudgets = ThinkingBudgets()
+    enabled_models: tuple[str, ...] | None = None
+    steering_mode: QueueMode = "one-at-a-time"
+    follow_up_mode: QueueMode = "one-at-a-time"
+    # None: the dialect decides.
+    interrupt_mode: Literal["immediate", "wait"] | None = None
+    default_tools: tuple[str, ...] | None = None
+    default_project_trust: Literal["ask", "always", "never"] = "ask"
+    session_dir: str | None = None
+    compaction: Compaction = Compaction()
+    branch_summary: BranchSummary = BranchSummary()
+    retry: Retry = Retry()
+    transport: Literal["auto", "sse", "websocket", "websocket-cached"] = "auto"
+    http_proxy: str | None = None
+    http_idle_timeout_ms: Count | Literal["disabled"] = 300_000
+    websocket_connect_timeout_ms: Count = 15_000
+    shell_path: str | None = None
+    shell_command_prefix: str | None = None
+    npm_command: tuple[str, ...] = ("npm",)
+    images: Images = Images()
+    cache_warming: Literal["off", "streaming", "idle"] = "streaming"
+    packages: tuple[str | dict[str, Any], ...] = ()
+    extensions: tuple[str, ...] = ()
+    skills: tuple[str, ...] = ()
+    prompts: tuple[str, ...] = ()
+    themes: tuple[str, ...] = ()
+    enable_skill_commands: bool = True
+    # Names of key variables that tools may see all the same.
+    pass_keys: tuple[str, ...] = ()
+
+    @property
+    def idle_timeout_ms(self) -> int:
+        """Silence of a model stream that counts as a failure; 0 is off."""
+        value = self.http_idle_timeout_ms
+        return 0 if isinstance(value, str) else value
+
+    @property
+    def provider_timeout_ms(self) -> int:
+        own = self.retry.provider.timeout_ms
+        return self.idle_timeout_ms if own is None else own
+
+
+class SettingsFiles:
+    """The settings of one session: `current` is what counts, `user` and `project` each file alone.
+
+    A spoilt file is reported in `warnings`, counts as empty and is never written.
+    """
+
+    def __init__(self, home: Home, *, trusted: bool = False) -> None:
+        self.home = home
+        self.trusted = trusted
+        self.warnings: list[str] = []
+        self._user: dict[str, Any] = {}
+        self._project: dict[str, Any] = {}
+        self.load()
+
+    def load(self) -> None:
+        """Read both files again."""
+        self.warnings = []
+        self._user = self._read(self.home.settings_file) or {}
+        project = self._read(self.home.project_settings_file) if self.trusted else None
+        self._project = {k: v for k, v in (project or {}).items() if k not in GLOBAL_ONLY}
+        self._merge()
+
+    def save(self, changes: Mapping[str, Any]) -> str | None:
+        """Make changes count at once and write just them to the user's file; None removes a key.
+
+        Returns what prevented the writing, or None when it is on disk.
+        """
+        lay_over(self._user, changes)
+        self._merge()
+        path = self.home.settings_file
+        from ludolf.config.lock import settings_lock
+
+        try:
+            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            with settings_lock(path) as lock:
+                raw = read_object(path)
+                lay_over(raw, changes)
+                lock.check()
+                write_object(path, raw)
+        except (ConfigError, OSError) as error:
+            return f"Settings were not saved to {path}: {error}"
+        return None
+
+    def _read(self, path: Path) -> dict[str, Any] | None:
+        try:
+            raw = migrate(read_object(path))
+        except ConfigError as error:
+            self.warnings.append(f"Invalid settings file {path}: {error}")
+            return None
+        sound, complaints = keep_sound(raw, Settings)
+        self.warnings += [f"Invalid setting in {path}: {text}" for text in complaints]
+        return sound
+
+    def _merge(self) -> None:
+        merged = merge(self._user, self._project)
+        self.user = msgspec.convert(self._user, Settings)
+        self.project = msgspec.convert(self._project, Settings)
+        self.current = msgspec.convert(merged, Settings)
+
+
+def merge(lower: Mapping[str, Any], upper: Mapping[str, Any]) -> dict[str, Any]:
+    """`upper` over `lower`: objects key by key, everything else replaced."""
+    result = dict(lower)
+    for key, value in upper.items():
+        old = result.get(key)
+        both = isinstance(value, dict) and isinstance(old, dict)
+        result[key] = merge(old, value) if both else value  # type: ignore[arg-type]
+    return result
+
+
+def lay_over(raw: dict[str, Any], changes: Mapping[str, Any]) -> None:
+    """Apply changes in place; None removes a key, an object changes only the keys it names."""
+    for key, value in changes.items():
+        if value is None:
+            raw.pop(key, None)
+        elif isinstance(value, Mapping):
+            inner = raw.get(key)
+            if not isinstance(inner, dict):
+                inner = raw[key] = {}
+            lay_over(inner, value)
+        else:
+            raw[key] = value
+
+
+def migrate(raw: dict[str, Any]) -> dict[str, Any]:
+    """Old spellings brought to the present ones; a present one is never overruled."""
+    new = dict(raw)
+    if "queueMode" in new:
+        new.setdefault("steeringMode", new.pop("queueMode"))
+    if isinstance(new.get("websockets"), bool):
+        new.setdefault("transport", "websocket" if new.pop("websockets") else "sse")
+    skills = new.get("skills")
+    if isinstance(skills, dict):
+        new["skills"] = skills.get("customDirectories") or []
+        if "enableSkillCommands" in skills:
+            new.setdefault("enableSkillCommands", skills["enableSkillCommands"])
+    retry = new.get("retry")
+    if isinstance(retry, dict) and "maxDelayMs" in retry:
+        retry = dict(retry)
+        inner = retry.get("provider")
+        delay = {"maxRetryDelayMs": retry.pop("maxDelayMs")}
+        new["retry"] = {
+            **retry,
+            "provider": {**delay, **(inner if isinstance(inner, dict) else {})},
+        }
+    return new
+
+
+def keep_sound(
+    raw: Mapping[str, Any], kind: type[msgspec.Struct], where: str = ""
+) -> tuple[dict[str, Any], list[str]]:
+    """The keys whose values fit, and a complaint for each that does not."""
+    sound, complaints = {k: v for k, v in raw.items() if v is not None}, []
+    try:
+        msgspec.convert(sound, kind)
+        return sound, []
+    except msgspec.ValidationError:
+        pass
+    for field in msgspec.structs.fields(kind):
+        name = field.encode_name
+        if name not in sound:
+            continue
+        value, group = sound[name], field.type
+        if (
+            isinstance(value, dict)
+            and isinstance(group, type)
+            and issubclass(group, msgspec.Struct)
+        ):
+            sound[name], inner = keep_sound(value, group, f"{where}{name}.")
+            complaints += inner
+            continue
+        try:
+            msgspec.convert(value, group)
+        except msgspec.ValidationError as error:
+            del sound[name]
+            complaints.append(f"{where}{name}: {error}; the default is used")
+    return sound, complaints

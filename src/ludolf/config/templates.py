@@ -1,0 +1,149 @@
+"""Prompt templates: Markdown files that `/name args` turns into a prompt."""
+
+import re
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+import msgspec
+
+from ludolf.base import ConfigError
+from ludolf.config import front_matter
+from ludolf.config.files import read_text
+from ludolf.config.resources import CommandItem, Source, SourceInfo
+
+LONGEST_DESCRIPTION = 60
+_CALL = re.compile(r"/(\S+)\s*(.*)", re.DOTALL)
+_SLOT = re.compile(
+    r"\$\{(?P<name>\d+|@|ARGUMENTS):-(?P<default>[^}]*)\}"
+    r"|\$\{@:(?P<start>\d+)(?::(?P<length>\d+))?\}"
+    r"|\$(?P<place>\d+)"
+    r"|\$(?P<all>@|ARGUMENTS)"
+)
+
+
+class Template(msgspec.Struct, frozen=True, kw_only=True):
+    name: str
+    description: str
+    body: str
+    path: Path
+    info: SourceInfo
+    argument_hint: str | None = None
+
+
+class Templates(msgspec.Struct, frozen=True, kw_only=True):
+    items: tuple[Template, ...] = ()
+    warnings: tuple[str, ...] = ()
+
+
+def load_templates(sources: Iterable[Source]) -> Templates:
+    """All templates of these places in the order hosts list them: those given by path last."""
+    found: dict[str, Template] = {}
+    warnings: list[str] = []
+    for source in sources:
+        for path in _template_files(source):
+            template = _read_template(path, source, warnings)
+            if template is None:
+                continue
+            if template.name in found:
+                winner = found[template.name].path
+                warnings.append(f'{path}: the name "{template.name}" is taken by {winner}')
+                continue
+            found[template.name] = template
+    ordered = sorted(found.values(), key=lambda template: template.info.scope == "temporary")
+    return Templates(items=tuple(ordered), warnings=tuple(warnings))
+
+
+def expand_template(text: str, templates: Iterable[Template]) -> str:
+    """`/name args` replaced by the template's text; anything else unchanged."""
+    call = _CALL.fullmatch(text)
+    if call is None:
+        return text
+    for template in templates:
+        if template.name == call[1]:
+            return fill(template.body, split_args(call[2]))
+    return text
+
+
+def split_args(text: str) -> list[str]:
+    """Words; quotes of either kind hold words together and are removed."""
+    args: list[str] = []
+    word: str | None = None
+    quote = ""
+    for char in text:
+        if quote:
+            if char == quote:
+                quote = ""
+            else:
+                word = (word or "") + char
+        elif char in "\"'":
+            quote, word = char, word or ""
+        elif char.isspace():
+            if word is not None:
+                args.append(word)
+            word = None
+        else:
+            word = (word or "") + char
+    return args if word is None else [*args, word]
+
+
+def fill(body: str, args: Sequence[str]) -> str:
+    """Put the arguments into a template, in one pass: what an argument brings is not read again."""
+    return _SLOT.sub(lambda slot: _slot_value(slot, args), body)
+
+
+def template_commands(templates: Iterable[Template]) -> tuple[CommandItem, ...]:
+    """The templates as `get_commands` lists them."""
+    return tuple(
+        CommandItem(
+            name=template.name,
+            description=template.description,
+            source="prompt",
+            source_info=template.info,
+            path=template.info.path,
+            location=template.info.location,
+        )
+        for template in templates
+    )
+
+
+def _slot_value(slot: re.Match[str], args: Sequence[str]) -> str:
+    if slot["start"] is not None:
+        first = max(int(slot["start"]), 1) - 1
+        last = len(args) if slot["length"] is None else first + int(slot["length"])
+        return " ".join(args[first:last])
+    name = slot["name"] or slot["place"] or slot["all"]
+    if name.isdigit():
+        place = int(name) - 1
+        value = args[place] if 0 <= place < len(args) else ""
+    else:
+        value = " ".join(args)
+    return value or slot["default"] or ""
+
+
+def _template_files(source: Source) -> list[Path]:
+    if source.path.is_file():
+        files = [source.path] if source.path.suffix == ".md" else []
+    else:
+        files = [p for p in sorted(source.path.iterdir()) if p.suffix == ".md" and p.is_file()]
+    return [path for path in files if source.allow(path)]
+
+
+def _read_template(path: Path, source: Source, warnings: list[str]) -> Template | None:
+    try:
+        header, body = front_matter.split(read_text(path) or "")
+    except (ConfigError, ValueError) as error:
+        warnings.append(f"{path}: {error}")
+        return None
+    return Template(
+        name=path.stem,
+        description=front_matter.text_field(header, "description") or _first_line(body),
+        body=body,
+        path=path,
+        info=source.info(path),
+        argument_hint=front_matter.text_field(header, "argument-hint") or None,
+    )
+
+
+def _first_line(body: str) -> str:
+    line = next((line.strip() for line in body.splitlines() if line.strip()), "")
+    return line if len(line) <= LONGEST_DESCRIPTION else line[:LONGEST_DESCRIPTION] + "..."

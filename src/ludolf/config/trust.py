@@ -1,0 +1,88 @@
+"""Project trust: whether a folder's settings and resources may be used at all."""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+
+from ludolf.base import ConfigError
+from ludolf.config.files import read_object
+from ludolf.config.home import Home
+
+_GUARDED = (
+    "settings.json",
+    "extensions",
+    "skills",
+    "prompts",
+    "themes",
+    "SYSTEM.md",
+    "APPEND_SYSTEM.md",
+)
+
+
+class Trust(msgspec.Struct, frozen=True, kw_only=True):
+    """The verdict, and what to tell the user if something is left aside."""
+
+    trusted: bool
+    notice: str | None = None
+
+
+def decide_trust(
+    home: Home,
+    *,
+    flag: bool | None = None,
+    answer: bool | None = None,
+    default: Literal["ask", "always", "never"] = "ask",
+) -> Trust:
+    """Whether this project is trusted.
+
+    Order: the command line's `flag`, an extension's `answer`, the saved decision, the default.
+    There is nobody to ask, so `ask` means no.
+    """
+    for verdict in (flag, answer):
+        if verdict is not None:
+            return Trust(trusted=verdict)
+    try:
+        saved = saved_decision(home.trust_file, home.cwd)
+    except ConfigError as error:
+        return Trust(trusted=False, notice=f"Invalid trust file {home.trust_file}: {error}")
+    if saved is not None or default == "always":
+        return Trust(trusted=default == "always" if saved is None else saved)
+    if not guarded_paths(home):
+        return Trust(trusted=False)
+    text = f"{home.cwd} is not trusted: its settings and resources are ignored (see --approve)"
+    return Trust(trusted=False, notice=text)
+
+
+def saved_decision(trust_file: Path, cwd: Path) -> bool | None:
+    """The decision stored for the nearest ancestor of a folder, itself included.
+
+    Raises:
+        ConfigError: trust.json is spoilt.
+    """
+    decisions = read_object(trust_file)
+    real = Path(os.path.realpath(cwd))
+    for folder in (real, *real.parents):
+        verdict = decisions.get(str(folder))
+        if isinstance(verdict, bool):
+            return verdict
+    return None
+
+
+def guarded_paths(home: Home) -> tuple[Path, ...]:
+    """What in this project would need trust."""
+    own = [home.project / name for name in _GUARDED]
+    return tuple(path for path in (*own, *project_agents_skills(home)) if path.exists())
+
+
+def project_agents_skills(home: Home) -> Iterator[Path]:
+    """`.agents/skills` from the folder up to the repository root; the user's own is not one."""
+    personal = home.user / ".agents" / "skills"
+    for folder in (home.cwd, *home.cwd.parents):
+        place = folder / ".agents" / "skills"
+        if place != personal:
+            yield place
+        if (folder / ".git").exists():
+            return

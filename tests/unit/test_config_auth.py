@@ -1,0 +1,227 @@
+"""Keys: the value syntax, which source wins, and what is written to auth.json."""
+
+import json
+import os
+import stat
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ludolf.ai.access import Access
+from ludolf.base import ConfigError, now_ms
+from ludolf.config.auth import Keyring, import_old_credentials
+from ludolf.config.values import Resolver, names_in, run_command
+
+ENVIRON = {"KEY": "secret", "OTHER": "x", "EMPTY": "", "PATH": os.environ["PATH"]}
+
+
+def keyring(tmp_path: Path, stored: Any = None, environ: dict[str, str] | None = None) -> Keyring:
+    path = tmp_path / "auth.json"
+    if stored is not None:
+        path.write_text(stored if isinstance(stored, str) else json.dumps(stored))
+    base = {"PATH": os.environ["PATH"]}
+    return Keyring(path, Resolver({**base, **(environ or {})}))
+
+
+# ---------------------------------------------------------------- value syntax
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        ("sk-plain", "sk-plain"),
+        ("$KEY", "secret"),
+        ("${KEY}", "secret"),
+        ("a-${KEY}-$OTHER!", "a-secret-x!"),
+        ("$MISSING", None),
+        ("pre-$EMPTY", None),
+        ("$$KEY", "$KEY"),
+        ("$!echo hi", "!echo hi"),
+        ("cost: 5$", "cost: 5$"),
+        ("!echo ' from command '", "from command"),
+        ("!printf %s $KEY", "secret"),
+        ("!exit 3", None),
+        ("!true", None),
+        ("KEY", "secret"),
+        ("", None),
+    ],
+)
+def test_values_are_resolved(value: str, expected: str | None) -> None:
+    assert Resolver(ENVIRON).resolve(value) == expected
+
+
+def test_a_bare_variable_name_is_accepted_with_a_warning_or_kept_literal() -> None:
+    resolver = Resolver(ENVIRON)
+    assert [resolver.resolve("KEY"), resolver.resolve("KEY")] == ["secret", "secret"]
+    assert len(resolver.warnings) == 1
+    assert Resolver(ENVIRON, bare_names=False).resolve("KEY") == "KEY"
+
+
+def test_a_command_runs_once_where_cached_and_each_time_where_not(tmp_path: Path) -> None:
+    count = tmp_path / "count"
+    command = f"!echo x >> '{count}'; wc -l < '{count}'"
+    resolver = Resolver(ENVIRON)
+    assert [resolver.resolve(command) for _ in range(2)] == ["1", "2"]
+    assert [resolver.resolve(command, cached=True) for _ in range(2)] == ["3", "3"]
+
+
+def test_whether_a_command_gives_a_key_is_believed_without_running_it(tmp_path: Path) -> None:
+    trace = tmp_path / "ran"
+    assert Resolver(ENVIRON).can_resolve(f"!touch '{trace}'")
+    assert not trace.exists()
+
+
+def test_a_slow_command_is_ended_with_its_children() -> None:
+    begin = time.monotonic()
+    assert run_command("sleep 30 | cat", ENVIRON, limit=0.1) is None
+    assert time.monotonic() - begin < 5
+
+
+def test_variables_of_a_value_are_known() -> None:
+    assert names_in("a${ONE}$TWO$$THREE") == {"ONE", "TWO"}
+    assert names_in("!cat $FILE") == frozenset()
+
+
+# ---------------------------------------------------------------- resolution
+
+
+def test_the_order_is_runtime_stored_configured_environment(tmp_path: Path) -> None:
+    environ = {"OPENAI_API_KEY": "from-env"}
+    ring = keyring(tmp_path, environ=environ)
+    assert ring.access("openai") == Access(key="from-env")
+    assert ring.access("openai", "configured") == Access(key="configured")
+    ring = keyring(tmp_path, {"openai": {"type": "api_key", "key": "stored"}}, environ)
+    assert ring.access("openai", "configured") == Access(key="stored")
+    ring.use("openai", "given")
+    assert ring.access("openai", "configured") == Access(key="given")
+    assert not (tmp_path / "auth.json").read_text().count("given")
+
+
+def test_a_stored_credential_owns_its_provider(tmp_path: Path) -> None:
+    stored = {"openai": {"type": "api_key", "key": "$NOT_SET"}}
+    ring = keyring(tmp_path, stored, {"OPENAI_API_KEY": "from-env"})
+    assert ring.origin("openai") == "stored"
+    assert ring.access("openai", "configured") is None
+
+
+def test_an_unset_configured_value_falls_back_to_the_environment(tmp_path: Path) -> None:
+    ring = keyring(tmp_path, environ={"OPENAI_API_KEY": "from-env"})
+    assert ring.access("openai", "$NOT_SET") == Access(key="from-env")
+
+
+def test_environment_of_a_credential_lays_over_the_process(tmp_path: Path) -> None:
+    own = {"CLOUDFLARE_API_KEY": "k", "CLOUDFLARE_ACCOUNT_ID": "a"}
+    stored = {"cloudflare-workers-ai": {"type": "api_key", "env": own}}
+    assert keyring(tmp_path, stored).access("cloudflare-workers-ai") == Access(
+        key="k", environment=own
+    )
+
+
+@pytest.mark.parametrize(
+    ("provider", "environ", "expected"),
+    [
+        ("anthropic", {"ANTHROPIC_API_KEY": "k"}, Access(key="k")),
+        (
+            "anthropic",
+            {"ANTHROPIC_AUTH_TOKEN": "t", "ANTHROPIC_API_KEY": "k"},
+            Access(headers={"Authorization": "Bearer t"}),
+        ),
+        ("azure-openai-responses", {"AZURE_OPENAI_API_KEY": "k"}, None),
+        (
+            "azure-openai-responses",
+            {"AZURE_OPENAI_API_KEY": "k", "AZURE_OPENAI_RESOURCE_NAME": "r"},
+            Access(key="k"),
+        ),
+        ("amazon-bedrock", {"AWS_PROFILE": "dev"}, Access()),
+        ("amazon-bedrock", {"AWS_ACCESS_KEY_ID": "a"}, None),
+        ("openai-codex", {"OPENAI_API_KEY": "k"}, None),
+        ("nobody", {}, None),
+    ],
+)
+def test_keys_come_from_the_environment(
+    tmp_path: Path, provider: str, environ: dict[str, str], expected: Access | None
+) -> None:
+    assert keyring(tmp_path, environ=environ).access(provider) == expected
+
+
+def test_an_oauth_token_is_used_until_it_expires(tmp_path: Path) -> None:
+    def login(expires: int) -> dict[str, Any]:
+        return {"type": "oauth", "access": "tok", "refresh": "r", "expires": expires, "extra": 1}
+
+    stored = {"anthropic": login(now_ms() + 60_000), "xai": login(now_ms() - 1)}
+    ring = keyring(tmp_path, stored, {"XAI_API_KEY": "k"})
+    assert ring.access("anthropic") == Access(key="tok")
+    assert ring.access("xai") is None
+
+
+def test_a_key_command_is_announced(tmp_path: Path) -> None:
+    ring = keyring(tmp_path, {"a": {"type": "api_key", "key": "!echo k"}})
+    assert ring.runs_command("a")
+    assert ring.runs_command("b", "!echo k")
+    assert not ring.runs_command("b", "plain")
+
+
+# ---------------------------------------------------------------- the file
+
+
+def test_an_edit_is_seen_and_a_spoilt_one_keeps_the_last_good_content(tmp_path: Path) -> None:
+    ring = keyring(tmp_path, {"a": {"type": "api_key", "key": "one"}})
+    assert ring.access("a") == Access(key="one")
+    ring.path.write_text('{"a": {"type": "api_key", "key": "longer"}}')
+    assert ring.access("a") == Access(key="longer")
+    ring.path.write_text("{broken")
+    assert ring.access("a") == Access(key="longer")
+    assert ring.warnings[0].startswith(f"Invalid auth file {ring.path}: ")
+
+
+def test_one_odd_entry_costs_only_itself(tmp_path: Path) -> None:
+    ring = keyring(tmp_path, {"odd": {"type": "new"}, "a": {"type": "api_key", "key": "k"}})
+    assert ring.access("odd") is None
+    assert ring.access("a") == Access(key="k")
+
+
+def test_a_new_file_is_private_and_entries_of_others_stay(tmp_path: Path) -> None:
+    ring = Keyring(tmp_path / "agent" / "auth.json", Resolver({}))
+    ring.store("openai", "k")
+    assert stat.S_IMODE(ring.path.stat().st_mode) == 0o600
+    assert stat.S_IMODE(ring.path.parent.stat().st_mode) == 0o700
+    raw = json.loads(ring.path.read_text())
+    ring.path.write_text(json.dumps({**raw, "odd": {"type": "new", "x": 1}}))
+    ring.store("groq", "g")
+    ring.forget("openai")
+    assert json.loads(ring.path.read_text()) == {
+        "odd": {"type": "new", "x": 1},
+        "groq": {"type": "api_key", "key": "g"},
+    }
+    assert not (ring.path.parent / "auth.json.lock").exists()
+
+
+def test_a_spoilt_file_is_not_overwritten(tmp_path: Path) -> None:
+    ring = keyring(tmp_path, "{broken")
+    with pytest.raises(ConfigError, match="left as it is"):
+        ring.store("openai", "k")
+    assert ring.path.read_text() == "{broken"
+
+
+def test_names_of_secrets_cover_the_table_and_the_files(tmp_path: Path) -> None:
+    ring = keyring(tmp_path, {"a": {"type": "api_key", "key": "$MINE"}})
+    names = ring.secret_names(["Bearer ${THEIRS}"], passed=["HF_TOKEN"])
+    assert {"OPENAI_API_KEY", "AWS_SECRET_ACCESS_KEY", "MINE", "THEIRS"} <= names
+    assert not {"HF_TOKEN", "PATH", "HOME"} & names
+
+
+def test_old_credentials_are_brought_over_once(tmp_path: Path) -> None:
+    login = {"access": "t", "refresh": "r", "expires": 1}
+    (tmp_path / "oauth.json").write_text(json.dumps({"anthropic": login}))
+    (tmp_path / "settings.json").write_text(json.dumps({"apiKeys": {"openai": "k"}}))
+    import_old_credentials(tmp_path)
+    expected = {
+        "anthropic": {"type": "oauth", **login},
+        "openai": {"type": "api_key", "key": "k"},
+    }
+    assert json.loads((tmp_path / "auth.json").read_text()) == expected
+    (tmp_path / "auth.json").write_text("{}")
+    import_old_credentials(tmp_path)
+    assert (tmp_path / "auth.json").read_text() == "{}"

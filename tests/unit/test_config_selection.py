@@ -1,0 +1,227 @@
+"""Choosing models: patterns, scopes, and the start."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from ludolf.base import ConfigError
+from ludolf.config.auth import Keyring
+from ludolf.config.models import ModelRegistry
+from ludolf.config.selection import (
+    Choice,
+    choose_model,
+    initial_model,
+    resolve_scope,
+    thinking_level,
+)
+from ludolf.config.settings import Settings
+from ludolf.config.values import Resolver
+
+BASE = {"baseUrl": "http://h", "api": "openai-completions"}
+PROVIDERS = {
+    "mock": {
+        **BASE,
+        "apiKey": "k",
+        "models": [
+            {"id": "only"},
+            {"id": "qqtwo", "name": "Second Zebra"},
+            {"id": "qqboth"},
+            {"id": "qqhalf"},
+            {"id": "qqdated-20250101"},
+            {"id": "qqdated-20250202"},
+            {"id": "qqdays-20250303"},
+            {"id": "qqdays"},
+            {"id": "qqrs", "reasoning": True},
+        ],
+    },
+    "nokey": {**BASE, "models": [{"id": "qqboth"}, {"id": "qqhalf"}, {"id": "qqnone"}]},
+    "nokey2": {**BASE, "models": [{"id": "qqnone"}]},
+    "other": {
+        **BASE,
+        "apiKey": "k",
+        "models": [
+            {"id": "qqboth"},
+            {"id": "mock/weird"},
+            {"id": "qqrs:low", "reasoning": True},
+        ],
+    },
+}
+
+
+def registry_in(folder: Path, providers: object, **environ: str) -> ModelRegistry:
+    (folder / "models.json").write_text(json.dumps({"providers": providers}))
+    return ModelRegistry(
+        folder / "models.json", Keyring(folder / "auth.json", Resolver(dict(environ)))
+    )
+
+
+@pytest.fixture
+def registry(tmp_path: Path) -> ModelRegistry:
+    return registry_in(tmp_path, PROVIDERS)
+
+
+def tell(choice: Choice | None) -> str:
+    if choice is None:
+        return "none"
+    return choice.model.key + (f" at {choice.level}" if choice.level else "")
+
+
+@pytest.mark.parametrize(
+    ("pattern", "provider", "expected"),
+    [
+        ("mock/qqtwo", None, "mock/qqtwo"),
+        ("MOCK/QQTWO", None, "mock/qqtwo"),
+        ("qqtwo", "mock", "mock/qqtwo"),
+        ("qqtwo", "MOCK", "mock/qqtwo"),
+        ("mock/qqtwo", "mock", "mock/qqtwo"),
+        ("ond zeb", None, "mock/qqtwo"),
+        ("only:high", None, "mock/only at high"),
+        ("mock/only:off", None, "mock/only at off"),
+        ("qqdated", None, "mock/qqdated-20250202"),
+        ("qqday", None, "mock/qqdays"),
+        ("mock/weird", None, "other/mock/weird"),
+        ("nokey/qqnone", None, "nokey/qqnone"),
+        ("qqhalf", None, "mock/qqhalf"),
+        ("qqboth:high", None, "mock/qqboth at high"),
+        ("qqrs:high", None, "mock/qqrs at high"),
+        ("qqrs:low", None, "other/qqrs:low"),
+        ("anthropic/claude-opus-4-8", None, "anthropic/claude-opus-4-8"),
+    ],
+)
+def test_a_pattern_of_the_command_line_finds_its_model(
+    registry: ModelRegistry, pattern: str, provider: str | None, expected: str
+) -> None:
+    choice = choose_model(registry, pattern, provider)
+    assert tell(choice) == expected
+    assert choice.warning is None
+
+
+@pytest.mark.parametrize(
+    ("pattern", "provider", "text"),
+    [
+        ("nosuch", None, 'Model "nosuch" not found. Use --list-models to see available models.'),
+        ("m*", None, 'Model "m*" not found. Use --list-models to see available models.'),
+        (
+            "qqrs:bogus",
+            None,
+            'Model "qqrs:bogus" not found. Use --list-models to see available models.',
+        ),
+        (
+            "qqtwo",
+            "bad",
+            'Unknown provider "bad". Use --list-models to see available providers/models.',
+        ),
+        (
+            "qqboth",
+            None,
+            'Model "qqboth" is ambiguous across providers: '
+            "mock/qqboth, nokey/qqboth, other/qqboth. "
+            "More than one matching provider is authenticated. Use --provider or provider/model.",
+        ),
+        (
+            "qqnone",
+            None,
+            'Model "qqnone" is ambiguous across providers: nokey/qqnone, nokey2/qqnone. '
+            "No matching provider is authenticated. Use --provider or provider/model.",
+        ),
+    ],
+)
+def test_a_pattern_that_cannot_be_used_is_refused_in_known_words(
+    registry: ModelRegistry, pattern: str, provider: str | None, text: str
+) -> None:
+    with pytest.raises(ConfigError) as refusal:
+        choose_model(registry, pattern, provider)
+    assert str(refusal.value) == text
+
+
+@pytest.mark.parametrize(
+    ("pattern", "model_id", "level", "reasoning"),
+    [
+        ("mock/zzz", "zzz", None, False),
+        ("mock/zzz:high", "zzz", "high", True),
+        ("mock/qqrs:bogus", "qqrs:bogus", None, False),
+    ],
+)
+def test_an_unknown_id_of_a_known_provider_becomes_a_custom_model(
+    registry: ModelRegistry, pattern: str, model_id: str, level: str | None, reasoning: bool
+) -> None:
+    choice = choose_model(registry, pattern)
+    expected = f'Model "{model_id}" not found for provider "mock". Using custom model id.'
+    assert choice.warning == expected
+    assert (choice.model.id, choice.level, choice.model.reasoning) == (model_id, level, reasoning)
+    assert choice.model.base_url == "http://h"
+
+
+@pytest.mark.parametrize(
+    ("patterns", "expected", "warnings"),
+    [
+        (["qqtwo", "only:high"], ["mock/qqtwo", "mock/only at high"], []),
+        (["nosuch*", "qqtwo"], ["mock/qqtwo"], ['No models match pattern "nosuch*"']),
+        (
+            ["other/*:low"],
+            ["other/qqboth at low", "other/mock/weird at low", "other/qqrs:low at low"],
+            [],
+        ),
+        (["qqtw?"], ["mock/qqtwo"], []),
+        (["qqnone"], [], ['No models match pattern "qqnone"']),
+        (["only", "ONLY:high"], ["mock/only"], []),
+        (
+            ["qqtwo:bogus"],
+            ["mock/qqtwo"],
+            ['Invalid thinking level "bogus" in pattern "qqtwo:bogus". Using default instead.'],
+        ),
+    ],
+)
+def test_a_scope_lists_models_with_credentials_in_pattern_order(
+    registry: ModelRegistry, patterns: list[str], expected: list[str], warnings: list[str]
+) -> None:
+    scope = resolve_scope(patterns, registry.available())
+    assert [tell(choice) for choice in scope.choices] == expected
+    assert list(scope.warnings) == warnings
+
+
+def test_the_start_follows_the_order_of_sources(registry: ModelRegistry) -> None:
+    saved = Settings(default_provider="mock", default_model="qqrs")
+    scope = resolve_scope(["qqtwo:low", "qqrs:high"], registry.available())
+    elsewhere = resolve_scope(["qqtwo:low"], registry.available())
+    chosen = choose_model(registry, "only")
+    resumed = ("mock", "qqhalf")
+    assert tell(initial_model(registry, saved, chosen=chosen, scope=scope)) == "mock/only"
+    assert tell(initial_model(registry, saved, scope=scope)) == "mock/qqrs at high"
+    assert tell(initial_model(registry, saved, scope=elsewhere)) == "mock/qqtwo at low"
+    assert tell(initial_model(registry, saved, scope=scope, resumed=resumed)) == "mock/qqhalf"
+    assert tell(initial_model(registry, saved)) == "mock/qqrs"
+    assert tell(initial_model(registry, Settings())) == "mock/only"
+
+
+def test_a_lost_model_of_a_resumed_session_is_told(registry: ModelRegistry) -> None:
+    saved = Settings(default_provider="mock", default_model="only")
+    choice = initial_model(registry, saved, resumed=("gone", "m"))
+    assert choice is not None
+    assert choice.model.key == "mock/only"
+    assert choice.warning == "Could not restore model gone/m. Using mock/only"
+
+
+def test_a_saved_default_without_key_is_passed_over(registry: ModelRegistry) -> None:
+    saved = Settings(default_provider="nokey", default_model="qqnone")
+    assert tell(initial_model(registry, saved)) == "mock/only"
+
+
+def test_preferred_providers_come_before_any_other(tmp_path: Path) -> None:
+    registry = registry_in(tmp_path, PROVIDERS, OPENAI_API_KEY="k", GROQ_API_KEY="k")
+    assert tell(initial_model(registry, Settings())) == "openai/gpt-5.5"
+
+
+def test_without_any_key_there_is_no_model(tmp_path: Path) -> None:
+    assert initial_model(registry_in(tmp_path, {}), Settings()) is None
+
+
+def test_the_level_at_start(registry: ModelRegistry) -> None:
+    plain = choose_model(registry, "mock/qqrs")
+    settings = Settings(default_thinking_level="low", model_thinking_levels={"mock/qqrs": "high"})
+    assert thinking_level(Settings(), plain) == "medium"
+    assert thinking_level(Settings(default_thinking_level="low"), plain) == "low"
+    assert thinking_level(settings, plain) == "high"
+    assert thinking_level(settings, choose_model(registry, "mock/qqrs:minimal")) == "minimal"
+    assert thinking_level(settings, plain, "off") == "off"
