@@ -1,0 +1,1 @@
+"""Pure data: commands, replies, events, framing, dialects. No I/O."""

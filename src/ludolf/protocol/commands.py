@@ -1,0 +1,154 @@
+"""Commands of a host, typed. Every name and shape of every dialect is accepted always."""
+
+import functools
+import re
+from typing import Any, Literal
+
+import msgspec
+
+from ludolf.base import CommandError, Value
+from ludolf.protocol.framing import Body, Head, repair
+
+
+class BadCommand(CommandError):
+    """A known command with a missing or ill-typed parameter."""
+
+
+class Bare(Value):
+    """A command without parameters."""
+
+
+class Prompt(Value):
+    message: str
+    images: list[Any] | None = None
+    attachments: list[Any] | None = None
+    streaming_behavior: Literal["steer", "followUp"] | None = None
+
+
+class QueueMessage(Value):
+    message: str
+    images: list[Any] | None = None
+
+
+class NewSession(Value):
+    parent_session: str | None = None
+
+
+class SetModel(Value):
+    provider: str
+    model_id: str
+
+
+class SetThinkingLevel(Value):
+    level: str
+
+
+class SetMode(Value):
+    mode: str
+
+
+class SetEnabled(Value):
+    enabled: bool
+
+
+class Compact(Value):
+    custom_instructions: str | None = None
+
+
+class Bash(Value):
+    command: str
+    exclude_from_context: bool = False
+
+
+class ExportHtml(Value):
+    output_path: str | None = None
+
+
+class SwitchSession(Value):
+    session_path: str
+
+
+class Fork(Value):
+    entry_id: str
+
+
+class GetEntries(Value):
+    since: str | None = None
+
+
+class SetSessionName(Value):
+    name: str
+
+
+Command = Any
+COMMANDS: dict[str, type[Value]] = {
+    "prompt": Prompt,
+    "steer": QueueMessage,
+    "follow_up": QueueMessage,
+    "abort": Bare,
+    "abort_and_prompt": Prompt,
+    "clear_queue": Bare,
+    "new_session": NewSession,
+    "get_state": Bare,
+    "get_messages": Bare,
+    "set_model": SetModel,
+    "cycle_model": Bare,
+    "get_available_models": Bare,
+    "set_thinking_level": SetThinkingLevel,
+    "cycle_thinking_level": Bare,
+    "get_available_thinking_levels": Bare,
+    "set_steering_mode": SetMode,
+    "set_follow_up_mode": SetMode,
+    "compact": Compact,
+    "set_auto_compaction": SetEnabled,
+    "set_auto_retry": SetEnabled,
+    "abort_retry": Bare,
+    "bash": Bash,
+    "abort_bash": Bare,
+    "get_session_stats": Bare,
+    "export_html": ExportHtml,
+    "switch_session": SwitchSession,
+    "fork": Fork,
+    "branch": Fork,
+    "clone": Bare,
+    "get_fork_messages": Bare,
+    "get_branch_messages": Bare,
+    "get_entries": GetEntries,
+    "get_tree": Bare,
+    "get_last_assistant_text": Bare,
+    "set_session_name": SetSessionName,
+    "get_commands": Bare,
+}
+_FIELD = re.compile(r"`\$?\.?([A-Za-z]+)[^`]*`$|field `([A-Za-z]+)`")
+
+
+@functools.cache
+def _decoder(kind: type[Value]) -> "msgspec.json.Decoder[Value]":
+    return msgspec.json.Decoder(kind)
+
+
+def read_command(head: Head, body: Body) -> Command:
+    """The typed command of a line whose head names a known one.
+
+    Raises:
+        BadCommand: a parameter is missing or has the wrong type.
+        BadFrame: the rest of the line is no JSON.
+    """
+    kind = COMMANDS[head.type]
+    try:
+        if isinstance(body, bytes):
+            try:
+                return _decoder(kind).decode(body)
+            except UnicodeDecodeError:
+                body = repair(body)
+            except msgspec.DecodeError as error:
+                if isinstance(error, msgspec.ValidationError):
+                    raise
+                body = repair(body)
+        return msgspec.convert(body, kind)
+    except msgspec.ValidationError as error:
+        found = _FIELD.search(str(error))
+        field = (found.group(1) or found.group(2)) if found else "parameters"
+        raise BadCommand(f'{head.type}: missing or invalid "{field}"') from None
+    except RecursionError:
+        raise BadCommand(f"{head.type}: nested too deeply") from None

@@ -1,0 +1,80 @@
+"""pi since 0.84: plain encoding; an answer's pieces are told as deltas only."""
+
+from typing import TYPE_CHECKING
+
+from ludolf.agent.events import MessageStart, MessageUpdate
+from ludolf.ai.draft import BlockDelta, BlockEnd, BlockStart, StreamEvent
+from ludolf.ai.messages import AssistantMessage, Text, Thinking, ToolCall
+from ludolf.base import dumps
+from ludolf.protocol.dialects.dialect import Dialect, Render, ServerInfo
+from ludolf.protocol.events import CompactionEnd, Event
+from ludolf.protocol.replies import Frame, Reply, render_reply
+
+
+class PiDelta:
+    name = "pi-delta"
+    early_ack = False
+
+    def __init__(self) -> None:
+        self._table: dict[type, Render] = {
+            MessageUpdate: render_delta,
+            MessageStart: _message_start,
+            CompactionEnd: _compaction_end,
+        }
+
+    def greeting(self, info: ServerInfo) -> Frame | None:
+        return None
+
+    def reply(self, reply: Reply) -> Frame | None:
+        return render_reply(reply)
+
+    def event(self, event: Event) -> Frame | None:
+        render = self._table.get(type(event))
+        return render(event) if render else dumps(event) + b"\n"
+
+
+def render_delta(update: MessageUpdate) -> Frame:
+    return b'{"type":"message_update","usage":%b,"assistantMessageEvent":{%b}}\n' % (
+        update.draft.usage_json,
+        stream_event(update.event),
+    )
+
+
+def stream_event(event: StreamEvent) -> bytes:
+    """The inside of `assistantMessageEvent`, without braces."""
+    if type(event) is BlockDelta:
+        return b'"type":"%b_delta","contentIndex":%d,"delta":"%b"' % (
+            event.kind.encode(),
+            event.index,
+            event.escaped,
+        )
+    if isinstance(event, BlockStart):
+        head = b'"type":"%b_start","contentIndex":%d' % (event.kind.encode(), event.index)
+        if event.kind != "toolcall":
+            return head
+        return head + b',"id":%b,"toolName":%b' % (dumps(event.call_id), dumps(event.tool_name))
+    assert isinstance(event, BlockEnd)
+    head = b'"type":"%b_end","contentIndex":%d,' % (event.kind.encode(), event.index)
+    match event.block:
+        case Text():
+            return head + b'"content":' + dumps(event.block.text)
+        case Thinking():
+            return head + b'"content":' + dumps(event.block.thinking)
+        case ToolCall():
+            return head + b'"toolCall":' + dumps(event.block)
+
+
+def _message_start(event: MessageStart) -> Frame:
+    frame = dumps(event) + b"\n"
+    if isinstance(event.message, AssistantMessage) and not event.message.failed:
+        return frame.replace(b'"stopReason":"stop"', b'"stopReason":"pending"')
+    return frame
+
+
+def _compaction_end(event: CompactionEnd) -> Frame:
+    frame = dumps(event) + b"\n"
+    return frame.replace(b'"result":null,', b"", 1) if event.result is None else frame
+
+
+if TYPE_CHECKING:
+    _proof: Dialect = PiDelta()

@@ -1,0 +1,118 @@
+"""What happens around a run: retries, compaction, session and model changes, shell output."""
+
+from typing import Any, Literal
+
+import msgspec
+from msgspec import UNSET
+
+from ludolf.agent.events import AgentEvent
+from ludolf.ai.messages import Usage
+from ludolf.base import Value
+
+CompactionReason = Literal["manual", "threshold", "overflow"]
+
+
+class AgentSettled(Value, tag_field="type", tag="agent_settled"):
+    """Nothing automatic will follow; always the last event of a prompt."""
+
+
+class AutoRetryStart(Value, tag_field="type", tag="auto_retry_start"):
+    attempt: int
+    max_attempts: int
+    delay_ms: int
+    error_message: str
+
+
+class AutoRetryEnd(Value, tag_field="type", tag="auto_retry_end"):
+    success: bool
+    attempt: int
+    final_error: str | None = None
+
+
+class CompactionResult(Value):
+    summary: str
+    first_kept_entry_id: str
+    tokens_before: int
+    estimated_tokens_after: int | None = None
+    usage: Usage | None = None
+    details: Any = UNSET
+
+
+class CompactionStart(Value, tag_field="type", tag="compaction_start"):
+    reason: CompactionReason
+
+
+class CompactionEnd(Value, tag_field="type", tag="compaction_end"):
+    """`result` is null unless the compaction succeeded."""
+
+    reason: CompactionReason
+    result: CompactionResult | None
+    aborted: bool
+    will_retry: bool
+    error_message: str | None = None
+
+
+class SummaryRetryScheduled(Value, tag_field="type", tag="summarization_retry_scheduled"):
+    attempt: int
+    max_attempts: int
+    delay_ms: int
+    error_message: str
+
+
+class SummaryRetryStart(Value, tag_field="type", tag="summarization_retry_attempt_start"):
+    source: Literal["compaction", "branchSummary"]
+    reason: CompactionReason | None = None
+
+
+class SummaryRetryFinished(Value, tag_field="type", tag="summarization_retry_finished"):
+    pass
+
+
+class SessionInfoChanged(Value, tag_field="type", tag="session_info_changed"):
+    name: str | None = None
+
+
+class ThinkingLevelChanged(Value, tag_field="type", tag="thinking_level_changed"):
+    level: str
+
+
+class EntryAppended(Value, tag_field="type", tag="entry_appended"):
+    entry: msgspec.Raw
+
+
+class BashUpdate(Value, kw_only=True, tag_field="type", tag="bash_execution_update"):
+    """Output of a shell command that the host runs; `id` is that of the host's command."""
+
+    id: msgspec.Raw | None = None
+    delta: str
+
+
+class ExtensionError(Value, tag_field="type", tag="extension_error"):
+    extension_path: str
+    event: str
+    error: str
+
+
+class Warned(Value, tag_field="type", tag="warning"):
+    """Something could not be done as it should; nothing is silent."""
+
+    message: str
+
+
+SessionEvent = (
+    AgentSettled
+    | AutoRetryStart
+    | AutoRetryEnd
+    | CompactionStart
+    | CompactionEnd
+    | SummaryRetryScheduled
+    | SummaryRetryStart
+    | SummaryRetryFinished
+    | SessionInfoChanged
+    | ThinkingLevelChanged
+    | EntryAppended
+    | BashUpdate
+    | ExtensionError
+    | Warned
+)
+Event = AgentEvent | SessionEvent

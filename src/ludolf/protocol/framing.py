@@ -1,0 +1,79 @@
+"""From a line of bytes to the head of a command, and the words for lines that are none."""
+
+import json
+from typing import Any
+
+import msgspec
+
+from ludolf.base import LudolfError, as_text, dumps
+
+NO_ID = msgspec.Raw(b"")
+_SHAPE = 'expected a JSON object with a string "type"'
+
+
+class Head(msgspec.Struct, frozen=True):
+    """What every command has. The id is kept as its own bytes, so that it returns unchanged."""
+
+    type: str
+    id: msgspec.Raw = NO_ID
+
+
+class _Id(msgspec.Struct):
+    id: msgspec.Raw = NO_ID
+
+
+class BadFrame(LudolfError):
+    """A line is no command; it is answered as `parse`."""
+
+    def __init__(self, reason: str, id: msgspec.Raw = NO_ID) -> None:
+        super().__init__(f"Failed to parse command: {reason}")
+        self.id = id
+
+
+_heads = msgspec.json.Decoder(Head)
+_ids = msgspec.json.Decoder(_Id)
+
+
+Body = bytes | dict[str, Any]
+
+
+def read_head(line: bytes) -> tuple[Head, Body]:
+    """The head of a line, and its body: the bytes, or the object where bytes need repair.
+
+    Raises:
+        BadFrame: the line is not JSON, not an object, or has no type.
+    """
+    try:
+        return _heads.decode(line), line
+    except msgspec.ValidationError:
+        raise BadFrame(_SHAPE, _find_id(line)) from None
+    except RecursionError:
+        raise BadFrame("nested too deeply") from None
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        value = repair(line)
+    found = dumps(value["id"]) if "id" in value else b""
+    return Head(value["type"], msgspec.Raw(found)), value
+
+
+def repair(line: bytes) -> dict[str, Any]:
+    """Read what JavaScript accepts and msgspec does not: a BOM, bad UTF-8, lone surrogates.
+
+    Raises:
+        BadFrame: the line is no command after all.
+    """
+    try:
+        value = json.loads(as_text(line))
+    except RecursionError:
+        raise BadFrame("nested too deeply") from None
+    except ValueError as error:
+        raise BadFrame(str(error)) from None
+    if not isinstance(value, dict) or not isinstance(value.get("type"), str):
+        raise BadFrame(_SHAPE)
+    return value
+
+
+def _find_id(line: bytes) -> msgspec.Raw:
+    try:
+        return _ids.decode(line).id
+    except msgspec.DecodeError:
+        return NO_ID

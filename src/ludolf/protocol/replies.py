@@ -1,0 +1,38 @@
+"""Answers to commands."""
+
+from typing import Any
+
+import msgspec
+from msgspec import UNSET
+
+from ludolf.base import dumps
+from ludolf.protocol.framing import NO_ID
+
+
+class Reply(msgspec.Struct, frozen=True, kw_only=True):
+    """One answer: success with optional data, or an error. Data may be JSON already (`Raw`)."""
+
+    command: str
+    id: msgspec.Raw = NO_ID
+    data: Any = UNSET
+    error: str | None = None
+
+
+Frame = bytes | list[bytes]
+
+
+def render_reply(reply: Reply, *, with_id: bool = True) -> Frame:
+    """The `response` record of the pi family."""
+    head = (
+        b'{"id":%b,"type":"response","command":' % reply.id
+        if reply.id and with_id
+        else (b'{"type":"response","command":')
+    )
+    head += dumps(reply.command)
+    if reply.error is not None:
+        return head + b',"success":false,"error":' + dumps(reply.error) + b"}\n"
+    if reply.data is UNSET:
+        return head + b',"success":true}\n'
+    if isinstance(reply.data, list) and all(isinstance(part, bytes) for part in reply.data):
+        return [head + b',"success":true,"data":', *reply.data, b"}\n"]
+    return head + b',"success":true,"data":' + dumps(reply.data) + b"}\n"
