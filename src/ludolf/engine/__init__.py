@@ -1,0 +1,1 @@
+"""Put the parts together into one session that commands can act on."""

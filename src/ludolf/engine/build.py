@@ -1,0 +1,163 @@
+"""Puts the parts of an engine together; the only place that makes parts from settings."""
+
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+from ludolf.agent.events import MessageEnd
+from ludolf.agent.queue import Queue
+from ludolf.ai.messages import ThinkingLevel
+from ludolf.ai.registry import Providers
+from ludolf.ai.transport import Transport
+from ludolf.base import ConfigError
+from ludolf.config.auth import Keyring
+from ludolf.config.home import Home, expand, find_home, session_dir_override
+from ludolf.config.models import ModelRegistry
+from ludolf.config.selection import (
+    Choice,
+    Scope,
+    as_level,
+    choose_model,
+    initial_model,
+    resolve_scope,
+    thinking_level,
+)
+from ludolf.config.settings import SettingsFiles
+from ludolf.engine.builtin import ensure_builtin, fallback
+from ludolf.engine.engine import Engine
+from ludolf.engine.hub import Hub
+from ludolf.engine.models import ModelState, ScopedModel
+from ludolf.engine.options import Options
+from ludolf.engine.parts import Parts
+from ludolf.engine.resources import Resources
+from ludolf.engine.start_session import start_session
+from ludolf.engine.toolbox import Toolbox
+from ludolf.protocol.events import Event
+from ludolf.session.entries import MessageBody
+from ludolf.session.finder import Place
+
+Warn = Callable[[str], None]
+
+
+def build(options: Options, warn: Warn | None = None) -> Engine:
+    """An engine as the options and the user's configuration say.
+
+    Raises:
+        ConfigError: it cannot start so; the text says why.
+        CommandError: the session asked for cannot be opened.
+    """
+    warn = warn or warn_on_stderr
+    parts = Parts()
+    parts.options = options
+    parts.home = home = find_home(options.cwd)
+    parts.warn = warn
+    parts.settings_files = _settings(home, options, warn)
+    for text in parts.settings_files.warnings:
+        warn(f"Warning: {text}")
+    parts.registry = ModelRegistry(home.models_file, Keyring(home.auth_file))
+    parts.transport = Transport()
+    parts.providers = Providers(parts.transport)
+    parts.hub = Hub(_recorder(parts))
+    parts.queue = Queue(parts.settings.steering_mode, parts.settings.follow_up_mode)
+    parts.place = _place(home, options, parts.settings_files)
+    parts.toolbox = Toolbox(parts)
+    parts.resources = Resources(parts)
+    started = start_session(parts, warn)
+    parts.session = started.session
+    _choose_model(parts, resumed=started.resumed, warn=warn)
+    started.finish(parts)
+    return Engine(parts)
+
+
+def warn_on_stderr(text: str) -> None:
+    sys.stderr.write(text + "\n")
+
+
+def _settings(home: Home, options: Options, warn: Warn) -> SettingsFiles:
+    """The user's settings, and the project's if the project is trusted."""
+    files = SettingsFiles(home)
+    if home.project.exists() or options.approve is not None:
+        from ludolf.config.trust import decide_trust
+
+        default = files.current.default_project_trust
+        verdict = decide_trust(home, flag=options.approve, default=default)
+        if verdict.notice:
+            warn(f"Warning: {verdict.notice}")
+        if verdict.trusted:
+            return SettingsFiles(home, trusted=True)
+    return files
+
+
+def _recorder(parts: Parts) -> Callable[[Event], None]:
+    def record(event: Event) -> None:
+        if isinstance(event, MessageEnd):
+            parts.session.append(MessageBody(message=event.message))
+
+    return record
+
+
+def _place(home: Home, options: Options, files: SettingsFiles) -> Place:
+    if options.session_dir:
+        custom: Path | None = (home.cwd / expand(options.session_dir)).absolute()
+    else:
+        custom = session_dir_override()
+        if custom is None and files.current.session_dir:
+            custom = (home.cwd / expand(files.current.session_dir)).absolute()
+    return Place(agent_dir=home.agent, cwd=str(home.cwd), custom=custom)
+
+
+def _choose_model(parts: Parts, *, resumed: bool, warn: Warn) -> None:
+    options, settings, registry = parts.options, parts.settings, parts.registry
+    context = parts.session.context
+    chosen = _asked_model(options, registry)
+    scope = _scope(options, registry, settings.enabled_models, warn)
+    choice = initial_model(
+        registry,
+        settings,
+        chosen=chosen,
+        scope=scope,
+        resumed=context.model if resumed else None,
+    ) or fallback(registry)
+    if options.api_key:
+        if chosen is None:
+            raise ConfigError("--api-key requires a model to be specified via --model")
+        registry.keyring.use(chosen.model.provider, options.api_key)
+    scoped = [ScopedModel(model=item.model, level=item.level) for item in scope.choices]
+    if choice is None:
+        parts.models = ModelState(parts, None, "off", scoped)
+        return
+    if choice.warning:
+        warn(f"Warning: {choice.warning}")
+    level = _level(parts, choice, chosen, resumed=resumed)
+    parts.models = ModelState(parts, choice.model, level, scoped)
+
+
+def _asked_model(options: Options, registry: ModelRegistry) -> Choice | None:
+    if options.model is None:
+        return None
+    ensure_builtin(registry, options.provider or options.model)
+    return choose_model(registry, options.model, options.provider)
+
+
+def _scope(
+    options: Options, registry: ModelRegistry, enabled: tuple[str, ...] | None, warn: Warn
+) -> Scope:
+    patterns = options.models or enabled or ()
+    if not patterns:
+        return Scope()
+    scope = resolve_scope(patterns, registry.available())
+    for text in scope.warnings:
+        warn(f"Warning: {text}")
+    return scope
+
+
+def _level(parts: Parts, choice: Choice, chosen: Choice | None, *, resumed: bool) -> ThinkingLevel:
+    stored = as_level(parts.session.context.thinking_level or "") if resumed else None
+    named = parts.options.thinking or (chosen.level if chosen else None)
+    return named or stored or thinking_level(parts.settings, choice, None)
+
+
+def current_folder() -> Path:
+    """The working directory as the user sees it."""
+    return Path(os.getcwd())

@@ -1,0 +1,36 @@
+"""The models that ship inside the program: the offline demo and the scripted one."""
+
+import os
+
+from ludolf.ai.access import Access
+from ludolf.config.models import ModelRegistry
+from ludolf.config.selection import Choice
+
+PROVIDER = "ludolf"
+SCRIPT_VARIABLE = "LUDOLF_SCRIPT"
+OFFLINE_VARIABLE = "LUDOLF_OFFLINE_MODEL"
+
+
+def ensure_builtin(registry: ModelRegistry, wanted: str) -> None:
+    """Make the built-in models known once somebody asks for one by name."""
+    if wanted == PROVIDER or wanted.startswith(f"{PROVIDER}/"):
+        _register(registry)
+
+
+def fallback(registry: ModelRegistry) -> Choice | None:
+    """What answers when no model is configured: a script if one is named, else the offline demo."""
+    scripted = bool(os.environ.get(SCRIPT_VARIABLE))
+    if not scripted and os.environ.get(OFFLINE_VARIABLE, "").strip().lower() in _OFF:
+        return None
+    _register(registry)
+    model = registry.find(PROVIDER, "scripted" if scripted else "offline")
+    return Choice(model=model) if model else None
+
+
+_OFF = ("0", "false", "no", "off")
+
+
+def _register(registry: ModelRegistry) -> None:
+    from ludolf.ai.providers import offline, scripted
+
+    registry.register((*offline.models(), *scripted.models()), Access())

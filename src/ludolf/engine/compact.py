@@ -1,0 +1,245 @@
+"""Compaction: old history replaced by a summary, on demand, near the limit, or after overflow."""
+
+from typing import TYPE_CHECKING
+
+from ludolf.agent.io import RunEnd
+from ludolf.agent.scope import Aborted, Scope
+from ludolf.ai.messages import AssistantMessage
+from ludolf.base import CommandError, LudolfError
+from ludolf.engine.parts import Parts
+from ludolf.engine.requests import Requests
+from ludolf.engine.summaries import Summaries, SummaryFailed
+from ludolf.protocol.events import (
+    CompactionEnd,
+    CompactionReason,
+    CompactionResult,
+    CompactionStart,
+)
+from ludolf.session.entries import Compaction
+from ludolf.session.estimate import estimate_all, view_tokens
+
+if TYPE_CHECKING:
+    from ludolf.session.compaction import CompactionSettings, Preparation
+
+CANCELLED = "Compaction cancelled"
+GIVEN_UP = {
+    "overflow": (
+        "Context overflow recovery failed after one compact-and-retry attempt. "
+        "Try reducing context or switching to a larger-context model."
+    ),
+    "length": "Truncated response recovery failed after one compact-and-retry attempt.",
+}
+_PREFIX: dict[CompactionReason, str] = {
+    "manual": "Compaction failed: ",
+    "threshold": "Auto-compaction failed: ",
+    "overflow": "Context overflow recovery failed: ",
+}
+
+
+class Compactor:
+    """One compaction at a time. `running` is what `get_state` calls compacting."""
+
+    def __init__(self, parts: Parts, requests: Requests) -> None:
+        self._parts = parts
+        self._requests = requests
+        self._summaries = Summaries(parts, requests)
+        self._recovered = False
+        self._manual: Scope | None = None
+        self.running = False
+
+    def new_prompt(self) -> None:
+        """A user spoke: overflow may be recovered from once again."""
+        self._recovered = False
+
+    @property
+    def manual_running(self) -> bool:
+        return self._manual is not None
+
+    def abort_manual(self) -> None:
+        if self._manual is not None:
+            self._manual.abort()
+
+    # ------------------------------------------------------------ triggers
+
+    def refusal(self) -> str | None:
+        """Why a compaction now would be refused, or None."""
+        prepared = self._prepare()
+        return prepared if isinstance(prepared, str) else None
+
+    async def manual(self, instructions: str | None) -> CompactionResult:
+        """Raises:
+        CommandError: refused, failed or cancelled.
+        """
+        if self.running:
+            raise CommandError("Compaction is already in progress")
+        self._manual = Scope()
+        try:
+            result = await self._compact("manual", self._manual, instructions=instructions)
+        except SummaryFailed as error:
+            raise CommandError(str(error)) from error
+        finally:
+            self._manual = None
+        if result is None:
+            raise CommandError(CANCELLED)
+        return result
+
+    async def if_near_limit(self, scope: Scope) -> bool:
+        """Compact when the context nears the model's limit; True if that was done."""
+        if not self._is_near_limit() or self.refusal() is not None:
+            return False
+        try:
+            return await self._compact("threshold", scope) is not None
+        except SummaryFailed:
+            return False
+
+    async def after_run(self, end: RunEnd, scope: Scope) -> bool:
+        """What a finished run calls for; True if the run is to be tried again."""
+        answer = end.answer
+        if answer is None or not self._parts.settings.compaction.enabled:
+            return False
+        problem = self._overflowed(answer.message, answer.kind == "overflow")
+        if problem is None:
+            if not answer.message.failed:
+                self._recovered = False
+                await self.if_near_limit(scope)
+            return False
+        return await self._recover(problem, scope)
+
+    # ------------------------------------------------------------ private
+
+    def _overflowed(self, message: AssistantMessage, said: bool) -> str | None:
+        model = self._parts.models.current
+        if model is None or (message.provider, message.model) != (model.provider, model.id):
+            return None
+        sent = message.usage.input + message.usage.cache_read
+        if said or (message.stop_reason == "stop" and sent > model.context_window):
+            return "overflow"
+        if message.stop_reason == "length" and message.usage.output < model.max_tokens:
+            return "length"
+        return None
+
+    async def _recover(self, problem: str, scope: Scope) -> bool:
+        session = self._parts.session
+        if self._recovered:
+            await self._end("overflow", error=GIVEN_UP[problem])
+            return False
+        self._recovered = True
+        messages = session.context.messages()
+        finished = isinstance(messages[-1], AssistantMessage) and (
+            messages[-1].stop_reason == "stop"
+        )
+        if not finished:
+            self._omit_last_answer()
+        try:
+            result = await self._compact("overflow", scope, will_retry=not finished)
+        except SummaryFailed:
+            return False
+        return result is not None and not finished
+
+    def _omit_last_answer(self) -> None:
+        """The failed answer, and results of its calls, are not part of what is tried again."""
+        session = self._parts.session
+        for entry in reversed(session.context.entries):
+            message = session.context.message_at(entry)
+            session.omit(entry.id)
+            if isinstance(message, AssistantMessage):
+                return
+
+    def _is_near_limit(self) -> bool:
+        from ludolf.session.compaction import should_compact
+
+        model = self._parts.models.current
+        if model is None or not model.context_window:
+            return False
+        tokens = view_tokens(self._parts.session.context)
+        return should_compact(tokens, model.context_window, self._settings())
+
+    def _settings(self) -> "CompactionSettings":
+        from ludolf.session.compaction import CompactionSettings
+
+        model, settings = self._parts.models.current, self._parts.settings.compaction
+        reserve, keep = settings.limits(model.key if model else "")
+        return CompactionSettings(
+            enabled=settings.enabled, reserve_tokens=reserve, keep_recent_tokens=keep
+        )
+
+    def _prepare(self) -> "Preparation | str":
+        from ludolf.session.compaction import prepare
+
+        session = self._parts.session
+        return prepare(session.path_to_leaf(), self._settings(), session.omitted)
+
+    async def _compact(
+        self,
+        reason: CompactionReason,
+        scope: Scope,
+        *,
+        instructions: str | None = None,
+        will_retry: bool = False,
+    ) -> CompactionResult | None:
+        """Compact and tell of it; None if it was aborted."""
+        self.running = True
+        try:
+            await self._parts.hub.emit(CompactionStart(reason=reason))
+            result = await scope.run(self._summarise(reason, instructions))
+        except Aborted:
+            await self._end(reason, aborted=True)
+            return None
+        except LudolfError as error:
+            await self._end(reason, error=_PREFIX[reason] + str(error))
+            raise SummaryFailed(str(error)) from error
+        finally:
+            self.running = False
+        await self._end(reason, result=result, will_retry=will_retry)
+        return result
+
+    async def _end(
+        self,
+        reason: CompactionReason,
+        *,
+        result: CompactionResult | None = None,
+        aborted: bool = False,
+        will_retry: bool = False,
+        error: str | None = None,
+    ) -> None:
+        self.running = False
+        await self._parts.hub.emit(
+            CompactionEnd(
+                reason=reason,
+                result=result,
+                aborted=aborted,
+                will_retry=will_retry,
+                error_message=error,
+            )
+        )
+
+    async def _summarise(
+        self, reason: CompactionReason, instructions: str | None
+    ) -> CompactionResult:
+        from ludolf.session.summary_text import compaction_summary
+
+        prepared = self._prepare()
+        if isinstance(prepared, str):
+            raise SummaryFailed(prepared)
+        texts = await self._summaries.for_compaction(
+            prepared, self._settings(), reason, instructions
+        )
+        entry = Compaction(
+            summary=compaction_summary(
+                texts.history, texts.prefix, prepared.previous_summary, prepared.files
+            ),
+            first_kept_entry_id=prepared.first_kept_id,
+            tokens_before=prepared.tokens_before,
+            details=prepared.files,
+            usage=texts.usage,
+            from_hook=False,
+        )
+        self._parts.session.append(entry)
+        return CompactionResult(
+            summary=entry.summary,
+            first_kept_entry_id=entry.first_kept_entry_id,
+            tokens_before=entry.tokens_before,
+            estimated_tokens_after=estimate_all(self._parts.session.context.messages()),
+            usage=texts.usage,
+            details=prepared.files,
+        )

@@ -1,0 +1,42 @@
+"""What a start of the program asks for, from the command line or from Python."""
+
+from pathlib import Path
+
+import msgspec
+
+from ludolf.ai.messages import ThinkingLevel
+
+
+class Options(msgspec.Struct, kw_only=True):
+    """Unset means: as the settings say, else the default."""
+
+    cwd: Path
+    provider: str | None = None
+    model: str | None = None
+    models: tuple[str, ...] = ()
+    api_key: str | None = None
+    thinking: ThinkingLevel | None = None
+    # sessions
+    continue_last: bool = False
+    session: str | None = None
+    session_id: str | None = None
+    fork: str | None = None
+    session_dir: str | None = None
+    no_session: bool = False
+    name: str | None = None
+    # tools
+    tools: tuple[str, ...] | None = None
+    exclude_tools: tuple[str, ...] = ()
+    no_builtin_tools: bool = False
+    no_tools: bool = False
+    # resources
+    extensions: tuple[str, ...] = ()
+    no_extensions: bool = False
+    skills: tuple[str, ...] = ()
+    no_skills: bool = False
+    prompt_templates: tuple[str, ...] = ()
+    no_prompt_templates: bool = False
+    no_context_files: bool = False
+    system_prompt: str | None = None
+    append_system_prompt: tuple[str, ...] = ()
+    approve: bool | None = None

@@ -1,0 +1,44 @@
+"""The parts of one engine, in one place; who needs a neighbour asks here."""
+
+from typing import TYPE_CHECKING
+
+from ludolf.agent.queue import Queue
+from ludolf.ai.registry import Providers
+from ludolf.ai.transport import Transport
+from ludolf.config.home import Home
+from ludolf.config.models import ModelRegistry
+from ludolf.config.settings import Settings, SettingsFiles
+from ludolf.engine.hub import Hub
+from ludolf.engine.options import Options
+from ludolf.session.finder import Place
+from ludolf.session.tree import Session
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ludolf.engine.models import ModelState
+    from ludolf.engine.resources import Resources
+    from ludolf.engine.toolbox import Toolbox
+
+
+class Parts:
+    """Filled by `build`, never replaced afterwards but for the session."""
+
+    options: Options
+    home: Home
+    settings_files: SettingsFiles
+    warn: "Callable[[str], None]"
+    registry: ModelRegistry
+    transport: Transport
+    providers: Providers
+    hub: Hub
+    queue: Queue
+    place: Place
+    session: Session
+    models: "ModelState"
+    toolbox: "Toolbox"
+    resources: "Resources"
+
+    @property
+    def settings(self) -> Settings:
+        return self.settings_files.current

@@ -1,0 +1,101 @@
+"""Skills, templates, context files and the system prompt, loaded when first needed."""
+
+from typing import TYPE_CHECKING
+
+from ludolf.engine.parts import Parts
+
+if TYPE_CHECKING:
+    from ludolf.config.resources import CommandItem, Kind, Source
+    from ludolf.config.skills import Skill
+    from ludolf.config.templates import Template
+
+
+class Resources:
+    """What the user and the project lay beside the program; `forget` makes it load anew."""
+
+    def __init__(self, parts: Parts) -> None:
+        self._parts = parts
+        self.forget()
+
+    def forget(self) -> None:
+        self._skills: tuple[Skill, ...] | None = None
+        self._templates: tuple[Template, ...] | None = None
+        self._system: str | None = None
+
+    def skills(self) -> "tuple[Skill, ...]":
+        if self._skills is None:
+            from ludolf.config.skills import load_skills
+
+            options = self._parts.options
+            found = load_skills(self._sources("skills", options.skills, off=options.no_skills))
+            self._warn(found.warnings)
+            self._skills = found.items
+        return self._skills
+
+    def templates(self) -> "tuple[Template, ...]":
+        if self._templates is None:
+            from ludolf.config.templates import load_templates
+
+            options = self._parts.options
+            found = load_templates(
+                self._sources("prompts", options.prompt_templates, off=options.no_prompt_templates)
+            )
+            self._warn(found.warnings)
+            self._templates = found.items
+        return self._templates
+
+    def commands(self) -> "tuple[CommandItem, ...]":
+        """Templates and skills as commands that a host can offer."""
+        from ludolf.config.skills import skill_commands
+        from ludolf.config.templates import template_commands
+
+        listed = self.skills() if self._parts.settings.enable_skill_commands else ()
+        return (*template_commands(self.templates()), *skill_commands(listed))
+
+    def expand(self, text: str) -> str:
+        """Skill commands and templates, replaced by what they stand for."""
+        if not text.startswith("/"):
+            return text
+        from ludolf.config.skills import expand_skill
+        from ludolf.config.templates import expand_template
+
+        if text.startswith("/skill:"):
+            return expand_skill(text, self.skills())
+        return expand_template(text, self.templates())
+
+    def system_prompt(self) -> str:
+        if self._system is None:
+            self._system = self._build_system_prompt()
+        return self._system
+
+    def _build_system_prompt(self) -> str:
+        from ludolf.config import system_prompt as prompt
+        from ludolf.config.context_files import ContextFiles, load_context_files
+
+        parts, options = self._parts, self._parts.options
+        trusted = parts.settings_files.trusted
+        files = ContextFiles() if options.no_context_files else load_context_files(parts.home)
+        self._warn(files.warnings)
+        sources = prompt.PromptSources(
+            cwd=parts.home.cwd,
+            tools=parts.toolbox.active(),
+            custom=prompt.find_custom_prompt(
+                parts.home, trusted=trusted, given=options.system_prompt
+            ),
+            addenda=prompt.find_addenda(
+                parts.home, trusted=trusted, given=options.append_system_prompt
+            ),
+            context_files=files.items,
+            skills=self.skills(),
+        )
+        return prompt.render(prompt.build_sections(sources))
+
+    def _sources(self, kind: "Kind", paths: tuple[str, ...], *, off: bool) -> "tuple[Source, ...]":
+        from ludolf.config.resources import find_sources
+
+        parts = self._parts
+        return find_sources(kind, parts.home, parts.settings_files, paths=paths, discover=not off)
+
+    def _warn(self, texts: tuple[str, ...]) -> None:
+        for text in texts:
+            self._parts.warn(f"Warning: {text}")

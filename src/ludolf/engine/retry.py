@@ -1,0 +1,89 @@
+"""Asking again after a transient failure: counted, announced, and stoppable."""
+
+import asyncio
+
+from ludolf.agent.scope import Aborted, Scope
+from ludolf.ai.errors import RETRYABLE
+from ludolf.ai.messages import AssistantMessage
+from ludolf.ai.provider import Answer
+from ludolf.engine.parts import Parts
+from ludolf.protocol.events import AutoRetryEnd, AutoRetryStart
+
+CANCELLED = "Retry cancelled"
+
+
+class Retries:
+    """One layer of retries for a whole run; the count starts anew with any answer that is none."""
+
+    def __init__(self, parts: Parts) -> None:
+        self._parts = parts
+        self._attempt = 0
+        self._wait: Scope | None = None
+        self._over = asyncio.Event()
+
+    def wants(self, answer: Answer) -> bool:
+        """Whether this failure is worth another attempt."""
+        retry = self._parts.settings.retry
+        if not retry.enabled or answer.kind not in RETRYABLE:
+            return False
+        return self._attempt < retry.max_retries and not self._too_long(answer)
+
+    async def before_next(self, answer: Answer, scope: Scope) -> bool:
+        """Announce the next attempt and wait for its time; False if the wait was stopped."""
+        retry = self._parts.settings.retry
+        self._attempt += 1
+        error = answer.message.error_message or ""
+        delay = min(retry.base_delay_ms * 2 ** (self._attempt - 1), retry.max_agent_delay_ms)
+        delay = max(delay, int((answer.retry_after or 0) * 1000))
+        await self._parts.hub.emit(
+            AutoRetryStart(
+                attempt=self._attempt,
+                max_attempts=retry.max_retries,
+                delay_ms=delay,
+                error_message=error,
+            )
+        )
+        self._wait = Scope()
+        self._over.clear()
+        try:
+            await scope.run(self._wait.run(asyncio.sleep(delay / 1000)))
+        except Aborted:
+            await self._end(False, CANCELLED)
+            self._over.set()
+            await asyncio.sleep(0)  # who asked for it is answered before the run settles
+            return False
+        finally:
+            self._wait = None
+            self._over.set()
+        return True
+
+    async def answered(self, message: AssistantMessage) -> None:
+        """Called with every finished answer: one that did not fail ends the retrying."""
+        if self._attempt and message.stop_reason != "error":
+            if message.stop_reason == "aborted":
+                return
+            await self._end(True, None)
+
+    async def gave_up(self, answer: Answer) -> None:
+        """Called when a run ended in failure and no attempt follows."""
+        if self._attempt:
+            await self._end(False, self._final_error(answer))
+
+    async def abort_wait(self) -> None:
+        """Stop a wait, if there is one, and return when its end has been told."""
+        if self._wait is not None:
+            self._wait.abort()
+            await self._over.wait()
+
+    async def _end(self, success: bool, error: str | None) -> None:
+        attempt, self._attempt = self._attempt, 0
+        await self._parts.hub.emit(
+            AutoRetryEnd(success=success, attempt=attempt, final_error=error)
+        )
+
+    def _too_long(self, answer: Answer) -> bool:
+        limit = self._parts.settings.retry.provider.max_retry_delay_ms
+        return bool(limit and answer.retry_after and answer.retry_after * 1000 > limit)
+
+    def _final_error(self, answer: Answer) -> str:
+        return answer.message.error_message or "Unknown error"

@@ -1,0 +1,138 @@
+"""Shell commands that a host runs beside the conversation; the model reads of them later."""
+
+import sys
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from ludolf.agent.scope import Aborted, Scope
+from ludolf.ai.messages import BashExecutionMessage
+from ludolf.base import CommandError, Value, now_ms
+from ludolf.engine.parts import Parts
+from ludolf.engine.runner import Runner
+from ludolf.engine.toolbox import tool_environment
+from ludolf.protocol.events import BashUpdate
+from ludolf.session.entries import MessageBody
+
+if TYPE_CHECKING:
+    from ludolf.tools.output import OutputTail
+
+# Output of a command is told in pieces of at most this size, so that no frame grows without bound.
+_PIECE = 64 * 1024
+
+
+class BashResult(Value, kw_only=True):
+    output: str
+    exit_code: int | None = None
+    cancelled: bool
+    truncated: bool
+    full_output_path: str | None = None
+
+
+class Shell:
+    """Several commands may run at once, also during a run of the agent."""
+
+    def __init__(self, parts: Parts, runner: Runner) -> None:
+        self._parts = parts
+        self._runner = runner
+        self._running: set[Scope] = set()
+        self._waiting: list[BashExecutionMessage] = []
+        runner.at_rest.append(self._store_waiting)
+
+    async def run(
+        self, command: str, *, exclude: bool = False, reply_id: msgspec.Raw | None = None
+    ) -> BashResult:
+        """Run a command to its end and keep what it said for the model.
+
+        Raises:
+            CommandError: it could not be started.
+        """
+        scope = Scope()
+        self._running.add(scope)
+        try:
+            result = await self._execute(command, scope, reply_id)
+        finally:
+            self._running.discard(scope)
+        self._keep(command, result, exclude=exclude)
+        return result
+
+    def abort(self) -> None:
+        """Kill every command; each is answered as cancelled."""
+        for scope in tuple(self._running):
+            scope.abort()
+
+    def close(self) -> None:
+        """End every command, and what ended commands left running."""
+        self.abort()
+        if "ludolf.tools.family" in sys.modules:  # else nothing was ever started
+            from ludolf.tools.family import WARDEN
+
+            WARDEN.end_all()
+
+    # ------------------------------------------------------------ private
+
+    async def _execute(
+        self, command: str, scope: Scope, reply_id: msgspec.Raw | None
+    ) -> BashResult:
+        from ludolf.tools.output import OutputTail
+        from ludolf.tools.process import StartError
+
+        with OutputTail() as tail:
+            code: int | None = None
+            try:
+                code = await scope.run(self._stream(command, tail, reply_id))
+            except Aborted:
+                pass
+            except StartError as error:
+                raise CommandError(str(error)) from error
+            shown = tail.tail()
+            return BashResult(
+                output=shown.content,
+                exit_code=code,
+                cancelled=code is None,
+                truncated=shown.truncated,
+                full_output_path=tail.full_output_path,
+            )
+
+    async def _stream(self, command: str, tail: "OutputTail", reply_id: msgspec.Raw | None) -> int:
+        from ludolf.tools.process import Running, shell_command
+
+        settings = self._parts.settings
+        prepared = shell_command(
+            command,
+            cwd=self._parts.home.cwd,
+            env=tool_environment(self._parts, self._parts.models.current),
+            shell_path=settings.shell_path,
+            prefix=settings.shell_command_prefix,
+        )
+        async with Running(prepared) as child:
+            while chunk := await child.read():
+                await self._tell(tail.feed(chunk), reply_id)
+            await self._tell(tail.finish(), reply_id)
+            return await child.exit_code()
+
+    async def _tell(self, text: str, reply_id: msgspec.Raw | None) -> None:
+        for start in range(0, len(text), _PIECE):
+            piece = text[start : start + _PIECE]
+            await self._parts.hub.emit(BashUpdate(id=reply_id, delta=piece))
+
+    def _keep(self, command: str, result: BashResult, *, exclude: bool) -> None:
+        message = BashExecutionMessage(
+            command=command,
+            output=result.output,
+            exit_code=result.exit_code,
+            cancelled=result.cancelled,
+            truncated=result.truncated,
+            full_output_path=result.full_output_path,
+            exclude_from_context=exclude,
+            timestamp=now_ms(),
+        )
+        self._waiting.append(message)
+        if not self._runner.running:
+            self._store_waiting()
+
+    def _store_waiting(self) -> None:
+        """A message must not come between a tool call and its result: it waits for the end."""
+        waiting, self._waiting = self._waiting, []
+        for message in waiting:
+            self._parts.session.append(MessageBody(message=message))

@@ -1,0 +1,167 @@
+"""Calls to the model that summarise; their own retries are announced by their own events."""
+
+import asyncio
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+import msgspec
+from msgspec import UNSET, structs
+
+from ludolf.ai.draft import Draft, StreamEvent
+from ludolf.ai.errors import RETRYABLE
+from ludolf.ai.messages import AssistantMessage, Text, Usage, UserMessage, text_of
+from ludolf.ai.provider import Answer, Request
+from ludolf.ai.stream import respond
+from ludolf.base import LudolfError, now_ms, uuid7
+from ludolf.engine.parts import Parts
+from ludolf.engine.requests import Requests
+from ludolf.protocol.events import (
+    CompactionReason,
+    SummaryRetryFinished,
+    SummaryRetryScheduled,
+    SummaryRetryStart,
+)
+
+if TYPE_CHECKING:
+    from ludolf.session.compaction import CompactionSettings, Preparation
+
+
+class SummaryFailed(LudolfError):
+    """The model gave no usable summary; the text says why."""
+
+
+class Texts(msgspec.Struct):
+    """The summaries of one compaction, and what they cost together."""
+
+    history: str | None = None
+    prefix: str | None = None
+    usage: Usage | None = None
+
+    def count(self, usage: Usage) -> None:
+        self.usage = usage if self.usage is None else add_usage(self.usage, usage)
+
+
+class Summaries:
+    def __init__(self, parts: Parts, requests: Requests) -> None:
+        self._parts = parts
+        self._requests = requests
+
+    async def for_compaction(
+        self,
+        prepared: "Preparation",
+        settings: "CompactionSettings",
+        reason: CompactionReason,
+        instructions: str | None,
+    ) -> Texts:
+        """The history, and the first part of a turn that the cut goes through.
+
+        Raises:
+            SummaryFailed: one of the two could not be had; nothing is kept then.
+        """
+        from ludolf.session import summary_text as words
+        from ludolf.session.compaction import summary_limit
+
+        limit = self._parts.models.require().max_tokens
+        texts = Texts()
+        if prepared.history:
+            text = words.history_request(prepared.history, prepared.previous_summary, instructions)
+            most = summary_limit(settings, limit)
+            answer = await self.ask(words.SYSTEM_PROMPT, text, most, reason)
+            texts.history = text_of(answer.content)
+            texts.count(answer.usage)
+        if prepared.prefix:
+            text = words.prefix_request(prepared.prefix)
+            most = summary_limit(settings, limit, prefix=True)
+            answer = await self.ask(words.SYSTEM_PROMPT, text, most, reason)
+            texts.prefix = text_of(answer.content)
+            texts.count(answer.usage)
+        return texts
+
+    async def ask(
+        self, system: str, text: str, limit: int, reason: CompactionReason | None
+    ) -> AssistantMessage:
+        """One summary. `reason` is that of the compaction, or None for a branch summary.
+
+        Raises:
+            SummaryFailed: an error, a cut answer, or a tool call instead of one.
+        """
+        answer = await self._attempts(self._request(system, text, limit), reason)
+        message = answer.message
+        if message.stop_reason == "error":
+            raise SummaryFailed(f"Summarization failed: {message.error_message}")
+        if message.stop_reason == "length":
+            raise SummaryFailed("Summarization failed: the summary hit the output token limit")
+        if message.tool_calls or not text_of(message.content).strip():
+            raise SummaryFailed("Summarization failed: the model did not write a summary")
+        return message
+
+    def _request(self, system: str, text: str, limit: int) -> Request:
+        question = UserMessage(content=(Text(text=text),), timestamp=now_ms())
+        base = self._requests.bare()
+        return structs.replace(
+            base,
+            system=system,
+            messages=(question,),
+            max_tokens=limit,
+            session_id=uuid7(),
+            cache="none",
+        )
+
+    async def _attempts(self, request: Request, reason: CompactionReason | None) -> Answer:
+        retry = self._parts.settings.retry
+        hub, attempt = self._parts.hub, 0
+        while True:
+            answer = await respond(request, Draft(request.model), _ignore)
+            goes_on = retry.enabled and answer.kind in RETRYABLE and attempt < retry.max_retries
+            if not goes_on:
+                if attempt:
+                    await hub.emit(SummaryRetryFinished())
+                return answer
+            attempt += 1
+            delay = min(retry.base_delay_ms * 2 ** (attempt - 1), retry.max_agent_delay_ms)
+            await hub.emit(
+                SummaryRetryScheduled(
+                    attempt=attempt,
+                    max_attempts=retry.max_retries,
+                    delay_ms=delay,
+                    error_message=answer.message.error_message or "",
+                )
+            )
+            await asyncio.sleep(delay / 1000)
+            await hub.emit(_attempt_start(reason))
+
+
+def _attempt_start(reason: CompactionReason | None) -> SummaryRetryStart:
+    if reason is None:
+        return SummaryRetryStart(source="branchSummary")
+    return SummaryRetryStart(source="compaction", reason=reason)
+
+
+async def _ignore(events: Iterable[StreamEvent]) -> None:
+    """Nobody watches a summary grow, but the pieces must be taken."""
+    for _ in events:
+        pass
+
+
+def add_usage(first: Usage, second: Usage) -> Usage:
+    """The tokens and cost of two calls together."""
+    long_writes = (
+        UNSET
+        if first.cache_write_1h is UNSET and second.cache_write_1h is UNSET
+        else (first.cache_write_1h or 0) + (second.cache_write_1h or 0)
+    )
+    return Usage(
+        input=first.input + second.input,
+        output=first.output + second.output,
+        cache_read=first.cache_read + second.cache_read,
+        cache_write=first.cache_write + second.cache_write,
+        total_tokens=first.total_tokens + second.total_tokens,
+        cache_write_1h=long_writes,
+        cost=structs.replace(
+            first.cost,
+            **{
+                name: getattr(first.cost, name) + getattr(second.cost, name)
+                for name in first.cost.__struct_fields__
+            },
+        ),
+    )

@@ -1,0 +1,91 @@
+"""The tools of a session: which exist, which are active, and how a call is checked."""
+
+import os
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from ludolf.agent.tool import Tool
+from ludolf.ai.provider import ToolSpec
+from ludolf.engine.options import Options
+from ludolf.engine.parts import Parts
+
+if TYPE_CHECKING:
+    from ludolf.ai.models import Model
+
+DEFAULT_ACTIVE = ("read", "bash", "edit", "write")
+
+
+class Toolbox:
+    """Tools load with the first question for them, not at start."""
+
+    def __init__(self, parts: Parts) -> None:
+        self._parts = parts
+        self._tools: dict[str, Tool] | None = None
+        self._active: tuple[str, ...] = ()
+        self._specs: tuple[ToolSpec, ...] | None = None
+
+    @property
+    def tools(self) -> dict[str, Tool]:
+        """All tools by name, active or not."""
+        if self._tools is None:
+            from ludolf.tools import ToolOptions, builtin_tools
+
+            settings, options = self._parts.settings, self._parts.options
+            self._tools = builtin_tools(
+                ToolOptions(
+                    shell_path=settings.shell_path,
+                    command_prefix=settings.shell_command_prefix,
+                    auto_resize=settings.images.auto_resize,
+                    block_images=settings.images.block_images,
+                )
+            )
+            self._active = choose_active(tuple(self._tools), options, settings.default_tools)
+        return self._tools
+
+    def active(self) -> tuple[Tool, ...]:
+        """The tools that the model may call, in order."""
+        tools = self.tools
+        return tuple(tools[name] for name in self._active)
+
+    def find(self, name: str) -> Tool | None:
+        tool = self.tools.get(name)
+        return tool if name in self._active else None
+
+    def specs(self) -> tuple[ToolSpec, ...]:
+        if self._specs is None:
+            self._specs = tuple(
+                ToolSpec(tool.name, tool.description, tool.parameters) for tool in self.active()
+            )
+        return self._specs
+
+
+def choose_active(
+    names: tuple[str, ...], options: Options, default: tuple[str, ...] | None
+) -> tuple[str, ...]:
+    """An allowlist beats "none", "none" beats the setting, the setting beats the default."""
+    if options.tools is not None:
+        wanted = options.tools
+    elif options.no_tools or options.no_builtin_tools:
+        wanted = ()
+    else:
+        wanted = DEFAULT_ACTIVE if default is None else default
+    return tuple(name for name in names if name in wanted and name not in options.exclude_tools)
+
+
+def tool_environment(parts: Parts, model: "Model | None") -> Mapping[str, str]:
+    """The environment of commands: keys of providers taken out, facts about the session put in."""
+    hidden = parts.registry.secret_names() - set(parts.settings.pass_keys)
+    environment = {name: value for name, value in os.environ.items() if name not in hidden}
+    own_bin = str(parts.home.agent / "bin")
+    environment["PATH"] = own_bin + os.pathsep + environment.get("PATH", os.defpath)
+    environment |= {"AI_AGENT": "pi", "PI_CODING_AGENT": "true"}
+    for name in ("FILE", "ID"):
+        environment.pop(f"PI_SESSION_{name}", None)
+    environment["PI_SESSION_ID"] = parts.session.id
+    if parts.session.path is not None:
+        environment["PI_SESSION_FILE"] = str(parts.session.path)
+    if model is not None:
+        environment["PI_PROVIDER"] = model.provider
+        environment["PI_MODEL"] = model.id
+        environment["PI_REASONING_LEVEL"] = parts.models.level
+    return environment
