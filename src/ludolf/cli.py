@@ -1,0 +1,102 @@
+"""The command line: read it, choose a mode, end with the right code."""
+
+import os
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from ludolf import __version__
+from ludolf.base import LudolfError
+from ludolf.config.arguments import Arguments, parse
+from ludolf.config.home import env
+
+if TYPE_CHECKING:
+    from ludolf.engine.options import Options
+
+USAGE_ERROR = 1
+NO_TERMINAL_MODE = 2
+
+
+def main(words: Sequence[str] | None = None) -> None:
+    """The `ludolf` command."""
+    try:
+        code = run(sys.argv[1:] if words is None else words)
+    except LudolfError as error:
+        sys.stderr.write(f"Error: {error}\n")
+        code = USAGE_ERROR
+    except KeyboardInterrupt:
+        code = 130
+    _leave(code)
+
+
+def run(words: Sequence[str]) -> int:
+    """Do what the words say; returns the exit code.
+
+    Raises:
+        LudolfError: it could not start; the text is for the user.
+    """
+    arguments = parse(words)
+    if arguments.version:
+        sys.stdout.write(f"{__version__}\n")
+        return 0
+    if arguments.help:
+        from ludolf.help import HELP
+
+        sys.stdout.write(HELP)
+        return 0
+    for text in arguments.warnings:
+        sys.stderr.write(f"Warning: {text}\n")
+    if arguments.unknown:
+        sys.stderr.write(f"Error: Unknown option: {next(iter(arguments.unknown))}\n")
+        return USAGE_ERROR
+    if arguments.offline:
+        os.environ["PI_OFFLINE"] = "1"
+    if arguments.list_models is not None:
+        from ludolf.modes.list_models import list_models
+
+        return list_models(arguments.list_models)
+    return _start(arguments)
+
+
+def _start(arguments: Arguments) -> int:
+    options = _options(arguments)
+    dialect = arguments.rpc_dialect or env("RPC_DIALECT") or "pi"
+    if arguments.mode == "rpc":
+        if arguments.files:
+            sys.stderr.write("Error: @file arguments are not supported in RPC mode\n")
+            return USAGE_ERROR
+        from ludolf.modes.rpc.run import run_rpc
+
+        return run_rpc(options, dialect)
+    piped = not (sys.stdin and sys.stdin.isatty() and sys.stdout.isatty())
+    if arguments.mode == "json" or arguments.print_mode or piped:
+        from ludolf.modes.one_shot import run_one_shot
+
+        as_events = dialect if arguments.mode == "json" else None
+        return run_one_shot(options, arguments, dialect=as_events)
+    from ludolf.help import NO_TERMINAL
+
+    sys.stderr.write(NO_TERMINAL)
+    return NO_TERMINAL_MODE
+
+
+def _options(arguments: Arguments) -> "Options":
+    from ludolf.engine.build import current_folder
+    from ludolf.engine.options import Options
+
+    shared = {
+        name: getattr(arguments, name)
+        for name in Options.__struct_fields__
+        if name in Arguments.__struct_fields__
+    }
+    return Options(cwd=current_folder(), **shared)
+
+
+def _leave(code: int) -> None:
+    """End at once: nothing is left to do, and threads may still wait for input."""
+    from ludolf.modes.signals import die_by
+
+    sys.stdout.flush()
+    sys.stderr.flush()
+    die_by(code)
+    os._exit(code)

@@ -1,0 +1,1 @@
+"""Speak to the outside: RPC, JSON events, plain text."""

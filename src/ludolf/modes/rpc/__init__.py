@@ -1,0 +1,1 @@
+"""RPC mode: JSON lines on stdin and stdout."""

@@ -1,0 +1,287 @@
+"""What each command does, and its pace.
+
+now    answered before the next line is read
+turn   begins when earlier commands of this pace have been answered
+own    a task of its own from the start
+"""
+
+from collections.abc import Callable, Coroutine
+from typing import Any, Literal
+
+import msgspec
+
+from ludolf.agent.queue import QueueKind
+from ludolf.base import dumps
+from ludolf.engine.engine import Engine
+from ludolf.protocol.commands import Bash, Prompt, QueueMessage, SetModel
+from ludolf.protocol.framing import NO_ID, Head
+from ludolf.protocol.images import read_attachments, read_images
+
+Pace = Literal["now", "turn", "own"]
+
+
+class Data(msgspec.Struct, frozen=True):
+    """What goes into `data` of a reply; a list of bytes is JSON in pieces."""
+
+    data: Any
+
+
+Result = Data | None
+
+
+class Call(msgspec.Struct, frozen=True):
+    """One command on its way: the engine it acts on, its parameters, and its head."""
+
+    engine: Engine
+    command: Any
+    head: Head
+
+
+Run = Callable[[Call], Result | Coroutine[Any, Any, Result]]
+
+
+class Handler(msgspec.Struct, frozen=True):
+    pace: Pace
+    run: Run
+
+
+# ---------------------------------------------------------------- prompting
+
+
+def _prompt(call: Call) -> Result | Coroutine[Any, Any, Result]:
+    command: Prompt = call.command
+    extra = (
+        *read_images("prompt", command.images),
+        *read_attachments("prompt", command.attachments),
+    )
+    work = call.engine.prompting.prompt(command.message, extra, command.streaming_behavior)
+    return None if work is None else _then_nothing(work)
+
+
+async def _then_nothing(work: Coroutine[Any, Any, None]) -> Result:
+    await work
+    return None
+
+
+def _queue(kind: QueueKind) -> Run:
+    def run(call: Call) -> Result | Coroutine[Any, Any, Result]:
+        command: QueueMessage = call.command
+        images = read_images(call.head.type, command.images)
+        work = call.engine.prompting.queue(kind, command.message, images)
+        return None if work is None else _then_nothing(work)
+
+    return run
+
+
+async def _abort(call: Call) -> Result:
+    await call.engine.abort()
+    return None
+
+
+async def _abort_and_prompt(call: Call) -> Result:
+    await call.engine.abort()
+    result = _prompt(call)
+    return await result if isinstance(result, Coroutine) else result
+
+
+def _clear_queue(call: Call) -> Result:
+    parts = call.engine.parts
+    held = parts.queue.clear()
+    parts.hub.post(parts.queue.update())
+    return Data({"steering": held.steering, "followUp": held.follow_up})
+
+
+def _set_mode(kind: QueueKind) -> Run:
+    def run(call: Call) -> Result:
+        call.engine.set_queue_mode(kind, call.command.mode)
+        return None
+
+    return run
+
+
+# ---------------------------------------------------------------- state
+
+
+def _get_state(call: Call) -> Result:
+    return Data(call.engine.state())
+
+
+def _get_messages(call: Call) -> Result:
+    pieces = [b'{"messages":[']
+    for place, message in enumerate(call.engine.parts.session.context.messages_json()):
+        pieces += (b"," if place else b"", bytes(message))
+    return Data([*pieces, b"]}"])
+
+
+def _get_last_assistant_text(call: Call) -> Result:
+    from ludolf.session.outline import last_assistant_text
+
+    return Data({"text": last_assistant_text(call.engine.parts.session)})
+
+
+def _get_session_stats(call: Call) -> Result:
+    return Data(call.engine.stats())
+
+
+# ---------------------------------------------------------------- models
+
+
+def _set_model(call: Call) -> Result:
+    command: SetModel = call.command
+    return Data(call.engine.models.set_model(command.provider, command.model_id))
+
+
+def _cycle_model(call: Call) -> Result:
+    return Data(call.engine.models.cycle())
+
+
+def _get_available_models(call: Call) -> Result:
+    return Data({"models": call.engine.parts.registry.available()})
+
+
+def _set_thinking_level(call: Call) -> Result:
+    call.engine.models.set_level(call.command.level)
+    return None
+
+
+def _cycle_thinking_level(call: Call) -> Result:
+    level = call.engine.models.cycle_level()
+    return Data(None if level is None else {"level": level})
+
+
+def _get_available_thinking_levels(call: Call) -> Result:
+    return Data({"levels": call.engine.models.levels()})
+
+
+# ---------------------------------------------------------------- compaction and retry
+
+
+async def _compact(call: Call) -> Result:
+    return Data(await call.engine.compact(call.command.custom_instructions))
+
+
+def _set_auto_compaction(call: Call) -> Result:
+    call.engine.set_auto_compaction(call.command.enabled)
+    return None
+
+
+def _set_auto_retry(call: Call) -> Result:
+    call.engine.set_auto_retry(call.command.enabled)
+    return None
+
+
+async def _abort_retry(call: Call) -> Result:
+    await call.engine.runner.retries.abort_wait()
+    return None
+
+
+# ---------------------------------------------------------------- sessions
+
+
+async def _new_session(call: Call) -> Result:
+    await call.engine.sessions.new(call.command.parent_session)
+    return Data({"cancelled": False})
+
+
+async def _switch_session(call: Call) -> Result:
+    await call.engine.sessions.switch(call.command.session_path)
+    return Data({"cancelled": False})
+
+
+async def _fork(call: Call) -> Result:
+    text = await call.engine.sessions.fork(call.command.entry_id)
+    return Data({"text": text, "cancelled": False})
+
+
+async def _clone(call: Call) -> Result:
+    await call.engine.sessions.clone()
+    return Data({"cancelled": False})
+
+
+def _get_fork_messages(call: Call) -> Result:
+    from ludolf.session.outline import fork_messages
+
+    return Data({"messages": fork_messages(call.engine.parts.session)})
+
+
+def _get_entries(call: Call) -> Result:
+    from ludolf.session.outline import entries_since
+
+    session = call.engine.parts.session
+    pieces = [b'{"entries":[']
+    for place, entry in enumerate(entries_since(session, call.command.since)):
+        pieces += (b"," if place else b"", entry.line.rstrip(b"\n"))
+    return Data([*pieces, b'],"leafId":', dumps(session.leaf), b"}"])
+
+
+def _get_tree(call: Call) -> Result:
+    from ludolf.session.outline import tree_json
+
+    session = call.engine.parts.session
+    return Data([b'{"tree":', tree_json(session), b',"leafId":', dumps(session.leaf), b"}"])
+
+
+def _set_session_name(call: Call) -> Result:
+    call.engine.set_session_name(call.command.name)
+    return None
+
+
+def _get_commands(call: Call) -> Result:
+    return Data({"commands": call.engine.parts.resources.commands()})
+
+
+# ---------------------------------------------------------------- shell
+
+
+async def _bash(call: Call) -> Result:
+    command: Bash = call.command
+    reply_id = call.head.id if call.head.id is not NO_ID else None
+    return Data(
+        await call.engine.shell.run(
+            command.command, exclude=command.exclude_from_context, reply_id=reply_id
+        )
+    )
+
+
+def _abort_bash(call: Call) -> Result:
+    call.engine.shell.abort()
+    return None
+
+
+HANDLERS: dict[str, Handler] = {
+    "prompt": Handler("turn", _prompt),
+    "steer": Handler("turn", _queue("steering")),
+    "follow_up": Handler("turn", _queue("follow_up")),
+    "abort": Handler("own", _abort),
+    "abort_and_prompt": Handler("turn", _abort_and_prompt),
+    "clear_queue": Handler("now", _clear_queue),
+    "set_steering_mode": Handler("now", _set_mode("steering")),
+    "set_follow_up_mode": Handler("now", _set_mode("follow_up")),
+    "get_state": Handler("now", _get_state),
+    "get_messages": Handler("now", _get_messages),
+    "get_last_assistant_text": Handler("now", _get_last_assistant_text),
+    "get_session_stats": Handler("now", _get_session_stats),
+    "set_model": Handler("now", _set_model),
+    "cycle_model": Handler("now", _cycle_model),
+    "get_available_models": Handler("now", _get_available_models),
+    "set_thinking_level": Handler("now", _set_thinking_level),
+    "cycle_thinking_level": Handler("now", _cycle_thinking_level),
+    "get_available_thinking_levels": Handler("now", _get_available_thinking_levels),
+    "compact": Handler("own", _compact),
+    "set_auto_compaction": Handler("now", _set_auto_compaction),
+    "set_auto_retry": Handler("now", _set_auto_retry),
+    "abort_retry": Handler("own", _abort_retry),
+    "new_session": Handler("turn", _new_session),
+    "switch_session": Handler("turn", _switch_session),
+    "fork": Handler("turn", _fork),
+    "branch": Handler("turn", _fork),
+    "clone": Handler("turn", _clone),
+    "get_fork_messages": Handler("now", _get_fork_messages),
+    "get_branch_messages": Handler("now", _get_fork_messages),
+    "get_entries": Handler("now", _get_entries),
+    "get_tree": Handler("now", _get_tree),
+    "set_session_name": Handler("now", _set_session_name),
+    "get_commands": Handler("now", _get_commands),
+    "bash": Handler("own", _bash),
+    "abort_bash": Handler("now", _abort_bash),
+}

@@ -1,0 +1,46 @@
+"""Start RPC mode: own the pipes, serve, end with the right code."""
+
+import asyncio
+import contextlib
+import sys
+import threading
+
+from ludolf.engine.build import build
+from ludolf.engine.engine import Engine
+from ludolf.engine.options import Options
+from ludolf.modes.rpc.server import Server
+from ludolf.modes.signals import Stop, watch_signals
+from ludolf.modes.stdio import Stdio
+from ludolf.protocol.dialects import make_dialect
+
+WARM_UP_SECONDS = 0.2
+CLOSE_SECONDS = 2.0
+
+
+def run_rpc(options: Options, dialect: str) -> int:
+    """Serve one host on stdin and stdout; returns the exit code."""
+    return asyncio.run(_main(options, dialect))
+
+
+async def _main(options: Options, dialect: str) -> int:
+    engine = build(options)
+    stop = Stop()
+    with Stdio(on_broken=lambda: stop(1)) as stdio:
+        server = Server(engine, make_dialect(dialect), stdio)
+        watch_signals(stop)
+        asyncio.get_running_loop().call_later(WARM_UP_SECONDS, _warm_up, engine)
+        code = await stop.race(server.serve())
+        if code is None:
+            return 0
+        if code == 1:
+            sys.stderr.write("Error: nobody reads stdout any more\n")
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(CLOSE_SECONDS):
+                await engine.close()
+        return code
+
+
+def _warm_up(engine: Engine) -> None:
+    # Importing HTTP takes longer than a host should wait for its first answer, so it is done
+    # beside the loop, once the first replies are out.
+    threading.Thread(target=engine.parts.transport.warm_up, daemon=True).start()

@@ -1,0 +1,155 @@
+"""The RPC server: lines in, replies and events out, each command at its own pace."""
+
+import asyncio
+import traceback
+from collections.abc import Awaitable, Coroutine
+from typing import Any
+
+from ludolf import __version__
+from ludolf.agent.scope import Tasks
+from ludolf.base import LudolfError
+from ludolf.engine.engine import Engine
+from ludolf.modes.rpc.handlers import HANDLERS, Call, Handler, Result
+from ludolf.modes.sink import FrameSink
+from ludolf.modes.stdio import MAX_FRAME, TOO_LONG, Stdio
+from ludolf.protocol.commands import read_command
+from ludolf.protocol.dialects import Dialect, ServerInfo
+from ludolf.protocol.framing import BadFrame, Head, read_head
+from ludolf.protocol.replies import Reply
+
+SHUTDOWN_SECONDS = 5.0
+
+
+class Server:
+    """One host on one pair of pipes."""
+
+    def __init__(self, engine: Engine, dialect: Dialect, stdio: Stdio) -> None:
+        self._engine = engine
+        self._dialect = dialect
+        self._stdio = stdio
+        self._tasks = Tasks()
+        self._turn: asyncio.Task[Any] | None = None
+        self._ended = asyncio.Event()
+        engine.parts.hub.attach(FrameSink(dialect, stdio))
+
+    # ------------------------------------------------------------ life
+
+    async def serve(self) -> None:
+        """Until the input ends; then the running turn is stopped, stored and told."""
+        greeting = self._dialect.greeting(ServerInfo(__version__))
+        if greeting is not None:
+            self._stdio.send(greeting)
+        self._stdio.lines(self.feed, self._ended.set)
+        await self._ended.wait()
+        try:
+            async with asyncio.timeout(SHUTDOWN_SECONDS):
+                await self._finish()
+        except TimeoutError:
+            pass
+        await self._stdio.drain(SHUTDOWN_SECONDS)
+
+    async def _finish(self) -> None:
+        if self._turn is not None:
+            await asyncio.wait((self._turn,), timeout=SHUTDOWN_SECONDS / 2)
+        await self._engine.close()
+        await self._tasks.close()
+
+    # ------------------------------------------------------------ commands
+
+    def feed(self, lines: list[bytes]) -> None:
+        """Lines of the host, in order."""
+        for line in lines:
+            if line and not line.isspace():
+                self._handle(line)
+
+    def _handle(self, line: bytes) -> None:
+        if line is TOO_LONG:
+            self._refuse(BadFrame(f"the line is longer than {MAX_FRAME >> 20} MiB"))
+            return
+        try:
+            head, body = read_head(line)
+        except BadFrame as error:
+            self._refuse(error)
+            return
+        handler = HANDLERS.get(head.type)
+        if handler is None:
+            self._answer(head, error=f"Unknown command: {head.type}")
+            return
+        try:
+            call = Call(self._engine, read_command(head, body), head)
+        except BadFrame as error:
+            self._refuse(error)
+            return
+        except LudolfError as error:
+            self._answer(head, error=str(error))
+            return
+        self._start(handler, call)
+
+    def _start(self, handler: Handler, call: Call) -> None:
+        if handler.pace == "turn" and self._turn is not None:
+            self._turn = self._tasks.start(self._after(self._turn, handler, call))
+            return
+        work = self._begin(handler, call)
+        if work is None:
+            return
+        task = self._tasks.start(self._wait(work, call))
+        if handler.pace == "turn":
+            self._turn = task
+            task.add_done_callback(self._turn_over)
+
+    def _turn_over(self, task: "asyncio.Task[Any]") -> None:
+        if self._turn is task:
+            self._turn = None
+
+    async def _after(self, earlier: "asyncio.Task[Any]", handler: Handler, call: Call) -> None:
+        """Commands that take turns begin when those before them have been answered."""
+        await asyncio.wait((earlier,))
+        work = self._begin(handler, call)
+        if work is not None:
+            await self._wait(work, call)
+        if self._turn is asyncio.current_task():
+            self._turn = None
+
+    def _begin(self, handler: Handler, call: Call) -> Coroutine[Any, Any, Result] | None:
+        """Run a handler as far as it goes without waiting, and answer if that was all."""
+        try:
+            result = handler.run(call)
+        except LudolfError as error:
+            self._answer(call.head, error=str(error))
+            return None
+        except Exception as error:  # a bug in a handler is an error reply, not the end
+            self._answer_bug(call.head, error)
+            return None
+        if isinstance(result, Coroutine):
+            return result
+        self._answer(call.head, result)
+        return None
+
+    async def _wait(self, work: Awaitable[Result], call: Call) -> None:
+        try:
+            result = await work
+        except LudolfError as error:
+            self._answer(call.head, error=str(error))
+        except Exception as error:  # as above
+            self._answer_bug(call.head, error)
+        else:
+            self._answer(call.head, result)
+
+    # ------------------------------------------------------------ replies
+
+    def _answer(self, head: Head, data: Result = None, *, error: str | None = None) -> None:
+        body = {} if data is None else {"data": data.data}
+        self._reply(Reply(command=head.type, id=head.id, error=error, **body))
+
+    def _answer_bug(self, head: Head, error: Exception) -> None:
+        traceback.print_exception(error)
+        text = f"Internal error in {head.type}: {type(error).__name__}: {error}"
+        self._answer(head, error=text)
+
+    def _refuse(self, error: BadFrame) -> None:
+        self._reply(Reply(command="parse", id=error.id, error=str(error)))
+
+    def _reply(self, reply: Reply) -> None:
+        frame = self._dialect.reply(reply)
+        if frame is not None:
+            self._stdio.send(frame)

@@ -1,0 +1,41 @@
+"""Signals end the program cleanly, with the code that a shell expects."""
+
+import asyncio
+import signal
+from collections.abc import Coroutine
+from typing import Any
+
+
+class Stop:
+    """Called with an exit code when the program has to end before its work is done."""
+
+    def __init__(self) -> None:
+        self._code: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+
+    def __call__(self, code: int) -> None:
+        if not self._code.done():
+            self._code.set_result(code)
+
+    async def race(self, work: Coroutine[Any, Any, Any]) -> int | None:
+        """Do the work; returns None when it is done, or the code if it had to be left."""
+        async with asyncio.TaskGroup() as group:
+            task = group.create_task(work)
+            await asyncio.wait((task, self._code), return_when=asyncio.FIRST_COMPLETED)
+            if not task.done():
+                task.cancel()
+        return self._code.result() if self._code.done() else None
+
+
+def watch_signals(stop: Stop) -> None:
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
+        loop.add_signal_handler(number, stop, 128 + number)
+
+
+def die_by(code: int) -> None:
+    """After a clean stop by Ctrl-C, die of the signal itself, as shells and parents expect."""
+    if code == 128 + signal.SIGINT:
+        import os
+
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+        os.kill(os.getpid(), signal.SIGINT)

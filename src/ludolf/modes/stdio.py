@@ -1,0 +1,243 @@
+"""One ear and one mouth: sole owner of the process's stdin and stdout.
+
+Invariants: the wire lives on private descriptors; fd 0 is the null device and fd 1 is stderr, so
+neither a child nor a stray print can eat a command or spoil a frame. Frames leave whole and in
+order. Reading and writing block only in threads of their own, which also works for files and
+terminals and never makes a shared descriptor non-blocking.
+"""
+
+import asyncio
+import contextlib
+import os
+import select
+import stat
+import threading
+from collections import deque
+from collections.abc import Callable, Iterator
+from types import TracebackType
+
+from ludolf.protocol.replies import Frame
+
+MAX_FRAME = 128 << 20
+UNSENT_LIMIT = 1 << 20
+# Output that nobody reads: beyond this the ear pauses too, so that memory stays bounded.
+UNREAD_LIMIT = 32 << 20
+# What stands in for a line over the limit; no JSON begins so, and the reply names the limit.
+TOO_LONG = b"\x00too long"
+_READ = 1 << 18
+_SEGMENTS = 1024
+_PIPE_BUF = 4096
+_PIPE_SIZE = 1 << 20
+
+
+class Stdio:
+    """Open it with `with`; `lines` starts the ear, `send` speaks."""
+
+    def __init__(self, on_broken: Callable[[], None]) -> None:
+        self._on_broken = on_broken
+        self._pending: list[Frame] = []
+        self._pending_size = 0
+        self._queue: deque[list[Frame]] = deque()
+        self._wake = threading.Semaphore(0)
+        self._busy = False
+        self._unsent = 0
+        self._lock = threading.Lock()
+        self._waiters: list[asyncio.Future[None]] = []
+        self._calm = threading.Event()
+        self._calm.set()
+        self._broken = False
+
+    def __enter__(self) -> "Stdio":
+        self._loop = asyncio.get_running_loop()
+        self._in, self._out = os.dup(0), os.dup(1)
+        null = os.open(os.devnull, os.O_RDWR)
+        os.dup2(null, 0)
+        os.close(null)
+        os.dup2(2, 1)
+        self._is_pipe = stat.S_ISFIFO(os.fstat(self._out).st_mode)
+        if self._is_pipe:
+            _enlarge(self._out)
+            self._poll = select.poll()
+            self._poll.register(self._out, select.POLLOUT)
+        self._writer = threading.Thread(target=self._write_all, daemon=True)
+        self._writer.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        os.dup2(self._in, 0)
+        os.dup2(self._out, 1)
+
+    # ------------------------------------------------------------ the ear
+
+    def lines(self, feed: Callable[[list[bytes]], None], end: Callable[[], None]) -> None:
+        """Pass lines to `feed` on the loop, in order; `end` follows the last one."""
+
+        def read() -> None:
+            for batch in _split(self._in):
+                self._calm.wait()
+                self._loop.call_soon_threadsafe(feed, batch)
+            self._loop.call_soon_threadsafe(end)
+
+        threading.Thread(target=read, daemon=True).start()
+
+    # ------------------------------------------------------------ the mouth
+
+    def send(self, frame: Frame) -> None:
+        """Speak a frame; never blocks. All frames of one turn of the loop leave in one write."""
+        if not self._pending:
+            self._loop.call_soon(self._flush)
+        self._pending.append(frame)
+        self._pending_size += len(frame) if isinstance(frame, bytes) else sum(map(len, frame))
+
+    def has_room(self) -> bool:
+        return self._unsent + self._pending_size <= UNSENT_LIMIT
+
+    async def room(self) -> None:
+        """Wait while more than 1 MiB is unsent."""
+        while not self.has_room() and not self._broken:
+            self._flush()
+            waiter: asyncio.Future[None] = self._loop.create_future()
+            with self._lock:
+                if self._unsent <= UNSENT_LIMIT:
+                    return
+                self._waiters.append(waiter)
+            await waiter
+
+    async def drain(self, seconds: float) -> None:
+        """Wait until everything is written, within a limit."""
+        self._flush()
+        deadline = self._loop.time() + seconds
+        while self._unsent and not self._broken:
+            if self._loop.time() > deadline:
+                return
+            await asyncio.sleep(0.002)
+
+    def _flush(self) -> None:
+        frames, self._pending = self._pending, []
+        size, self._pending_size = self._pending_size, 0
+        if not frames or self._broken:
+            return
+        if self._write_small(frames, size):
+            return
+        with self._lock:
+            self._unsent += size
+            if self._unsent > UNREAD_LIMIT:
+                self._calm.clear()
+            self._busy = True
+            self._queue.append(frames)
+        self._wake.release()
+
+    def _write_small(self, frames: list[Frame], size: int) -> bool:
+        """Write at once if the pipe surely takes it: poll promises PIPE_BUF bytes."""
+        if not self._is_pipe or self._busy or size > _PIPE_BUF:
+            return False
+        ready = self._poll.poll(0)
+        if not ready or ready[0][1] != select.POLLOUT:
+            return False
+        os.write(self._out, b"".join(_segments(frames)))
+        return True
+
+    def _write_all(self) -> None:
+        while True:
+            self._wake.acquire()
+            frames = self._queue.popleft()
+            pieces = _segments(frames)
+            try:
+                self._write(pieces)
+            except OSError:
+                self._broken = True
+                self._calm.set()
+                self._loop.call_soon_threadsafe(self._break)
+                return
+            self._written(sum(map(len, pieces)))
+
+    def _write(self, pieces: list[bytes]) -> None:
+        for start in range(0, len(pieces), _SEGMENTS):
+            group = pieces[start : start + _SEGMENTS]
+            left = sum(map(len, group)) - os.writev(self._out, group)
+            if left:
+                _write_rest(self._out, b"".join(group)[-left:])
+
+    def _written(self, size: int) -> None:
+        with self._lock:
+            self._unsent -= size
+            self._busy = bool(self._queue)
+            if self._unsent <= UNREAD_LIMIT:
+                self._calm.set()
+            if self._unsent > UNSENT_LIMIT // 2 or not self._waiters:
+                return
+            waiters, self._waiters = self._waiters, []
+        self._loop.call_soon_threadsafe(_release, waiters)
+
+    def _break(self) -> None:
+        _release(self._waiters)
+        self._on_broken()
+
+
+def _split(fd: int) -> Iterator[list[bytes]]:
+    """Lines as they come: cut at LF only, one trailing CR dropped, an oversized one replaced."""
+    parts: list[bytes] = []
+    size = 0
+    while chunk := _read(fd):
+        head, newline, rest = chunk.partition(b"\n")
+        if size <= MAX_FRAME:
+            parts.append(head)
+        size += len(head)
+        if not newline:
+            continue
+        lines = [_join(parts, size)]
+        *whole, rest = rest.split(b"\n")
+        lines += map(_without_cr, whole)
+        parts, size = [rest], len(rest)
+        yield lines
+    if size:
+        yield [_join(parts, size)]
+
+
+def _join(parts: list[bytes], size: int) -> bytes:
+    return TOO_LONG if size > MAX_FRAME else _without_cr(b"".join(parts))
+
+
+def _without_cr(line: bytes) -> bytes:
+    return line[:-1] if line.endswith(b"\r") else line
+
+
+def _read(fd: int) -> bytes:
+    try:
+        return os.read(fd, _READ)
+    except OSError:
+        return b""  # a vanished terminal is the end of input
+
+
+def _segments(frames: list[Frame]) -> list[bytes]:
+    pieces: list[bytes] = []
+    for frame in frames:
+        if isinstance(frame, bytes):
+            pieces.append(frame)
+        else:
+            pieces.extend(frame)
+    return pieces
+
+
+def _write_rest(fd: int, rest: bytes) -> None:
+    view = memoryview(rest)
+    while view:
+        view = view[os.write(fd, view) :]
+
+
+def _release(waiters: list["asyncio.Future[None]"]) -> None:
+    for waiter in waiters:
+        if not waiter.done():
+            waiter.set_result(None)
+
+
+def _enlarge(fd: int) -> None:
+    import fcntl
+
+    with contextlib.suppress(OSError, AttributeError):  # a smaller pipe is only slower
+        fcntl.fcntl(fd, fcntl.F_SETPIPE_SZ, _PIPE_SIZE)
