@@ -22,8 +22,8 @@ run: $(VENV)/.runtime ## Set up and answer PROMPT with the built-in model: no ke
 	@$(PY) -m ludolf --model ludolf/offline --no-session -p "$(PROMPT)" </dev/null
 	@echo
 	@echo 'That was the built-in offline model, which follows fixed rules. Go on with:'
-	@echo '  make run PROMPT="help"        what the offline model understands'
-	@echo '  $(VENV)/bin/ludolf --help     all options; README.md tells how to connect a real model'
+	@echo '  make run PROMPT="help"   what the offline model understands'
+	@echo '  $(VENV)/bin/ludolf --help  all options; README.md tells how to connect a real model'
 
 test: $(VENV)/.dev ## Set up and run all tests
 	@$(PY) -m pytest -n $(WORKERS)

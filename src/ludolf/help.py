@@ -49,6 +49,11 @@ What the model is told
   -a, --approve                   trust the project's .pi folder in this run
   -na, --no-approve               do not
 
+Limits of one prompt
+  --max-turns N                   end the run after N answers of the model
+  --max-tokens N                  end it when N tokens are used
+  --max-cost USD                  end it when that much is spent
+
 Other
   --offline                       no network but the model's own
   -h, --help                      this text

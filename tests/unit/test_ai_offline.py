@@ -12,6 +12,7 @@ import pytest
 from msgspec import structs
 
 from ludolf.ai.access import Access
+from ludolf.ai.builtin_models import offline_model
 from ludolf.ai.draft import BlockDelta, Draft, StreamEvent
 from ludolf.ai.messages import (
     AssistantMessage,
@@ -26,7 +27,7 @@ from ludolf.ai.messages import (
     text_of,
 )
 from ludolf.ai.provider import Request, ToolSpec
-from ludolf.ai.providers.offline import Offline, make, models
+from ludolf.ai.providers.offline import Offline, make
 from ludolf.ai.providers.offline_plan import MOST_STEPS, make_plan
 from ludolf.ai.providers.offline_requests import TABLE
 from ludolf.ai.providers.offline_steps import Call, resolve
@@ -60,7 +61,7 @@ def request(messages: tuple[Message, ...], **changes: Any) -> Request:
     tools = changes.pop("tools", ALL)
     plain = Request(
         provider=Offline(pause=0),
-        model=models()[0],
+        model=offline_model(),
         access=Access(),
         system="",
         messages=messages,
@@ -522,7 +523,7 @@ def test_abort_is_cancellation() -> None:
 
 
 def test_the_model_record_is_free_and_leads_to_the_provider() -> None:
-    model = models()[0]
+    model = offline_model()
     assert (model.key, model.base_url) == ("ludolf/offline", "builtin:offline")
     assert (model.reasoning, model.input) == (True, ("text", "image"))
     assert (model.context_window, model.max_tokens) == (128_000, 8_192)

@@ -10,6 +10,7 @@ import pytest
 from msgspec import structs
 
 from ludolf.ai.access import Access
+from ludolf.ai.builtin_models import scripted_model
 from ludolf.ai.draft import BlockDelta, BlockEnd, BlockStart, Draft, StreamEvent
 from ludolf.ai.errors import ProviderError
 from ludolf.ai.messages import Text, Thinking, ToolCall, UserMessage
@@ -22,7 +23,6 @@ from ludolf.ai.providers.scripted import (
     Tokens,
     load_script,
     make,
-    models,
 )
 from ludolf.ai.registry import Providers
 from ludolf.ai.stream import respond
@@ -32,7 +32,7 @@ from ludolf.ai.transport import Transport
 def request(provider: Provider, text: str = "Hi", **environment: str) -> Request:
     return Request(
         provider=provider,
-        model=models()[0],
+        model=scripted_model(),
         access=Access(environment=environment),
         system="",
         messages=(UserMessage(content=(Text(text=text),), timestamp=1),),
@@ -270,7 +270,7 @@ def test_every_example_of_the_manual_is_a_script(tmp_path: Path) -> None:
 
 
 def test_the_model_record_leads_back_to_the_provider() -> None:
-    model = models()[0]
+    model = scripted_model()
     assert model.key == "ludolf/scripted"
     provider = Providers(Transport()).get(model.api)
     assert (provider.api, provider.abort_text) == ("ludolf-scripted", "Request was aborted")

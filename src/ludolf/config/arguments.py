@@ -48,6 +48,9 @@ class Arguments(msgspec.Struct, kw_only=True):
     system_prompt: str | None = None
     append_system_prompt: tuple[str, ...] = ()
     approve: bool | None = None
+    max_turns: int | None = None
+    max_tokens: int | None = None
+    max_cost: float | None = None
     messages: list[str] = []
     files: list[str] = []
     unknown: dict[str, str | bool] = {}
@@ -152,6 +155,16 @@ def _thinking(arguments: Arguments, value: str) -> None:
         arguments.warnings.append(f'Invalid thinking level "{value}". Valid values: {valid}')
 
 
+def _number(flag: str, field: str, kind: type[int] | type[float]) -> Setter:
+    def put(arguments: Arguments, value: str) -> None:
+        try:
+            setattr(arguments, field, kind(value))
+        except ValueError:
+            raise ConfigError(f'{flag} needs a number, not "{value}"') from None
+
+    return put
+
+
 def _ignored(arguments: Arguments, value: str) -> None:
     """For a terminal only."""
 
@@ -189,6 +202,9 @@ VALUES: dict[str, Setter] = {
     "--append-system-prompt": _more("append_system_prompt"),
     "--export": _text("export"),
     "--rpc-dialect": _text("rpc_dialect"),
+    "--max-turns": _number("--max-turns", "max_turns", int),
+    "--max-tokens": _number("--max-tokens", "max_tokens", int),
+    "--max-cost": _number("--max-cost", "max_cost", float),
     "--theme": _ignored,
     "--use-theme": _ignored,
     "--tui-mode": _ignored,

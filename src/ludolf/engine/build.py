@@ -27,6 +27,7 @@ from ludolf.config.settings import SettingsFiles
 from ludolf.engine.builtin import ensure_builtin, fallback
 from ludolf.engine.engine import Engine
 from ludolf.engine.hub import Hub
+from ludolf.engine.limits import Limits, Meter
 from ludolf.engine.models import ModelState, ScopedModel
 from ludolf.engine.options import Options
 from ludolf.engine.parts import Parts
@@ -60,6 +61,10 @@ def build(options: Options, warn: Warn | None = None) -> Engine:
     parts.providers = Providers(parts.transport)
     parts.hub = Hub(_recorder(parts))
     parts.queue = Queue(parts.settings.steering_mode, parts.settings.follow_up_mode)
+    parts.meter = Meter()
+    parts.meter.limits = Limits(
+        max_turns=options.max_turns, max_tokens=options.max_tokens, max_cost=options.max_cost
+    ).check()
     parts.place = _place(home, options, parts.settings_files)
     parts.toolbox = Toolbox(parts)
     parts.resources = Resources(parts)

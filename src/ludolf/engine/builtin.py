@@ -3,10 +3,10 @@
 import os
 
 from ludolf.ai.access import Access
+from ludolf.ai.builtin_models import PROVIDER, offline_model, scripted_model
 from ludolf.config.models import ModelRegistry
 from ludolf.config.selection import Choice
 
-PROVIDER = "ludolf"
 SCRIPT_VARIABLE = "LUDOLF_SCRIPT"
 OFFLINE_VARIABLE = "LUDOLF_OFFLINE_MODEL"
 
@@ -31,6 +31,4 @@ _OFF = ("0", "false", "no", "off")
 
 
 def _register(registry: ModelRegistry) -> None:
-    from ludolf.ai.providers import offline, scripted
-
-    registry.register((*offline.models(), *scripted.models()), Access())
+    registry.register((offline_model(), scripted_model()), Access())

@@ -42,7 +42,7 @@ class Compactor:
     def __init__(self, parts: Parts, requests: Requests) -> None:
         self._parts = parts
         self._requests = requests
-        self._summaries = Summaries(parts, requests)
+        self.summaries = Summaries(parts, requests)
         self._recovered = False
         self._manual: Scope | None = None
         self.running = False
@@ -83,9 +83,27 @@ class Compactor:
             raise CommandError(CANCELLED)
         return result
 
+    def is_due(self) -> bool:
+        """Whether the context nears the model's limit and can be compacted."""
+        return self._is_near_limit() and self.refusal() is None
+
+    async def before_prompt(self) -> None:
+        """Compact if it is due; an abort of it refuses the prompt.
+
+        Raises:
+            CommandError: the compaction was aborted.
+        """
+        self._manual = Scope()
+        try:
+            await self.if_near_limit(self._manual)
+            if self._manual.aborted:
+                raise CommandError(CANCELLED)
+        finally:
+            self._manual = None
+
     async def if_near_limit(self, scope: Scope) -> bool:
         """Compact when the context nears the model's limit; True if that was done."""
-        if not self._is_near_limit() or self.refusal() is not None:
+        if not self.is_due():
             return False
         try:
             return await self._compact("threshold", scope) is not None
@@ -221,7 +239,7 @@ class Compactor:
         prepared = self._prepare()
         if isinstance(prepared, str):
             raise SummaryFailed(prepared)
-        texts = await self._summaries.for_compaction(
+        texts = await self.summaries.for_compaction(
             prepared, self._settings(), reason, instructions
         )
         entry = Compaction(

@@ -6,6 +6,7 @@ from ludolf.ai.messages import ThinkingLevel
 from ludolf.ai.models import Model
 from ludolf.base import CommandError, Value
 from ludolf.engine.compact import Compactor
+from ludolf.engine.library import Library
 from ludolf.engine.models import ModelState
 from ludolf.engine.parts import Parts
 from ludolf.engine.prompting import Prompting
@@ -13,7 +14,8 @@ from ludolf.engine.requests import Requests
 from ludolf.engine.runner import Runner
 from ludolf.engine.sessions import Sessions
 from ludolf.engine.shell import Shell
-from ludolf.protocol.events import CompactionResult, SessionInfoChanged
+from ludolf.engine.tree import TreeWalk
+from ludolf.protocol.events import CompactionResult, SessionInfoChanged, Warned
 from ludolf.session.stats import SessionStats, Tally
 from ludolf.session.tree import Session
 
@@ -46,6 +48,8 @@ class Engine:
         self.runner = Runner(parts, self.requests, self.compactor, self.tasks)
         self.prompting = Prompting(parts, self.runner, self.compactor)
         self.sessions = Sessions(parts, self.stop)
+        self.tree = TreeWalk(parts, self.compactor.summaries)
+        self.library = Library(parts)
         self.shell = Shell(parts, self.runner)
         self._tally: Tally | None = None
         self._counted: Session | None = None
@@ -61,7 +65,7 @@ class Engine:
             model=parts.models.current,
             thinking_level=parts.models.level,
             is_streaming=self.runner.running,
-            is_compacting=self.compactor.running,
+            is_compacting=self.compactor.running or self.tree.summarising,
             steering_mode=parts.queue.modes["steering"],
             follow_up_mode=parts.queue.modes["follow_up"],
             session_file=str(session.path) if session.path else None,
@@ -82,6 +86,7 @@ class Engine:
     async def abort(self) -> None:
         """Stop everything but direct shell commands, and wait until it has come to rest."""
         self.compactor.abort_manual()
+        self.tree.abort()
         await self.stop()
 
     async def stop(self) -> None:
@@ -115,6 +120,22 @@ class Engine:
         self.parts.queue.modes[kind] = chosen
         key = "steeringMode" if kind == "steering" else "followUpMode"
         self.parts.settings_files.save({key: mode})
+
+    def reload(self) -> None:
+        """Read settings, models, skills, templates and context files anew.
+
+        Raises:
+            CommandError: something runs, which must not change under its feet.
+        """
+        if self.runner.running or self.compactor.running:
+            raise CommandError("Cannot reload while the agent is working. Abort it or wait.")
+        parts = self.parts
+        parts.settings_files.load()
+        parts.registry.refresh()
+        parts.resources.forget()
+        parts.toolbox.forget()
+        for text in (*parts.settings_files.warnings, *parts.registry.errors):
+            parts.hub.post(Warned(message=text))
 
     def set_session_name(self, name: str) -> None:
         """Raises:

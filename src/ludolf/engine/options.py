@@ -40,3 +40,7 @@ class Options(msgspec.Struct, kw_only=True):
     system_prompt: str | None = None
     append_system_prompt: tuple[str, ...] = ()
     approve: bool | None = None
+    # limits of one prompt
+    max_turns: int | None = None
+    max_tokens: int | None = None
+    max_cost: float | None = None

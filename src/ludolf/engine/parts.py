@@ -1,6 +1,9 @@
 """The parts of one engine, in one place; who needs a neighbour asks here."""
 
+from pathlib import Path
 from typing import TYPE_CHECKING
+
+from msgspec import structs
 
 from ludolf.agent.queue import Queue
 from ludolf.ai.registry import Providers
@@ -9,6 +12,7 @@ from ludolf.config.home import Home
 from ludolf.config.models import ModelRegistry
 from ludolf.config.settings import Settings, SettingsFiles
 from ludolf.engine.hub import Hub
+from ludolf.engine.limits import Meter
 from ludolf.engine.options import Options
 from ludolf.session.finder import Place
 from ludolf.session.tree import Session
@@ -33,11 +37,19 @@ class Parts:
     providers: Providers
     hub: Hub
     queue: Queue
+    meter: Meter
     place: Place
     session: Session
     models: "ModelState"
     toolbox: "Toolbox"
     resources: "Resources"
+
+    def move_to(self, cwd: str) -> None:
+        """Work in another folder from now on: that of the session just opened."""
+        if cwd == str(self.home.cwd):
+            return
+        self.home = structs.replace(self.home, cwd=Path(cwd))
+        self.place = structs.replace(self.place, cwd=cwd)
 
     @property
     def settings(self) -> Settings:

@@ -23,8 +23,10 @@ NO_KEY = (
     "No API key found for {provider}. Set its key in the environment or in auth.json, "
     "or choose another model; --list-models shows those that are ready."
 )
+# What became of a prompt.
+Disposition = Literal["started", "queued"]
 # Work that needs no waiting is done at once, so that pipelined commands act in order.
-Work = Coroutine[Any, Any, None] | None
+Work = Disposition | Coroutine[Any, Any, Disposition]
 
 
 class Prompting:
@@ -43,28 +45,31 @@ class Prompting:
         """
         text = self._parts.resources.expand(text)
         self._check(when_busy)
-        if not extra:
-            self._accept(_message(text), when_busy)
-            return None
+        busy = self._runner.running
+        if not extra and (busy or not self._compactor.is_due()):
+            return self._accept(_message(text), when_busy)
         return self._prompt_with(text, extra, when_busy)
 
     def queue(self, kind: QueueKind, text: str, extra: Sequence[Part] = ()) -> Work:
         """Put a message into a waiting line, whether or not anything runs."""
         text = self._parts.resources.expand(text)
         if not extra:
-            self._enqueue(kind, _message(text))
-            return None
+            return self._enqueue(kind, _message(text))
         return self._queue_with(kind, text, extra)
 
     # ------------------------------------------------------------ private
 
-    async def _prompt_with(self, text: str, extra: Sequence[Part], when_busy: Busy | None) -> None:
+    async def _prompt_with(
+        self, text: str, extra: Sequence[Part], when_busy: Busy | None
+    ) -> Disposition:
         message = await self._message_with(text, extra)
+        if not self._runner.running:
+            await self._compactor.before_prompt()
         self._check(when_busy)
-        self._accept(message, when_busy)
+        return self._accept(message, when_busy)
 
-    async def _queue_with(self, kind: QueueKind, text: str, extra: Sequence[Part]) -> None:
-        self._enqueue(kind, await self._message_with(text, extra))
+    async def _queue_with(self, kind: QueueKind, text: str, extra: Sequence[Part]) -> Disposition:
+        return self._enqueue(kind, await self._message_with(text, extra))
 
     def _check(self, when_busy: Busy | None) -> None:
         if self._runner.running:
@@ -79,15 +84,16 @@ class Prompting:
         if not self._parts.registry.admits(model):
             raise CommandError(NO_KEY.format(provider=model.provider))
 
-    def _accept(self, message: UserMessage, when_busy: Busy | None) -> None:
+    def _accept(self, message: UserMessage, when_busy: Busy | None) -> Disposition:
         if self._runner.running:
-            self._enqueue("steering" if when_busy == "steer" else "follow_up", message)
-        else:
-            self._runner.start((message,))
+            return self._enqueue("steering" if when_busy == "steer" else "follow_up", message)
+        self._runner.start((message,))
+        return "started"
 
-    def _enqueue(self, kind: QueueKind, message: UserMessage) -> None:
+    def _enqueue(self, kind: QueueKind, message: UserMessage) -> Disposition:
         self._parts.queue.add(kind, message)
         self._parts.hub.post(self._parts.queue.update())
+        return "queued"
 
     async def _message_with(self, text: str, extra: Sequence[Part]) -> UserMessage:
         """Images are made fit for the model; what was changed is said after the text."""

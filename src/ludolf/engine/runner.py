@@ -45,6 +45,7 @@ class Runner:
         assert not self.running
         self._idle.clear()
         self._compactor.new_prompt()
+        self._parts.meter.start()
         self._scope = Scope()
         self._tasks.start(self._drive(prompts, self._scope))
 
@@ -85,6 +86,8 @@ class Runner:
         """What follows a run by itself: another attempt, a compaction, or waiting messages."""
         answer = end.answer
         if answer is None or answer.kind == "aborted" or scope.aborted:
+            return None
+        if self._parts.meter.reached is not None:
             return None
         if self.retries.wants(answer):
             return await self._try_again(answer, scope)

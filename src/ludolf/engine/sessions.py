@@ -44,6 +44,9 @@ class Sessions:
             raise CommandError(f"Cannot open session {path}: {error.strerror}") from error
         check_cwd(session.header, target, place.cwd)
         self._replace(session)
+        if session.header.cwd and session.header.cwd != place.cwd:
+            self._parts.move_to(session.header.cwd)
+            self._parts.resources.forget()
         self._resume()
 
     async def fork(self, entry_id: str) -> str:

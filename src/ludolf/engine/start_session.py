@@ -89,6 +89,7 @@ def _opened(parts: Parts, path: Path, warn: Warn) -> Started:
 
     session = open_session(path, parts.place.cwd, warn)
     check_cwd(session.header, path, parts.place.cwd)
+    parts.move_to(session.header.cwd or parts.place.cwd)
     return Started(session, len(session.entries()) > 0)
 
 

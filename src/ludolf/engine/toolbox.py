@@ -24,6 +24,11 @@ class Toolbox:
         self._active: tuple[str, ...] = ()
         self._specs: tuple[ToolSpec, ...] | None = None
 
+    def forget(self) -> None:
+        """Settings changed: make the tools anew when they are next asked for."""
+        self._tools = None
+        self._specs = None
+
     @property
     def tools(self) -> dict[str, Tool]:
         """All tools by name, active or not."""

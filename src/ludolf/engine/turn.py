@@ -16,6 +16,7 @@ from ludolf.engine.parts import Parts
 from ludolf.engine.requests import Requests
 from ludolf.engine.retry import Retries
 from ludolf.engine.toolbox import tool_environment
+from ludolf.protocol.events import LimitReached
 
 BROKEN = (
     'Tool call "{name}" was not executed: its arguments are not a complete JSON object. '
@@ -43,6 +44,7 @@ class TurnIO:
     async def emit(self, event: AgentEvent) -> None:
         await self._parts.hub.emit(event)
         if isinstance(event, MessageEnd) and isinstance(event.message, AssistantMessage):
+            self._parts.meter.count(event.message)
             await self._retries.answered(event.message)
 
     def post(self, event: MessageUpdate) -> None:
@@ -55,6 +57,12 @@ class TurnIO:
         return self._parts.models.require()
 
     async def prepare_turn(self) -> bool:
+        reached = self._parts.meter.check()
+        if reached is not None:
+            await self._parts.hub.emit(
+                LimitReached(limit=reached.limit, used=reached.used, maximum=reached.maximum)
+            )
+            return False
         await self._compactor.if_near_limit(self._scope)
         return True
 

@@ -56,13 +56,18 @@ async def _main(options: Options, prompts: Sequence[Said], dialect: str | None) 
 async def _converse(engine: Engine, prompts: Sequence[Said]) -> None:
     for said in prompts:
         work = engine.prompting.prompt(said.text, said.extra)
-        if work is not None:
+        if not isinstance(work, str):
             await work
         await engine.runner.settled()
 
 
 def _speak_last(engine: Engine, stdio: Stdio) -> int:
     """The text of the last answer, a block a line; a failed one goes to stderr."""
+    reached = engine.parts.meter.reached
+    if reached is not None:
+        text = f"Stopped: the limit of {reached.maximum:g} for {reached.limit} is reached."
+        sys.stderr.write(text + "\n")
+        return 1
     messages = engine.parts.session.context.messages()
     last = messages[-1] if messages else None
     if not isinstance(last, AssistantMessage):

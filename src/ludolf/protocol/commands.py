@@ -80,6 +80,35 @@ class SetSessionName(Value):
     name: str
 
 
+class SetLimits(Value):
+    """A limit that is absent or null is lifted."""
+
+    max_turns: int | None = None
+    max_tokens: int | None = None
+    max_cost: float | None = None
+
+
+class ListSessions(Value):
+    all: bool = False
+
+
+class RenameSession(Value):
+    session_path: str
+    name: str
+
+
+class DeleteSession(Value):
+    session_path: str
+
+
+class NavigateTree(Value):
+    target_id: str
+    summarize: bool = False
+    custom_instructions: str | None = None
+    replace_instructions: bool = False
+    label: str | None = None
+
+
 Command = Any
 COMMANDS: dict[str, type[Value]] = {
     "prompt": Prompt,
@@ -118,6 +147,13 @@ COMMANDS: dict[str, type[Value]] = {
     "get_last_assistant_text": Bare,
     "set_session_name": SetSessionName,
     "get_commands": Bare,
+    "set_limits": SetLimits,
+    "list_sessions": ListSessions,
+    "rename_session": RenameSession,
+    "delete_session": DeleteSession,
+    "navigate_tree": NavigateTree,
+    "reload": Bare,
+    "get_capabilities": Bare,
 }
 _FIELD = re.compile(r"`\$?\.?([A-Za-z]+)[^`]*`$|field `([A-Za-z]+)`")
 

@@ -1,6 +1,6 @@
 """What happens around a run: retries, compaction, session and model changes, shell output."""
 
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import msgspec
 from msgspec import UNSET
@@ -87,6 +87,14 @@ class BashUpdate(Value, kw_only=True, tag_field="type", tag="bash_execution_upda
     delta: str
 
 
+class LimitReached(Value, tag_field="type", tag="limit_reached"):
+    """A limit of the prompt is used up: the run ends after this turn. Comes before its AgentEnd."""
+
+    limit: Literal["turns", "tokens", "cost"]
+    used: float
+    maximum: float
+
+
 class ExtensionError(Value, tag_field="type", tag="extension_error"):
     extension_path: str
     event: str
@@ -112,7 +120,12 @@ SessionEvent = (
     | ThinkingLevelChanged
     | EntryAppended
     | BashUpdate
+    | LimitReached
     | ExtensionError
     | Warned
 )
 Event = AgentEvent | SessionEvent
+_SPOKEN: tuple[type[msgspec.Struct], ...] = (*get_args(AgentEvent), *get_args(SessionEvent))
+EVENT_NAMES: tuple[str, ...] = tuple(
+    sorted({str(kind.__struct_config__.tag or "message_update") for kind in _SPOKEN})
+)

@@ -7,6 +7,7 @@ import re
 from collections.abc import AsyncGenerator, Iterable, Sequence
 from typing import TYPE_CHECKING
 
+from ludolf.ai.builtin_models import OFFLINE_API
 from ludolf.ai.draft import Draft, StreamEvent
 from ludolf.ai.messages import (
     AssistantMessage,
@@ -20,7 +21,6 @@ from ludolf.ai.messages import (
     UserMessage,
     text_of,
 )
-from ludolf.ai.models import Model, ModelCost
 from ludolf.ai.provider import Provider, Request
 from ludolf.ai.providers.offline_plan import Move, make_plan, next_move, rounds
 from ludolf.ai.providers.offline_texts import NO_REQUEST, TOO_LONG
@@ -28,7 +28,7 @@ from ludolf.ai.providers.playback import Pace, Piece, play
 from ludolf.ai.transport import Transport
 from ludolf.base import dumps
 
-API = "ludolf-offline"
+API = OFFLINE_API
 _MOST_TURNS = 20
 _MOST_READS = 60
 PAUSE = 0.003
@@ -40,23 +40,6 @@ _SAID = re.compile(r"^\[User\]: (.*)$", re.M)
 
 def make(transport: Transport) -> Provider:
     return Offline()
-
-
-def models() -> tuple[Model, ...]:
-    return (
-        Model(
-            id="offline",
-            name="Ludolf offline demo",
-            api=API,
-            provider="ludolf",
-            base_url="builtin:offline",
-            reasoning=True,
-            input=("text", "image"),
-            cost=ModelCost(),
-            context_window=128_000,
-            max_tokens=8_192,
-        ),
-    )
 
 
 class Offline:

@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING, Any, Literal
 import msgspec
 from msgspec import structs
 
+from ludolf.ai.builtin_models import SCRIPTED_API
 from ludolf.ai.draft import Draft, StreamEvent
 from ludolf.ai.errors import ErrorKind, ProviderError, kind_of
 from ludolf.ai.messages import StopReason, Usage, UserMessage, text_of
-from ludolf.ai.models import Model, ModelCost
 from ludolf.ai.provider import Provider, Request
 from ludolf.ai.providers.playback import Pace, Piece, characters, play
 from ludolf.ai.transport import Transport
 from ludolf.base import Value, as_text, loads
 
-API = "ludolf-scripted"
+API = SCRIPTED_API
 VARIABLE = "LUDOLF_SCRIPT"
 
 
@@ -74,23 +74,6 @@ class Reply(Value, forbid_unknown_fields=True):
 def make(transport: Transport) -> Provider:
     """The script is the file that the environment variable LUDOLF_SCRIPT names."""
     return Scripted()
-
-
-def models() -> tuple[Model, ...]:
-    return (
-        Model(
-            id="scripted",
-            name="Ludolf scripted",
-            api=API,
-            provider="ludolf",
-            base_url="builtin:scripted",
-            reasoning=True,
-            input=("text", "image"),
-            cost=ModelCost(),
-            context_window=128_000,
-            max_tokens=8_192,
-        ),
-    )
 
 
 class Scripted:

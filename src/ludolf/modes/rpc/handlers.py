@@ -5,45 +5,17 @@ turn   begins when earlier commands of this pace have been answered
 own    a task of its own from the start
 """
 
-from collections.abc import Callable, Coroutine
-from typing import Any, Literal
-
-import msgspec
+from collections.abc import Coroutine
+from typing import Any
 
 from ludolf.agent.queue import QueueKind
 from ludolf.base import dumps
-from ludolf.engine.engine import Engine
+from ludolf.engine.prompting import Disposition, Work
+from ludolf.modes.rpc.call import Call, Data, Handler, Result, Run
+from ludolf.modes.rpc.more_handlers import MORE
 from ludolf.protocol.commands import Bash, Prompt, QueueMessage, SetModel
-from ludolf.protocol.framing import NO_ID, Head
+from ludolf.protocol.framing import NO_ID
 from ludolf.protocol.images import read_attachments, read_images
-
-Pace = Literal["now", "turn", "own"]
-
-
-class Data(msgspec.Struct, frozen=True):
-    """What goes into `data` of a reply; a list of bytes is JSON in pieces."""
-
-    data: Any
-
-
-Result = Data | None
-
-
-class Call(msgspec.Struct, frozen=True):
-    """One command on its way: the engine it acts on, its parameters, and its head."""
-
-    engine: Engine
-    command: Any
-    head: Head
-
-
-Run = Callable[[Call], Result | Coroutine[Any, Any, Result]]
-
-
-class Handler(msgspec.Struct, frozen=True):
-    pace: Pace
-    run: Run
-
 
 # ---------------------------------------------------------------- prompting
 
@@ -54,21 +26,23 @@ def _prompt(call: Call) -> Result | Coroutine[Any, Any, Result]:
         *read_images("prompt", command.images),
         *read_attachments("prompt", command.attachments),
     )
-    work = call.engine.prompting.prompt(command.message, extra, command.streaming_behavior)
-    return None if work is None else _then_nothing(work)
+    return _told(call.engine.prompting.prompt(command.message, extra, command.streaming_behavior))
 
 
-async def _then_nothing(work: Coroutine[Any, Any, None]) -> Result:
-    await work
-    return None
+def _told(work: Work) -> Result | Coroutine[Any, Any, Result]:
+    """What became of the message, now or when it is known."""
+    return Data({"disposition": work}) if isinstance(work, str) else _told_later(work)
+
+
+async def _told_later(work: Coroutine[Any, Any, Disposition]) -> Result:
+    return Data({"disposition": await work})
 
 
 def _queue(kind: QueueKind) -> Run:
     def run(call: Call) -> Result | Coroutine[Any, Any, Result]:
         command: QueueMessage = call.command
         images = read_images(call.head.type, command.images)
-        work = call.engine.prompting.queue(kind, command.message, images)
-        return None if work is None else _then_nothing(work)
+        return _told(call.engine.prompting.queue(kind, command.message, images))
 
     return run
 
@@ -249,6 +223,7 @@ def _abort_bash(call: Call) -> Result:
 
 
 HANDLERS: dict[str, Handler] = {
+    **MORE,
     "prompt": Handler("turn", _prompt),
     "steer": Handler("turn", _queue("steering")),
     "follow_up": Handler("turn", _queue("follow_up")),

@@ -9,7 +9,8 @@ from ludolf import __version__
 from ludolf.agent.scope import Tasks
 from ludolf.base import LudolfError
 from ludolf.engine.engine import Engine
-from ludolf.modes.rpc.handlers import HANDLERS, Call, Handler, Result
+from ludolf.modes.rpc.call import Call, Handler, Result
+from ludolf.modes.rpc.handlers import HANDLERS
 from ludolf.modes.sink import FrameSink
 from ludolf.modes.stdio import MAX_FRAME, TOO_LONG, Stdio
 from ludolf.protocol.commands import read_command

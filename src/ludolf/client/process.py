@@ -1,0 +1,136 @@
+"""A child that speaks lines: started with pipes of its own, read on demand, ended for sure."""
+
+import asyncio
+import signal
+from collections import deque
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from os import PathLike
+
+from ludolf.agent.scope import Tasks
+from ludolf.base import LudolfError
+
+END_SECONDS = 5.0
+KEPT_STDERR = 64 * 1024
+_READ = 256 * 1024
+
+
+class ClientError(LudolfError):
+    """The root of what can go wrong between a host and the program that it started."""
+
+
+class ProgramEnded(ClientError):
+    """The program is gone; the text holds its exit code and the end of its stderr."""
+
+    def __init__(self, code: int, stderr: str) -> None:
+        super().__init__(f"ludolf ended with code {code}; stderr: {stderr.strip() or '(empty)'}")
+        self.code = code
+        self.stderr = stderr
+
+
+class Process:
+    """Only a pipe full is read ahead of what is asked for: a host that stops reading, stops it."""
+
+    def __init__(self, child: asyncio.subprocess.Process) -> None:
+        assert child.stdin is not None
+        assert child.stdout is not None
+        assert child.stderr is not None
+        self._child = child
+        self._input, self._output, self._errors = child.stdin, child.stdout, child.stderr
+        self._lines: deque[bytes] = deque()
+        self._rest: list[bytes] = []
+        self._stderr = bytearray()
+        self._tasks = Tasks()
+        self._draining = self._tasks.start(self._drain_stderr())
+
+    @classmethod
+    async def start(
+        cls,
+        command: Sequence[str],
+        *,
+        cwd: str | PathLike[str] | None = None,
+        env: Mapping[str, str] | None = None,
+    ) -> "Process":
+        """Raises:
+        OSError: the command cannot be started.
+        """
+        pipe = asyncio.subprocess.PIPE
+        return cls(
+            await asyncio.create_subprocess_exec(
+                *command, cwd=cwd, env=env, stdin=pipe, stdout=pipe, stderr=pipe
+            )
+        )
+
+    @property
+    def pid(self) -> int:
+        return self._child.pid
+
+    @property
+    def stderr(self) -> str:
+        """The end of what it said on stderr so far."""
+        return bytes(self._stderr).decode("utf-8", "replace")
+
+    async def write(self, data: bytes) -> None:
+        """Send bytes as they are; waits while the program does not read.
+
+        Raises:
+            ProgramEnded: it reads no more.
+        """
+        self._input.write(data)
+        try:
+            await self._input.drain()
+        except ConnectionError:
+            raise ProgramEnded(await self.wait(), self.stderr) from None
+
+    async def read_line(self) -> bytes | None:
+        """The next line without its LF, or None at the end; half a line there is dropped."""
+        while not self._lines:
+            chunk = await self._output.read(_READ)
+            if not chunk:
+                return None
+            *whole, rest = chunk.split(b"\n")
+            if whole:
+                whole[0] = b"".join((*self._rest, whole[0]))
+                self._rest.clear()
+                self._lines.extend(whole)
+            self._rest.append(rest)
+        return self._lines.popleft()
+
+    def end_input(self) -> None:
+        """Close stdin: the polite way to ask the program to finish."""
+        self._input.close()
+
+    def send_signal(self, number: signal.Signals) -> None:
+        with suppress(ProcessLookupError):
+            self._child.send_signal(number)
+
+    async def wait(self) -> int:
+        """Read on to the end; returns the exit code, or minus the signal that killed it."""
+        while await self.read_line() is not None:
+            pass
+        code = await self._child.wait()
+        # Something left behind may hold stderr open: it is not waited for.
+        await asyncio.wait((self._draining,), timeout=0.2)
+        return code
+
+    async def close(self, seconds: float = END_SECONDS) -> int:
+        """End the input, let the program finish within the time, else kill it."""
+        self.end_input()
+        try:
+            async with asyncio.timeout(seconds):
+                return await self.wait()
+        except TimeoutError:
+            return await self.kill()
+        finally:
+            await self._tasks.close()
+
+    async def kill(self) -> int:
+        self.send_signal(signal.SIGKILL)
+        code = await self.wait()
+        await self._tasks.close()
+        return code
+
+    async def _drain_stderr(self) -> None:
+        while chunk := await self._errors.read(_READ):
+            self._stderr += chunk
+            del self._stderr[:-KEPT_STDERR]

@@ -1,0 +1,79 @@
+"""Commands beyond pi's own: limits, stored sessions, the tree, and what this program can do."""
+
+from ludolf import __version__
+from ludolf.engine.limits import Limits
+from ludolf.modes.rpc.call import Call, Data, Handler, Result
+from ludolf.protocol.commands import COMMANDS, NavigateTree, RenameSession, SetLimits
+from ludolf.protocol.dialects import NAMES
+from ludolf.protocol.events import EVENT_NAMES
+
+PROTOCOL_VERSION = 1
+
+
+def _set_limits(call: Call) -> Result:
+    command: SetLimits = call.command
+    limits = Limits(
+        max_turns=command.max_turns, max_tokens=command.max_tokens, max_cost=command.max_cost
+    )
+    call.engine.parts.meter.limits = limits.check()
+    return Data(limits)
+
+
+def _list_sessions(call: Call) -> Result:
+    return Data({"sessions": call.engine.library.list(everywhere=call.command.all)})
+
+
+def _rename_session(call: Call) -> Result:
+    command: RenameSession = call.command
+    if call.engine.library.is_current(command.session_path):
+        call.engine.set_session_name(command.name)
+    else:
+        call.engine.library.rename(command.session_path, command.name)
+    return None
+
+
+def _delete_session(call: Call) -> Result:
+    return Data({"movedTo": str(call.engine.library.delete(call.command.session_path))})
+
+
+async def _navigate_tree(call: Call) -> Result:
+    command: NavigateTree = call.command
+    await call.engine.stop()
+    return Data(
+        await call.engine.tree.go(
+            command.target_id,
+            summarize=command.summarize,
+            instructions=command.custom_instructions,
+            replace=command.replace_instructions,
+            label=command.label,
+        )
+    )
+
+
+def _reload(call: Call) -> Result:
+    call.engine.reload()
+    return None
+
+
+def _get_capabilities(call: Call) -> Result:
+    return Data(
+        {
+            "protocolVersion": PROTOCOL_VERSION,
+            "program": "ludolf",
+            "version": __version__,
+            "dialects": NAMES,
+            "commands": sorted(COMMANDS),
+            "events": EVENT_NAMES,
+        }
+    )
+
+
+MORE: dict[str, Handler] = {
+    "set_limits": Handler("now", _set_limits),
+    "list_sessions": Handler("now", _list_sessions),
+    "rename_session": Handler("now", _rename_session),
+    "delete_session": Handler("now", _delete_session),
+    "navigate_tree": Handler("turn", _navigate_tree),
+    "reload": Handler("turn", _reload),
+    "get_capabilities": Handler("now", _get_capabilities),
+}
