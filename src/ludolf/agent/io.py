@@ -56,7 +56,7 @@ class AgentIO(Protocol):
     def due(self, kind: QueueKind) -> int:
         """How many waiting messages of a line are to be delivered now."""
 
-    async def take(self, kind: QueueKind) -> UserMessage:
+    def take(self, kind: QueueKind) -> UserMessage:
         """Take one waiting message; tells of the changed queue."""
 
     def will_retry(self, answer: Answer) -> bool:

@@ -58,7 +58,7 @@ class _Run:
             for prompt in prompts:
                 await self._inject(prompt)
             for _ in range(self.io.due(line)):
-                await self._inject(await self.io.take(line))
+                await self._inject(self.io.take(line))
             prompts = ()
             line = await self._turn()
             if line is not None and not await self.io.prepare_turn():

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from pathlib import Path
 
 from ludolf.agent.events import MessageEnd
-from ludolf.agent.queue import Queue
 from ludolf.ai.messages import ThinkingLevel
 from ludolf.ai.registry import Providers
 from ludolf.ai.transport import Transport
@@ -34,6 +33,7 @@ from ludolf.engine.parts import Parts
 from ludolf.engine.resources import Resources
 from ludolf.engine.start_session import start_session
 from ludolf.engine.toolbox import Toolbox
+from ludolf.engine.waiting import Waiting
 from ludolf.protocol.events import Event
 from ludolf.session.entries import MessageBody
 from ludolf.session.finder import Place
@@ -60,7 +60,8 @@ def build(options: Options, warn: Warn | None = None) -> Engine:
     parts.transport = Transport()
     parts.providers = Providers(parts.transport)
     parts.hub = Hub(_recorder(parts))
-    parts.queue = Queue(parts.settings.steering_mode, parts.settings.follow_up_mode)
+    modes = (parts.settings.steering_mode, parts.settings.follow_up_mode)
+    parts.queue = Waiting(parts.hub, *modes)
     parts.meter = Meter()
     parts.meter.limits = Limits(
         max_turns=options.max_turns, max_tokens=options.max_tokens, max_cost=options.max_cost

@@ -5,7 +5,6 @@ from typing import TYPE_CHECKING
 
 from msgspec import structs
 
-from ludolf.agent.queue import Queue
 from ludolf.ai.registry import Providers
 from ludolf.ai.transport import Transport
 from ludolf.config.home import Home
@@ -14,6 +13,7 @@ from ludolf.config.settings import Settings, SettingsFiles
 from ludolf.engine.hub import Hub
 from ludolf.engine.limits import Meter
 from ludolf.engine.options import Options
+from ludolf.engine.waiting import Waiting
 from ludolf.session.finder import Place
 from ludolf.session.tree import Session
 
@@ -36,7 +36,7 @@ class Parts:
     transport: Transport
     providers: Providers
     hub: Hub
-    queue: Queue
+    queue: Waiting
     meter: Meter
     place: Place
     session: Session

@@ -92,7 +92,6 @@ class Prompting:
 
     def _enqueue(self, kind: QueueKind, message: UserMessage) -> Disposition:
         self._parts.queue.add(kind, message)
-        self._parts.hub.post(self._parts.queue.update())
         return "queued"
 
     async def _message_with(self, text: str, extra: Sequence[Part]) -> UserMessage:

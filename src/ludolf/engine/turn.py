@@ -104,10 +104,8 @@ class TurnIO:
     def due(self, kind: QueueKind) -> int:
         return self._parts.queue.due(kind)
 
-    async def take(self, kind: QueueKind) -> UserMessage:
-        message = self._parts.queue.take(kind)
-        await self._parts.hub.emit(self._parts.queue.update())
-        return message
+    def take(self, kind: QueueKind) -> UserMessage:
+        return self._parts.queue.take(kind)
 
     def will_retry(self, answer: Answer) -> bool:
         return self._retries.wants(answer)

@@ -59,10 +59,7 @@ async def _abort_and_prompt(call: Call) -> Result:
 
 
 def _clear_queue(call: Call) -> Result:
-    parts = call.engine.parts
-    held = parts.queue.clear()
-    parts.hub.post(parts.queue.update())
-    return Data({"steering": held.steering, "followUp": held.follow_up})
+    return Data(call.engine.parts.queue.clear())
 
 
 def _set_mode(kind: QueueKind) -> Run:

@@ -1,0 +1,59 @@
+"""Messages that wait, and the telling of it: at once while few, in bursts when there are many."""
+
+import asyncio
+
+from ludolf.agent.queue import Queue, QueueKind, QueueMode
+from ludolf.ai.messages import UserMessage
+from ludolf.engine.hub import Hub
+
+# Every update repeats the whole queue. Beyond this many messages changes are told together,
+# so that what is written grows with the messages and not with their square.
+FEW = 32
+BURST_SECONDS = 0.05
+
+
+class Waiting:
+    """The queue of an engine. Every change is told, a burst of changes to a long queue once."""
+
+    def __init__(self, hub: Hub, steering: QueueMode, follow_up: QueueMode) -> None:
+        self._hub = hub
+        self._queue = Queue(steering, follow_up)
+        self._later: asyncio.TimerHandle | None = None
+
+    @property
+    def modes(self) -> dict[QueueKind, QueueMode]:
+        return self._queue.modes
+
+    def __len__(self) -> int:
+        return len(self._queue)
+
+    def due(self, kind: QueueKind) -> int:
+        return self._queue.due(kind)
+
+    def add(self, kind: QueueKind, message: UserMessage) -> None:
+        self._queue.add(kind, message)
+        self._tell()
+
+    def take(self, kind: QueueKind) -> UserMessage:
+        message = self._queue.take(kind)
+        self._tell()
+        return message
+
+    def clear(self) -> dict[str, tuple[str, ...]]:
+        """Empty the queue; returns the texts that it held."""
+        held = self._queue.clear()
+        self._tell()
+        return {"steering": held.steering, "followUp": held.follow_up}
+
+    def _tell(self) -> None:
+        if len(self._queue) <= FEW:
+            self._tell_now()
+        elif self._later is None:
+            loop = asyncio.get_running_loop()
+            self._later = loop.call_later(BURST_SECONDS, self._tell_now)
+
+    def _tell_now(self) -> None:
+        if self._later is not None:
+            self._later.cancel()
+            self._later = None
+        self._hub.post(self._queue.update())
