@@ -69,6 +69,11 @@ class Tasks:
         task.add_done_callback(self._tasks.discard)
         return task
 
+    async def ended(self) -> None:
+        """Wait until all tasks that run now have ended by themselves."""
+        if self._tasks:
+            await asyncio.wait(tuple(self._tasks))
+
     async def close(self) -> None:
         """Cancel what still runs and wait until it has ended."""
         while self._tasks:

@@ -36,6 +36,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     session_id: str = ""
     cache: Literal["none", "short", "long"] = "short"
     idle_seconds: float = 300.0
+    max_wait: float = 60.0
     cwd: str = ""
 
 

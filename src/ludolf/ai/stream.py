@@ -20,6 +20,14 @@ async def respond(
                 await take(events)
         await take(draft.end_all())
     except ProviderError as error:
-        message = draft.finish("error", str(error))
+        message = draft.finish("error", _worded(error, request.max_wait))
         return Answer(message, kind=error.kind, retry_after=error.retry_after)
     return Answer(draft.finish())
+
+
+def _worded(error: ProviderError, max_wait: float) -> str:
+    """The error's text; a wait that is longer than we would wait is named first."""
+    wait = error.retry_after
+    if not wait or not max_wait or wait <= max_wait:
+        return str(error)
+    return f"Server requested {wait:.0f}s retry delay (max: {max_wait:.0f}s). {error}"

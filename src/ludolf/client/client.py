@@ -6,14 +6,13 @@ from collections import deque
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from os import PathLike
-from types import TracebackType
 from typing import Any, Self
 
 from ludolf.base import dumps, loads
 from ludolf.client.process import ClientError, Process, ProgramEnded
 
 PROGRAM = (sys.executable, "-m", "ludolf", "--mode", "rpc")
-WAIT_SECONDS = 5.0
+SECONDS = 5.0
 
 Record = dict[str, Any]
 Match = str | Callable[[Record], bool]
@@ -43,9 +42,7 @@ class Client:
         trace: Callable[[bytes], None] | None = None,
     ) -> None:
         self._command = (*program, *arguments)
-        self._cwd = cwd
-        self._env = env
-        self._trace = trace
+        self._cwd, self._env, self._trace = cwd, env, trace
         self._count = 0
         self._reading = asyncio.Lock()
         self._replies: dict[bytes, Record] = {}
@@ -57,15 +54,8 @@ class Client:
         self.process = await Process.start(self._command, cwd=self._cwd, env=self._env)
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, kind: type[BaseException] | None, *rest: object) -> None:
         await (self.process.close() if kind is None else self.process.kill())
-
-    # ------------------------------------------------------------ commands
 
     async def send(self, command: str, /, **params: Any) -> Any:
         """Send a command and return its id; one is made unless `id` is given.
@@ -79,7 +69,7 @@ class Client:
         await self.process.write(dumps({**params, "type": command}) + b"\n")
         return params["id"]
 
-    async def reply_to(self, command_id: Any, timeout: float = WAIT_SECONDS) -> Record:
+    async def reply_to(self, command_id: Any, timeout: float = SECONDS) -> Record:
         """The reply to a command that was sent, whether it succeeded or not.
 
         Raises:
@@ -92,13 +82,11 @@ class Client:
                 await self._read(lambda: key in self._replies)
         return self._replies.pop(key)
 
-    async def request(
-        self, command: str, /, timeout: float = WAIT_SECONDS, **params: Any
-    ) -> Record:
+    async def request(self, command: str, /, timeout: float = SECONDS, **params: Any) -> Record:
         """Send a command and wait for its reply; raises as `send` and `reply_to` do."""
         return await self.reply_to(await self.send(command, **params), timeout)
 
-    async def ask(self, command: str, /, timeout: float = WAIT_SECONDS, **params: Any) -> Any:
+    async def ask(self, command: str, /, timeout: float = SECONDS, **params: Any) -> Any:
         """The `data` of a command's reply.
 
         Raises:
@@ -110,13 +98,11 @@ class Client:
         return reply.get("data")
 
     async def prompt_and_wait(
-        self, text: str, /, timeout: float = WAIT_SECONDS, **params: Any
+        self, text: str, /, timeout: float = SECONDS, **params: Any
     ) -> list[Record]:
         """Prompt, and return all events until the agent has come to rest; raises as `ask` does."""
         await self.ask("prompt", timeout, message=text, **params)
         return await self.collect("agent_settled", timeout)
-
-    # ------------------------------------------------------------ events
 
     async def events(self) -> AsyncIterator[Record]:
         """All events, without a time limit, until the program ends."""
@@ -126,24 +112,23 @@ class Client:
         except ProgramEnded:
             return
 
-    async def collect(self, match: Match, timeout: float = WAIT_SECONDS) -> list[Record]:
+    async def collect(self, match: Match, timeout: float = SECONDS) -> list[Record]:
         """The next events up to the first that has the type, or fits.
 
         Raises:
             NoAnswer: none came in time.
             ProgramEnded: the program ended before.
         """
+        fits = match if callable(match) else lambda record: bool(record["type"] == match)
         found: list[Record] = []
         async with self._limit(timeout, match if isinstance(match, str) else "event that fits"):
-            while not found or not _fits(found[-1], match):
+            while not found or not fits(found[-1]):
                 found.append(await self._next_event())
         return found
 
-    async def wait_for(self, match: Match, timeout: float = WAIT_SECONDS) -> Record:
+    async def wait_for(self, match: Match, timeout: float = SECONDS) -> Record:
         """The last of what `collect` gives; the others are dropped."""
         return (await self.collect(match, timeout))[-1]
-
-    # ------------------------------------------------------------ private
 
     async def _next_event(self) -> Record:
         while not self._events:
@@ -174,10 +159,5 @@ class Client:
                 yield
         except TimeoutError:
             last = ", ".join(self._last) or "none"
-            stderr = self.process.stderr.strip() or "(empty)"
-            text = f"No {what} within {seconds:g} s; last records: {last}; stderr: {stderr}"
-            raise NoAnswer(text) from None
-
-
-def _fits(record: Record, match: Match) -> bool:
-    return record["type"] == match if isinstance(match, str) else match(record)
+            told = f"last records: {last}; stderr: {self.process.stderr.strip() or '(empty)'}"
+            raise NoAnswer(f"No {what} within {seconds:g} s; {told}") from None

@@ -32,9 +32,7 @@ class Process:
     """Only a pipe full is read ahead of what is asked for: a host that stops reading, stops it."""
 
     def __init__(self, child: asyncio.subprocess.Process) -> None:
-        assert child.stdin is not None
-        assert child.stdout is not None
-        assert child.stderr is not None
+        assert child.stdin and child.stdout and child.stderr
         self._child = child
         self._input, self._output, self._errors = child.stdin, child.stdout, child.stderr
         self._lines: deque[bytes] = deque()
@@ -51,15 +49,12 @@ class Process:
         cwd: str | PathLike[str] | None = None,
         env: Mapping[str, str] | None = None,
     ) -> "Process":
-        """Raises:
-        OSError: the command cannot be started.
-        """
+        """Start a command; raises OSError if that is impossible."""
         pipe = asyncio.subprocess.PIPE
-        return cls(
-            await asyncio.create_subprocess_exec(
-                *command, cwd=cwd, env=env, stdin=pipe, stdout=pipe, stderr=pipe
-            )
+        child = await asyncio.create_subprocess_exec(
+            *command, cwd=cwd, env=env, stdin=pipe, stdout=pipe, stderr=pipe
         )
+        return cls(child)
 
     @property
     def pid(self) -> int:

@@ -59,6 +59,7 @@ class Requests:
             messages=(),
             thinking=parts.models.level,
             thinking_budgets=budgets(parts),
+            max_wait=parts.settings.retry.provider.max_retry_delay_ms / 1000,
             idle_seconds=parts.settings.provider_timeout_ms / 1000,
             cwd=str(parts.home.cwd),
         )

@@ -5,6 +5,8 @@ import signal
 from collections.abc import Coroutine
 from typing import Any
 
+from ludolf.agent.scope import Tasks
+
 
 class Stop:
     """Called with an exit code when the program has to end before its work is done."""
@@ -18,11 +20,12 @@ class Stop:
 
     async def race(self, work: Coroutine[Any, Any, Any]) -> int | None:
         """Do the work; returns None when it is done, or the code if it had to be left."""
-        async with asyncio.TaskGroup() as group:
-            task = group.create_task(work)
-            await asyncio.wait((task, self._code), return_when=asyncio.FIRST_COMPLETED)
-            if not task.done():
-                task.cancel()
+        tasks = Tasks()
+        task = tasks.start(work)
+        await asyncio.wait((task, self._code), return_when=asyncio.FIRST_COMPLETED)
+        if task.done():
+            task.result()
+        await tasks.close()
         return self._code.result() if self._code.done() else None
 
 

@@ -1,6 +1,7 @@
 """The RPC server: lines in, replies and events out, each command at its own pace."""
 
 import asyncio
+import contextlib
 import traceback
 from collections.abc import Awaitable, Coroutine
 from typing import Any
@@ -42,18 +43,21 @@ class Server:
             self._stdio.send(greeting)
         self._stdio.lines(self.feed, self._ended.set)
         await self._ended.wait()
-        try:
-            async with asyncio.timeout(SHUTDOWN_SECONDS):
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + SHUTDOWN_SECONDS
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout_at(deadline):
                 await self._finish()
-        except TimeoutError:
-            pass
-        await self._stdio.drain(SHUTDOWN_SECONDS)
+        await self._stdio.drain(max(0.0, deadline - loop.time()))
 
     async def _finish(self) -> None:
+        """Stop what runs; whoever waits for it is still answered."""
         if self._turn is not None:
             await asyncio.wait((self._turn,), timeout=SHUTDOWN_SECONDS / 2)
+        await self._engine.abort()
+        self._engine.shell.abort()
+        await self._tasks.ended()
         await self._engine.close()
-        await self._tasks.close()
 
     # ------------------------------------------------------------ commands
 
