@@ -3,8 +3,10 @@
 from msgspec import structs
 
 from ludolf.ai.errors import ProviderError
+from ludolf.ai.messages import Message, OpaqueMessage
 from ludolf.ai.provider import Request
 from ludolf.config.home import env
+from ludolf.engine.blocked_images import ImageBlock
 from ludolf.engine.parts import Parts
 from ludolf.session.estimate import view_tokens
 
@@ -16,6 +18,7 @@ class Requests:
 
     def __init__(self, parts: Parts) -> None:
         self._parts = parts
+        self._image_block = ImageBlock()
 
     async def build(self) -> Request:
         """The request for the next answer, with the conversation as it stands.
@@ -27,12 +30,18 @@ class Requests:
         return structs.replace(
             self.bare(),
             system=parts.resources.system_prompt(),
-            messages=tuple(parts.session.context.messages()),
+            messages=self._messages(),
             tools=parts.toolbox.specs(),
             max_tokens=self._room(),
             session_id=parts.session.id,
             cache="long" if env("CACHE_RETENTION") == "long" else "short",
         )
+
+    def _messages(self) -> tuple[Message | OpaqueMessage, ...]:
+        messages = self._parts.session.context.messages()
+        if self._parts.settings.images.block_images:
+            return self._image_block.apply(messages)
+        return tuple(messages)
 
     def _room(self) -> int | None:
         """A limit for the answer, where the conversation leaves less than the model could say."""

@@ -32,6 +32,8 @@ class Said(msgspec.Struct):
 def run_one_shot(options: Options, arguments: Arguments, *, dialect: str | None) -> int:
     """Answer the prompts one after another. With a dialect as events, else as plain text."""
     prompts = gather_prompts(arguments, options.cwd)
+    if not prompts and dialect is None:
+        raise ConfigError('Nothing to do: say what, as in `ludolf -p "list the files here"`.')
     return asyncio.run(_main(options, prompts, dialect))
 
 
