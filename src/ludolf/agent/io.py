@@ -5,9 +5,9 @@ from typing import Protocol
 import msgspec
 
 from ludolf.agent.events import AgentEvent, MessageUpdate
-from ludolf.agent.queue import QueueKind
+from ludolf.agent.queue import Queued, QueueKind
 from ludolf.agent.tool import Allow, Block, Tool, ToolContext, ToolOutput
-from ludolf.ai.messages import AssistantMessage, Message, ToolCall, UserMessage
+from ludolf.ai.messages import AssistantMessage, Message, ToolCall
 from ludolf.ai.models import Model
 from ludolf.ai.provider import Answer, Request
 
@@ -56,7 +56,7 @@ class AgentIO(Protocol):
     def due(self, kind: QueueKind) -> int:
         """How many waiting messages of a line are to be delivered now."""
 
-    def take(self, kind: QueueKind) -> UserMessage:
+    def take(self, kind: QueueKind) -> Queued:
         """Take one waiting message; tells of the changed queue."""
 
     def will_retry(self, answer: Answer) -> bool:

@@ -4,9 +4,10 @@ from collections import deque
 from typing import Literal
 
 from ludolf.agent.events import QueueUpdate
-from ludolf.ai.messages import UserMessage, text_of
+from ludolf.ai.messages import CustomMessage, UserMessage, text_of
 
 QueueKind = Literal["steering", "follow_up"]
+Queued = UserMessage | CustomMessage
 QueueMode = Literal["all", "one-at-a-time"]
 
 
@@ -14,7 +15,7 @@ class Queue:
     """Two lines of waiting messages, each delivered whole or one at a time."""
 
     def __init__(self, steering: QueueMode, follow_up: QueueMode) -> None:
-        self._lines: dict[QueueKind, deque[UserMessage]] = {
+        self._lines: dict[QueueKind, deque[Queued]] = {
             "steering": deque(),
             "follow_up": deque(),
         }
@@ -23,7 +24,7 @@ class Queue:
     def __len__(self) -> int:
         return sum(map(len, self._lines.values()))
 
-    def add(self, kind: QueueKind, message: UserMessage) -> None:
+    def add(self, kind: QueueKind, message: Queued) -> None:
         self._lines[kind].append(message)
 
     def due(self, kind: QueueKind) -> int:
@@ -31,18 +32,25 @@ class Queue:
         waiting = len(self._lines[kind])
         return waiting if self.modes[kind] == "all" else min(waiting, 1)
 
-    def take(self, kind: QueueKind) -> UserMessage:
+    def take(self, kind: QueueKind) -> Queued:
         return self._lines[kind].popleft()
 
     def clear(self) -> QueueUpdate:
-        """Empty both lines and return what they held."""
+        """Empty both lines of what users said, and return it."""
         held = self.update()
         for line in self._lines.values():
+            kept = [item for item in line if not isinstance(item, UserMessage)]
             line.clear()
+            line.extend(kept)
         return held
 
+    def said(self) -> int:
+        """How many messages of users wait; those of extensions are not told of."""
+        return sum(isinstance(item, UserMessage) for line in self._lines.values() for item in line)
+
     def update(self) -> QueueUpdate:
-        return QueueUpdate(
-            steering=tuple(text_of(item.content) for item in self._lines["steering"]),
-            follow_up=tuple(text_of(item.content) for item in self._lines["follow_up"]),
-        )
+        return QueueUpdate(steering=self._texts("steering"), follow_up=self._texts("follow_up"))
+
+    def _texts(self, kind: QueueKind) -> tuple[str, ...]:
+        line = self._lines[kind]
+        return tuple(text_of(item.content) for item in line if isinstance(item, UserMessage))

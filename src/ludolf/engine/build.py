@@ -6,10 +6,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 from ludolf.agent.events import MessageEnd
-from ludolf.ai.messages import ThinkingLevel
+from ludolf.ai.messages import CustomMessage, ThinkingLevel
 from ludolf.ai.registry import Providers
 from ludolf.ai.transport import Transport
-from ludolf.base import ConfigError
+from ludolf.base import ConfigError, iso_time
 from ludolf.config.auth import Keyring
 from ludolf.config.home import Home, expand, find_home, session_dir_override
 from ludolf.config.models import ModelRegistry
@@ -35,7 +35,7 @@ from ludolf.engine.start_session import start_session
 from ludolf.engine.toolbox import Toolbox
 from ludolf.engine.waiting import Waiting
 from ludolf.protocol.events import Event
-from ludolf.session.entries import MessageBody
+from ludolf.session.entries import CustomMessageEntry, MessageBody
 from ludolf.session.finder import Place
 
 Warn = Callable[[str], None]
@@ -98,9 +98,21 @@ def _settings(home: Home, options: Options, warn: Warn) -> SettingsFiles:
 def _recorder(parts: Parts) -> Callable[[Event], None]:
     def record(event: Event) -> None:
         if isinstance(event, MessageEnd):
-            parts.session.append(MessageBody(message=event.message))
+            message = event.message
+            body = _custom(message) if isinstance(message, CustomMessage) else None
+            stamp = iso_time(message.timestamp) if body else None
+            parts.session.append(body or MessageBody(message=message), timestamp=stamp)
 
     return record
+
+
+def _custom(message: CustomMessage) -> CustomMessageEntry:
+    return CustomMessageEntry(
+        custom_type=message.custom_type,
+        content=message.content,
+        display=message.display,
+        details=message.details,
+    )
 
 
 def _place(home: Home, options: Options, files: SettingsFiles) -> Place:

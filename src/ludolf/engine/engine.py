@@ -73,7 +73,7 @@ class Engine:
             session_name=session.name,
             auto_compaction_enabled=parts.settings.compaction.enabled,
             message_count=len(session.context.entries),
-            pending_message_count=len(parts.queue),
+            pending_message_count=parts.queue.said(),
         )
 
     def stats(self) -> SessionStats:

@@ -5,10 +5,10 @@ from typing import TYPE_CHECKING
 from ludolf.agent.batch import tool_update
 from ludolf.agent.events import AgentEvent, MessageEnd, MessageUpdate
 from ludolf.agent.io import Accepted, AgentIO, Outcome
-from ludolf.agent.queue import QueueKind
+from ludolf.agent.queue import Queued, QueueKind
 from ludolf.agent.scope import Scope
 from ludolf.agent.tool import Allow, Block, ToolContext, ToolError, ToolOutput
-from ludolf.ai.messages import AssistantMessage, Message, ToolCall, UserMessage
+from ludolf.ai.messages import AssistantMessage, Message, ToolCall
 from ludolf.ai.models import Model
 from ludolf.ai.provider import Answer, Request
 from ludolf.engine.compact import Compactor
@@ -104,7 +104,7 @@ class TurnIO:
     def due(self, kind: QueueKind) -> int:
         return self._parts.queue.due(kind)
 
-    def take(self, kind: QueueKind) -> UserMessage:
+    def take(self, kind: QueueKind) -> Queued:
         return self._parts.queue.take(kind)
 
     def will_retry(self, answer: Answer) -> bool:

@@ -2,7 +2,7 @@
 
 import asyncio
 
-from ludolf.agent.queue import Queue, QueueKind, QueueMode
+from ludolf.agent.queue import Queue, Queued, QueueKind, QueueMode
 from ludolf.ai.messages import UserMessage
 from ludolf.engine.hub import Hub
 
@@ -30,22 +30,27 @@ class Waiting:
     def due(self, kind: QueueKind) -> int:
         return self._queue.due(kind)
 
-    def add(self, kind: QueueKind, message: UserMessage) -> None:
-        self._queue.add(kind, message)
-        self._tell()
+    def said(self) -> int:
+        return self._queue.said()
 
-    def take(self, kind: QueueKind) -> UserMessage:
+    def add(self, kind: QueueKind, message: Queued) -> None:
+        self._queue.add(kind, message)
+        self._tell(message)
+
+    def take(self, kind: QueueKind) -> Queued:
         message = self._queue.take(kind)
-        self._tell()
+        self._tell(message)
         return message
 
     def clear(self) -> dict[str, tuple[str, ...]]:
         """Empty the queue; returns the texts that it held."""
         held = self._queue.clear()
-        self._tell()
+        self._tell_now()
         return {"steering": held.steering, "followUp": held.follow_up}
 
-    def _tell(self) -> None:
+    def _tell(self, changed: Queued) -> None:
+        if not isinstance(changed, UserMessage):
+            return
         if len(self._queue) <= FEW:
             self._tell_now()
         elif self._later is None:
