@@ -28,7 +28,9 @@ class SourceInfo(Value, kw_only=True):
 
     @property
     def location(self) -> Literal["user", "project", "path"]:
-        return "path" if self.scope == "temporary" else self.scope
+        # Named on the command line or in settings, wherever the settings lie.
+        named = self.source == "local" or self.scope == "temporary"
+        return "path" if named else self.scope
 
 
 class CommandItem(Value, kw_only=True):
@@ -123,10 +125,12 @@ def _given(home: Home, path: str) -> Source:
 
 def _project_sources(kind: Kind, home: Home, settings: Settings) -> list[Source]:
     listed, picks = _listed(kind, home, home.project, settings, scope="project")
-    found = [*listed, _auto(home.project / kind, home.project, "project", picks)]
+    # pi's documentation also names a folder `agent` below the project's own.
+    places = (home.project, home.project / "agent")
+    found = [*listed, *(_auto(place / kind, place, "project", picks) for place in places)]
     if kind == "skills":
-        places = project_agents_skills(home)
-        found += [_auto(place, place.parent, "project", picks) for place in places]
+        shared = project_agents_skills(home)
+        found += [_auto(place, place.parent, "project", picks) for place in shared]
     return found
 
 

@@ -17,6 +17,9 @@ _GUARDED = (
     "skills",
     "prompts",
     "themes",
+    "agent/skills",
+    "agent/prompts",
+    "agent/extensions",
     "SYSTEM.md",
     "APPEND_SYSTEM.md",
 )

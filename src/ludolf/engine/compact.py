@@ -44,6 +44,7 @@ class Compactor:
         self._requests = requests
         self.summaries = Summaries(parts, requests)
         self._recovered = False
+        self._dropped: frozenset[str] = frozenset()
         self._manual: Scope | None = None
         self.running = False
 
@@ -146,22 +147,25 @@ class Compactor:
         finished = isinstance(messages[-1], AssistantMessage) and (
             messages[-1].stop_reason == "stop"
         )
-        if not finished:
-            self._omit_last_answer()
+        self._dropped = frozenset() if finished else self._last_answer()
         try:
+            if problem == "length" and self.refusal() is not None:
+                return False
             result = await self._compact("overflow", scope, will_retry=not finished)
         except SummaryFailed:
             return False
+        finally:
+            self._dropped = frozenset()
         return result is not None and not finished
 
-    def _omit_last_answer(self) -> None:
-        """The failed answer, and results of its calls, are not part of what is tried again."""
-        session = self._parts.session
-        for entry in reversed(session.context.entries):
-            message = session.context.message_at(entry)
-            session.omit(entry.id)
-            if isinstance(message, AssistantMessage):
-                return
+    def _last_answer(self) -> frozenset[str]:
+        """The failed answer, and results of its calls: not part of what is tried again."""
+        view, found = self._parts.session.context, set()
+        for entry in reversed(view.entries):
+            found.add(entry.id)
+            if isinstance(view.message_at(entry), AssistantMessage):
+                break
+        return frozenset(found)
 
     def _is_near_limit(self) -> bool:
         from ludolf.session.compaction import should_compact
@@ -185,7 +189,8 @@ class Compactor:
         from ludolf.session.compaction import prepare
 
         session = self._parts.session
-        return prepare(session.path_to_leaf(), self._settings(), session.omitted)
+        left_out = session.omitted | self._dropped
+        return prepare(session.path_to_leaf(), self._settings(), left_out)
 
     async def _compact(
         self,
@@ -253,6 +258,8 @@ class Compactor:
             from_hook=False,
         )
         self._parts.session.append(entry)
+        for dropped in self._dropped:
+            self._parts.session.omit(dropped)
         return CompactionResult(
             summary=entry.summary,
             first_kept_entry_id=entry.first_kept_entry_id,
