@@ -11,7 +11,8 @@ from typing import Any, Self
 from ludolf.base import dumps, loads
 from ludolf.client.process import ClientError, Process, ProgramEnded
 
-PROGRAM = (sys.executable, "-m", "ludolf", "--mode", "rpc")
+# -P: nothing in the folder that the program works in may pose as a module.
+PROGRAM = (sys.executable, "-P", "-m", "ludolf", "--mode", "rpc")
 SECONDS = 5.0
 
 Record = dict[str, Any]

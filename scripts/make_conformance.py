@@ -1,0 +1,91 @@
+"""Makes docs/conformance.md: every requirement of the protocol's documents, and its tests.
+
+Usage: python scripts/make_conformance.py
+"""
+
+import sys
+from collections.abc import Iterable, Sequence
+from itertools import groupby
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from tests.conformance.requirements import Later
+    from tests.conformance.sections import Requirement
+
+ROOT = Path(__file__).parents[1]
+PAGE = ROOT / "docs" / "conformance.md"
+_HEAD = """\
+# Conformance
+
+Made by `scripts/make_conformance.py` from `tests/conformance/`; do not edit it by hand.
+
+Two documents describe the protocol that Ludolf speaks: **004**, the RPC documentation of pi
+0.79.10 in Japanese, and **003**, a study of pi's RPC mode in Chinese. Each sentence of theirs that
+says how a program behaves is a requirement here, in our own words, with its place there.
+Each requirement names the dialects it holds in and the tests that prove it: they start the real
+program, speak to it over pipes, and run once in each of these dialects. `test_coverage.py` fails
+when a requirement has no test, or a test no requirement.
+
+{now} requirements hold now; {later} come later. Where the program differs from pi on purpose,
+[compatibility.md](compatibility.md) says so and why.
+"""
+_LATER = """
+## Later
+
+These have no test, since what they are about is not in the program yet.
+"""
+
+
+def render() -> str:
+    """The whole page."""
+    from tests.conformance.proof import proofs
+    from tests.conformance.requirements import LATER, REQUIREMENTS
+
+    tests: dict[str, list[str]] = {}
+    for proof in proofs():
+        for one in proof.ids:
+            tests.setdefault(one, []).append(f"`{proof.module}::{proof.name}`")
+    parts = [_HEAD.format(now=len(REQUIREMENTS), later=len(LATER))]
+    for document, of_document in groupby(REQUIREMENTS, key=lambda one: one.document):
+        parts.append(f"\n## Document {document}\n")
+        parts += _places(of_document, tests)
+    parts.append(_LATER)
+    parts += _later(LATER)
+    return "".join(parts)
+
+
+def _places(requirements: Iterable["Requirement"], tests: dict[str, list[str]]) -> Iterable[str]:
+    for place, at_place in groupby(requirements, key=lambda one: one.place):
+        yield f"\n### {place}\n\n"
+        rows = [
+            (one.id, one.statement, ", ".join(one.dialects), "<br>".join(tests.get(one.id, ())))
+            for one in at_place
+        ]
+        yield from _table(("id", "requirement", "dialects", "tests"), rows)
+
+
+def _later(later: Iterable["Later"]) -> Iterable[str]:
+    for reason, of_reason in groupby(later, key=lambda one: one.reason):
+        yield f"\n### Because {reason}\n\n"
+        rows = [
+            (
+                one.requirement.id,
+                f"{one.requirement.document}: {one.requirement.place}",
+                one.requirement.statement,
+            )
+            for one in of_reason
+        ]
+        yield from _table(("id", "document and place", "requirement"), rows)
+
+
+def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterable[str]:
+    yield f"| {' | '.join(head)} |\n|{'---|' * len(head)}\n"
+    for row in rows:
+        cells = (cell.replace("|", "\\|") for cell in row)
+        yield f"| {' | '.join(cells)} |\n"
+
+
+if __name__ == "__main__":
+    sys.path.insert(0, str(ROOT))
+    PAGE.write_text(render())

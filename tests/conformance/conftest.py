@@ -1,0 +1,46 @@
+"""Stages for conformance tests: each test runs in every dialect that its requirements hold in."""
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from tests.conformance.proof import dialects_of, ids_of
+from tests.conformance.stage import Stage
+from tests.process.model_server import ModelServer
+
+MakeStage = Callable[[], Stage]
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    ids = ids_of(metafunc.function)
+    if not ids:
+        return
+    assert "dialect" in metafunc.fixturenames, f"{metafunc.function.__name__} takes no dialect"
+    metafunc.parametrize("dialect", dialects_of(ids), indirect=True, scope="module")
+
+
+@pytest.fixture(scope="module")
+def dialect(request: pytest.FixtureRequest) -> str:
+    chosen: str = request.param
+    return chosen
+
+
+@pytest.fixture(scope="module")
+def make_stage(dialect: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[MakeStage]:
+    """For stories that many tests read."""
+    with ExitStack() as stack:
+
+        def make() -> Stage:
+            server = stack.enter_context(ModelServer())
+            return Stage(tmp_path_factory.mktemp("stage"), server, dialect)
+
+        yield make
+
+
+@pytest.fixture
+def stage(dialect: str, tmp_path: Path) -> Iterator[Stage]:
+    """For a test that plays alone."""
+    with ModelServer() as server:
+        yield Stage(tmp_path, server, dialect)

@@ -1,0 +1,58 @@
+"""The thread between requirements and tests: a test names what it proves."""
+
+import importlib
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, TypeVar
+
+import msgspec
+
+from tests.conformance.requirements import BY_ID
+from tests.conformance.sections import BOTH, Dialect
+
+HERE = Path(__file__).parent
+_MARK = "proves"
+Test = TypeVar("Test", bound=Callable[..., Any])
+
+
+class Proof(msgspec.Struct, frozen=True):
+    """A test and the requirements that it proves."""
+
+    module: str
+    name: str
+    ids: tuple[str, ...]
+
+    @property
+    def dialects(self) -> tuple[Dialect, ...]:
+        return dialects_of(self.ids)
+
+
+def proves(*ids: str) -> Callable[[Test], Test]:
+    """Name the requirements that a test proves; it runs in every dialect that they all hold in."""
+
+    def mark(test: Test) -> Test:
+        setattr(test, _MARK, ids)
+        return test
+
+    return mark
+
+
+def ids_of(test: object) -> tuple[str, ...]:
+    """What a test proves; nothing unless it was marked."""
+    ids: tuple[str, ...] = getattr(test, _MARK, ())
+    return ids
+
+
+def dialects_of(ids: tuple[str, ...]) -> tuple[Dialect, ...]:
+    """The dialects in which all of these hold. An unknown id does not narrow them."""
+    known = [BY_ID[one].dialects for one in ids if one in BY_ID]
+    return tuple(dialect for dialect in BOTH if all(dialect in each for each in known))
+
+
+def proofs() -> Iterator[Proof]:
+    """Every test of this folder that proves something, in the order of the files."""
+    for path in sorted(HERE.glob("test_*.py")):
+        module = importlib.import_module(f"tests.conformance.{path.stem}")
+        for name, found in vars(module).items():
+            if name.startswith("test_") and ids_of(found):
+                yield Proof(path.stem, name, ids_of(found))

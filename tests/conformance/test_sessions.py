@@ -1,0 +1,122 @@
+"""new_session, switch_session, fork, clone and get_fork_messages."""
+
+import pytest
+
+from ludolf.base import loads
+from tests.conformance.conftest import MakeStage
+from tests.conformance.proof import proves
+from tests.conformance.stage import Stage, Story, tell
+from tests.process.harness import text_of
+from tests.process.script import answer
+
+PARENT = "/path/to/parent-session.jsonl"
+
+
+async def _sessions(stage: Stage) -> None:
+    stage.server.add(*(answer(f"Answer {number}.") for number in range(1, 6)))
+    async with stage.client() as client:
+
+        async def look(name: str) -> None:
+            await client.request("get_state", id=f"state {name}")
+            await client.request("get_messages", id=f"messages {name}")
+
+        for text in ("First.", "Second.", "Third."):
+            await client.prompt_and_wait(text)
+        await look("at first")
+        listed = (await client.request("get_fork_messages", id="listed"))["data"]["messages"]
+        path = (await client.ask("get_state"))["sessionFile"]
+        await client.request("fork", id="fork", entryId=listed[1]["entryId"])
+        await look("forked")
+        await client.prompt_and_wait("Another second.")
+        await look("forked and continued")
+        await client.request("clone", id="clone")
+        await look("cloned")
+        await client.request("switch_session", id="switch", sessionPath=path)
+        await look("switched")
+        await client.request("new_session", id="new", parentSession=PARENT)
+        await look("new")
+        await client.prompt_and_wait("Fresh.")
+        await client.request("new_session", id="newer")
+        await look("newer")
+
+
+@pytest.fixture(scope="module")
+def story(make_stage: MakeStage) -> Story:
+    return tell(make_stage(), _sessions)
+
+
+def _texts(story: Story, name: str) -> list[str]:
+    return [text_of(message) for message in story.data(f"messages {name}")["messages"]]
+
+
+def _id(story: Story, name: str) -> str:
+    found: str = story.data(f"state {name}")["sessionId"]
+    return found
+
+
+@proves("RPC4-new-session-01", "RPC4-new-session-03")
+def test_a_new_session_is_empty_and_another_one(story: Story) -> None:
+    assert _texts(story, "new") == _texts(story, "newer") == []
+    names = ("at first", "new", "newer")
+    assert len({_id(story, name) for name in names}) == 3
+    assert len({story.data(f"state {name}")["sessionFile"] for name in names}) == 3
+
+
+@proves("RPC4-new-session-02")
+def test_the_parent_of_a_new_session_is_kept(story: Story) -> None:
+    headers = [loads(path.read_bytes().splitlines()[0]) for path in story.stage.sessions]
+    (header,) = [one for one in headers if one["id"] == _id(story, "new")]
+    assert header["parentSession"] == PARENT
+
+
+@proves("RPC4-new-session-04")
+def test_a_new_session_is_answered_as_not_cancelled(story: Story) -> None:
+    assert story.data("new") == story.data("newer") == {"cancelled": False}
+
+
+@proves("RPC4-switch-01")
+def test_switching_loads_another_file(story: Story) -> None:
+    assert story.data("messages switched") == story.data("messages at first")
+    before, after = story.data("state at first"), story.data("state switched")
+    for key in ("sessionId", "sessionFile", "messageCount"):
+        assert after[key] == before[key]
+
+
+@proves("RPC4-switch-02")
+def test_switching_is_answered_as_not_cancelled(story: Story) -> None:
+    assert story.data("switch") == {"cancelled": False}
+
+
+@proves("RPC4-fork-01")
+def test_a_fork_is_a_new_session_that_ends_before_the_message(story: Story) -> None:
+    assert _texts(story, "forked") == ["First.", "Answer 1."]
+    assert _texts(story, "forked and continued")[2:] == ["Another second.", "Answer 4."]
+    assert _id(story, "forked") != _id(story, "at first")
+    # The session it comes from is as it was.
+    assert _texts(story, "switched") == _texts(story, "at first")
+
+
+@proves("RPC4-fork-02", "RPC4-fork-03")
+def test_a_fork_is_answered_with_the_text_of_the_message(story: Story) -> None:
+    assert story.data("fork") == {"text": "Second.", "cancelled": False}
+
+
+@proves("RPC4-clone-01")
+def test_a_clone_is_a_new_session_with_the_same_messages(story: Story) -> None:
+    assert story.data("messages cloned") == story.data("messages forked and continued")
+    assert _id(story, "cloned") != _id(story, "forked and continued")
+    files = [story.data(f"state {name}")["sessionFile"] for name in ("forked", "cloned")]
+    assert len(set(files)) == 2
+
+
+@proves("RPC4-clone-02")
+def test_a_clone_is_answered_as_not_cancelled(story: Story) -> None:
+    assert story.data("clone") == {"cancelled": False}
+
+
+@proves("RPC4-fork-messages-01", "RPC4-fork-messages-02")
+def test_the_users_messages_are_listed_for_forks(story: Story) -> None:
+    listed = story.data("listed")["messages"]
+    assert [one["text"] for one in listed] == ["First.", "Second.", "Third."]
+    assert all(set(one) == {"entryId", "text"} for one in listed)
+    assert len({one["entryId"] for one in listed}) == 3

@@ -1,0 +1,216 @@
+"""Print and JSON mode: what comes in, what goes out, and the exit code."""
+
+import base64
+import subprocess
+
+import pytest
+
+from ludolf.base import loads
+from tests.process.harness import PROGRAM, Lab, messages, only, text_of, types
+from tests.process.script import Failure, Gate, answer, bash, say
+
+_PIXEL = base64.b64decode(
+    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9"
+    "awAAAABJRU5ErkJggg=="
+)
+_REFUSED = Failure(status=400, body=b'{"error":{"message":"no such thing"}}')
+
+
+def _prompts(lab: Lab) -> list[str]:
+    """The texts of the user in the last request."""
+    sent = lab.server.requests[-1].body["messages"]
+    return [text_of(message) for message in sent if message["role"] == "user"]
+
+
+# ---------------------------------------------------------------- print mode
+
+
+def test_print_mode_prints_the_last_answer(lab: Lab) -> None:
+    lab.server.add(answer("Looking.", bash("echo hi")), answer("It says", say("hi 👀")))
+    done = lab.run("-p", "Go")
+    assert (done.code, done.stdout.decode(), done.stderr) == (0, "It says\nhi 👀\n", "")
+    assert _prompts(lab)[0] == "Go"
+
+
+def test_a_pipe_without_flags_is_print_mode(lab: Lab) -> None:
+    lab.server.add(answer("Hello."))
+    done = lab.run(stdin=b"Hi there\n")
+    assert (done.code, done.stdout) == (0, b"Hello.\n")
+    assert _prompts(lab) == ["Hi there"]
+
+
+def test_stdin_files_and_the_first_message_make_one_prompt(lab: Lab) -> None:
+    (lab.work / "a.txt").write_text("file text\n")
+    (lab.work / "empty.txt").touch()
+    lab.server.add(answer("Hello."))
+    done = lab.run("-p", "@a.txt", "@empty.txt", "What is this?", stdin=b"from stdin\n")
+    assert done.code == 0
+    name = lab.work / "a.txt"
+    assert _prompts(lab) == [
+        f'from stdin<file name="{name}">\nfile text\n\n</file>\nWhat is this?',
+    ]
+
+
+def test_an_image_file_is_attached(lab: Lab) -> None:
+    (lab.work / "dot.png").write_bytes(_PIXEL)
+    lab.server.add(answer("A dot."))
+    done = lab.run("-p", "@dot.png", "What is this?")
+    assert done.code == 0
+    content = lab.server.requests[0].body["messages"][0]["content"]
+    kinds = [block["type"] for block in content]
+    assert sorted(kinds) == ["image", "text"]
+    image = next(block for block in content if block["type"] == "image")
+    assert base64.b64decode(image["source"]["data"]) == _PIXEL
+
+
+def test_a_missing_file_ends_the_start(lab: Lab) -> None:
+    done = lab.run("-p", "@nowhere.txt", "Hi")
+    assert (done.code, done.stdout) == (1, b"")
+    assert done.stderr == f"Error: File not found: {lab.work / 'nowhere.txt'}\n"
+    assert lab.server.requests == []
+
+
+def test_further_messages_are_prompted_one_after_another(lab: Lab) -> None:
+    lab.server.add(answer("One."), answer("Two."), answer("Three."))
+    done = lab.run("-p", "first", "second", "third")
+    assert (done.code, done.stdout) == (0, b"Three.\n")
+    assert _prompts(lab) == ["first", "second", "third"]
+    assert len(lab.sessions) == 1
+
+
+def test_a_failed_answer_goes_to_stderr_and_the_code_is_1(lab: Lab) -> None:
+    lab.server.add(_REFUSED)
+    done = lab.run("-p", "Go")
+    assert (done.code, done.stdout) == (1, b"")
+    assert "no such thing" in done.stderr
+
+
+def test_print_mode_asks_again_after_a_passing_failure(lab: Lab) -> None:
+    lab.server.add(Failure(status=529), answer("Better."))
+    done = lab.run("-p", "Go")
+    assert (done.code, done.stdout) == (0, b"Better.\n")
+
+
+def test_print_mode_continues_a_session(lab: Lab) -> None:
+    lab.server.add(answer("Hello Ada."), answer("Ada."))
+    lab.run("-p", "I am Ada")
+    done = lab.run("-c", "-p", "Who am I?")
+    assert done.stdout == b"Ada.\n"
+    assert _prompts(lab) == ["I am Ada", "Who am I?"]
+
+
+def test_an_unknown_option_ends_the_start(lab: Lab) -> None:
+    done = lab.run("--frobnicate", "-p", "Go")
+    assert (done.code, done.stdout) == (1, b"")
+    assert done.stderr == "Error: Unknown option: --frobnicate\n"
+
+
+def test_an_unknown_model_ends_the_start(lab: Lab) -> None:
+    done = lab.run("--model", "nobody/knows-it", "--mode", "rpc")
+    assert (done.code, done.stdout) == (1, b"")
+    assert 'Model "nobody/knows-it" not found. Use --list-models' in done.stderr
+
+
+@pytest.mark.parametrize("flag", ["--version", "--help"])
+def test_version_and_help_are_printed(lab: Lab, flag: str) -> None:
+    done = lab.run(flag)
+    assert done.code == 0
+    assert done.stdout.strip()
+    assert done.stderr == ""
+
+
+def test_a_file_argument_is_refused_in_rpc_mode(lab: Lab) -> None:
+    done = lab.run("--mode", "rpc", "@a.txt")
+    assert (done.code, done.stdout) == (1, b"")
+    assert done.stderr == "Error: @file arguments are not supported in RPC mode\n"
+
+
+# ---------------------------------------------------------------- JSON mode
+
+
+def test_json_mode_tells_the_header_and_then_events(lab: Lab) -> None:
+    lab.server.add(answer("Looking.", bash("echo hi"), size=100), answer("It says hi.", size=100))
+    done = lab.run("--mode", "json", "Go")
+    assert (done.code, done.stderr) == (0, "")
+    header, *events = done.records
+    assert (header["type"], header["version"], header["cwd"]) == ("session", 3, str(lab.work))
+    assert types(events)[:4] == [
+        *("agent_start", "turn_start", "message_start user", "message_end user"),
+    ]
+    assert types(events)[-2:] == ["agent_end", "agent_settled"]
+    assert "response" not in {event["type"] for event in events}
+    updates = only(events, "message_update")
+    assert updates[-1]["message"]["content"][0]["text"] == "It says hi."
+    assert loads(lab.sessions[0].read_bytes().splitlines()[0]) == header
+
+
+def test_json_mode_speaks_the_chosen_dialect(lab: Lab) -> None:
+    lab.server.add(answer("Hi."))
+    done = lab.run("--mode", "json", "--rpc-dialect", "pi-delta", "Go")
+    updates = only(done.records, "message_update")
+    assert updates
+    assert not any("message" in update for update in updates)
+
+
+def test_json_mode_takes_several_messages_and_stdin(lab: Lab) -> None:
+    lab.server.add(answer("One."), answer("Two."))
+    done = lab.run("--mode", "json", "first", "second", stdin=b"in: ")
+    assert types(done.records).count("agent_settled") == 2
+    assert _prompts(lab) == ["in:first", "second"]
+
+
+def test_json_mode_tells_a_failed_answer_and_ends_with_0(lab: Lab) -> None:
+    lab.server.add(_REFUSED)
+    done = lab.run("--mode", "json", "Go")
+    assert done.code == 0
+    last = only(done.records, "turn_end")[-1]["message"]
+    assert last["stopReason"] == "error"
+    assert "no such thing" in last["errorMessage"]
+
+
+def test_json_mode_without_a_session_writes_none(lab: Lab) -> None:
+    lab.server.add(answer("Hi."))
+    done = lab.run("--mode", "json", "--no-session", "Go")
+    assert done.code == 0
+    assert done.records[0]["type"] == "session"
+    assert lab.sessions == []
+
+
+# ---------------------------------------------------------------- ends and strays
+
+
+@pytest.mark.parametrize("mode", [("-p",), ("--mode", "json")])
+def test_a_signal_ends_a_one_shot_run_and_stores_what_has_arrived(
+    lab: Lab, mode: tuple[str, ...]
+) -> None:
+    gate = Gate()
+    lab.server.add(answer(say("Half of ", gate, "it")))
+    process = subprocess.Popen(
+        [*PROGRAM, *mode, "Go"],
+        cwd=lab.work,
+        env=lab.env,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+    )
+    with process:
+        assert gate.reached.wait(5)
+        process.terminate()
+        assert process.wait(5) == 143
+    assert messages(lab.entries)[-1]["stopReason"] == "aborted"
+
+
+@pytest.mark.parametrize("mode", [("-p",), ("--mode", "json")])
+def test_what_a_command_prints_to_the_terminal_stays_out_of_stdout(
+    lab: Lab, mode: tuple[str, ...]
+) -> None:
+    # The command writes to the descriptors of the program itself, as far as it can find them.
+    stray = "for n in 0 1 2; do echo STRAY > /proc/$PPID/fd/$n; done; echo hi"
+    lab.server.add(answer(bash(stray)), answer("Done."))
+    done = lab.run(*mode, "Go")
+    assert done.code == 0
+    if mode == ("-p",):
+        assert done.stdout == b"Done.\n"
+    else:
+        assert types(done.records)[-1] == "agent_settled"
+        assert b"\nSTRAY" not in done.stdout
+    assert "STRAY" in done.stderr
