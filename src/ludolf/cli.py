@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from ludolf import __version__
-from ludolf.base import LudolfError
+from ludolf.base import ConfigError, LudolfError
 from ludolf.config.arguments import Arguments, parse
 from ludolf.config.home import env
 
@@ -20,9 +20,11 @@ NO_TERMINAL_MODE = 2
 def main(words: Sequence[str] | None = None) -> None:
     """The `ludolf` command."""
     try:
+        _fill_descriptors()
         code = run(sys.argv[1:] if words is None else words)
     except LudolfError as error:
-        sys.stderr.write(f"Error: {error}\n")
+        if sys.stderr is not None:
+            sys.stderr.write(f"Error: {error}\n")
         code = USAGE_ERROR
     except KeyboardInterrupt:
         code = 130
@@ -80,6 +82,23 @@ def _start(arguments: Arguments) -> int:
     return NO_TERMINAL_MODE
 
 
+def _fill_descriptors() -> None:
+    """Whoever starts us may have closed what every program counts on.
+
+    Raises:
+        ConfigError: there is no stdout to speak on.
+    """
+    for number in range(3):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # takes the lowest number that is free: this one
+            if number == 1:
+                raise ConfigError("stdout is closed") from None
+    if sys.stderr is None:
+        sys.stderr = open(os.devnull, "w")  # noqa: SIM115 - for as long as we live
+
+
 def _options(arguments: Arguments) -> "Options":
     from ludolf.engine.build import current_folder
     from ludolf.engine.options import Options
@@ -96,7 +115,8 @@ def _leave(code: int) -> None:
     """End at once: nothing is left to do, and threads may still wait for input."""
     from ludolf.modes.signals import die_by
 
-    sys.stdout.flush()
-    sys.stderr.flush()
+    for stream in (sys.stdout, sys.stderr):
+        if stream is not None:
+            stream.flush()
     die_by(code)
     os._exit(code)

@@ -6,17 +6,22 @@ import signal
 from pathlib import Path
 from typing import IO
 
+import pytest
+
 from ludolf.base import dumps, loads
 from ludolf.client import Record
 from ludolf.session import message_json, open_session
 from tests.process.harness import Lab, messages, text_of, write_all
 from tests.process.script import answer, bash, say
 
-KILLS = 25
+# Together 25 kills, shared out so that they can go on side by side.
+SEEDS = range(5)
+KILLS = 5
 
 
-def test_a_kill_at_any_moment_leaves_all_that_was_seen_finished(lab: Lab) -> None:
-    chance = random.Random(79)
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_kill_at_any_moment_leaves_all_that_was_seen_finished(lab: Lab, seed: int) -> None:
+    chance = random.Random(seed)
     whole = _run_until(lab, lab.root / "whole", None)
     assert len(_finished(whole)) == 7
     for number in range(KILLS):

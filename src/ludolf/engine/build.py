@@ -177,5 +177,12 @@ def _level(parts: Parts, choice: Choice, chosen: Choice | None, *, resumed: bool
 
 
 def current_folder() -> Path:
-    """The working directory as the user sees it."""
-    return Path(os.getcwd())
+    """The working directory as the user sees it.
+
+    Raises:
+        ConfigError: it was removed.
+    """
+    try:
+        return Path(os.getcwd())
+    except OSError as error:
+        raise ConfigError(f"The working directory is gone: {error.strerror}") from error

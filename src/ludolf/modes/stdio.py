@@ -159,9 +159,15 @@ class Stdio:
     def _write(self, pieces: list[bytes]) -> None:
         for start in range(0, len(pieces), _SEGMENTS):
             group = pieces[start : start + _SEGMENTS]
-            left = sum(map(len, group)) - os.writev(self._out, group)
+            left = sum(map(len, group)) - self._write_some(group)
             if left:
                 _write_rest(self._out, b"".join(group)[-left:])
+
+    def _write_some(self, group: list[bytes]) -> int:
+        try:
+            return os.writev(self._out, group)
+        except BlockingIOError:
+            return 0
 
     def _written(self, size: int) -> None:
         with self._lock:
@@ -208,10 +214,13 @@ def _without_cr(line: bytes) -> bytes:
 
 
 def _read(fd: int) -> bytes:
-    try:
-        return os.read(fd, _READ)
-    except OSError:
-        return b""  # a vanished terminal is the end of input
+    while True:
+        try:
+            return os.read(fd, _READ)
+        except BlockingIOError:
+            select.select([fd], [], [])
+        except OSError:
+            return b""  # a vanished terminal is the end of input
 
 
 def _segments(frames: list[Frame]) -> list[bytes]:
@@ -225,9 +234,13 @@ def _segments(frames: list[Frame]) -> list[bytes]:
 
 
 def _write_rest(fd: int, rest: bytes) -> None:
+    """Write all of it, also to a descriptor that somebody made non-blocking."""
     view = memoryview(rest)
     while view:
-        view = view[os.write(fd, view) :]
+        try:
+            view = view[os.write(fd, view) :]
+        except BlockingIOError:
+            select.select([], [fd], [])
 
 
 def _release(waiters: list["asyncio.Future[None]"]) -> None:
