@@ -46,7 +46,7 @@ class Retries:
         self._wait = Scope()
         self._over.clear()
         try:
-            await scope.run(self._wait.run(asyncio.sleep(delay / 1000)))
+            await scope.run(self._sleep(delay / 1000, self._wait))
         except Aborted:
             await self._end(False, CANCELLED)
             self._over.set()
@@ -56,6 +56,9 @@ class Retries:
             self._wait = None
             self._over.set()
         return True
+
+    async def _sleep(self, seconds: float, wait: Scope) -> None:
+        await wait.run(asyncio.sleep(seconds))
 
     async def answered(self, message: AssistantMessage) -> None:
         """Called with every finished answer: one that did not fail ends the retrying."""

@@ -46,6 +46,7 @@ class Stdio:
         self._calm = threading.Event()
         self._calm.set()
         self._broken = False
+        self._leaving = False
 
     def __enter__(self) -> "Stdio":
         self._loop = asyncio.get_running_loop()
@@ -99,7 +100,7 @@ class Stdio:
 
     async def room(self) -> None:
         """Wait while more than 1 MiB is unsent."""
-        while not self.has_room() and not self._broken:
+        while not self.has_room() and not self._broken and not self._leaving:
             self._flush()
             waiter: asyncio.Future[None] = self._loop.create_future()
             with self._lock:
@@ -107,6 +108,11 @@ class Stdio:
                     return
                 self._waiters.append(waiter)
             await waiter
+
+    def leave(self) -> None:
+        """Nobody waits for a slow reader any more: the program is about to end."""
+        self._leaving = True
+        _release(self._waiters)
 
     async def drain(self, seconds: float) -> None:
         """Wait until everything is written, within a limit."""
@@ -139,7 +145,13 @@ class Stdio:
         ready = self._poll.poll(0)
         if not ready or ready[0][1] != select.POLLOUT:
             return False
-        os.write(self._out, b"".join(_segments(frames)))
+        try:
+            os.write(self._out, b"".join(_segments(frames)))
+        except BlockingIOError:
+            return False
+        except OSError:
+            self._broken = True
+            self._break()
         return True
 
     def _write_all(self) -> None:

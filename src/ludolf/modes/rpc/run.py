@@ -15,6 +15,7 @@ from ludolf.protocol.dialects import make_dialect
 
 WARM_UP_SECONDS = 0.2
 CLOSE_SECONDS = 2.0
+LAST_WORDS_SECONDS = 0.1
 
 
 def run_rpc(options: Options, dialect: str) -> int:
@@ -34,9 +35,11 @@ async def _main(options: Options, dialect: str) -> int:
             return 0
         if code == 1:
             sys.stderr.write("Error: nobody reads stdout any more\n")
+        stdio.leave()
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(CLOSE_SECONDS):
                 await engine.close()
+        await stdio.drain(LAST_WORDS_SECONDS)
         return code
 
 
