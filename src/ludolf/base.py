@@ -4,7 +4,7 @@ import json
 import math
 import os
 import time
-from typing import Any, dataclass_transform
+from typing import Any, Self, dataclass_transform
 
 import msgspec
 
@@ -16,13 +16,19 @@ class Value(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defa
     A field that must always appear has no default; a field that is absent when unset has one.
     """
 
+    def replace(self, **changes: Any) -> Self:
+        """A copy with other values in some fields."""
+        return msgspec.structs.replace(self, **changes)
+
 
 class LudolfError(Exception):
     """The root of every error that this package raises on purpose."""
 
 
 class CommandError(LudolfError):
-    """A command was refused; its text goes to the host as it is."""
+    """A command was refused; its text goes to the host as it is, a code where there is one."""
+
+    code: str | None = None
 
 
 class ConfigError(LudolfError):

@@ -48,21 +48,22 @@ def run(words: Sequence[str]) -> int:
         return 0
     for text in arguments.warnings:
         sys.stderr.write(f"Warning: {text}\n")
-    if arguments.unknown:
-        sys.stderr.write(f"Error: Unknown option: {next(iter(arguments.unknown))}\n")
-        return USAGE_ERROR
     if arguments.offline:
         os.environ["PI_OFFLINE"] = "1"
     if arguments.list_models is not None:
         from ludolf.modes.list_models import list_models
 
         return list_models(arguments.list_models)
+    if arguments.export is not None:
+        from ludolf.modes.export import export_file
+
+        return export_file(arguments.export, arguments.messages)
     return _start(arguments)
 
 
 def _start(arguments: Arguments) -> int:
     options = _options(arguments)
-    dialect = arguments.rpc_dialect or env("RPC_DIALECT") or "pi"
+    dialect = arguments.rpc_dialect or env("RPC_DIALECT") or _own_dialect()
     if arguments.mode == "rpc":
         if arguments.files:
             sys.stderr.write("Error: @file arguments are not supported in RPC mode\n")
@@ -99,6 +100,12 @@ def _fill_descriptors() -> None:
         sys.stderr = open(os.devnull, "w")  # noqa: SIM115 - for as long as we live
 
 
+def _own_dialect() -> str:
+    """Started as `omp`, `xcsh` or `pi-early`, by a link of that name, it speaks so."""
+    name = os.path.basename(sys.argv[0]).partition(".")[0]
+    return name if name in ("omp", "xcsh", "pi-early") else "pi"
+
+
 def _options(arguments: Arguments) -> "Options":
     from ludolf.engine.build import current_folder
     from ludolf.engine.options import Options
@@ -108,7 +115,7 @@ def _options(arguments: Arguments) -> "Options":
         for name in Options.__struct_fields__
         if name in Arguments.__struct_fields__
     }
-    return Options(cwd=current_folder(), **shared)
+    return Options(cwd=current_folder(), flags=arguments.unknown, **shared)
 
 
 def _leave(code: int) -> None:

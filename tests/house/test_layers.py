@@ -20,6 +20,7 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "config": _LOW,
     "protocol": (*_LOW, "agent", "session"),
     "extensions": _TO_PROTOCOL,
+    "ext": (*_TO_PROTOCOL, "extensions"),
     "engine": (*_TO_PROTOCOL, "extensions"),
     "modes": (*_TO_ENGINE, "help"),
     "client": (*_LOW, "agent", "session", "protocol"),

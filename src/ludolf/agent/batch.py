@@ -16,6 +16,11 @@ CUT_OFF = (
     "so its arguments may be truncated. Re-issue the tool call with complete arguments."
 )
 ABORTED = "Operation aborted"
+SKIPPED = (
+    "Skipped due to queued user message. This call did not run and proves nothing. "
+    "Read the message first, then call again if the call is still needed."
+)
+SKIPPED_DETAILS = {"__synthetic": True, "source": "interrupt_skipped", "executed": False}
 
 
 class _Slot:
@@ -48,26 +53,35 @@ class Batch:
     async def _run(
         self, slots: Sequence[_Slot], broken: frozenset[str]
     ) -> tuple[ToolResultMessage, ...]:
+        if any(self._io.runs_alone(slot.call) for slot in slots):
+            return await self._one_by_one(slots, broken)
         for slot in slots:
             await self._admit(slot, broken)
-            if slot.accepted is not None and slot.accepted.tool.alone:
-                return await self._one_by_one(slots, broken, slot)
         await self._execute_all([slot for slot in slots if slot.accepted and not slot.outcome])
         return tuple([await self._tell_result(slot) for slot in slots])
 
     async def _one_by_one(
-        self, slots: Sequence[_Slot], broken: frozenset[str], at: _Slot
+        self, slots: Sequence[_Slot], broken: frozenset[str]
     ) -> tuple[ToolResultMessage, ...]:
-        """A tool that must run alone makes its whole batch run in call order."""
+        """A tool that must run alone makes its whole batch run in call order.
+
+        Between two of them a waiting message of the user may cut the rest.
+        """
         results = []
-        admitted = slots.index(at)
         for place, slot in enumerate(slots):
-            if place > admitted:
+            if place and self._io.interrupted():
+                await self._skip(slot)
+            else:
                 await self._admit(slot, broken)
             if slot.outcome is None:
                 await self._execute_all([slot])
             results.append(await self._tell_result(slot))
         return tuple(results)
+
+    async def _skip(self, slot: _Slot) -> None:
+        await self._start(slot)
+        slot.outcome = Outcome(text_output(SKIPPED, details=dict(SKIPPED_DETAILS)), True)
+        await self._end(slot)
 
     async def _refuse(self, slots: Sequence[_Slot]) -> tuple[ToolResultMessage, ...]:
         results = []
@@ -128,7 +142,7 @@ class Batch:
             output = await accepted.tool.execute(accepted.verdict.args, accepted.context)
             return await self._io.after_tool(call, output, False)
         except ToolError as error:
-            return await self._io.after_tool(call, _error(str(error)), True)
+            return await self._io.after_tool(call, error.output or _error(str(error)), True)
         except asyncio.CancelledError as error:
             # A tool may hand over what it has so far as the text of its cancellation.
             text = error.args[0] if error.args and isinstance(error.args[0], str) else ABORTED

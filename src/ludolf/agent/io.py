@@ -10,6 +10,7 @@ from ludolf.agent.tool import Allow, Block, Tool, ToolContext, ToolOutput
 from ludolf.ai.messages import AssistantMessage, Message, ToolCall
 from ludolf.ai.models import Model
 from ludolf.ai.provider import Answer, Request
+from ludolf.base import LudolfError
 
 
 class Accepted(msgspec.Struct, frozen=True):
@@ -20,6 +21,10 @@ class Accepted(msgspec.Struct, frozen=True):
     context: ToolContext
 
 
+class StreamCut(LudolfError):
+    """The answer must not go on; the text says why. It ends as an aborted one."""
+
+
 class AgentIO(Protocol):
     """The engine's side of a run. Exceptions not named here are bugs and end the run."""
 
@@ -27,7 +32,7 @@ class AgentIO(Protocol):
         """Called for every event but updates; returns once it is stored, spoken and heard."""
 
     def post(self, event: MessageUpdate) -> None:
-        """Called for every piece of an answer; must not wait."""
+        """Called for every piece of an answer; must not wait. A StreamCut ends the answer."""
 
     async def breathe(self) -> None:
         """Called after a burst of pieces; waits while a slow reader has too much unread."""
@@ -40,6 +45,16 @@ class AgentIO(Protocol):
 
     async def request(self) -> Request:
         """Called once per turn, fresh from the session. A ProviderError becomes the answer."""
+
+    def runs_alone(self, call: ToolCall) -> bool:
+        """Called before the tools of a message: one that runs alone makes all run in order."""
+
+    def interrupted(self) -> bool:
+        """Called before a tool that waited for others: True skips it, and all behind it.
+
+        Two states. `wait`: never, so a waiting message is delivered when the turn has ended.
+        `immediate`: while a steering message waits; running tools still end with their results.
+        """
 
     async def before_tool(self, call: ToolCall, *, whole: bool) -> Accepted | Block:
         """Called in call order before any tool of the message runs. A ToolError is the result.

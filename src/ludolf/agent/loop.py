@@ -13,7 +13,7 @@ from ludolf.agent.events import (
     TurnEnd,
     TurnStart,
 )
-from ludolf.agent.io import AgentIO, RunEnd
+from ludolf.agent.io import AgentIO, RunEnd, StreamCut
 from ludolf.agent.queue import QueueKind
 from ludolf.agent.scope import Aborted, Scope
 from ludolf.ai.draft import Draft, StreamEvent
@@ -115,6 +115,8 @@ class _Run:
             return await self.scope.run(respond(request, draft, speaker.take))
         except Aborted:
             return Answer(draft.finish("aborted", request.provider.abort_text), kind="aborted")
+        except StreamCut as cut:
+            return Answer(draft.finish("aborted", str(cut)), kind="aborted")
 
     async def _close_aborted(self) -> None:
         """After an abort among the tools, an empty answer tells where the run was cut."""

@@ -12,7 +12,14 @@ from ludolf.base import LudolfError, Value
 
 
 class ToolError(LudolfError):
-    """The tool could not do its work; the text becomes an error result for the model."""
+    """The tool could not do its work; the text becomes an error result for the model.
+
+    A tool that has a whole result to show for its failure gives it as `output`.
+    """
+
+    def __init__(self, text: str, output: "ToolOutput | None" = None) -> None:
+        super().__init__(text)
+        self.output = output
 
 
 class ToolOutput(Value):

@@ -88,12 +88,20 @@ NO_USAGE = Usage()
 # ---------------------------------------------------------------- messages
 
 
-class UserMessage(Value, tag_field="role", tag="user"):
+class Spoken(Value):
+    """A message of any role."""
+
+    @property
+    def role(self) -> str:
+        return str(self.__struct_config__.tag)
+
+
+class UserMessage(Spoken, tag_field="role", tag="user"):
     content: str | tuple[Part, ...]
     timestamp: int
 
 
-class AssistantMessage(Value, tag_field="role", tag="assistant"):
+class AssistantMessage(Spoken, tag_field="role", tag="assistant"):
     content: tuple[Block, ...]
     api: str
     provider: str
@@ -115,7 +123,7 @@ class AssistantMessage(Value, tag_field="role", tag="assistant"):
         return self.stop_reason in ("error", "aborted")
 
 
-class ToolResultMessage(Value, tag_field="role", tag="toolResult", kw_only=True):
+class ToolResultMessage(Spoken, tag_field="role", tag="toolResult", kw_only=True):
     tool_call_id: str
     tool_name: str
     content: tuple[Part, ...]
@@ -125,7 +133,7 @@ class ToolResultMessage(Value, tag_field="role", tag="toolResult", kw_only=True)
     timestamp: int
 
 
-class BashExecutionMessage(Value, tag_field="role", tag="bashExecution", kw_only=True):
+class BashExecutionMessage(Spoken, tag_field="role", tag="bashExecution", kw_only=True):
     """A shell command that the host ran beside the conversation."""
 
     command: str
@@ -138,7 +146,7 @@ class BashExecutionMessage(Value, tag_field="role", tag="bashExecution", kw_only
     timestamp: int
 
 
-class CustomMessage(Value, tag_field="role", tag="custom", kw_only=True):
+class CustomMessage(Spoken, tag_field="role", tag="custom", kw_only=True):
     """A message put into the conversation by an extension."""
 
     custom_type: str
@@ -148,13 +156,13 @@ class CustomMessage(Value, tag_field="role", tag="custom", kw_only=True):
     timestamp: int
 
 
-class BranchSummaryMessage(Value, tag_field="role", tag="branchSummary"):
+class BranchSummaryMessage(Spoken, tag_field="role", tag="branchSummary"):
     summary: str
     from_id: str | None
     timestamp: int
 
 
-class CompactionSummaryMessage(Value, tag_field="role", tag="compactionSummary"):
+class CompactionSummaryMessage(Spoken, tag_field="role", tag="compactionSummary"):
     summary: str
     tokens_before: int
     timestamp: int
@@ -200,7 +208,7 @@ def _decode_odd(raw: bytes) -> Message | OpaqueMessage:
         value["content"] = []
     try:
         message: Message = msgspec.convert(value, Message, strict=False)
-    except msgspec.ValidationError:
+    except (msgspec.ValidationError, UnicodeEncodeError):
         return OpaqueMessage(role=role, raw=msgspec.Raw(raw))
     return message
 

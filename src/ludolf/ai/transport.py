@@ -4,7 +4,7 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager, suppress
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from ludolf.ai.errors import ProviderError, kind_of
 
@@ -69,10 +69,21 @@ class Reply:
                     pass
 
 
+class Watcher(Protocol):
+    """Somebody who may look at, and change, what goes to a provider."""
+
+    async def sending(self, body: bytes, headers: dict[str, str]) -> tuple[bytes, dict[str, str]]:
+        """Called before a request leaves; returns what to send instead."""
+
+    async def answered(self, status: int, headers: Mapping[str, str]) -> None:
+        """Called when the head of an answer is there, before its body is read."""
+
+
 class Transport:
     """Connections to model servers, shared by all requests of an engine."""
 
     def __init__(self) -> None:
+        self.watcher: Watcher | None = None
         self._session: aiohttp.ClientSession | None = None
         self._tls: ssl.SSLContext | None = None
 
@@ -87,18 +98,23 @@ class Transport:
         """
         import aiohttp
 
+        given = {"Accept-Encoding": "identity", **headers}
+        if self.watcher is not None:
+            body, given = await self.watcher.sending(body, given)
         limits = aiohttp.ClientTimeout(
             total=None, sock_connect=CONNECT_SECONDS, sock_read=idle_seconds or None
         )
         try:
             async with self._open().post(
                 url,
-                headers={"Accept-Encoding": "identity", **headers},
+                headers=given,
                 data=body,
                 allow_redirects=False,
                 timeout=limits,
                 proxy=_proxy_for(url),
             ) as raw:
+                if self.watcher is not None:
+                    await self.watcher.answered(raw.status, raw.headers)
                 yield Reply(raw, idle_seconds)
         except (aiohttp.ServerTimeoutError, TimeoutError) as error:
             raise ProviderError(f"Request timed out: {error or url}", kind="timeout") from error

@@ -30,7 +30,9 @@ class SourceInfo(Value, kw_only=True):
     def location(self) -> Literal["user", "project", "path"]:
         # Named on the command line or in settings, wherever the settings lie.
         named = self.source == "local" or self.scope == "temporary"
-        return "path" if named else self.scope
+        if named:
+            return "path"
+        return "project" if self.scope == "project" else "user"
 
 
 class CommandItem(Value, kw_only=True):

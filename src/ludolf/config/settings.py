@@ -69,6 +69,30 @@ class ThinkingBudgets(Value):
     high: Count = 16384
 
 
+class Todo(Value):
+    """None: the dialect decides; in pi's there is no todo tool unless it is asked for."""
+
+    enabled: bool | None = None
+    reminders: bool | None = None
+    reminders_max: Count = 3
+
+
+class Tasks(Value):
+    # Seconds until finished todos are taken off the list; below zero they stay.
+    todo_clear_delay: float = 60
+
+
+class Ttsr(Value):
+    """Stream rules: what happens when an answer breaks one."""
+
+    enabled: bool = True
+    context_mode: Literal["discard", "keep"] = "discard"
+    interrupt_mode: Literal["always", "prose-only", "tool-only", "never"] = "always"
+    repeat_mode: Literal["once", "after-gap"] = "once"
+    repeat_gap: Count = 10
+    disabled_rules: tuple[str, ...] = ()
+
+
 class Settings(Value):
     """Every key that a program without a screen uses. Others stay in the file untouched."""
 
@@ -82,6 +106,9 @@ class Settings(Value):
     follow_up_mode: QueueMode = "one-at-a-time"
     # None: the dialect decides.
     interrupt_mode: Literal["immediate", "wait"] | None = None
+    todo: Todo = Todo()
+    tasks: Tasks = Tasks()
+    ttsr: Ttsr = Ttsr()
     default_tools: tuple[str, ...] | None = None
     default_project_trust: Literal["ask", "always", "never"] = "ask"
     session_dir: str | None = None

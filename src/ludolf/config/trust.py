@@ -74,6 +74,25 @@ def saved_decision(trust_file: Path, cwd: Path) -> bool | None:
     return None
 
 
+def save_decision(home: Home, *, trusted: bool) -> None:
+    """Remember a decision for this folder, in the form that pi keeps it.
+
+    Raises:
+        ConfigError: trust.json is spoilt, or somebody else holds it.
+        OSError: it cannot be written.
+    """
+    from ludolf.config.files import write_object
+    from ludolf.config.lock import settings_lock
+
+    path = home.trust_file
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    with settings_lock(path) as lock:
+        decisions = read_object(path)
+        decisions[os.path.realpath(home.cwd)] = trusted
+        lock.check()
+        write_object(path, decisions, mode=0o600)
+
+
 def guarded_paths(home: Home) -> tuple[Path, ...]:
     """What in this project would need trust."""
     own = [home.project / name for name in _GUARDED]

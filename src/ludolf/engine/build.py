@@ -32,6 +32,8 @@ from ludolf.engine.options import Options
 from ludolf.engine.parts import Parts
 from ludolf.engine.resources import Resources
 from ludolf.engine.start_session import start_session
+from ludolf.engine.stream_rules import StreamRules
+from ludolf.engine.todos import Todos
 from ludolf.engine.toolbox import Toolbox
 from ludolf.engine.waiting import Waiting
 from ludolf.protocol.events import Event
@@ -69,6 +71,8 @@ def build(options: Options, warn: Warn | None = None) -> Engine:
     parts.place = _place(home, options, parts.settings_files)
     parts.toolbox = Toolbox(parts)
     parts.resources = Resources(parts)
+    parts.todos = Todos(parts)
+    parts.rules = StreamRules(parts)
     started = start_session(parts, warn)
     parts.session = started.session
     _choose_model(parts, resumed=started.resumed, warn=warn)

@@ -6,6 +6,7 @@ from ludolf.agent.io import RunEnd
 from ludolf.agent.scope import Aborted, Scope
 from ludolf.ai.messages import AssistantMessage
 from ludolf.base import CommandError, LudolfError
+from ludolf.engine.hook_points import Hooks, Vetoed
 from ludolf.engine.parts import Parts
 from ludolf.engine.requests import Requests
 from ludolf.engine.summaries import Summaries, SummaryFailed
@@ -204,8 +205,8 @@ class Compactor:
         self.running = True
         try:
             await self._parts.hub.emit(CompactionStart(reason=reason))
-            result = await scope.run(self._summarise(reason, instructions))
-        except Aborted:
+            result = await scope.run(self._summarise(reason, instructions, will_retry))
+        except (Aborted, Vetoed):
             await self._end(reason, aborted=True)
             return None
         except LudolfError as error:
@@ -226,6 +227,10 @@ class Compactor:
         error: str | None = None,
     ) -> None:
         self.running = False
+        if self._parts.extending.current is not None:
+            await Hooks(self._parts).compacted(
+                reason, result, aborted=aborted, will_retry=will_retry, error=error
+            )
         await self._parts.hub.emit(
             CompactionEnd(
                 reason=reason,
@@ -237,13 +242,19 @@ class Compactor:
         )
 
     async def _summarise(
-        self, reason: CompactionReason, instructions: str | None
+        self, reason: CompactionReason, instructions: str | None, will_retry: bool
     ) -> CompactionResult:
         from ludolf.session.summary_text import compaction_summary
 
         prepared = self._prepare()
         if isinstance(prepared, str):
             raise SummaryFailed(prepared)
+        if self._parts.extending.wants("session_before_compact"):
+            made = await Hooks(self._parts).before_compact(
+                prepared, reason, instructions, will_retry=will_retry
+            )
+            if made is not None:
+                return self._store(made)
         texts = await self.summaries.for_compaction(
             prepared, self._settings(), reason, instructions
         )
@@ -257,6 +268,9 @@ class Compactor:
             usage=texts.usage,
             from_hook=False,
         )
+        return self._store(entry)
+
+    def _store(self, entry: Compaction) -> CompactionResult:
         self._parts.session.append(entry)
         for dropped in self._dropped:
             self._parts.session.omit(dropped)
@@ -265,6 +279,6 @@ class Compactor:
             first_kept_entry_id=entry.first_kept_entry_id,
             tokens_before=entry.tokens_before,
             estimated_tokens_after=estimate_all(self._parts.session.context.messages()),
-            usage=texts.usage,
-            details=prepared.files,
+            usage=entry.usage,
+            details=entry.details,
         )

@@ -1,11 +1,20 @@
 """One agent session that commands can act on; it holds the parts and delegates to them."""
 
+import asyncio
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
 from ludolf.agent.queue import QueueKind, QueueMode
 from ludolf.agent.scope import Tasks
 from ludolf.ai.messages import ThinkingLevel
 from ludolf.ai.models import Model
 from ludolf.base import CommandError, Value
+from ludolf.config.settings import SettingsFiles
 from ludolf.engine.compact import Compactor
+from ludolf.engine.extending import Extending
+from ludolf.engine.host_tools import HostTools
 from ludolf.engine.library import Library
 from ludolf.engine.models import ModelState
 from ludolf.engine.parts import Parts
@@ -18,6 +27,10 @@ from ludolf.engine.tree import TreeWalk
 from ludolf.protocol.events import CompactionResult, SessionInfoChanged, Warned
 from ludolf.session.stats import SessionStats, Tally
 from ludolf.session.tree import Session
+
+if TYPE_CHECKING:
+    from ludolf.extensions.dialogs import Dialogs
+    from ludolf.protocol.ui import UiRequest
 
 
 class State(Value, kw_only=True):
@@ -37,12 +50,24 @@ class State(Value, kw_only=True):
     pending_message_count: int
 
 
+def _from(folder: Path, path: str) -> Path:
+    return Path(folder, Path(path).expanduser())
+
+
+def _nothing() -> None:
+    """Nobody serves yet."""
+
+
 class Engine:
     """Made by `build`. Close it when done: it ends what runs and frees what it holds."""
 
     def __init__(self, parts: Parts) -> None:
         self.parts = parts
         self.tasks = Tasks()
+        self.dialogs: Dialogs | None = None
+        self.on_shutdown: Callable[[], None] = _nothing
+        self._shutting_down = False
+        parts.extending = Extending(parts, self.tasks)
         self.requests = Requests(parts)
         self.compactor = Compactor(parts, self.requests)
         self.runner = Runner(parts, self.requests, self.compactor, self.tasks)
@@ -51,6 +76,7 @@ class Engine:
         self.tree = TreeWalk(parts, self.compactor.summaries)
         self.library = Library(parts)
         self.shell = Shell(parts, self.runner)
+        self.host_tools = HostTools(parts)
         self._tally: Tally | None = None
         self._counted: Session | None = None
 
@@ -104,6 +130,27 @@ class Engine:
             await self.stop()
         return await self.compactor.manual(instructions)
 
+    async def export_html(self, output: str | None) -> str:
+        """Write the session as a page; returns the path as it was asked for.
+
+        Raises:
+            CommandError: there is nothing to export, or the file cannot be written.
+        """
+        from ludolf.session.export import export_html
+
+        parts = self.parts
+        target = _from(parts.home.cwd, output) if output else None
+        work = partial(
+            export_html,
+            parts.session,
+            target,
+            overwrite=False,
+            system_prompt=parts.resources.system_prompt(),
+            tools=parts.toolbox.specs(),
+        )
+        written = await asyncio.to_thread(work)
+        return output or str(written)
+
     def set_auto_compaction(self, enabled: bool) -> None:
         self.parts.settings_files.save({"compaction": {"enabled": enabled}})
 
@@ -121,21 +168,82 @@ class Engine:
         key = "steeringMode" if kind == "steering" else "followUpMode"
         self.parts.settings_files.save({key: mode})
 
-    def reload(self) -> None:
-        """Read settings, models, skills, templates and context files anew.
+    async def start(
+        self,
+        mode: Literal["rpc", "json", "print"],
+        send: "Callable[[UiRequest], None] | None" = None,
+    ) -> None:
+        """Load the extensions, now that there is a loop; `send` asks somebody for them.
+
+        Raises:
+            ConfigError: one that was named on the command line does not load.
+        """
+        extending = self.parts.extending
+        extending.mode = mode
+        if not extending.possible():
+            extending.refuse_flags()
+            return
+        from ludolf.engine.extension_host import EngineHost
+        from ludolf.extensions.no_ui import NoUi
+
+        if send is not None:
+            from ludolf.extensions.dialogs import Dialogs
+
+            self.dialogs = Dialogs(send)
+        self.runner.at_rest.append(self._end_if_asked)
+        await extending.start(EngineHost(self, self.dialogs or NoUi()))
+
+    def commands(self) -> tuple[Any, ...]:
+        """The items of `get_commands`: of extensions, then templates, then skills."""
+        current = self.parts.extending.current
+        own = current.commands() if current is not None else ()
+        return (*own, *self.parts.resources.commands())
+
+    def shutdown(self) -> None:
+        """End the program once the present command is answered and the run has settled."""
+        self._shutting_down = True
+        if not self.runner.running:
+            self._end_if_asked()
+
+    def _end_if_asked(self) -> None:
+        if self._shutting_down:
+            self.on_shutdown()
+
+    async def set_project_trust(self, trusted: bool, *, remember: bool) -> None:
+        """The host speaks for the user: use what the project brings, or leave it alone.
+
+        Raises:
+            CommandError: something runs.
+        """
+        from ludolf.config.trust import save_decision
+
+        self._check_idle("change trust")
+        if remember:
+            save_decision(self.parts.home, trusted=trusted)
+        self.parts.settings_files = SettingsFiles(self.parts.home, trusted=trusted)
+        await self.reload()
+
+    def _check_idle(self, what: str) -> None:
+        if self.runner.running or self.compactor.running:
+            raise CommandError(f"Cannot {what} while the agent is working. Abort it or wait.")
+
+    async def reload(self) -> None:
+        """Read settings, models, skills, templates, context files and extensions anew.
 
         Raises:
             CommandError: something runs, which must not change under its feet.
         """
-        if self.runner.running or self.compactor.running:
-            raise CommandError("Cannot reload while the agent is working. Abort it or wait.")
+        self._check_idle("reload")
         parts = self.parts
+        await parts.extending.leave("reload")
         parts.settings_files.load()
         parts.registry.refresh()
         parts.resources.forget()
         parts.toolbox.forget()
+        parts.rules.forget()
         for text in (*parts.settings_files.warnings, *parts.registry.errors):
             parts.hub.post(Warned(message=text))
+        await parts.extending.enter("reload")
 
     def set_session_name(self, name: str) -> None:
         """Raises:
@@ -149,6 +257,7 @@ class Engine:
     async def close(self) -> None:
         """End what runs, store it, and free everything."""
         await self.abort()
+        await self.parts.extending.leave("quit")
         self.shell.close()
         await self.tasks.close()
         self.parts.session.close()

@@ -1,7 +1,7 @@
 """One road for events: recorded on disk, then spoken by the sinks."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Protocol
 
 from ludolf.protocol.events import Event
@@ -26,6 +26,16 @@ class Hub:
     def __init__(self, record: Callable[[Event], None]) -> None:
         self._record = record
         self._sinks: list[Sink] = []
+        self._before: Callable[[Event], Awaitable[None]] | None = None
+        self._after: Callable[[Event], None] | None = None
+
+    def listen(
+        self,
+        before: Callable[[Event], Awaitable[None]] | None,
+        after: Callable[[Event], None] | None,
+    ) -> None:
+        """Let extensions hear: `before` an event that is awaited, `after` one that is not."""
+        self._before, self._after = before, after
 
     def attach(self, sink: Sink) -> Callable[[], None]:
         """Add a sink; returns the function that takes it away again."""
@@ -36,6 +46,8 @@ class Hub:
         """Record and tell, without waiting for anyone."""
         self._record(event)
         self.tell(event)
+        if self._after is not None:
+            self._after(event)
 
     def tell(self, event: Event) -> None:
         """Tell only: for pieces of an answer, which are never recorded."""
@@ -43,8 +55,11 @@ class Hub:
             sink.take(event)
 
     async def emit(self, event: Event) -> None:
-        """Record and tell, then wait while a reader is too slow."""
-        self.post(event)
+        """Let extensions hear it, record and tell, then wait while a reader is too slow."""
+        if self._before is not None:
+            await self._before(event)
+        self._record(event)
+        self.tell(event)
         await self.room()
 
     async def room(self) -> None:

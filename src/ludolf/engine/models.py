@@ -1,6 +1,7 @@
 """Which model answers, and how hard it thinks."""
 
 from collections.abc import Sequence
+from typing import Literal
 
 from ludolf.ai.messages import THINKING_LEVELS, ThinkingLevel
 from ludolf.ai.models import Model, clamp_thinking, thinking_levels
@@ -86,7 +87,7 @@ class ModelState:
         keys = [item.model.key for item in pool]
         here = keys.index(self.current.key) if self.current and self.current.key in keys else -1
         chosen = pool[(here + 1) % len(pool)]
-        self._use(chosen.model, chosen.level or self.level)
+        self._use(chosen.model, chosen.level or self.level, "cycle")
         return Cycled(model=chosen.model, thinking_level=self.level, is_scoped=bool(self.scoped))
 
     def set_level(self, level: str) -> None:
@@ -110,9 +111,17 @@ class ModelState:
 
     # ------------------------------------------------------------ private
 
-    def _use(self, model: Model, level: ThinkingLevel) -> None:
-        self.current = model
+    def _use(
+        self, model: Model, level: ThinkingLevel, source: Literal["set", "cycle"] = "set"
+    ) -> None:
+        before, self.current = self.current, model
         self._append_model(model)
+        if self._parts.extending.wants("model_select"):
+            from ludolf.extensions.payloads import ModelSelect
+
+            self._parts.extending.soon(
+                ModelSelect(model=model, previous_model=before, source=source)
+            )
         self._set_level(level)
 
     def _append_model(self, model: Model) -> None:
@@ -123,6 +132,10 @@ class ModelState:
             level = clamp_thinking(self.current, level)
         if level == self.level:
             return
-        self.level = level
+        before, self.level = self.level, level
         self._parts.session.append(ThinkingLevelChange(thinking_level=level))
         self._parts.hub.post(ThinkingLevelChanged(level=level))
+        if self._parts.extending.wants("thinking_level_select"):
+            from ludolf.extensions.payloads import ThinkingLevelSelect
+
+            self._parts.extending.soon(ThinkingLevelSelect(level=level, previous_level=before))

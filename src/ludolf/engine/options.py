@@ -40,6 +40,8 @@ class Options(msgspec.Struct, kw_only=True):
     system_prompt: str | None = None
     append_system_prompt: tuple[str, ...] = ()
     approve: bool | None = None
+    # flags that only extensions may know
+    flags: dict[str, str | bool] = {}
     # limits of one prompt
     max_turns: int | None = None
     max_tokens: int | None = None

@@ -20,8 +20,11 @@ from ludolf.session.tree import Session
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from ludolf.engine.extending import Extending
     from ludolf.engine.models import ModelState
     from ludolf.engine.resources import Resources
+    from ludolf.engine.stream_rules import StreamRules
+    from ludolf.engine.todos import Todos
     from ludolf.engine.toolbox import Toolbox
 
 
@@ -43,6 +46,15 @@ class Parts:
     models: "ModelState"
     toolbox: "Toolbox"
     resources: "Resources"
+    todos: "Todos"
+    rules: "StreamRules"
+    extending: "Extending"
+    forced_system: str | None = None
+
+    def trust_project(self) -> None:
+        """Use the project's own settings and resources from now on."""
+        self.settings_files = SettingsFiles(self.home, trusted=True)
+        self.resources.forget()
 
     def move_to(self, cwd: str) -> None:
         """Work in another folder from now on: that of the session just opened."""

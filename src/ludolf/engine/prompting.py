@@ -3,8 +3,11 @@
 from collections.abc import Coroutine, Sequence
 from typing import Any, Literal
 
+import msgspec
+from msgspec import structs
+
 from ludolf.agent.queue import QueueKind
-from ludolf.ai.messages import Image, Part, Text, UserMessage
+from ludolf.ai.messages import CustomMessage, Image, Part, Text, UserMessage, text_of
 from ludolf.base import CommandError, now_ms
 from ludolf.engine.compact import Compactor
 from ludolf.engine.parts import Parts
@@ -19,14 +22,29 @@ COMPACTING = (
     "Cannot submit a prompt while compaction is in progress. "
     "Wait for compaction to finish and retry."
 )
+NOT_QUEUED = (
+    'Extension command "{name}" cannot be queued. '
+    "Use prompt() or execute the command when not streaming."
+)
 NO_KEY = (
     "No API key found for {provider}. Set its key in the environment or in auth.json, "
     "or choose another model; --list-models shows those that are ready."
 )
 # What became of a prompt.
-Disposition = Literal["started", "queued"]
+Disposition = Literal["started", "queued", "handled"]
+Source = Literal["rpc", "extension"]
 # Work that needs no waiting is done at once, so that pipelined commands act in order.
 Work = Disposition | Coroutine[Any, Any, Disposition]
+
+
+class Said(msgspec.Struct, frozen=True, kw_only=True):
+    """What somebody said, on its way to become a message."""
+
+    text: str
+    extra: tuple[Part, ...] = ()
+    when_busy: Busy | None = None
+    source: Source = "rpc"
+    expand: bool = True
 
 
 class Prompting:
@@ -36,40 +54,128 @@ class Prompting:
         self._parts = parts
         self._runner = runner
         self._compactor = compactor
+        self.next_turn: list[CustomMessage] = []
+
+    def is_command(self, text: str) -> bool:
+        """Whether a text calls a command of an extension."""
+        current = self._parts.extending.current
+        return current is not None and current.find_command(text) is not None
 
     def prompt(self, text: str, extra: Sequence[Part] = (), when_busy: Busy | None = None) -> Work:
-        """Accept or queue a prompt, at once if nothing has to be waited for.
+        """Accept or queue a prompt, or run the command that it calls.
 
         Raises:
             CommandError: the prompt was refused.
         """
-        text = self._parts.resources.expand(text)
+        current = self._parts.extending.current
+        called = current.find_command(text) if current is not None else None
+        if current is not None and called is not None:
+            return _run_command(current.run_command(called))
+        return self.say(text, extra, when_busy)
+
+    def say(
+        self,
+        text: str,
+        extra: Sequence[Part] = (),
+        when_busy: Busy | None = None,
+        *,
+        source: Source = "rpc",
+        expand: bool = True,
+    ) -> Work:
+        """Accept or queue what is said, at once if nothing has to be waited for.
+
+        Raises:
+            CommandError: it was refused.
+        """
+        said = Said(
+            text=text, extra=tuple(extra), when_busy=when_busy, source=source, expand=expand
+        )
+        if self._parts.extending.wants("input"):
+            return self._prompt_heard(said)
         self._check(when_busy)
-        busy = self._runner.running
-        if not extra and (busy or not self._compactor.is_due()):
-            return self._accept(_message(text), when_busy)
-        return self._prompt_with(text, extra, when_busy)
+        waits = extra or self._parts.extending.wants("before_agent_start")
+        if not waits and (self._runner.running or not self._compactor.is_due()):
+            return self._accept(_message(self._expanded(said)), (), when_busy)
+        return self._prompt_slowly(said)
 
     def queue(self, kind: QueueKind, text: str, extra: Sequence[Part] = ()) -> Work:
-        """Put a message into a waiting line, whether or not anything runs."""
-        text = self._parts.resources.expand(text)
-        if not extra:
-            return self._enqueue(kind, _message(text))
-        return self._queue_with(kind, text, extra)
+        """Put a message into a waiting line, whether or not anything runs.
+
+        Raises:
+            CommandError: the text is a command, which cannot wait.
+        """
+        if self.is_command(text):
+            name = text.split(" ", 1)[0]
+            raise CommandError(NOT_QUEUED.format(name=name))
+        said = Said(text=text, extra=tuple(extra))
+        if extra or self._parts.extending.wants("input"):
+            return self._queue_slowly(kind, said)
+        return self._enqueue(kind, _message(self._expanded(said)))
 
     # ------------------------------------------------------------ private
 
-    async def _prompt_with(
-        self, text: str, extra: Sequence[Part], when_busy: Busy | None
-    ) -> Disposition:
-        message = await self._message_with(text, extra)
+    def _expanded(self, said: Said) -> str:
+        return self._parts.resources.expand(said.text) if said.expand else said.text
+
+    async def _prompt_heard(self, said: Said) -> Disposition:
+        heard = await self._heard(said)
+        return "handled" if heard is None else await self._prompt_slowly(heard)
+
+    async def _prompt_slowly(self, said: Said) -> Disposition:
+        self._check(said.when_busy)
+        message = await self._message_with(self._expanded(said), said.extra)
+        added: tuple[CustomMessage, ...] = ()
         if not self._runner.running:
             await self._compactor.before_prompt()
-        self._check(when_busy)
-        return self._accept(message, when_busy)
+        if not self._runner.running and self._parts.extending.wants("before_agent_start"):
+            added = await self._before_start(message)
+        self._check(said.when_busy)
+        return self._accept(message, added, said.when_busy)
 
-    async def _queue_with(self, kind: QueueKind, text: str, extra: Sequence[Part]) -> Disposition:
-        return self._enqueue(kind, await self._message_with(text, extra))
+    async def _queue_slowly(self, kind: QueueKind, said: Said) -> Disposition:
+        heard = await self._heard(said) if self._parts.extending.wants("input") else said
+        if heard is None:
+            return "handled"
+        return self._enqueue(kind, await self._message_with(self._expanded(heard), heard.extra))
+
+    async def _heard(self, said: Said) -> Said | None:
+        """What extensions make of it; None if one of them has dealt with it."""
+        from ludolf.extensions import points
+        from ludolf.extensions.payloads import Input
+
+        current = self._parts.extending.current
+        assert current is not None
+        images = tuple(part for part in said.extra if isinstance(part, Image))
+        others = tuple(part for part in said.extra if not isinstance(part, Image))
+        payload = Input(
+            text=said.text,
+            images=images,
+            source=said.source,
+            streaming_behavior=said.when_busy,
+        )
+        heard = await points.user_input(current.runner, payload)
+        if heard is None:
+            return None
+        return structs.replace(said, text=heard.text, extra=(*others, *heard.images))
+
+    async def _before_start(self, message: UserMessage) -> tuple[CustomMessage, ...]:
+        from ludolf.extensions.payloads import BeforeAgentStart
+
+        current = self._parts.extending.current
+        assert current is not None
+        resources = self._parts.resources
+        payload = BeforeAgentStart(
+            prompt=text_of(message.content),
+            system_prompt=resources.system_prompt(),
+            system_prompt_options=resources.prompt_options(),
+            images=tuple(part for part in message.content if isinstance(part, Image)),
+        )
+        final = await current.runner.transform(payload)
+        if final.forced:
+            self._parts.forced_system = final.system_prompt
+        elif final.system_prompt_options != payload.system_prompt_options:
+            self._parts.forced_system = resources.render(final.system_prompt_options)
+        return final.messages
 
     def _check(self, when_busy: Busy | None) -> None:
         if self._runner.running:
@@ -84,10 +190,13 @@ class Prompting:
         if not self._parts.registry.admits(model):
             raise CommandError(NO_KEY.format(provider=model.provider))
 
-    def _accept(self, message: UserMessage, when_busy: Busy | None) -> Disposition:
+    def _accept(
+        self, message: UserMessage, added: Sequence[CustomMessage], when_busy: Busy | None
+    ) -> Disposition:
         if self._runner.running:
             return self._enqueue("steering" if when_busy == "steer" else "follow_up", message)
-        self._runner.start((message,))
+        kept, self.next_turn = self.next_turn, []
+        self._runner.start((message, *kept, *added))
         return "started"
 
     def _enqueue(self, kind: QueueKind, message: UserMessage) -> Disposition:
@@ -118,3 +227,8 @@ class Prompting:
 
 def _message(text: str) -> UserMessage:
     return UserMessage(content=(Text(text=text),), timestamp=now_ms())
+
+
+async def _run_command(work: Coroutine[Any, Any, None]) -> Disposition:
+    await work
+    return "handled"

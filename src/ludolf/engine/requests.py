@@ -4,9 +4,11 @@ from msgspec import structs
 
 from ludolf.ai.errors import ProviderError
 from ludolf.ai.messages import Message, OpaqueMessage
+from ludolf.ai.models import Model
 from ludolf.ai.provider import Request
 from ludolf.config.home import env
 from ludolf.engine.blocked_images import ImageBlock
+from ludolf.engine.hook_points import Hooks
 from ludolf.engine.parts import Parts
 from ludolf.session.estimate import view_tokens
 
@@ -27,10 +29,14 @@ class Requests:
             ProviderError: no provider or no key for the current model.
         """
         parts = self._parts
+        system = parts.forced_system or parts.resources.system_prompt()
+        messages = self._messages()
+        if parts.extending.wants("context") or parts.extending.wants("context_with_system"):
+            system, messages = await Hooks(parts).context(system, messages)
         return structs.replace(
             self.bare(),
-            system=parts.resources.system_prompt(),
-            messages=self._messages(),
+            system=system,
+            messages=messages,
             tools=parts.toolbox.specs(),
             max_tokens=self._room(),
             session_id=parts.session.id,
@@ -49,14 +55,14 @@ class Requests:
         left = model.context_window - view_tokens(self._parts.session.context) - SPARE_TOKENS
         return max(1, left) if left < model.max_tokens else None
 
-    def bare(self) -> Request:
-        """A request to the current model that says nothing yet.
+    def bare(self, model: Model | None = None) -> Request:
+        """A request to a model, else to the current one, that says nothing yet.
 
         Raises:
             ProviderError: no provider or no key for the current model.
         """
         parts = self._parts
-        model = parts.models.require()
+        model = model or parts.models.require()
         access = parts.registry.access(model)
         if access is None:
             raise ProviderError(f"No API key for provider: {model.provider}", kind="auth")

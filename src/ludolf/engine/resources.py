@@ -2,12 +2,16 @@
 
 from typing import TYPE_CHECKING
 
+from msgspec import structs
+
 from ludolf.engine.parts import Parts
 
 if TYPE_CHECKING:
     from ludolf.config.resources import CommandItem, Kind, Source
     from ludolf.config.skills import Skill
+    from ludolf.config.system_prompt import PromptSources
     from ludolf.config.templates import Template
+    from ludolf.extensions.payloads import PromptOptions
 
 
 class Resources:
@@ -15,12 +19,22 @@ class Resources:
 
     def __init__(self, parts: Parts) -> None:
         self._parts = parts
+        self._more: dict[str, tuple[str, ...]] = {}
+        self.forget()
+
+    def add(self, skills: tuple[str, ...], prompts: tuple[str, ...]) -> None:
+        """Places that extensions name, beside those of the command line."""
+        self._more = {"skills": skills, "prompts": prompts}
         self.forget()
 
     def forget(self) -> None:
         self._skills: tuple[Skill, ...] | None = None
         self._templates: tuple[Template, ...] | None = None
         self._system: str | None = None
+
+    def forget_prompt(self) -> None:
+        """Tools changed: build the system prompt anew."""
+        self._system = None
 
     def skills(self) -> "tuple[Skill, ...]":
         if self._skills is None:
@@ -68,7 +82,43 @@ class Resources:
             self._system = self._build_system_prompt()
         return self._system
 
+    def prompt_options(self) -> "PromptOptions":
+        """What the system prompt is made of, in the words of extensions."""
+        from ludolf.extensions.payloads import PromptOptions
+
+        sources = self._prompt_sources()
+        return PromptOptions(
+            cwd=str(sources.cwd),
+            custom_prompt=sources.custom,
+            append_system_prompt=sources.addenda,
+            selected_tools=tuple(tool.name for tool in sources.tools),
+            tool_snippets={tool.name: tool.snippet for tool in sources.tools if tool.snippet},
+            tool_guidelines={tool.name: tool.guidelines for tool in sources.tools},
+            context_files=tuple(str(file.path) for file in sources.context_files),
+            skills=tuple(skill.name for skill in sources.skills),
+        )
+
+    def render(self, options: "PromptOptions") -> str:
+        """The system prompt as an extension wants it."""
+        from ludolf.config import system_prompt as prompt
+
+        sources = self._prompt_sources()
+        changed = structs.replace(
+            sources,
+            custom=options.custom_prompt,
+            addenda=options.append_system_prompt,
+            tools=[tool for tool in sources.tools if tool.name in options.selected_tools],
+            guidelines=options.prompt_guidelines,
+            extra=options.sections,
+        )
+        return prompt.render(prompt.build_sections(changed))
+
     def _build_system_prompt(self) -> str:
+        from ludolf.config import system_prompt as prompt
+
+        return prompt.render(prompt.build_sections(self._prompt_sources()))
+
+    def _prompt_sources(self) -> "PromptSources":
         from ludolf.config import system_prompt as prompt
         from ludolf.config.context_files import ContextFiles, load_context_files
 
@@ -76,7 +126,7 @@ class Resources:
         trusted = parts.settings_files.trusted
         files = ContextFiles() if options.no_context_files else load_context_files(parts.home)
         self._warn(files.warnings)
-        sources = prompt.PromptSources(
+        return prompt.PromptSources(
             cwd=parts.home.cwd,
             tools=parts.toolbox.active(),
             custom=prompt.find_custom_prompt(
@@ -88,13 +138,13 @@ class Resources:
             context_files=files.items,
             skills=self.skills(),
         )
-        return prompt.render(prompt.build_sections(sources))
 
     def _sources(self, kind: "Kind", paths: tuple[str, ...], *, off: bool) -> "tuple[Source, ...]":
         from ludolf.config.resources import find_sources
 
         parts = self._parts
-        return find_sources(kind, parts.home, parts.settings_files, paths=paths, discover=not off)
+        given = (*paths, *self._more.get(kind, ()))
+        return find_sources(kind, parts.home, parts.settings_files, paths=given, discover=not off)
 
     def _warn(self, texts: tuple[str, ...]) -> None:
         for text in texts:

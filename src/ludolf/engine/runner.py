@@ -35,6 +35,8 @@ class Runner:
         self._idle = asyncio.Event()
         self._idle.set()
         self.at_rest: list[Callable[[], None]] = []
+        self.on_abort: list[Callable[[], None]] = []
+        self.after_turn: list[Message] = []
 
     @property
     def running(self) -> bool:
@@ -45,13 +47,21 @@ class Runner:
         assert not self.running
         self._idle.clear()
         self._compactor.new_prompt()
+        self._parts.todos.new_prompt()
         self._parts.meter.start()
         self._scope = Scope()
         self._tasks.start(self._drive(prompts, self._scope))
 
+    @property
+    def scope(self) -> Scope | None:
+        """That of the present drive; None when idle."""
+        return self._scope
+
     def abort(self) -> None:
         if self._scope is not None:
             self._scope.abort()
+            for action in self.on_abort:
+                action()
 
     async def settled(self) -> None:
         await self._idle.wait()
@@ -68,6 +78,8 @@ class Runner:
 
     def _rest(self) -> None:
         self._scope = None
+        self.on_abort.clear()
+        self._parts.forced_system = None
         self._idle.set()
         for action in self.at_rest:
             action()
@@ -76,15 +88,34 @@ class Runner:
 
     async def _runs(self, prompts: Sequence[Message], scope: Scope) -> None:
         io = TurnIO(self._parts, self._requests, self.retries, self._compactor, scope)
+        io.after_turn = self.after_turn
         line: QueueKind | None = "steering"
         while line is not None:
             end = await run_agent(prompts, io, scope, line=line)
-            prompts = ()
             line = await self._next_line(end, scope)
+            if line is None and self._parts.extending.wants("agent_before_settle"):
+                line = await self._asked_to_go_on(end, scope)
+            prompts = self._parts.rules.take_due() if line is not None else ()
+
+    async def _asked_to_go_on(self, end: RunEnd, scope: Scope) -> QueueKind | None:
+        """Extensions may ask for one more turn before the prompt is over."""
+        from ludolf.engine.hook_points import Hooks
+
+        last = end.last
+        outcome = "completed"
+        if scope.aborted or (last is not None and last.stop_reason == "aborted"):
+            outcome = "aborted"
+        elif last is not None and last.stop_reason == "error":
+            outcome = "error"
+        goes_on = await Hooks(self._parts).before_settle(outcome)
+        return "steering" if goes_on and outcome == "completed" else None
 
     async def _next_line(self, end: RunEnd, scope: Scope) -> QueueKind | None:
         """What follows a run by itself: another attempt, a compaction, or waiting messages."""
         answer = end.answer
+        if self._parts.rules.was_cut and not scope.aborted:
+            self._parts.rules.try_again()
+            return "steering"
         if answer is None or answer.kind == "aborted" or scope.aborted:
             return None
         if self._parts.meter.reached is not None:
@@ -95,8 +126,11 @@ class Runner:
             await self.retries.gave_up(answer)
         if await self._compactor.after_run(end, scope):
             return "steering"
-        if answer.message.stop_reason == "error" or not len(self._parts.queue):
+        if answer.message.stop_reason == "error":
             return None
+        if not len(self._parts.queue):
+            goes_on = self._parts.rules.has_due or self._parts.todos.remind(end)
+            return "steering" if goes_on else None
         return "steering" if self._parts.queue.due("steering") else "follow_up"
 
     async def _try_again(self, answer: Answer, scope: Scope) -> QueueKind | None:

@@ -1,79 +1,156 @@
-"""Changing the conversation: new, switch, fork, clone, and moving about in its tree."""
+"""Changing the conversation: new, switch, fork, clone. Extensions may veto, and start anew."""
 
 from collections.abc import Awaitable, Callable
 from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
 
 from ludolf.base import CommandError
 from ludolf.config.selection import as_level
 from ludolf.engine.parts import Parts
 from ludolf.session.entries import ThinkingLevelChange
+from ludolf.session.outline import user_text
 from ludolf.session.reader import NotASession
 from ludolf.session.tree import Session, new_session, open_session
 
+if TYPE_CHECKING:
+    from ludolf.extensions.host import Setup, Then
+
+Reason = Literal["new", "resume", "fork"]
+
 
 class Sessions:
-    """Every change first stops what runs; the session before is stored and closed."""
+    """Every change first stops what runs; the session before is stored and closed.
+
+    Each returns whether an extension has cancelled the change, in which case nothing happened.
+    """
 
     def __init__(self, parts: Parts, stop: Callable[[], Awaitable[None]]) -> None:
         self._parts = parts
         self._stop = stop
 
-    async def new(self, parent: str | None) -> None:
+    async def new(
+        self, parent: str | None, *, setup: "Setup | None" = None, then: "Then | None" = None
+    ) -> bool:
+        if await self._vetoed("new", None):
+            return True
         await self._stop()
         place = self._parts.place
         folder = place.folder if self._parts.session.path is not None else None
         session = new_session(place.cwd, folder, self._parts.warn, parent_session=parent)
-        self._replace(session)
-        self._parts.models.record()
 
-    async def switch(self, path: str) -> None:
+        async def begin() -> None:
+            self._parts.models.record()
+            made = setup(session) if setup is not None else None
+            if made is not None:
+                await made
+
+        await self._replace(session, "new", begin, then)
+        return False
+
+    async def switch(self, path: str, *, then: "Then | None" = None) -> bool:
         """Raises:
         CommandError: the file is no session, or its folder is gone.
         """
-        from ludolf.session.finder import check_cwd
-
-        place = self._parts.place
         target = self._find(path)
+        if await self._vetoed("resume", str(target)):
+            return True
         await self._stop()
         self._parts.session.flush()
-        try:
-            session = open_session(target, place.cwd, self._parts.warn)
-        except NotASession as error:
-            raise CommandError(str(error)) from error
-        except OSError as error:
-            raise CommandError(f"Cannot open session {path}: {error.strerror}") from error
-        check_cwd(session.header, target, place.cwd)
-        self._replace(session)
-        if session.header.cwd and session.header.cwd != place.cwd:
-            self._parts.move_to(session.header.cwd)
-            self._parts.resources.forget()
-        self._resume()
+        session = self._open(target, path)
 
-    async def fork(self, entry_id: str) -> str:
-        """A new session with all before a user's message; returns that message's text.
+        async def begin() -> None:
+            cwd = session.header.cwd
+            if cwd and cwd != self._parts.place.cwd:
+                self._parts.move_to(cwd)
+                self._parts.resources.forget()
+            self._resume()
+
+        await self._replace(session, "resume", begin, then)
+        return False
+
+    async def fork(self, entry_id: str, *, then: "Then | None" = None) -> tuple[bool, str]:
+        """A new session with all before a user's message; also returns that message's text.
 
         Raises:
             CommandError: the entry is not a user's message.
         """
         from ludolf.session.branching import fork
 
+        entry = self._parts.session.get(entry_id)
+        text = user_text(entry) if entry is not None else ""
+        if await self._fork_vetoed(entry_id, "before"):
+            return True, text
         await self._stop()
         forked, text = fork(self._parts.session, entry_id, self._folder(), self._parts.warn)
-        self._replace(forked)
-        self._resume()
-        return text
+        await self._replace(forked, "fork", self._resume_later, then)
+        return False, text
 
-    async def clone(self) -> None:
+    async def clone(self, *, then: "Then | None" = None) -> bool:
         """Raises:
         CommandError: there is nothing to copy yet.
         """
         from ludolf.session.branching import clone
 
+        if await self._fork_vetoed(self._parts.session.leaf or "", "at"):
+            return True
         await self._stop()
-        self._replace(clone(self._parts.session, self._folder(), self._parts.warn))
-        self._resume()
+        copy = clone(self._parts.session, self._folder(), self._parts.warn)
+        await self._replace(copy, "fork", self._resume_later, then)
+        return False
+
+    # ------------------------------------------------------------ extensions
+
+    async def _vetoed(self, reason: Literal["new", "resume"], target: str | None) -> bool:
+        if not self._parts.extending.wants("session_before_switch"):
+            return False
+        from ludolf.extensions import points
+        from ludolf.extensions.payloads import SessionBeforeSwitch
+
+        current = self._parts.extending.current
+        assert current is not None
+        payload = SessionBeforeSwitch(reason=reason, target_session_file=target)
+        return (await points.before_switch(current.runner, payload)).cancel
+
+    async def _fork_vetoed(self, entry_id: str, position: Literal["before", "at"]) -> bool:
+        if not self._parts.extending.wants("session_before_fork"):
+            return False
+        from ludolf.extensions import points
+        from ludolf.extensions.payloads import SessionBeforeFork
+
+        current = self._parts.extending.current
+        assert current is not None
+        payload = SessionBeforeFork(entry_id=entry_id, position=position)
+        return (await points.before_fork(current.runner, payload)).cancel
 
     # ------------------------------------------------------------ private
+
+    async def _replace(
+        self,
+        session: Session,
+        reason: Reason,
+        begin: Callable[[], Awaitable[Any]],
+        then: "Then | None",
+    ) -> None:
+        extending = self._parts.extending
+        target = str(session.path) if session.path is not None else None
+        await extending.leave(reason, target)
+        old, self._parts.session = self._parts.session, session
+        old.close()
+        await begin()
+        await extending.enter(reason, old.path, then)
+
+    def _open(self, target: Path, shown: str) -> Session:
+        from ludolf.session.finder import check_cwd
+
+        cwd = self._parts.place.cwd
+        try:
+            session = open_session(target, cwd, self._parts.warn)
+        except NotASession as error:
+            raise CommandError(str(error)) from error
+        except OSError as error:
+            raise CommandError(f"Cannot open session {shown}: {error.strerror}") from error
+        check_cwd(session.header, target, cwd)
+        return session
 
     def _folder(self) -> Path | None:
         path = self._parts.session.path
@@ -85,9 +162,8 @@ class Sessions:
             raise CommandError(f"Session file is not a regular file: {path}")
         return target
 
-    def _replace(self, session: Session) -> None:
-        old, self._parts.session = self._parts.session, session
-        old.close()
+    async def _resume_later(self) -> None:
+        self._resume()
 
     def _resume(self) -> None:
         """Take model and level from the conversation, where they can still be had."""

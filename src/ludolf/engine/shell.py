@@ -7,10 +7,11 @@ import msgspec
 
 from ludolf.agent.scope import Aborted, Scope
 from ludolf.ai.messages import BashExecutionMessage
-from ludolf.base import CommandError, Value, now_ms
+from ludolf.base import CommandError, now_ms
 from ludolf.engine.parts import Parts
 from ludolf.engine.runner import Runner
 from ludolf.engine.toolbox import tool_environment
+from ludolf.protocol.bash import BashResult
 from ludolf.protocol.events import BashUpdate
 from ludolf.session.entries import MessageBody
 
@@ -19,14 +20,6 @@ if TYPE_CHECKING:
 
 # Output of a command is told in pieces of at most this size, so that no frame grows without bound.
 _PIECE = 64 * 1024
-
-
-class BashResult(Value, kw_only=True):
-    output: str
-    exit_code: int | None = None
-    cancelled: bool
-    truncated: bool
-    full_output_path: str | None = None
 
 
 class Shell:
@@ -50,7 +43,9 @@ class Shell:
         scope = Scope()
         self._running.add(scope)
         try:
-            result = await self._execute(command, scope, reply_id)
+            result = await self._by_extension(command, scope, exclude=exclude)
+            if result is None:
+                result = await self._execute(command, scope, reply_id)
         finally:
             self._running.discard(scope)
         self._keep(command, result, exclude=exclude)
@@ -70,6 +65,19 @@ class Shell:
             WARDEN.end_all()
 
     # ------------------------------------------------------------ private
+
+    async def _by_extension(
+        self, command: str, scope: Scope, *, exclude: bool
+    ) -> BashResult | None:
+        """The result, if an extension runs the command in its own way."""
+        if not self._parts.extending.wants("user_bash"):
+            return None
+        from ludolf.engine.hook_points import Hooks
+
+        try:
+            return await scope.run(Hooks(self._parts).user_bash(command, exclude=exclude))
+        except Aborted:
+            return BashResult(output="", cancelled=True, truncated=False)
 
     async def _execute(
         self, command: str, scope: Scope, reply_id: msgspec.Raw | None
@@ -92,6 +100,8 @@ class Shell:
                 cancelled=code is None,
                 truncated=shown.truncated,
                 full_output_path=tail.full_output_path,
+                total_lines=shown.total_lines if shown.truncated else None,
+                total_bytes=shown.total_bytes if shown.truncated else None,
             )
 
     async def _stream(self, command: str, tail: "OutputTail", reply_id: msgspec.Raw | None) -> int:

@@ -1,7 +1,7 @@
 """The tools of a session: which exist, which are active, and how a call is checked."""
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from ludolf.agent.tool import Tool
@@ -23,6 +23,9 @@ class Toolbox:
         self._tools: dict[str, Tool] | None = None
         self._active: tuple[str, ...] = ()
         self._specs: tuple[ToolSpec, ...] | None = None
+        # Tools that come from elsewhere, by who provides them; those of them that are active.
+        self._provided: dict[str, dict[str, Tool]] = {}
+        self._switched_on: set[str] = set()
 
     def forget(self) -> None:
         """Settings changed: make the tools anew when they are next asked for."""
@@ -36,7 +39,7 @@ class Toolbox:
             from ludolf.tools import ToolOptions, builtin_tools
 
             settings, options = self._parts.settings, self._parts.options
-            self._tools = builtin_tools(
+            builtin = builtin_tools(
                 ToolOptions(
                     shell_path=settings.shell_path,
                     command_prefix=settings.shell_command_prefix,
@@ -44,17 +47,55 @@ class Toolbox:
                     block_images=settings.images.block_images,
                 )
             )
-            self._active = choose_active(tuple(self._tools), options, settings.default_tools)
+            extra = self._parts.extending.tools()
+            self._tools = {**builtin, **extra}
+            active = choose_active(tuple(builtin), options, settings.default_tools)
+            self._active = (*active, *choose_extra(tuple(extra), active, options))
         return self._tools
+
+    def set_active(self, names: Sequence[str]) -> None:
+        """Let the model call these and no others; unknown names are ignored."""
+        self._active = tuple(name for name in self.tools if name in names)
+        provided = {name for own in self._provided.values() for name in own}
+        self._switched_on = provided & set(names)
+        self._specs = None
+
+    def provide(
+        self, source: str, tools: Sequence[Tool], *, hidden: frozenset[str] = frozenset()
+    ) -> None:
+        """Let these be all tools of a source, from the next request on.
+
+        New ones become active unless hidden; those that the source had before stay as they are.
+        """
+        before = self._provided.get(source, {})
+        self._provided[source] = {tool.name: tool for tool in tools}
+        names = set(self._provided[source])
+        self._switched_on -= set(before) - names
+        self._switched_on |= names - set(before) - hidden
+        self._specs = None
+
+    def source_of(self, name: str) -> str | None:
+        """Who provides a tool of this name, active or not; None if there is none."""
+        if name in self.tools:
+            return "builtin"
+        return next((source for source, own in self._provided.items() if name in own), None)
 
     def active(self) -> tuple[Tool, ...]:
         """The tools that the model may call, in order."""
         tools = self.tools
-        return tuple(tools[name] for name in self._active)
+        return (*(tools[name] for name in self._active), *self._active_provided())
+
+    def _active_provided(self) -> Iterator[Tool]:
+        for own in self._provided.values():
+            for name, tool in own.items():
+                if name in self._switched_on and name not in self._active:
+                    yield tool
 
     def find(self, name: str) -> Tool | None:
         tool = self.tools.get(name)
-        return tool if name in self._active else None
+        if tool is not None and name in self._active:
+            return tool
+        return next((tool for tool in self._active_provided() if tool.name == name), None)
 
     def specs(self) -> tuple[ToolSpec, ...]:
         if self._specs is None:
@@ -75,6 +116,17 @@ def choose_active(
     else:
         wanted = DEFAULT_ACTIVE if default is None else default
     return tuple(name for name in names if name in wanted and name not in options.exclude_tools)
+
+
+def choose_extra(
+    names: tuple[str, ...], active: tuple[str, ...], options: Options
+) -> tuple[str, ...]:
+    """Tools of extensions are active unless an allowlist leaves them out."""
+    if options.no_tools and options.tools is None:
+        return ()
+    listed = names if options.tools is None else options.tools
+    refused = (*active, *options.exclude_tools)
+    return tuple(name for name in names if name in listed and name not in refused)
 
 
 def tool_environment(parts: Parts, model: "Model | None") -> Mapping[str, str]:

@@ -3,8 +3,10 @@
 from ludolf.agent.scope import Aborted, Scope
 from ludolf.ai.messages import UserMessage, text_of
 from ludolf.base import CommandError, Value
+from ludolf.engine.hook_points import Vetoed
 from ludolf.engine.parts import Parts
 from ludolf.engine.summaries import Summaries, SummaryFailed
+from ludolf.engine.tree_hooks import TreeHooks, Wish
 from ludolf.session.entries import BranchSummary, Entry, Label, fields, message_of
 
 UNKNOWN_WINDOW = 128_000
@@ -47,7 +49,17 @@ class TreeWalk:
         """Raises:
         CommandError: there is no such entry, or the summary failed.
         """
-        session = self._parts.session
+        wish = Wish(
+            target_id=target_id,
+            summarize=summarize,
+            instructions=instructions,
+            replace=replace,
+            label=label,
+        )
+        return await self._go(wish)
+
+    async def _go(self, wish: Wish) -> Moved:
+        session, target_id = self._parts.session, wish.target_id
         target = session.get(target_id)
         if target is None:
             raise CommandError(f"Entry not found: {target_id}")
@@ -55,16 +67,24 @@ class TreeWalk:
             return Moved(cancelled=False)
         leaf, text = _place_for(target)
         old_leaf = session.leaf
-        body = None
-        if summarize:
-            body = await self._summarise(leaf, old_leaf, instructions, replace=replace)
+        made: BranchSummary | None = None
+        if self._parts.extending.wants("session_before_tree"):
+            try:
+                wish, made = await TreeHooks(self._parts).before(wish, leaf)
+            except Vetoed:
+                return Moved(cancelled=True)
+        body = made
+        if body is None and wish.summarize:
+            body = await self._summarise(leaf, old_leaf, wish.instructions, replace=wish.replace)
             if body is None:
                 return Moved(cancelled=True)
         session.branch_to(leaf)
         summary = session.append(body) if body is not None else None
-        if label:
+        if wish.label:
             marked = summary.id if summary is not None else target_id
-            session.append(Label(target_id=marked, label=label))
+            session.append(Label(target_id=marked, label=wish.label))
+        if self._parts.extending.wants("session_tree"):
+            await TreeHooks(self._parts).after(old_leaf, summary, by_extension=made is not None)
         return Moved(cancelled=False, text=text, summary_entry_id=summary.id if summary else None)
 
     async def _summarise(

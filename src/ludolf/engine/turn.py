@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 
 from ludolf.agent.batch import tool_update
-from ludolf.agent.events import AgentEvent, MessageEnd, MessageUpdate
+from ludolf.agent.events import AgentEvent, MessageEnd, MessageStart, MessageUpdate, TurnEnd
 from ludolf.agent.io import Accepted, AgentIO, Outcome
 from ludolf.agent.queue import Queued, QueueKind
 from ludolf.agent.scope import Scope
@@ -12,6 +12,7 @@ from ludolf.ai.messages import AssistantMessage, Message, ToolCall
 from ludolf.ai.models import Model
 from ludolf.ai.provider import Answer, Request
 from ludolf.engine.compact import Compactor
+from ludolf.engine.hook_points import Hooks
 from ludolf.engine.parts import Parts
 from ludolf.engine.requests import Requests
 from ludolf.engine.retry import Retries
@@ -39,18 +40,40 @@ class TurnIO:
         self._requests = requests
         self._retries = retries
         self._compactor = compactor
+        self._hooks = Hooks(parts)
         self._scope = scope
+        self._rules = parts.rules if parts.rules.active else None
+        self.after_turn: list[Message] = []
 
     async def emit(self, event: AgentEvent) -> None:
+        if isinstance(event, TurnEnd):
+            await self._end_turn(event)
+            return
         await self._parts.hub.emit(event)
         if isinstance(event, MessageEnd) and isinstance(event.message, AssistantMessage):
             self._parts.meter.count(event.message)
             await self._retries.answered(event.message)
 
+    async def _end_turn(self, event: TurnEnd) -> None:
+        """Handlers of `turn_end` come first; messages held back for the end of a turn after it."""
+        if self._parts.extending.wants("turn_end"):
+            await self._hooks.turn_end(event)
+        await self._parts.hub.emit(event)
+        while self.after_turn:
+            message = self.after_turn.pop(0)
+            await self._parts.hub.emit(MessageStart(message=message))
+            await self._parts.hub.emit(MessageEnd(message=message))
+
     def post(self, event: MessageUpdate) -> None:
         self._parts.hub.tell(event)
+        if self._rules is not None:
+            self._rules.see(event)
+        if self._parts.extending.wants("message_update"):
+            self._parts.extending.collect(event)
 
     async def breathe(self) -> None:
+        if self._parts.extending.current is not None:
+            await self._parts.extending.flush()
         await self._parts.hub.breathe()
 
     def model(self) -> Model:
@@ -69,6 +92,13 @@ class TurnIO:
     async def request(self) -> Request:
         return await self._requests.build()
 
+    def runs_alone(self, call: ToolCall) -> bool:
+        tool = self._parts.toolbox.find(call.name)
+        return tool is not None and tool.alone
+
+    def interrupted(self) -> bool:
+        return self._parts.queue.interrupts and bool(self._parts.queue.due("steering"))
+
     async def before_tool(self, call: ToolCall, *, whole: bool) -> Accepted | Block:
         from ludolf.tools.schema import check_arguments
 
@@ -80,6 +110,11 @@ class TurnIO:
         args = check_arguments(call.name, tool.parameters, prepared)
         if not whole:
             raise ToolError(BROKEN.format(name=call.name))
+        if self._parts.extending.wants("tool_call"):
+            verdict = await self._hooks.tool_call(call, args)
+            if isinstance(verdict, Block):
+                return verdict
+            args = dict(verdict.args)
         return Accepted(tool, Allow(args), self._context(call))
 
     def _context(self, call: ToolCall) -> ToolContext:
@@ -96,9 +131,15 @@ class TurnIO:
         )
 
     async def after_tool(self, call: ToolCall, output: ToolOutput, is_error: bool) -> Outcome:
+        if self._rules is not None:
+            output = self._rules.remark(call, output)
+        if self._parts.extending.wants("tool_result"):
+            return await self._hooks.tool_result(call, output, is_error)
         return Outcome(output, is_error)
 
     async def finish_message(self, message: Message) -> Message:
+        if self._parts.extending.wants("message_end"):
+            return await self._hooks.message_end(message)
         return message
 
     def due(self, kind: QueueKind) -> int:
@@ -108,7 +149,7 @@ class TurnIO:
         return self._parts.queue.take(kind)
 
     def will_retry(self, answer: Answer) -> bool:
-        return self._retries.wants(answer)
+        return self._parts.rules.was_cut or self._retries.wants(answer)
 
 
 if TYPE_CHECKING:

@@ -18,6 +18,12 @@ class Waiting:
     def __init__(self, hub: Hub, steering: QueueMode, follow_up: QueueMode) -> None:
         self._hub = hub
         self._queue = Queue(steering, follow_up)
+        # Messages are numbered in each line from 1: so many came, so many have left it,
+        # and these were thrown away by the last clearing.
+        self.added: dict[QueueKind, int] = {"steering": 0, "follow_up": 0}
+        self.left: dict[QueueKind, int] = {"steering": 0, "follow_up": 0}
+        self.cleared: dict[QueueKind, range] = {"steering": range(0), "follow_up": range(0)}
+        self.interrupts = False
         self._later: asyncio.TimerHandle | None = None
 
     @property
@@ -35,16 +41,21 @@ class Waiting:
 
     def add(self, kind: QueueKind, message: Queued) -> None:
         self._queue.add(kind, message)
+        self.added[kind] += 1
         self._tell(message)
 
     def take(self, kind: QueueKind) -> Queued:
         message = self._queue.take(kind)
+        self.left[kind] += 1
         self._tell(message)
         return message
 
     def clear(self) -> dict[str, tuple[str, ...]]:
         """Empty the queue; returns the texts that it held."""
         held = self._queue.clear()
+        for kind, added in self.added.items():
+            self.cleared[kind] = range(self.left[kind] + 1, added + 1)
+            self.left[kind] = added
         self._tell_now()
         return {"steering": held.steering, "followUp": held.follow_up}
 

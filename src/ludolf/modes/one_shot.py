@@ -45,6 +45,7 @@ async def _main(options: Options, prompts: Sequence[Said], dialect: str | None) 
         if dialect is not None:
             stdio.send(dumps(engine.parts.session.header) + b"\n")
             engine.parts.hub.attach(FrameSink(make_dialect(dialect), stdio))
+        await engine.start("print" if dialect is None else "json")
         code = await stop.race(_converse(engine, prompts))
         if code is None:
             code = 0 if dialect is not None else _speak_last(engine, stdio)

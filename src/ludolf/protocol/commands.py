@@ -5,6 +5,7 @@ import re
 from typing import Any, Literal
 
 import msgspec
+from msgspec import UNSET
 
 from ludolf.base import CommandError, Value
 from ludolf.protocol.framing import Body, Head, repair
@@ -80,6 +81,20 @@ class SetSessionName(Value):
     name: str
 
 
+class UiAnswer(Value):
+    """The answer of a user to a dialog; an id that nobody waits for changes nothing."""
+
+    id: Any = None
+    value: Any = UNSET
+    confirmed: Any = UNSET
+    cancelled: Any = False
+
+
+class SetProjectTrust(Value):
+    trusted: bool
+    remember: bool = True
+
+
 class SetLimits(Value):
     """A limit that is absent or null is lifted."""
 
@@ -107,6 +122,44 @@ class NavigateTree(Value):
     custom_instructions: str | None = None
     replace_instructions: bool = False
     label: str | None = None
+
+
+class SetHostTools(Value):
+    tools: list[Any]
+
+
+class HostToolUpdate(Value):
+    id: Any = None
+    partial_result: Any = None
+
+
+class HostToolResult(Value):
+    id: Any = None
+    result: Any = None
+    is_error: Any = False
+
+
+class SetTodos(Value):
+    phases: Any = None
+
+
+class SetEventFilter(Value):
+    """Null or absent lifts the filter."""
+
+    events: list[str] | None = None
+
+
+class NegotiateProtocol(Value):
+    protocol_version: Any = None
+
+
+class GetMessagesPage(Value):
+    cursor: Any = None
+    limit: Any = None
+
+
+class SetLocale(Value):
+    locale: str
 
 
 Command = Any
@@ -148,12 +201,25 @@ COMMANDS: dict[str, type[Value]] = {
     "set_session_name": SetSessionName,
     "get_commands": Bare,
     "set_limits": SetLimits,
+    "set_project_trust": SetProjectTrust,
+    "extension_ui_response": UiAnswer,
     "list_sessions": ListSessions,
     "rename_session": RenameSession,
     "delete_session": DeleteSession,
     "navigate_tree": NavigateTree,
     "reload": Bare,
     "get_capabilities": Bare,
+    "set_host_tools": SetHostTools,
+    "host_tool_update": HostToolUpdate,
+    "host_tool_result": HostToolResult,
+    "set_interrupt_mode": SetMode,
+    "set_todos": SetTodos,
+    "set_event_filter": SetEventFilter,
+    "set_prompt_results": SetEnabled,
+    "negotiate_protocol": NegotiateProtocol,
+    "get_messages_page": GetMessagesPage,
+    "get_available_commands": Bare,
+    "set_locale": SetLocale,
 }
 _FIELD = re.compile(r"`\$?\.?([A-Za-z]+)[^`]*`$|field `([A-Za-z]+)`")
 

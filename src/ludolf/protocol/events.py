@@ -8,6 +8,7 @@ from msgspec import UNSET
 from ludolf.agent.events import AgentEvent
 from ludolf.ai.messages import Usage
 from ludolf.base import Value
+from ludolf.protocol.host_events import HostEvent
 
 CompactionReason = Literal["manual", "threshold", "overflow"]
 
@@ -124,8 +125,12 @@ SessionEvent = (
     | ExtensionError
     | Warned
 )
-Event = AgentEvent | SessionEvent
-_SPOKEN: tuple[type[msgspec.Struct], ...] = (*get_args(AgentEvent), *get_args(SessionEvent))
+Event = AgentEvent | SessionEvent | HostEvent
+_SPOKEN: tuple[type[msgspec.Struct], ...] = (
+    *get_args(AgentEvent),
+    *get_args(SessionEvent),
+    *get_args(HostEvent),
+)
 EVENT_NAMES: tuple[str, ...] = tuple(
     sorted({str(kind.__struct_config__.tag or "message_update") for kind in _SPOKEN})
 )

@@ -46,7 +46,8 @@ def read_head(line: bytes) -> tuple[Head, Body]:
     try:
         return _heads.decode(line), line
     except msgspec.ValidationError:
-        raise BadFrame(_SHAPE, _find_id(line)) from None
+        nothing = ", not null" if line.strip() == b"null" else ""
+        raise BadFrame(_SHAPE + nothing, _find_id(line)) from None
     except RecursionError:
         raise BadFrame("nested too deeply") from None
     except (msgspec.DecodeError, UnicodeDecodeError):

@@ -12,7 +12,7 @@ def read_images(command: str, images: list[Any] | None) -> tuple[Image, ...]:
     Raises:
         BadCommand: an item is no image, or only a link to one.
     """
-    return tuple(_read_image(command, item) for item in images or ())
+    return tuple(read_image(command, item) for item in images or ())
 
 
 def read_attachments(command: str, items: list[Any] | None) -> tuple[Part, ...]:
@@ -23,14 +23,17 @@ def read_attachments(command: str, items: list[Any] | None) -> tuple[Part, ...]:
             raise BadCommand(f'{command}: missing or invalid "attachments"')
         if item.get("type") == "image":
             shape = {"data": item.get("content"), "mimeType": item.get("mimeType")}
-            parts.append(_read_image(command, shape, field="attachments"))
+            parts.append(read_image(command, shape, field="attachments"))
         elif isinstance(item.get("extractedText"), str):
             name = item.get("fileName", "document")
             parts.append(Text(text=f"[Document: {name}]\n{item['extractedText']}"))
     return tuple(parts)
 
 
-def _read_image(command: str, item: Any, field: str = "images") -> Image:
+def read_image(command: str, item: Any, field: str = "images") -> Image:
+    """Raises:
+    BadCommand: the item is no image, or only a link to one.
+    """
     source = item.get("source", item) if isinstance(item, dict) else {}
     if isinstance(source, dict):
         if source.get("type") == "url":

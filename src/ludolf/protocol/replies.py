@@ -1,5 +1,6 @@
 """Answers to commands."""
 
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -10,12 +11,17 @@ from ludolf.protocol.framing import NO_ID
 
 
 class Reply(msgspec.Struct, frozen=True, kw_only=True):
-    """One answer: success with optional data, or an error. Data may be JSON already (`Raw`)."""
+    """One answer: success with optional data, or an error. Data may be JSON already (`Raw`).
+
+    `more` makes what some dialects tell beyond the data; the others never ask for it.
+    """
 
     command: str
     id: msgspec.Raw = NO_ID
     data: Any = UNSET
     error: str | None = None
+    code: str | None = None
+    more: Callable[[], dict[str, Any]] | None = None
 
 
 Frame = bytes | list[bytes]
@@ -30,7 +36,8 @@ def render_reply(reply: Reply, *, with_id: bool = True) -> Frame:
     )
     head += dumps(reply.command)
     if reply.error is not None:
-        return head + b',"success":false,"error":' + dumps(reply.error) + b"}\n"
+        code = b"" if reply.code is None else b',"code":' + dumps(reply.code)
+        return head + b',"success":false,"error":' + dumps(reply.error) + code + b"}\n"
     if reply.data is UNSET:
         return head + b',"success":true}\n'
     if isinstance(reply.data, list) and all(isinstance(part, bytes) for part in reply.data):

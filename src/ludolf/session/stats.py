@@ -185,5 +185,5 @@ def _usage_in(body: dict[str, Any]) -> Usage | None:
 def _convert(value: Any, kind: type[T]) -> T | None:
     try:
         return msgspec.convert(value, kind, strict=False)
-    except msgspec.ValidationError:
+    except (msgspec.ValidationError, UnicodeEncodeError):
         return None

@@ -6,26 +6,40 @@ from typing import Any, Literal
 import msgspec
 
 from ludolf.engine.engine import Engine
+from ludolf.modes.rpc.connection import Connection
 from ludolf.protocol.framing import Head
 
 Pace = Literal["now", "turn", "own"]
 
 
 class Data(msgspec.Struct, frozen=True):
-    """What goes into `data` of a reply; a list of bytes is JSON in pieces."""
+    """What goes into `data` of a reply; a list of bytes is JSON in pieces.
+
+    `more` makes what only some dialects tell.
+    """
 
     data: Any
+    more: Callable[[], dict[str, Any]] | None = None
 
 
-Result = Data | None
+class Silence(msgspec.Struct, frozen=True):
+    """No reply: the frame is never answered, or has been already."""
+
+
+Result = Data | Silence | None
 
 
 class Call(msgspec.Struct, frozen=True):
-    """One command on its way: the engine it acts on, its parameters, and its head."""
+    """One command on its way: the engine it acts on, its parameters, its head, and who asks.
+
+    `answer` replies before the end; the handler then gives `Silence`.
+    """
 
     engine: Engine
     command: Any
     head: Head
+    connection: Connection
+    answer: Callable[[Result], None]
 
 
 Run = Callable[[Call], Result | Coroutine[Any, Any, Result]]
@@ -34,3 +48,8 @@ Run = Callable[[Call], Result | Coroutine[Any, Any, Result]]
 class Handler(msgspec.Struct, frozen=True):
     pace: Pace
     run: Run
+    own_if: Callable[[Call], bool] | None = None
+
+    def pace_of(self, call: Call) -> Pace:
+        """The pace of one call: some commands need none of the others' turn."""
+        return "own" if self.own_if is not None and self.own_if(call) else self.pace

@@ -10,9 +10,12 @@ from typing import Any
 
 from ludolf.agent.queue import QueueKind
 from ludolf.base import dumps
+from ludolf.engine.overview import full_state, overhead_tokens
 from ludolf.engine.prompting import Disposition, Work
-from ludolf.modes.rpc.call import Call, Data, Handler, Result, Run
+from ludolf.modes.rpc.call import Call, Data, Handler, Result, Run, Silence
+from ludolf.modes.rpc.host_tools import HOST_TOOLS
 from ludolf.modes.rpc.more_handlers import MORE
+from ludolf.modes.rpc.omp_handlers import OMP
 from ludolf.protocol.commands import Bash, Prompt, QueueMessage, SetModel
 from ludolf.protocol.framing import NO_ID
 from ludolf.protocol.images import read_attachments, read_images
@@ -26,10 +29,10 @@ def _prompt(call: Call) -> Result | Coroutine[Any, Any, Result]:
         *read_images("prompt", command.images),
         *read_attachments("prompt", command.attachments),
     )
-    return _told(call.engine.prompting.prompt(command.message, extra, command.streaming_behavior))
+    return told(call.engine.prompting.prompt(command.message, extra, command.streaming_behavior))
 
 
-def _told(work: Work) -> Result | Coroutine[Any, Any, Result]:
+def told(work: Work) -> Result | Coroutine[Any, Any, Result]:
     """What became of the message, now or when it is known."""
     return Data({"disposition": work}) if isinstance(work, str) else _told_later(work)
 
@@ -38,11 +41,22 @@ async def _told_later(work: Coroutine[Any, Any, Disposition]) -> Result:
     return Data({"disposition": await work})
 
 
+def _is_command(call: Call) -> bool:
+    """A command of an extension may wait for the host's own answers: nothing waits behind it."""
+    return call.engine.prompting.is_command(call.command.message)
+
+
+def _answer_dialog(call: Call) -> Result:
+    if call.engine.dialogs is not None:
+        call.engine.dialogs.answer(call.command)
+    return Silence()
+
+
 def _queue(kind: QueueKind) -> Run:
     def run(call: Call) -> Result | Coroutine[Any, Any, Result]:
         command: QueueMessage = call.command
         images = read_images(call.head.type, command.images)
-        return _told(call.engine.prompting.queue(kind, command.message, images))
+        return told(call.engine.prompting.queue(kind, command.message, images))
 
     return run
 
@@ -74,14 +88,15 @@ def _set_mode(kind: QueueKind) -> Run:
 
 
 def _get_state(call: Call) -> Result:
-    return Data(call.engine.state())
+    return Data(call.engine.state(), lambda: full_state(call.engine))
 
 
 def _get_messages(call: Call) -> Result:
     pieces = [b'{"messages":[']
     for place, message in enumerate(call.engine.parts.session.context.messages_json()):
         pieces += (b"," if place else b"", bytes(message))
-    return Data([*pieces, b"]}"])
+    engine = call.engine
+    return Data([*pieces, b"]}"], lambda: {"nonMessageTokens": overhead_tokens(engine)})
 
 
 def _get_last_assistant_text(call: Call) -> Result:
@@ -150,23 +165,20 @@ async def _abort_retry(call: Call) -> Result:
 
 
 async def _new_session(call: Call) -> Result:
-    await call.engine.sessions.new(call.command.parent_session)
-    return Data({"cancelled": False})
+    return Data({"cancelled": await call.engine.sessions.new(call.command.parent_session)})
 
 
 async def _switch_session(call: Call) -> Result:
-    await call.engine.sessions.switch(call.command.session_path)
-    return Data({"cancelled": False})
+    return Data({"cancelled": await call.engine.sessions.switch(call.command.session_path)})
 
 
 async def _fork(call: Call) -> Result:
-    text = await call.engine.sessions.fork(call.command.entry_id)
-    return Data({"text": text, "cancelled": False})
+    cancelled, text = await call.engine.sessions.fork(call.command.entry_id)
+    return Data({"text": text, "cancelled": cancelled})
 
 
 async def _clone(call: Call) -> Result:
-    await call.engine.sessions.clone()
-    return Data({"cancelled": False})
+    return Data({"cancelled": await call.engine.sessions.clone()})
 
 
 def _get_fork_messages(call: Call) -> Result:
@@ -197,8 +209,12 @@ def _set_session_name(call: Call) -> Result:
     return None
 
 
+async def _export_html(call: Call) -> Result:
+    return Data({"path": await call.engine.export_html(call.command.output_path)})
+
+
 def _get_commands(call: Call) -> Result:
-    return Data({"commands": call.engine.parts.resources.commands()})
+    return Data({"commands": call.engine.commands()})
 
 
 # ---------------------------------------------------------------- shell
@@ -207,11 +223,11 @@ def _get_commands(call: Call) -> Result:
 async def _bash(call: Call) -> Result:
     command: Bash = call.command
     reply_id = call.head.id if call.head.id is not NO_ID else None
-    return Data(
-        await call.engine.shell.run(
-            command.command, exclude=command.exclude_from_context, reply_id=reply_id
-        )
+    cwd = str(call.engine.parts.home.cwd)
+    result = await call.engine.shell.run(
+        command.command, exclude=command.exclude_from_context, reply_id=reply_id
     )
+    return Data(result, lambda: {"command": command.command, "cwd": cwd})
 
 
 def _abort_bash(call: Call) -> Result:
@@ -221,7 +237,10 @@ def _abort_bash(call: Call) -> Result:
 
 HANDLERS: dict[str, Handler] = {
     **MORE,
-    "prompt": Handler("turn", _prompt),
+    **HOST_TOOLS,
+    **OMP,
+    "prompt": Handler("turn", _prompt, own_if=_is_command),
+    "extension_ui_response": Handler("now", _answer_dialog),
     "steer": Handler("turn", _queue("steering")),
     "follow_up": Handler("turn", _queue("follow_up")),
     "abort": Handler("own", _abort),
@@ -254,6 +273,7 @@ HANDLERS: dict[str, Handler] = {
     "get_tree": Handler("now", _get_tree),
     "set_session_name": Handler("now", _set_session_name),
     "get_commands": Handler("now", _get_commands),
+    "export_html": Handler("own", _export_html),
     "bash": Handler("own", _bash),
     "abort_bash": Handler("now", _abort_bash),
 }

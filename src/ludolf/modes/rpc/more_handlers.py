@@ -3,7 +3,13 @@
 from ludolf import __version__
 from ludolf.engine.limits import Limits
 from ludolf.modes.rpc.call import Call, Data, Handler, Result
-from ludolf.protocol.commands import COMMANDS, NavigateTree, RenameSession, SetLimits
+from ludolf.protocol.commands import (
+    COMMANDS,
+    NavigateTree,
+    RenameSession,
+    SetLimits,
+    SetProjectTrust,
+)
 from ludolf.protocol.dialects import NAMES
 from ludolf.protocol.events import EVENT_NAMES
 
@@ -50,8 +56,14 @@ async def _navigate_tree(call: Call) -> Result:
     )
 
 
-def _reload(call: Call) -> Result:
-    call.engine.reload()
+async def _reload(call: Call) -> Result:
+    await call.engine.reload()
+    return None
+
+
+async def _set_project_trust(call: Call) -> Result:
+    command: SetProjectTrust = call.command
+    await call.engine.set_project_trust(command.trusted, remember=command.remember)
     return None
 
 
@@ -75,5 +87,6 @@ MORE: dict[str, Handler] = {
     "delete_session": Handler("now", _delete_session),
     "navigate_tree": Handler("turn", _navigate_tree),
     "reload": Handler("turn", _reload),
+    "set_project_trust": Handler("turn", _set_project_trust),
     "get_capabilities": Handler("now", _get_capabilities),
 }

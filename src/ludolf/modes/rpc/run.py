@@ -29,6 +29,7 @@ async def _main(options: Options, dialect: str) -> int:
     with Stdio(on_broken=lambda: stop(1)) as stdio:
         server = Server(engine, make_dialect(dialect), stdio)
         watch_signals(stop)
+        await engine.start("rpc", server.ask)
         asyncio.get_running_loop().call_later(WARM_UP_SECONDS, _warm_up, engine)
         code = await stop.race(server.serve())
         if code is None:

@@ -4,14 +4,18 @@ import asyncio
 import contextlib
 import traceback
 from collections.abc import Awaitable, Coroutine
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ludolf import __version__
 from ludolf.agent.scope import Tasks
-from ludolf.base import LudolfError
+from ludolf.base import CommandError, LudolfError
+from ludolf.config.home import env
 from ludolf.engine.engine import Engine
-from ludolf.modes.rpc.call import Call, Handler, Result
+from ludolf.modes.rpc.call import Call, Handler, Result, Silence
+from ludolf.modes.rpc.connection import Connection
 from ludolf.modes.rpc.handlers import HANDLERS
+from ludolf.modes.rpc.manners import adopt, with_manners
+from ludolf.modes.rpc.prompt_results import PromptResults
 from ludolf.modes.sink import FrameSink
 from ludolf.modes.stdio import MAX_FRAME, TOO_LONG, Stdio
 from ludolf.protocol.commands import read_command
@@ -19,7 +23,11 @@ from ludolf.protocol.dialects import Dialect, ServerInfo
 from ludolf.protocol.framing import BadFrame, Head, read_head
 from ludolf.protocol.replies import Reply
 
+if TYPE_CHECKING:
+    from ludolf.protocol.ui import UiRequest
+
 SHUTDOWN_SECONDS = 5.0
+_ON = ("1", "true", "yes", "on")
 
 
 class Server:
@@ -27,21 +35,25 @@ class Server:
 
     def __init__(self, engine: Engine, dialect: Dialect, stdio: Stdio) -> None:
         self._engine = engine
-        self._dialect = dialect
+        self._dialect = Connection(dialect)
         self._stdio = stdio
         self._tasks = Tasks()
         self._turn: asyncio.Task[Any] | None = None
         self._ended = asyncio.Event()
-        engine.parts.hub.attach(FrameSink(dialect, stdio))
+        engine.parts.hub.attach(FrameSink(self._dialect, stdio))
+        adopt(engine, dialect.traits)
+        results = PromptResults(engine, self._dialect)
+        self._handlers = with_manners(HANDLERS, dialect.traits, results)
 
     # ------------------------------------------------------------ life
 
     async def serve(self) -> None:
         """Until the input ends; then the running turn is stopped, stored and told."""
-        greeting = self._dialect.greeting(ServerInfo(__version__))
+        greeting = self._dialect.greeting(self._info())
         if greeting is not None:
             self._stdio.send(greeting)
         self._stdio.lines(self.feed, self._ended.set)
+        self._engine.on_shutdown = self._ended.set
         await self._ended.wait()
         loop = asyncio.get_running_loop()
         deadline = loop.time() + SHUTDOWN_SECONDS
@@ -50,10 +62,17 @@ class Server:
                 await self._finish()
         await self._stdio.drain(max(0.0, deadline - loop.time()))
 
+    def _info(self) -> ServerInfo:
+        titles = (env("RPC_EMIT_TITLE") or "").strip().lower() in _ON
+        return ServerInfo(__version__, self._engine.commands, titles)
+
     async def _finish(self) -> None:
         """Stop what runs; whoever waits for it is still answered."""
+        if self._engine.dialogs is not None:
+            self._engine.dialogs.close()
         if self._turn is not None:
             await asyncio.wait((self._turn,), timeout=SHUTDOWN_SECONDS / 2)
+        self._engine.host_tools.disconnect()
         await self._engine.abort()
         self._engine.shell.abort()
         await self._tasks.ended()
@@ -76,12 +95,12 @@ class Server:
         except BadFrame as error:
             self._refuse(error)
             return
-        handler = HANDLERS.get(head.type)
+        handler = self._handlers.get(head.type)
         if handler is None:
             self._answer(head, error=f"Unknown command: {head.type}")
             return
         try:
-            call = Call(self._engine, read_command(head, body), head)
+            call = self._call(head, read_command(head, body))
         except BadFrame as error:
             self._refuse(error)
             return
@@ -90,15 +109,22 @@ class Server:
             return
         self._start(handler, call)
 
+    def _call(self, head: Head, command: Any) -> Call:
+        def answer(result: Result) -> None:
+            self._answer(head, result)
+
+        return Call(self._engine, command, head, self._dialect, answer)
+
     def _start(self, handler: Handler, call: Call) -> None:
-        if handler.pace == "turn" and self._turn is not None:
+        pace = handler.pace_of(call)
+        if pace == "turn" and self._turn is not None:
             self._turn = self._tasks.start(self._after(self._turn, handler, call))
             return
         work = self._begin(handler, call)
         if work is None:
             return
         task = self._tasks.start(self._wait(work, call))
-        if handler.pace == "turn":
+        if pace == "turn":
             self._turn = task
             task.add_done_callback(self._turn_over)
 
@@ -117,10 +143,11 @@ class Server:
 
     def _begin(self, handler: Handler, call: Call) -> Coroutine[Any, Any, Result] | None:
         """Run a handler as far as it goes without waiting, and answer if that was all."""
+        self._dialect.begun(call.head.type)
         try:
             result = handler.run(call)
         except LudolfError as error:
-            self._answer(call.head, error=str(error))
+            self._answer_refusal(call.head, error)
             return None
         except Exception as error:  # a bug in a handler is an error reply, not the end
             self._answer_bug(call.head, error)
@@ -134,7 +161,7 @@ class Server:
         try:
             result = await work
         except LudolfError as error:
-            self._answer(call.head, error=str(error))
+            self._answer_refusal(call.head, error)
         except Exception as error:  # as above
             self._answer_bug(call.head, error)
         else:
@@ -142,9 +169,21 @@ class Server:
 
     # ------------------------------------------------------------ replies
 
+    def ask(self, request: "UiRequest") -> None:
+        """Ask the host's user, on behalf of an extension."""
+        frame = self._dialect.ui(request)
+        if frame is not None:
+            self._stdio.send(frame)
+
     def _answer(self, head: Head, data: Result = None, *, error: str | None = None) -> None:
-        body = {} if data is None else {"data": data.data}
+        if isinstance(data, Silence):
+            return
+        body = {} if data is None else {"data": data.data, "more": data.more}
         self._reply(Reply(command=head.type, id=head.id, error=error, **body))
+
+    def _answer_refusal(self, head: Head, error: LudolfError) -> None:
+        code = error.code if isinstance(error, CommandError) else None
+        self._reply(Reply(command=head.type, id=head.id, error=str(error), code=code))
 
     def _answer_bug(self, head: Head, error: Exception) -> None:
         traceback.print_exception(error)

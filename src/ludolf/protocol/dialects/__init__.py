@@ -3,7 +3,7 @@
 from ludolf.base import ConfigError
 from ludolf.protocol.dialects.dialect import Dialect, ServerInfo
 
-NAMES = ("pi", "pi-delta")
+NAMES = ("pi", "pi-delta", "omp", "xcsh", "pi-early")
 DEFAULT = "pi"
 
 
@@ -19,6 +19,18 @@ def make_dialect(name: str) -> Dialect:
         from ludolf.protocol.dialects.pi_delta import PiDelta
 
         return PiDelta()
+    if name == "omp":
+        from ludolf.protocol.dialects.omp import Omp
+
+        return Omp()
+    if name == "xcsh":
+        from ludolf.protocol.dialects.xcsh import Xcsh
+
+        return Xcsh()
+    if name == "pi-early":
+        from ludolf.protocol.dialects.pi_early import PiEarly
+
+        return PiEarly()
     raise ConfigError(f'Unknown RPC dialect "{name}". Valid values: {", ".join(NAMES)}')
 
 

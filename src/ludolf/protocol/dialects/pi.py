@@ -7,15 +7,18 @@ from typing import TYPE_CHECKING
 
 from ludolf.agent.events import MessageUpdate
 from ludolf.base import dumps
-from ludolf.protocol.dialects.dialect import Dialect, Render, ServerInfo
+from ludolf.protocol.dialects.dialect import Dialect, Render, ServerInfo, Traits
 from ludolf.protocol.dialects.pi_delta import stream_event
 from ludolf.protocol.events import Event
 from ludolf.protocol.replies import Frame, Reply, render_reply
 
+if TYPE_CHECKING:
+    from ludolf.protocol.ui import UiRequest
+
 
 class Pi:
     name = "pi"
-    early_ack = False
+    traits = Traits()
 
     def __init__(self) -> None:
         self._table: dict[type, Render] = {MessageUpdate: _update}
@@ -23,12 +26,18 @@ class Pi:
     def greeting(self, info: ServerInfo) -> Frame | None:
         return None
 
+    def begun(self, command: str) -> None:
+        """Nothing here depends on what is under way."""
+
     def reply(self, reply: Reply) -> Frame | None:
         return render_reply(reply)
 
     def event(self, event: Event) -> Frame | None:
         render = self._table.get(type(event))
         return render(event) if render else dumps(event) + b"\n"
+
+    def ui(self, request: "UiRequest") -> Frame | None:
+        return dumps(request) + b"\n"
 
 
 def _update(update: MessageUpdate) -> Frame:

@@ -6,14 +6,17 @@ from ludolf.agent.events import MessageStart, MessageUpdate
 from ludolf.ai.draft import BlockDelta, BlockEnd, BlockStart, StreamEvent
 from ludolf.ai.messages import AssistantMessage, Text, Thinking, ToolCall
 from ludolf.base import dumps
-from ludolf.protocol.dialects.dialect import Dialect, Render, ServerInfo
+from ludolf.protocol.dialects.dialect import Dialect, Render, ServerInfo, Traits
 from ludolf.protocol.events import CompactionEnd, Event
 from ludolf.protocol.replies import Frame, Reply, render_reply
+
+if TYPE_CHECKING:
+    from ludolf.protocol.ui import UiRequest
 
 
 class PiDelta:
     name = "pi-delta"
-    early_ack = False
+    traits = Traits()
 
     def __init__(self) -> None:
         self._table: dict[type, Render] = {
@@ -25,12 +28,21 @@ class PiDelta:
     def greeting(self, info: ServerInfo) -> Frame | None:
         return None
 
+    def begun(self, command: str) -> None:
+        """Nothing here depends on what is under way."""
+
     def reply(self, reply: Reply) -> Frame | None:
-        return render_reply(reply)
+        frame = render_reply(reply)
+        if reply.command == "get_state" and isinstance(frame, bytes):
+            return frame.replace(b'"data":{"model":null,', b'"data":{', 1)
+        return frame
 
     def event(self, event: Event) -> Frame | None:
         render = self._table.get(type(event))
         return render(event) if render else dumps(event) + b"\n"
+
+    def ui(self, request: "UiRequest") -> Frame | None:
+        return dumps(request) + b"\n"
 
 
 def render_delta(update: MessageUpdate) -> Frame:

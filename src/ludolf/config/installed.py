@@ -1,0 +1,53 @@
+"""Extensions among the installed distributions, found without importing anything heavy."""
+
+import os
+import sys
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+GROUP = "ludolf.extensions"
+
+
+def installed(folders: Iterable[str] | None = None) -> Iterator[Path]:
+    """The files that installed distributions name in the entry point group.
+
+    Read by hand: the library for it takes longer to import than everything else here, and asking
+    the import system would run the packages around a module.
+    """
+    places = _search_path(sys.path if folders is None else folders)
+    for folder in places:
+        try:
+            names = sorted(os.listdir(folder))
+        except OSError:
+            continue
+        for name in names:
+            if name.endswith((".dist-info", ".egg-info")):
+                for module in _named_modules(folder / name / "entry_points.txt"):
+                    yield from _module_file(module, places)
+
+
+def _search_path(folders: Iterable[str]) -> list[Path]:
+    """Where distributions are. The working folder may be on the path, but it installs nothing:
+    what lies in a project must not run just because the program was started there."""
+    here = os.path.realpath(os.curdir)
+    return [Path(folder) for folder in folders if folder and os.path.realpath(folder) != here]
+
+
+def _named_modules(path: Path) -> Iterator[str]:
+    try:
+        text = path.read_text("utf-8", "replace")
+    except OSError:
+        return
+    inside = False
+    for line in map(str.strip, text.splitlines()):
+        if line.startswith("["):
+            inside = line == f"[{GROUP}]"
+        elif inside and "=" in line and not line.startswith(("#", ";")):
+            yield line.partition("=")[2].partition(":")[0].partition("[")[0].strip()
+
+
+def _module_file(module: str, places: Iterable[Path]) -> list[Path]:
+    inside = Path(*module.split(".")) if module else Path("?")
+    forms = (inside / "__init__.py", inside.with_suffix(".py"))
+    found = (place / form for place in places for form in forms)
+    return [path for path in found if path.is_file()][:1]

@@ -1,0 +1,243 @@
+"""The extensions of the present session, as the engine meets them. Without any it costs nothing."""
+
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from ludolf.agent.scope import Tasks
+from ludolf.base import ConfigError
+from ludolf.engine.parts import Parts
+from ludolf.protocol.events import Event, ExtensionError
+
+if TYPE_CHECKING:
+    from ludolf.agent.tool import Tool
+    from ludolf.extensions.extensions import Extensions
+    from ludolf.extensions.finding import Found
+    from ludolf.extensions.host import Host, Then
+    from ludolf.extensions.payloads import Payload
+    from ludolf.extensions.telling import Teller
+
+Reason = Literal["startup", "reload", "new", "resume", "fork"]
+
+
+_PROVIDER_HOOKS = (
+    "before_provider_request",
+    "before_provider_headers",
+    "after_provider_response",
+)
+
+
+class Extending:
+    """`current` is None while no extension is loaded; every hook point asks that first."""
+
+    def __init__(self, parts: Parts, tasks: Tasks) -> None:
+        self._parts = parts
+        self._tasks = tasks
+        self._host: Host | None = None
+        self._teller: Teller | None = None
+        self._updates: list[Payload] = []
+        self.current: Extensions | None = None
+        self.mode: Literal["rpc", "json", "print"] = "rpc"
+
+    def wants(self, name: str) -> bool:
+        return self.current is not None and self.current.runner.wants(name)
+
+    def tools(self) -> "Mapping[str, Tool]":
+        """The tools that extensions bring."""
+        return self.current.tools() if self.current is not None else {}
+
+    # ------------------------------------------------------------ life
+
+    async def start(self, host: "Host") -> None:
+        """Load what there is, and tell it that a session has begun.
+
+        Raises:
+            ConfigError: an extension named on the command line does not load.
+        """
+        self._host = host
+        await self._enter("startup")
+
+    def refuse_flags(self) -> None:
+        """Raises:
+        ConfigError: there are flags that only an extension could know.
+        """
+        if self._parts.options.flags:
+            raise ConfigError(f"Unknown option: {next(iter(self._parts.options.flags))}")
+
+    async def leave(self, reason: str, target: str | None = None) -> None:
+        """The session is about to end: tell it, and retire its extensions."""
+        if self.current is None:
+            return
+        from ludolf.extensions.payloads import SessionShutdown
+
+        payload: Any = SessionShutdown(reason=reason, target_session_file=target)  # type: ignore[arg-type]
+        await self.current.runner.emit(payload)
+        await self.current.close()
+        self.current = None
+        self._parts.hub.listen(None, None)
+        self._parts.transport.watcher = None
+        self._parts.toolbox.forget()
+
+    async def enter(
+        self, reason: Reason, previous: Path | None = None, then: "Then | None" = None
+    ) -> None:
+        """A new session has begun: load the extensions anew for it."""
+        if self._host is None:
+            return
+        await self._enter(reason, str(previous) if previous else None)
+        if self.current is not None:
+            await self.current.continue_with(then)
+
+    async def _enter(self, reason: Reason, previous: str | None = None) -> None:
+        if not self.possible():
+            return
+        from ludolf.extensions.extensions import Extensions
+        from ludolf.extensions.payloads import SessionStart
+        from ludolf.extensions.telling import Teller
+
+        extensions = Extensions(self._report, flags=_bare(self._parts.options.flags))
+        await self._load(extensions)
+        self._complain(extensions.flag_errors())
+        if not extensions.count:
+            return
+        assert self._host is not None
+        self.current, self._teller = extensions, Teller()
+        self._parts.hub.listen(self._ask, self._later)
+        if any(map(self.wants, _PROVIDER_HOOKS)):
+            from ludolf.engine.provider_watch import ProviderWatch
+
+            self._parts.transport.watcher = ProviderWatch(self._parts)
+        self._parts.toolbox.forget()
+        extensions.bind(self._host)
+        await extensions.runner.emit(SessionStart(reason=reason, previous_session_file=previous))
+        await self._discover("reload" if reason == "reload" else "startup")
+
+    async def _load(self, extensions: "Extensions") -> None:
+        """First what the user chose; it may speak for the project, whose own comes then."""
+        errors = await self._load_found(extensions)
+        if not self._parts.settings_files.trusted and await self._project_is_trusted(extensions):
+            self._parts.trust_project()
+            errors += await self._load_found(extensions)
+        for error in errors:
+            if error.explicit:
+                raise ConfigError(str(error))
+            self._parts.warn(f"Warning: {error}")
+            self._report(error.path, "load", error.error)
+
+    async def _load_found(self, extensions: "Extensions") -> list[Any]:
+        from ludolf.extensions.finding import find_extensions
+
+        options = self._parts.options
+        found: Found = find_extensions(
+            self._parts.home,
+            self._parts.settings_files,
+            paths=options.extensions,
+            discover=not options.no_extensions,
+        )
+        for text in found.warnings():
+            self._parts.warn(f"Warning: {text}")
+        return [*found.errors, *await extensions.load(found.origins)]
+
+    async def _project_is_trusted(self, extensions: "Extensions") -> bool:
+        from ludolf.config.trust import guarded_paths, save_decision
+        from ludolf.extensions import points
+        from ludolf.extensions.host import EarlyHost
+
+        home, options = self._parts.home, self._parts.options
+        if options.approve is not None or not guarded_paths(home):
+            return False
+        assert self._host is not None
+        early = EarlyHost(self.mode, self._host.ui, home.cwd)
+        answer = await points.project_trust(extensions.runner, early)
+        if answer is not None and answer.remember:
+            save_decision(home, trusted=answer.trusted)
+        return answer is not None and answer.trusted
+
+    async def _discover(self, reason: Literal["startup", "reload"]) -> None:
+        from ludolf.extensions.payloads import ResourcesDiscover
+
+        if not self.wants("resources_discover"):
+            return
+        assert self.current is not None
+        payload = ResourcesDiscover(cwd=str(self._parts.home.cwd), reason=reason)
+        found = await self.current.runner.transform(payload)
+        self._parts.resources.add(found.skill_paths, found.prompt_paths)
+
+    def possible(self) -> bool:
+        """Whether there may be an extension at all, asked without loading anything of theirs."""
+        parts = self._parts
+        if parts.options.extensions:
+            return True
+        if parts.options.no_extensions:
+            return False
+        if parts.settings.extensions or (parts.home.agent / "extensions").is_dir():
+            return True
+        if parts.settings_files.trusted and (parts.home.project / "extensions").is_dir():
+            return True
+        from ludolf.config.installed import installed
+
+        return next(iter(installed()), None) is not None
+
+    # ------------------------------------------------------------ telling
+
+    async def _ask(self, event: Event) -> None:
+        """Called before an event is told: handlers come first."""
+        name = self._note(event)
+        if name is not None and self.wants(name):
+            await self._emit(event)
+
+    def _later(self, event: Event) -> None:
+        """Called for an event that was told without waiting: handlers follow in their own task."""
+        name = self._note(event)
+        if name is not None and self.wants(name):
+            self._tasks.start(self._emit(event))
+
+    def _note(self, event: Event) -> str | None:
+        from ludolf.extensions.telling import NAMES
+
+        assert self._teller is not None
+        self._teller.note(event)
+        return NAMES.get(type(event))
+
+    async def _emit(self, event: Event) -> None:
+        if self.current is not None and self._teller is not None:
+            await self.current.runner.emit(self._teller.payload(event))
+
+    def collect(self, event: Any) -> None:
+        """A piece of an answer: kept as it stands now, for `flush`."""
+        assert self._teller is not None
+        self._updates.append(self._teller.payload(event))
+
+    async def flush(self) -> None:
+        updates, self._updates = self._updates, []
+        for payload in updates:
+            if self.current is not None:
+                await self.current.runner.emit(payload)
+
+    def soon(self, payload: "Payload") -> None:
+        """Tell handlers of something from a plain function."""
+        if self.current is not None and self.current.runner.wants(payload.type):
+            self._tasks.start(self.current.runner.emit(payload))
+
+    @property
+    def turn_index(self) -> int:
+        return self._teller.turn_index if self._teller is not None else 0
+
+    # ------------------------------------------------------------ trouble
+
+    def _report(self, path: str, event: str, text: str) -> None:
+        self._parts.hub.post(ExtensionError(extension_path=path, event=event, error=text))
+        if self.mode != "rpc":
+            sys.stderr.write(f"Extension error ({path}, {event}): {text}\n")
+
+    def report(self, path: str, event: str, text: str) -> None:
+        self._report(path, event, text)
+
+    def _complain(self, texts: tuple[str, ...]) -> None:
+        if texts:
+            raise ConfigError(texts[0])
+
+
+def _bare(flags: Mapping[str, str | bool]) -> dict[str, str | bool]:
+    return {name.removeprefix("--"): value for name, value in flags.items()}

@@ -1,0 +1,46 @@
+"""What some hosts want to see at a glance: the whole state, with tools, prompt and context."""
+
+from typing import Any
+
+import msgspec
+
+from ludolf.base import dumps
+from ludolf.engine.engine import Engine
+
+
+def full_state(engine: Engine) -> dict[str, Any]:
+    """What `get_state` tells beyond the common fields."""
+    parts = engine.parts
+    specs = parts.toolbox.specs()
+    return {
+        "interruptMode": "immediate" if parts.queue.interrupts else "wait",
+        "todoPhases": msgspec.to_builtins(parts.todos.phases),
+        "fastModeEnabled": False,
+        "tokensPerSecond": None,
+        "fastModeActive": False,
+        "systemPrompt": parts.resources.system_prompt(),
+        "dumpTools": [
+            {"name": spec.name, "description": spec.description, "parameters": spec.parameters}
+            for spec in specs
+        ],
+        "contextUsage": _context_usage(engine),
+        "isSettled": not engine.runner.running,
+        "hasPendingAsyncWork": False,
+    }
+
+
+def overhead_tokens(engine: Engine) -> int:
+    """About how many tokens each request spends before the first message."""
+    parts = engine.parts
+    tools = [[spec.name, spec.description, spec.parameters] for spec in parts.toolbox.specs()]
+    return (len(parts.resources.system_prompt()) + len(dumps(tools))) // 4
+
+
+def _context_usage(engine: Engine) -> dict[str, Any] | None:
+    usage = engine.stats().context_usage
+    if usage is None:
+        return None
+    tokens = usage.tokens or overhead_tokens(engine)
+    window = usage.context_window
+    percent = 100 * tokens / window if window else 0
+    return {"tokens": tokens, "contextWindow": window, "percent": percent}

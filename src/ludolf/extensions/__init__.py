@@ -1,0 +1,1 @@
+"""Load user code and call it at typed hook points."""

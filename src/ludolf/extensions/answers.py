@@ -1,0 +1,122 @@
+"""What handlers decided, once their answers are combined: what the engine acts on."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+from msgspec import UNSET
+
+from ludolf.ai.messages import Part, Usage
+from ludolf.base import Value
+
+
+class TrustAnswer(Value):
+    """Whether a project is trusted, as an extension says; `remember` asks to store it."""
+
+    trusted: bool
+    remember: bool = False
+
+
+class ToolCallAnswer(Value, kw_only=True):
+    """The arguments to use, or a block with its reason; `terminate` asks to end the run."""
+
+    input: Mapping[str, Any]
+    block: bool = False
+    reason: str | None = None
+    terminate: bool = False
+
+
+class ToolResultAnswer(Value, kw_only=True):
+    content: tuple[Part, ...]
+    details: Any = UNSET
+    is_error: bool
+    usage: Usage | None = None
+
+
+class BashAnswer(Value, kw_only=True):
+    """The result of a shell command that an extension ran itself."""
+
+    output: str
+    exit_code: int | None = None
+    cancelled: bool = False
+    truncated: bool = False
+    full_output_path: str | None = None
+
+
+class BashElsewhere(msgspec.Struct, frozen=True):
+    """Run the command by these operations: `await operations.exec(command, cwd, on_data)`."""
+
+    operations: Any
+
+
+class CompactionAnswer(Value, kw_only=True):
+    """A summary that an extension made."""
+
+    summary: str
+    first_kept_entry_id: str
+    tokens_before: int
+    usage: Usage | None = None
+    details: Any = UNSET
+
+
+class CompactAnswer(Value):
+    cancel: bool = False
+    compaction: CompactionAnswer | None = None
+
+
+class SummaryAnswer(Value):
+    summary: str
+    details: Any = UNSET
+    usage: Usage | None = None
+
+
+class TreeAnswer(Value):
+    """A veto, a summary of the branch that is left, or other instructions for one."""
+
+    cancel: bool = False
+    summary: SummaryAnswer | None = None
+    custom_instructions: str | None = None
+    replace_instructions: bool | None = None
+    label: str | None = None
+
+
+class ForkAnswer(Value):
+    cancel: bool = False
+    skip_conversation_restore: bool = False
+
+
+class SwitchAnswer(Value):
+    cancel: bool = False
+
+
+# ---------------------------------------------------------------- boundary drafts
+
+
+class CustomDraft(Value, tag_field="type", tag="custom"):
+    custom_type: str
+    data: Any = UNSET
+
+
+class CustomMessageDraft(Value, tag_field="type", tag="custom_message"):
+    custom_type: str
+    content: str | tuple[Part, ...]
+    display: bool
+    details: Any = UNSET
+
+
+class ContextEditDraft(Value, tag_field="type", tag="context_edit"):
+    """Another message in place of an entry's; None takes the entry out of the context."""
+
+    target_id: str
+    replacement: Any
+
+
+class CompactionDraft(Value, kw_only=True, tag_field="type", tag="compaction"):
+    summary: str
+    first_kept_entry_id: str
+    tokens_before: int
+    usage: Usage | None = None
+    details: Any = UNSET
+
+
+Draft = CustomDraft | CustomMessageDraft | ContextEditDraft | CompactionDraft

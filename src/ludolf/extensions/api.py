@@ -1,0 +1,302 @@
+"""The object that an extension's factory is given: to register with, and to act through."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Literal, TypeVar, Unpack, overload
+
+from msgspec import UNSET
+
+from ludolf.agent.tool import ExecutionMode
+from ludolf.ai.messages import ThinkingLevel
+from ludolf.ai.models import Model
+from ludolf.base import Value
+from ludolf.extensions.actions import Actions, Sent, custom_message
+from ludolf.extensions.bus import Events
+from ludolf.extensions.hooks import find_hook
+from ludolf.extensions.host import Delivery
+from ludolf.extensions.record import Command, Extension, Flag, Shortcut
+from ludolf.extensions.registry import Registry
+from ludolf.extensions.results import ExecResult
+from ludolf.extensions.runner import Handler
+from ludolf.extensions.tools import ToolOptions, is_object_schema, make_tool
+
+F = TypeVar("F", bound=Callable[..., Any])
+Decorator = Callable[[F], F]
+
+
+class ToolInfo(Value):
+    """A tool, of whatever source."""
+
+    name: str
+    label: str
+    description: str
+    parameters: Mapping[str, Any]
+
+
+class Api:
+    """Registering is possible at any time, acting only once a session has begun."""
+
+    def __init__(self, extension: Extension, registry: Registry) -> None:
+        self._extension = extension
+        self._registry = registry
+        self._runtime = registry.runtime
+        self._actions = Actions(registry.runtime)
+        self._context = registry.context(extension)
+
+    # ------------------------------------------------------------ registering
+
+    @overload
+    def on(self, event: str, *, thread: bool = False) -> Decorator[F]: ...
+    @overload
+    def on(self, event: str, handler: F, *, thread: bool = False) -> Callable[[], None]: ...
+    def on(self, event: str, handler: Any = None, *, thread: bool = False) -> Any:
+        """Handle an event with `handler(event, ctx)`, sync or async: `@api.on("tool_call")`.
+
+        Called with the handler it returns the function that ends the subscription. `thread` moves
+        a plain function to a worker thread; otherwise it runs in the event loop and must be short.
+
+        Raises:
+            ValueError: there is no such event.
+        """
+        self._runtime.check_fresh()
+        name = find_hook(event).name
+
+        def add(function: Any) -> Callable[[], None]:
+            made = Handler(
+                event=name,
+                function=function,
+                path=self._extension.path,
+                context=self._context,
+                place=self._extension.place,
+                thread=thread,
+            )
+            return self._runtime.runner.add(made)
+
+        return add(handler) if handler is not None else _decorator(add)
+
+    def tool(
+        self,
+        function: Any = None,
+        /,
+        *,
+        name: str | None = None,
+        label: str | None = None,
+        description: str | None = None,
+        parameters: Mapping[str, Any] | None = None,
+        execution: ExecutionMode = "parallel",
+        **options: Unpack[ToolOptions],
+    ) -> Any:
+        """Offer a function to the model. Its schema comes from type hints, or from `parameters`.
+
+        `Annotated[str, "what it is"]` or the docstring's `Args:` describe parameters. Keyword-only
+        `ctx`, `update`, `call_id` and `signal` are filled in. `update(partial)` shows progress.
+        """
+
+        def add(made: Any) -> None:
+            tool = make_tool(
+                made,
+                self._context,
+                names=(name, label, description),
+                parameters=parameters,
+                execution=execution,
+                options=options,
+            )
+            if not is_object_schema(tool.parameters):
+                raise ValueError(
+                    f'Tool "{tool.name}" registered by extension "{self._extension.path}" '
+                    "must define an object parameter schema."
+                )
+            self._registry.add_tool(self._extension, tool)
+
+        self._runtime.check_fresh()
+        if unknown := set(options) - set(ToolOptions.__annotations__):
+            raise TypeError(f"api.tool() has no option {', '.join(sorted(unknown))}")
+        return _decorator(add)(function) if function is not None else _decorator(add)
+
+    def command(
+        self,
+        name: str,
+        handler: Any = None,
+        *,
+        description: str | None = None,
+        completions: Callable[[str], Any] | None = None,
+    ) -> Any:
+        """Answer `/name …` with `handler(args, ctx)`; `completions(prefix)` offers arguments."""
+
+        def add(function: Any) -> None:
+            made = Command(
+                name=name.removeprefix("/"),
+                function=function,
+                description=description,
+                completions=completions,
+            )
+            self._extension.commands[made.name] = made
+
+        self._runtime.check_fresh()
+        return _decorator(add)(handler) if handler is not None else _decorator(add)
+
+    def flag(
+        self,
+        name: str,
+        *,
+        type: type[bool] | type[str] | Literal["boolean", "string"] = bool,
+        default: bool | str | None = None,
+        description: str | None = None,
+    ) -> None:
+        """Understand `--name` on the command line.
+
+        Raises:
+            ValueError: the type is neither, or the default is of another type.
+        """
+        self._runtime.check_fresh()
+        kind = {"boolean": bool, "string": str}.get(type, type) if isinstance(type, str) else type
+        if kind not in (bool, str):
+            raise ValueError(f'Flag "--{name}" must have the type bool or str')
+        if default is not None and not isinstance(default, kind):
+            raise ValueError(f'Flag "--{name}" has a default that is not a {kind.__name__}')
+        clean = name.removeprefix("--")
+        made = Flag(name=clean, type=kind, default=default, description=description)
+        self._registry.add_flag(self._extension, made)
+
+    def get_flag(self, name: str) -> bool | str | None:
+        """What the command line says, else the default; None for a flag of others."""
+        self._runtime.check_fresh()
+        return self._registry.flag_value(self._extension, name.removeprefix("--"))
+
+    def shortcut(self, key: str, handler: Any = None, *, description: str | None = None) -> Any:
+        """A key for terminals; elsewhere it is kept and never pressed."""
+
+        def add(function: Any) -> None:
+            made = Shortcut(key=key, function=function, description=description)
+            self._extension.shortcuts[key] = made
+
+        self._runtime.check_fresh()
+        return _decorator(add)(handler) if handler is not None else _decorator(add)
+
+    def renderer(self, custom_type: str, function: Any = None) -> Any:
+        """How a terminal shows messages and entries of this type; kept, and unused elsewhere."""
+
+        def add(made: Any) -> None:
+            self._extension.renderers[custom_type] = made
+
+        self._runtime.check_fresh()
+        return _decorator(add)(function) if function is not None else _decorator(add)
+
+    def provider(self, name: Any, **config: Any) -> Any:
+        """Add a model provider: a name with `base_url`, `api`, `api_key`, `headers`, `models` …, or
+        an object (or class) with `id`, `models()` and `async stream(model, context, options)`."""
+        self._runtime.check_fresh()
+        self._registry.add_provider(self._extension, name, config)
+        return name
+
+    def unregister_provider(self, name: str) -> None:
+        self._runtime.check_fresh()
+        self._registry.drop_provider(name)
+
+    # ------------------------------------------------------------ acting
+
+    def send_message(
+        self,
+        custom_type: str,
+        content: Any,
+        *,
+        display: bool = True,
+        details: Any = UNSET,
+        trigger_turn: bool | None = None,
+        deliver_as: Delivery | None = None,
+    ) -> Sent:
+        """Put a message of your own into the conversation.
+
+        Idle: it is appended, and with `trigger_turn` the model answers. Running: it is queued, as
+        steering unless `deliver_as` is "followUp"; with trigger_turn=False it is appended at the
+        end of the turn. "nextTurn" keeps it for the next prompt.
+        """
+        message = custom_message(custom_type, content, display, details)
+        return self._actions.send_message(message, trigger_turn, deliver_as)
+
+    def send_user_message(
+        self,
+        content: Any,
+        *,
+        deliver_as: Literal["steer", "followUp"] | None = None,
+        expand_prompt_templates: bool = False,
+    ) -> Sent:
+        """Speak as the user. While the agent runs, `deliver_as` is needed."""
+        return self._actions.send_user_message(content, deliver_as, expand_prompt_templates)
+
+    def append_entry(self, custom_type: str, data: Any = UNSET) -> str:
+        """Store state in the session that no model sees; returns the entry's id."""
+        return self._actions.append_entry(custom_type, data)
+
+    def set_session_name(self, name: str) -> None:
+        self._runtime.do(lambda host: host.set_session_name(name))
+
+    def set_label(self, entry_id: str, label: str | None = None) -> None:
+        """Mark an entry; without a label the mark is taken away."""
+        self._runtime.do(lambda host: host.set_label(entry_id, label or None))
+
+    def set_active_tools(self, names: Sequence[str]) -> None:
+        """Exactly these tools; unknown names are ignored."""
+        self._runtime.do(lambda host: host.set_active_tools(tuple(names)))
+
+    def set_model(self, model: Model | str) -> bool:
+        """Change the model (`provider/id` will do); False without credentials."""
+        return self._actions.set_model(model)
+
+    def set_thinking_level(self, level: ThinkingLevel) -> None:
+        self._runtime.do(lambda host: host.set_thinking_level(level))
+
+    async def exec(
+        self,
+        command: str,
+        args: Sequence[str] = (),
+        *,
+        cwd: str | None = None,
+        timeout: float | None = None,
+    ) -> ExecResult:
+        """Run a program, without a shell; `timeout` in milliseconds."""
+        return await self._actions.exec(command, args, cwd, timeout)
+
+    # ------------------------------------------------------------ facts
+
+    @property
+    def events(self) -> Events:
+        """A bus between extensions."""
+        return Events(self._registry.bus, self._runtime, str(self._extension.path))
+
+    @property
+    def session_name(self) -> str | None:
+        return self._runtime.host.session.name
+
+    @property
+    def thinking_level(self) -> ThinkingLevel:
+        return self._runtime.host.thinking_level
+
+    @property
+    def active_tools(self) -> tuple[str, ...]:
+        return self._runtime.do(lambda host: host.active_tools())
+
+    @property
+    def all_tools(self) -> tuple[ToolInfo, ...]:
+        tools = self._runtime.do(lambda host: tuple(host.tools().values()))
+        return tuple(
+            ToolInfo(
+                name=tool.name,
+                label=tool.label,
+                description=tool.description,
+                parameters=tool.parameters,
+            )
+            for tool in tools
+        )
+
+    @property
+    def commands(self) -> tuple[Any, ...]:
+        """The items of `get_commands`: extensions', templates, skills."""
+        return self._runtime.host.commands
+
+
+def _decorator(add: Callable[[Any], Any]) -> Callable[[F], F]:
+    def decorate(function: F) -> F:
+        add(function)
+        return function
+
+    return decorate

@@ -1,0 +1,67 @@
+"""A bus between extensions: named channels, anything as data."""
+
+from collections.abc import Callable
+from typing import Any
+
+from ludolf.extensions.contain import Failed, call
+from ludolf.extensions.runtime import Runtime
+
+Listener = Callable[[Any], Any]
+
+
+class Bus:
+    """Shared by the extensions of a session. Listeners may be async; a failing one is reported."""
+
+    def __init__(self, runtime: Runtime) -> None:
+        self._runtime = runtime
+        self._listeners: dict[str, tuple[tuple[str, Listener], ...]] = {}
+
+    def listen(self, channel: str, listener: Listener, path: str) -> Callable[[], None]:
+        item = (path, listener)
+        self._listeners[channel] = (*self._listeners.get(channel, ()), item)
+
+        def remove() -> None:
+            left = tuple(one for one in self._listeners.get(channel, ()) if one is not item)
+            self._listeners[channel] = left
+
+        return remove
+
+    def tell(self, channel: str, data: Any) -> None:
+        for path, listener in self._listeners.get(channel, ()):
+            self._runtime.start(self._call(channel, listener, data, path))
+
+    def forget(self, path: str) -> None:
+        """Take away the listeners of one extension."""
+        for channel, listeners in self._listeners.items():
+            self._listeners[channel] = tuple(one for one in listeners if one[0] != path)
+
+    async def _call(self, channel: str, listener: Listener, data: Any, path: str) -> None:
+        try:
+            await call(listener, data)
+        except Failed as error:
+            self._runtime.runner.report(path, f"events:{channel}", str(error))
+
+
+class Events:
+    """The bus as one extension uses it: `api.events.emit(…)`, `api.events.on(…)`."""
+
+    def __init__(self, bus: Bus, runtime: Runtime, path: str) -> None:
+        self._bus = bus
+        self._runtime = runtime
+        self._path = path
+
+    def emit(self, channel: str, data: Any = None) -> None:
+        """Tell everyone who listens; they run by themselves, in the order they began to listen."""
+        self._runtime.do(lambda host: self._bus.tell(channel, data))
+
+    def on(self, channel: str, listener: Listener | None = None) -> Any:
+        """Listen, as a call or as a decorator; the call returns the function that ends it."""
+        self._runtime.check_fresh()
+        if listener is not None:
+            return self._bus.listen(channel, listener, self._path)
+
+        def decorate(function: Listener) -> Listener:
+            self._bus.listen(channel, function, self._path)
+            return function
+
+        return decorate

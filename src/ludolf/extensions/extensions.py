@@ -1,0 +1,166 @@
+"""The extensions of one session: loaded, bound to an engine, asked, and in the end retired."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import msgspec
+
+from ludolf.agent.tool import Tool
+from ludolf.extensions.actions import RUNTIME
+from ludolf.extensions.api import Api
+from ludolf.extensions.contain import Failed, call
+from ludolf.extensions.context import CommandContext
+from ludolf.extensions.host import Host, Then
+from ludolf.extensions.loader import (
+    CannotLoad,
+    forget_module,
+    load_factory,
+    located,
+    private_name,
+)
+from ludolf.extensions.record import CommandItem, Extension, Flag, LoadError, Origin
+from ludolf.extensions.registry import Registry
+from ludolf.extensions.runner import Report, Runner
+from ludolf.extensions.runtime import Runtime
+
+
+class Invocation(msgspec.Struct, frozen=True):
+    """A command of an extension that a text calls, by its name and with its arguments."""
+
+    name: str
+    args: str
+
+
+class Extensions:
+    """Made inside a running event loop, one per session; a change of session makes a new one.
+
+    Order of life: `load` (more than once if trust comes late), `bind`, the events, `close`.
+    """
+
+    def __init__(
+        self,
+        report: Report,
+        *,
+        flags: Mapping[str, str | bool] | None = None,
+        limit: float | None = None,
+    ) -> None:
+        self.runner = Runner(report, limit=limit)
+        self.errors: list[LoadError] = []
+        self._runtime = Runtime(self.runner)
+        self._registry = Registry(self._runtime, flags or {})
+        self._loaded = 0
+
+    # ------------------------------------------------------------ life
+
+    async def load(self, origins: Iterable[Origin]) -> tuple[LoadError, ...]:
+        """Load in order, after what is loaded already. Returns what went wrong."""
+        known = {each.origin.real_path for each in self._registry.extensions}
+        before = len(self.errors)
+        for origin in origins:
+            if origin.real_path not in known:
+                await self._load(origin)
+        return tuple(self.errors[before:])
+
+    def bind(self, host: Host) -> None:
+        """From now on extensions may act; providers they registered become known."""
+        self._runtime.bind(host)
+        self._registry.flush_providers()
+
+    async def close(self) -> None:
+        """Make every `api` and `ctx` stale and end what extensions left running."""
+        await self._runtime.close()
+        for extension in self._registry.extensions:
+            forget_module(extension.module)
+
+    async def continue_with(self, then: Then | None) -> None:
+        """Call what a command left to be done in the session that it changed to."""
+        if then is None:
+            return
+        try:
+            await call(then, CommandContext(self._runtime, RUNTIME))
+        except Failed as error:
+            self.runner.report(RUNTIME, "with_session", str(error))
+
+    # ------------------------------------------------------------ what there is
+
+    @property
+    def count(self) -> int:
+        return len(self._registry.extensions)
+
+    def tools(self) -> Mapping[str, Tool]:
+        """The tools of all extensions by name."""
+        return self._registry.tools()
+
+    def flags(self) -> Mapping[str, Flag]:
+        return self._registry.flags()
+
+    def flag_errors(self) -> tuple[str, ...]:
+        """What is wrong with the given flags: unknown ones, missing values."""
+        return self._registry.flag_errors()
+
+    def commands(self) -> tuple[CommandItem, ...]:
+        """The commands as items of `get_commands`."""
+        return tuple(
+            CommandItem(
+                name=name,
+                description=command.description,
+                source="extension",
+                source_info=extension.origin.info(),
+                path=str(extension.path),
+            )
+            for name, (extension, command) in self._registry.commands().items()
+        )
+
+    # ------------------------------------------------------------ commands
+
+    def find_command(self, text: str) -> Invocation | None:
+        """The command that a text calls, or None if it calls none of an extension."""
+        if not text.startswith("/"):
+            return None
+        name, _, args = text[1:].partition(" ")
+        return Invocation(name, args) if name in self._registry.commands() else None
+
+    async def run_command(self, invocation: Invocation) -> None:
+        """Run a command to its end; a failure is reported, never raised."""
+        found = self._registry.commands().get(invocation.name)
+        if found is None:
+            return
+        extension, command = found
+        context = self._registry.command_context(extension)
+        try:
+            await call(command.function, invocation.args, context)
+        except Failed as error:
+            self.runner.report(f"command:{invocation.name}", "command", str(error))
+
+    async def complete(self, name: str, prefix: str) -> tuple[Any, ...]:
+        """What a command offers for the beginning of its arguments."""
+        found = self._registry.commands().get(name)
+        if found is None or found[1].completions is None:
+            return ()
+        try:
+            offered = await call(found[1].completions, prefix)
+            return tuple(offered or ())
+        except (Failed, TypeError) as error:
+            self.runner.report(f"command:{name}", "completions", str(error))
+            return ()
+
+    # ------------------------------------------------------------ private
+
+    async def _load(self, origin: Origin) -> None:
+        registry = self._registry
+        self._loaded += 1
+        extension = Extension(origin, self._loaded, private_name(origin))
+        try:
+            factory = load_factory(origin, extension.module)
+            await call(factory, Api(extension, registry))
+        except (CannotLoad, Failed) as error:
+            registry.discard(extension)
+            forget_module(extension.module)
+            text = located(error, origin.path) if isinstance(error, Failed) else str(error)
+            self.errors.append(
+                LoadError(path=str(origin.path), error=text, explicit=origin.explicit)
+            )
+            return
+        registry.extensions.append(extension)
+        self.errors += registry.conflicts
+        registry.conflicts.clear()

@@ -1,0 +1,138 @@
+"""Where extensions are: given paths, settings, folders, installed packages."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+
+import msgspec
+
+from ludolf.config.home import Home
+from ludolf.config.installed import installed
+from ludolf.config.resources import Source, find_sources
+from ludolf.config.settings import SettingsFiles
+from ludolf.extensions.record import LoadError, Origin
+
+_SCRIPTS = (".ts", ".js", ".mjs", ".cjs", ".mts", ".cts")
+_FOREIGN = "JavaScript and TypeScript extensions are not supported; write it in Python"
+
+
+class Found(msgspec.Struct):
+    """Extensions to load, in order; those that cannot be, and scripts of other languages."""
+
+    origins: list[Origin] = []
+    errors: list[LoadError] = []
+    unsupported: list[Path] = []
+
+    def warnings(self) -> tuple[str, ...]:
+        """One text for each script that is passed over."""
+        return tuple(f"{_FOREIGN}: {path}" for path in self.unsupported)
+
+
+def find_extensions(
+    home: Home, files: SettingsFiles, *, paths: Sequence[str] = (), discover: bool = True
+) -> Found:
+    """Everything to load, the strongest first; each real path once.
+
+    `paths` are given on the command line and count even when `discover` is off. Those of the
+    project count only if the settings are those of a trusted project.
+    """
+    found = Found()
+    seen: set[str] = set()
+    for path in paths:
+        given = find_sources("extensions", home, files, paths=(path,), discover=False)
+        _add_given(found, seen, path, given)
+    if discover:
+        for source in find_sources("extensions", home, files):
+            whole = source.source == "local"
+            _add(found, seen, _look(source.path, found, whole=whole), source)
+        for file in installed():
+            _add_one(found, seen, Origin(path=file, package=_package_of(file)))
+    return found
+
+
+# ---------------------------------------------------------------- private
+
+
+def _add_given(found: Found, seen: set[str], path: str, sources: Sequence[Source]) -> None:
+    if not sources:
+        text = f"Extension path does not exist: {path}"
+        found.errors.append(LoadError(path=path, error=text, explicit=True))
+        return
+    source = sources[0]
+    if source.path.suffix in _SCRIPTS:
+        found.errors.append(LoadError(path=str(source.path), error=_FOREIGN, explicit=True))
+        return
+    files = list(_look(source.path, found, whole=True))
+    if not files:
+        text = f"No extension in {source.path}: it needs __init__.py, extension.py or *.py files"
+        found.errors.append(LoadError(path=str(source.path), error=text, explicit=True))
+    _add(found, seen, files, source, explicit=True)
+
+
+def _look(place: Path, found: Found, *, whole: bool) -> Iterator[tuple[Path, Path | None]]:
+    """The files at a place, each with its package folder. `whole`: a folder may itself be one."""
+    if place.is_file():
+        yield from _file(place, found)
+        return
+    own = _main_file(place) if whole else None
+    if own is not None:
+        yield own, place
+        return
+    for child in _children(place):
+        if child.name.startswith((".", "_")) or child.name == "node_modules":
+            continue
+        if child.is_file():
+            yield from _file(child, found)
+        elif child.is_dir():
+            main = _main_file(child)
+            if main is not None:
+                yield main, child
+            else:
+                found.unsupported += _script_of(child)
+
+
+def _children(folder: Path) -> list[Path]:
+    try:
+        return sorted(folder.iterdir())
+    except OSError:
+        return []  # a folder that may not be read holds nothing for us
+
+
+def _file(path: Path, found: Found) -> Iterator[tuple[Path, Path | None]]:
+    if path.suffix == ".py":
+        yield path, None
+    elif path.suffix in _SCRIPTS and path not in found.unsupported:
+        found.unsupported.append(path)
+
+
+def _main_file(folder: Path) -> Path | None:
+    names = (folder / "__init__.py", folder / "extension.py")
+    return next((path for path in names if path.is_file()), None)
+
+
+def _script_of(folder: Path) -> list[Path]:
+    names = (folder / "package.json", *(folder / f"index{end}" for end in _SCRIPTS))
+    return [path for path in names if path.is_file()][:1]
+
+
+def _add(
+    found: Found,
+    seen: set[str],
+    files: Iterable[tuple[Path, Path | None]],
+    source: Source,
+    *,
+    explicit: bool = False,
+) -> None:
+    for path, package in files:
+        if explicit or source.allow(package or path):
+            made = Origin(path=path, source=source, package=package, explicit=explicit)
+            _add_one(found, seen, made)
+
+
+def _add_one(found: Found, seen: set[str], origin: Origin) -> None:
+    if origin.real_path not in seen:
+        seen.add(origin.real_path)
+        found.origins.append(origin)
+
+
+def _package_of(path: Path) -> Path | None:
+    return path.parent if path.name == "__init__.py" else None

@@ -1,0 +1,151 @@
+"""Turn a file into the factory of an extension: a private module, fresh at every load."""
+
+import itertools
+import re
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from ludolf.base import LudolfError
+from ludolf.extensions.contain import Failed, call_now, describe
+from ludolf.extensions.record import Origin
+
+_numbers = itertools.count(1)
+_BLOCK = re.compile(r"(?m)^# /// script\s*$\s(?P<content>(^#(| .*)$\s)+)^# ///$")
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+
+
+class CannotLoad(LudolfError):
+    """The file gives no extension; the text says why."""
+
+
+def private_name(origin: Origin) -> str:
+    """A module name that no other load shares, so that each load has state of its own."""
+    stem = (origin.package or origin.path.with_suffix("")).name
+    return f"ludolf_extension_{next(_numbers)}_{re.sub(r'[^0-9A-Za-z]', '_', stem)}"
+
+
+def load_factory(origin: Origin, name: str) -> Callable[..., Any]:
+    """Run the file and return its `extension` function.
+
+    Raises:
+        CannotLoad: it cannot be read or run, needs a missing package, or has no such function.
+    """
+    check_packages(origin.path)
+    try:
+        module = call_now(_run_module, origin, name)
+    except Failed as failed:
+        forget_module(name)
+        raise CannotLoad(located(failed, origin.path)) from failed
+    factory: Callable[..., Any] | None = getattr(module, "extension", None)
+    if not callable(factory):
+        forget_module(name)
+        raise CannotLoad(f"Extension does not export a valid factory function: {origin.path}")
+    return factory
+
+
+def forget_module(name: str) -> None:
+    """Let go of a private module and what was imported below it."""
+    for known in tuple(sys.modules):
+        if known == name or known.startswith(f"{name}."):
+            del sys.modules[known]
+
+
+def located(failed: Failed, path: Path) -> str:
+    """The text of a failure, with the line of the extension where it happened."""
+    error, line = failed.__cause__, None
+    trace = error.__traceback__ if error is not None else None
+    while trace is not None:
+        if trace.tb_frame.f_code.co_filename == str(path):
+            line = trace.tb_lineno
+        trace = trace.tb_next
+    text = describe(error) if error is not None else str(failed)
+    if isinstance(error, SyntaxError) or line is None:
+        return text
+    return f"{text} ({path.name}, line {line})"
+
+
+def check_packages(path: Path) -> None:
+    """Look whether what the file's inline metadata (PEP 723) asks for is installed.
+
+    Raises:
+        CannotLoad: something is missing; the text has the command that installs it.
+    """
+    missing = [need for need in _needs(path) if not _is_installed(need)]
+    if missing:
+        listed = " ".join(f'"{need}"' for need in missing)
+        raise CannotLoad(
+            f"Missing packages: {', '.join(missing)}. "
+            f"Install them with: {sys.executable} -m pip install {listed}"
+        )
+
+
+# ---------------------------------------------------------------- private
+
+
+def _run_module(origin: Origin, name: str) -> ModuleType:
+    if origin.package is None:
+        return _execute(name, origin.path, None)
+    if origin.path.name == "__init__.py":
+        return _execute(name, origin.path, origin.package)
+    # A folder without __init__: an empty package around its file, so that it can import siblings.
+    package = ModuleType(name)
+    package.__path__ = [str(origin.package)]
+    sys.modules[name] = package
+    return _execute(f"{name}.{origin.path.stem}", origin.path, None)
+
+
+def _execute(name: str, path: Path, package: Path | None) -> ModuleType:
+    from importlib.machinery import SourceFileLoader
+    from importlib.util import module_from_spec, spec_from_file_location
+
+    class Fresh(SourceFileLoader):
+        """Compiles the source as it is now: a cached form may be older within the same second."""
+
+        def path_stats(self, path: Any) -> Any:
+            raise OSError
+
+    spec = spec_from_file_location(
+        name,
+        path,
+        loader=Fresh(name, str(path)),
+        submodule_search_locations=None if package is None else [str(package)],
+    )
+    assert spec is not None and spec.loader is not None
+    module = module_from_spec(spec)
+    sys.modules[name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+def _needs(path: Path) -> Iterator[str]:
+    try:
+        text = path.read_text("utf-8", "replace")
+    except OSError as error:
+        raise CannotLoad(f"Cannot read {path}: {error.strerror}") from error
+    found = _BLOCK.search(text)
+    if found is None:
+        return
+    import tomllib
+
+    lines = found["content"].splitlines()
+    try:
+        data = tomllib.loads("\n".join(line[2:] for line in lines))
+    except tomllib.TOMLDecodeError as error:
+        raise CannotLoad(f"The script metadata of {path} is not TOML: {error}") from error
+    yield from (need for need in data.get("dependencies", ()) if isinstance(need, str))
+
+
+def _is_installed(need: str) -> bool:
+    from importlib.metadata import PackageNotFoundError, distribution
+
+    name = _NAME.match(need.strip())
+    if name is None:
+        return False
+    try:
+        distribution(name[0])
+    except (PackageNotFoundError, ValueError):
+        return False
+    return True

@@ -1,0 +1,109 @@
+"""The models as extensions see them, and calls to them outside the conversation."""
+
+from collections.abc import AsyncGenerator, Iterable, Sequence
+from contextlib import aclosing
+from typing import Any
+
+from msgspec import structs
+
+from ludolf.ai.access import Access
+from ludolf.ai.draft import Draft, StreamEvent
+from ludolf.ai.messages import AssistantMessage, Message, Text, UserMessage
+from ludolf.ai.models import Model
+from ludolf.ai.provider import Request
+from ludolf.ai.stream import respond
+from ludolf.base import CommandError, now_ms, uuid7
+from ludolf.extensions.actions import find_model
+from ludolf.extensions.runtime import Runtime
+from ludolf.extensions.shapes import read_messages
+
+Said = str | Sequence[Any]
+
+
+class Models:
+    """All known models, and those with credentials."""
+
+    def __init__(self, runtime: Runtime) -> None:
+        self._runtime = runtime
+
+    def all(self) -> tuple[Model, ...]:
+        return self._runtime.do(lambda host: host.registry.all())
+
+    def available(self) -> tuple[Model, ...]:
+        return self._runtime.do(lambda host: host.registry.available())
+
+    def find(self, provider: str, model_id: str) -> Model | None:
+        return self._runtime.do(lambda host: host.registry.find(provider, model_id))
+
+    def access(self, model: Model) -> Access | None:
+        """Key and headers for a request of your own; None without credentials."""
+        return self._runtime.do(lambda host: host.registry.access(model))
+
+    async def complete(
+        self,
+        said: Said,
+        *,
+        model: Model | str | None = None,
+        system: str = "",
+        max_tokens: int | None = None,
+    ) -> AssistantMessage:
+        """Ask a model, by default the current one, and wait for its whole answer.
+
+        A call that fails gives an answer whose `stop_reason` is "error".
+
+        Raises:
+            ProviderError: there is no key for the model.
+            CommandError: there is no such model.
+        """
+        request = self._request(said, model, system, max_tokens)
+        answer = await respond(request, Draft(request.model), _ignore)
+        return answer.message
+
+    async def stream(
+        self,
+        said: Said,
+        *,
+        model: Model | str | None = None,
+        system: str = "",
+        max_tokens: int | None = None,
+    ) -> AsyncGenerator[StreamEvent]:
+        """The same, piece by piece: block starts, deltas and ends.
+
+        Raises:
+            ProviderError: the call failed.
+            CommandError: there is no such model.
+        """
+        request = self._request(said, model, system, max_tokens)
+        draft = Draft(request.model)
+        async with aclosing(request.provider.stream(request, draft)) as reads:
+            async for events in reads:
+                for event in events:
+                    yield event
+
+    def _request(
+        self, said: Said, model: Model | str | None, system: str, max_tokens: int | None
+    ) -> Request:
+        host = self._runtime.host
+        chosen = host.model if model is None else find_model(host, model)
+        if chosen is None:
+            raise CommandError("No model selected.")
+        return structs.replace(
+            host.request(chosen),
+            system=system,
+            messages=_messages(said),
+            max_tokens=max_tokens,
+            session_id=uuid7(),
+            cache="none",
+        )
+
+
+def _messages(said: Said) -> tuple[Any, ...]:
+    if isinstance(said, str):
+        question: Message = UserMessage(content=(Text(text=said),), timestamp=now_ms())
+        return (question,)
+    return read_messages(said, "messages")
+
+
+async def _ignore(events: Iterable[StreamEvent]) -> None:
+    for _ in events:
+        pass

@@ -1,0 +1,114 @@
+"""The hook points as the engine calls them: typed in, typed out, free when nobody listens."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from ludolf.agent.tool import ToolOutput
+from ludolf.ai.messages import Message, OpaqueMessage
+from ludolf.extensions import answers, payloads
+from ludolf.extensions.context import TrustContext
+from ludolf.extensions.host import EarlyHost
+from ludolf.extensions.payloads import AnyMessage
+from ludolf.extensions.runner import Runner
+
+
+async def project_trust(runner: Runner, host: EarlyHost) -> answers.TrustAnswer | None:
+    """Before a session: whether an extension of the user's trusts the project."""
+    if not runner.wants("project_trust"):
+        return None
+    context = TrustContext(host.mode, host.ui, host.cwd)
+    state = await runner.dispatch(payloads.ProjectTrust(cwd=str(host.cwd)), context)
+    answer: answers.TrustAnswer | None = state.answer
+    return answer
+
+
+async def before_switch(
+    runner: Runner, payload: payloads.SessionBeforeSwitch
+) -> answers.SwitchAnswer:
+    return await runner.verdict(payload) or answers.SwitchAnswer()
+
+
+async def before_fork(runner: Runner, payload: payloads.SessionBeforeFork) -> answers.ForkAnswer:
+    return await runner.verdict(payload) or answers.ForkAnswer()
+
+
+async def before_compact(
+    runner: Runner, payload: payloads.SessionBeforeCompact
+) -> answers.CompactAnswer:
+    return await runner.verdict(payload) or answers.CompactAnswer()
+
+
+async def before_tree(runner: Runner, payload: payloads.SessionBeforeTree) -> answers.TreeAnswer:
+    return await runner.verdict(payload) or answers.TreeAnswer()
+
+
+async def user_input(runner: Runner, payload: payloads.Input) -> payloads.Input | None:
+    """The input to go on with; None if an extension has dealt with it."""
+    if not runner.wants("input"):
+        return payload
+    state = await runner.dispatch(payload)
+    changed: payloads.Input = state.payload
+    return None if state.answer == "handled" else changed
+
+
+async def tool_call(
+    runner: Runner, name: str, call_id: str, args: Mapping[str, Any]
+) -> answers.ToolCallAnswer:
+    """The arguments to use, or a block.
+
+    Raises:
+        Failed: a handler failed; the call must not run, and the text is its error result.
+    """
+    payload = payloads.ToolCalled(tool_name=name, tool_call_id=call_id, input=args)
+    if not runner.wants("tool_call"):
+        return answers.ToolCallAnswer(input=args)
+    state = await runner.dispatch(payload)
+    return state.answer or answers.ToolCallAnswer(input=state.payload.input)
+
+
+async def tool_result(
+    runner: Runner, payload: payloads.ToolReturned, output: ToolOutput
+) -> tuple[ToolOutput, bool]:
+    """The output and whether it is an error, as the handlers leave them."""
+    final = await runner.transform(payload)
+    changed = ToolOutput(
+        content=final.content,
+        details=final.details,
+        usage=final.usage,
+        ends_run=output.ends_run,
+    )
+    return changed, final.is_error
+
+
+async def user_bash(
+    runner: Runner, payload: payloads.UserBash
+) -> answers.BashAnswer | answers.BashElsewhere | None:
+    """None: run the command here.
+
+    Raises:
+        Failed: a handler failed or gave no proper answer; the command is refused with the text.
+    """
+    answer: answers.BashAnswer | answers.BashElsewhere | None = await runner.verdict(payload)
+    return answer
+
+
+async def message_end(runner: Runner, message: Message) -> Message:
+    """The message as it is to be stored; its role never changes."""
+    if not runner.wants("message_end"):
+        return message
+    final = (await runner.transform(payloads.MessageEnd(message=message))).message
+    assert not isinstance(final, OpaqueMessage)
+    return final
+
+
+async def context(
+    runner: Runner, system: str, messages: tuple[AnyMessage, ...]
+) -> tuple[str, tuple[AnyMessage, ...]]:
+    """System prompt and messages for one request; the session itself does not change."""
+    if runner.wants("context"):
+        messages = (await runner.transform(payloads.ContextBuilt(messages=messages))).messages
+    if runner.wants("context_with_system"):
+        both = payloads.ContextWithSystem(system_prompt=system, messages=messages)
+        changed = await runner.transform(both)
+        system, messages = changed.system_prompt, changed.messages
+    return system, messages

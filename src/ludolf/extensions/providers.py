@@ -1,0 +1,222 @@
+"""Providers that extensions bring: data for a known API, or a whole backend of their own."""
+
+import functools
+from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+from msgspec import structs
+
+from ludolf.ai.draft import Draft, StreamEvent
+from ludolf.ai.errors import ProviderError
+from ludolf.ai.messages import StopReason, Usage
+from ludolf.ai.models import Model
+from ludolf.ai.provider import Provider, Request
+from ludolf.config.models_file import ProviderEntry
+from ludolf.extensions.contain import Failed, call, call_now
+from ludolf.extensions.shapes import BadAnswer, read, to_wire
+
+_END = object()
+_REASONS: dict[str, StopReason] = {
+    "stop": "stop",
+    "length": "length",
+    "toolUse": "toolUse",
+    "deferred": "toolUse",
+}
+
+
+class Registration(msgspec.Struct, frozen=True):
+    """A provider to be made known; `backend` where it speaks an API of its own."""
+
+    name: str
+    entry: ProviderEntry
+    backend: "Backend | None" = None
+
+
+class ModelContext(msgspec.Struct, frozen=True):
+    """What a backend is to answer to."""
+
+    system_prompt: str
+    messages: tuple[Any, ...]
+    tools: tuple[Any, ...]
+
+
+class ModelOptions(msgspec.Struct, frozen=True):
+    """How a backend is to answer, and with which key."""
+
+    thinking: str
+    max_tokens: int | None
+    api_key: str | None
+    headers: Mapping[str, str]
+    session_id: str
+
+
+def registration(
+    name: str, config: Mapping[str, Any], before: ProviderEntry | None
+) -> Registration:
+    """A provider from its configuration, laid over an earlier one of the same name.
+
+    Raises:
+        BadAnswer: a field does not fit.
+    """
+    fields = to_wire(structs.asdict(before)) if before is not None else {}
+    fields |= {key: value for key, value in to_wire(config).items() if value is not None}
+    fields = {key: value for key, value in fields.items() if value is not None}
+    unknown = set(fields) - set(ProviderEntry.__struct_encode_fields__)
+    if unknown:
+        raise BadAnswer(f"provider {name}: unknown option {', '.join(sorted(unknown))}")
+    return Registration(name, read(ProviderEntry, fields, f"provider {name}"))
+
+
+def backend_registration(author: Any) -> Registration:
+    """A provider from an object with `id`, `models()` and `stream(model, context, options)`.
+
+    Raises:
+        BadAnswer: one of them is missing or does not fit.
+        Failed: `models()` failed.
+    """
+    name = getattr(author, "id", None)
+    if not isinstance(name, str) or not callable(getattr(author, "stream", None)):
+        raise BadAnswer("a provider needs an id, models() and stream(model, context, options)")
+    backend = Backend(name, author)
+    listed = call_now(author.models) if hasattr(author, "models") else ()
+    models = [_model_fields(model) for model in listed]
+    config = {"name": name, "base_url": f"extension://{name}", "api": backend.api, "models": models}
+    return structs.replace(registration(name, config, None), backend=backend)
+
+
+def _model_fields(model: Any) -> Any:
+    if isinstance(model, Model):
+        return {key: value for key, value in structs.asdict(model).items() if key != "provider"}
+    return {"id": model} if isinstance(model, str) else model
+
+
+class Backend:
+    """Carries the events of an author's stream into the draft of the answer."""
+
+    abort_text = "Request was aborted."
+
+    def __init__(self, name: str, author: Any) -> None:
+        self.api = f"extension:{name}"
+        self._author = author
+
+    async def stream(self, request: Request, draft: Draft) -> AsyncGenerator[Iterable[StreamEvent]]:
+        """Raises:
+        ProviderError: the author's code failed or told of an error.
+        """
+        context = ModelContext(request.system, request.messages, request.tools)
+        options = ModelOptions(
+            thinking=request.thinking,
+            max_tokens=request.max_tokens,
+            api_key=request.access.key,
+            headers=request.access.headers,
+            session_id=request.session_id,
+        )
+        telling = _Telling(draft)
+        try:
+            source = await call(self._author.stream, request.model, context, options)
+            yield ()
+            try:
+                while (event := await call(functools.partial(anext, source, _END))) is not _END:
+                    yield telling.tell(event)
+            finally:
+                await _close(source)
+        except (Failed, BadAnswer) as error:
+            raise ProviderError(str(error)) from error
+
+
+async def _close(source: AsyncIterator[Any]) -> None:
+    if hasattr(source, "aclose"):
+        await call(source.aclose)
+
+
+class _Telling:
+    """One answer: the author counts content blocks, the draft has its own places for them."""
+
+    def __init__(self, draft: Draft) -> None:
+        self._draft = draft
+        self._places: dict[int, int] = {}
+
+    def tell(self, event: Any) -> list[StreamEvent]:
+        """The pieces of one event; plain text is a delta of the first block."""
+        if isinstance(event, str):
+            return self._delta("text", 0, event)
+        if isinstance(event, msgspec.Struct):
+            event = to_wire(event)
+        if not isinstance(event, Mapping):
+            raise BadAnswer(f"a stream yields dicts or text, not {type(event).__name__}")
+        event = to_wire(event)
+        kind, _, step = str(event.get("type", "")).partition("_")
+        index = event.get("contentIndex", len(self._places) - (step != "start"))
+        match kind, step:
+            case "start", _:
+                return []
+            case (("text" | "thinking" | "toolcall"), "start"):
+                return [self._start(kind, index, event)]
+            case (("text" | "thinking" | "toolcall"), "delta"):
+                return self._delta(kind, index, str(event.get("delta", "")))
+            case (("text" | "thinking" | "toolcall"), "end"):
+                return self._end(kind, index, event)
+            case "done", _:
+                return self._done(event)
+            case "error", _:
+                raise ProviderError(_error_text(event))
+            case _:
+                raise BadAnswer(f"unknown stream event {event.get('type')!r}")
+
+    def _start(self, kind: str, index: int, event: Mapping[str, Any]) -> StreamEvent:
+        draft = self._draft
+        if kind == "text":
+            started = draft.start_text()
+        elif kind == "thinking":
+            started = draft.start_thinking()
+        else:
+            call = event.get("toolCall") or {}
+            name = event.get("toolName") or call.get("name", "")
+            started = draft.start_tool(str(event.get("id") or call.get("id", "")), str(name))
+        self._places[index] = started.index
+        return started
+
+    def _delta(self, kind: str, index: int, delta: str) -> list[StreamEvent]:
+        told: list[StreamEvent] = []
+        if index not in self._places:
+            told.append(self._start(kind, max(index, 0), {}))
+        place = self._places[max(index, 0)]
+        add = {"text": self._draft.text, "thinking": self._draft.thinking}
+        told.append(add.get(kind, self._draft.tool_args)(place, delta))
+        return told
+
+    def _end(self, kind: str, index: int, event: Mapping[str, Any]) -> list[StreamEvent]:
+        call = event.get("toolCall")
+        told: list[StreamEvent] = []
+        if index not in self._places:
+            told.append(self._start(kind, index, event))
+            if call is not None:
+                arguments = msgspec.json.encode(call.get("arguments") or {}).decode()
+                told.append(self._draft.tool_args(self._places[index], arguments))
+        if self._draft.is_open(self._places[index]):
+            told.append(self._draft.end(self._places[index]))
+        return told
+
+    def _done(self, event: Mapping[str, Any]) -> list[StreamEvent]:
+        message = event.get("message") or {}
+        usage = event.get("usage") or message.get("usage")
+        if usage is not None:
+            self._draft.count(read(Usage, usage, "usage"))
+        told: list[StreamEvent] = list(self._draft.end_all())
+        reason = event.get("reason") or ("toolUse" if self._draft.has_tool_calls else "stop")
+        self._draft.stopped(_REASONS.get(str(reason), "stop"), str(reason))
+        return told
+
+
+def _error_text(event: Mapping[str, Any]) -> str:
+    error = event.get("error")
+    if isinstance(error, Mapping):
+        error = error.get("errorMessage") or error.get("message")
+    return str(error or "The provider failed")
+
+
+if TYPE_CHECKING:
+
+    def _proof(backend: Backend) -> Provider:
+        return backend

@@ -1,0 +1,144 @@
+"""All that the extensions of one session have registered, and who wins when two want the same."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from ludolf.base import LudolfError
+from ludolf.config.models_file import ProviderEntry
+from ludolf.extensions.bus import Bus
+from ludolf.extensions.contain import call_now
+from ludolf.extensions.context import CommandContext, Context
+from ludolf.extensions.host import Host
+from ludolf.extensions.providers import Registration, backend_registration, registration
+from ludolf.extensions.record import Command, Extension, Flag, LoadError
+from ludolf.extensions.runtime import Runtime
+from ludolf.extensions.tools import FunctionTool
+
+_FALSE = ("", "0", "false", "no", "off")
+
+
+class Registry:
+    """`given` are the flags of the command line that the program itself did not know."""
+
+    def __init__(self, runtime: Runtime, given: Mapping[str, str | bool]) -> None:
+        self.runtime = runtime
+        self.bus = Bus(runtime)
+        self.extensions: list[Extension] = []
+        self.conflicts: list[LoadError] = []
+        self._given = {name.removeprefix("--"): value for name, value in given.items()}
+        self._queued: list[tuple[Extension, Registration]] = []
+        self._providers: dict[str, ProviderEntry] = {}
+
+    def context(self, extension: Extension) -> Context:
+        return Context(self.runtime, str(extension.path))
+
+    def command_context(self, extension: Extension) -> CommandContext:
+        return CommandContext(self.runtime, str(extension.path))
+
+    def discard(self, extension: Extension) -> None:
+        """Forget what a factory registered before it failed."""
+        self.runtime.runner.remove_all(extension.place)
+        self.bus.forget(str(extension.path))
+        self._queued = [item for item in self._queued if item[0] is not extension]
+        self.conflicts = [one for one in self.conflicts if one.path != str(extension.path)]
+
+    # ------------------------------------------------------------ tools and flags
+
+    def add_tool(self, extension: Extension, tool: FunctionTool) -> None:
+        """Of two extensions the first keeps the name; a built-in tool is simply replaced."""
+        for other in self.extensions:
+            if other is not extension and tool.name in other.tools:
+                self._conflict(extension, f'Tool "{tool.name}" conflicts with {other.path}')
+                return
+        extension.tools[tool.name] = tool
+        if self.runtime.bound:
+            self.runtime.do(lambda host: host.tools_changed(tool.name))
+
+    def tools(self) -> dict[str, FunctionTool]:
+        return {name: tool for each in self.extensions for name, tool in each.tools.items()}
+
+    def add_flag(self, extension: Extension, flag: Flag) -> None:
+        for other in self.extensions:
+            if other is not extension and flag.name in other.flags:
+                self._conflict(extension, f'Flag "--{flag.name}" conflicts with {other.path}')
+                return
+        extension.flags[flag.name] = flag
+
+    def flags(self) -> dict[str, Flag]:
+        return {name: flag for each in self.extensions for name, flag in each.flags.items()}
+
+    def flag_value(self, extension: Extension, name: str) -> bool | str | None:
+        flag = extension.flags.get(name)
+        if flag is None:
+            return None
+        given = self._given.get(name)
+        if given is None:
+            return flag.default
+        if flag.type is bool:
+            return given if isinstance(given, bool) else given.lower() not in _FALSE
+        return given if isinstance(given, str) else flag.default
+
+    def flag_errors(self) -> tuple[str, ...]:
+        """What is wrong with the flags that were given, in texts for people."""
+        known = self.flags()
+        wrong = []
+        for name, value in self._given.items():
+            if name not in known:
+                wrong.append(f"Unknown option: --{name}")
+            elif known[name].type is str and not isinstance(value, str):
+                wrong.append(f'Extension flag "--{name}" requires a value')
+        return tuple(wrong)
+
+    # ------------------------------------------------------------ commands
+
+    def commands(self) -> dict[str, tuple[Extension, Command]]:
+        """By the name to call them: all are kept, those of one name are numbered."""
+        listed = [(each, one) for each in self.extensions for one in each.commands.values()]
+        names = [command.name for _, command in listed]
+        found: dict[str, tuple[Extension, Command]] = {}
+        for place, (extension, command) in enumerate(listed):
+            number = names[: place + 1].count(command.name)
+            several = names.count(command.name) > 1
+            found[f"{command.name}:{number}" if several else command.name] = (extension, command)
+        return found
+
+    # ------------------------------------------------------------ providers
+
+    def add_provider(self, extension: Extension, name: Any, config: Mapping[str, Any]) -> None:
+        if isinstance(name, str):
+            made = registration(name, config, self._providers.get(name))
+        else:
+            author = call_now(name) if isinstance(name, type) else name
+            made = backend_registration(author)
+        self._providers[made.name] = made.entry
+        if self.runtime.bound:
+            self.runtime.do(lambda host: _register(host, made))
+        else:
+            self._queued.append((extension, made))
+
+    def drop_provider(self, name: str) -> None:
+        self._providers.pop(name, None)
+        self._queued = [item for item in self._queued if item[1].name != name]
+        if self.runtime.bound:
+            self.runtime.do(lambda host: host.unregister_provider(name))
+
+    def flush_providers(self) -> None:
+        """Make known what was registered while loading."""
+        queued, self._queued = self._queued, []
+        for extension, made in queued:
+            try:
+                _register(self.runtime.host, made)
+            except LudolfError as error:
+                report = self.runtime.runner.report
+                report(str(extension.path), "register_provider", str(error))
+
+    def _conflict(self, extension: Extension, text: str) -> None:
+        if self.runtime.bound:
+            self.runtime.runner.report(str(extension.path), "register", text)
+            return
+        explicit = extension.origin.explicit
+        self.conflicts.append(LoadError(path=str(extension.path), error=text, explicit=explicit))
+
+
+def _register(host: Host, made: Registration) -> None:
+    host.register_provider(made.name, made.entry, made.backend)

@@ -1,0 +1,119 @@
+"""All calling of handlers, in one file: in load order, then in order of registration."""
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, TypeVar
+
+import msgspec
+
+from ludolf.extensions.contain import Failed, call
+from ludolf.extensions.hooks import HOOKS, Hook
+from ludolf.extensions.payloads import Payload
+from ludolf.extensions.rules import State
+from ludolf.extensions.shapes import BadAnswer
+
+P = TypeVar("P", bound=Payload)
+# Extension path, event, text: what becomes `extension_error`.
+Report = Callable[[str, str, str], None]
+
+
+class Handler(msgspec.Struct, frozen=True, eq=False):
+    """A function that an extension registered for an event. Handlers of lower `place` go first."""
+
+    event: str
+    function: Callable[..., Any]
+    path: Path
+    context: Any
+    place: int = 0
+    thread: bool = False
+
+
+class Runner:
+    """The handlers of all extensions. `limit` is the time in seconds that each may take.
+
+    Handlers run inside the caller's task: whoever may be aborted calls from within a scope.
+    """
+
+    def __init__(self, report: Report, *, limit: float | None = None) -> None:
+        self.report = report
+        self.limit = limit
+        self._handlers: dict[str, tuple[Handler, ...]] = {}
+
+    def wants(self, name: str) -> bool:
+        """Whether anyone handles the event; ask before making its payload."""
+        return name in self._handlers
+
+    def add(self, handler: Handler) -> Callable[[], None]:
+        """Add a handler; returns the function that takes it away. Dispatches under way go on."""
+        name = handler.event
+        both = (*self._handlers.get(name, ()), handler)
+        self._handlers[name] = tuple(sorted(both, key=lambda one: one.place))
+
+        def remove() -> None:
+            left = tuple(one for one in self._handlers.get(name, ()) if one is not handler)
+            self._set(name, left)
+
+        return remove
+
+    def remove_all(self, place: int) -> None:
+        """Take away the handlers of one extension."""
+        for name, handlers in tuple(self._handlers.items()):
+            self._set(name, tuple(one for one in handlers if one.place != place))
+
+    async def emit(self, payload: Payload) -> None:
+        """Tell every handler; answers are ignored, failures reported."""
+        await self.dispatch(payload)
+
+    async def transform(self, payload: P) -> P:
+        """The payload as the handlers leave it; a failing one is reported and passed over."""
+        state = await self.dispatch(payload)
+        final: P = state.payload
+        return final
+
+    async def verdict(self, payload: Payload) -> Any:
+        """The combined answer, or None if nobody gave one.
+
+        Raises:
+            Failed: a handler failed whose failure decides against (tool_call, user_bash).
+        """
+        return (await self.dispatch(payload)).answer
+
+    async def dispatch(self, payload: Payload, context: Any = None) -> State:
+        """Ask the handlers one after another; `context` replaces their own.
+
+        Raises:
+            Failed: as for `verdict`.
+        """
+        state = State(payload)
+        hook = HOOKS[payload.type]
+        for handler in self._handlers.get(hook.name, ()):
+            try:
+                await self._ask(handler, hook, state, context)
+            except (Failed, BadAnswer) as error:
+                if hook.blocks:
+                    raise Failed(str(error)) from error
+                self.report(str(handler.path), hook.name, str(error))
+            if state.final:
+                break
+        return state
+
+    async def _ask(self, handler: Handler, hook: Hook, state: State, context: Any) -> None:
+        given = handler.context if context is None else context
+        answer = await call(
+            handler.function, state.payload, given, thread=handler.thread, limit=self.limit
+        )
+        if answer is None or hook.kind == "notify":
+            return
+        if hook.rule is None:
+            state.change(payload=answer)
+        elif isinstance(answer, Mapping):
+            hook.rule(state, answer, handler.path)
+        else:
+            kind = type(answer).__name__
+            raise BadAnswer(f"{hook.name} handlers answer with a dict or None, not {kind}")
+
+    def _set(self, name: str, handlers: tuple[Handler, ...]) -> None:
+        if handlers:
+            self._handlers[name] = handlers
+        else:
+            self._handlers.pop(name, None)

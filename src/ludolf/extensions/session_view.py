@@ -1,0 +1,161 @@
+"""The session as extensions see it: to be read, never to be changed."""
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from ludolf.ai.messages import Message, OpaqueMessage
+from ludolf.session.entries import Entry, Header, fields, message_of, role_of
+from ludolf.session.tree import Session
+
+
+class EntryView:
+    """One entry. Its own fields are attributes in snake_case: `custom_type`, `data`, `summary` ….
+
+    `message` is the message of entries that contribute one to the conversation.
+    """
+
+    __slots__ = ("_body", "_entry")
+
+    def __init__(self, entry: Entry) -> None:
+        self._entry = entry
+        self._body: dict[str, Any] | None = None
+
+    @property
+    def id(self) -> str:
+        return self._entry.id
+
+    @property
+    def type(self) -> str:
+        return self._entry.type
+
+    @property
+    def parent_id(self) -> str | None:
+        return self._entry.parent_id
+
+    @property
+    def timestamp(self) -> str:
+        return self._entry.timestamp
+
+    @property
+    def message(self) -> Message | OpaqueMessage:
+        """Raises:
+        AttributeError: the entry contributes no message.
+        """
+        if not role_of(self._entry):
+            raise AttributeError(f"a {self.type} entry has no message")
+        return message_of(self._entry)
+
+    @property
+    def fields(self) -> dict[str, Any]:
+        """All fields as stored; a copy."""
+        return fields(self._entry)
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        if self._body is None:
+            self._body = fields(self._entry)
+        first, *more = name.split("_")
+        wire = first + "".join(part.capitalize() for part in more)
+        if wire not in self._body:
+            raise AttributeError(f"a {self.type} entry has no {name}")
+        return self._body[wire]
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, EntryView) and other._entry is self._entry
+
+    def __hash__(self) -> int:
+        return hash(self._entry.id)
+
+    def __repr__(self) -> str:
+        return f"<entry {self.id} {self.type}>"
+
+
+def views(entries: Iterable[Entry]) -> tuple[EntryView, ...]:
+    return tuple(EntryView(entry) for entry in entries)
+
+
+class TreeNode:
+    """An entry with what follows it, on all branches."""
+
+    __slots__ = ("children", "entry", "label")
+
+    def __init__(self, entry: EntryView, label: str | None) -> None:
+        self.entry = entry
+        self.label = label
+        self.children: list[TreeNode] = []
+
+
+class SessionView:
+    """The present conversation and all its branches."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+
+    @property
+    def id(self) -> str:
+        return self._session.id
+
+    @property
+    def file(self) -> Path | None:
+        """Where it is stored; None for a session in memory only."""
+        return self._session.path
+
+    @property
+    def directory(self) -> Path | None:
+        return self._session.path.parent if self._session.path is not None else None
+
+    @property
+    def name(self) -> str | None:
+        return self._session.name
+
+    @property
+    def cwd(self) -> str:
+        return self._session.header.cwd
+
+    @property
+    def header(self) -> Header:
+        return self._session.header
+
+    @property
+    def leaf_id(self) -> str | None:
+        return self._session.leaf
+
+    def entries(self) -> tuple[EntryView, ...]:
+        """Every entry of every branch, in the order of the file."""
+        return views(self._session.entries())
+
+    def branch(self, from_id: str | None = None) -> tuple[EntryView, ...]:
+        """The entries from the root to an entry, by default to the leaf."""
+        if from_id is None:
+            return views(self._session.path_to_leaf())
+        return views(self._session.path_to(from_id))
+
+    def entry(self, entry_id: str) -> EntryView | None:
+        found = self._session.get(entry_id)
+        return EntryView(found) if found is not None else None
+
+    def children(self, entry_id: str | None) -> tuple[EntryView, ...]:
+        """The entries that directly follow one; those without a parent for None."""
+        return views(e for e in self._session.entries() if e.parent_id == entry_id)
+
+    def label(self, entry_id: str) -> str | None:
+        found = self._session.label(entry_id)
+        return found[0] if found is not None else None
+
+    def messages(self) -> tuple[Message | OpaqueMessage, ...]:
+        """The conversation as the model is shown it."""
+        return tuple(self._session.context.messages())
+
+    def tree(self) -> tuple[TreeNode, ...]:
+        """The roots, each with all that follows it."""
+        nodes = {e.id: TreeNode(EntryView(e), self.label(e.id)) for e in self._session.entries()}
+        roots = []
+        for entry in self._session.entries():
+            parent = self._session.parent(entry)
+            if parent is None:
+                roots.append(nodes[entry.id])
+            else:
+                nodes[parent.id].children.append(nodes[entry.id])
+        return tuple(roots)

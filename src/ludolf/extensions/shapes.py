@@ -1,0 +1,148 @@
+"""From the plain dicts that handlers answer with to the house's values."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any, TypeVar
+
+import msgspec
+
+from ludolf.ai.messages import CustomMessage, Message, OpaqueMessage, Part
+from ludolf.base import LudolfError, now_ms
+
+T = TypeVar("T")
+# Keys below these are other people's names and stay as they are.
+_JSON = frozenset(
+    (
+        *("arguments", "compat", "data", "details", "headers", "input", "parameters", "sections"),
+        *("sampling_params", "samplingParams", "tool_guidelines", "tool_snippets"),
+    )
+)
+
+
+class BadAnswer(LudolfError):
+    """An extension gave something that cannot be understood; the text says what."""
+
+
+def read(kind: type[T], value: Any, what: str) -> T:
+    """A value of this type from a dict with names in snake_case or as on the wire.
+
+    Raises:
+        BadAnswer: it does not fit.
+    """
+    try:
+        return msgspec.convert(to_wire(value), kind)
+    except (msgspec.ValidationError, TypeError, ValueError, RecursionError) as error:
+        raise BadAnswer(f"{what}: {error}") from error
+
+
+def read_plain(kind: type[T], value: Any, what: str) -> T:
+    """The same where names are other people's and stay as they are.
+
+    Raises:
+        BadAnswer: it does not fit.
+    """
+    try:
+        return msgspec.convert(value, kind)
+    except (msgspec.ValidationError, TypeError, RecursionError) as error:
+        raise BadAnswer(f"{what}: {error}") from error
+
+
+def to_wire(value: Any) -> Any:
+    """Plain data with camelCase keys; JSON that others own, such as `details`, stays as it is."""
+    if isinstance(value, OpaqueMessage):
+        return msgspec.json.decode(value.raw)
+    if isinstance(value, msgspec.Struct):
+        # A changed copy may hold dicts among its blocks, so its fields are walked too.
+        return to_wire(_fields(value))
+    if isinstance(value, Mapping):
+        return {
+            camel(key) if isinstance(key, str) else key: item if key in _JSON else to_wire(item)
+            for key, item in value.items()
+        }
+    if isinstance(value, str | bytes) or not isinstance(value, Iterable):
+        return value
+    return [to_wire(item) for item in value]
+
+
+def _fields(value: msgspec.Struct) -> dict[str, Any]:
+    config = value.__struct_config__
+    found: dict[str, Any] = {}
+    if config.tag_field is not None:
+        found[config.tag_field] = config.tag
+    for name, wire in zip(value.__struct_fields__, value.__struct_encode_fields__, strict=True):
+        item = getattr(value, name)
+        if item is not msgspec.UNSET:
+            found[wire] = item
+    return found
+
+
+def camel(name: str) -> str:
+    first, *more = name.split("_")
+    if not first:
+        return name
+    return first + "".join(part[:1].upper() + part[1:] for part in more)
+
+
+def read_message(value: Any, what: str) -> Message | OpaqueMessage:
+    """A message from a dict, or a checked copy of one that an extension made.
+
+    Raises:
+        BadAnswer: it is no message.
+    """
+    if isinstance(value, OpaqueMessage):
+        return value
+    message: Message = read(Message, value, what)  # type: ignore[arg-type]  # a union is no type
+    return message
+
+
+def read_messages(value: Any, what: str) -> tuple[Message | OpaqueMessage, ...]:
+    """A list of messages; those that were passed on unchanged stay the same objects."""
+    if isinstance(value, str | Mapping) or not isinstance(value, Iterable):
+        raise BadAnswer(f"{what}: a list of messages is expected")
+    return tuple(m if is_sound(m) else read_message(m, what) for m in value)
+
+
+def is_sound(message: Any) -> bool:
+    """Whether a message holds only what its type says; a changed copy may hold anything."""
+    if isinstance(message, OpaqueMessage):
+        return True
+    if not isinstance(message, msgspec.Struct):
+        return False
+    content = getattr(message, "content", ())
+    if isinstance(content, str):
+        return True
+    return isinstance(content, tuple) and all(isinstance(b, msgspec.Struct) for b in content)
+
+
+def read_parts(value: Any, what: str) -> tuple[Part, ...]:
+    """Content blocks from a string, one block, or a list of blocks and strings.
+
+    Raises:
+        BadAnswer: something among them is no text and no image.
+    """
+    if isinstance(value, str | Mapping | msgspec.Struct):
+        value = [value]
+    blocks = [
+        {"type": "text", "text": b} if isinstance(b, str) else b for b in _listed(value, what)
+    ]
+    parts: tuple[Part, ...] = read(tuple[Part, ...], blocks, what)
+    return parts
+
+
+def read_custom(value: Any, what: str) -> CustomMessage:
+    """The message of an extension: custom_type, content, display, details.
+
+    Raises:
+        BadAnswer: a field is missing or does not fit.
+    """
+    if not isinstance(value, Mapping):
+        raise BadAnswer(f"{what}: a dict with custom_type, content and display is expected")
+    content = value.get("content", "")
+    if not isinstance(content, str):
+        content = read_parts(content, what)
+    return read(CustomMessage, {"timestamp": now_ms(), **value, "content": content}, what)
+
+
+def _listed(value: Any, what: str) -> Iterable[Any]:
+    if not isinstance(value, Iterable):
+        raise BadAnswer(f"{what}: {type(value).__name__} is no content")
+    return value

@@ -1,0 +1,68 @@
+"""Commands of oh-my-pi's family, in every dialect: plan, interruption, filters, pages, bounds."""
+
+from ludolf.base import CommandError
+from ludolf.engine.overview import overhead_tokens
+from ludolf.engine.paging import messages_page
+from ludolf.modes.rpc.call import Call, Data, Handler, Result
+from ludolf.protocol.bounded import VERSIONS
+from ludolf.protocol.commands import GetMessagesPage
+
+
+def _set_interrupt_mode(call: Call) -> Result:
+    mode = call.command.mode
+    if mode not in ("immediate", "wait"):
+        raise CommandError(f"Invalid mode: {mode}")
+    call.engine.parts.queue.interrupts = mode == "immediate"
+    return None
+
+
+def _set_todos(call: Call) -> Result:
+    return Data({"todoPhases": call.engine.parts.todos.set(call.command.phases)})
+
+
+def _set_event_filter(call: Call) -> Result:
+    events = call.command.events
+    call.connection.want(None if events is None else frozenset(events))
+    return None
+
+
+def _set_prompt_results(call: Call) -> Result:
+    call.connection.prompt_results = call.command.enabled
+    return None
+
+
+def _negotiate_protocol(call: Call) -> Result:
+    version = call.command.protocol_version
+    if version not in VERSIONS:
+        raise CommandError(f"Unsupported RPC protocol version: {version}")
+    call.connection.bound(version)
+    return Data({"protocolVersion": version})
+
+
+def _get_messages_page(call: Call) -> Result:
+    command: GetMessagesPage = call.command
+    engine = call.engine
+    busy = engine.runner.running or engine.compactor.running
+    page = messages_page(engine.parts, command.cursor, command.limit, busy=busy)
+    return Data(page, lambda: {"nonMessageTokens": overhead_tokens(engine)})
+
+
+def _get_available_commands(call: Call) -> Result:
+    return Data({"commands": call.engine.commands()})
+
+
+def _set_locale(call: Call) -> Result:
+    """Kept by no one: answers follow the language of the prompts."""
+    return None
+
+
+OMP: dict[str, Handler] = {
+    "set_interrupt_mode": Handler("now", _set_interrupt_mode),
+    "set_todos": Handler("now", _set_todos),
+    "set_event_filter": Handler("now", _set_event_filter),
+    "set_prompt_results": Handler("now", _set_prompt_results),
+    "negotiate_protocol": Handler("now", _negotiate_protocol),
+    "get_messages_page": Handler("now", _get_messages_page),
+    "get_available_commands": Handler("now", _get_available_commands),
+    "set_locale": Handler("now", _set_locale),
+}

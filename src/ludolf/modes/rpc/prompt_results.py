@@ -1,0 +1,112 @@
+"""One word at the end of each prompt: how it ended, under the id that the host gave it."""
+
+from typing import Any, Literal
+
+import msgspec
+
+from ludolf.agent.events import AgentEnd, QueueUpdate
+from ludolf.agent.queue import QueueKind
+from ludolf.ai.messages import AssistantMessage
+from ludolf.engine.engine import Engine
+from ludolf.engine.prompting import Disposition
+from ludolf.modes.rpc.connection import Connection
+from ludolf.protocol.events import AgentSettled, Event
+from ludolf.protocol.framing import NO_ID
+from ludolf.protocol.host_events import PromptResult
+
+Status = Literal["completed", "aborted", "error"]
+
+
+class _Open(msgspec.Struct):
+    """A prompt that was accepted; `place` is its number in the line where it waits."""
+
+    id: msgspec.Raw
+    line: QueueKind | None = None
+    place: int = 0
+
+
+class PromptResults:
+    """Listens to the engine; speaks through it, so that results keep their place among events."""
+
+    def __init__(self, engine: Engine, connection: Connection) -> None:
+        self._engine = engine
+        self._connection = connection
+        self._open: list[_Open] = []
+        self._status: Status = "completed"
+        self._error: dict[str, Any] | None = None
+        engine.parts.hub.attach(self)
+
+    def accepted(self, id: msgspec.Raw, disposition: Disposition, line: QueueKind) -> None:
+        """A prompt was taken in; from here on it gets a result."""
+        if not self._connection.prompt_results:
+            return
+        if disposition == "started":
+            self._open.append(_Open(id))
+        elif disposition == "queued":
+            self._open.append(_Open(id, line, self._engine.parts.queue.added[line]))
+        else:
+            self._tell(id, "completed", invoked=False)
+
+    # ------------------------------------------------------------ as a sink
+
+    def take(self, event: Event) -> None:
+        if isinstance(event, AgentEnd):
+            self._note(event)
+        elif isinstance(event, AgentSettled) and self._open:
+            self._settle()
+        elif isinstance(event, QueueUpdate) and self._open:
+            self._drop_cleared()
+
+    def has_room(self) -> bool:
+        return True
+
+    async def room(self) -> None:
+        """Never waits."""
+
+    # ------------------------------------------------------------ private
+
+    def _note(self, end: AgentEnd) -> None:
+        answers = [item for item in end.messages if isinstance(item, AssistantMessage)]
+        last = answers[-1] if answers else None
+        self._status, self._error = "completed", None
+        if last is not None and last.stop_reason == "aborted":
+            self._status = "aborted"
+        elif last is not None and last.stop_reason == "error":
+            self._status = "error"
+            self._error = {
+                "message": last.error_message or "Unknown error",
+                "provider": last.provider,
+                "model": last.model,
+            }
+
+    def _settle(self) -> None:
+        queue = self._engine.parts.queue
+        over = [item for item in self._open if not item.line or item.place <= queue.left[item.line]]
+        self._open = [item for item in self._open if item not in over]
+        for item in over:
+            self._tell(item.id, self._status, error=self._error)
+
+    def _drop_cleared(self) -> None:
+        cleared = self._engine.parts.queue.cleared
+        gone = [item for item in self._open if item.line and item.place in cleared[item.line]]
+        self._open = [item for item in self._open if item not in gone]
+        for item in gone:
+            self._tell(item.id, "aborted", invoked=False)
+
+    def _tell(
+        self,
+        id: msgspec.Raw,
+        status: Status,
+        *,
+        invoked: bool = True,
+        error: dict[str, Any] | None = None,
+    ) -> None:
+        self._engine.parts.hub.post(
+            PromptResult(
+                id=None if id is NO_ID or not id else id,
+                agent_invoked=invoked,
+                status=status,
+                error=error,
+                session_settled=not self._engine.runner.running,
+            )
+        )

@@ -1,0 +1,39 @@
+"""Older families end a text before the next block begins; newer streams end all at the last."""
+
+from ludolf.agent.events import MessageUpdate
+from ludolf.ai.draft import BlockDelta, BlockEnd, BlockStart, Draft
+
+
+class EagerEnds:
+    """Moves the ends of texts and thoughts forward, to where the next block begins."""
+
+    def __init__(self) -> None:
+        self._draft: Draft | None = None
+        self._open: BlockStart | None = None
+        self._ended: set[int] = set()
+
+    def order(self, update: MessageUpdate) -> tuple[MessageUpdate, ...]:
+        """The pieces to tell in place of this one: it, an end before it, or nothing."""
+        event = update.event
+        if self._draft is not update.draft:
+            self._draft, self._open, self._ended = update.draft, None, set()
+        if type(event) is BlockDelta:
+            self._ended.discard(event.index)
+            return (update,)
+        if isinstance(event, BlockStart):
+            early = self._end_open(update)
+            self._open = event if event.kind != "toolcall" else None
+            return (*early, update)
+        if event.index in self._ended:
+            return ()
+        if self._open is not None and self._open.index == event.index:
+            self._open = None
+        return (update,)
+
+    def _end_open(self, update: MessageUpdate) -> tuple[MessageUpdate, ...]:
+        before = self._open
+        if before is None or not update.draft.is_open(before.index):
+            return ()
+        self._ended.add(before.index)
+        block = update.draft.snapshot().content[before.index]
+        return (MessageUpdate(BlockEnd(before.kind, before.index, block), update.draft),)

@@ -1,0 +1,315 @@
+"""oh-my-pi: greeted with `ready`, one `agent_end` for each prompt, results as they come."""
+
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+from msgspec import UNSET
+
+from ludolf.agent.events import (
+    AgentEnd,
+    AgentStart,
+    MessageEnd,
+    MessageStart,
+    MessageUpdate,
+    QueueUpdate,
+    ToolEnd,
+    ToolStart,
+    ToolUpdate,
+    TurnEnd,
+)
+from ludolf.ai.draft import BlockDelta, BlockEnd
+from ludolf.ai.messages import ToolCall
+from ludolf.base import dumps, now_ms
+from ludolf.protocol.bounded import MAX_FRAME, MAX_REASSEMBLED, VERSIONS
+from ludolf.protocol.dialects.dialect import Dialect, ServerInfo, Traits
+from ludolf.protocol.dialects.eager_ends import EagerEnds
+from ludolf.protocol.dialects.omp_messages import FAILED, OmpMessages, call_fields
+from ludolf.protocol.dialects.omp_replies import OmpReplies
+from ludolf.protocol.dialects.pi import Pi
+from ludolf.protocol.dialects.pi_delta import stream_event
+from ludolf.protocol.events import (
+    AgentSettled,
+    AutoRetryStart,
+    BashUpdate,
+    CompactionEnd,
+    CompactionStart,
+    EntryAppended,
+    SessionInfoChanged,
+    SummaryRetryFinished,
+    SummaryRetryScheduled,
+    SummaryRetryStart,
+    ThinkingLevelChanged,
+    Warned,
+)
+from ludolf.protocol.replies import Frame, Reply
+
+if TYPE_CHECKING:
+    from ludolf.protocol.ui import UiRequest
+
+ACTION = "context-full"
+_ABORTS = ("abort", "abort_and_prompt")
+_MODEL_CHANGES = ("set_model", "cycle_model")
+_UNSPOKEN: tuple[type, ...] = (
+    BashUpdate,
+    EntryAppended,
+    SessionInfoChanged,
+    SummaryRetryScheduled,
+    SummaryRetryStart,
+    SummaryRetryFinished,
+)
+
+
+def line(record: dict[str, Any]) -> bytes:
+    return dumps(record) + b"\n"
+
+
+class Omp(Pi):
+    """Several runs may follow one prompt; hosts take the first `agent_end` for its end.
+
+    So the end of a run is held until nothing follows by itself, and an end that is followed is
+    dropped. After `abort` it comes behind the reply; after `abort_and_prompt` not at all.
+    """
+
+    name = "omp"
+    traits = Traits(
+        early_ack=True,
+        starts_when_idle=True,
+        opens_existing=True,
+        todos=True,
+        prompt_results=True,
+        max_frame=MAX_FRAME,
+        interrupt_mode="immediate",
+    )
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.messages = OmpMessages()
+        self.replies = OmpReplies(self.messages)
+        self._ends = EagerEnds()
+        self._held: bytes | None = None
+        self._aborting = 0
+        self._settled = True
+        self._new_model = False
+        self._open_calls: set[str] = set()
+        self._told_early: set[str] = set()
+        self._tells_titles = False
+        self._table.update(
+            {
+                AgentStart: self._agent_start,
+                AgentEnd: self._agent_end,
+                AgentSettled: self._agent_settled,
+                MessageStart: self._message,
+                MessageUpdate: self._updates,
+                MessageEnd: self._message,
+                TurnEnd: self._turn_end,
+                ToolStart: self._tool_start,
+                ToolUpdate: self._tool_update,
+                ToolEnd: self._tool_end,
+                QueueUpdate: self._queue_update,
+                CompactionStart: _compaction_start,
+                CompactionEnd: _compaction_end,
+                ThinkingLevelChanged: self._level_changed,
+                AutoRetryStart: _retry_start,
+                Warned: _warned,
+            }
+        )
+        self._table.update(dict.fromkeys(_UNSPOKEN, _silent))
+
+    # ------------------------------------------------------------ start and replies
+
+    def greeting(self, info: ServerInfo) -> Frame | None:
+        self._tells_titles = info.tells_titles
+        self.replies.commands = info.commands
+        return line(self.ready(info)) + self.replies.commands_update()
+
+    def ready(self, info: ServerInfo) -> dict[str, Any]:
+        return {
+            "type": "ready",
+            "protocolVersion": VERSIONS[0],
+            "supportedProtocolVersions": VERSIONS,
+            "maxFrameBytes": MAX_FRAME,
+            "maxReassembledFrameBytes": MAX_REASSEMBLED,
+        }
+
+    def begun(self, command: str) -> None:
+        self._aborting += command in _ABORTS
+        self._new_model = command in _MODEL_CHANGES
+        if command == "steer" and self._settled:
+            self.messages.steer_next()
+
+    def reply(self, reply: Reply) -> Frame | None:
+        frame = self.replies.render(reply)
+        if reply.command in _MODEL_CHANGES and reply.error is None and reply.data is not None:
+            return self._model_changed() + frame
+        if reply.command not in _ABORTS:
+            return frame
+        self._aborting = max(0, self._aborting - 1)
+        held, self._held = (self._held, None) if self._settled else (None, self._held)
+        return frame + held if held and reply.command == "abort" else frame
+
+    def ui(self, request: "UiRequest") -> Frame | None:
+        if request.method == "setTitle" and not self._tells_titles:
+            return None
+        return super().ui(request)
+
+    # ------------------------------------------------------------ the run
+
+    def _agent_start(self, event: AgentStart) -> Frame:
+        self._held = None
+        self._settled = False
+        return line({"type": "agent_start"})
+
+    def _agent_end(self, event: AgentEnd) -> None:
+        messages = [self.messages.render(message) for message in event.messages]
+        self._held = line({"type": "agent_end", "messages": messages, **self.ending()})
+
+    def ending(self) -> dict[str, Any]:
+        return {"isTerminal": True}
+
+    def _agent_settled(self, event: AgentSettled) -> Frame | None:
+        self._settled = True
+        if self._aborting:
+            return None
+        held, self._held = self._held, None
+        return held
+
+    def _turn_end(self, event: TurnEnd) -> Frame:
+        self._open_calls.clear()
+        self._told_early.clear()
+        return line(
+            {
+                "type": "turn_end",
+                "message": self.messages.render(event.message),
+                "toolResults": [self.messages.render(item) for item in event.tool_results],
+            }
+        )
+
+    # ------------------------------------------------------------ messages
+
+    def _message(self, event: MessageStart | MessageEnd) -> Frame | None:
+        message = event.message
+        if getattr(message, "tool_call_id", None) in self._told_early:
+            return None
+        is_start = isinstance(event, MessageStart)
+        self.messages.saw(message, is_start=is_start)
+        kind = "message_start" if is_start else "message_end"
+        return line({"type": kind, "message": self.messages.render(message)})
+
+    def _updates(self, update: MessageUpdate) -> Frame | None:
+        pieces = [piece for item in self._ends.order(update) for piece in self._update(item)]
+        return pieces or None
+
+    def _update(self, update: MessageUpdate) -> list[bytes]:
+        event = update.event
+        if type(event) is BlockDelta and event.kind != "toolcall":
+            self.messages.first_token()
+        message = update.draft.segments()
+        inside = stream_event(event)
+        if isinstance(event, BlockEnd) and isinstance(event.block, ToolCall):
+            before = update.draft.snapshot().content[: event.index]
+            place = sum(isinstance(block, ToolCall) for block in before)
+            inside = inside[:-1] + call_fields(event.block, place) + b"}"
+        return [
+            b'{"type":"message_update","assistantMessageEvent":{%b,"partial":' % inside,
+            *message,
+            b'},"message":',
+            *message,
+            b"}\n",
+        ]
+
+    def _queue_update(self, event: QueueUpdate) -> None:
+        self.messages.queue(event)
+
+    # ------------------------------------------------------------ tools
+
+    def _tool_start(self, event: ToolStart) -> Frame:
+        self._open_calls.add(event.tool_call_id)
+        self.messages.call_began(event)
+        return line(msgspec.to_builtins(event))
+
+    def _tool_update(self, event: ToolUpdate) -> Frame:
+        record = msgspec.to_builtins(event)
+        record["partialResult"].setdefault("details", {})
+        return line(record)
+
+    def _tool_end(self, event: ToolEnd) -> Frame:
+        """While others still run, a result is told at once and not again in its place."""
+        self._open_calls.discard(event.tool_call_id)
+        self.messages.call_ended(event)
+        record = msgspec.to_builtins(event)
+        result = self.messages.with_details(event.tool_call_id, record["result"])
+        record["result"] = result
+        frame = line(record)
+        if not self._open_calls:
+            return frame
+        self._told_early.add(event.tool_call_id)
+        message = {
+            "role": "toolResult",
+            "toolCallId": event.tool_call_id,
+            "toolName": event.tool_name,
+            "content": result["content"],
+            "details": result["details"],
+            "isError": event.is_error,
+            "timestamp": now_ms(),
+        }
+        told = (line({"type": f"message_{when}", "message": message}) for when in ("start", "end"))
+        return frame + b"".join(told)
+
+    # ------------------------------------------------------------ other events
+
+    def _model_changed(self) -> bytes:
+        if not self._new_model:
+            return b""
+        self._new_model = False
+        return line({"type": "model_changed"})
+
+    def _level_changed(self, event: ThinkingLevelChanged) -> Frame | None:
+        changed = line({"type": "thinking_level_changed", "thinkingLevel": event.level})
+        return self._model_changed() + changed
+
+
+def _silent(event: Any) -> None:
+    """This family has no word for it."""
+
+
+def _warned(event: Warned) -> Frame:
+    return line(
+        {"type": "notice", "level": "warning", "message": event.message, "source": "ludolf"}
+    )
+
+
+def _retry_start(event: AutoRetryStart) -> Frame:
+    return line({**msgspec.to_builtins(event), "errorId": FAILED})
+
+
+def _compaction_start(event: CompactionStart) -> Frame | None:
+    if event.reason == "manual":
+        return None
+    return line({"type": "auto_compaction_start", "reason": event.reason, "action": ACTION})
+
+
+def _compaction_end(event: CompactionEnd) -> Frame | None:
+    if event.reason == "manual":
+        return None
+    record: dict[str, Any] = {
+        "type": "auto_compaction_end",
+        "action": ACTION,
+        "result": None,
+        "aborted": event.aborted,
+        "willRetry": event.will_retry,
+    }
+    if event.result is not None:
+        details = {} if event.result.details is UNSET else event.result.details
+        record["result"] = {
+            "summary": event.result.summary,
+            "firstKeptEntryId": event.result.first_kept_entry_id,
+            "tokensBefore": event.result.tokens_before,
+            "details": details,
+        }
+    if event.error_message is not None:
+        record["errorMessage"] = event.error_message
+    return line(record)
+
+
+if TYPE_CHECKING:
+    _proof: Dialect = Omp()

@@ -1,0 +1,181 @@
+"""Replies as oh-my-pi writes them: other names, other ids, other words for the same errors."""
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+from msgspec import UNSET
+
+from ludolf.base import dumps, loads
+from ludolf.protocol.dialects.omp_messages import OmpMessages, Record
+from ludolf.protocol.framing import NO_ID
+from ludolf.protocol.replies import Reply, render_reply
+
+_WORDS = {
+    "Agent is already processing. Specify streamingBehavior ('steer' or 'followUp') "
+    "to queue the message.": "Agent is already processing. Use steer() or followUp() to queue "
+    "messages, or wait for completion.",
+    "Invalid entry ID for forking": "Invalid entry ID for branching",
+}
+_MISSING = re.compile(r'^\w+: missing or invalid "(\w+)"$')
+_NO_TYPE = re.compile(r"^Failed to parse command: expected a JSON object (?!.*not null$)")
+_SESSION_CHANGES = ("new_session", "switch_session", "branch", "fork", "clone")
+_QUEUED = ("prompt", "steer", "follow_up", "abort_and_prompt")
+
+
+class OmpReplies:
+    """A table from command to function; what is not in it is written as pi writes it."""
+
+    def __init__(self, messages: OmpMessages) -> None:
+        self._messages = messages
+        self.commands: Callable[[], Any] = tuple
+        self._table: dict[str, Callable[[Reply], Any]] = {
+            "get_state": self._state,
+            "get_messages": self._conversation,
+            "get_messages_page": self._conversation,
+            "get_available_models": self._models,
+            "set_model": lambda reply: model(_plain(reply)),
+            "cycle_model": self._cycled,
+            "compact": _compacted,
+            "bash": _bash,
+            "get_session_stats": _stats,
+        }
+
+    def render(self, reply: Reply) -> bytes:
+        if reply.error is not None:
+            return self.failed(reply)
+        if reply.command in _QUEUED:
+            return _join(msgspec.structs.replace(reply, data=_acknowledged(reply)))
+        make = self._table.get(reply.command)
+        if make is not None and reply.data is not None:
+            reply = msgspec.structs.replace(reply, data=make(reply))
+        changed = self.commands_update() if reply.command in _SESSION_CHANGES else b""
+        return changed + _join(reply)
+
+    def failed(self, reply: Reply) -> bytes:
+        error = reply.error or ""
+        if reply.command == "parse":
+            if _NO_TYPE.match(error):
+                unnamed = {"type": "response", "success": False}
+                return dumps({**unnamed, "error": "Unknown command: undefined"}) + b"\n"
+            reply = msgspec.structs.replace(reply, id=NO_ID)
+        if error.startswith("Unknown command: "):
+            reply = msgspec.structs.replace(reply, id=NO_ID)
+        worded = _MISSING.sub(r"Missing field: \1", _WORDS.get(error, error))
+        return _join(msgspec.structs.replace(reply, error=worded))
+
+    def commands_update(self) -> bytes:
+        record = {"type": "available_commands_update", "commands": self.commands()}
+        return dumps(record) + b"\n"
+
+    def system_prompt(self, text: str) -> Any:
+        return [text]
+
+    # ------------------------------------------------------------ private
+
+    def _state(self, reply: Reply) -> Record:
+        state: Record = _plain(reply)
+        if state.get("model"):
+            state["model"] = model(state["model"])
+        state["queuedMessageCount"] = state.pop("pendingMessageCount")
+        state.update(reply.more() if reply.more else {})
+        if isinstance(state.get("systemPrompt"), str):
+            state["systemPrompt"] = self.system_prompt(state["systemPrompt"])
+        return state
+
+    def _conversation(self, reply: Reply) -> Record:
+        data: Record = _plain(reply)
+        more = reply.more() if reply.more else {}
+        data["messages"] = [
+            _with_snapshot(self._messages.complete(item), more.get("nonMessageTokens", 0))
+            for item in data["messages"]
+        ]
+        return data
+
+    def _models(self, reply: Reply) -> Record:
+        return {"models": [model(item) for item in _plain(reply)["models"]]}
+
+    def _cycled(self, reply: Reply) -> Record:
+        data = _plain(reply)
+        return {**data, "model": model(data["model"])}
+
+
+def model(record: Record) -> Record:
+    """A model with its thinking in both spellings, so that all clients of the family read it."""
+    record = {"compat": {}, **record, "supportsComputerUse": False}
+    if not record["reasoning"]:
+        return record
+    named = record.get("thinkingLevelMap") or {}
+    usual = ("minimal", "low", "medium", "high")
+    # All names of the scale may be said; what the model lacks becomes the next that it has.
+    levels = [level for level in (*usual, "xhigh") if named.get(level, level) is not None]
+    record["thinking"] = {
+        "mode": "effort",
+        "efforts": levels,
+        "minLevel": levels[0] if levels else "off",
+        "maxLevel": levels[-1] if levels else "off",
+    }
+    return record
+
+
+def _plain(reply: Reply) -> Any:
+    """The data of a reply as plain values, whatever it was."""
+    data = reply.data
+    if isinstance(data, list) and all(isinstance(part, bytes) for part in data):
+        return loads(b"".join(data))
+    return msgspec.to_builtins(data)
+
+
+def _join(reply: Reply) -> bytes:
+    frame = render_reply(reply)
+    return frame if isinstance(frame, bytes) else b"".join(frame)
+
+
+def _acknowledged(reply: Reply) -> Any:
+    data = _plain(reply) if reply.data is not UNSET and reply.data is not None else {}
+    return {"agentInvoked": False} if data.get("disposition") == "handled" else UNSET
+
+
+def _with_snapshot(record: Record, overhead: int) -> Record:
+    """An answer of the past with the size of the context that it was given for."""
+    if record.get("role") != "assistant":
+        return record
+    usage = record["usage"]
+    sent = usage["input"] + usage["cacheRead"] + usage["cacheWrite"]
+    snapshot = {"promptTokens": sent, "nonMessageTokens": overhead}
+    return {"errorId": 0, **record, "contextSnapshot": snapshot}
+
+
+def _compacted(reply: Reply) -> Record:
+    data = _plain(reply)
+    kept = ("summary", "firstKeptEntryId", "tokensBefore")
+    return {**{key: data[key] for key in kept}, "details": data.get("details", {})}
+
+
+def _bash(reply: Reply) -> Record:
+    data = _plain(reply)
+    output = data["output"]
+    lines, size = line_count(output), len(output.encode("utf-8", "surrogatepass"))
+    path = data.pop("fullOutputPath", None)
+    counted = {
+        "totalLines": data.pop("totalLines", lines),
+        "totalBytes": data.pop("totalBytes", size),
+        "outputLines": lines,
+        "outputBytes": size,
+    }
+    if path is not None:
+        # The id is the name of the file without its folder and ending.
+        counted["artifactId"] = path.replace("\\", "/").rpartition("/")[2].partition(".")[0]
+    more = reply.more() if reply.more else {}
+    return {**data, **counted, "workingDir": more.get("cwd", "")}
+
+
+def line_count(text: str) -> int:
+    return text.count("\n") + 1 if text else 0
+
+
+def _stats(reply: Reply) -> Record:
+    data = _plain(reply)
+    tokens = {"reasoning": 0, **data["tokens"]}
+    return {**data, "tokens": tokens, "premiumRequests": 0}

@@ -1,0 +1,73 @@
+"""xcsh: oh-my-pi of spring 2026 with a plainer `ready`, and errors of handlers without an id."""
+
+import re
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from ludolf.protocol.dialects.dialect import Dialect, ServerInfo, Traits
+from ludolf.protocol.dialects.omp import Omp, line
+from ludolf.protocol.dialects.omp_messages import OmpMessages
+from ludolf.protocol.dialects.omp_replies import OmpReplies
+from ludolf.protocol.events import Warned
+from ludolf.protocol.framing import NO_ID
+from ludolf.protocol.replies import Frame, Reply
+
+# What a handler did not foresee; there the id and the name of the command are lost.
+_UNFORESEEN = re.compile(r'^Internal error in |: missing or invalid "')
+
+
+class Xcsh(Omp):
+    name = "xcsh"
+    traits = Traits(
+        early_ack=True,
+        starts_when_idle=True,
+        opens_existing=True,
+        todos=True,
+        clears_todos=True,
+        interrupt_mode="wait",
+    )
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.messages = _Messages()
+        self.replies = _Replies(self.messages)
+        self._table[Warned] = _unspoken
+
+    def greeting(self, info: ServerInfo) -> Frame | None:
+        super().greeting(info)
+        return line({"type": "ready", "version": info.version})
+
+    def ending(self) -> dict[str, Any]:
+        return {}
+
+    def _model_changed(self) -> bytes:
+        return b""
+
+    def _level_changed(self, event: Any) -> Frame | None:
+        return None
+
+
+class _Messages(OmpMessages):
+    interrupted = "Request was aborted"
+
+
+class _Replies(OmpReplies):
+    def failed(self, reply: Reply) -> bytes:
+        if _UNFORESEEN.search(reply.error or ""):
+            reply = msgspec.structs.replace(reply, command="parse", id=NO_ID)
+        return super().failed(reply)
+
+    def commands_update(self) -> bytes:
+        return b""
+
+    def system_prompt(self, text: str) -> Any:
+        return text
+
+
+def _unspoken(event: Any) -> None:
+    """This family has no word for it."""
+
+
+if TYPE_CHECKING:
+    _proof: Dialect = Xcsh()

@@ -1,0 +1,57 @@
+"""Events of what a host lends and what omp's family tells: host tools, todos, stream rules."""
+
+from collections.abc import Mapping
+from typing import Any, Literal
+
+import msgspec
+
+from ludolf.base import Value
+
+
+class HostToolCall(Value, tag_field="type", tag="host_tool_call"):
+    """The host is to run one of its tools; its answer names this id."""
+
+    id: str
+    tool_call_id: str
+    tool_name: str
+    arguments: Mapping[str, Any]
+
+
+class HostToolCancel(Value, tag_field="type", tag="host_tool_cancel"):
+    """The result of a call is no longer wanted; one that comes all the same is ignored."""
+
+    id: str
+    target_id: str
+
+
+class TodoReminder(Value, tag_field="type", tag="todo_reminder"):
+    """The run would stop with work left; it goes on instead."""
+
+    todos: tuple[dict[str, Any], ...]
+    attempt: int
+    max_attempts: int
+
+
+class TodoAutoClear(Value, tag_field="type", tag="todo_auto_clear"):
+    """Finished todos were taken off the list."""
+
+
+class StreamRuleHit(Value, tag_field="type", tag="ttsr_triggered"):
+    """The answer broke a rule of the user's: told once for each hit."""
+
+    rules: tuple[dict[str, Any], ...]
+
+
+class PromptResult(Value, tag_field="type", tag="prompt_result", kw_only=True):
+    """The end of one prompt, whatever became of it; exactly one for each that was accepted."""
+
+    id: msgspec.Raw | None = None
+    agent_invoked: bool
+    status: Literal["completed", "aborted", "error"]
+    error: dict[str, Any] | None = None
+    session_settled: bool
+
+
+HostEvent = (
+    HostToolCall | HostToolCancel | TodoReminder | TodoAutoClear | StreamRuleHit | PromptResult
+)

@@ -1,0 +1,73 @@
+"""Dialogs and notices of extensions on the wire: requests out, answers in."""
+
+from typing import Any, Literal
+
+import msgspec
+from msgspec import UNSET
+
+from ludolf.base import Value
+
+Method = Literal[
+    "select",
+    "confirm",
+    "input",
+    "editor",
+    "notify",
+    "setStatus",
+    "setWidget",
+    "setTitle",
+    "set_editor_text",
+]
+
+
+class UiRequest(Value, kw_only=True, tag_field="type", tag="extension_ui_request"):
+    """One request. Which fields it has depends on the method; all others are absent.
+
+    select           title, options, timeout?
+    confirm          title, message, timeout?
+    input            title, placeholder?, timeout?
+    editor           title, prefill?
+    notify           message, notifyType?
+    setStatus        statusKey, statusText? (absent clears)
+    setWidget        widgetKey, widgetLines? (absent clears), widgetPlacement?
+    setTitle         title
+    set_editor_text  text
+    """
+
+    id: str
+    method: Method
+    title: str | None = None
+    message: str | None = None
+    options: tuple[str, ...] | None = None
+    placeholder: str | None = None
+    prefill: str | None = None
+    timeout: float | None = None
+    notify_type: Literal["info", "warning", "error"] | None = None
+    status_key: str | None = None
+    status_text: str | None = None
+    widget_key: str | None = None
+    widget_lines: tuple[str, ...] | None = None
+    widget_placement: Literal["aboveEditor", "belowEditor"] | None = None
+    text: str | None = None
+
+
+class UiResponse(Value):
+    """The answer to a dialog. What does not fit the dialog gives its default."""
+
+    id: str
+    value: Any = UNSET
+    confirmed: Any = UNSET
+    cancelled: Any = False
+
+
+_responses = msgspec.json.Decoder(UiResponse)
+
+
+def read_ui_response(body: bytes | dict[str, Any]) -> UiResponse | None:
+    """The answer in a line or object; None for one that names no dialog, which is ignored."""
+    try:
+        if isinstance(body, dict):
+            return msgspec.convert(body, UiResponse)
+        return _responses.decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return None

@@ -1,0 +1,344 @@
+"""A whole engine in process: the real server on pipes of memory, a scripted model behind it."""
+
+import asyncio
+import os
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
+from itertools import repeat
+from pathlib import Path
+from typing import Any, cast
+
+import msgspec
+from msgspec import structs
+
+from ludolf.agent.events import MessageEnd
+from ludolf.agent.scope import Tasks
+from ludolf.ai.access import Access
+from ludolf.ai.builtin_models import scripted_model
+from ludolf.ai.models import ModelCost
+from ludolf.ai.provider import Request
+from ludolf.ai.providers.playback import Piece
+from ludolf.ai.providers.scripted import Failure, Reply, Scripted, Tokens
+from ludolf.base import dumps, loads
+from ludolf.engine.build import build
+from ludolf.engine.engine import Engine
+from ludolf.engine.options import Options
+from ludolf.modes.rpc.server import Server
+from ludolf.modes.stdio import Stdio
+from ludolf.protocol.dialects import make_dialect
+from ludolf.protocol.events import Event
+from ludolf.protocol.replies import Frame
+from ludolf.session.entries import message_of
+from tests.loop.laws import Log, Record, Said, Sent, check
+from tests.loop.tools import Gates, StageTools, stage_tools
+
+WAIT_SECONDS = 5.0
+# Small numbers, so that a few words near the limit: a context over 1,000 tokens is compacted,
+# and the newest 100 are kept.
+WINDOW = scripted_model().context_window
+SMALL = {"reserveTokens": WINDOW - 1_000, "keepRecentTokens": 100}
+Test = Callable[[Record], bool]
+
+
+class MemoryStdio:
+    """Pipes of memory. `waits` says for how many turns of the loop each event finds no room."""
+
+    def __init__(self, hear: Callable[[Record], None], waits: Iterator[int]) -> None:
+        self._hear = hear
+        self._waits = waits
+        self._wait = 0
+        self.feed: Callable[[list[bytes]], None] = lambda lines: None
+        self.end: Callable[[], None] = lambda: None
+
+    def lines(self, feed: Callable[[list[bytes]], None], end: Callable[[], None]) -> None:
+        self.feed, self.end = feed, end
+
+    def send(self, frame: Frame) -> None:
+        line = frame if isinstance(frame, bytes) else b"".join(frame)
+        assert line.endswith(b"\n"), line
+        assert line.count(b"\n") == 1, line
+        self._hear(loads(line))
+
+    def has_room(self) -> bool:
+        self._wait = next(self._waits)
+        return self._wait == 0
+
+    async def room(self) -> None:
+        for _ in range(self._wait):
+            await asyncio.sleep(0)
+
+    async def drain(self, seconds: float) -> None:
+        await asyncio.sleep(0)
+
+
+class Recorder:
+    """A sink beside the server's: all events, and a look at the disk at each finished message."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self.events: list[Event] = []
+        self.late: list[Event] = []
+
+    def take(self, event: Event) -> None:
+        self.events.append(event)
+        if isinstance(event, MessageEnd) and not self._is_stored(event):
+            self.late.append(event)
+
+    def has_room(self) -> bool:
+        return True
+
+    async def room(self) -> None:
+        """There is always room."""
+
+    def _is_stored(self, event: MessageEnd) -> bool:
+        session = self._engine.parts.session
+        entry = session.path_to_leaf()[-1]
+        stored = session.path is None or session.path.read_bytes().endswith(entry.line)
+        return stored and message_of(entry) == event.message
+
+
+class Stage:
+    """One engine, its host and its model. `log` holds all that was said both ways, in order."""
+
+    def __init__(self, root: Path, engine: Engine, script: Scripted, waits: Iterator[int]) -> None:
+        self.root = root
+        self.engine = engine
+        self.script = script
+        self.log: Log = []
+        self.gates = Gates()
+        self.recorder = Recorder(engine)
+        self._stdio = MemoryStdio(self._hear, waits)
+        self._changed = asyncio.Event()
+        self._numbers = iter(range(1, 1_000_000))
+        engine.parts.hub.attach(self.recorder)
+        self.server = Server(engine, make_dialect("pi-delta"), cast(Stdio, self._stdio))
+
+    # ------------------------------------------------------------ speaking
+
+    def send(self, name: str, /, **fields: Any) -> str:
+        """Say one command; what needs no waiting is done and answered when this returns."""
+        number = f"{name}-{next(self._numbers)}"
+        record = {"id": number, "type": name, **fields}
+        self.log.append(Sent(record))
+        self._stdio.feed([dumps(record)])
+        return number
+
+    async def ask(self, name: str, /, **fields: Any) -> Record:
+        """Say a command and wait for its reply."""
+        return await self.reply(self.send(name, **fields))
+
+    async def data(self, name: str, /, **fields: Any) -> Any:
+        """Say a command that must succeed; what it returned."""
+        reply = await self.ask(name, **fields)
+        assert reply["success"], reply
+        return reply.get("data")
+
+    async def refusal(self, name: str, /, **fields: Any) -> str:
+        """Say a command that must fail; the text of its error."""
+        reply = await self.ask(name, **fields)
+        assert not reply["success"], reply
+        return str(reply["error"])
+
+    async def run(self, text: str, **fields: Any) -> list[Record]:
+        """Prompt and wait for rest; what was said from the reply on."""
+        start = len(self.log)
+        await self.data("prompt", message=text, **fields)
+        await self.settled()
+        return [item.record for item in self.log[start:] if isinstance(item, Said)]
+
+    # ------------------------------------------------------------ hearing
+
+    @property
+    def frames(self) -> list[Record]:
+        return [item.record for item in self.log if isinstance(item, Said)]
+
+    async def reply(self, number: str) -> Record:
+        return await self.until(lambda record: record.get("id") == number and _is_reply(record))
+
+    async def settled(self) -> None:
+        """Wait until nothing goes on."""
+        await self._wait(lambda: not self.engine.runner.running)
+
+    async def until(self, test: Test | str, since: int = 0) -> Record:
+        """The first frame from `since` on that passes the test or has this type."""
+        passes = test if callable(test) else _has_type(test)
+        await self._wait(lambda: any(map(passes, self.frames[since:])))
+        return next(record for record in self.frames[since:] if passes(record))
+
+    async def asked(self, count: int) -> None:
+        """Wait until the model has been asked so many times."""
+        async with asyncio.timeout(WAIT_SECONDS):
+            while len(self.script.requests) < count:
+                await asyncio.sleep(0)
+
+    def of_type(self, kind: str) -> list[Record]:
+        return [record for record in self.frames if record["type"] == kind]
+
+    @property
+    def queue(self) -> tuple[list[str], list[str]]:
+        """What waits now: steering and follow-ups."""
+        updates = self.of_type("queue_update")
+        return (updates[-1]["steering"], updates[-1]["followUp"]) if updates else ([], [])
+
+    @property
+    def path(self) -> Path:
+        path = self.engine.parts.session.path
+        assert path is not None
+        return path
+
+    # ------------------------------------------------------------ private
+
+    def _hear(self, record: Record) -> None:
+        self.log.append(Said(record))
+        self._changed.set()
+
+    async def _wait(self, done: Callable[[], bool]) -> None:
+        async with asyncio.timeout(WAIT_SECONDS):
+            while not done():
+                self._changed.clear()
+                await self._changed.wait()
+
+    def end(self) -> None:
+        self._stdio.end()
+
+
+@asynccontextmanager
+async def stage(
+    root: Path,
+    *replies: Reply,
+    settings: dict[str, Any] | None = None,
+    waits: Iterator[int] | None = None,
+    options: dict[str, Any] | None = None,
+    lawful: bool = True,
+) -> AsyncIterator[Stage]:
+    """An engine in a home of its own. On leaving, all that was said is held against the laws."""
+    trouble: list[Any] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: trouble.append(context))
+    with _home(root, settings or {}):
+        script = Scripted(replies)
+        engine = _engine(root, script, options or {})
+        made = Stage(root, engine, script, waits or repeat(0))
+        _equip(engine, made.gates)
+        serving = Tasks().start(made.server.serve())
+        await asyncio.sleep(0)
+        try:
+            yield made
+        finally:
+            made.gates.open_all()
+            made.end()
+            await asyncio.wait_for(serving, WAIT_SECONDS)
+    if lawful:
+        check(made.log)
+    assert made.recorder.late == []
+    assert trouble == []
+
+
+def _engine(root: Path, script: Scripted, options: dict[str, Any]) -> Engine:
+    (root / "work").mkdir(exist_ok=True)
+    chosen = {"model": "ludolf/scripted", "no_context_files": True, **options}
+    engine = build(Options(cwd=root / "work", **chosen), warn=lambda text: None)
+    engine.parts.providers.register(script)
+    return engine
+
+
+def _equip(engine: Engine, gates: Gates) -> None:
+    """More models that play the same script, and tools that a test holds in its hand."""
+    model = scripted_model()
+    engine.parts.registry.register(
+        (
+            structs.replace(model, id="plain", name="Plain", reasoning=False),
+            structs.replace(model, id="dear", name="Dear", cost=ModelCost(input=1e6, output=1e6)),
+        ),
+        Access(),
+    )
+    engine.parts.toolbox = StageTools(engine.parts, stage_tools(gates))
+
+
+@contextmanager
+def _home(root: Path, settings: dict[str, Any]) -> Iterator[None]:
+    agent = root / "agent"
+    agent.mkdir(parents=True, exist_ok=True)
+    retry = {"baseDelayMs": 1, **settings.pop("retry", {})}
+    (agent / "settings.json").write_bytes(dumps({**settings, "retry": retry}))
+    before = os.environ.get("LUDOLF_DIR")
+    os.environ["LUDOLF_DIR"] = str(agent)
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ["LUDOLF_DIR"]
+        else:
+            os.environ["LUDOLF_DIR"] = before
+
+
+# ---------------------------------------------------------------- what a model says
+
+
+def say(text: str, **about: Any) -> Reply:
+    return Reply(text=text, **about)
+
+
+def fails(text: str | Failure, **about: Any) -> Reply:
+    """An answer that fails before its first token."""
+    return Reply(error=text, **about)
+
+
+def call(tool: str, call_id: str, **args: Any) -> Piece:
+    return Piece(tool=tool, id=call_id, args=args)
+
+
+def calls(*pieces: Piece, **about: Any) -> Reply:
+    return Reply(content=pieces, **about)
+
+
+def used(tokens: int) -> Tokens:
+    """An answer with this has filled so much of the context."""
+    return Tokens(input=tokens)
+
+
+def words(count: int) -> str:
+    """A text of about so many tokens."""
+    return "word" * count
+
+
+# ---------------------------------------------------------------- what a host sees
+
+
+def story(records: Sequence[Record]) -> list[str]:
+    """The records in brief: pieces of answers left out, messages by role, calls by id."""
+    return [_brief(record) for record in records if record["type"] != "message_update"]
+
+
+def texts(records: Sequence[Record], role: str = "user") -> list[str]:
+    """The texts of the finished messages of a role."""
+    ended = (r["message"] for r in records if r["type"] == "message_end")
+    return [text_of(message) for message in ended if message["role"] == role]
+
+
+def text_of(message: Record) -> str:
+    if "summary" in message:
+        return str(message["summary"])
+    return "".join(block["text"] for block in message["content"] if block["type"] == "text")
+
+
+def asked(request: Request) -> list[str]:
+    """The messages of a request in brief: role and text."""
+    messages = [msgspec.to_builtins(message) for message in request.messages]
+    return [f"{one['role']} {text_of(one)}" for one in messages]
+
+
+def _brief(record: Record) -> str:
+    kind: str = record["type"]
+    if kind in ("message_start", "message_end"):
+        return f"{kind.removeprefix('message_')} {record['message']['role']}"
+    if kind.startswith("tool_execution"):
+        return f"{kind.removeprefix('tool_execution_')} {record['toolCallId']}"
+    return f"reply {record['command']}" if kind == "response" else kind
+
+
+def _is_reply(record: Record) -> bool:
+    return bool(record["type"] == "response")
+
+
+def _has_type(kind: str) -> Test:
+    return lambda record: record["type"] == kind

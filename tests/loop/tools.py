@@ -1,0 +1,108 @@
+"""Tools whose ends a test decides, beside the built-in ones."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from ludolf.agent.tool import Tool, ToolContext, ToolError, ToolOutput, text_output
+from ludolf.ai.provider import ToolSpec
+from ludolf.engine.parts import Parts
+from ludolf.engine.toolbox import Toolbox
+
+Act = Callable[[str, ToolContext], Awaitable[ToolOutput]]
+SCHEMA = {
+    "type": "object",
+    "properties": {"name": {"type": "string"}},
+    "required": ["name"],
+}
+
+
+class Gates:
+    """Named points at which a tool waits until the test opens them."""
+
+    def __init__(self) -> None:
+        self._open: dict[str, asyncio.Event] = {}
+        self._reached: dict[str, asyncio.Event] = {}
+        self._all = False
+
+    def open(self, name: str) -> None:
+        self._open.setdefault(name, asyncio.Event()).set()
+
+    def open_all(self) -> None:
+        self._all = True
+        for event in self._open.values():
+            event.set()
+
+    async def reached(self, name: str) -> None:
+        async with asyncio.timeout(5):
+            await self._reached.setdefault(name, asyncio.Event()).wait()
+
+    async def pass_through(self, name: str) -> None:
+        self._reached.setdefault(name, asyncio.Event()).set()
+        if not self._all:
+            await self._open.setdefault(name, asyncio.Event()).wait()
+
+
+class StageTool(msgspec.Struct, frozen=True):
+    name: str
+    act: Act
+    alone: bool = False
+    label: str = "Stage"
+    description: str = "A tool for tests."
+    snippet: str | None = None
+    guidelines: tuple[str, ...] = ()
+
+    @property
+    def parameters(self) -> Mapping[str, Any]:
+        return SCHEMA
+
+    def prepare(self, args: Mapping[str, Any]) -> Mapping[str, Any]:
+        return args
+
+    async def execute(self, args: Mapping[str, Any], ctx: ToolContext) -> ToolOutput:
+        return await self.act(args["name"], ctx)
+
+
+class StageTools(Toolbox):
+    """The engine's toolbox with more tools in it, all of them active."""
+
+    def __init__(self, parts: Parts, more: Sequence[Tool]) -> None:
+        super().__init__(parts)
+        self._more = {tool.name: tool for tool in more}
+
+    def find(self, name: str) -> Tool | None:
+        return self._more.get(name) or super().find(name)
+
+    def specs(self) -> tuple[ToolSpec, ...]:
+        more = self._more.values()
+        return (*super().specs(), *(ToolSpec(t.name, t.description, t.parameters) for t in more))
+
+
+def stage_tools(gates: Gates) -> tuple[Tool, ...]:
+    async def echo(name: str, ctx: ToolContext) -> ToolOutput:
+        await ctx.update(text_output(f"{name} so far"))
+        return text_output(name)
+
+    async def hold(name: str, ctx: ToolContext) -> ToolOutput:
+        await gates.pass_through(name)
+        return text_output(name)
+
+    async def fail(name: str, ctx: ToolContext) -> ToolOutput:
+        raise ToolError(f"{name} cannot be done")
+
+    async def crash(name: str, ctx: ToolContext) -> ToolOutput:
+        raise RuntimeError(f"{name} is broken")
+
+    async def last(name: str, ctx: ToolContext) -> ToolOutput:
+        return ToolOutput(content=(), ends_run=True)
+
+    return (
+        StageTool("echo", echo),
+        StageTool("hold", hold),
+        StageTool("fail", fail),
+        StageTool("crash", crash),
+        StageTool("last", last),
+        StageTool("solo", hold, alone=True),
+    )

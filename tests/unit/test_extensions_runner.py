@@ -1,0 +1,527 @@
+"""Handlers are called in order, their answers combined by rule, and their failures contained."""
+
+import asyncio
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+from msgspec import structs
+
+from ludolf.agent.scope import Aborted, Scope
+from ludolf.agent.tool import ToolOutput
+from ludolf.ai.messages import AssistantMessage, Text, Usage, UserMessage, text_of
+from ludolf.extensions import answers, payloads, points
+from ludolf.extensions.contain import Failed
+from ludolf.extensions.dialogs import Dialogs
+from ludolf.extensions.hooks import HOOKS
+from ludolf.extensions.host import EarlyHost
+from ludolf.extensions.no_ui import NoUi
+from ludolf.protocol.ui import UiRequest, UiResponse
+from tests.extension_host import Bench
+
+ANSWER = AssistantMessage(
+    content=(Text(text="one"),),
+    api="a",
+    provider="p",
+    model="m",
+    usage=Usage(),
+    stop_reason="stop",
+    timestamp=1,
+)
+PLAN = payloads.CompactionPlan(
+    first_kept_entry_id="e1",
+    tokens_before=9,
+    messages_to_summarize=(),
+    turn_prefix_messages=(),
+    is_split_turn=False,
+)
+SWITCH = payloads.SessionBeforeSwitch(reason="new")
+FORK = payloads.SessionBeforeFork(entry_id="e", position="before")
+COMPACT = payloads.SessionBeforeCompact(preparation=PLAN, reason="manual")
+TREE = payloads.SessionBeforeTree(
+    preparation=payloads.TreePlan(target_id="t", old_leaf_id=None, common_ancestor_id=None)
+)
+INPUT = payloads.Input(text="hi")
+TURN_END = payloads.TurnEnd(turn_index=0, message=ANSWER, tool_results=())
+SETTLE = payloads.AgentBeforeSettle(outcome="completed")
+BASH = payloads.UserBash(command="ls", exclude_from_context=False, cwd="/")
+RESULT = payloads.ToolReturned(
+    tool_name="t", tool_call_id="1", input={}, content=(Text(text="raw"),), is_error=False
+)
+HEADERS = payloads.BeforeProviderHeaders(headers={"a": "1", "b": "2"})
+
+
+def _handlers(event: str, *bodies: str) -> str:
+    """An extension with one handler for the event per body."""
+    lines = ["seen = []", "def extension(api):"]
+    for body in bodies:
+        lines += [f" @api.on({event!r})", " async def handle(event, ctx):"]
+        lines += [f"  {line}" for line in body.splitlines()]
+    return "\n".join(lines)
+
+
+async def _bench(folder: Path, event: str, *bodies: str) -> Bench:
+    bench = Bench(folder)
+    assert await bench.load(_handlers(event, *bodies)) == ()
+    return bench
+
+
+# ---------------------------------------------------------------- combining
+
+
+@pytest.mark.parametrize(
+    ("payload", "bodies", "answer"),
+    [
+        (SWITCH, ["return None"], None),
+        (SWITCH, ["return {'cancel': True}", "1 / 0"], answers.SwitchAnswer(cancel=True)),
+        (FORK, ["return {'skip_conversation_restore': True}", "return {}"], answers.ForkAnswer()),
+        (
+            FORK,
+            ["return {'cancel': False}", "return {'skip_conversation_restore': True}"],
+            answers.ForkAnswer(skip_conversation_restore=True),
+        ),
+        (COMPACT, ["return {'cancel': True}"], answers.CompactAnswer(cancel=True)),
+        (
+            COMPACT,
+            [
+                "plan = event.preparation\nreturn {'compaction': {'summary': 's',"
+                " 'first_kept_entry_id': plan.first_kept_entry_id,"
+                " 'tokens_before': plan.tokens_before, 'details': {'by_me': 1}}}"
+            ],
+            answers.CompactAnswer(
+                compaction=answers.CompactionAnswer(
+                    summary="s",
+                    first_kept_entry_id="e1",
+                    tokens_before=9,
+                    details={"by_me": 1},
+                )
+            ),
+        ),
+        (
+            TREE,
+            ["return {'summary': {'summary': 's'}, 'label': event.preparation.target_id}"],
+            answers.TreeAnswer(summary=answers.SummaryAnswer(summary="s"), label="t"),
+        ),
+        (BASH, ["return None", "return None"], None),
+        (
+            BASH,
+            ["return {'result': {'output': 'x', 'exit_code': 7}}", "1 / 0"],
+            answers.BashAnswer(output="x", exit_code=7),
+        ),
+    ],
+)
+async def test_verdicts(
+    payload: payloads.Payload, bodies: list[str], answer: Any, tmp_path: Path
+) -> None:
+    bench = await _bench(tmp_path, payload.type, *bodies)
+    assert await bench.runner.verdict(payload) == answer
+    assert bench.reports == []
+
+
+@pytest.mark.parametrize(
+    ("payload", "bodies", "changed"),
+    [
+        (
+            INPUT,
+            [
+                "return {'action': 'transform', 'text': event.text + '!'}",
+                "return {'action': 'continue'}",
+                "return {'action': 'transform', 'text': event.text.upper()}",
+            ],
+            {"text": "HI!"},
+        ),
+        (
+            RESULT,
+            [
+                "return {'content': 'hidden', 'details': {'a_b': 1}}",
+                "return {'is_error': True} if event.content[0].text == 'hidden' else None",
+                "return {'usage': {'input': 3, 'cache_read': 4}}",
+            ],
+            {
+                "content": (Text(text="hidden"),),
+                "details": {"a_b": 1},
+                "is_error": True,
+                "usage": Usage(input=3, cache_read=4),
+            },
+        ),
+        (
+            HEADERS,
+            ["return {'headers': {'a': None, 'X-My_Key': 'v'}}", "return {'headers': {'c': '3'}}"],
+            {"headers": {"b": "2", "X-My_Key": "v", "c": "3"}},
+        ),
+        (
+            payloads.BeforeProviderRequest(payload={"a": 1}),
+            ["return {**event.payload, 'b': 2}", "return {**event.payload, 'c': 3}"],
+            {"payload": {"a": 1, "b": 2, "c": 3}},
+        ),
+        (
+            payloads.ContextWithSystem(system_prompt="s", messages=(ANSWER,)),
+            ["return {'messages': event.messages[:0]}", "return {'system_prompt': 't'}"],
+            {"system_prompt": "t", "messages": ()},
+        ),
+        (
+            TURN_END,
+            [
+                "return {'entries': [{'type': 'custom', 'custom_type': 'k', 'data': {'a_b': 1}}]}",
+                "return {'continue': True} if len(event.entries) == 1 else None",
+                "return {'entries': [{'type': 'context_edit', 'target_id': 'e',"
+                " 'replacement': None}]}",
+            ],
+            {
+                "entries": (
+                    answers.CustomDraft(custom_type="k", data={"a_b": 1}),
+                    answers.ContextEditDraft(target_id="e", replacement=None),
+                ),
+                "continue_": True,
+            },
+        ),
+        (
+            SETTLE,
+            ["return {'continue': True}", "return {'continue': False}"],
+            {"continue_": False},
+        ),
+        (
+            payloads.CacheWarmingDecision(action="stop"),
+            ["return {'action': 'stop'}", "return {'action': 'warm'}"],
+            {"action": "warm"},
+        ),
+    ],
+)
+async def test_transforms(
+    payload: payloads.Payload, bodies: list[str], changed: dict[str, Any], tmp_path: Path
+) -> None:
+    bench = await _bench(tmp_path, payload.type, *bodies)
+    assert await bench.runner.transform(payload) == structs.replace(payload, **changed)
+    assert bench.reports == []
+
+
+async def test_relative_resource_paths_belong_to_the_extension(tmp_path: Path) -> None:
+    bodies = ["return {'skill_paths': ['skills']}", "return {'skill_paths': ['/abs']}"]
+    bench = await _bench(tmp_path, "resources_discover", *bodies)
+    payload = payloads.ResourcesDiscover(cwd="/", reason="startup")
+    found = await bench.runner.transform(payload)
+    assert found.skill_paths == (str(tmp_path / "skills"), "/abs")
+
+
+async def test_input_that_is_handled_goes_no_further(tmp_path: Path) -> None:
+    bench = await _bench(tmp_path, "input", "return {'action': 'handled'}", "1 / 0")
+    assert await points.user_input(bench.runner, INPUT) is None
+    assert bench.reports == []
+
+
+async def test_a_run_begins_with_what_handlers_add(tmp_path: Path) -> None:
+    bench = await _bench(
+        tmp_path,
+        "before_agent_start",
+        "return {'message': {'custom_type': 'a', 'content': 'x', 'display': True}}",
+        "return {'message': {'custom_type': 'b', 'content': [{'type': 'text', 'text': 'y'}],"
+        " 'display': False}, 'system_prompt': event.system_prompt + ' more'}",
+        "return {'system_prompt_options': {'sections': {'my_own': 'z'}}}",
+    )
+    payload = payloads.BeforeAgentStart(
+        prompt="p", system_prompt="base", system_prompt_options=bench.host.prompt_options
+    )
+    final = await bench.runner.transform(payload)
+    assert [(one.custom_type, text_of(one.content)) for one in final.messages] == [
+        ("a", "x"),
+        ("b", "y"),
+    ]
+    assert (final.system_prompt, final.forced) == ("base more", True)
+    assert final.system_prompt_options.sections == {"my_own": "z"}
+
+
+async def test_a_message_may_be_replaced_but_not_by_one_of_another_role(tmp_path: Path) -> None:
+    bench = await _bench(
+        tmp_path,
+        "message_end",
+        "from msgspec import structs\n"
+        "blocks = [{'type': 'text', 'text': event.message.content[0].text + ' two'}]\n"
+        "return {'message': structs.replace(event.message, content=blocks)}",
+        "return {'message': {'role': 'user', 'content': 'x', 'timestamp': 1}}",
+        "return {'message': 'nonsense'}",
+    )
+    final = await points.message_end(bench.runner, ANSWER)
+    assert isinstance(final, AssistantMessage)
+    assert final == structs.replace(ANSWER, content=(Text(text="one two"),))
+    first, second = bench.told()
+    assert first == (
+        "message_end",
+        "message_end handlers must return a message with the same role",
+    )
+    assert second[1].startswith("message: Expected `object`")
+
+
+async def test_messages_that_a_context_handler_passes_on_stay_the_same_objects(
+    tmp_path: Path,
+) -> None:
+    added = "{'role': 'user', 'content': 'new', 'timestamp': 2}"
+    bench = await _bench(tmp_path, "context", f"return {{'messages': [*event.messages, {added}]}}")
+    _, messages = await points.context(bench.runner, "s", (ANSWER,))
+    assert messages[0] is ANSWER
+    assert messages[1] == UserMessage(content="new", timestamp=2)
+
+
+async def test_an_extension_may_answer_for_the_trust_in_a_project(tmp_path: Path) -> None:
+    bench = await _bench(
+        tmp_path,
+        "project_trust",
+        "return {'trusted': 'undecided'}",
+        "return {'trusted': 'yes' if ctx.has_ui and str(ctx.cwd) == event.cwd else 'no',"
+        " 'remember': True}",
+        "return {'trusted': 'no'}",
+    )
+    answer = await points.project_trust(bench.runner, EarlyHost("rpc", NoUi(), tmp_path))
+    assert answer == answers.TrustAnswer(trusted=True, remember=True)
+
+
+# ---------------------------------------------------------------- tool calls
+
+
+async def test_a_tool_call_goes_on_with_the_arguments_that_handlers_leave(tmp_path: Path) -> None:
+    bench = await _bench(
+        tmp_path,
+        "tool_call",
+        "return {'input': {**event.input, 'a_b': 2}}",
+        "return {'input': {**event.input, 'c': event.input['a_b']}}",
+    )
+    answer = await points.tool_call(bench.runner, "bash", "1", {"x": 1})
+    assert answer == answers.ToolCallAnswer(input={"x": 1, "a_b": 2, "c": 2})
+
+
+async def test_the_first_block_of_a_tool_call_stands(tmp_path: Path) -> None:
+    bench = await _bench(
+        tmp_path, "tool_call", "return {'block': True, 'reason': 'no', 'terminate': True}", "1 / 0"
+    )
+    answer = await points.tool_call(bench.runner, "bash", "1", {})
+    assert (answer.block, answer.reason, answer.terminate) == (True, "no", True)
+
+
+@pytest.mark.parametrize(
+    ("body", "text"),
+    [
+        ("raise RuntimeError('gate broke')", "gate broke"),
+        ("raise SystemExit(1)", "tried to exit the program (code 1)"),
+        ("return 'yes'", "tool_call handlers answer with a dict or None, not str"),
+        ("return {'input': 3}", "input: Expected `object`, got `int`"),
+    ],
+)
+async def test_a_failing_gate_blocks_the_call(body: str, text: str, tmp_path: Path) -> None:
+    bench = await _bench(tmp_path, "tool_call", body)
+    with pytest.raises(Failed) as failed:
+        await points.tool_call(bench.runner, "bash", "1", {})
+    assert str(failed.value) == text
+    assert bench.reports == []
+
+
+@pytest.mark.parametrize("body", ["raise RuntimeError('x')", "return {}", "return {'result': 1}"])
+async def test_a_shell_command_fails_with_its_handler(body: str, tmp_path: Path) -> None:
+    bench = await _bench(tmp_path, "user_bash", body)
+    with pytest.raises(Failed):
+        await points.user_bash(bench.runner, BASH)
+
+
+async def test_a_tool_result_keeps_the_wish_to_end_the_run(tmp_path: Path) -> None:
+    bench = await _bench(tmp_path, "tool_result", "return {'is_error': True}")
+    output = ToolOutput(content=RESULT.content, ends_run=True)
+    assert await points.tool_result(bench.runner, RESULT, output) == (output, True)
+
+
+# ---------------------------------------------------------------- order and failure
+
+TELL = "def extension(api):\n api.on('agent_start', lambda e, c: c.ui.notify('{}'))"
+
+
+async def test_handlers_run_in_load_order_then_in_order_of_registration(tmp_path: Path) -> None:
+    bench = Bench(tmp_path)
+    sent: list[UiRequest] = []
+    bench.host.ui = Dialogs(sent.append)
+    late = "def extension(api):\n api.on('session_start', lambda e, c: " + (
+        "[api.on('agent_start', lambda e, c: c.ui.notify('late')), None][1])\n"
+        " api.on('agent_start', lambda e, c: c.ui.notify('first'))"
+    )
+    await bench.load(late, TELL.format("second"))
+    await bench.runner.emit(payloads.SessionStart(reason="startup"))
+    await bench.runner.emit(payloads.AgentStart())
+    assert [request.message for request in sent] == ["first", "late", "second"]
+
+
+async def test_a_failing_handler_is_reported_and_the_next_one_runs(tmp_path: Path) -> None:
+    bench = await _bench(
+        tmp_path,
+        "turn_start",
+        "raise RuntimeError('turn_start failed')",
+        "raise SystemExit",
+        "raise BaseException",
+        "class Odd(Exception):\n def __str__(self): raise ValueError\nraise Odd",
+        "import asyncio\nraise asyncio.CancelledError",
+        "api.set_session_name('reached')",
+    )
+    await bench.runner.emit(payloads.TurnStart(turn_index=0, timestamp=1))
+    assert bench.host.session.name == "reached"
+    assert bench.told() == [
+        ("turn_start", "turn_start failed"),
+        ("turn_start", "tried to exit the program (code None)"),
+        ("turn_start", "BaseException"),
+        ("turn_start", "Odd"),
+        ("turn_start", "cancelled itself"),
+    ]
+    assert {path for path, _, _ in bench.reports} == {str(tmp_path / "x0.py")}
+
+
+async def test_a_failing_transform_is_passed_over(tmp_path: Path) -> None:
+    bench = await _bench(
+        tmp_path, "input", "1 / 0", "return {'action': 'shout'}", "return {'text': 'x'}"
+    )
+    assert await points.user_input(bench.runner, INPUT) == INPUT
+    assert bench.told() == [
+        ("input", "division by zero"),
+        ("input", 'input: unknown action "shout"'),
+    ]
+
+
+async def test_subscriptions_can_end_and_a_dispatch_under_way_goes_on(tmp_path: Path) -> None:
+    source = """
+def extension(api):
+    ends = []
+    def once(event, ctx):
+        for end in ends: end()
+        api.append_entry("once")
+    def other(event, ctx): api.append_entry("other")
+    ends += [api.on("agent_start", once), api.on("agent_start", other)]
+"""
+    bench = Bench(tmp_path)
+    await bench.load(source)
+    for _ in range(2):
+        await bench.runner.emit(payloads.AgentStart())
+    kinds = [entry.line.split(b'"customType":"')[1][:5] for entry in bench.host.session.entries()]
+    assert kinds == [b'once"', b"other"]
+    assert not bench.runner.wants("agent_start")
+
+
+async def test_with_no_handler_nothing_is_wanted_and_points_give_back_what_they_got(
+    tmp_path: Path,
+) -> None:
+    bench = Bench(tmp_path)
+    assert not any(bench.runner.wants(name) for name in HOOKS)
+    args = {"a": 1}
+    assert (await points.tool_call(bench.runner, "t", "1", args)).input is args
+    assert await points.message_end(bench.runner, ANSWER) is ANSWER
+    assert await points.user_input(bench.runner, INPUT) is INPUT
+
+
+# ---------------------------------------------------------------- stopping
+
+HANG = "seen.append(1)\nimport asyncio\nawait asyncio.Event().wait()"
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "await asyncio.Event().wait()",
+        "try:\n await asyncio.Event().wait()\nexcept asyncio.CancelledError:\n pass",
+        "try:\n await asyncio.Event().wait()\nexcept asyncio.CancelledError:\n 1 / 0",
+    ],
+    ids=["hangs", "swallows the cancellation", "fails when cancelled"],
+)
+async def test_an_abort_ends_a_hanging_handler(body: str, tmp_path: Path) -> None:
+    bench = await _bench(tmp_path, "turn_start", "import asyncio\nctx.abort()\n" + body, "1 / 0")
+    scope = Scope()
+
+    async def abort_once_it_hangs() -> None:
+        await bench.host.aborted.wait()
+        scope.abort()
+
+    async with asyncio.TaskGroup() as group:
+        group.create_task(abort_once_it_hangs())
+        with pytest.raises(Aborted):
+            payload = payloads.TurnStart(turn_index=0, timestamp=1)
+            await scope.run(bench.runner.emit(payload))
+    assert bench.reports == []
+
+
+async def test_a_time_limit_ends_a_handler_and_the_next_one_runs(tmp_path: Path) -> None:
+    bench = Bench(tmp_path, limit=0.02)
+    await bench.load(_handlers("agent_start", HANG, "api.set_session_name('reached')"))
+    await bench.runner.emit(payloads.AgentStart())
+    assert bench.told() == [("agent_start", "took longer than 20 ms")]
+    assert bench.host.session.name == "reached"
+
+
+async def test_a_timeout_inside_a_handler_is_its_own(tmp_path: Path) -> None:
+    bench = Bench(tmp_path, limit=5)
+    body = "import asyncio\nasync with asyncio.timeout(0): await asyncio.Event().wait()"
+    await bench.load(_handlers("agent_start", body))
+    await bench.runner.emit(payloads.AgentStart())
+    assert bench.told() == [("agent_start", "TimeoutError")]
+
+
+async def test_the_time_limit_stands_still_while_a_dialog_is_open(tmp_path: Path) -> None:
+    bench = Bench(tmp_path, limit=0.02)
+    sent: list[UiRequest] = []
+    bench.host.ui = dialogs = Dialogs(sent.append)
+    body = "if await ctx.ui.confirm('Sure?', 'x'): return {'block': True, 'reason': 'asked'}"
+    await bench.load(_handlers("tool_call", body))
+
+    async def answer_late() -> None:
+        await asyncio.sleep(0.06)
+        dialogs.answer(UiResponse(id=sent[0].id, confirmed=True))
+
+    async with asyncio.TaskGroup() as group:
+        group.create_task(answer_late())
+        answer = await points.tool_call(bench.runner, "bash", "1", {})
+    assert answer.reason == "asked"
+
+
+async def test_a_handler_in_a_thread_may_block_and_may_act(tmp_path: Path) -> None:
+    source = """
+import threading
+def extension(api):
+    @api.on("agent_start", thread=True)
+    def slow(event, ctx):
+        assert threading.current_thread() is not threading.main_thread()
+        api.set_session_name("from a thread")
+        ctx.wait(ctx.ui.confirm("a", "b"))
+        raise RuntimeError("in a thread")
+"""
+    bench = Bench(tmp_path)
+    await bench.load(source)
+    await bench.runner.emit(payloads.AgentStart())
+    assert bench.host.session.name == "from a thread"
+    assert bench.told() == [("agent_start", "in a thread")]
+
+
+async def test_a_forked_copy_does_not_go_on_as_the_agent(tmp_path: Path) -> None:
+    source = """
+import os, warnings
+def extension(api):
+    @api.on("agent_start")
+    def fork(event, ctx):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            child = os.fork()
+        if child:
+            api.set_session_name(str(child))
+        else:
+            raise RuntimeError("in the child")
+"""
+    bench = Bench(tmp_path)
+    await bench.load(source)
+    before = os.getpid()
+    await bench.runner.emit(payloads.AgentStart())
+    assert os.getpid() == before
+    assert bench.host.session.name is not None
+    _, status = await asyncio.to_thread(os.waitpid, int(bench.host.session.name), 0)
+    assert os.waitstatus_to_exitcode(status) == 0
+    assert bench.reports == []
+
+
+def test_every_event_of_the_contract_has_a_hook() -> None:
+    kinds = {name: hook.kind for name, hook in HOOKS.items()}
+    assert len(kinds) == 39
+    assert all(hook.payload.__struct_config__.tag == name for name, hook in HOOKS.items())
+    assert {name for name, hook in HOOKS.items() if hook.blocks} == {"tool_call", "user_bash"}
+    assert all(
+        bool(hook.keys) == (hook.kind != "notify") or name == "before_provider_request"
+        for name, hook in HOOKS.items()
+    )
