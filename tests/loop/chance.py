@@ -73,8 +73,8 @@ def _endless() -> st.SearchStrategy[Reply]:
     )
 
 
-_REPLIES = st.one_of(_text(), _text(), _tools(), _failures(), _endless())
-_COMMON = ["prompt"] * 6 + ["steer", "follow_up", "open", "open", "settle", "abort"] * 2
+_REPLIES = st.one_of(*3 * (_text(),), *4 * (_tools(),), *2 * (_failures(),), _endless())
+_COMMON = ["prompt", "run"] * 10 + ["steer", "follow_up", "open", "open", "abort", "settle"] * 3
 _RARE = [
     "queue_prompt",
     "queue_prompt",
@@ -124,7 +124,7 @@ def _steps() -> st.SearchStrategy[Step]:
 def plays() -> st.SearchStrategy[Play]:
     return st.builds(
         Play,
-        replies=st.lists(_REPLIES, max_size=10).map(tuple),
-        steps=st.lists(_steps(), min_size=1, max_size=20).map(tuple),
+        replies=st.lists(_REPLIES, min_size=4, max_size=16).map(tuple),
+        steps=st.lists(_steps(), min_size=8, max_size=30).map(tuple),
         waits=st.lists(st.sampled_from([0, 0, 0, 1, 2, 5]), min_size=1, max_size=5).map(tuple),
     )

@@ -6,7 +6,10 @@ from ludolf.modes.rpc.handlers import HANDLERS
 
 Record = dict[str, Any]
 NOW = frozenset(name for name, handler in HANDLERS.items() if handler.pace == "now")
+# What ends a run: those that always do so before they are answered, and those that may.
 STOPPING = ("abort", "abort_and_prompt", "new_session", "switch_session", "fork", "clone")
+
+MAY_STOP = (*STOPPING, "compact", "navigate_tree")
 
 
 class Scene(Protocol):
@@ -30,6 +33,11 @@ class CommandLaws:
         # For commands that stop a run: how many runs must have settled before their reply.
         self._due: dict[str, int] = {}
         self._at_once: str | None = None
+
+    @property
+    def stopping(self) -> bool:
+        """Whether someone has asked for the end of what runs."""
+        return any(one["type"] in MAY_STOP for one in self._open.values())
 
     def sent(self, record: Record, scene: Scene) -> None:
         number = record["id"]

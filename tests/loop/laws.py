@@ -144,7 +144,9 @@ class Laws:
     def _agent_settled(self, record: Record) -> None:
         assert self.phase == "post", f"agent_settled in phase {self.phase}"
         assert not self._retrying, "settled while a retry was announced"
-        assert not self._will_retry, "willRetry, yet no retry was announced"
+        if not self.commands.stopping:
+            assert not self._will_retry, "willRetry, yet no retry was announced"
+        self._will_retry = False
         assert not self._automatic, "settled while compacting"
         self.phase = "idle"
         self.settled += 1

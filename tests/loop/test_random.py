@@ -51,13 +51,13 @@ class Actor:
 
     async def do(self, step: Step) -> None:
         name = step.name
-        if name == "settle":
-            await self._settle()
-        elif name == "open":
+        if name == "open":
             self.s.gates.open("gate")
-        else:
+        elif name != "settle":
             command, fields = self._command(step)
             self.s.send(command, **fields)
+        if name in ("settle", "run"):
+            await self._settle()
         for _ in range(step.pause):
             await asyncio.sleep(0)
 
@@ -104,6 +104,8 @@ class Actor:
         match name:
             case "prompt" | "steer" | "follow_up" | "abort_and_prompt":
                 return name, {"message": self._text()}
+            case "run":
+                return "prompt", {"message": self._text()}
             case "queue_prompt":
                 return "prompt", {"message": self._text(), "streamingBehavior": step.how}
             case "switch_session":

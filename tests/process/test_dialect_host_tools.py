@@ -137,7 +137,10 @@ async def test_a_pending_call_survives_a_set_that_keeps_its_tool(lab: Lab) -> No
 async def test_bad_sets_are_refused_and_change_nothing(lab: Lab) -> None:
     bad: list[tuple[list[Any], str]] = [
         ([{**ECHO, "name": "  "}], "Host tool at index 0 must provide a non-empty name"),
-        ([{**ECHO, "description": ""}], 'Host tool "echo_host" must provide a non-empty description'),
+        (
+            [{**ECHO, "description": ""}],
+            'Host tool "echo_host" must provide a non-empty description',
+        ),
         ([{**ECHO, "parameters": []}], 'Host tool "echo_host" must provide a JSON Schema object'),
         ([ECHO, ECHO], "RPC host tool names must be unique"),
         ([{**ECHO, "name": "bash"}], 'RPC host tool "bash" conflicts with an existing tool'),
@@ -169,7 +172,7 @@ async def test_dozens_of_calls_are_answered_in_any_order(lab: Lab) -> None:
     async with lab.client() as client:
         await client.ask("set_host_tools", tools=[ECHO])
         await client.ask("prompt", message="Go")
-        asked = []
+        asked: list[Record] = []
         while len(asked) < count:
             asked.append(await client.wait_for("host_tool_call"))
         for item in reversed(asked):
@@ -184,7 +187,10 @@ async def test_dozens_of_calls_are_answered_in_any_order(lab: Lab) -> None:
 async def test_images_in_results_reach_the_model_in_both_shapes(lab: Lab) -> None:
     lab.server.add(answer(_echo("look")), answer("Seen."))
     plain = {"type": "image", "data": "QUJD", "mimeType": "image/png"}
-    nested = {"type": "image", "source": {"type": "base64", "mediaType": "image/png", "data": "REVG"}}
+    nested = {
+        "type": "image",
+        "source": {"type": "base64", "mediaType": "image/png", "data": "REVG"},
+    }
     async with lab.client() as client:
         await client.ask("set_host_tools", tools=[ECHO])
         await client.ask("prompt", message="Go")

@@ -102,7 +102,7 @@ async def test_results_of_parallel_tools_are_told_as_they_come(lab: Lab) -> None
 
 
 def _is_result(record: Record) -> bool:
-    return record["type"] == "message_end" and record["message"]["role"] == "toolResult"
+    return bool(record["type"] == "message_end" and record["message"]["role"] == "toolResult")
 
 
 async def test_unknown_commands_and_odd_frames_are_answered_without_an_id(lab: Lab) -> None:

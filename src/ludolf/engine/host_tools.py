@@ -119,6 +119,8 @@ class HostTools:
             async with asyncio.timeout(None if limit is None else limit / 1000):
                 return await answer
         except asyncio.CancelledError:
+            if self._gone:
+                raise asyncio.CancelledError(GONE) from None
             self._tell_cancel(id)
             raise asyncio.CancelledError(aborted(tool.name)) from None
         except TimeoutError:

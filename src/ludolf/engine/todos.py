@@ -152,13 +152,13 @@ def read_phases(raw: Any) -> Phases:
     Raises:
         CommandError: the shape is wrong; the text names the place.
     """
-    if not isinstance(raw, list):
+    if not isinstance(raw, list | tuple):
         raise CommandError("Missing field: phases")
     count = 0
     phases = []
     for index, item in enumerate(raw):
         listed = item.get("tasks") if isinstance(item, dict) else None
-        if not isinstance(listed, list):
+        if not isinstance(listed, list | tuple):
             raise CommandError(f"Missing field: phases[{index}].tasks")
         read = []
         for task in listed:

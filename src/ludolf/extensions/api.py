@@ -1,7 +1,7 @@
 """The object that an extension's factory is given: to register with, and to act through."""
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Literal, TypeVar, Unpack, overload
+from typing import Any, Literal, Protocol, TypeVar, Unpack, overload
 
 from msgspec import UNSET
 
@@ -20,7 +20,13 @@ from ludolf.extensions.runner import Handler
 from ludolf.extensions.tools import ToolOptions, is_object_schema, make_tool
 
 F = TypeVar("F", bound=Callable[..., Any])
-Decorator = Callable[[F], F]
+T = TypeVar("T")
+
+
+class Decorator(Protocol):
+    """Registers a function and gives it back as it is."""
+
+    def __call__(self, function: F, /) -> F: ...
 
 
 class ToolInfo(Value):
@@ -45,9 +51,11 @@ class Api:
     # ------------------------------------------------------------ registering
 
     @overload
-    def on(self, event: str, *, thread: bool = False) -> Decorator[F]: ...
+    def on(self, event: str, *, thread: bool = False) -> Decorator: ...
     @overload
-    def on(self, event: str, handler: F, *, thread: bool = False) -> Callable[[], None]: ...
+    def on(
+        self, event: str, handler: Callable[..., Any], *, thread: bool = False
+    ) -> Callable[[], None]: ...
     def on(self, event: str, handler: Any = None, *, thread: bool = False) -> Any:
         """Handle an event with `handler(event, ctx)`, sync or async: `@api.on("tool_call")`.
 
@@ -73,7 +81,20 @@ class Api:
 
         return add(handler) if handler is not None else _decorator(add)
 
+    @overload
+    def tool(self, function: F, /) -> F: ...
+    @overload
     def tool(
+        self,
+        *,
+        name: str | None = None,
+        label: str | None = None,
+        description: str | None = None,
+        parameters: Mapping[str, Any] | None = None,
+        execution: ExecutionMode = "parallel",
+        **options: Unpack[ToolOptions],
+    ) -> Decorator: ...
+    def tool(  # type: ignore[misc]  # mypy does not see that the options are the same
         self,
         function: Any = None,
         /,
@@ -112,6 +133,23 @@ class Api:
             raise TypeError(f"api.tool() has no option {', '.join(sorted(unknown))}")
         return _decorator(add)(function) if function is not None else _decorator(add)
 
+    @overload
+    def command(
+        self,
+        name: str,
+        *,
+        description: str | None = None,
+        completions: Callable[[str], Any] | None = None,
+    ) -> Decorator: ...
+    @overload
+    def command(
+        self,
+        name: str,
+        handler: F,
+        *,
+        description: str | None = None,
+        completions: Callable[[str], Any] | None = None,
+    ) -> F: ...
     def command(
         self,
         name: str,
@@ -162,6 +200,10 @@ class Api:
         self._runtime.check_fresh()
         return self._registry.flag_value(self._extension, name.removeprefix("--"))
 
+    @overload
+    def shortcut(self, key: str, *, description: str | None = None) -> Decorator: ...
+    @overload
+    def shortcut(self, key: str, handler: F, *, description: str | None = None) -> F: ...
     def shortcut(self, key: str, handler: Any = None, *, description: str | None = None) -> Any:
         """A key for terminals; elsewhere it is kept and never pressed."""
 
@@ -172,6 +214,10 @@ class Api:
         self._runtime.check_fresh()
         return _decorator(add)(handler) if handler is not None else _decorator(add)
 
+    @overload
+    def renderer(self, custom_type: str) -> Decorator: ...
+    @overload
+    def renderer(self, custom_type: str, function: F) -> F: ...
     def renderer(self, custom_type: str, function: Any = None) -> Any:
         """How a terminal shows messages and entries of this type; kept, and unused elsewhere."""
 
@@ -181,7 +227,7 @@ class Api:
         self._runtime.check_fresh()
         return _decorator(add)(function) if function is not None else _decorator(add)
 
-    def provider(self, name: Any, **config: Any) -> Any:
+    def provider(self, name: T, **config: Any) -> T:
         """Add a model provider: a name with `base_url`, `api`, `api_key`, `headers`, `models` …, or
         an object (or class) with `id`, `models()` and `async stream(model, context, options)`."""
         self._runtime.check_fresh()
@@ -294,7 +340,7 @@ class Api:
         return self._runtime.host.commands
 
 
-def _decorator(add: Callable[[Any], Any]) -> Callable[[F], F]:
+def _decorator(add: Callable[[Any], Any]) -> Decorator:
     def decorate(function: F) -> F:
         add(function)
         return function

@@ -23,11 +23,15 @@ class _Id(msgspec.Struct):
 
 
 class BadFrame(LudolfError):
-    """A line is no command; it is answered as `parse`."""
+    """A line is no command; it is answered as `parse`.
 
-    def __init__(self, reason: str, id: msgspec.Raw = NO_ID) -> None:
+    `untyped`: it is JSON and not null, but names no command. Some hosts know another answer to that.
+    """
+
+    def __init__(self, reason: str, id: msgspec.Raw = NO_ID, *, untyped: bool = False) -> None:
         super().__init__(f"Failed to parse command: {reason}")
         self.id = id
+        self.untyped = untyped
 
 
 _heads = msgspec.json.Decoder(Head)
@@ -46,8 +50,8 @@ def read_head(line: bytes) -> tuple[Head, Body]:
     try:
         return _heads.decode(line), line
     except msgspec.ValidationError:
-        nothing = ", not null" if line.strip() == b"null" else ""
-        raise BadFrame(_SHAPE + nothing, _find_id(line)) from None
+        untyped = line.strip() != b"null"
+        raise BadFrame(_SHAPE, _find_id(line), untyped=untyped) from None
     except RecursionError:
         raise BadFrame("nested too deeply") from None
     except (msgspec.DecodeError, UnicodeDecodeError):

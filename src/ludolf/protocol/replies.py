@@ -14,6 +14,7 @@ class Reply(msgspec.Struct, frozen=True, kw_only=True):
     """One answer: success with optional data, or an error. Data may be JSON already (`Raw`).
 
     `more` makes what some dialects tell beyond the data; the others never ask for it.
+    `untyped` marks the answer to a line that named no command at all.
     """
 
     command: str
@@ -22,6 +23,7 @@ class Reply(msgspec.Struct, frozen=True, kw_only=True):
     error: str | None = None
     code: str | None = None
     more: Callable[[], dict[str, Any]] | None = None
+    untyped: bool = False
 
 
 Frame = bytes | list[bytes]

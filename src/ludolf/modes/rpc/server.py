@@ -191,7 +191,9 @@ class Server:
         self._answer(head, error=text)
 
     def _refuse(self, error: BadFrame) -> None:
-        self._reply(Reply(command="parse", id=error.id, error=str(error)))
+        self._reply(
+            Reply(command="parse", id=error.id, error=str(error), untyped=error.untyped)
+        )
 
     def _reply(self, reply: Reply) -> None:
         frame = self._dialect.reply(reply)

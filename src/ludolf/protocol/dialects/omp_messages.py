@@ -26,7 +26,6 @@ INTERRUPTED = "Interrupted by user"
 ABORTED, FAILED = 1, 2
 REMINDER = "todo-reminder"
 _REFUSED = 'Validation failed for tool "'
-_ABORTED = "Request was aborted"
 _STATUS = re.compile(r"\s*(\d{3})\b")
 
 
@@ -125,9 +124,7 @@ class OmpMessages:
             if block.get("type") == "toolCall":
                 block.update(_call_fields(block["arguments"], place))
                 place += 1
-        if record["stopReason"] == "aborted" and str(record.get("errorMessage")).startswith(
-            _ABORTED
-        ):
+        if record["stopReason"] == "aborted" and _by_user(record):
             record["errorMessage"] = self.interrupted
         return {**record, **_failure(record), **self._times.get(record["timestamp"], {})}
 
@@ -146,6 +143,11 @@ def call_fields(call: ToolCall, place: int) -> bytes:
 
 def _call_fields(arguments: Any, place: int) -> Record:
     return {"partialArgs": dumps(arguments).decode(), "streamIndex": place}
+
+
+def _by_user(record: Record) -> bool:
+    """Aborted, and not cut by a rule: that text names the rule."""
+    return not str(record.get("errorMessage")).startswith("TTSR ")
 
 
 def _failure(record: Record) -> Record:

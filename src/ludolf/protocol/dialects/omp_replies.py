@@ -19,7 +19,6 @@ _WORDS = {
     "Invalid entry ID for forking": "Invalid entry ID for branching",
 }
 _MISSING = re.compile(r'^\w+: missing or invalid "(\w+)"$')
-_NO_TYPE = re.compile(r"^Failed to parse command: expected a JSON object (?!.*not null$)")
 _SESSION_CHANGES = ("new_session", "switch_session", "branch", "fork", "clone")
 _QUEUED = ("prompt", "steer", "follow_up", "abort_and_prompt")
 
@@ -56,7 +55,7 @@ class OmpReplies:
     def failed(self, reply: Reply) -> bytes:
         error = reply.error or ""
         if reply.command == "parse":
-            if _NO_TYPE.match(error):
+            if reply.untyped:
                 unnamed = {"type": "response", "success": False}
                 return dumps({**unnamed, "error": "Unknown command: undefined"}) + b"\n"
             reply = msgspec.structs.replace(reply, id=NO_ID)

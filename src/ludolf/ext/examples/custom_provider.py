@@ -1,0 +1,64 @@
+"""A whole model backend: any program that reads a conversation and writes an answer.
+
+Install: copy it to ~/.pi/agent/extensions/, then
+    MODEL_COMMAND="python my_model.py" ludolf --model program/local -p "Hello"
+
+The program gets one JSON object on stdin: system, tools, and messages with role and text. What it
+writes to stdout is the answer, shown line by line as it comes. A line that is a JSON object is an
+event instead, for example a call of a tool: {"type": "toolcall_end", "tool_call": {"id": "1",
+"name": "read", "arguments": {"path": "a.txt"}}}. An exit code other than 0 is a failed request.
+"""
+
+import asyncio
+import json
+import os
+import shlex
+from asyncio.subprocess import PIPE
+from collections.abc import AsyncIterator
+from typing import Any
+
+from ludolf.ext import Api, Model, ModelContext, ModelOptions, ProviderError
+
+
+class Program:
+    id = "program"
+
+    def models(self) -> list[dict[str, Any]]:
+        return [{"id": "local", "name": "A program", "context_window": 32_000, "max_tokens": 4_000}]
+
+    async def stream(
+        self, model: Model, context: ModelContext, options: ModelOptions
+    ) -> AsyncIterator[str | dict[str, Any]]:
+        command = os.environ.get("MODEL_COMMAND")
+        if not command:
+            raise ProviderError("MODEL_COMMAND is not set")
+        child = await asyncio.create_subprocess_exec(
+            *shlex.split(command), stdin=PIPE, stdout=PIPE, stderr=PIPE
+        )
+        assert child.stdin and child.stdout and child.stderr
+        try:
+            child.stdin.write(json.dumps(conversation(context)).encode())
+            child.stdin.close()
+            async for line in child.stdout:
+                text = line.decode("utf-8", "replace")
+                yield json.loads(text) if text.startswith("{") else text
+            if await child.wait() != 0:
+                raise ProviderError((await child.stderr.read()).decode("utf-8", "replace").strip())
+            yield {"type": "done"}
+        finally:
+            if child.returncode is None:
+                child.kill()
+
+
+def conversation(context: ModelContext) -> dict[str, Any]:
+    messages = [{"role": said.role, "text": text_of(said.content)} for said in context.messages]
+    tools = [{"name": tool.name, "description": tool.description} for tool in context.tools]
+    return {"system": context.system_prompt, "tools": tools, "messages": messages}
+
+
+def text_of(content: Any) -> str:
+    return content if isinstance(content, str) else "".join(getattr(b, "text", "") for b in content)
+
+
+def extension(api: Api) -> None:
+    api.provider(Program)

@@ -1,0 +1,101 @@
+"""Commands of the model and of the user run in a sandbox: no network, and nothing but the project's
+folder can be written to. Where no sandbox can be made, commands are refused.
+
+Install: copy it to ~/.pi/agent/extensions/, or try it once with `ludolf -e sandboxed_bash.py`.
+
+It uses bubblewrap (bwrap) where that is installed, else unshare with namespaces of the user's own;
+both are on Linux only. Each way is tried out first: only one that truly keeps the home folder and
+the system from being written is used. `--no-sandbox` leaves everything as it is without this file.
+"""
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated
+
+from ludolf.ext import Api, Context, ExecResult, ToolError, UserBash, UserBashAnswer
+
+REFUSED = (
+    "No sandbox: neither bubblewrap nor unshare can shut commands in here. "
+    "Install bubblewrap, or start with --no-sandbox."
+)
+PROBE = 'test ! -w / && test ! -w "$HOME" && test -w .'
+# Every mount becomes read-only but the one that is laid over the project's folder.
+SHUT = """
+places=$(findmnt -rno TARGET)
+mount --make-rprivate / && mount --bind "$PWD" "$PWD" && mount -t tmpfs tmpfs /dev/shm || exit 1
+for place in $places; do mount -o remount,bind,ro "$place" 2>/dev/null; done
+cd "$PWD" && TMPDIR=/dev/shm exec bash -c "$0"
+"""
+MOST_CHARACTERS = 50_000
+
+
+def bubblewrap(cwd: Path, command: str) -> list[str]:
+    shown = ["--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc", "--tmpfs", "/tmp"]
+    own = ["--bind", str(cwd), str(cwd), "--chdir", str(cwd)]
+    return ["bwrap", *shown, *own, "--unshare-all", "--die-with-parent", "bash", "-c", command]
+
+
+def unshare(cwd: Path, command: str) -> list[str]:
+    apart = ["--user", "--map-root-user", "--mount", "--net", "--pid", "--fork", "--kill-child"]
+    return ["unshare", *apart, "sh", "-c", SHUT, command]
+
+
+WAYS = {"bwrap": bubblewrap, "unshare": unshare}
+
+
+class Sandbox:
+    """Finds out once which way holds here."""
+
+    def __init__(self, api: Api) -> None:
+        self._api = api
+        self._way: Callable[[Path, str], list[str]] | None = None
+        self._tried = False
+
+    async def run(self, command: str, cwd: Path, timeout: float | None = None) -> ExecResult:
+        if not self._tried:
+            self._way, self._tried = await self._find(cwd), True
+        if self._way is None:
+            raise ToolError(REFUSED)
+        program, *args = self._way(cwd, f"exec 2>&1\n{command}")
+        return await self._api.exec(program, args, timeout=timeout)
+
+    async def _find(self, cwd: Path) -> Callable[[Path, str], list[str]] | None:
+        for program, way in WAYS.items():
+            if shutil.which(program):
+                _, *args = way(cwd, PROBE)
+                if (await self._api.exec(program, args)).code == 0:
+                    return way
+        return None
+
+
+def extension(api: Api) -> None:
+    api.flag("no-sandbox", description="Run commands without the sandbox")
+    if api.get_flag("no-sandbox"):
+        return
+    sandbox = Sandbox(api)
+
+    @api.tool(label="Sandboxed bash", prompt_snippet="Run commands in a sandbox")
+    async def bash(
+        command: str,
+        timeout: Annotated[float | None, "Seconds"] = None,
+        *,
+        ctx: Context,
+    ) -> str:
+        """Run a shell command in the project's folder, without network; only that folder can be
+        written to. Returns the end of its output."""
+        limit = None if timeout is None else timeout * 1000
+        result = await sandbox.run(command, ctx.cwd, limit)
+        output = result.stdout[-MOST_CHARACTERS:]
+        if result.killed:
+            raise ToolError(f"{output}\n\nCommand timed out after {timeout:g} seconds")
+        if result.code != 0:
+            raise ToolError(f"{output}\n\nCommand exited with code {result.code}")
+        return output or "(no output)"
+
+    @api.on("user_bash")
+    async def user_bash(event: UserBash, ctx: Context) -> UserBashAnswer:
+        result = await sandbox.run(event.command, ctx.cwd)
+        output = result.stdout[-MOST_CHARACTERS:]
+        truncated = len(output) < len(result.stdout)
+        return {"result": {"output": output, "exit_code": result.code, "truncated": truncated}}

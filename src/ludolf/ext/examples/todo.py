@@ -1,0 +1,85 @@
+"""A list of tasks that the model keeps, shown to you, and true on every branch of a session.
+
+Install: copy it to ~/.pi/agent/extensions/, or try it once with `ludolf -e todo.py`.
+
+The tool `todo` changes the list, `/todos` shows it, and hosts get it as a widget. Nothing is stored
+beside the conversation: each result carries the whole list in its details, and the list is what the
+last result on the present branch says. So going back in the tree goes back in the list as well.
+"""
+
+from typing import Annotated, Any, Literal
+
+from ludolf.ext import (
+    Api,
+    CommandContext,
+    Context,
+    Payload,
+    ToolError,
+    ToolResult,
+    ToolResultMessage,
+)
+
+NAME = "todo"
+Tasks = list[dict[str, Any]]
+
+
+def extension(api: Api) -> None:
+    @api.tool(
+        name=NAME,
+        execution="sequential",
+        prompt_snippet="Keep a list of tasks",
+        prompt_guidelines=["For work of several steps, keep the list of tasks up to date."],
+    )
+    async def todo(
+        action: Literal["add", "done", "remove", "list"],
+        text: Annotated[str, "What is to be done, for add"] = "",
+        number: Annotated[int, "Which task, counted from 1, for done and remove"] = 0,
+        *,
+        ctx: Context,
+    ) -> ToolResult:
+        """Keep a list of tasks: add one, mark one as done, remove one, or list them."""
+        tasks = change(stored(ctx), action, text, number)
+        ctx.ui.set_widget(NAME, lines(tasks) or None)
+        return ToolResult("\n".join(lines(tasks)) or "No tasks.", details={"tasks": tasks})
+
+    @api.command("todos", description="Show the list of tasks")
+    async def show(args: str, ctx: CommandContext) -> None:
+        ctx.ui.notify("\n".join(lines(stored(ctx))) or "No tasks.")
+
+    def refresh(event: Payload, ctx: Context) -> None:
+        ctx.ui.set_widget(NAME, lines(stored(ctx)) or None)
+
+    api.on("session_start", refresh)
+    api.on("session_tree", refresh)
+
+
+def stored(ctx: Context) -> Tasks:
+    """The list as the last result on the present branch tells it."""
+    for entry in reversed(ctx.session.branch()):
+        message = entry.message if entry.type == "message" else None
+        if isinstance(message, ToolResultMessage) and message.tool_name == NAME:
+            details = message.details
+            if isinstance(details, dict) and "tasks" in details:  # a failed call has none
+                return [dict(task) for task in details["tasks"]]
+    return []
+
+
+def change(tasks: Tasks, action: str, text: str, number: int) -> Tasks:
+    if action == "add":
+        if not text:
+            raise ToolError("add needs a text")
+        return [*tasks, {"text": text, "done": False}]
+    if action in ("done", "remove"):
+        if not 1 <= number <= len(tasks):
+            raise ToolError(f"There is no task {number}; there are {len(tasks)}")
+        if action == "remove":
+            return tasks[: number - 1] + tasks[number:]
+        tasks[number - 1]["done"] = True
+    return tasks
+
+
+def lines(tasks: Tasks) -> list[str]:
+    return [
+        f"{place}. [{'x' if task['done'] else ' '}] {task['text']}"
+        for place, task in enumerate(tasks, 1)
+    ]

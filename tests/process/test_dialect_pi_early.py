@@ -1,0 +1,94 @@
+"""Early pi's dialect: events only, no replies, errors as records."""
+
+from ludolf.base import dumps
+from tests.process.harness import Lab, only, text_of, types
+from tests.process.script import Gate, answer, call, say
+
+EARLY = ("--rpc-dialect", "pi-early", "--no-session")
+
+
+async def test_a_prompt_is_told_by_events_alone(lab: Lab) -> None:
+    lab.server.add(answer(call("read", {"path": "missing.txt"})), answer("Done.", size=100))
+    async with lab.client(*EARLY) as client:
+        await client.send("prompt", id="x", message="Go")
+        told = await client.collect("agent_end")
+    assert "response prompt" not in types(told)
+    assert types(told)[:2] == ["agent_start", "turn_start"]
+    assert not only(told, "tool_execution_update")
+    (end,) = only(told, "tool_execution_end")
+    assert isinstance(end["result"], str)
+    assert end["isError"] is True
+    (turn, _) = only(told, "turn_end")
+    assert text_of(turn["toolResults"][0]) == end["result"]
+    assert told[-1].keys() == {"type", "messages"}
+    assert told[-1]["messages"][0]["content"] == [{"type": "text", "text": "Go"}]
+    assert {"message", "assistantMessageEvent", "type"} == only(told, "message_update")[0].keys()
+
+
+async def test_a_shell_command_ends_with_its_message(lab: Lab) -> None:
+    async with lab.client(*EARLY) as client:
+        await client.send("bash", command="echo out; exit 3")
+        end = await client.wait_for("bash_end")
+    message = end["message"]
+    assert message["role"] == "bashExecution"
+    assert (message["command"], message["output"]) == ("echo out; exit 3", "out\n")
+    assert (message["exitCode"], message["cancelled"], message["truncated"]) == (3, False, False)
+
+
+async def test_what_goes_wrong_is_an_error_record(lab: Lab) -> None:
+    async with lab.client(*EARLY) as client:
+        await client.process.write(b"{broken\n")
+        broken = await client.wait_for("error")
+        await client.send("compact")
+        compact = await client.wait_for("error")
+        await client.send("set_model", provider="no", modelId="such")
+        model = await client.wait_for("error")
+    assert not broken["error"].startswith("Failed to parse command")
+    assert compact["error"] == "Compaction failed: Nothing to compact (session too small)"
+    assert model["error"] == "Model not found: no/such"
+
+
+async def test_empty_prompts_are_passed_over_and_a_second_one_waits(lab: Lab) -> None:
+    gate = Gate()
+    lab.server.add(answer(say("First", gate, ".")), answer("Second."))
+    async with lab.client(*EARLY) as client:
+        await client.send("prompt", message="")
+        await client.send("prompt", message="one")
+        told = await client.collect("message_update")
+        await client.send("prompt", message="two")
+        await client.send("abort_retry")
+        gate.open()
+        told += await client.collect("agent_end")
+    texts = [text_of(message) for message in told[-1]["messages"] if message["role"] == "user"]
+    assert texts == ["one", "two"]
+    assert types(told).count("agent_end") == 1
+
+
+async def test_attachments_become_images_and_text(lab: Lab) -> None:
+    lab.server.add(answer("Seen."))
+    notes = {
+        "id": "d",
+        "type": "document",
+        "fileName": "notes.txt",
+        "mimeType": "text/plain",
+        "size": 5,
+        "content": "aGVsbG8=",
+        "extractedText": "hello",
+    }
+    async with lab.client(*EARLY) as client:
+        await client.process.write(
+            dumps({"type": "prompt", "message": "Read", "attachments": [notes]}) + b"\n"
+        )
+        end = await client.wait_for("agent_end")
+    assert "[Document: notes.txt]\nhello" in text_of(end["messages"][0])
+
+
+async def test_a_failed_attempt_leaves_no_end_behind(lab: Lab) -> None:
+    from tests.process.script import Failure
+
+    lab.server.add(Failure(status=529), answer("Now it works."))
+    async with lab.client(*EARLY) as client:
+        await client.send("prompt", message="Go")
+        told = await client.collect("agent_end")
+    assert text_of(told[-1]["messages"][-1]) == "Now it works."
+    assert not [kind for kind in types(told) if kind.startswith("auto_retry")]
