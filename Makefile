@@ -11,10 +11,10 @@ COMPILE := $(UV) pip compile pyproject.toml --quiet --universal --python-version
 	--generate-hashes --custom-compile-command "make lock"
 
 .DEFAULT_GOAL := help
-.PHONY: help run test check fmt setup lock clean
+.PHONY: help run test test-peers check fmt setup lock clean
 
 help: ## List these targets
-	@awk 'BEGIN {FS = ":.*## "} /^[a-z]+:.*## / {printf "  make %-7s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 run: $(VENV)/.runtime ## Set up and answer PROMPT with the built-in model: no key, no network
 	@echo '> ludolf -p "$(PROMPT)"'
@@ -27,6 +27,9 @@ run: $(VENV)/.runtime ## Set up and answer PROMPT with the built-in model: no ke
 
 test: $(VENV)/.dev ## Set up and run all tests
 	@$(PY) -m pytest -n $(WORKERS)
+
+test-peers: $(VENV)/.dev ## Compare with the real pi; LUDOLF_PEER_PI says how to start it
+	@$(PY) -m pytest tests/peers -p no:xdist --timeout 60
 
 check: $(VENV)/.dev ## Formatting, lint, types, and the house test
 	@$(PY) -m ruff format --check

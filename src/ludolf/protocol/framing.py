@@ -25,7 +25,7 @@ class _Id(msgspec.Struct):
 class BadFrame(LudolfError):
     """A line is no command; it is answered as `parse`.
 
-    `untyped`: it is JSON and not null, but names no command. Some hosts know another answer to that.
+    `untyped`: it is JSON and not null, but names no command; some hosts know another answer.
     """
 
     def __init__(self, reason: str, id: msgspec.Raw = NO_ID, *, untyped: bool = False) -> None:
