@@ -194,6 +194,7 @@ async def test_abort_in_a_compaction_between_turns_keeps_the_queue(tmp_path: Pat
         await s.run(words(300))
         await s.data("prompt", message=words(300))
         await s.until("compaction_start")
+        await s.asked(3)
         await fill_queue(s)
         await abort(s)
         assert s.queue == WAITING

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from ludolf.base import dumps
-from tests.loop.stage import asked, call, calls, say, stage, story, texts
+from tests.loop.stage import Test, asked, call, calls, say, stage, story, texts
 
 HOLD = calls(call("hold", "c1", name="gate"))
 
@@ -106,7 +106,7 @@ async def test_abort_bash_ends_every_command_and_no_run(tmp_path: Path) -> None:
         await s.gates.reached("gate")
         numbers = [s.send("bash", command=f"echo {n}; sleep 60") for n in range(2)]
         for number in numbers:
-            await s.until(lambda r, n=number: _is_output(r, n))
+            await s.until(_output_of(number))
         await s.data("abort_bash")
         replies = [await s.reply(number) for number in numbers]
         assert all(reply["data"]["cancelled"] for reply in replies)
@@ -117,7 +117,9 @@ async def test_abort_bash_ends_every_command_and_no_run(tmp_path: Path) -> None:
 
 async def test_a_reload_reads_the_settings_anew(tmp_path: Path) -> None:
     async with stage(tmp_path) as s:
-        (tmp_path / "agent" / "settings.json").write_bytes(dumps({"compaction": {"enabled": False}}))
+        (tmp_path / "agent" / "settings.json").write_bytes(
+            dumps({"compaction": {"enabled": False}})
+        )
         assert (await s.data("get_state"))["autoCompactionEnabled"]
         await s.data("reload")
         assert not (await s.data("get_state"))["autoCompactionEnabled"]
@@ -176,5 +178,5 @@ def asked_without_shell(request: Any) -> list[str]:
     return asked(structs.replace(request, messages=kept))
 
 
-def _is_output(record: dict[str, Any], number: str) -> bool:
-    return record["type"] == "bash_execution_update" and record["id"] == number
+def _output_of(number: str) -> Test:
+    return lambda r: r["type"] == "bash_execution_update" and r["id"] == number

@@ -16,7 +16,6 @@ async def hold_in_tool(s: Stage, text: str = "go") -> None:
     await s.gates.reached("gate")
 
 
-
 async def test_steering_is_delivered_after_the_tools_of_the_turn(tmp_path: Path) -> None:
     async with stage(tmp_path, calls(call("hold", "c1", name="gate")), say("as you wish")) as s:
         await hold_in_tool(s)
@@ -55,9 +54,7 @@ async def test_a_prompt_while_busy_without_a_word_on_how_is_refused(tmp_path: Pa
 
 
 @pytest.mark.parametrize(("mode", "turns"), [("one-at-a-time", [1, 1]), ("all", [2])])
-async def test_steering_comes_as_its_mode_says(
-    tmp_path: Path, mode: str, turns: list[int]
-) -> None:
+async def test_steering_comes_as_its_mode_says(tmp_path: Path, mode: str, turns: list[int]) -> None:
     replies = (calls(call("hold", "c1", name="gate")), say("one"), say("two"))
     async with stage(tmp_path, *replies) as s:
         await s.data("set_steering_mode", mode=mode)

@@ -146,9 +146,7 @@ class Actor:
         return [
             sent[reply["id"]]["message"]
             for reply in replies
-            if reply["type"] == "response"
-            and reply["success"]
-            and "message" in sent[reply["id"]]
+            if reply["type"] == "response" and reply["success"] and "message" in sent[reply["id"]]
         ]
 
     async def _settle(self) -> None:

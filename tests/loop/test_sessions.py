@@ -202,38 +202,6 @@ async def test_a_change_ends_a_compaction_so_that_its_summary_cannot_go_astray(
         assert [entry for entry in entries if entry["type"] == "compaction"] == []
 
 
-@pytest.mark.xfail(reason="abort waits for the run only")
-async def test_an_abort_is_answered_after_the_compaction_has_ended(tmp_path: Path) -> None:
-    async with stage(tmp_path, settings=dict(SETTINGS)) as s:
-        await talk(s)
-        s.script.add(say("## Goal", hang=True))
-        s.send("compact")
-        await s.until("compaction_start")
-        await s.data("abort")
-        told = story(s.frames)
-        assert told.index("compaction_end") < told.index("reply abort")
-
-
-@pytest.mark.xfail(reason="an abort, a task of its own, begins after the prompt sent behind it")
-async def test_an_abort_does_not_stop_a_prompt_that_was_sent_after_it(tmp_path: Path) -> None:
-    async with stage(tmp_path, say("fine")) as s:
-        first, second = s.send("abort"), s.send("prompt", message="go")
-        await s.reply(first)
-        await s.reply(second)
-        await s.settled()
-        assert texts(s.frames, "assistant") == ["fine"]
-
-
-@pytest.mark.xfail(reason="a compaction, a task of its own, begins after the prompt behind it")
-async def test_a_compaction_does_not_stop_a_prompt_that_was_sent_after_it(tmp_path: Path) -> None:
-    async with stage(tmp_path, settings=dict(SETTINGS)) as s:
-        await talk(s)
-        s.script.add(say("## Goal"), say("three"))
-        first, second = s.send("compact"), s.send("prompt", message="third")
-        assert (await s.reply(first))["success"]
-        assert not (await s.reply(second))["success"]
-
-
 async def test_stored_sessions_are_listed_the_last_used_first(tmp_path: Path) -> None:
     async with stage(tmp_path) as s:
         await talk(s)

@@ -59,6 +59,8 @@ class StageTool(msgspec.Struct, frozen=True):
         return SCHEMA
 
     def prepare(self, args: Mapping[str, Any]) -> Mapping[str, Any]:
+        if self.name == "odd":
+            raise KeyError("not prepared")
         return args
 
     async def execute(self, args: Mapping[str, Any], ctx: ToolContext) -> ToolOutput:
@@ -71,11 +73,14 @@ class StageTools(Toolbox):
     def __init__(self, parts: Parts, more: Sequence[Tool]) -> None:
         super().__init__(parts)
         self._more = {tool.name: tool for tool in more}
+        self.broken = False
 
     def find(self, name: str) -> Tool | None:
         return self._more.get(name) or super().find(name)
 
     def specs(self) -> tuple[ToolSpec, ...]:
+        if self.broken:
+            raise RuntimeError("the toolbox is broken")
         more = self._more.values()
         return (*super().specs(), *(ToolSpec(t.name, t.description, t.parameters) for t in more))
 
@@ -105,4 +110,5 @@ def stage_tools(gates: Gates) -> tuple[Tool, ...]:
         StageTool("crash", crash),
         StageTool("last", last),
         StageTool("solo", hold, alone=True),
+        StageTool("odd", echo),
     )

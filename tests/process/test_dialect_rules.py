@@ -119,6 +119,17 @@ async def test_a_rule_fires_once_unless_it_may_repeat(
     assert len(only(told, "ttsr_triggered")) == hits
 
 
+async def test_several_rules_each_see_the_answer_as_it_is(lab: Lab) -> None:
+    rules = lab.work / ".pi" / "rules"
+    rules.mkdir(parents=True)
+    for name, pattern in {"one": "xyz", "two": "aabb", "three": "b c"}.items():
+        (rules / f"{name}.md").write_text(f"---\ncondition: {pattern}\nscope: text\n---\nNo.\n")
+    lab.server.add(answer("ab c", size=1), answer("Fine."))
+    told = await _run(lab)
+    (hit,) = only(told, "ttsr_triggered")
+    assert [rule["name"] for rule in hit["rules"]] == ["three"]
+
+
 async def test_a_spoilt_rule_is_named_and_the_others_count(lab: Lab) -> None:
     _rule(lab, "scope: text\n")
     _rule(lab, "scope: everywhere\n", name="spoilt")

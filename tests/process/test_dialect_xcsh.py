@@ -152,8 +152,12 @@ async def test_settings_silence_the_reminders_and_the_tool(lab: Lab) -> None:
 async def test_pi_has_no_todo_tool_and_no_reminder_unless_asked(lab: Lab) -> None:
     lab.server.add(answer("I stop here."))
     async with lab.client() as client:
+        before = await client.ask("get_state")
         await client.ask("set_todos", phases=PHASES)
         told = await client.prompt_and_wait("Go")
+        after = await client.ask("get_state")
+    assert "todoPhases" not in before
+    assert len(after["todoPhases"][0]["tasks"]) == 2
     assert not only(told, "todo_reminder")
     assert '"todo"' not in str(lab.server.requests[0])
 

@@ -8,6 +8,15 @@ from ludolf.base import dumps
 from ludolf.engine.engine import Engine
 
 
+def state(engine: Engine) -> Any:
+    """The answer to `get_state`; with the todos once there have been any."""
+    common = engine.state()
+    if not engine.parts.todos.was_used:
+        return common
+    phases = engine.parts.todos.phases
+    return {**msgspec.to_builtins(common), "todoPhases": msgspec.to_builtins(phases)}
+
+
 def full_state(engine: Engine) -> dict[str, Any]:
     """What `get_state` tells beyond the common fields."""
     parts = engine.parts

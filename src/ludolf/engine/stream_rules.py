@@ -61,6 +61,9 @@ class StreamRules:
         """
         if self._draft is not update.draft:
             self._draft, self._seen = update.draft, {}
+        event = update.event
+        if isinstance(event, BlockDelta):
+            self._seen[event.index] = self._seen.get(event.index, "")[-WINDOW:] + event.delta
         hits = [rule for rule in self._rules or () if self._breaks(rule, update)]
         if hits:
             self._hit(hits, update)
@@ -133,16 +136,13 @@ class StreamRules:
         if not places or not self._may_fire(rule):
             return False
         if isinstance(event, BlockDelta):
-            text = self._seen.get(event.index, "")[-WINDOW:] + event.delta
-            self._seen[event.index] = text
-            return self._in_stream(rule, places, text, update)
+            return self._in_stream(rule, places, update)
         return isinstance(event, BlockEnd) and _in_whole(rule, places, event)
 
-    def _in_stream(
-        self, rule: "StreamRule", places: "list[Place]", text: str, update: MessageUpdate
-    ) -> bool:
+    def _in_stream(self, rule: "StreamRule", places: "list[Place]", update: MessageUpdate) -> bool:
         """Of files nothing is known before the arguments are whole."""
         plain = [place for place in places if place.glob is None]
+        text = self._seen[update.event.index]
         if not plain or not any(pattern.search(text) for pattern in rule.patterns):
             return False
         if plain[0].kind != "tool" or any(place.tool is None for place in plain):

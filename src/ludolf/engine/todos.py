@@ -65,7 +65,6 @@ class Todos:
         if enabled:
             from ludolf.engine.todo_tool import TodoTool
 
-            self.was_used = self.was_used or on
             self._parts.toolbox.provide("todo", [TodoTool(self)])
 
     @property

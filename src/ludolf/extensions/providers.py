@@ -136,18 +136,19 @@ class _Telling:
     def __init__(self, draft: Draft) -> None:
         self._draft = draft
         self._places: dict[int, int] = {}
+        self._last: tuple[str, int] | None = None
 
     def tell(self, event: Any) -> list[StreamEvent]:
-        """The pieces of one event; plain text is a delta of the first block."""
+        """The pieces of one event; plain text is a delta of a text block."""
         if isinstance(event, str):
-            return self._delta("text", 0, event)
+            return self._delta("text", self._index("text", "delta", {}), event)
         if isinstance(event, msgspec.Struct):
             event = to_wire(event)
         if not isinstance(event, Mapping):
             raise BadAnswer(f"a stream yields dicts or text, not {type(event).__name__}")
         event = to_wire(event)
         kind, _, step = str(event.get("type", "")).partition("_")
-        index = event.get("contentIndex", len(self._places) - (step != "start"))
+        index = self._index(kind, step, event)
         match kind, step:
             case "start", _:
                 return []
@@ -164,7 +165,19 @@ class _Telling:
             case _:
                 raise BadAnswer(f"unknown stream event {event.get('type')!r}")
 
+    def _index(self, kind: str, step: str, event: Mapping[str, Any]) -> int:
+        """Which block an event is about. Without a number: the last one, as long as it is open and
+        of this kind, else a new one."""
+        if "contentIndex" in event:
+            return int(event["contentIndex"])
+        if self._last is None:
+            return 0
+        open_kind, index = self._last
+        goes_on = open_kind == kind and self._draft.is_open(self._places[index])
+        return index if goes_on and step != "start" else max(self._places) + 1
+
     def _start(self, kind: str, index: int, event: Mapping[str, Any]) -> StreamEvent:
+        self._last = (kind, index)
         draft = self._draft
         if kind == "text":
             started = draft.start_text()
@@ -180,8 +193,9 @@ class _Telling:
     def _delta(self, kind: str, index: int, delta: str) -> list[StreamEvent]:
         told: list[StreamEvent] = []
         if index not in self._places:
-            told.append(self._start(kind, max(index, 0), {}))
-        place = self._places[max(index, 0)]
+            told += self._draft.end_all()
+            told.append(self._start(kind, index, {}))
+        place = self._places[index]
         add = {"text": self._draft.text, "thinking": self._draft.thinking}
         told.append(add.get(kind, self._draft.tool_args)(place, delta))
         return told
@@ -190,6 +204,7 @@ class _Telling:
         call = event.get("toolCall")
         told: list[StreamEvent] = []
         if index not in self._places:
+            told += self._draft.end_all()
             told.append(self._start(kind, index, event))
             if call is not None:
                 arguments = msgspec.json.encode(call.get("arguments") or {}).decode()

@@ -1,7 +1,7 @@
 """A whole model backend: any program that reads a conversation and writes an answer.
 
 Install: copy it to ~/.pi/agent/extensions/, then
-    MODEL_COMMAND="python my_model.py" ludolf --model program/local -p "Hello"
+    MODEL_COMMAND="python my_model.py" ludolf -p "Hello"
 
 The program gets one JSON object on stdin: system, tools, and messages with role and text. What it
 writes to stdout is the answer, shown line by line as it comes. A line that is a JSON object is an
@@ -17,7 +17,17 @@ from asyncio.subprocess import PIPE
 from collections.abc import AsyncIterator
 from typing import Any
 
-from ludolf.ext import Api, Model, ModelContext, ModelOptions, ProviderError
+from ludolf.ext import (
+    Api,
+    Context,
+    Model,
+    ModelContext,
+    ModelOptions,
+    ProviderError,
+    SessionStart,
+)
+
+COMMAND = "MODEL_COMMAND"
 
 
 class Program:
@@ -29,9 +39,9 @@ class Program:
     async def stream(
         self, model: Model, context: ModelContext, options: ModelOptions
     ) -> AsyncIterator[str | dict[str, Any]]:
-        command = os.environ.get("MODEL_COMMAND")
+        command = os.environ.get(COMMAND)
         if not command:
-            raise ProviderError("MODEL_COMMAND is not set")
+            raise ProviderError(f"{COMMAND} is not set")
         child = await asyncio.create_subprocess_exec(
             *shlex.split(command), stdin=PIPE, stdout=PIPE, stderr=PIPE
         )
@@ -62,3 +72,8 @@ def text_of(content: Any) -> str:
 
 def extension(api: Api) -> None:
     api.provider(Program)
+
+    @api.on("session_start")
+    def choose(event: SessionStart, ctx: Context) -> None:
+        if COMMAND in os.environ and event.reason == "startup":
+            ctx.set_model("program/local")

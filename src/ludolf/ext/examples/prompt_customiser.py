@@ -26,7 +26,7 @@ def extension(api: Api) -> None:
         options = event.system_prompt_options
         sections = {**options.sections, "surroundings": await surroundings(ctx)}
         if ctx.is_project_trusted and (style := read(ctx.cwd / STYLE)):
-            sections["house style"] = f"House style of this project:\n{style}"
+            sections["house_style"] = f"House style of this project:\n{style}"
         rules = (*options.prompt_guidelines, *RULES)
         return {"system_prompt_options": {"prompt_guidelines": rules, "sections": sections}}
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from ludolf.agent.queue import QueueKind
 from ludolf.base import dumps
-from ludolf.engine.overview import full_state, overhead_tokens
+from ludolf.engine.overview import full_state, overhead_tokens, state
 from ludolf.engine.prompting import Disposition, Work
 from ludolf.modes.rpc.call import Call, Data, Handler, Result, Run, Silence
 from ludolf.modes.rpc.host_tools import HOST_TOOLS
@@ -88,7 +88,7 @@ def _set_mode(kind: QueueKind) -> Run:
 
 
 def _get_state(call: Call) -> Result:
-    return Data(call.engine.state(), lambda: full_state(call.engine))
+    return Data(state(call.engine), lambda: full_state(call.engine))
 
 
 def _get_messages(call: Call) -> Result:

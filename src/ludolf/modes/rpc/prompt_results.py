@@ -26,7 +26,7 @@ class _Open(msgspec.Struct):
 
 
 class PromptResults:
-    """Listens to the engine; speaks through it, so that results keep their place among events."""
+    """Speaks through the engine, so that results keep their place; listens once one is wanted."""
 
     def __init__(self, engine: Engine, connection: Connection) -> None:
         self._engine = engine
@@ -34,12 +34,15 @@ class PromptResults:
         self._open: list[_Open] = []
         self._status: Status = "completed"
         self._error: dict[str, Any] | None = None
-        engine.parts.hub.attach(self)
+        self._listens = False
 
     def accepted(self, id: msgspec.Raw, disposition: Disposition, line: QueueKind) -> None:
         """A prompt was taken in; from here on it gets a result."""
         if not self._connection.prompt_results:
             return
+        if not self._listens:
+            self._listens = True
+            self._engine.parts.hub.attach(self)
         if disposition == "started":
             self._open.append(_Open(id))
         elif disposition == "queued":

@@ -23,7 +23,12 @@ from ludolf.base import dumps, now_ms
 from ludolf.protocol.bounded import MAX_FRAME, MAX_REASSEMBLED, VERSIONS
 from ludolf.protocol.dialects.dialect import Dialect, ServerInfo, Traits
 from ludolf.protocol.dialects.eager_ends import EagerEnds
-from ludolf.protocol.dialects.omp_messages import FAILED, OmpMessages, call_fields
+from ludolf.protocol.dialects.omp_messages import (
+    FAILED,
+    OmpMessages,
+    call_fields,
+    short_summary,
+)
 from ludolf.protocol.dialects.omp_replies import OmpReplies
 from ludolf.protocol.dialects.pi import Pi
 from ludolf.protocol.dialects.pi_delta import stream_event
@@ -302,6 +307,7 @@ def _compaction_end(event: CompactionEnd) -> Frame | None:
         details = {} if event.result.details is UNSET else event.result.details
         record["result"] = {
             "summary": event.result.summary,
+            "shortSummary": short_summary(event.result.summary),
             "firstKeptEntryId": event.result.first_kept_entry_id,
             "tokensBefore": event.result.tokens_before,
             "details": details,

@@ -111,6 +111,8 @@ class OmpMessages:
             return self.with_details(record["toolCallId"], record)
         if role == "custom":
             return _custom(record)
+        if role == "compactionSummary":
+            return {**record, "shortSummary": short_summary(record["summary"])}
         return record
 
     def _user(self, record: Record) -> Record:
@@ -136,6 +138,13 @@ class OmpMessages:
         return {**record, "details": {**(own or {}), **noted}}
 
 
+def short_summary(summary: str) -> str:
+    """The first sentence-like line of a summary: what comes before any list or heading."""
+    lines = [text.strip() for text in summary.splitlines()]
+    plain = [text for text in lines if text and not text.startswith(("#", "-", "*", "<"))]
+    return (plain or [summary.strip()])[0][:200]
+
+
 def call_fields(call: ToolCall, place: int) -> bytes:
     """What is added to a finished call, as the rest of a JSON object."""
     return b"," + dumps(_call_fields(call.arguments, place))[1:-1]
@@ -150,10 +159,20 @@ def _by_user(record: Record) -> bool:
     return not str(record.get("errorMessage")).startswith("TTSR ")
 
 
+def _stop_details(record: Record) -> Record:
+    """A rule cut the answer in the midst of a call, behind other content."""
+    content = record["content"]
+    if _by_user(record) or len(content) < 2 or content[-1].get("type") != "toolCall":
+        return {}
+    kind = "stream_interrupted_after_content"
+    explained = {"type": kind, "category": None, "explanation": record["errorMessage"]}
+    return {"stopDetails": explained}
+
+
 def _failure(record: Record) -> Record:
     """A failed answer says which kind it is, and the server's status where there is one."""
     if record["stopReason"] == "aborted":
-        return {"errorId": ABORTED}
+        return {"errorId": ABORTED, **_stop_details(record)}
     if record["stopReason"] != "error":
         return {}
     status = _STATUS.match(str(record.get("errorMessage")))

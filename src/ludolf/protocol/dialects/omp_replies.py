@@ -8,7 +8,7 @@ import msgspec
 from msgspec import UNSET
 
 from ludolf.base import dumps, loads
-from ludolf.protocol.dialects.omp_messages import OmpMessages, Record
+from ludolf.protocol.dialects.omp_messages import OmpMessages, Record, short_summary
 from ludolf.protocol.framing import NO_ID
 from ludolf.protocol.replies import Reply, render_reply
 
@@ -148,8 +148,9 @@ def _with_snapshot(record: Record, overhead: int) -> Record:
 
 def _compacted(reply: Reply) -> Record:
     data = _plain(reply)
-    kept = ("summary", "firstKeptEntryId", "tokensBefore")
-    return {**{key: data[key] for key in kept}, "details": data.get("details", {})}
+    kept = {key: data[key] for key in ("summary", "firstKeptEntryId", "tokensBefore")}
+    short = short_summary(data["summary"])
+    return {**kept, "shortSummary": short, "details": data.get("details", {})}
 
 
 def _bash(reply: Reply) -> Record:

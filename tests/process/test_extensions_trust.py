@@ -1,0 +1,128 @@
+"""Code of a project runs only once the user, the command line or the host has trusted it."""
+
+import json
+
+from ludolf.client import Client
+from tests.process.extending import lay, lay_in_project, notes
+from tests.process.harness import Lab
+from tests.process.script import answer
+
+OURS = """
+from pathlib import Path
+Path("loaded").touch()
+
+def extension(api):
+    @api.command("ours")
+    async def ours(args, ctx):
+        ctx.ui.notify(f"trusted: {ctx.is_project_trusted}")
+"""
+SPEAKER = """
+def extension(api):
+    @api.on("project_trust")
+    async def trust(event, ctx):
+        assert not hasattr(ctx, "session")
+        return {{"trusted": {trusted!r}, "remember": {remember}}}
+
+    @api.command("mine")
+    async def mine(args, ctx): ...
+"""
+
+
+async def _commands(client: Client) -> set[str]:
+    return {one["name"] for one in (await client.ask("get_commands"))["commands"]}
+
+
+def _stored(lab: Lab) -> object:
+    path = lab.agent / "trust.json"
+    return json.loads(path.read_text()) if path.exists() else None
+
+
+async def test_an_untrusted_extension_does_not_run(lab: Lab) -> None:
+    lay_in_project(lab, OURS)
+    async with lab.client() as client:
+        assert await _commands(client) == set()
+        await client.process.close()
+    assert not (lab.work / "loaded").exists()
+    assert "is not trusted" in client.process.stderr
+
+
+def test_nobody_to_ask_means_no(lab: Lab) -> None:
+    lay_in_project(lab, OURS)
+    lab.server.add(answer("Hello."))
+    assert lab.run("-p", "Hi").code == 0
+    assert not (lab.work / "loaded").exists()
+
+
+async def test_approve_runs_it_this_time_only(lab: Lab) -> None:
+    lay_in_project(lab, OURS)
+    async with lab.client("--approve") as client:
+        await client.ask("prompt", message="/ours")
+    assert notes(lab) == ["trusted: True"]
+    assert _stored(lab) is None
+    async with lab.client() as client:
+        assert await _commands(client) == set()
+
+
+async def test_the_host_can_trust_it_over_the_wire_and_that_is_stored(lab: Lab) -> None:
+    lay_in_project(lab, OURS)
+    async with lab.client() as client:
+        assert await _commands(client) == set()
+        await client.ask("set_project_trust", trusted=True)
+        assert await _commands(client) == {"ours"}
+        assert _stored(lab) == {str(lab.work.resolve()): True}
+        await client.ask("set_project_trust", trusted=False)
+        assert await _commands(client) == set()
+        await client.ask("set_project_trust", trusted=True)
+    async with lab.client() as client:
+        assert await _commands(client) == {"ours"}
+
+
+async def test_trust_over_the_wire_need_not_be_remembered(lab: Lab) -> None:
+    lay_in_project(lab, OURS)
+    async with lab.client() as client:
+        await client.ask("set_project_trust", trusted=True, remember=False)
+        assert await _commands(client) == {"ours"}
+    assert _stored(lab) is None
+
+
+async def test_an_extension_of_the_user_can_speak_for_the_project(lab: Lab) -> None:
+    lay_in_project(lab, OURS)
+    lay(lab, SPEAKER.format(trusted="yes", remember=True))
+    async with lab.client() as client:
+        assert await _commands(client) == {"mine", "ours"}
+        await client.ask("prompt", message="/ours")
+    assert notes(lab) == ["trusted: True"]
+    assert _stored(lab) == {str(lab.work.resolve()): True}
+
+
+async def test_an_extension_that_is_undecided_changes_nothing(lab: Lab) -> None:
+    lay_in_project(lab, OURS)
+    lay(lab, SPEAKER.format(trusted="undecided", remember=True))
+    async with lab.client() as client:
+        assert await _commands(client) == {"mine"}
+    assert _stored(lab) is None
+
+
+async def test_no_approve_beats_an_extension(lab: Lab) -> None:
+    lay_in_project(lab, OURS)
+    lay(lab, SPEAKER.format(trusted="yes", remember=False))
+    async with lab.client("--no-approve") as client:
+        assert await _commands(client) == {"mine"}
+
+
+async def test_a_stored_no_is_not_asked_again(lab: Lab) -> None:
+    lay_in_project(lab, OURS)
+    lay(lab, SPEAKER.format(trusted="no", remember=True))
+    async with lab.client() as client:
+        assert await _commands(client) == {"mine"}
+    assert _stored(lab) == {str(lab.work.resolve()): False}
+
+
+async def test_settings_of_an_untrusted_project_name_no_extensions(lab: Lab) -> None:
+    hidden = lay_in_project(lab, OURS, "deeper/hidden.py")
+    settings = lab.work / ".pi" / "settings.json"
+    settings.write_text(json.dumps({"extensions": [str(hidden)]}))
+    async with lab.client() as client:
+        assert await _commands(client) == set()
+    async with lab.client("--approve") as client:
+        assert await _commands(client) == {"ours"}
