@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from ludolf.config.home import Home
-from ludolf.config.rules import Found, Place, load_stream_rules
+from ludolf.config.rules import Found, Place, is_tame, load_stream_rules
 
 
 def _load(root: Path, disabled: tuple[str, ...] = ()) -> Found:
@@ -69,3 +69,26 @@ def test_a_spoilt_rule_is_reported_by_its_file(tmp_path: Path, header: str) -> N
     found = _load(tmp_path)
     assert found.rules == ()
     assert "rule.md" in found.warnings[0]
+
+
+@pytest.mark.parametrize(
+    "pattern", ["(a+)+$", "(a|aa)*b", r"(\w)\1", ".*.*.*x", "(?P<n>a)", "(a){9,}"]
+)
+def test_a_pattern_that_may_run_for_long_is_not_tame(pattern: str) -> None:
+    assert not is_tame(pattern)
+
+
+@pytest.mark.parametrize("pattern", [r"console\.log\(", "[a-z]+", "TODO|FIXME", r"\(\d+\)"])
+def test_a_plain_pattern_is_tame(pattern: str) -> None:
+    assert is_tame(pattern)
+
+
+def test_a_wild_pattern_of_a_project_is_used_only_when_the_project_is_trusted(
+    tmp_path: Path,
+) -> None:
+    _write(tmp_path, 'condition: "(a+)+$"')
+    home = Home(agent=tmp_path / "agent", cwd=tmp_path, user=tmp_path / "user")
+    untrusted = load_stream_rules(home)
+    assert untrusted.rules == ()
+    assert "trust the project" in untrusted.warnings[0]
+    assert len(load_stream_rules(home, trusted=True).rules) == 1

@@ -20,6 +20,9 @@ _FILE_GLOB = re.compile(r"^\*+[\w./*-]*\.[\w*]+$")
 _KNOWN_FLAGS = {"i": re.IGNORECASE, "m": re.MULTILINE, "s": re.DOTALL, "x": re.VERBOSE}
 
 
+_FEW_REPEATS = 2
+
+
 class Place(msgspec.Struct, frozen=True):
     """Where a rule looks: prose, thoughts, or the arguments of a tool, perhaps of some files."""
 
@@ -48,15 +51,21 @@ class Found(msgspec.Struct, frozen=True):
     warnings: tuple[str, ...]
 
 
-def load_stream_rules(home: Home, disabled: tuple[str, ...] = ()) -> Found:
-    """All rules with a condition. Of two with one name the project's counts."""
+def load_stream_rules(
+    home: Home, disabled: tuple[str, ...] = (), *, trusted: bool = False
+) -> Found:
+    """All rules with a condition. Of two with one name the project's counts.
+
+    A rule is words for the model, as context files are; but its pattern is run. That of a project
+    nobody has trusted must be one that cannot run for long.
+    """
     rules: dict[str, StreamRule] = {}
     warnings: list[str] = []
     for path, level in _files(home):
         if path.stem in rules or path.stem in disabled:
             continue
         try:
-            rule = _read(path, level)
+            rule = _read(path, level, wild=trusted or level == "user")
         except (OSError, ValueError) as error:
             warnings.append(f"Rule {path} is not used: {error}")
             continue
@@ -79,11 +88,13 @@ def _listed(folder: Path) -> list[Path]:
         return []
 
 
-def _read(path: Path, level: Literal["project", "user"]) -> StreamRule | None:
+def _read(path: Path, level: Literal["project", "user"], *, wild: bool) -> StreamRule | None:
     header, content = split(path.read_text("utf-8", "replace"))
     condition = _words(header.get("condition") or header.get("ttsr_trigger"), cut=False)
     if not condition:
         return None
+    if not wild and not all(map(is_tame, condition)):
+        raise ValueError("its pattern may run for long; trust the project to use it")
     globs = tuple(text for text in condition if _FILE_GLOB.match(text))
     scope = _words(header.get("scope"), cut=True)
     mode = text_field(header, "interruptMode")
@@ -102,6 +113,14 @@ def _read(path: Path, level: Literal["project", "user"]) -> StreamRule | None:
         places=(*_places(scope, globs, has_pattern=len(globs) < len(condition)),),
         interrupt=chosen,
     )
+
+
+def is_tame(pattern: str) -> bool:
+    """Whether a pattern surely ends soon: no repeated group, no back reference, few repeats."""
+    plain = re.sub(r"\\[^\d]|\[[^\]]*\]", "x", pattern)
+    if re.search(r"\)[*+{]|\\\d|\(\?[P<]", plain):
+        return False
+    return len(re.findall(r"[*+]|\{\d*,", plain)) <= _FEW_REPEATS
 
 
 def _words(value: Any, *, cut: bool) -> tuple[str, ...]:

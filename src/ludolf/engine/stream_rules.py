@@ -124,7 +124,8 @@ class StreamRules:
         chosen = self._parts.settings.ttsr
         if not chosen.enabled:
             return ()
-        found = load_stream_rules(self._parts.home, chosen.disabled_rules)
+        trusted = self._parts.settings_files.trusted
+        found = load_stream_rules(self._parts.home, chosen.disabled_rules, trusted=trusted)
         for text in found.warnings:
             self._parts.warn(f"Warning: {text}")
         return found.rules
