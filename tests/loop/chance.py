@@ -47,8 +47,6 @@ def _tools() -> st.SearchStrategy[Reply]:
 
 
 def _calls(names: list[str], **about: Any) -> Reply:
-    # A tool that runs alone stands first: elsewhere it is started too early.
-    names = sorted(names, key=lambda name: name != "solo")
     return calls(*(call(name, f"c{at}", name="gate") for at, name in enumerate(names)), **about)
 
 

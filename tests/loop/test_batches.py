@@ -58,7 +58,6 @@ async def test_a_tool_that_runs_alone_makes_its_batch_run_in_order(tmp_path: Pat
         ]
 
 
-@pytest.mark.xfail(reason="calls before the one that runs alone are started together with it")
 async def test_a_tool_that_runs_alone_does_so_wherever_it_stands(tmp_path: Path) -> None:
     ask = calls(call("echo", "c1", name="a"), call("solo", "c2", name="b"))
     async with stage(tmp_path, ask, say("done")) as s:

@@ -20,7 +20,7 @@ from ludolf.agent.events import (
 )
 from ludolf.agent.io import Accepted, Outcome, RunEnd
 from ludolf.agent.loop import SLICE_EVENTS, run_agent
-from ludolf.agent.queue import Queue, QueueKind
+from ludolf.agent.queue import Queue, Queued, QueueKind
 from ludolf.agent.scope import Aborted, Scope
 from ludolf.agent.tool import Allow, Block, ToolContext, ToolOutput, text_output
 from ludolf.ai.access import Access
@@ -78,6 +78,12 @@ class PlainOutside:
             messages=tuple(self.messages),
         )
 
+    def runs_alone(self, call: ToolCall) -> bool:
+        return self.tools[call.name].alone
+
+    def interrupted(self) -> bool:
+        return False
+
     async def before_tool(self, call: ToolCall, *, whole: bool) -> Accepted | Block:
         if call.name in self.blocked:
             return self.blocked[call.name]
@@ -100,7 +106,7 @@ class PlainOutside:
     def due(self, kind: QueueKind) -> int:
         return self.queue.due(kind)
 
-    def take(self, kind: QueueKind) -> UserMessage:
+    def take(self, kind: QueueKind) -> Queued:
         return self.queue.take(kind)
 
     def will_retry(self, answer: Answer) -> bool:

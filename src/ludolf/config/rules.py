@@ -93,9 +93,9 @@ def _read(path: Path, level: Literal["project", "user"], *, wild: bool) -> Strea
     condition = _words(header.get("condition") or header.get("ttsr_trigger"), cut=False)
     if not condition:
         return None
-    if not wild and not all(map(is_tame, condition)):
-        raise ValueError("its pattern may run for long; trust the project to use it")
     globs = tuple(text for text in condition if _FILE_GLOB.match(text))
+    if not wild and not all(is_tame(text) for text in condition if text not in globs):
+        raise ValueError("its pattern may run for long; trust the project to use it")
     scope = _words(header.get("scope"), cut=True)
     mode = text_field(header, "interruptMode")
     if mode and mode not in MODES:
