@@ -50,8 +50,9 @@ def render() -> str:
     for document, of_document in groupby(REQUIREMENTS, key=lambda one: one.document):
         parts.append(f"\n## Document {document}\n")
         parts += _places(of_document, tests)
-    parts.append(_LATER)
-    parts += _later(LATER)
+    if LATER:
+        parts.append(_LATER)
+        parts += _later(LATER)
     return "".join(parts)
 
 

@@ -62,7 +62,6 @@ async def test_two_prompts_in_one_go_start_one_run(tmp_path: Path) -> None:
         assert texts(s.frames) == ["go"]
 
 
-@pytest.mark.xfail(reason="abort waits for the run only")
 async def test_an_abort_is_answered_after_the_compaction_has_ended(tmp_path: Path) -> None:
     async with stage(tmp_path, settings=dict(SETTINGS)) as s:
         await talk(s)
@@ -74,7 +73,6 @@ async def test_an_abort_is_answered_after_the_compaction_has_ended(tmp_path: Pat
         assert told.index("compaction_end") < told.index("reply abort")
 
 
-@pytest.mark.xfail(reason="an abort, a task of its own, begins after the prompt sent behind it")
 async def test_an_abort_does_not_stop_a_prompt_that_was_sent_after_it(tmp_path: Path) -> None:
     async with stage(tmp_path, say("fine")) as s:
         first, second = s.send("abort"), s.send("prompt", message="go")
@@ -84,7 +82,6 @@ async def test_an_abort_does_not_stop_a_prompt_that_was_sent_after_it(tmp_path: 
         assert texts(s.frames, "assistant") == ["fine"]
 
 
-@pytest.mark.xfail(reason="a compaction, a task of its own, begins after the prompt behind it")
 async def test_a_compaction_does_not_stop_a_prompt_that_was_sent_after_it(tmp_path: Path) -> None:
     async with stage(tmp_path, settings=dict(SETTINGS)) as s:
         await talk(s)
@@ -94,7 +91,6 @@ async def test_a_compaction_does_not_stop_a_prompt_that_was_sent_after_it(tmp_pa
         assert not (await s.reply(second))["success"]
 
 
-@pytest.mark.xfail(reason="a command, a task of its own, is not yet known to abort_bash")
 async def test_abort_bash_ends_a_command_that_was_sent_just_before_it(tmp_path: Path) -> None:
     async with stage(tmp_path) as s:
         number = s.send("bash", command="echo ran")
@@ -102,7 +98,6 @@ async def test_abort_bash_ends_a_command_that_was_sent_just_before_it(tmp_path: 
         assert (await s.reply(number))["data"]["cancelled"]
 
 
-@pytest.mark.xfail(reason="an abort does not reach what still waits its turn")
 async def test_an_abort_stops_a_prompt_that_was_sent_before_it_and_waits_its_turn(
     tmp_path: Path,
 ) -> None:

@@ -158,7 +158,6 @@ async def test_refused_changes_leave_the_session_as_it_is(tmp_path: Path) -> Non
         assert len(stored(old)) == 6
 
 
-@pytest.mark.xfail(reason="what runs is stopped before it is known whether the change is possible")
 @pytest.mark.parametrize(
     ("command", "fields"),
     [("fork", {"entryId": "x"}), ("switch_session", {"sessionPath": "notes.txt"})],
@@ -185,7 +184,6 @@ async def test_a_session_without_a_file_can_be_changed_too(tmp_path: Path) -> No
         assert state["messageCount"] == 0
 
 
-@pytest.mark.xfail(reason="a change of session does not end a compaction on demand")
 @pytest.mark.parametrize("command", ["new_session", "clone", "navigate_tree"])
 async def test_a_change_ends_a_compaction_so_that_its_summary_cannot_go_astray(
     tmp_path: Path, command: str

@@ -198,5 +198,5 @@ async def test_dialogs_are_asked_in_the_words_of_omp_too(lab: Lab) -> None:
         await client.send("prompt", id="p", message="/confirm")
         request = await dialog(client, "confirm")
         await reply(client, request, confirmed=True)
-        await client.reply_to("p")
+        await dialog(client, "notify")
     assert notes(lab) == ["confirm=true"]

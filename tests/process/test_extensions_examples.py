@@ -202,27 +202,27 @@ else:
 
 
 @pytest.fixture
-def program(lab: Lab) -> dict[str, str]:
+def program(lab: Lab) -> str:
     (lab.work / "model.py").write_text(_MODEL)
     (lab.work / "a.txt").write_text("hi")
-    return {"MODEL_COMMAND": "python3 model.py"}
+    return "python3 model.py"
 
 
-def test_a_program_can_be_the_model(lab: Lab, program: dict[str, str]) -> None:
-    done = lab.run("-e", example("custom_provider"), "-p", "Go", **program)
+def test_a_program_can_be_the_model(lab: Lab, program: str) -> None:
+    done = lab.run("-e", example("custom_provider"), "-p", "Go", MODEL_COMMAND=program)
     assert (done.code, done.stdout, done.stderr) == (0, b"It says hi\n\n", "")
     assert lab.server.requests == []
 
 
-def test_a_program_that_fails_is_a_failed_request(lab: Lab, program: dict[str, str]) -> None:
+def test_a_program_that_fails_is_a_failed_request(lab: Lab, program: str) -> None:
     lab.settings(retry={"enabled": False})
-    done = lab.run("-e", example("custom_provider"), "-p", "fail", **program)
+    done = lab.run("-e", example("custom_provider"), "-p", "fail", MODEL_COMMAND=program)
     assert done.code == 1
     assert "no such thing" in done.stderr
 
 
-async def test_models_of_a_program_are_listed(lab: Lab, program: dict[str, str]) -> None:
-    async with lab.client("-e", example("custom_provider"), **program) as client:
+async def test_models_of_a_program_are_listed(lab: Lab, program: str) -> None:
+    async with lab.client("-e", example("custom_provider"), MODEL_COMMAND=program) as client:
         models = (await client.ask("get_available_models"))["models"]
         assert "program/local" in {f"{one['provider']}/{one['id']}" for one in models}
         told_first = await client.prompt_and_wait("Go")

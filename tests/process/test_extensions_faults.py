@@ -233,8 +233,8 @@ def test_what_an_extension_prints_stays_out_of_stdout(lab: Lab, mode: str) -> No
             sys.__stdout__.flush()
             subprocess.run(["echo", "STRAY of a child"])
 
-            @api.on("turn_start")
-            def turn(event, ctx):
+            @api.on("session_start")
+            def start(event, ctx):
                 print("STRAY in a handler")
                 subprocess.run(["cat"])
         """,

@@ -110,7 +110,7 @@ async def test_no_approve_beats_an_extension(lab: Lab) -> None:
         assert await _commands(client) == {"mine"}
 
 
-async def test_a_stored_no_is_not_asked_again(lab: Lab) -> None:
+async def test_an_extension_can_say_no_and_that_is_stored(lab: Lab) -> None:
     lay_in_project(lab, OURS)
     lay(lab, SPEAKER.format(trusted="no", remember=True))
     async with lab.client() as client:

@@ -248,6 +248,7 @@ async def test_a_refused_message_is_reported_and_the_command_goes_on(tmp_path: P
     )
     bench.host.is_idle = False
     await _call(bench, "/say x")
+    await asyncio.sleep(0)  # it is reported once the command is answered
     assert bench.reports == [("<runtime>", "send_user_message", "Agent is already processing.")]
     assert bench.host.session.name == "went on"
 

@@ -102,6 +102,8 @@ class Batch:
             await self._fail(slot, str(error))
         except Aborted:
             await self._fail(slot, ABORTED)
+        except Exception as error:  # as when it runs: a bug in a tool is an error result
+            await self._fail(slot, _bug(error))
         else:
             if isinstance(verdict, Block):
                 await self._fail(slot, verdict.reason)
@@ -149,9 +151,7 @@ class Batch:
             slot.outcome = Outcome(_error(text), True)
             raise
         except Exception as error:  # a bug in a tool is an error result, not the end of the run
-            traceback.print_exc()
-            text = f"{type(error).__name__}: {error}"
-            return await self._io.after_tool(call, _error(text), True)
+            return await self._io.after_tool(call, _error(_bug(error)), True)
 
     # ------------------------------------------------------------ after
 
@@ -197,6 +197,11 @@ def tool_update(call: ToolCall, partial: ToolOutput) -> ToolUpdate:
     return ToolUpdate(
         tool_call_id=call.id, tool_name=call.name, args=call.arguments, partial_result=partial
     )
+
+
+def _bug(error: Exception) -> str:
+    traceback.print_exception(error)
+    return f"{type(error).__name__}: {error}"
 
 
 def _error(text: str) -> ToolOutput:

@@ -39,7 +39,7 @@ async def run_agent(
     await io.emit(AgentStart())
     await run.turns(prompts, line)
     messages = tuple(run.messages)
-    will_retry = run.answer is not None and io.will_retry(run.answer)
+    will_retry = run.answer is not None and not scope.aborted and io.will_retry(run.answer)
     await io.emit(AgentEnd(messages=messages, will_retry=will_retry))
     return RunEnd(messages, run.answer)
 
@@ -50,6 +50,8 @@ class _Run:
         self.scope = scope
         self.messages: list[Message] = []
         self.answer: Answer | None = None
+        # Whether results of tools wait for an answer.
+        self._owed = False
 
     async def turns(self, prompts: Sequence[Message], first: QueueKind) -> None:
         line: QueueKind | None = first
@@ -57,12 +59,13 @@ class _Run:
             await self.io.emit(TurnStart())
             for prompt in prompts:
                 await self._inject(prompt)
-            for _ in range(self.io.due(line)):
-                await self._inject(self.io.take(line))
+            await self._deliver(line)
             prompts = ()
             line = await self._turn()
-            if line is not None and not await self.io.prepare_turn():
+            if line is None or not await self.io.prepare_turn():
                 return
+            # What waited may have been taken back while the turn was prepared.
+            line = self._next_line()
 
     async def _turn(self) -> QueueKind | None:
         """Ask, run tools, end the turn; returns the line to deliver from, or None at the end."""
@@ -76,9 +79,20 @@ class _Run:
         if self.scope.aborted:
             await self._close_aborted()
             return None
-        if (results and not ends) or self.io.due("steering"):
+        self._owed = bool(results) and not ends
+        return self._next_line()
+
+    def _next_line(self) -> QueueKind | None:
+        if self._owed or self.io.due("steering"):
             return "steering"
         return "follow_up" if self.io.due("follow_up") else None
+
+    async def _deliver(self, line: QueueKind) -> None:
+        for _ in range(self.io.due(line)):
+            # An abort keeps what waits; and a host may clear the queue between two messages.
+            if self.scope.aborted or not self.io.due(line):
+                return
+            await self._inject(self.io.take(line))
 
     async def _inject(self, message: Message) -> None:
         message = await self.io.finish_message(message)

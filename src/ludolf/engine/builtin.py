@@ -14,7 +14,7 @@ OFFLINE_VARIABLE = "LUDOLF_OFFLINE_MODEL"
 def ensure_builtin(registry: ModelRegistry, wanted: str) -> None:
     """Make the built-in models known once somebody asks for one by name."""
     if wanted == PROVIDER or wanted.startswith(f"{PROVIDER}/"):
-        _register(registry)
+        _register(registry, scripted=True)
 
 
 def fallback(registry: ModelRegistry) -> Choice | None:
@@ -22,7 +22,7 @@ def fallback(registry: ModelRegistry) -> Choice | None:
     scripted = bool(os.environ.get(SCRIPT_VARIABLE))
     if not scripted and os.environ.get(OFFLINE_VARIABLE, "").strip().lower() in _OFF:
         return None
-    _register(registry)
+    _register(registry, scripted=scripted)
     model = registry.find(PROVIDER, "scripted" if scripted else "offline")
     return Choice(model=model) if model else None
 
@@ -30,5 +30,7 @@ def fallback(registry: ModelRegistry) -> Choice | None:
 _OFF = ("0", "false", "no", "off")
 
 
-def _register(registry: ModelRegistry) -> None:
-    registry.register((offline_model(), scripted_model()), Access())
+def _register(registry: ModelRegistry, *, scripted: bool) -> None:
+    # A model without a script has nothing to say: it is there for those who ask for it.
+    more = (scripted_model(),) if scripted else ()
+    registry.register((offline_model(), *more), Access())

@@ -1,6 +1,9 @@
 """Compaction: old history replaced by a summary, on demand, near the limit, or after overflow."""
 
-from typing import TYPE_CHECKING
+import asyncio
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, NoReturn
 
 from ludolf.agent.io import RunEnd
 from ludolf.agent.scope import Aborted, Scope
@@ -23,6 +26,7 @@ if TYPE_CHECKING:
     from ludolf.session.compaction import CompactionSettings, Preparation
 
 CANCELLED = "Compaction cancelled"
+BUSY = "Compaction is already in progress"
 GIVEN_UP = {
     "overflow": (
         "Context overflow recovery failed after one compact-and-retry attempt. "
@@ -47,6 +51,7 @@ class Compactor:
         self._recovered = False
         self._dropped: frozenset[str] = frozenset()
         self._manual: Scope | None = None
+        self._ended = asyncio.Event()
         self.running = False
 
     def new_prompt(self) -> None:
@@ -61,6 +66,28 @@ class Compactor:
         if self._manual is not None:
             self._manual.abort()
 
+    async def over(self) -> None:
+        """Return when no compaction on demand goes on."""
+        while self._manual is not None:
+            await self._ended.wait()
+
+    @contextmanager
+    def _on_demand(self) -> Iterator[Scope]:
+        """One at a time outside a run.
+
+        Raises:
+            CommandError: one goes on already.
+        """
+        if self._manual is not None:
+            raise CommandError(BUSY)
+        self._manual = scope = Scope()
+        self._ended.clear()
+        try:
+            yield scope
+        finally:
+            self._manual = None
+            self._ended.set()
+
     # ------------------------------------------------------------ triggers
 
     def refusal(self) -> str | None:
@@ -72,15 +99,16 @@ class Compactor:
         """Raises:
         CommandError: refused, failed or cancelled.
         """
-        if self.running:
-            raise CommandError("Compaction is already in progress")
-        self._manual = Scope()
-        try:
-            result = await self._compact("manual", self._manual, instructions=instructions)
-        except SummaryFailed as error:
-            raise CommandError(str(error)) from error
-        finally:
-            self._manual = None
+        if self.running or self._manual is not None:
+            raise CommandError(BUSY)
+        refused = self.refusal()
+        if refused is not None:
+            await self._refuse_manual(refused)
+        with self._on_demand() as scope:
+            try:
+                result = await self._compact("manual", scope, instructions=instructions)
+            except SummaryFailed as error:
+                raise CommandError(str(error)) from error
         if result is None:
             raise CommandError(CANCELLED)
         return result
@@ -95,13 +123,10 @@ class Compactor:
         Raises:
             CommandError: the compaction was aborted.
         """
-        self._manual = Scope()
-        try:
-            await self.if_near_limit(self._manual)
-            if self._manual.aborted:
+        with self._on_demand() as scope:
+            await self.if_near_limit(scope)
+            if scope.aborted:
                 raise CommandError(CANCELLED)
-        finally:
-            self._manual = None
 
     async def if_near_limit(self, scope: Scope) -> bool:
         """Compact when the context nears the model's limit; True if that was done."""
@@ -126,6 +151,12 @@ class Compactor:
         return await self._recover(problem, scope)
 
     # ------------------------------------------------------------ private
+
+    async def _refuse_manual(self, text: str) -> NoReturn:
+        # Decided before the first wait: a run that goes on meanwhile must not change the verdict.
+        self._parts.hub.post(CompactionStart(reason="manual"))
+        await self._end("manual", error=_PREFIX["manual"] + text)
+        raise CommandError(text)
 
     def _overflowed(self, message: AssistantMessage, said: bool) -> str | None:
         model = self._parts.models.current

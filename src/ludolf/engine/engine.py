@@ -72,7 +72,7 @@ class Engine:
         self.compactor = Compactor(parts, self.requests)
         self.runner = Runner(parts, self.requests, self.compactor, self.tasks)
         self.prompting = Prompting(parts, self.runner, self.compactor)
-        self.sessions = Sessions(parts, self.stop)
+        self.sessions = Sessions(parts, self.abort)
         self.tree = TreeWalk(parts, self.compactor.summaries)
         self.library = Library(parts)
         self.shell = Shell(parts, self.runner)
@@ -113,7 +113,9 @@ class Engine:
         """Stop everything but direct shell commands, and wait until it has come to rest."""
         self.compactor.abort_manual()
         self.tree.abort()
+        self.prompting.abort()
         await self.stop()
+        await self.compactor.over()
 
     async def stop(self) -> None:
         """Stop the running agent and wait until it has come to rest."""
@@ -190,6 +192,7 @@ class Engine:
             from ludolf.extensions.dialogs import Dialogs
 
             self.dialogs = Dialogs(send)
+            extending.settle_dialogs = self.dialogs.settle_all
         self.runner.at_rest.append(self._end_if_asked)
         await extending.start(EngineHost(self, self.dialogs or NoUi()))
 

@@ -1,26 +1,28 @@
 """The extensions of the present session, as the engine meets them. Without any it costs nothing."""
 
+import asyncio
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
-from ludolf.agent.scope import Tasks
+from ludolf.agent.scope import Aborted, Scope, Tasks
 from ludolf.base import ConfigError
 from ludolf.engine.parts import Parts
 from ludolf.protocol.events import Event, ExtensionError
 
 if TYPE_CHECKING:
     from ludolf.agent.tool import Tool
+    from ludolf.engine.extension_host import EngineHost
     from ludolf.extensions.extensions import Extensions
     from ludolf.extensions.finding import Found
-    from ludolf.extensions.host import Host, Then
+    from ludolf.extensions.host import Then
     from ludolf.extensions.payloads import Payload
     from ludolf.extensions.telling import Teller
 
+T = TypeVar("T")
 Reason = Literal["startup", "reload", "new", "resume", "fork"]
-
-
+GOODBYE_SECONDS = 1.5
 _PROVIDER_HOOKS = (
     "before_provider_request",
     "before_provider_headers",
@@ -34,10 +36,12 @@ class Extending:
     def __init__(self, parts: Parts, tasks: Tasks) -> None:
         self._parts = parts
         self._tasks = tasks
-        self._host: Host | None = None
+        self._host: EngineHost | None = None
+        self._running: set[Scope] = set()
         self._teller: Teller | None = None
         self._updates: list[Payload] = []
         self.current: Extensions | None = None
+        self.settle_dialogs: Callable[[], None] | None = None
         self.mode: Literal["rpc", "json", "print"] = "rpc"
 
     def wants(self, name: str) -> bool:
@@ -49,7 +53,7 @@ class Extending:
 
     # ------------------------------------------------------------ life
 
-    async def start(self, host: "Host") -> None:
+    async def start(self, host: "EngineHost") -> None:
         """Load what there is, and tell it that a session has begun.
 
         Raises:
@@ -72,12 +76,23 @@ class Extending:
         from ludolf.extensions.payloads import SessionShutdown
 
         payload: Any = SessionShutdown(reason=reason, target_session_file=target)  # type: ignore[arg-type]
-        await self.current.runner.emit(payload)
+        await self._say_goodbye(payload, self.current)
+        if self.settle_dialogs is not None:
+            self.settle_dialogs()
         await self.current.close()
         self.current = None
         self._parts.hub.listen(None, None)
         self._parts.transport.watcher = None
         self._parts.toolbox.forget()
+
+    async def _say_goodbye(self, payload: Any, current: "Extensions") -> None:
+        """The end of the program waits for nobody who hangs; a change of session may ask."""
+        limit = GOODBYE_SECONDS if payload.reason == "quit" else None
+        try:
+            async with asyncio.timeout(limit):
+                await current.runner.emit(payload)
+        except TimeoutError:
+            self._report("<runtime>", "session_shutdown", f"took longer than {limit:g} s")
 
     async def enter(
         self, reason: Reason, previous: Path | None = None, then: "Then | None" = None
@@ -96,6 +111,8 @@ class Extending:
         from ludolf.extensions.payloads import SessionStart
         from ludolf.extensions.telling import Teller
 
+        # What extensions print is for people; it must not come between frames, nor at the end.
+        sys.stdout = sys.__stdout__ = sys.stderr  # type: ignore[assignment,misc]  # any stream will do
         extensions = Extensions(self._report, flags=_bare(self._parts.options.flags))
         await self._load(extensions)
         self._complain(extensions.flag_errors())
@@ -173,11 +190,39 @@ class Extending:
             return False
         if parts.settings.extensions or (parts.home.agent / "extensions").is_dir():
             return True
-        if parts.settings_files.trusted and (parts.home.project / "extensions").is_dir():
+        if self._project_may_bring_some():
             return True
         from ludolf.config.installed import installed
 
         return next(iter(installed()), None) is not None
+
+    def _project_may_bring_some(self) -> bool:
+        """Also an untrusted one: the host may trust it later."""
+        project = self._parts.home.project
+        if (project / "extensions").is_dir():
+            return True
+        trusted = self._parts.settings_files.trusted
+        return not trusted and (project / "settings.json").is_file()
+
+    # ------------------------------------------------------------ stopping
+
+    async def run(self, work: Coroutine[Any, Any, T]) -> T | None:
+        """Wait for handlers as long as nobody aborts; then they end, and None is returned."""
+        scope = Scope()
+        self._running.add(scope)
+        if self._host is not None:
+            self._host.on_abort(self.stop)
+        try:
+            return await scope.run(work)
+        except Aborted:
+            return None
+        finally:
+            self._running.discard(scope)
+
+    def stop(self) -> None:
+        """End the handlers that are waited for now."""
+        for scope in tuple(self._running):
+            scope.abort()
 
     # ------------------------------------------------------------ telling
 
@@ -202,7 +247,7 @@ class Extending:
 
     async def _emit(self, event: Event) -> None:
         if self.current is not None and self._teller is not None:
-            await self.current.runner.emit(self._teller.payload(event))
+            await self.run(self.current.runner.emit(self._teller.payload(event)))
 
     def collect(self, event: Any) -> None:
         """A piece of an answer: kept as it stands now, for `flush`."""
@@ -213,7 +258,7 @@ class Extending:
         updates, self._updates = self._updates, []
         for payload in updates:
             if self.current is not None:
-                await self.current.runner.emit(payload)
+                await self.run(self.current.runner.emit(payload))
 
     def soon(self, payload: "Payload") -> None:
         """Tell handlers of something from a plain function."""

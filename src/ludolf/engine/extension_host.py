@@ -1,6 +1,6 @@
 """The engine as extensions use it."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -224,6 +224,11 @@ class EngineHost:
 
     def abort(self) -> None:
         self._engine.runner.abort()
+
+    def on_abort(self, action: Callable[[], None]) -> None:
+        """Do this too when the present run is aborted."""
+        if action not in self._engine.runner.on_abort:
+            self._engine.runner.on_abort.append(action)
 
     def shutdown(self) -> None:
         self._engine.shutdown()

@@ -1,6 +1,7 @@
 """Where a run asks extensions; each is called only if somebody listens."""
 
 from collections.abc import Mapping
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -23,6 +24,7 @@ from ludolf.session.entries import (
 )
 
 if TYPE_CHECKING:
+    from ludolf.extensions.payloads import Boundary
     from ludolf.extensions.runner import Runner
     from ludolf.session.compaction import Preparation
 
@@ -75,7 +77,8 @@ class Hooks:
     async def message_end(self, message: Message) -> Message:
         from ludolf.extensions import points
 
-        return await points.message_end(self._runner, message)
+        ended = await self._parts.extending.run(points.message_end(self._runner, message))
+        return message if ended is None else ended
 
     async def context(
         self, system: str, messages: tuple[Message | OpaqueMessage, ...]
@@ -87,19 +90,44 @@ class Hooks:
     async def turn_end(self, event: TurnEnd) -> None:
         from ludolf.extensions import payloads
 
+        said, *results = self._last_messages(1 + len(event.tool_results)) or (None,)
         payload = payloads.TurnEnd(
             turn_index=self._parts.extending.turn_index,
             message=event.message,
             tool_results=event.tool_results,
+            message_entry_id=said,
+            tool_result_entry_ids=tuple(one for one in results if one is not None),
+            context=self._boundary(),
         )
-        final = await self._runner.transform(payload)
-        self.commit(final.entries)
+        final = await self._parts.extending.run(self._runner.transform(payload))
+        if final is not None:
+            self.commit(final.entries)
+
+    def _last_messages(self, count: int) -> list[str]:
+        """The ids of the last entries that are messages, in order."""
+        path = reversed(self._parts.session.path_to_leaf())
+        found = (entry.id for entry in path if entry.type == "message")
+        return list(islice(found, count))[::-1]
+
+    def _boundary(self) -> "Boundary":
+        from ludolf.extensions.payloads import Boundary
+        from ludolf.extensions.session_view import views
+
+        session = self._parts.session
+        return Boundary(
+            context_entries=views(session.path_to_leaf()),
+            context_messages=tuple(session.context.messages()),
+        )
 
     async def before_settle(self, outcome: Any) -> bool:
         """Whether a handler asks for one more turn before the prompt is over."""
         from ludolf.extensions.payloads import AgentBeforeSettle
 
-        final = await self._runner.transform(AgentBeforeSettle(outcome=outcome))
+        payload = AgentBeforeSettle(outcome=outcome, context=self._boundary())
+        asked = self._runner.transform(payload)
+        final = await self._parts.extending.run(asked)
+        if final is None:
+            return False
         self.commit(final.entries)
         return bool(final.continue_)
 
@@ -205,21 +233,19 @@ class Hooks:
         from ludolf.extensions.session_view import EntryView
 
         if result is None:
-            await self._runner.emit(
-                payloads.SessionCompactFailed(
-                    reason=reason, aborted=aborted, will_retry=will_retry, error_message=error
-                )
+            failed = payloads.SessionCompactFailed(
+                reason=reason, aborted=aborted, will_retry=will_retry, error_message=error
             )
+            await self._parts.extending.run(self._runner.emit(failed))
             return
         entry = self._parts.session.path_to_leaf()[-1]
-        await self._runner.emit(
-            payloads.SessionCompact(
-                compaction_entry=EntryView(entry),
-                from_extension=bool(fields(entry).get("fromHook")),
-                reason=reason,
-                will_retry=will_retry,
-            )
+        done = payloads.SessionCompact(
+            compaction_entry=EntryView(entry),
+            from_extension=bool(fields(entry).get("fromHook")),
+            reason=reason,
+            will_retry=will_retry,
         )
+        await self._parts.extending.run(self._runner.emit(done))
 
     def commit(self, drafts: tuple[Any, ...]) -> None:
         """Store what handlers asked to be stored."""
@@ -244,6 +270,20 @@ class Hooks:
                         details=draft.details,
                     )
                 )
+            case answers.CompactionDraft():
+                return session.append(
+                    Compaction(
+                        summary=draft.summary,
+                        first_kept_entry_id=draft.first_kept_entry_id,
+                        tokens_before=draft.tokens_before,
+                        details=draft.details,
+                        usage=draft.usage,
+                        from_hook=True,
+                    )
+                )
             case answers.ContextEditDraft() if draft.replacement is None:
                 session.omit(draft.target_id)
+            case _:
+                text = "context_edit can only take an entry out of the context"
+                self._parts.extending.report("<boundary>", "context_edit", text)
         return None

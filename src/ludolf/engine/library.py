@@ -58,7 +58,8 @@ class Library:
 
     def is_current(self, path: str) -> bool:
         current = self._parts.session.path
-        return current is not None and current == self._resolve(path)
+        # By what it is, not by how it is spelt.
+        return current is not None and current.resolve() == self._resolve(path).resolve()
 
     def _resolve(self, path: str) -> Path:
         return Path(self._parts.place.cwd, path).expanduser()

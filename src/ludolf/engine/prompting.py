@@ -1,18 +1,20 @@
 """From what a host says to a message: expansion, images, and the rules for a busy agent."""
 
 from collections.abc import Coroutine, Sequence
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 import msgspec
 from msgspec import structs
 
 from ludolf.agent.queue import QueueKind
+from ludolf.agent.scope import Aborted, Scope
 from ludolf.ai.messages import CustomMessage, Image, Part, Text, UserMessage, text_of
 from ludolf.base import CommandError, now_ms
 from ludolf.engine.compact import Compactor
 from ludolf.engine.parts import Parts
 from ludolf.engine.runner import Runner
 
+T = TypeVar("T")
 Busy = Literal["steer", "followUp"]
 BUSY = (
     "Agent is already processing. Specify streamingBehavior ('steer' or 'followUp') "
@@ -22,6 +24,7 @@ COMPACTING = (
     "Cannot submit a prompt while compaction is in progress. "
     "Wait for compaction to finish and retry."
 )
+ABORTED = "The prompt was aborted before it was accepted"
 NOT_QUEUED = (
     'Extension command "{name}" cannot be queued. '
     "Use prompt() or execute the command when not streaming."
@@ -55,6 +58,12 @@ class Prompting:
         self._runner = runner
         self._compactor = compactor
         self.next_turn: list[CustomMessage] = []
+        self._preparing: Scope | None = None
+
+    def abort(self) -> None:
+        """Stop the preparing of a prompt; it is refused then."""
+        if self._preparing is not None:
+            self._preparing.abort()
 
     def is_command(self, text: str) -> bool:
         """Whether a text calls a command of an extension."""
@@ -114,21 +123,33 @@ class Prompting:
 
     # ------------------------------------------------------------ private
 
+    async def _stoppable(self, work: Coroutine[Any, Any, T]) -> T:
+        """Handlers and images may take their time; an abort ends the waiting for them."""
+        scope = self._preparing = Scope()
+        try:
+            return await scope.run(work)
+        except Aborted:
+            raise CommandError(ABORTED) from None
+        finally:
+            if self._preparing is scope:
+                self._preparing = None
+
     def _expanded(self, said: Said) -> str:
         return self._parts.resources.expand(said.text) if said.expand else said.text
 
     async def _prompt_heard(self, said: Said) -> Disposition:
-        heard = await self._heard(said)
+        heard = await self._stoppable(self._heard(said))
         return "handled" if heard is None else await self._prompt_slowly(heard)
 
     async def _prompt_slowly(self, said: Said) -> Disposition:
         self._check(said.when_busy)
-        message = await self._message_with(self._expanded(said), said.extra)
+        message = await self._stoppable(self._message_with(self._expanded(said), said.extra))
+        self._check(said.when_busy)
         added: tuple[CustomMessage, ...] = ()
         if not self._runner.running:
             await self._compactor.before_prompt()
         if not self._runner.running and self._parts.extending.wants("before_agent_start"):
-            added = await self._before_start(message)
+            added = await self._stoppable(self._before_start(message))
         self._check(said.when_busy)
         return self._accept(message, added, said.when_busy)
 

@@ -26,6 +26,8 @@ class Retries:
         retry = self._parts.settings.retry
         if not retry.enabled or answer.kind not in RETRYABLE:
             return False
+        if self._parts.meter.check() is not None:
+            return False
         return self._attempt < retry.max_retries and not self._too_long(answer)
 
     async def before_next(self, answer: Answer, scope: Scope) -> bool:
@@ -62,10 +64,13 @@ class Retries:
 
     async def answered(self, message: AssistantMessage) -> None:
         """Called with every finished answer: one that did not fail ends the retrying."""
-        if self._attempt and message.stop_reason != "error":
-            if message.stop_reason == "aborted":
-                return
+        if self._attempt and not message.failed:
             await self._end(True, None)
+
+    async def stopped(self) -> None:
+        """Called when a run was aborted: attempts that were announced come to nothing."""
+        if self._attempt:
+            await self._end(False, CANCELLED)
 
     async def gave_up(self, answer: Answer) -> None:
         """Called when a run ended in failure and no attempt follows."""

@@ -117,6 +117,7 @@ class Runner:
             self._parts.rules.try_again()
             return "steering"
         if answer is None or answer.kind == "aborted" or scope.aborted:
+            await self.retries.stopped()
             return None
         if self._parts.meter.reached is not None:
             return None
@@ -124,7 +125,10 @@ class Runner:
             return await self._try_again(answer, scope)
         if answer.message.stop_reason == "error":
             await self.retries.gave_up(answer)
-        if await self._compactor.after_run(end, scope):
+        again = await self._compactor.after_run(end, scope)
+        if scope.aborted:
+            return None
+        if again:
             return "steering"
         if answer.message.stop_reason == "error":
             return None
@@ -134,11 +138,11 @@ class Runner:
         return "steering" if self._parts.queue.due("steering") else "follow_up"
 
     async def _try_again(self, answer: Answer, scope: Scope) -> QueueKind | None:
-        failed = self._parts.session.leaf
+        # Not the leaf: a change of model may have been written after the failed answer.
+        failed = self._parts.session.context.entries[-1].id
         if not await self.retries.before_next(answer, scope):
             return None
-        if failed is not None:
-            self._parts.session.omit(failed)
+        self._parts.session.omit(failed)
         return "steering"
 
     async def _close_broken(self, error: Exception) -> None:

@@ -54,9 +54,9 @@ class Sessions:
         target = self._find(path)
         if await self._vetoed("resume", str(target)):
             return True
-        await self._stop()
         self._parts.session.flush()
         session = self._open(target, path)
+        await self._stop()
 
         async def begin() -> None:
             cwd = session.header.cwd
@@ -80,8 +80,8 @@ class Sessions:
         text = user_text(entry) if entry is not None else ""
         if await self._fork_vetoed(entry_id, "before"):
             return True, text
-        await self._stop()
         forked, text = fork(self._parts.session, entry_id, self._folder(), self._parts.warn)
+        await self._stop()
         await self._replace(forked, "fork", self._resume_later, then)
         return False, text
 

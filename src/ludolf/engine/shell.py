@@ -1,7 +1,8 @@
 """Shell commands that a host runs beside the conversation; the model reads of them later."""
 
 import sys
-from typing import TYPE_CHECKING
+from collections.abc import Coroutine
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -32,16 +33,23 @@ class Shell:
         self._waiting: list[BashExecutionMessage] = []
         runner.at_rest.append(self._store_waiting)
 
-    async def run(
+    def run(
         self, command: str, *, exclude: bool = False, reply_id: msgspec.Raw | None = None
-    ) -> BashResult:
+    ) -> Coroutine[Any, Any, BashResult]:
         """Run a command to its end and keep what it said for the model.
 
+        It counts as running from now on, so that an abort right behind it ends it.
+
         Raises:
-            CommandError: it could not be started.
+            CommandError: when awaited: it could not be started.
         """
         scope = Scope()
         self._running.add(scope)
+        return self._run(command, scope, exclude=exclude, reply_id=reply_id)
+
+    async def _run(
+        self, command: str, scope: Scope, *, exclude: bool, reply_id: msgspec.Raw | None
+    ) -> BashResult:
         try:
             result = await self._by_extension(command, scope, exclude=exclude)
             if result is None:

@@ -64,6 +64,8 @@ class TreeWalk:
         if target is None:
             raise CommandError(f"Entry not found: {target_id}")
         if target_id == session.leaf:
+            if wish.label:
+                session.append(Label(target_id=target_id, label=wish.label))
             return Moved(cancelled=False)
         leaf, text = _place_for(target)
         old_leaf = session.leaf

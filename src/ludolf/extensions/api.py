@@ -24,7 +24,8 @@ T = TypeVar("T")
 
 
 class Decorator(Protocol):
-    """Registers a function and gives it back as it is."""
+    """Registers a function and gives it back as it is. What is registered by a call is given back
+    at once; to type checkers it is a decorator all the same."""
 
     def __call__(self, function: F, /) -> F: ...
 
@@ -81,20 +82,7 @@ class Api:
 
         return add(handler) if handler is not None else _decorator(add)
 
-    @overload
-    def tool(self, function: F, /) -> F: ...
-    @overload
     def tool(
-        self,
-        *,
-        name: str | None = None,
-        label: str | None = None,
-        description: str | None = None,
-        parameters: Mapping[str, Any] | None = None,
-        execution: ExecutionMode = "parallel",
-        **options: Unpack[ToolOptions],
-    ) -> Decorator: ...
-    def tool(  # type: ignore[misc]  # mypy does not see that the options are the same
         self,
         function: Any = None,
         /,
@@ -105,7 +93,7 @@ class Api:
         parameters: Mapping[str, Any] | None = None,
         execution: ExecutionMode = "parallel",
         **options: Unpack[ToolOptions],
-    ) -> Any:
+    ) -> Decorator:
         """Offer a function to the model. Its schema comes from type hints, or from `parameters`.
 
         `Annotated[str, "what it is"]` or the docstring's `Args:` describe parameters. Keyword-only
@@ -133,23 +121,6 @@ class Api:
             raise TypeError(f"api.tool() has no option {', '.join(sorted(unknown))}")
         return _decorator(add)(function) if function is not None else _decorator(add)
 
-    @overload
-    def command(
-        self,
-        name: str,
-        *,
-        description: str | None = None,
-        completions: Callable[[str], Any] | None = None,
-    ) -> Decorator: ...
-    @overload
-    def command(
-        self,
-        name: str,
-        handler: F,
-        *,
-        description: str | None = None,
-        completions: Callable[[str], Any] | None = None,
-    ) -> F: ...
     def command(
         self,
         name: str,
@@ -157,7 +128,7 @@ class Api:
         *,
         description: str | None = None,
         completions: Callable[[str], Any] | None = None,
-    ) -> Any:
+    ) -> Decorator:
         """Answer `/name …` with `handler(args, ctx)`; `completions(prefix)` offers arguments."""
 
         def add(function: Any) -> None:
@@ -200,11 +171,9 @@ class Api:
         self._runtime.check_fresh()
         return self._registry.flag_value(self._extension, name.removeprefix("--"))
 
-    @overload
-    def shortcut(self, key: str, *, description: str | None = None) -> Decorator: ...
-    @overload
-    def shortcut(self, key: str, handler: F, *, description: str | None = None) -> F: ...
-    def shortcut(self, key: str, handler: Any = None, *, description: str | None = None) -> Any:
+    def shortcut(
+        self, key: str, handler: Any = None, *, description: str | None = None
+    ) -> Decorator:
         """A key for terminals; elsewhere it is kept and never pressed."""
 
         def add(function: Any) -> None:
@@ -214,11 +183,7 @@ class Api:
         self._runtime.check_fresh()
         return _decorator(add)(handler) if handler is not None else _decorator(add)
 
-    @overload
-    def renderer(self, custom_type: str) -> Decorator: ...
-    @overload
-    def renderer(self, custom_type: str, function: F) -> F: ...
-    def renderer(self, custom_type: str, function: Any = None) -> Any:
+    def renderer(self, custom_type: str, function: Any = None) -> Decorator:
         """How a terminal shows messages and entries of this type; kept, and unused elsewhere."""
 
         def add(made: Any) -> None:

@@ -1,5 +1,6 @@
 """One command on its way to its handler, and what a handler may give back."""
 
+import asyncio
 from collections.abc import Callable, Coroutine
 from typing import Any, Literal
 
@@ -32,7 +33,8 @@ Result = Data | Silence | None
 class Call(msgspec.Struct, frozen=True):
     """One command on its way: the engine it acts on, its parameters, its head, and who asks.
 
-    `answer` replies before the end; the handler then gives `Silence`.
+    `answer` replies before the end; the handler then gives `Silence`. `earlier` is the last of the
+    commands that take turns, if one has not been answered yet.
     """
 
     engine: Engine
@@ -40,6 +42,7 @@ class Call(msgspec.Struct, frozen=True):
     head: Head
     connection: Connection
     answer: Callable[[Result], None]
+    earlier: "asyncio.Task[Any] | None" = None
 
 
 Run = Callable[[Call], Result | Coroutine[Any, Any, Result]]

@@ -5,6 +5,7 @@ turn   begins when earlier commands of this pace have been answered
 own    a task of its own from the start
 """
 
+import asyncio
 from collections.abc import Coroutine
 from typing import Any
 
@@ -16,6 +17,7 @@ from ludolf.modes.rpc.call import Call, Data, Handler, Result, Run, Silence
 from ludolf.modes.rpc.host_tools import HOST_TOOLS
 from ludolf.modes.rpc.more_handlers import MORE
 from ludolf.modes.rpc.omp_handlers import OMP
+from ludolf.protocol.bash import BashResult
 from ludolf.protocol.commands import Bash, Prompt, QueueMessage, SetModel
 from ludolf.protocol.framing import NO_ID
 from ludolf.protocol.images import read_attachments, read_images
@@ -47,7 +49,7 @@ def _is_command(call: Call) -> bool:
 
 
 def _answer_dialog(call: Call) -> Result:
-    if call.engine.dialogs is not None:
+    if call.engine.dialogs is not None and isinstance(call.command.id, str):
         call.engine.dialogs.answer(call.command)
     return Silence()
 
@@ -62,7 +64,11 @@ def _queue(kind: QueueKind) -> Run:
 
 
 async def _abort(call: Call) -> Result:
+    """Stop what runs, and what was sent before and only now begins to run."""
     await call.engine.abort()
+    if call.earlier is not None and not call.earlier.done():
+        await asyncio.wait((call.earlier,))
+        await call.engine.abort()
     return None
 
 
@@ -220,14 +226,17 @@ def _get_commands(call: Call) -> Result:
 # ---------------------------------------------------------------- shell
 
 
-async def _bash(call: Call) -> Result:
+def _bash(call: Call) -> Result | Coroutine[Any, Any, Result]:
     command: Bash = call.command
     reply_id = call.head.id if call.head.id is not NO_ID else None
-    cwd = str(call.engine.parts.home.cwd)
-    result = await call.engine.shell.run(
+    work = call.engine.shell.run(
         command.command, exclude=command.exclude_from_context, reply_id=reply_id
     )
-    return Data(result, lambda: {"command": command.command, "cwd": cwd})
+    return _ran(work, {"command": command.command, "cwd": str(call.engine.parts.home.cwd)})
+
+
+async def _ran(work: Coroutine[Any, Any, BashResult], about: dict[str, Any]) -> Result:
+    return Data(await work, lambda: about)
 
 
 def _abort_bash(call: Call) -> Result:

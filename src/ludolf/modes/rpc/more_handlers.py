@@ -1,6 +1,7 @@
 """Commands beyond pi's own: limits, stored sessions, the tree, and what this program can do."""
 
 from ludolf import __version__
+from ludolf.base import CommandError
 from ludolf.engine.limits import Limits
 from ludolf.modes.rpc.call import Call, Data, Handler, Result
 from ludolf.protocol.commands import (
@@ -44,7 +45,9 @@ def _delete_session(call: Call) -> Result:
 
 async def _navigate_tree(call: Call) -> Result:
     command: NavigateTree = call.command
-    await call.engine.stop()
+    if call.engine.parts.session.get(command.target_id) is None:
+        raise CommandError(f"Entry not found: {command.target_id}")
+    await call.engine.abort()
     return Data(
         await call.engine.tree.go(
             command.target_id,

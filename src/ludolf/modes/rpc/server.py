@@ -113,7 +113,7 @@ class Server:
         def answer(result: Result) -> None:
             self._answer(head, result)
 
-        return Call(self._engine, command, head, self._dialect, answer)
+        return Call(self._engine, command, head, self._dialect, answer, self._turn)
 
     def _start(self, handler: Handler, call: Call) -> None:
         pace = handler.pace_of(call)
@@ -124,9 +124,9 @@ class Server:
         if work is None:
             return
         task = self._tasks.start(self._wait(work, call))
-        if pace == "turn":
-            self._turn = task
-            task.add_done_callback(self._turn_over)
+        # Commands that take turns come after the beginning of a task of its own, not before it.
+        self._turn = task if pace == "turn" else self._tasks.start(_a_moment(self._turn))
+        self._turn.add_done_callback(self._turn_over)
 
     def _turn_over(self, task: "asyncio.Task[Any]") -> None:
         if self._turn is task:
@@ -199,3 +199,8 @@ class Server:
         frame = self._dialect.reply(reply)
         if frame is not None:
             self._stdio.send(frame)
+
+
+async def _a_moment(earlier: "asyncio.Task[Any] | None") -> None:
+    if earlier is not None:
+        await asyncio.wait((earlier,))
