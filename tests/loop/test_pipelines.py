@@ -107,3 +107,17 @@ async def test_an_abort_stops_a_prompt_that_was_sent_before_it_and_waits_its_tur
         await s.data("abort")
         await s.reply(prompt)
         assert not (await s.data("get_state"))["isStreaming"]
+
+
+async def test_an_abort_ends_a_summary_that_was_sent_before_it_and_waits_its_turn(
+    tmp_path: Path,
+) -> None:
+    async with stage(tmp_path) as s:
+        await talk(s)
+        s.script.add(say("## Goal", hang=True))
+        first = (await s.data("get_fork_messages"))["messages"][0]["entryId"]
+        s.send("clone")
+        number = s.send("navigate_tree", targetId=first, summarize=True)
+        await s.data("abort")
+        assert (await s.reply(number))["success"]
+        assert not (await s.data("get_state"))["isCompacting"]

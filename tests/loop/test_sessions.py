@@ -117,6 +117,17 @@ async def test_switching_back_and_forth_keeps_both_conversations(tmp_path: Path)
         ]
 
 
+async def test_a_switch_to_the_session_that_runs_keeps_what_the_stop_added(tmp_path: Path) -> None:
+    async with stage(tmp_path) as s:
+        await talk(s)
+        await stream_forever(s)
+        await s.data("switch_session", sessionPath=str(s.path))
+        messages = (await s.data("get_messages"))["messages"]
+        assert [m["role"] for m in messages[-2:]] == ["user", "assistant"]
+        assert messages[-1]["stopReason"] == "aborted"
+        assert stored(s.path) == messages
+
+
 async def test_a_switch_takes_model_and_level_from_the_session(tmp_path: Path) -> None:
     async with stage(tmp_path) as s:
         await s.data("set_model", provider="ludolf", modelId="plain")

@@ -3,6 +3,7 @@
 import os
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 from ludolf.agent.events import MessageEnd
@@ -132,7 +133,7 @@ def _place(home: Home, options: Options, files: SettingsFiles) -> Place:
 def _choose_model(parts: Parts, *, resumed: bool, warn: Warn) -> None:
     options, settings, registry = parts.options, parts.settings, parts.registry
     context = parts.session.context
-    chosen = _asked_model(options, registry)
+    chosen = _asked_now_or_later(parts)
     scope = _scope(options, registry, settings.enabled_models, warn)
     choice = initial_model(
         registry,
@@ -153,6 +154,28 @@ def _choose_model(parts: Parts, *, resumed: bool, warn: Warn) -> None:
         warn(f"Warning: {choice.warning}")
     level = _level(parts, choice, chosen, resumed=resumed)
     parts.models = ModelState(parts, choice.model, level, scoped)
+
+
+def _asked_now_or_later(parts: Parts) -> Choice | None:
+    """The model asked for; one that only an extension may bring is chosen when they are loaded."""
+    options = parts.options
+    try:
+        return _asked_model(options, parts.registry)
+    except ConfigError:
+        user_own = (parts.home.agent / "extensions").is_dir() and not options.no_extensions
+        if not options.extensions and not user_own:
+            raise
+    parts.model_later = partial(_choose_later, parts)
+    return None
+
+
+def _choose_later(parts: Parts) -> None:
+    choice = _asked_model(parts.options, parts.registry)
+    if choice is not None:
+        parts.models.set_model(choice.model.provider, choice.model.id)
+        level = parts.options.thinking or choice.level
+        if level is not None:
+            parts.models.set_level(level)
 
 
 def _asked_model(options: Options, registry: ModelRegistry) -> Choice | None:

@@ -29,6 +29,7 @@ from ludolf.session.stats import SessionStats, Tally
 from ludolf.session.tree import Session
 
 if TYPE_CHECKING:
+    from ludolf.engine.extension_host import EngineHost
     from ludolf.extensions.dialogs import Dialogs
     from ludolf.protocol.ui import UiRequest
 
@@ -182,9 +183,14 @@ class Engine:
         """
         extending = self.parts.extending
         extending.mode = mode
-        if not extending.possible():
-            extending.refuse_flags()
-            return
+        extending.make_host = partial(self._make_host, send)
+        self.runner.at_rest.append(self._end_if_asked)
+        await extending.start()
+        if self.parts.model_later is not None:
+            self.parts.model_later()
+
+    def _make_host(self, send: "Callable[[UiRequest], None] | None") -> "EngineHost":
+        """What extensions act through; made for the first of them."""
         from ludolf.engine.extension_host import EngineHost
         from ludolf.extensions.no_ui import NoUi
 
@@ -192,9 +198,8 @@ class Engine:
             from ludolf.extensions.dialogs import Dialogs
 
             self.dialogs = Dialogs(send)
-            extending.settle_dialogs = self.dialogs.settle_all
-        self.runner.at_rest.append(self._end_if_asked)
-        await extending.start(EngineHost(self, self.dialogs or NoUi()))
+            self.parts.extending.settle_dialogs = self.dialogs.settle_all
+        return EngineHost(self, self.dialogs or NoUi())
 
     def commands(self) -> tuple[Any, ...]:
         """The items of `get_commands`: of extensions, then templates, then skills."""

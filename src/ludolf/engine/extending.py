@@ -42,6 +42,7 @@ class Extending:
         self._updates: list[Payload] = []
         self.current: Extensions | None = None
         self.settle_dialogs: Callable[[], None] | None = None
+        self.make_host: Callable[[], EngineHost] | None = None
         self.mode: Literal["rpc", "json", "print"] = "rpc"
 
     def wants(self, name: str) -> bool:
@@ -53,13 +54,16 @@ class Extending:
 
     # ------------------------------------------------------------ life
 
-    async def start(self, host: "EngineHost") -> None:
+    async def start(self) -> None:
         """Load what there is, and tell it that a session has begun.
 
         Raises:
-            ConfigError: an extension named on the command line does not load.
+            ConfigError: an extension named on the command line does not load, or nobody knows
+                a flag.
         """
-        self._host = host
+        if not self.possible():
+            self.refuse_flags()
+            return
         await self._enter("startup")
 
     def refuse_flags(self) -> None:
@@ -98,7 +102,7 @@ class Extending:
         self, reason: Reason, previous: Path | None = None, then: "Then | None" = None
     ) -> None:
         """A new session has begun: load the extensions anew for it."""
-        if self._host is None:
+        if self.make_host is None:
             return
         await self._enter(reason, str(previous) if previous else None)
         if self.current is not None:
@@ -107,6 +111,8 @@ class Extending:
     async def _enter(self, reason: Reason, previous: str | None = None) -> None:
         if not self.possible():
             return
+        if self._host is None and self.make_host is not None:
+            self._host = self.make_host()
         from ludolf.extensions.extensions import Extensions
         from ludolf.extensions.payloads import SessionStart
         from ludolf.extensions.telling import Teller

@@ -50,6 +50,8 @@ class Parts:
     rules: "StreamRules"
     extending: "Extending"
     forced_system: str | None = None
+    # Chooses the model once extensions have made theirs known.
+    model_later: "Callable[[], None] | None" = None
 
     def trust_project(self) -> None:
         """Use the project's own settings and resources from now on."""

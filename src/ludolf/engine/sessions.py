@@ -9,7 +9,7 @@ from ludolf.config.selection import as_level
 from ludolf.engine.parts import Parts
 from ludolf.session.entries import ThinkingLevelChange
 from ludolf.session.outline import user_text
-from ludolf.session.reader import NotASession
+from ludolf.session.reader import NotASession, read_header
 from ludolf.session.tree import Session, new_session, open_session
 
 if TYPE_CHECKING:
@@ -55,8 +55,9 @@ class Sessions:
         if await self._vetoed("resume", str(target)):
             return True
         self._parts.session.flush()
-        session = self._open(target, path)
+        self._check(target, path)
         await self._stop()
+        session = self._open(target, path)
 
         async def begin() -> None:
             cwd = session.header.cwd
@@ -139,12 +140,22 @@ class Sessions:
         await begin()
         await extending.enter(reason, old.path, then)
 
-    def _open(self, target: Path, shown: str) -> Session:
+    def _check(self, target: Path, shown: str) -> None:
+        """Refuse what cannot be opened before anything is stopped for it."""
+        from ludolf.session.finder import check_cwd
+
+        header = read_header(target)
+        if header is not None:
+            check_cwd(header, target, self._parts.place.cwd)
+        else:
+            self._open(target, shown, write=False).close()
+
+    def _open(self, target: Path, shown: str, *, write: bool = True) -> Session:
         from ludolf.session.finder import check_cwd
 
         cwd = self._parts.place.cwd
         try:
-            session = open_session(target, cwd, self._parts.warn)
+            session = open_session(target, cwd, self._parts.warn, write=write)
         except NotASession as error:
             raise CommandError(str(error)) from error
         except OSError as error:

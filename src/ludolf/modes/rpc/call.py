@@ -52,6 +52,8 @@ class Handler(msgspec.Struct, frozen=True):
     pace: Pace
     run: Run
     own_if: Callable[[Call], bool] | None = None
+    # Commands that take turns wait until this one has been answered.
+    holds: bool = False
 
     def pace_of(self, call: Call) -> Pace:
         """The pace of one call: some commands need none of the others' turn."""

@@ -22,6 +22,8 @@ from ludolf.protocol.commands import Bash, Prompt, QueueMessage, SetModel
 from ludolf.protocol.framing import NO_ID
 from ludolf.protocol.images import read_attachments, read_images
 
+ABORT_AGAIN_SECONDS = 0.02
+
 # ---------------------------------------------------------------- prompting
 
 
@@ -66,8 +68,8 @@ def _queue(kind: QueueKind) -> Run:
 async def _abort(call: Call) -> Result:
     """Stop what runs, and what was sent before and only now begins to run."""
     await call.engine.abort()
-    if call.earlier is not None and not call.earlier.done():
-        await asyncio.wait((call.earlier,))
+    while call.earlier is not None and not call.earlier.done():
+        await asyncio.wait((call.earlier,), timeout=ABORT_AGAIN_SECONDS)
         await call.engine.abort()
     return None
 
@@ -252,7 +254,7 @@ HANDLERS: dict[str, Handler] = {
     "extension_ui_response": Handler("now", _answer_dialog),
     "steer": Handler("turn", _queue("steering")),
     "follow_up": Handler("turn", _queue("follow_up")),
-    "abort": Handler("own", _abort),
+    "abort": Handler("own", _abort, holds=True),
     "abort_and_prompt": Handler("turn", _abort_and_prompt),
     "clear_queue": Handler("now", _clear_queue),
     "set_steering_mode": Handler("now", _set_mode("steering")),

@@ -125,7 +125,8 @@ class Server:
             return
         task = self._tasks.start(self._wait(work, call))
         # Commands that take turns come after the beginning of a task of its own, not before it.
-        self._turn = task if pace == "turn" else self._tasks.start(_a_moment(self._turn))
+        holds = pace == "turn" or handler.holds
+        self._turn = task if holds else self._tasks.start(_a_moment(self._turn))
         self._turn.add_done_callback(self._turn_over)
 
     def _turn_over(self, task: "asyncio.Task[Any]") -> None:
@@ -191,9 +192,7 @@ class Server:
         self._answer(head, error=text)
 
     def _refuse(self, error: BadFrame) -> None:
-        self._reply(
-            Reply(command="parse", id=error.id, error=str(error), untyped=error.untyped)
-        )
+        self._reply(Reply(command="parse", id=error.id, error=str(error), untyped=error.untyped))
 
     def _reply(self, reply: Reply) -> None:
         frame = self._dialect.reply(reply)
