@@ -14,7 +14,9 @@ Text on stdin goes before the first message. @file puts a text or image file int
 Output
   -p, --print                     answer the messages on stdout and end
   --mode text|json|rpc            what stdout carries
-  --rpc-dialect pi|pi-delta       how events are told: whole messages (default) or deltas only
+  --rpc-dialect NAME              whose words are spoken: pi (default: whole messages), pi-delta
+                                  (pieces only), omp, xcsh, pi-early
+  --export SESSION [FILE]         write a session as an HTML page, and end
 
 Model
   --model PATTERN                 provider/id, or a part of an id; `:LEVEL` sets the thinking level
@@ -46,6 +48,8 @@ What the model is told
   --skill PATH                    a skill more; may be repeated (-ns, --no-skills: no others)
   --prompt-template PATH          a template more; may be repeated
                                   (-np, --no-prompt-templates: no others)
+  -e, --extension PATH            load this extension; may be repeated
+                                  (-ne, --no-extensions: no others)
   -a, --approve                   trust the project's .pi folder in this run
   -na, --no-approve               do not
 
@@ -59,7 +63,6 @@ Other
   -h, --help                      this text
   -v, --version                   the version
 
-Read and kept for later: -e/--extension, -ne/--no-extensions, --export.
 Read and ignored, since there is no terminal interface: --theme, --use-theme, --no-themes,
 --tui-mode, --verbose.
 
