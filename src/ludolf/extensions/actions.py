@@ -67,7 +67,7 @@ class Actions:
         except NotReady:
             raise
         except LudolfError as error:
-            self.runtime.report_soon(RUNTIME, event, str(error))
+            self.runtime.report(RUNTIME, event, str(error))
         return Sent(self.runtime)
 
     def append_entry(self, custom_type: str, data: Any = UNSET) -> str:

@@ -65,9 +65,12 @@ class Runtime:
         self._started.add(task)
         task.add_done_callback(self._started.discard)
 
-    def report_soon(self, path: str, event: str, text: str) -> None:
-        """Report an error, from any thread; what is under way on the loop is answered before."""
-        self._loop.call_soon_threadsafe(self.runner.report, path, event, text)
+    def report(self, path: str, event: str, text: str) -> None:
+        """Report an error, from any thread."""
+        if threading.get_ident() == self._thread:
+            self.runner.report(path, event, text)
+        else:
+            self._loop.call_soon_threadsafe(self.runner.report, path, event, text)
 
     async def close(self) -> None:
         """Everything that was handed out becomes stale, and what was started ends."""
