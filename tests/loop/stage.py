@@ -109,6 +109,7 @@ class Stage:
         self.recorder = Recorder(engine)
         self._stdio = MemoryStdio(self._hear, waits)
         self._changed = asyncio.Event()
+        self._planned: dict[str, Callable[[], object]] = {}
         self._numbers = iter(range(1, 1_000_000))
         engine.parts.hub.attach(self.recorder)
         self.server = Server(engine, make_dialect("pi-delta"), cast(Stdio, self._stdio))
@@ -122,6 +123,10 @@ class Stage:
         self.log.append(Sent(record))
         self._stdio.feed([dumps(record)])
         return number
+
+    def when(self, kind: str, act: Callable[[], object]) -> None:
+        """Do something right after the next frame of this type, before anyone who waits for it."""
+        self._planned[kind] = act
 
     async def ask(self, name: str, /, **fields: Any) -> Record:
         """Say a command and wait for its reply."""
@@ -193,6 +198,8 @@ class Stage:
     def _hear(self, record: Record) -> None:
         self.log.append(Said(record))
         self._changed.set()
+        if record["type"] in self._planned:
+            asyncio.get_running_loop().call_soon(self._planned.pop(record["type"]))
 
     async def _wait(self, done: Callable[[], bool]) -> None:
         async with asyncio.timeout(WAIT_SECONDS):

@@ -121,3 +121,18 @@ async def test_an_abort_ends_a_summary_that_was_sent_before_it_and_waits_its_tur
         await s.data("abort")
         assert (await s.reply(number))["success"]
         assert not (await s.data("get_state"))["isCompacting"]
+
+
+@pytest.mark.xfail(reason="while a compaction waits for the end of the run, prompts are accepted")
+async def test_a_prompt_does_not_slip_in_between_the_stopped_run_and_its_compaction(
+    tmp_path: Path,
+) -> None:
+    async with stage(tmp_path, settings=dict(SETTINGS)) as s:
+        await talk(s)
+        s.script.add(say("half", hang=True), say("## Goal"), say("three"))
+        before = len(s.frames)
+        await s.data("prompt", message="third")
+        await s.until("message_update", before)
+        s.when("agent_end", lambda: s.send("prompt", message="fourth"))
+        assert (await s.ask("compact"))["success"]
+        assert "fourth" not in texts(s.frames)

@@ -8,20 +8,28 @@ from itertools import cycle
 from pathlib import Path
 from typing import Any
 
-from hypothesis import given, settings
+import pytest
+from hypothesis import Phase, given, settings
 
 from ludolf.session.tree import open_session
 from tests.loop.chance import Play, Step, plays
 from tests.loop.laws import Said, Sent
 from tests.loop.stage import SMALL, Stage, stage, texts
 
-# More of them, and other ones each time, on demand.
+# More of them, other ones each time, and a smallest one that fails: on demand, for it takes long.
 EXAMPLES = os.environ.get("LUDOLF_LOOP_EXAMPLES")
+PHASES = tuple(phase for phase in Phase if EXAMPLES or phase is not Phase.shrink)
 REST_SECONDS = 5.0
 SETTINGS: dict[str, Any] = {"compaction": SMALL, "retry": {"maxRetries": 2}}
 
 
-@settings(max_examples=int(EXAMPLES or 200), derandomize=EXAMPLES is None)
+@pytest.mark.timeout(0 if EXAMPLES else 60)
+@settings(
+    max_examples=int(EXAMPLES or 200),
+    derandomize=EXAMPLES is None,
+    phases=PHASES,
+    report_multiple_bugs=False,
+)
 @given(plays())
 def test_whatever_a_host_does_the_laws_hold_and_nothing_is_lost(play: Play) -> None:
     asyncio.run(_perform(play))

@@ -186,9 +186,9 @@ class Batch:
             is_error=slot.outcome.is_error,
             timestamp=now_ms(),
         )
+        await self._io.emit(MessageStart(message=result))
         final = await self._io.finish_message(result)
         assert isinstance(final, ToolResultMessage)
-        await self._io.emit(MessageStart(message=final))
         await self._io.emit(MessageEnd(message=final))
         return final
 

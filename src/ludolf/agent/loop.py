@@ -95,9 +95,8 @@ class _Run:
             await self._inject(self.io.take(line))
 
     async def _inject(self, message: Message) -> None:
-        message = await self.io.finish_message(message)
         await self.io.emit(MessageStart(message=message))
-        await self._end(message)
+        await self._end(await self.io.finish_message(message))
 
     async def _end(self, message: Message) -> None:
         self.messages.append(message)
