@@ -43,7 +43,8 @@ COLD: dict[str, Any] = {"supportsTemperature": False}
 LOW_TO_HIGH = ("low", "medium", "high")
 DEEPSEEK: dict[str, Any] = {"thinkingFormat": "deepseek", "maxTokensField": "max_tokens"}
 
-# What is known of models beside limits and prices; not taken from the input. First match wins: (provider, model id, trait).
+# What is known of models beside limits and prices; not taken from the input.
+# First match wins: (provider, model id, trait).
 TRAITS: tuple[tuple[str, str, Trait], ...] = (
     ("anthropic", r"claude-(opus|sonnet)-4-6", adaptive("max")),
     ("anthropic", r"claude-opus-4-[78]", adaptive("xhigh", "max", **COLD)),
