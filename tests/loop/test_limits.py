@@ -94,3 +94,16 @@ async def test_attempts_that_failed_count_as_turns(tmp_path: Path) -> None:
         await s.data("set_limits", maxTurns=2)
         await s.run("go")
         assert len(s.of_type("limit_reached")) == 1
+
+
+async def test_a_limit_that_attempts_use_up_ends_the_retrying_with_a_reason(tmp_path: Path) -> None:
+    replies = (fails("overloaded"), fails("overloaded"), say("never said"))
+    async with stage(tmp_path, *replies) as s:
+        await s.data("set_limits", maxTurns=2)
+        told = story(await s.run("go"))
+        assert told[-4:] == ["limit_reached", "agent_end", "auto_retry_end", "agent_settled"]
+        (end,) = s.of_type("auto_retry_end")
+        assert (end["success"], end["finalError"]) == (False, "overloaded")
+        assert [r["willRetry"] for r in s.of_type("agent_end")] == [True, False]
+        await s.data("set_limits")
+        assert "auto_retry_end" not in story(await s.run("again"))

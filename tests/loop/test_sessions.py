@@ -117,7 +117,6 @@ async def test_switching_back_and_forth_keeps_both_conversations(tmp_path: Path)
         ]
 
 
-@pytest.mark.xfail(reason="the session is read before the stop has added to it")
 async def test_a_switch_to_the_session_that_runs_keeps_what_the_stop_added(tmp_path: Path) -> None:
     async with stage(tmp_path) as s:
         await talk(s)

@@ -84,7 +84,10 @@ def _run_until(lab: Lab, sessions: Path, size: int | None) -> bytes:
         if size is None:
             return _read_until(process.stdout, b'"agent_settled"}\n')
         told = b""
-        while len(told) < size and (more := process.stdout.read(size - len(told))):
+        # Progress of a command is told as time allows, so that one run may say less than another.
+        while len(told) < size and b'"agent_settled"' not in told:
+            more = process.stdout.read(size - len(told))
+            assert more, "the output ended too soon"
             told += more
         os.kill(process.pid, signal.SIGKILL)
         # What was written before the end is still in the pipe.

@@ -7,7 +7,7 @@ from ludolf.ai.errors import RETRYABLE
 from ludolf.ai.messages import AssistantMessage
 from ludolf.ai.provider import Answer
 from ludolf.engine.parts import Parts
-from ludolf.protocol.events import AutoRetryEnd, AutoRetryStart
+from ludolf.protocol.events import AutoRetryEnd, AutoRetryStart, LimitReached
 
 CANCELLED = "Retry cancelled"
 
@@ -26,9 +26,20 @@ class Retries:
         retry = self._parts.settings.retry
         if not retry.enabled or answer.kind not in RETRYABLE:
             return False
-        if self._parts.meter.check() is not None:
+        if self._attempt >= retry.max_retries or self._too_long(answer):
             return False
-        return self._attempt < retry.max_retries and not self._too_long(answer)
+        return not self._is_limited()
+
+    def _is_limited(self) -> bool:
+        """Whether the prompt has used up a limit; tells of it once, before the run ends."""
+        meter = self._parts.meter
+        told = meter.reached is not None
+        reached = meter.check()
+        if reached is not None and not told:
+            self._parts.hub.post(
+                LimitReached(limit=reached.limit, used=reached.used, maximum=reached.maximum)
+            )
+        return reached is not None
 
     async def before_next(self, answer: Answer, scope: Scope) -> bool:
         """Announce the next attempt and wait for its time; False if the wait was stopped."""

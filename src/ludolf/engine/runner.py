@@ -120,6 +120,8 @@ class Runner:
             await self.retries.stopped()
             return None
         if self._parts.meter.reached is not None:
+            if answer.message.stop_reason == "error":
+                await self.retries.gave_up(answer)
             return None
         if self.retries.wants(answer):
             return await self._try_again(answer, scope)
