@@ -3,8 +3,6 @@
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from tests.loop.stage import Stage, call, calls, say, stage, story, texts, words
 
 SETTINGS: dict[str, Any] = {"compaction": {"keepRecentTokens": 100}}
@@ -123,7 +121,6 @@ async def test_an_abort_ends_a_summary_that_was_sent_before_it_and_waits_its_tur
         assert not (await s.data("get_state"))["isCompacting"]
 
 
-@pytest.mark.xfail(reason="while a compaction waits for the end of the run, prompts are accepted")
 async def test_a_prompt_does_not_slip_in_between_the_stopped_run_and_its_compaction(
     tmp_path: Path,
 ) -> None:

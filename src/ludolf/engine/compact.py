@@ -1,7 +1,7 @@
 """Compaction: old history replaced by a summary, on demand, near the limit, or after overflow."""
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, NoReturn
 
@@ -95,16 +95,21 @@ class Compactor:
         prepared = self._prepare()
         return prepared if isinstance(prepared, str) else None
 
-    async def manual(self, instructions: str | None) -> CompactionResult:
-        """Raises:
-        CommandError: refused, failed or cancelled.
+    async def manual(
+        self, instructions: str | None, stop: Callable[[], Awaitable[None]]
+    ) -> CompactionResult:
+        """Compact now; what runs is stopped for it, unless it would be refused.
+
+        Raises:
+            CommandError: refused, failed or cancelled.
         """
-        if self.running or self._manual is not None:
+        if self._manual is not None:
             raise CommandError(BUSY)
         refused = self.refusal()
         if refused is not None:
             await self._refuse_manual(refused)
         with self._on_demand() as scope:
+            await stop()
             try:
                 result = await self._compact("manual", scope, instructions=instructions)
             except SummaryFailed as error:

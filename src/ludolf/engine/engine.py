@@ -129,9 +129,7 @@ class Engine:
         Raises:
             CommandError: refused, failed or cancelled.
         """
-        if self.compactor.refusal() is None:
-            await self.stop()
-        return await self.compactor.manual(instructions)
+        return await self.compactor.manual(instructions, self.stop)
 
     async def export_html(self, output: str | None) -> str:
         """Write the session as a page; returns the path as it was asked for.
