@@ -3,15 +3,11 @@
 import os
 import sys
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from ludolf import __version__
 from ludolf.base import ConfigError, LudolfError
 from ludolf.config.arguments import Arguments, parse
 from ludolf.config.home import env
-
-if TYPE_CHECKING:
-    from ludolf.engine.options import Options
 
 USAGE_ERROR = 1
 NO_TERMINAL_MODE = 2
@@ -62,7 +58,9 @@ def run(words: Sequence[str]) -> int:
 
 
 def _start(arguments: Arguments) -> int:
-    options = _options(arguments)
+    from ludolf.engine.build import current_folder
+
+    arguments.cwd = current_folder()
     dialect = arguments.rpc_dialect or env("RPC_DIALECT") or _own_dialect()
     if arguments.mode == "rpc":
         if arguments.files:
@@ -70,13 +68,13 @@ def _start(arguments: Arguments) -> int:
             return USAGE_ERROR
         from ludolf.modes.rpc.run import run_rpc
 
-        return run_rpc(options, dialect)
+        return run_rpc(arguments, dialect)
     piped = not (sys.stdin and sys.stdin.isatty() and sys.stdout.isatty())
     if arguments.mode == "json" or arguments.print_mode or piped:
         from ludolf.modes.one_shot import run_one_shot
 
         as_events = dialect if arguments.mode == "json" else None
-        return run_one_shot(options, arguments, dialect=as_events)
+        return run_one_shot(arguments, dialect=as_events)
     from ludolf.help import NO_TERMINAL
 
     sys.stderr.write(NO_TERMINAL)
@@ -104,18 +102,6 @@ def _own_dialect() -> str:
     """Started as `omp`, `xcsh` or `pi-early`, by a link of that name, it speaks so."""
     name = os.path.basename(sys.argv[0]).partition(".")[0]
     return name if name in ("omp", "xcsh", "pi-early") else "pi"
-
-
-def _options(arguments: Arguments) -> "Options":
-    from ludolf.engine.build import current_folder
-    from ludolf.engine.options import Options
-
-    shared = {
-        name: getattr(arguments, name)
-        for name in Options.__struct_fields__
-        if name in Arguments.__struct_fields__
-    }
-    return Options(cwd=current_folder(), flags=arguments.unknown, **shared)
 
 
 def _leave(code: int) -> None:

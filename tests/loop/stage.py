@@ -20,9 +20,9 @@ from ludolf.ai.provider import Request
 from ludolf.ai.providers.playback import Piece
 from ludolf.ai.providers.scripted import Failure, Reply, Scripted, Tokens
 from ludolf.base import dumps, loads
+from ludolf.config.options import Options
 from ludolf.engine.build import build
 from ludolf.engine.engine import Engine
-from ludolf.engine.options import Options
 from ludolf.modes.rpc.server import Server
 from ludolf.modes.stdio import Stdio
 from ludolf.protocol.dialects import make_dialect

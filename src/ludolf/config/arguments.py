@@ -1,19 +1,22 @@
 """The command line: pi's whole list of flags, read the way pi reads it."""
 
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Literal
 
-import msgspec
+from msgspec import field
 
-from ludolf.ai.messages import THINKING_LEVELS, ThinkingLevel
+from ludolf.ai.messages import THINKING_LEVELS
 from ludolf.base import ConfigError
+from ludolf.config.options import Options
 
 Mode = Literal["text", "json", "rpc"]
 
 
-class Arguments(msgspec.Struct, kw_only=True):
-    """What was asked for. Unset means: as the settings say."""
+class Arguments(Options, kw_only=True):
+    """What was asked for; `cwd` is for whoever starts from it to fill in."""
 
+    cwd: Path = Path()
     mode: Mode | None = None
     print_mode: bool = False
     help: bool = False
@@ -22,39 +25,9 @@ class Arguments(msgspec.Struct, kw_only=True):
     export: str | None = None
     offline: bool = False
     rpc_dialect: str | None = None
-    provider: str | None = None
-    model: str | None = None
-    models: tuple[str, ...] = ()
-    api_key: str | None = None
-    thinking: ThinkingLevel | None = None
-    continue_last: bool = False
-    session: str | None = None
-    session_id: str | None = None
-    fork: str | None = None
-    session_dir: str | None = None
-    no_session: bool = False
-    name: str | None = None
-    tools: tuple[str, ...] | None = None
-    exclude_tools: tuple[str, ...] = ()
-    no_builtin_tools: bool = False
-    no_tools: bool = False
-    extensions: tuple[str, ...] = ()
-    no_extensions: bool = False
-    skills: tuple[str, ...] = ()
-    no_skills: bool = False
-    prompt_templates: tuple[str, ...] = ()
-    no_prompt_templates: bool = False
-    no_context_files: bool = False
-    system_prompt: str | None = None
-    append_system_prompt: tuple[str, ...] = ()
-    approve: bool | None = None
-    max_turns: int | None = None
-    max_tokens: int | None = None
-    max_cost: float | None = None
-    messages: list[str] = []
-    files: list[str] = []
-    unknown: dict[str, str | bool] = {}
-    warnings: list[str] = []
+    messages: list[str] = field(default_factory=list)
+    files: list[str] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
 
 
 Setter = Callable[[Arguments, str], None]
@@ -114,7 +87,7 @@ def _unknown(arguments: Arguments, flag: str, value: str | None, rest: list[str]
     """Kept for extensions; a word that follows belongs to it unless it is a flag or a file."""
     if value is None and rest and not rest[0].startswith(("-", "@")):
         value = rest.pop(0)
-    arguments.unknown[flag] = True if value is None else value
+    arguments.flags[flag] = True if value is None else value
 
 
 # ---------------------------------------------------------------- values

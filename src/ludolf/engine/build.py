@@ -14,6 +14,7 @@ from ludolf.base import ConfigError, iso_time
 from ludolf.config.auth import Keyring
 from ludolf.config.home import Home, expand, find_home, session_dir_override
 from ludolf.config.models import ModelRegistry
+from ludolf.config.options import Options
 from ludolf.config.selection import (
     Choice,
     Scope,
@@ -29,7 +30,6 @@ from ludolf.engine.engine import Engine
 from ludolf.engine.hub import Hub
 from ludolf.engine.limits import Limits, Meter
 from ludolf.engine.models import ModelState, ScopedModel
-from ludolf.engine.options import Options
 from ludolf.engine.parts import Parts
 from ludolf.engine.resources import Resources
 from ludolf.engine.start_session import start_session

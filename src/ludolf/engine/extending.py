@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from ludolf.extensions.finding import Found
     from ludolf.extensions.host import Then
     from ludolf.extensions.payloads import Payload
+    from ludolf.extensions.runner import Runner
     from ludolf.extensions.telling import Teller
 
 T = TypeVar("T")
@@ -48,6 +49,12 @@ class Extending:
     def wants(self, name: str) -> bool:
         return self.current is not None and self.current.runner.wants(name)
 
+    @property
+    def runner(self) -> "Runner":
+        """What calls the handlers; only for those who know by `wants` that somebody listens."""
+        assert self.current is not None
+        return self.current.runner
+
     def tools(self) -> "Mapping[str, Tool]":
         """The tools that extensions bring."""
         return self.current.tools() if self.current is not None else {}
@@ -62,16 +69,9 @@ class Extending:
                 a flag.
         """
         if not self.possible():
-            self.refuse_flags()
-            return
+            for flag in self._parts.options.flags:
+                raise ConfigError(f"Unknown option: {flag}")
         await self._enter("startup")
-
-    def refuse_flags(self) -> None:
-        """Raises:
-        ConfigError: there are flags that only an extension could know.
-        """
-        if self._parts.options.flags:
-            raise ConfigError(f"Unknown option: {next(iter(self._parts.options.flags))}")
 
     async def leave(self, reason: str, target: str | None = None) -> None:
         """The session is about to end: tell it, and retire its extensions."""
@@ -96,7 +96,7 @@ class Extending:
             async with asyncio.timeout(limit):
                 await current.runner.emit(payload)
         except TimeoutError:
-            self._report("<runtime>", "session_shutdown", f"took longer than {limit:g} s")
+            self.report("<runtime>", "session_shutdown", f"took longer than {limit:g} s")
 
     async def enter(
         self, reason: Reason, previous: Path | None = None, then: "Then | None" = None
@@ -119,9 +119,10 @@ class Extending:
 
         # What extensions print is for people; it must not come between frames, nor at the end.
         sys.stdout = sys.__stdout__ = sys.stderr  # type: ignore[assignment,misc]  # any stream will do
-        extensions = Extensions(self._report, flags=_bare(self._parts.options.flags))
+        extensions = Extensions(self.report, flags=_bare(self._parts.options.flags))
         await self._load(extensions)
-        self._complain(extensions.flag_errors())
+        for text in extensions.flag_errors():
+            raise ConfigError(text)
         if not extensions.count:
             return
         assert self._host is not None
@@ -146,7 +147,7 @@ class Extending:
             if error.explicit:
                 raise ConfigError(str(error))
             self._parts.warn(f"Warning: {error}")
-            self._report(error.path, "load", error.error)
+            self.report(error.path, "load", error.error)
 
     async def _load_found(self, extensions: "Extensions") -> list[Any]:
         from ludolf.extensions.finding import find_extensions
@@ -182,9 +183,8 @@ class Extending:
 
         if not self.wants("resources_discover"):
             return
-        assert self.current is not None
         payload = ResourcesDiscover(cwd=str(self._parts.home.cwd), reason=reason)
-        found = await self.current.runner.transform(payload)
+        found = await self.runner.transform(payload)
         self._parts.resources.add(found.skill_paths, found.prompt_paths)
 
     def possible(self) -> bool:
@@ -277,17 +277,10 @@ class Extending:
 
     # ------------------------------------------------------------ trouble
 
-    def _report(self, path: str, event: str, text: str) -> None:
+    def report(self, path: str, event: str, text: str) -> None:
         self._parts.hub.post(ExtensionError(extension_path=path, event=event, error=text))
         if self.mode != "rpc":
             sys.stderr.write(f"Extension error ({path}, {event}): {text}\n")
-
-    def report(self, path: str, event: str, text: str) -> None:
-        self._report(path, event, text)
-
-    def _complain(self, texts: tuple[str, ...]) -> None:
-        if texts:
-            raise ConfigError(texts[0])
 
 
 def _bare(flags: Mapping[str, str | bool]) -> dict[str, str | bool]:

@@ -39,9 +39,7 @@ class Hooks:
 
     @property
     def _runner(self) -> "Runner":
-        current = self._parts.extending.current
-        assert current is not None
-        return current.runner
+        return self._parts.extending.runner
 
     async def tool_call(self, call: ToolCall, args: Mapping[str, Any]) -> Allow | Block:
         """Raises:

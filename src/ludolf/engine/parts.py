@@ -9,10 +9,10 @@ from ludolf.ai.registry import Providers
 from ludolf.ai.transport import Transport
 from ludolf.config.home import Home
 from ludolf.config.models import ModelRegistry
+from ludolf.config.options import Options
 from ludolf.config.settings import Settings, SettingsFiles
 from ludolf.engine.hub import Hub
 from ludolf.engine.limits import Meter
-from ludolf.engine.options import Options
 from ludolf.engine.waiting import Waiting
 from ludolf.session.finder import Place
 from ludolf.session.tree import Session

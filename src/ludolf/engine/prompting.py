@@ -164,8 +164,6 @@ class Prompting:
         from ludolf.extensions import points
         from ludolf.extensions.payloads import Input
 
-        current = self._parts.extending.current
-        assert current is not None
         images = tuple(part for part in said.extra if isinstance(part, Image))
         others = tuple(part for part in said.extra if not isinstance(part, Image))
         payload = Input(
@@ -174,7 +172,7 @@ class Prompting:
             source=said.source,
             streaming_behavior=said.when_busy,
         )
-        heard = await points.user_input(current.runner, payload)
+        heard = await points.user_input(self._parts.extending.runner, payload)
         if heard is None:
             return None
         return structs.replace(said, text=heard.text, extra=(*others, *heard.images))
@@ -182,8 +180,6 @@ class Prompting:
     async def _before_start(self, message: UserMessage) -> tuple[CustomMessage, ...]:
         from ludolf.extensions.payloads import BeforeAgentStart
 
-        current = self._parts.extending.current
-        assert current is not None
         resources = self._parts.resources
         payload = BeforeAgentStart(
             prompt=text_of(message.content),
@@ -191,7 +187,7 @@ class Prompting:
             system_prompt_options=resources.prompt_options(),
             images=tuple(part for part in message.content if isinstance(part, Image)),
         )
-        final = await current.runner.transform(payload)
+        final = await self._parts.extending.runner.transform(payload)
         if final.forced:
             self._parts.forced_system = final.system_prompt
         elif final.system_prompt_options != payload.system_prompt_options:

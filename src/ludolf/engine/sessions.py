@@ -107,10 +107,8 @@ class Sessions:
         from ludolf.extensions import points
         from ludolf.extensions.payloads import SessionBeforeSwitch
 
-        current = self._parts.extending.current
-        assert current is not None
         payload = SessionBeforeSwitch(reason=reason, target_session_file=target)
-        return (await points.before_switch(current.runner, payload)).cancel
+        return (await points.before_switch(self._parts.extending.runner, payload)).cancel
 
     async def _fork_vetoed(self, entry_id: str, position: Literal["before", "at"]) -> bool:
         if not self._parts.extending.wants("session_before_fork"):
@@ -118,10 +116,8 @@ class Sessions:
         from ludolf.extensions import points
         from ludolf.extensions.payloads import SessionBeforeFork
 
-        current = self._parts.extending.current
-        assert current is not None
         payload = SessionBeforeFork(entry_id=entry_id, position=position)
-        return (await points.before_fork(current.runner, payload)).cancel
+        return (await points.before_fork(self._parts.extending.runner, payload)).cancel
 
     # ------------------------------------------------------------ private
 

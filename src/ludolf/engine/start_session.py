@@ -6,7 +6,7 @@ from pathlib import Path
 import msgspec
 
 from ludolf.base import ConfigError
-from ludolf.engine.options import Options
+from ludolf.config.options import Options
 from ludolf.engine.parts import Parts
 from ludolf.session.entries import SessionInfo, ThinkingLevelChange
 from ludolf.session.tree import Session, new_session, open_session

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from ludolf.agent.tool import Tool
 from ludolf.ai.provider import ToolSpec
-from ludolf.engine.options import Options
+from ludolf.config.options import Options
 from ludolf.engine.parts import Parts
 
 if TYPE_CHECKING:

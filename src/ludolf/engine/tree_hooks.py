@@ -31,9 +31,7 @@ class TreeHooks:
 
     @property
     def _runner(self) -> "Runner":
-        current = self._parts.extending.current
-        assert current is not None
-        return current.runner
+        return self._parts.extending.runner
 
     async def before(self, wish: Wish, leaf: str | None) -> tuple[Wish, BranchSummary | None]:
         """The walk as extensions want it, and a summary if one of them made it.

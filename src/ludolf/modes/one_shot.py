@@ -13,9 +13,9 @@ import msgspec
 from ludolf.ai.messages import AssistantMessage, Image, Part, Text
 from ludolf.base import ConfigError, dumps
 from ludolf.config.arguments import Arguments
+from ludolf.config.options import Options
 from ludolf.engine.build import build
 from ludolf.engine.engine import Engine
-from ludolf.engine.options import Options
 from ludolf.modes.signals import Stop, watch_signals
 from ludolf.modes.sink import FrameSink
 from ludolf.modes.stdio import Stdio
@@ -29,12 +29,12 @@ class Said(msgspec.Struct):
     extra: tuple[Part, ...] = ()
 
 
-def run_one_shot(options: Options, arguments: Arguments, *, dialect: str | None) -> int:
+def run_one_shot(arguments: Arguments, *, dialect: str | None) -> int:
     """Answer the prompts one after another. With a dialect as events, else as plain text."""
-    prompts = gather_prompts(arguments, options.cwd)
+    prompts = gather_prompts(arguments)
     if not prompts and dialect is None:
         raise ConfigError('Nothing to do: say what, as in `ludolf -p "list the files here"`.')
-    return asyncio.run(_main(options, prompts, dialect))
+    return asyncio.run(_main(arguments, prompts, dialect))
 
 
 async def _main(options: Options, prompts: Sequence[Said], dialect: str | None) -> int:
@@ -87,7 +87,7 @@ def _speak_last(engine: Engine, stdio: Stdio) -> int:
 # ---------------------------------------------------------------- what was said
 
 
-def gather_prompts(arguments: Arguments, cwd: Path) -> list[Said]:
+def gather_prompts(arguments: Arguments) -> list[Said]:
     """Stdin, files and the first message make one prompt; further messages follow as their own.
 
     Raises:
@@ -95,7 +95,7 @@ def gather_prompts(arguments: Arguments, cwd: Path) -> list[Said]:
     """
     first = Said(_stdin_text())
     for name in arguments.files:
-        _add_file(first, (cwd / os.path.expanduser(name)).absolute())
+        _add_file(first, (arguments.cwd / os.path.expanduser(name)).absolute())
     messages = list(arguments.messages)
     if messages:
         first.text += messages.pop(0)

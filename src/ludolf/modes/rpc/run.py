@@ -5,9 +5,9 @@ import contextlib
 import sys
 import threading
 
+from ludolf.config.options import Options
 from ludolf.engine.build import build
 from ludolf.engine.engine import Engine
-from ludolf.engine.options import Options
 from ludolf.modes.rpc.server import Server
 from ludolf.modes.signals import Stop, watch_signals
 from ludolf.modes.stdio import Stdio

@@ -118,7 +118,7 @@ class Server:
     def _start(self, handler: Handler, call: Call) -> None:
         pace = handler.pace_of(call)
         if pace == "turn" and self._turn is not None:
-            self._turn = self._tasks.start(self._after(self._turn, handler, call))
+            self._hold(self._tasks.start(self._after(self._turn, handler, call)))
             return
         work = self._begin(handler, call)
         if work is None:
@@ -126,8 +126,12 @@ class Server:
         task = self._tasks.start(self._wait(work, call))
         # Commands that take turns come after the beginning of a task of its own, not before it.
         holds = pace == "turn" or handler.holds
-        self._turn = task if holds else self._tasks.start(_a_moment(self._turn))
-        self._turn.add_done_callback(self._turn_over)
+        self._hold(task if holds else self._tasks.start(_a_moment(self._turn)))
+
+    def _hold(self, task: "asyncio.Task[Any]") -> None:
+        """Commands that take turns wait for this one from now on."""
+        self._turn = task
+        task.add_done_callback(self._turn_over)
 
     def _turn_over(self, task: "asyncio.Task[Any]") -> None:
         if self._turn is task:
@@ -139,8 +143,6 @@ class Server:
         work = self._begin(handler, call)
         if work is not None:
             await self._wait(work, call)
-        if self._turn is asyncio.current_task():
-            self._turn = None
 
     def _begin(self, handler: Handler, call: Call) -> Coroutine[Any, Any, Result] | None:
         """Run a handler as far as it goes without waiting, and answer if that was all."""
