@@ -1,3 +1,21 @@
-"""Ludolf: a headless coding agent that hosts embed over stdin and stdout."""
+"""Ludolf: a headless coding agent that hosts embed over stdin and stdout, or in Python."""
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from ludolf.sdk import AgentSession as AgentSession
+    from ludolf.sdk import Answer as Answer
+    from ludolf.sdk import create_session as create_session
+    from ludolf.sdk import sync as sync
 
 __version__ = "1.0.0"
+_SDK = ("AgentSession", "Answer", "create_session", "sync")
+
+
+def __getattr__(name: str) -> Any:
+    # The command line imports this package too, and must not pay for the SDK.
+    if name not in _SDK:
+        raise AttributeError(f"module 'ludolf' has no attribute {name!r}")
+    from ludolf import sdk
+
+    return getattr(sdk, name)

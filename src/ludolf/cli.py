@@ -33,6 +33,12 @@ def run(words: Sequence[str]) -> int:
     Raises:
         LudolfError: it could not start; the text is for the user.
     """
+    if words and words[0][:1].islower():
+        from ludolf.modes import subcommands
+
+        # Only the first word can be one, so that no message behind an option is taken for it.
+        if words[0] in subcommands.MODULES:
+            return subcommands.run(words[0], words[1:])
     arguments = parse(words)
     if arguments.version:
         sys.stdout.write(f"{__version__}\n")

@@ -10,7 +10,7 @@ _TO_ENGINE = (*_TO_PROTOCOL, "extensions", "engine")
 
 # Every room may import itself and the package's version. Siblings may not import each other.
 MAY_IMPORT: dict[str, tuple[str, ...]] = {
-    "": (),
+    "": ("sdk",),
     "base": (),
     "help": (),
     "ai": ("base",),
@@ -24,6 +24,7 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "engine": (*_TO_PROTOCOL, "extensions"),
     "modes": (*_TO_ENGINE, "help"),
     "client": (*_LOW, "agent", "session", "protocol"),
+    "sdk": _TO_ENGINE,
     "cli": (*_TO_ENGINE, "modes", "client", "help"),
     "__main__": ("cli",),
 }

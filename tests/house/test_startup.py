@@ -51,6 +51,8 @@ LATER = (
     "ludolf.session.export",
     "ludolf.session.migrate",
     "ludolf.session.summary_text",
+    "ludolf.modes.subcommands",
+    "ludolf.sdk",
     "ludolf.tools.",
 )
 BUILT_IN_MODELS = ("ludolf.ai.providers.",)

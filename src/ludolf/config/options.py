@@ -1,6 +1,8 @@
 """What a start of the program asks for, from the command line or from Python."""
 
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
@@ -11,6 +13,10 @@ class Options(msgspec.Struct, kw_only=True):
     """Unset means: as the settings say, else the default."""
 
     cwd: Path
+    # from Python only: another agent folder, settings that are on no disk, extensions as functions
+    agent_dir: Path | None = None
+    settings: dict[str, Any] | None = None
+    factories: tuple[Callable[..., Any], ...] = ()
     provider: str | None = None
     model: str | None = None
     models: tuple[str, ...] = ()

@@ -151,9 +151,13 @@ class SettingsFiles:
     A spoilt file is reported in `warnings`, counts as empty and is never written.
     """
 
-    def __init__(self, home: Home, *, trusted: bool = False) -> None:
+    def __init__(
+        self, home: Home, *, trusted: bool = False, given: Mapping[str, Any] | None = None
+    ) -> None:
+        """With settings `given`, no file is read and none is written."""
         self.home = home
         self.trusted = trusted
+        self.given = given
         self.warnings: list[str] = []
         self._user: dict[str, Any] = {}
         self._project: dict[str, Any] = {}
@@ -162,6 +166,11 @@ class SettingsFiles:
     def load(self) -> None:
         """Read both files again."""
         self.warnings = []
+        if self.given is not None:
+            self._user, complaints = keep_sound(migrate(dict(self.given)), Settings)
+            self.warnings += [f"Invalid setting: {text}" for text in complaints]
+            self._merge()
+            return
         self._user = self._read(self.home.settings_file) or {}
         project = self._read(self.home.project_settings_file) if self.trusted else None
         self._project = {k: v for k, v in (project or {}).items() if k not in GLOBAL_ONLY}
@@ -174,6 +183,8 @@ class SettingsFiles:
         """
         lay_over(self._user, changes)
         self._merge()
+        if self.given is not None:
+            return None
         path = self.home.settings_file
         from ludolf.config.lock import settings_lock
 

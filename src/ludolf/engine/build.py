@@ -6,6 +6,8 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
+from msgspec import structs
+
 from ludolf.agent.events import MessageEnd
 from ludolf.ai.messages import CustomMessage, ThinkingLevel
 from ludolf.ai.registry import Providers
@@ -44,17 +46,35 @@ from ludolf.session.finder import Place
 Warn = Callable[[str], None]
 
 
-def build(options: Options, warn: Warn | None = None) -> Engine:
+def build(
+    options: Options,
+    warn: Warn | None = None,
+    prepare: Callable[[Parts], None] | None = None,
+) -> Engine:
     """An engine as the options and the user's configuration say.
+
+    `prepare` may make models and tools known before the model is chosen.
 
     Raises:
         ConfigError: it cannot start so; the text says why.
         CommandError: the session asked for cannot be opened.
     """
     warn = warn or warn_on_stderr
+    parts = _parts(options, warn)
+    if prepare is not None:
+        prepare(parts)
+    started = start_session(parts, warn)
+    parts.session = started.session
+    _choose_model(parts, resumed=started.resumed, warn=warn)
+    started.finish(parts)
+    return Engine(parts)
+
+
+def _parts(options: Options, warn: Warn) -> Parts:
+    """Everything but the session and its model."""
     parts = Parts()
     parts.options = options
-    parts.home = home = find_home(options.cwd)
+    parts.home = home = _home(options)
     parts.warn = warn
     parts.settings_files = _settings(home, options, warn)
     for text in parts.settings_files.warnings:
@@ -74,19 +94,22 @@ def build(options: Options, warn: Warn | None = None) -> Engine:
     parts.resources = Resources(parts)
     parts.todos = Todos(parts)
     parts.rules = StreamRules(parts)
-    started = start_session(parts, warn)
-    parts.session = started.session
-    _choose_model(parts, resumed=started.resumed, warn=warn)
-    started.finish(parts)
-    return Engine(parts)
+    return parts
 
 
 def warn_on_stderr(text: str) -> None:
     sys.stderr.write(text + "\n")
 
 
+def _home(options: Options) -> Home:
+    home = find_home(options.cwd)
+    return structs.replace(home, agent=options.agent_dir) if options.agent_dir else home
+
+
 def _settings(home: Home, options: Options, warn: Warn) -> SettingsFiles:
-    """The user's settings, and the project's if the project is trusted."""
+    """The settings given, else the user's and the project's if the project is trusted."""
+    if options.settings is not None:
+        return SettingsFiles(home, trusted=bool(options.approve), given=options.settings)
     files = SettingsFiles(home)
     if home.project.exists() or options.approve is not None:
         from ludolf.config.trust import decide_trust

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from ludolf.agent.queue import QueueKind, QueueMode
 from ludolf.agent.scope import Tasks
@@ -13,7 +13,7 @@ from ludolf.ai.models import Model
 from ludolf.base import CommandError, Value
 from ludolf.config.settings import SettingsFiles
 from ludolf.engine.compact import Compactor
-from ludolf.engine.extending import Extending
+from ludolf.engine.extending import Extending, Mode
 from ludolf.engine.host_tools import HostTools
 from ludolf.engine.library import Library
 from ludolf.engine.models import ModelState
@@ -171,7 +171,7 @@ class Engine:
 
     async def start(
         self,
-        mode: Literal["rpc", "json", "print"],
+        mode: Mode,
         send: "Callable[[UiRequest], None] | None" = None,
     ) -> None:
         """Load the extensions, now that there is a loop; `send` asks somebody for them.
@@ -226,7 +226,8 @@ class Engine:
         self._check_idle("change trust")
         if remember:
             save_decision(self.parts.home, trusted=trusted)
-        self.parts.settings_files = SettingsFiles(self.parts.home, trusted=trusted)
+        given = self.parts.settings_files.given
+        self.parts.settings_files = SettingsFiles(self.parts.home, trusted=trusted, given=given)
         await self.reload()
 
     def _check_idle(self, what: str) -> None:
@@ -264,7 +265,7 @@ class Engine:
         """End what runs, store it, and free everything."""
         await self.abort()
         await self.parts.extending.leave("quit")
-        self.shell.close()
+        self.shell.close(whole_program=self.parts.extending.mode != "sdk")
         await self.tasks.close()
         self.parts.session.close()
         await self.parts.transport.close()

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from ludolf.extensions.telling import Teller
 
 T = TypeVar("T")
+Mode = Literal["rpc", "json", "print", "sdk"]
 Reason = Literal["startup", "reload", "new", "resume", "fork"]
 GOODBYE_SECONDS = 1.5
 _PROVIDER_HOOKS = (
@@ -44,7 +45,7 @@ class Extending:
         self.current: Extensions | None = None
         self.settle_dialogs: Callable[[], None] | None = None
         self.make_host: Callable[[], EngineHost] | None = None
-        self.mode: Literal["rpc", "json", "print"] = "rpc"
+        self.mode: Mode = "rpc"
 
     def wants(self, name: str) -> bool:
         return self.current is not None and self.current.runner.wants(name)
@@ -117,8 +118,9 @@ class Extending:
         from ludolf.extensions.payloads import SessionStart
         from ludolf.extensions.telling import Teller
 
-        # What extensions print is for people; it must not come between frames, nor at the end.
-        sys.stdout = sys.__stdout__ = sys.stderr  # type: ignore[assignment,misc]  # any stream will do
+        if self.mode != "sdk":  # there stdout belongs to somebody else's program
+            # What extensions print is for people; it must not come between frames, nor at the end.
+            sys.stdout = sys.__stdout__ = sys.stderr  # type: ignore[assignment,misc]  # any stream will do
         extensions = Extensions(self.report, flags=_bare(self._parts.options.flags))
         await self._load(extensions)
         for text in extensions.flag_errors():
@@ -151,6 +153,7 @@ class Extending:
 
     async def _load_found(self, extensions: "Extensions") -> list[Any]:
         from ludolf.extensions.finding import find_extensions
+        from ludolf.extensions.record import factory_origin
 
         options = self._parts.options
         found: Found = find_extensions(
@@ -161,7 +164,8 @@ class Extending:
         )
         for text in found.warnings():
             self._parts.warn(f"Warning: {text}")
-        return [*found.errors, *await extensions.load(found.origins)]
+        own = [factory_origin(factory) for factory in options.factories]
+        return [*found.errors, *await extensions.load([*own, *found.origins])]
 
     async def _project_is_trusted(self, extensions: "Extensions") -> bool:
         from ludolf.config.trust import guarded_paths, save_decision
@@ -190,7 +194,7 @@ class Extending:
     def possible(self) -> bool:
         """Whether there may be an extension at all, asked without loading anything of theirs."""
         parts = self._parts
-        if parts.options.extensions:
+        if parts.options.extensions or parts.options.factories:
             return True
         if parts.options.no_extensions:
             return False
@@ -279,7 +283,7 @@ class Extending:
 
     def report(self, path: str, event: str, text: str) -> None:
         self._parts.hub.post(ExtensionError(extension_path=path, event=event, error=text))
-        if self.mode != "rpc":
+        if self.mode in ("json", "print"):
             sys.stderr.write(f"Extension error ({path}, {event}): {text}\n")
 
 

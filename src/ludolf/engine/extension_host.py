@@ -52,7 +52,7 @@ class EngineHost:
     # ------------------------------------------------------------ facts
 
     @property
-    def mode(self) -> Literal["rpc", "json", "print"]:
+    def mode(self) -> Literal["rpc", "json", "print", "sdk"]:
         return self._parts.extending.mode
 
     @property

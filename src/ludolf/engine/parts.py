@@ -55,7 +55,8 @@ class Parts:
 
     def trust_project(self) -> None:
         """Use the project's own settings and resources from now on."""
-        self.settings_files = SettingsFiles(self.home, trusted=True)
+        given = self.settings_files.given
+        self.settings_files = SettingsFiles(self.home, trusted=True, given=given)
         self.resources.forget()
 
     def move_to(self, cwd: str) -> None:

@@ -64,10 +64,10 @@ class Shell:
         for scope in tuple(self._running):
             scope.abort()
 
-    def close(self) -> None:
-        """End every command, and what ended commands left running."""
+    def close(self, *, whole_program: bool) -> None:
+        """End every command, and with the program what ended commands left running."""
         self.abort()
-        if "ludolf.tools.family" in sys.modules:  # else nothing was ever started
+        if whole_program and "ludolf.tools.family" in sys.modules:  # else nothing was ever started
             from ludolf.tools.family import WARDEN
 
             WARDEN.end_all()

@@ -151,7 +151,7 @@ class Extensions:
         self._loaded += 1
         extension = Extension(origin, self._loaded, private_name(origin))
         try:
-            factory = load_factory(origin, extension.module)
+            factory = origin.factory or load_factory(origin, extension.module)
             await call(factory, Api(extension, registry))
         except (CannotLoad, Failed) as error:
             registry.discard(extension)

@@ -21,7 +21,7 @@ from ludolf.session.tree import Session
 if TYPE_CHECKING:
     from ludolf.extensions.payloads import PromptOptions
 
-Mode = Literal["tui", "rpc", "json", "print"]
+Mode = Literal["tui", "rpc", "json", "print", "sdk"]
 Delivery = Literal["steer", "followUp", "nextTurn"]
 Level = Literal["info", "warning", "error"]
 Placement = Literal["aboveEditor", "belowEditor"]

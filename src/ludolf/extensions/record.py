@@ -20,15 +20,24 @@ class Origin(msgspec.Struct, frozen=True, kw_only=True):
     source: Source | None = None
     package: Path | None = None
     explicit: bool = False
+    factory: Callable[..., Any] | None = None
 
     @property
     def real_path(self) -> str:
-        return os.path.realpath(self.path)
+        return os.path.realpath(self.path) if self.factory is None else str(self.path)
 
     def info(self) -> SourceInfo:
         if self.source is not None:
             return self.source.info(self.path)
         return SourceInfo(path=str(self.path), source="auto", scope="user", origin="package")
+
+
+def factory_origin(factory: Callable[..., Any]) -> Origin:
+    """An extension that a program brings as a function."""
+    name = getattr(factory, "__qualname__", type(factory).__qualname__)
+    module = getattr(factory, "__module__", "")
+    path = Path(f"<{module}.{name} {id(factory):x}>")
+    return Origin(path=path, explicit=True, factory=factory)
 
 
 class LoadError(Value):

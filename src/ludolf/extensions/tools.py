@@ -104,7 +104,7 @@ class FunctionTool(msgspec.Struct, frozen=True, kw_only=True, eq=False):
             return dict(args)
         kinds = {field.name: field.kind for field in self.signature.fields}
         try:
-            return {name: _as(kinds[name], value) for name, value in args.items() if name in kinds}
+            return {name: convert_value(kinds[name], value) for name, value in args.items() if name in kinds}
         except ValueError as error:
             raise ToolError(f'Validation failed for tool "{self.name}": {error}') from error
 
@@ -288,7 +288,7 @@ def _takes_whole(signature: Signature, parameters: Mapping[str, Any]) -> bool:
     return len(names) == 1 and names[0] not in known and not signature.takes_any
 
 
-def _as(kind: Any, value: Any) -> Any:
+def convert_value(kind: Any, value: Any) -> Any:
     try:
         return msgspec.convert(value, kind, strict=False, dec_hook=_decode)
     except msgspec.ValidationError:

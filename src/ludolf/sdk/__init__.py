@@ -1,0 +1,95 @@
+"""The agent inside a Python program.
+
+from ludolf import create_session
+
+async with create_session(model="anthropic/claude-sonnet-5") as session:
+    answer = await session.prompt("What is in this folder?")
+    print(answer.text)
+"""
+
+from ludolf.agent.events import (
+    AgentEnd,
+    AgentStart,
+    MessageEnd,
+    MessageStart,
+    ToolEnd,
+    ToolStart,
+    ToolUpdate,
+    TurnEnd,
+    TurnStart,
+)
+from ludolf.ai.draft import BlockDelta, BlockEnd, BlockStart
+from ludolf.ai.messages import (
+    AssistantMessage,
+    Image,
+    Text,
+    Thinking,
+    ToolCall,
+    ToolResultMessage,
+    Usage,
+    UserMessage,
+)
+from ludolf.ai.models import Model, ModelCost
+from ludolf.base import CommandError, ConfigError, LudolfError
+from ludolf.extensions.providers import ModelContext, ModelOptions
+from ludolf.extensions.results import ToolError, ToolResult
+from ludolf.protocol.events import (
+    AgentSettled,
+    AutoRetryEnd,
+    AutoRetryStart,
+    CompactionEnd,
+    CompactionStart,
+)
+from ludolf.sdk import sync
+from ludolf.sdk.backend import ModelBackend
+from ludolf.sdk.options import SessionOptions
+from ludolf.sdk.run import Answer, PromptFailed, Run, SessionEvent
+from ludolf.sdk.session import AgentSession, create_session
+from ludolf.sdk.structured import NotAnswered
+
+__all__ = [
+    "AgentEnd",
+    "AgentSession",
+    "AgentSettled",
+    "AgentStart",
+    "Answer",
+    "AssistantMessage",
+    "AutoRetryEnd",
+    "AutoRetryStart",
+    "BlockDelta",
+    "BlockEnd",
+    "BlockStart",
+    "CommandError",
+    "CompactionEnd",
+    "CompactionStart",
+    "ConfigError",
+    "Image",
+    "LudolfError",
+    "MessageEnd",
+    "MessageStart",
+    "Model",
+    "ModelBackend",
+    "ModelContext",
+    "ModelCost",
+    "ModelOptions",
+    "NotAnswered",
+    "PromptFailed",
+    "Run",
+    "SessionEvent",
+    "SessionOptions",
+    "Text",
+    "Thinking",
+    "ToolCall",
+    "ToolEnd",
+    "ToolError",
+    "ToolResult",
+    "ToolResultMessage",
+    "ToolStart",
+    "ToolUpdate",
+    "TurnEnd",
+    "TurnStart",
+    "Usage",
+    "UserMessage",
+    "create_session",
+    "sync",
+]

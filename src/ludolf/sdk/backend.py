@@ -1,0 +1,95 @@
+"""Models that a Python program brings itself: a function that answers, or a whole provider."""
+
+from collections.abc import AsyncIterator, Callable, Iterable
+from typing import Any, Protocol
+
+from ludolf.ai.access import Access
+from ludolf.ai.messages import Thinking, ToolCall, Usage
+from ludolf.ai.models import Model
+from ludolf.ai.provider import Provider
+from ludolf.base import ConfigError, dumps
+from ludolf.config.models_file import make_model
+from ludolf.engine.parts import Parts
+from ludolf.extensions.contain import Failed
+from ludolf.extensions.providers import ModelContext, ModelOptions, backend_registration
+from ludolf.extensions.shapes import BadAnswer
+
+# Pieces of an answer: text as it comes, thinking, whole tool calls, and at the end what it cost.
+Piece = str | Thinking | ToolCall | Usage
+Speaker = Callable[[ModelContext], AsyncIterator[Piece]]
+
+
+class ModelBackend(Protocol):
+    """A provider with models of its own, as extensions may register one too."""
+
+    id: str
+
+    def models(self) -> Iterable[Any]:
+        """Models: their ids, or dicts with the keys of models.json."""
+
+    def stream(
+        self, model: Model, context: ModelContext, options: ModelOptions
+    ) -> AsyncIterator[Any]:
+        """Text, or the events of an answer as dicts (`{"type": "text_delta", ...}`)."""
+
+
+class SpeakerBackend:
+    """A function that answers, as a provider with one model."""
+
+    def __init__(self, speaker: Speaker) -> None:
+        self.id = "python"
+        self._speaker = speaker
+        self._name = getattr(speaker, "__name__", "model")
+
+    def models(self) -> list[dict[str, Any]]:
+        return [{"id": self._name, "input": ["text", "image"]}]
+
+    async def stream(
+        self, model: Model, context: ModelContext, options: ModelOptions
+    ) -> AsyncIterator[Any]:
+        usage: Usage | None = None
+        count = 0
+        async for piece in self._speaker(context):
+            if isinstance(piece, Usage):
+                usage = piece
+                continue
+            for event in _events(piece, count):
+                yield event
+            count += not isinstance(piece, str)
+        yield {"type": "done", **({"usage": usage} if usage else {})}
+
+
+def _events(piece: Piece, count: int) -> list[Any]:
+    if isinstance(piece, Thinking):
+        return [
+            {"type": "thinking_start"},
+            {"type": "thinking_delta", "delta": piece.thinking},
+            {"type": "thinking_end"},
+        ]
+    if isinstance(piece, ToolCall):
+        call_id = piece.id or f"call_{count + 1}"
+        return [
+            {"type": "toolcall_start", "id": call_id, "toolName": piece.name},
+            {"type": "toolcall_delta", "delta": dumps(piece.arguments).decode()},
+            {"type": "toolcall_end"},
+        ]
+    return [piece]
+
+
+def make_known(parts: Parts, author: Any) -> str:
+    """Register the backend's models; returns the pattern that chooses its first one.
+
+    Raises:
+        ConfigError: it is no backend, or has no models.
+    """
+    try:
+        made = backend_registration(author)
+    except (BadAnswer, Failed) as error:
+        raise ConfigError(f"This cannot be used as a model: {error}") from error
+    models = [make_model(made.name, made.entry, each, None) for each in made.entry.models or ()]
+    if not models or made.backend is None:
+        raise ConfigError(f"The provider {made.name} has no models.")
+    provider: Provider = made.backend
+    parts.providers.register(provider)
+    parts.registry.register(models, Access())
+    return models[0].key

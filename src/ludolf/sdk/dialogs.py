@@ -1,0 +1,45 @@
+"""Questions of extensions, answered by a function of the program."""
+
+from collections.abc import Callable
+from typing import Any
+
+from ludolf.engine.engine import Engine
+from ludolf.extensions.contain import Failed, call
+from ludolf.protocol.ui import UiRequest, UiResponse
+
+_DIALOGS = ("select", "confirm", "input", "editor")
+
+
+class DialogAnswers:
+    """The function gets the request and returns the chosen option, the text, or yes and no; None
+    dismisses the dialog. It may be async. One that fails dismisses the dialog too."""
+
+    def __init__(self, engine: Engine, answer: Callable[..., Any] | None) -> None:
+        self._engine = engine
+        self._answer = answer
+
+    @property
+    def wanted(self) -> bool:
+        return self._answer is not None
+
+    def send(self, request: UiRequest) -> None:
+        if request.method in _DIALOGS:
+            self._engine.tasks.start(self._settle(request))
+
+    async def _settle(self, request: UiRequest) -> None:
+        assert self._answer is not None
+        try:
+            value = await call(self._answer, request)
+        except Failed as error:
+            self._engine.parts.warn(f"on_dialog failed: {error}")
+            value = None
+        if self._engine.dialogs is not None:
+            self._engine.dialogs.answer(_response(request, value))
+
+
+def _response(request: UiRequest, value: Any) -> UiResponse:
+    if value is None:
+        return UiResponse(id=request.id, cancelled=True)
+    if request.method == "confirm":
+        return UiResponse(id=request.id, confirmed=bool(value))
+    return UiResponse(id=request.id, value=value)

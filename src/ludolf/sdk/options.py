@@ -1,0 +1,123 @@
+"""What a session in a Python program may be told, and how that becomes a start of the engine."""
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal, TypedDict
+
+from ludolf.ai.messages import ThinkingLevel
+from ludolf.ai.models import Model
+from ludolf.base import ConfigError
+from ludolf.config.options import Options
+from ludolf.sdk.backend import ModelBackend, Speaker
+
+Store = Literal["memory", "files"]
+# A plain function, or a path to a file that holds one.
+Factory = Callable[..., Any]
+
+
+class SessionOptions(TypedDict, total=False):
+    """Everything is optional.
+
+    model           `provider/id` or a part of it; a `Model`; an async generator function that
+                    answers itself; or an object with `id`, `models()` and `stream(...)`
+    api_key         the key for the model, for this session only
+    thinking        `off` to `max`
+    cwd             where the tools work; default: the current folder
+    tools           functions that the model may call; their type hints become the schema
+    builtin_tools   names of built-in tools; default: read, bash, edit, write; `()` for none
+    system_prompt   instead of the built-in one
+    append_system_prompt  after it
+    store           "memory" (default) or "files": where the conversation is kept
+    session         a session file or id to go on with; "last" for the last one of the folder
+    session_dir     where files are kept
+    name            the session's name
+    settings        settings.json as a dict; with it no settings file is read or written
+    agent_dir       another folder instead of ~/.pi/agent
+    extensions      extension functions, or paths
+    discover        look for the user's and project's extensions, skills, templates and context
+                    files; default: False
+    trust_project   use what the project's .pi folder brings; default: as the user decided
+    max_turns, max_tokens, max_cost  limits of one prompt
+    on_dialog       answers questions of extensions: gets the request, returns the value or None
+    on_warning      gets what went wrong on the side; default: the `warnings` module
+    """
+
+    model: str | Model | Speaker | ModelBackend
+    api_key: str
+    thinking: ThinkingLevel
+    cwd: str | os.PathLike[str]
+    tools: Sequence[Callable[..., Any]]
+    builtin_tools: Sequence[str]
+    system_prompt: str
+    append_system_prompt: str
+    store: Store
+    session: str | os.PathLike[str]
+    session_dir: str | os.PathLike[str]
+    name: str
+    settings: Mapping[str, Any]
+    agent_dir: str | os.PathLike[str]
+    extensions: Sequence[Factory | str | os.PathLike[str]]
+    discover: bool
+    trust_project: bool
+    max_turns: int
+    max_tokens: int
+    max_cost: float
+    on_dialog: Callable[..., Any]
+    on_warning: Callable[[str], None]
+
+
+# Those that mean the same to the engine.
+_SAME = ("thinking", "system_prompt", "name", "max_turns", "max_tokens", "max_cost", "api_key")
+
+
+def start_options(given: SessionOptions) -> Options:
+    """The start of the engine that these options ask for.
+
+    Raises:
+        ConfigError: an option is unknown, or two of them contradict each other.
+    """
+    unknown = set(given) - SessionOptions.__optional_keys__
+    if unknown:
+        known = ", ".join(sorted(SessionOptions.__optional_keys__))
+        raise ConfigError(f"Unknown option: {', '.join(sorted(unknown))}. Known: {known}.")
+    cwd = Path(given.get("cwd") or os.getcwd()).expanduser().absolute()
+    options = Options(cwd=cwd)
+    for name in _SAME:
+        if name in given:
+            setattr(options, name, given[name])  # type: ignore[literal-required]  # all are keys
+    _place(options, given)
+    _resources(options, given)
+    if "settings" in given:
+        options.settings = dict(given["settings"])
+    if "agent_dir" in given:
+        options.agent_dir = Path(given["agent_dir"]).expanduser().absolute()
+    return options
+
+
+def _place(options: Options, given: SessionOptions) -> None:
+    session = given.get("session")
+    store = given.get("store", "memory" if session is None else "files")
+    if store == "memory" and session is not None:
+        raise ConfigError('A session to go on with is a file: leave out store="memory".')
+    options.no_session = store == "memory"
+    if session == "last":
+        options.continue_last = True
+    elif session is not None:
+        options.session = os.fspath(session)
+    if "session_dir" in given:
+        options.session_dir = os.fspath(given["session_dir"])
+
+
+def _resources(options: Options, given: SessionOptions) -> None:
+    discover = given.get("discover", False)
+    options.no_extensions = options.no_skills = not discover
+    options.no_prompt_templates = options.no_context_files = not discover
+    options.approve = given.get("trust_project", None if discover else False)
+    extensions = given.get("extensions", ())
+    options.factories = tuple(each for each in extensions if callable(each))
+    options.extensions = tuple(os.fspath(each) for each in extensions if not callable(each))
+    if "append_system_prompt" in given:
+        options.append_system_prompt = (given["append_system_prompt"],)
+    if "builtin_tools" in given:
+        options.tools = tuple(given["builtin_tools"])

@@ -1,0 +1,231 @@
+"""A conversation with an agent that runs inside this program."""
+
+import warnings
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Self, TypeVar, Unpack
+
+from ludolf.ai.access import Access
+from ludolf.ai.messages import Image, Message, ThinkingLevel
+from ludolf.ai.models import Model
+from ludolf.base import LudolfError
+from ludolf.config.options import Options
+from ludolf.engine.build import build
+from ludolf.engine.engine import Engine
+from ludolf.engine.parts import Parts
+from ludolf.extensions.tools import make_tool
+from ludolf.protocol.events import CompactionResult
+from ludolf.sdk.backend import SpeakerBackend, make_known
+from ludolf.sdk.dialogs import DialogAnswers
+from ludolf.sdk.options import SessionOptions, start_options
+from ludolf.sdk.run import Run
+from ludolf.sdk.structured import ASK, REMIND, SOURCE, AnswerTool, NotAnswered
+from ludolf.session.stats import SessionStats
+
+T = TypeVar("T")
+
+
+def create_session(**options: Unpack[SessionOptions]) -> "AgentSession":
+    """A session for `async with`; see `SessionOptions` for what it may be told."""
+    return AgentSession(**options)
+
+
+class AgentSession:
+    """Made by `create_session`, opened by `async with` or `open`.
+
+    Sessions share nothing: several may live in one program, each with its own model, tools and
+    settings.
+    """
+
+    def __init__(self, **options: Unpack[SessionOptions]) -> None:
+        self._given = options
+        self._engine: Engine | None = None
+
+    async def __aenter__(self) -> Self:
+        await self.open()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    async def open(self) -> None:
+        """Start. Nothing is read, written or imported for it before.
+
+        Raises:
+            ConfigError: it cannot start so; the text says why.
+            CommandError: the session to go on with cannot be opened.
+        """
+        if self._engine is not None:
+            raise LudolfError("The session is open already.")
+        options = start_options(self._given)
+        engine = build(options, self._given.get("on_warning") or _warn, self._prepare)
+        answers = DialogAnswers(engine, self._given.get("on_dialog"))
+        try:
+            await engine.start("sdk", answers.send if answers.wanted else None)
+        except BaseException:
+            await engine.close()
+            raise
+        self._engine = engine
+
+    async def close(self) -> None:
+        """End what runs, store it, free everything. A second call does nothing."""
+        engine, self._engine = self._engine, None
+        if engine is not None:
+            await engine.close()
+
+    # ------------------------------------------------------------ talking
+
+    def prompt(self, text: str, *, images: Sequence[Image] = ()) -> Run:
+        """Ask. Await it for the `Answer`, or iterate over it for the events.
+
+        Raises:
+            PromptFailed: when awaited: the model could not answer.
+            CommandError: when awaited or iterated over: refused, for example since one runs.
+        """
+        return Run(self.engine, text, tuple(images))
+
+    async def ask(self, text: str, returns: type[T], *, images: Sequence[Image] = ()) -> T:
+        """Ask for a value of a type: a dataclass, a TypedDict, a msgspec or pydantic model, a
+        list, an enum, a plain type.
+
+        Raises:
+            NotAnswered: the model gave no such value, also when reminded.
+            PromptFailed: the model could not answer.
+            NoSchema: the type cannot be described to a model.
+        """
+        toolbox, tool = self.engine.parts.toolbox, AnswerTool(returns)
+        toolbox.provide(SOURCE, [tool])
+        try:
+            answer = await self.prompt(text + ASK, images=images)
+            if not tool.given:
+                tool.take_text(answer.text)
+            if not tool.given and not answer.aborted:
+                answer = await self.prompt(REMIND)
+            if not tool.given:
+                raise NotAnswered(f"No {returns.__name__} was given. The model said: {answer.text}")
+            return tool.value
+        finally:
+            toolbox.provide(SOURCE, [])
+
+    async def steer(self, text: str, *, images: Sequence[Image] = ()) -> None:
+        """Say something to the running agent; it hears it before its next answer."""
+        await self._queue("steering", text, images)
+
+    async def follow_up(self, text: str, *, images: Sequence[Image] = ()) -> None:
+        """Say something that the agent turns to when it is done."""
+        await self._queue("follow_up", text, images)
+
+    async def abort(self) -> None:
+        """Stop everything, and wait until it has come to rest."""
+        await self.engine.abort()
+
+    async def compact(self, instructions: str | None = None) -> CompactionResult:
+        """Replace the older part of the conversation by a summary.
+
+        Raises:
+            CommandError: there is nothing to compact, or it failed.
+        """
+        return await self.engine.compact(instructions)
+
+    # ------------------------------------------------------------ changing
+
+    async def new_session(self) -> None:
+        """Begin a new conversation."""
+        await self.engine.sessions.new(None)
+
+    async def set_model(self, model: str) -> Model:
+        """Raises:
+        CommandError: there is no such model, or no key for it.
+        """
+        from ludolf.config.selection import choose_model
+
+        registry = self.engine.parts.registry
+        choice = choose_model(registry, model, None)
+        return self.engine.models.set_model(choice.model.provider, choice.model.id)
+
+    def set_thinking(self, level: ThinkingLevel) -> None:
+        self.engine.models.set_level(level)
+
+    # ------------------------------------------------------------ looking
+
+    @property
+    def messages(self) -> tuple[Message, ...]:
+        """The conversation as the model sees it."""
+        known = self.engine.parts.session.context.messages()
+        return tuple(message for message in known if isinstance(message, Message))
+
+    @property
+    def model(self) -> Model | None:
+        return self.engine.models.current
+
+    @property
+    def id(self) -> str:
+        return self.engine.parts.session.id
+
+    @property
+    def path(self) -> Path | None:
+        """The session's file; None if it is kept in memory, or nothing was said yet."""
+        return self.engine.parts.session.path
+
+    @property
+    def running(self) -> bool:
+        return self.engine.runner.running
+
+    def stats(self) -> SessionStats:
+        """Counts, tokens and cost of the whole session."""
+        return self.engine.stats()
+
+    @property
+    def engine(self) -> Engine:
+        """What does the work, for those who need more than this class offers.
+
+        Raises:
+            LudolfError: the session is not open.
+        """
+        if self._engine is None:
+            raise LudolfError("The session is not open: use `async with`, or await open().")
+        return self._engine
+
+    # ------------------------------------------------------------ private
+
+    async def _queue(self, kind: Any, text: str, images: Sequence[Image]) -> None:
+        work = self.engine.prompting.queue(kind, text, tuple(images))
+        if not isinstance(work, str):
+            await work
+
+    def _prepare(self, parts: Parts) -> None:
+        self._choose(parts, parts.options)
+        tools = [_tool(function) for function in self._given.get("tools", ())]
+        parts.toolbox.provide("sdk", tools)
+
+    def _choose(self, parts: Parts, options: Options) -> None:
+        model = self._given.get("model")
+        if model is None or isinstance(model, str):
+            options.model = model
+            return
+        if isinstance(model, Model):
+            key, keyring = options.api_key, parts.registry.keyring
+            access = Access(key=key) if key else None
+            parts.registry.register([model], lambda one: access or keyring.access(one.provider))
+            options.model = model.key
+        else:
+            author = SpeakerBackend(model) if callable(model) else model
+            options.model = make_known(parts, author)
+        options.api_key = None
+
+
+def _tool(function: Any) -> Any:
+    if hasattr(function, "execute"):
+        return function
+    return make_tool(
+        function,
+        None,
+        names=(None, None, None),
+        parameters=None,
+        execution="parallel",
+        options={},
+    )
+
+
+def _warn(text: str) -> None:
+    warnings.warn(text, stacklevel=2)

@@ -1,0 +1,82 @@
+"""Answers of a type: the model gives them by calling a tool whose arguments are that type."""
+
+from collections.abc import Mapping
+from typing import Any, Generic, TypeVar
+
+import msgspec
+
+from ludolf.agent.tool import ToolContext, ToolError, ToolOutput, text_output
+from ludolf.base import LudolfError, loads
+from ludolf.extensions.schema import Schema, schema_of
+from ludolf.extensions.tools import convert_value
+
+T = TypeVar("T")
+TOOL = "final_answer"
+SOURCE = "sdk:answer"
+ASK = f"\n\nWhen you are done, give the result by calling the tool `{TOOL}` once."
+REMIND = f"The result is still missing: call the tool `{TOOL}` with it now."
+_MISSING: Any = object()
+
+
+class NotAnswered(LudolfError):
+    """The model ended without a result of the type that was asked for; the text says what it said
+    instead."""
+
+
+class AnswerTool(Generic[T]):
+    """The tool. What does not fit the type goes back to the model, which may try again."""
+
+    name = TOOL
+    label = "Final answer"
+    description = "Give the final result. Call it once, when everything else is done."
+    alone = False
+    snippet = None
+    guidelines: tuple[str, ...] = ()
+
+    def __init__(self, kind: type[T]) -> None:
+        """Raises:
+        NoSchema: the type cannot be described to a model.
+        """
+        self._kind = kind
+        schema = schema_of(kind)
+        self._wrapped = schema.get("type") != "object" or "properties" not in schema
+        self.parameters: Schema = _wrap(schema) if self._wrapped else schema
+        self._value: Any = _MISSING
+
+    @property
+    def given(self) -> bool:
+        return self._value is not _MISSING
+
+    @property
+    def value(self) -> T:
+        result: T = self._value
+        return result
+
+    def prepare(self, args: Mapping[str, Any]) -> Mapping[str, Any]:
+        return args
+
+    async def execute(self, args: Mapping[str, Any], ctx: ToolContext) -> ToolOutput:
+        """Raises:
+        ToolError: the result does not fit the type.
+        """
+        try:
+            self._value = self._read(args["value"] if self._wrapped else args)
+        except (ValueError, TypeError, KeyError) as error:
+            raise ToolError(f"The result does not fit: {error}") from error
+        return msgspec.structs.replace(text_output("Noted."), ends_run=True)
+
+    def take_text(self, text: str) -> None:
+        """A model that answers in plain JSON has answered too."""
+        body = text.strip().removeprefix("```json").removeprefix("```").removesuffix("```")
+        try:
+            self._value = self._read(loads(body))
+        except (ValueError, TypeError, msgspec.DecodeError):
+            return
+
+    def _read(self, value: Any) -> T:
+        result: T = convert_value(self._kind, value)
+        return result
+
+
+def _wrap(schema: Schema) -> Schema:
+    return {"type": "object", "properties": {"value": schema}, "required": ["value"]}

@@ -1,0 +1,177 @@
+"""The same session for scripts and notebooks that do not use asyncio: every call waits.
+
+from ludolf import sync
+
+with sync.create_session() as session:
+    print(session.prompt("What is in this folder?").text)
+"""
+
+import asyncio
+import threading
+from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator, Sequence
+from pathlib import Path
+from typing import Any, Self, TypeVar, Unpack
+
+from ludolf.ai.messages import Image, Message, ThinkingLevel
+from ludolf.ai.models import Model
+from ludolf.protocol.events import CompactionResult
+from ludolf.sdk.options import SessionOptions
+from ludolf.sdk.run import Answer, Run, SessionEvent
+from ludolf.sdk.session import AgentSession
+from ludolf.session.stats import SessionStats
+
+T = TypeVar("T")
+_END: Any = object()
+
+
+def create_session(**options: Unpack[SessionOptions]) -> "BlockingSession":
+    """A session for `with`; the options are those of `ludolf.create_session`."""
+    return BlockingSession(**options)
+
+
+class BlockingSession:
+    """Runs an `AgentSession` in a thread with an event loop of its own, so that it works inside a
+    program that has one too, such as a notebook."""
+
+    def __init__(self, **options: Unpack[SessionOptions]) -> None:
+        self._session = AgentSession(**options)
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread: threading.Thread | None = None
+
+    def __enter__(self) -> Self:
+        self.open()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def open(self) -> None:
+        """Start; raises as `AgentSession.open` does."""
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=_serve, args=(self._loop,), daemon=True)
+        self._thread.start()
+        try:
+            self._wait(self._session.open())
+        except BaseException:
+            self._stop()
+            raise
+
+    def close(self) -> None:
+        """End what runs, store it, free everything. A second call does nothing."""
+        if self._loop is not None:
+            try:
+                self._wait(self._session.close())
+            finally:
+                self._stop()
+
+    def prompt(self, text: str, *, images: Sequence[Image] = ()) -> Answer:
+        """Ask and wait for the answer. Ctrl-C aborts the run.
+
+        Raises:
+            PromptFailed: the model could not answer.
+            CommandError: the prompt was refused.
+        """
+        return self._wait(_finished(self._session.prompt(text, images=images)))
+
+    def stream(self, text: str, *, images: Sequence[Image] = ()) -> Iterator[SessionEvent]:
+        """Ask and yield what happens; a loop that is left early aborts the run."""
+        return self._pull(self._session.prompt(text, images=images).__aiter__())
+
+    def stream_text(self, text: str, *, images: Sequence[Image] = ()) -> Iterator[str]:
+        """Ask and yield the text of the answer as it comes."""
+        return self._pull(self._session.prompt(text, images=images).text())
+
+    def ask(self, text: str, returns: type[T], *, images: Sequence[Image] = ()) -> T:
+        """Ask for a value of a type; raises as `AgentSession.ask` does."""
+        return self._wait(self._session.ask(text, returns, images=images))
+
+    def steer(self, text: str) -> None:
+        """Say something to the running agent, from another thread."""
+        self._wait(self._session.steer(text))
+
+    def follow_up(self, text: str) -> None:
+        """Say something that the agent turns to when it is done."""
+        self._wait(self._session.follow_up(text))
+
+    def abort(self) -> None:
+        """Stop everything, from another thread."""
+        self._wait(self._session.abort())
+
+    def compact(self, instructions: str | None = None) -> CompactionResult:
+        """Replace the older part of the conversation by a summary."""
+        return self._wait(self._session.compact(instructions))
+
+    def new_session(self) -> None:
+        """Begin a new conversation."""
+        self._wait(self._session.new_session())
+
+    def set_model(self, model: str) -> Model:
+        return self._wait(self._session.set_model(model))
+
+    def set_thinking(self, level: ThinkingLevel) -> None:
+        self._wait(_called(lambda: self._session.set_thinking(level)))
+
+    @property
+    def messages(self) -> tuple[Message, ...]:
+        return self._wait(_called(lambda: self._session.messages))
+
+    @property
+    def model(self) -> Model | None:
+        return self._session.model
+
+    @property
+    def path(self) -> Path | None:
+        return self._session.path
+
+    def stats(self) -> SessionStats:
+        return self._wait(_called(self._session.stats))
+
+    # ------------------------------------------------------------ private
+
+    def _wait(self, work: Coroutine[Any, Any, T]) -> T:
+        if self._loop is None:
+            work.close()
+            self._session.engine  # noqa: B018 - says that the session is not open
+            raise AssertionError
+        future = asyncio.run_coroutine_threadsafe(work, self._loop)
+        try:
+            return future.result()
+        except KeyboardInterrupt:
+            future.cancel()
+            raise
+
+    def _pull(self, source: AsyncGenerator[T, None]) -> Iterator[T]:
+        try:
+            while (item := self._wait(_next(source))) is not _END:
+                yield item
+        finally:
+            self._wait(_closed(source))
+
+    def _stop(self) -> None:
+        loop, thread = self._loop, self._thread
+        self._loop = self._thread = None
+        if loop is not None and thread is not None:
+            loop.call_soon_threadsafe(loop.stop)
+            thread.join()
+
+
+def _serve(loop: asyncio.AbstractEventLoop) -> None:
+    loop.run_forever()
+    loop.run_until_complete(loop.shutdown_asyncgens())
+    loop.close()
+
+
+async def _next(source: AsyncGenerator[T, None]) -> T:
+    return await anext(source, _END)
+
+
+async def _closed(source: AsyncGenerator[Any, None]) -> None:
+    await source.aclose()
+
+
+async def _finished(run: Run) -> Answer:
+    return await run
+
+
+async def _called(function: Callable[[], T]) -> T:
+    return function()

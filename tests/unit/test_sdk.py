@@ -1,0 +1,396 @@
+"""The agent inside a Python program: prompts, events, tools, types, models, isolation."""
+
+import asyncio
+import dataclasses
+import enum
+import gc
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import ludolf
+from ludolf import create_session
+from ludolf.ext import Api, ToolCalled
+from ludolf.sdk import (
+    AgentSession,
+    AgentSettled,
+    AgentStart,
+    BlockDelta,
+    CommandError,
+    ConfigError,
+    LudolfError,
+    ModelContext,
+    NotAnswered,
+    PromptFailed,
+    Text,
+    Thinking,
+    ToolCall,
+    ToolEnd,
+    ToolResultMessage,
+    Usage,
+)
+from ludolf.sdk.sync import BlockingSession
+
+
+async def parrot(context: ModelContext) -> AsyncIterator[str]:
+    """Says again what was said last."""
+    for word in context.messages[-1].content[0].text.split(" "):
+        yield f"{word} "
+
+
+async def adder(context: ModelContext) -> AsyncIterator[str | Thinking | ToolCall | Usage]:
+    """Calls `add` once, then tells what it gave."""
+    last = context.messages[-1]
+    if isinstance(last, ToolResultMessage):
+        assert isinstance(last.content[0], Text)
+        yield f"it is {last.content[0].text}"
+        return
+    yield Thinking(thinking="two numbers")
+    yield "adding"
+    yield ToolCall(id="", name="add", arguments={"a": 1, "b": 2})
+    yield Usage(input=10, output=5, total_tokens=15)
+
+
+def add(a: int, b: int) -> int:
+    """Add two numbers."""
+    return a + b
+
+
+def alone(**more: Any) -> AgentSession:
+    """A session that depends on nothing outside this file."""
+    return create_session(**{"settings": {}, "builtin_tools": (), **more})
+
+
+async def test_a_prompt_is_answered() -> None:
+    async with alone(model=parrot) as session:
+        answer = await session.prompt("hello there")
+    assert answer.text == "hello there "
+    assert answer.stop_reason == "stop"
+    assert [message.role for message in answer.messages] == ["user", "assistant"]
+
+
+async def test_a_function_is_a_tool_and_costs_are_summed() -> None:
+    async with alone(model=adder, tools=[add]) as session:
+        answer = await session.prompt("add")
+    assert answer.text == "it is 3"
+    assert answer.usage.input == 10
+    roles = [message.role for message in answer.messages]
+    assert roles == ["user", "assistant", "toolResult", "assistant"]
+
+
+async def test_events_come_in_order_and_end_with_rest() -> None:
+    async with alone(model=adder, tools=[add]) as session:
+        events = [event async for event in session.prompt("add")]
+    assert isinstance(events[0], AgentStart)
+    assert isinstance(events[-1], AgentSettled)
+    deltas = [event.delta for event in events if isinstance(event, BlockDelta)]
+    assert deltas == ["two numbers", "adding", '{"a":1,"b":2}', "it is 3"]
+    assert [event.is_error for event in events if isinstance(event, ToolEnd)] == [False]
+
+
+async def test_only_the_text_can_be_streamed() -> None:
+    async with alone(model=parrot) as session:
+        assert [piece async for piece in session.prompt("a b c").text()] == ["a ", "b ", "c "]
+
+
+async def test_a_loop_left_early_aborts_the_run() -> None:
+    ended = asyncio.Event()
+
+    async def endless(context: ModelContext) -> AsyncIterator[str]:
+        try:
+            while True:
+                yield "more "
+                await asyncio.sleep(0.001)
+        finally:
+            ended.set()
+
+    async with alone(model=endless) as session:
+        async for event in session.prompt("go"):
+            if isinstance(event, BlockDelta):
+                break
+        del event
+        gc.collect()
+        async with asyncio.timeout(5):
+            await ended.wait()
+            await session.engine.runner.settled()
+        assert session.messages[-1].role == "assistant"
+
+
+async def test_a_slow_reader_holds_the_model_back() -> None:
+    said = 0
+
+    async def flood(context: ModelContext) -> AsyncIterator[str]:
+        nonlocal said
+        for _ in range(5_000):
+            said += 1
+            yield "x"
+
+    async with alone(model=flood) as session:
+        run = aiter(session.prompt("go"))
+        for _ in range(20):
+            await anext(run)
+        await asyncio.sleep(0.05)
+        assert said < 1_000
+        count = len([event async for event in run if isinstance(event, BlockDelta)])
+    assert said == 5_000
+    assert count > 4_900
+
+
+async def test_a_failing_model_raises_with_what_there_is() -> None:
+    async def broken(context: ModelContext) -> AsyncIterator[str]:
+        yield "half "
+        raise ValueError("no more")
+
+    settings = {"retry": {"enabled": False}}
+    async with create_session(model=broken, builtin_tools=(), settings=settings) as session:
+        with pytest.raises(PromptFailed, match="no more") as failed:
+            await session.prompt("go")
+    assert failed.value.answer.text == "half "
+    assert failed.value.answer.stop_reason == "error"
+
+
+async def test_a_second_prompt_is_refused_and_steering_is_heard() -> None:
+    gate = asyncio.Event()
+
+    async def waits(context: ModelContext) -> AsyncIterator[str]:
+        said = [message.role for message in context.messages].count("user")
+        if said == 1:
+            await gate.wait()
+        yield f"heard {said}"
+
+    async with alone(model=waits) as session:
+        first = session.prompt("one")
+        started = asyncio.Event()
+
+        async def watch() -> None:
+            async for _ in first:
+                started.set()
+
+        async with asyncio.TaskGroup() as group:
+            group.create_task(watch())
+            await started.wait()
+            with pytest.raises(CommandError, match="already processing"):
+                await session.prompt("two")
+            await session.steer("three")
+            gate.set()
+        assert first.answer.text == "heard 2"
+
+
+async def test_an_abort_ends_the_run_and_is_told() -> None:
+    async def hangs(context: ModelContext) -> AsyncIterator[str]:
+        yield "thinking"
+        await asyncio.Event().wait()
+
+    async with alone(model=hangs) as session:
+        run = session.prompt("go")
+        async for event in run:
+            if isinstance(event, BlockDelta):
+                await session.abort()
+        assert run.answer.aborted
+        assert run.answer.text == "thinking"
+
+
+# ---------------------------------------------------------------- answers of a type
+
+
+def sync_alone(**more: Any) -> BlockingSession:
+    return ludolf.sync.create_session(**{"settings": {}, "builtin_tools": (), **more})
+
+
+@dataclasses.dataclass
+class City:
+    name: str
+    people: int
+
+
+class Colour(enum.Enum):
+    RED = "red"
+    BLUE = "blue"
+
+
+def answering(*answers: Any) -> Any:
+    """A model that gives these arguments to the answer tool, one after another, else says no."""
+    left = list(answers)
+
+    async def model(context: ModelContext) -> AsyncIterator[Any]:
+        last = context.messages[-1]
+        if isinstance(last, ToolResultMessage) and not last.is_error:
+            return
+        if left:
+            answer = left.pop(0)
+            yield (
+                answer
+                if isinstance(answer, str)
+                else ToolCall(id="c", name="final_answer", arguments=answer)
+            )
+        else:
+            yield "I do not know"
+
+    return model
+
+
+async def test_an_answer_of_a_type_comes_back_as_that_type() -> None:
+    model = answering({"name": "Bonn", "people": 330_000})
+    async with alone(model=model) as session:
+        assert await session.ask("which?", City) == City("Bonn", 330_000)
+
+
+async def test_what_does_not_fit_goes_back_to_the_model() -> None:
+    model = answering({"name": "Bonn", "people": "many"}, {"name": "Bonn", "people": 1})
+    async with alone(model=model) as session:
+        assert await session.ask("which?", City) == City("Bonn", 1)
+
+
+@pytest.mark.parametrize(
+    ("kind", "given", "expected"),
+    [
+        (int, {"value": 3}, 3),
+        (list[str], {"value": ["a"]}, ["a"]),
+        (Colour, {"value": "blue"}, Colour.BLUE),
+        (dict[str, int], {"value": {"a": 1}}, {"a": 1}),
+    ],
+)
+async def test_plain_types_can_be_asked_for(kind: Any, given: Any, expected: Any) -> None:
+    async with alone(model=answering(given)) as session:
+        assert await session.ask("which?", kind) == expected
+
+
+async def test_an_answer_in_plain_json_counts_too() -> None:
+    model = answering('```json\n{"name": "Bonn", "people": 2}\n```')
+    async with alone(model=model) as session:
+        assert await session.ask("which?", City) == City("Bonn", 2)
+
+
+async def test_no_answer_of_the_type_is_an_error_and_leaves_no_tool_behind() -> None:
+    async with alone(model=answering()) as session:
+        with pytest.raises(NotAnswered, match="I do not know"):
+            await session.ask("which?", City)
+        assert session.engine.parts.toolbox.specs() == ()
+
+
+# ---------------------------------------------------------------- isolation
+
+
+async def test_nothing_is_read_or_written_with_settings_given(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path / "nobody"))
+    work = tmp_path / "work"
+    work.mkdir()
+    (work / "AGENTS.md").write_text("SECRET RULE")
+    seen: list[str] = []
+
+    async def model(context: ModelContext) -> AsyncIterator[str]:
+        seen.append(context.system_prompt)
+        yield "ok"
+
+    async with create_session(model=model, cwd=work, settings={}) as session:
+        await session.prompt("hi")
+        session.engine.set_auto_retry(False)
+        assert session.path is None
+    assert not (tmp_path / "nobody").exists()
+    assert [path.name for path in work.iterdir()] == ["AGENTS.md"]
+    assert "SECRET RULE" not in seen[0]
+
+
+async def test_what_the_folder_brings_is_used_when_asked_for(tmp_path: Path) -> None:
+    (tmp_path / "AGENTS.md").write_text("SECRET RULE")
+    seen: list[str] = []
+
+    async def model(context: ModelContext) -> AsyncIterator[str]:
+        seen.append(context.system_prompt)
+        yield "ok"
+
+    async with alone(model=model, cwd=tmp_path, discover=True) as session:
+        await session.prompt("hi")
+    assert "SECRET RULE" in seen[0]
+
+
+async def test_a_stored_session_goes_on_where_it_ended(tmp_path: Path) -> None:
+    places: dict[str, Any] = {"session_dir": tmp_path / "kept", "cwd": tmp_path}
+    async with alone(model=parrot, store="files", **places) as session:
+        await session.prompt("remember me")
+        path = session.path
+    assert path is not None
+    assert path.is_file()
+    async with alone(model=parrot, session=path, **places) as session:
+        assert [message.role for message in session.messages] == ["user", "assistant"]
+    async with alone(model=parrot, session="last", **places) as session:
+        assert session.path == path
+
+
+async def test_sessions_in_one_program_do_not_meet() -> None:
+    async with (
+        alone(model=parrot) as one,
+        alone(model=adder, tools=[add]) as two,
+    ):
+        first, second = await asyncio.gather(one.prompt("left"), two.prompt("right"))
+        assert (first.text, second.text) == ("left ", "it is 3")
+        assert one.id != two.id
+        assert len(one.messages) == 2
+
+
+async def test_an_extension_may_be_a_function() -> None:
+    called: list[str] = []
+
+    def watch(api: Api) -> None:
+        @api.on("tool_call")
+        async def seen(event: ToolCalled, ctx: Any) -> dict[str, Any]:
+            called.append(ctx.mode)
+            yes = await ctx.ui.confirm("Run?", event.tool_name)
+            return {"block": not yes, "reason": "not today"}
+
+    async with alone(
+        model=adder, tools=[add], extensions=[watch], on_dialog=lambda ask: False
+    ) as session:
+        answer = await session.prompt("add")
+    assert called == ["sdk"]
+    assert answer.text == "it is not today"
+
+
+async def test_bad_options_are_named() -> None:
+    with pytest.raises(ConfigError, match="Unknown option: modle"):
+        await create_session(modle="x").open()  # type: ignore[call-arg]
+    with pytest.raises(ConfigError, match="leave out store"):
+        await create_session(session="x", store="memory").open()
+    with pytest.raises(ConfigError, match="cannot be used as a model"):
+        await create_session(model=3, settings={}).open()  # type: ignore[arg-type]
+    with pytest.raises(LudolfError, match="not open"):
+        create_session().prompt("hi")
+
+
+async def test_a_model_can_be_changed_by_its_name() -> None:
+    async with alone(model="ludolf/offline") as session:
+        assert session.model is not None
+        assert (await session.prompt("hello")).text
+        with pytest.raises(LudolfError):
+            await session.set_model("nobody/nothing")
+
+
+# ---------------------------------------------------------------- without asyncio
+
+
+def test_the_blocking_form_does_the_same() -> None:
+    with sync_alone(model=adder, tools=[add]) as session:
+        assert session.prompt("add").text == "it is 3"
+        assert "".join(session.stream_text("add")) == "addingit is 3"
+        assert isinstance(next(iter(session.stream("add"))), AgentStart)
+        assert session.stats().tool_calls >= 2
+    session.close()
+
+
+async def test_the_blocking_form_works_inside_a_running_loop() -> None:
+    with sync_alone(model=parrot) as session:
+        assert session.prompt("notebook").text == "notebook "
+
+
+def test_the_blocking_form_raises_what_happened() -> None:
+    with pytest.raises(LudolfError, match="not open"):
+        sync_alone(model=parrot).prompt("hi")
+    with (
+        pytest.raises(NotAnswered),
+        sync_alone(model=answering()) as session,
+    ):
+        session.ask("which?", City)
