@@ -4,7 +4,11 @@ from collections.abc import Sequence
 from importlib import import_module
 
 # Word -> module in this folder; it holds `run(words) -> int` for the words behind its own.
-MODULES: dict[str, str] = {}
+MODULES: dict[str, str] = {
+    "auth": "auth",
+    "export": "export",
+    "sessions": "sessions",
+}
 
 
 def run(name: str, words: Sequence[str]) -> int:

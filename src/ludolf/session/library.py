@@ -1,0 +1,131 @@
+"""Stored sessions as things: renamed, put into the trash, searched."""
+
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from ludolf.ai.messages import (
+    AssistantMessage,
+    BashExecutionMessage,
+    Message,
+    Thinking,
+    ToolCall,
+    text_of,
+)
+from ludolf.base import CommandError, Value, dumps, now_ms
+from ludolf.session.entries import Entry, message_of
+from ludolf.session.finder import Place
+from ludolf.session.reader import NotASession, read_session
+from ludolf.session.tree import open_session
+
+Warn = Callable[[str], None]
+AROUND = 60
+
+
+class Hit(Value):
+    """Where a text was found, with a few words around it."""
+
+    entry_id: str
+    role: str
+    excerpt: str
+
+
+def rename(place: Place, path: str, name: str, warn: Warn) -> None:
+    """Name a stored session.
+
+    Raises:
+        CommandError: there is no such session, it is in use, or the name is empty.
+    """
+    if not name.strip():
+        raise CommandError("Session name cannot be empty")
+    try:
+        session = open_session(_existing(place, path), place.cwd, warn)
+    except NotASession as error:
+        raise CommandError(str(error)) from error
+    try:
+        session.set_name(name)
+    finally:
+        session.close()
+
+
+def trash(place: Place, path: str, warn: Warn) -> Path:
+    """Move a session file to the trash folder; returns where it is now.
+
+    Raises:
+        CommandError: there is no such session, or it cannot be moved.
+    """
+    import shutil
+
+    target = _existing(place, path)
+    folder = place.agent_dir / "trash"
+    try:
+        open_session(target, place.cwd, warn, write=False)
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        kept = folder / target.name
+        if kept.exists():
+            kept = folder / f"{target.stem}-{now_ms()}{target.suffix}"
+        shutil.move(target, kept)  # the trash may be on another disk
+    except NotASession as error:
+        raise CommandError(str(error)) from error
+    except OSError as error:
+        raise CommandError(f"Cannot move {path} to {folder}: {error.strerror}") from error
+    return kept
+
+
+def resolve(place: Place, path: str) -> Path:
+    return Path(place.cwd, os.path.expanduser(path))
+
+
+def search(path: Path, wanted: str) -> Iterator[Hit]:
+    """The messages of a session that hold the text, in any case; none for an unreadable file."""
+    try:
+        entries = read_session(path).entries
+    except (NotASession, OSError):
+        return
+    needle = wanted.casefold()
+    for entry in entries:
+        hit = _look(entry, needle)
+        if hit is not None:
+            yield hit
+
+
+# ---------------------------------------------------------------- private
+
+
+def _existing(place: Place, path: str) -> Path:
+    target = resolve(place, path)
+    if not target.is_file():
+        raise CommandError(f"File not found: {path}")
+    return target
+
+
+def _look(entry: Entry, needle: str) -> Hit | None:
+    if entry.type != "message":
+        return None
+    message = message_of(entry)
+    text = spoken_text(message) if isinstance(message, Message) else ""
+    at = text.casefold().find(needle)
+    if at < 0:
+        return None
+    start, end = max(0, at - AROUND), at + len(needle) + AROUND
+    excerpt = ("…" if start else "") + text[start:end] + ("…" if end < len(text) else "")
+    return Hit(entry_id=entry.id, role=message.role, excerpt=" ".join(excerpt.split()))
+
+
+def spoken_text(message: Message) -> str:
+    """Everything of a message that is text: also thinking, calls, and what a command printed."""
+    if isinstance(message, BashExecutionMessage):
+        return f"{message.command}\n{message.output}"
+    if not isinstance(message, AssistantMessage):
+        content: Any = getattr(message, "content", None) or getattr(message, "summary", "")
+        return text_of(content, "\n")
+    pieces = []
+    for block in message.content:
+        if isinstance(block, Thinking):
+            pieces.append(block.thinking)
+        elif isinstance(block, ToolCall):
+            pieces.append(f"{block.name} {dumps(block.arguments).decode()}")
+        else:
+            pieces.append(block.text)
+    return "\n".join(pieces)

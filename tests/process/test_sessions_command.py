@@ -1,0 +1,133 @@
+"""`ludolf sessions` and `ludolf export`, typed as a person would."""
+
+from pathlib import Path
+
+import pytest
+
+from ludolf.base import dumps, loads
+from tests.process.harness import Lab
+from tests.process.script import answer
+
+
+def _write(lab: Lab, folder: str, session_id: str, *texts: str) -> Path:
+    """A session file, as any program of the family leaves it."""
+    path = lab.agent / "sessions" / folder / f"2026-01-01T00-00-00-000Z_{session_id}.jsonl"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    cwd = str(lab.work) if folder == "" else f"/srv/{folder}"
+    stamp = "2026-01-01T00:00:00.000Z"
+    lines = [{"type": "session", "version": 3, "id": session_id, "timestamp": stamp, "cwd": cwd}]
+    parent = None
+    for place, text in enumerate(texts):
+        content = [{"type": "text", "text": text}]
+        message = {"role": "user", "content": content, "timestamp": 1767225600000 + place}
+        body = {"type": "message", "id": f"e{place}", "parentId": parent, "timestamp": stamp}
+        lines.append({**body, "message": message})
+        parent = f"e{place}"
+    path.write_bytes(b"".join(dumps(line) + b"\n" for line in lines))
+    return path
+
+
+@pytest.fixture
+def told(lab: Lab) -> Lab:
+    """A lab whose folder has one real session, made by a prompt."""
+    lab.server.add(answer("The harbour is closed."))
+    assert lab.run("-p", "is the harbour open?").code == 0
+    return lab
+
+
+def test_sessions_of_this_folder_are_listed_as_a_table(told: Lab) -> None:
+    _write(told, "--elsewhere--", "aaaa-1", "a stranger's talk")
+    done = told.run("sessions")
+    lines = done.stdout.decode().splitlines()
+    assert done.code == 0
+    assert lines[0].split() == ["id", "last", "used", "messages", "name"]
+    assert len(lines) == 2
+    assert lines[1].endswith("is the harbour open?")
+
+
+def test_those_of_all_folders_are_listed_when_asked(told: Lab) -> None:
+    _write(told, "--elsewhere--", "aaaa-1", "a stranger's talk")
+    text = told.run("sessions", "list", "--all").stdout.decode()
+    assert "a stranger's talk" in text
+    assert "/srv/--elsewhere--" in text
+
+
+def test_scripts_get_json_lines(told: Lab) -> None:
+    records = told.run("sessions", "list", "--json").records
+    assert [record["firstMessage"] for record in records] == ["is the harbour open?"]
+    assert records[0]["messageCount"] == 2
+
+
+def test_nothing_to_list_says_so(lab: Lab) -> None:
+    done = lab.run("sessions")
+    assert (done.code, done.stdout) == (0, b"")
+    assert "--all" in done.stderr
+
+
+def test_text_is_found_in_answers_too_and_in_any_case(told: Lab) -> None:
+    done = told.run("sessions", "find", "HARBOUR IS closed")
+    assert done.code == 0
+    assert "assistant: The harbour is closed." in done.stdout.decode()
+    assert told.run("sessions", "find", "submarine").code == 1
+    found = told.run("sessions", "find", "harbour", "--json").records
+    assert [hit["role"] for hit in found[0]["hits"]] == ["user", "assistant"]
+
+
+def test_a_conversation_is_shown(told: Lab) -> None:
+    text = told.run("sessions", "show", "last").stdout.decode()
+    assert "## user\nis the harbour open?\n" in text
+    assert "## assistant\nThe harbour is closed.\n" in text
+    roles = [message["role"] for message in told.run("sessions", "show", "last", "--json").records]
+    assert roles == ["user", "assistant"]
+
+
+def test_nothing_in_a_session_can_act_on_the_terminal(lab: Lab) -> None:
+    evil = "\x1b]0;owned\x07\x1b[2Jred \x1b[31malert\x9b5m\u202etxt"
+    path = _write(lab, "--x--", "bbbb-1", evil)
+    for words in (("list", "--all"), ("show", str(path)), ("find", "alert", "--all")):
+        output = lab.run("sessions", *words).stdout.decode()
+        assert "red alert" in output
+        assert not {"\x1b", "\x07", "\x9b", "\u202e"} & set(output)
+
+
+def test_a_session_is_renamed_by_the_beginning_of_its_id(lab: Lab) -> None:
+    path = _write(lab, "--x--", "cccc-2222", "hello")
+    assert lab.run("sessions", "rename", "cccc", "Harbour talk").code == 0
+    assert loads(path.read_bytes().splitlines()[-1])["name"] == "Harbour talk"
+    assert "Harbour talk" in lab.run("sessions", "list", "--all").stdout.decode()
+
+
+def test_deleted_sessions_are_kept_in_the_trash(lab: Lab) -> None:
+    path = _write(lab, "--x--", "dddd-1", "bye")
+    done = lab.run("sessions", "delete", str(path))
+    assert done.code == 0
+    assert not path.exists()
+    kept = lab.agent / "trash" / path.name
+    assert kept.is_file()
+    assert str(kept) in done.stdout.decode()
+
+
+@pytest.mark.parametrize("word", ["show", "delete", "export"])
+def test_an_unknown_session_is_an_error_that_names_it(lab: Lab, word: str) -> None:
+    done = lab.run("sessions", word, "zzzz")
+    assert done.code == 1
+    assert "zzzz" in done.stderr
+
+
+def test_export_writes_a_page_and_never_over_another_file(told: Lab) -> None:
+    assert told.run("export", "last", "page.html").code == 0
+    page = told.work / "page.html"
+    assert "The harbour is closed." in page.read_text()
+    assert page.stat().st_mode & 0o777 == 0o600
+    page.write_text("mine")
+    refused = told.run("export", "last", "page.html")
+    assert refused.code == 1
+    assert "File exists" in refused.stderr
+    assert page.read_text() == "mine"
+    assert told.run("sessions", "export", "last", "page.html", "--force").code == 0
+    assert "harbour" in page.read_text()
+
+
+def test_a_message_that_begins_like_a_subcommand_is_still_a_message(lab: Lab) -> None:
+    lab.server.add(answer("fine"))
+    assert lab.run("-p", "sessions").stdout == b"fine\n"
