@@ -79,6 +79,7 @@ class _Server(ThreadingHTTPServer):
 def _handler_for(loopback: Loopback) -> type[BaseHTTPRequestHandler]:
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
+        disable_nagle_algorithm = True
 
         def setup(self) -> None:
             super().setup()
@@ -94,6 +95,9 @@ def _handler_for(loopback: Loopback) -> type[BaseHTTPRequestHandler]:
             self.send_header("transfer-encoding", "chunked")
             self.end_headers()
             self._send_chunks(reply)
+
+        def do_GET(self) -> None:
+            self.do_POST()
 
         def _send_chunks(self, reply: Canned) -> None:
             for chunk in reply.chunks:

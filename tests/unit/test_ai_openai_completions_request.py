@@ -286,7 +286,7 @@ TEMPLATE = {
                 "chat_template_kwargs": {
                     "enable": True,
                     "effort": "high",
-                    "budget": 16384,
+                    "budget": 7168,
                     "fixed": 1,
                 }
             },
@@ -298,7 +298,7 @@ TEMPLATE = {
                 "chat_template_args": {
                     "enable": True,
                     "effort": "high",
-                    "budget": 16384,
+                    "budget": 7168,
                     "fixed": 1,
                 },
                 "reasoning_effort": "high",

@@ -45,7 +45,6 @@ def test_a_request_has_the_form_that_pi_sends() -> None:
                 "name": "read",
                 "description": "Reads a file.",
                 "parameters": {"type": "object", "properties": {}},
-                "strict": False,
             }
         ],
         "reasoning": {"effort": "medium", "summary": "auto"},

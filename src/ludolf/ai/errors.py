@@ -12,7 +12,8 @@ ProviderError
 """
 
 import re
-from typing import Literal
+from collections.abc import Mapping
+from typing import Any, Literal
 
 from ludolf.base import LudolfError
 
@@ -23,7 +24,12 @@ RETRYABLE: frozenset[ErrorKind] = frozenset(("rate_limit", "overloaded", "networ
 
 
 class ProviderError(LudolfError):
-    """A model call failed. `retry_after` is the wait in seconds that the server asked for."""
+    """A model call failed. `retry_after` is the wait in seconds that the server asked for.
+
+    `diagnostic` names a record of further facts about the failure, if there are any.
+    """
+
+    diagnostic: tuple[str, Mapping[str, Any]] | None = None
 
     def __init__(
         self, text: str, *, kind: ErrorKind | None = None, retry_after: float | None = None
@@ -73,7 +79,8 @@ _OVERFLOW = re.compile(
     r"prompt has \d+ tokens, but the configured context size is \d+|"
     r"model_context_window_exceeded|exceeded (max )?context length|"
     r"range of input length should be|context[ _]length[ _]exceeded|too many tokens|"
-    r"token limit exceeded|^4(00|13) status code \(no body\)",
+    r"exceed context limit|input_too_large|context length (is|of) only \d+|"
+    r"longer than the maximum model length|token limit exceeded|^4(00|13) status code \(no body\)",
     re.I,
 )
 

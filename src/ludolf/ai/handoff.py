@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
+from itertools import count
 from operator import is_
 from typing import Any
 
@@ -62,6 +63,7 @@ class Handoff:
         self._seen: tuple[Message | OpaqueMessage, ...] = ()
         self._closed: list[ModelMessage] = []
         self._turn = _Turn()
+        self._call_ids: set[str] = set()
 
     def adapt(
         self, messages: Sequence[Message | OpaqueMessage], model: Model
@@ -83,6 +85,7 @@ class Handoff:
             return
         if target != self._target or not same_start or len(self._known) > _LIMIT:
             self._known.clear()
+            self._call_ids.clear()
         self._target = target
         self._seen, self._closed, self._turn = (), [], _Turn()
 
@@ -98,22 +101,24 @@ class Handoff:
             self._turn.others.append(adapted)
 
     def _take_result(self, message: ToolResultMessage, turn: "_Turn", model: Model) -> None:
-        new_id = turn.claim(message.tool_call_id)
-        if new_id is None:
+        place = turn.claim(message.tool_call_id)
+        if place is None:
             return
+        new_id = turn.calls[place].id
         adapted = self._once(message, new_id, partial(_result, message, new_id, model))
         assert adapted is not None
-        turn.results.append(adapted)
+        turn.results[place] = adapted
 
     def _close(self, turn: "_Turn", out: list[ModelMessage]) -> None:
         assistant = turn.assistant
         if assistant is not None:
             out.append(assistant)
-            out += turn.results
-            for call in turn.open:
-                made = self._once(assistant, f"no {call.id}", partial(_no_result, assistant, call))
-                assert made is not None
-                out.append(made)
+            # In the order of the calls: where these have no ids, only that tells whose each is.
+            for place, call in enumerate(turn.calls):
+                make = partial(_no_result, assistant, call)
+                result = turn.results.get(place) or self._once(assistant, f"no {call.id}", make)
+                assert result is not None
+                out.append(result)
         out += turn.others
 
     def _once(
@@ -153,6 +158,7 @@ class Handoff:
         )
         blocks = _own_blocks(message) if own else self._foreign_blocks(message)
         content = tuple(map(_clean_block, blocks))
+        self._call_ids |= {_name(block.id) for block in content if isinstance(block, ToolCall)}
         return (
             message
             if _same(content, message.content)
@@ -172,6 +178,9 @@ class Handoff:
 
     def _foreign_call(self, call: ToolCall, message: AssistantMessage) -> ToolCall:
         new_id = self._normal_id(call.id, message) if self._normal_id else call.id
+        if _name(new_id) in self._call_ids:
+            new_id = _distinct(new_id, self._call_ids)
+        self._call_ids.add(_name(new_id))
         if new_id == call.id and call.thought_signature is None:
             return call
         return structs.replace(call, id=new_id, thought_signature=None)
@@ -184,18 +193,17 @@ class _Turn:
         self, source: AssistantMessage | None = None, adapted: AssistantMessage | None = None
     ) -> None:
         self.assistant = adapted
-        self.open: list[ToolCall] = list(adapted.tool_calls) if adapted else []
-        self._old_ids = [call.id for call in source.tool_calls] if source and self.open else []
-        self.results: list[ModelMessage] = []
+        self.calls = adapted.tool_calls if adapted else ()
+        self._old_ids = [call.id for call in source.tool_calls] if source else []
+        self.results: dict[int, ModelMessage] = {}
         self.others: list[ModelMessage] = []
 
-    def claim(self, call_id: str) -> str | None:
-        """The id under which a result answers its call, or None if no call waits for it."""
-        if call_id not in self._old_ids:
-            return None
-        place = self._old_ids.index(call_id)
-        self._old_ids.pop(place)
-        return self.open.pop(place).id
+    def claim(self, call_id: str) -> int | None:
+        """Which call a result answers, or None if none waits for it."""
+        for place, old_id in enumerate(self._old_ids):
+            if old_id == call_id and place not in self.results:
+                return place
+        return None
 
 
 # ---------------------------------------------------------------- roles
@@ -263,6 +271,19 @@ def _own_blocks(message: AssistantMessage) -> Iterator[Block]:
         if isinstance(block, Thinking) and not (block.thinking_signature or block.thinking.strip()):
             continue
         yield block
+
+
+def _name(call_id: str) -> str:
+    """The part of an id by which a result names its call."""
+    return call_id.partition("|")[0]
+
+
+def _distinct(call_id: str, taken: set[str]) -> str:
+    """An id as long as this one that no other call has: to cut ids can make them the same."""
+    call, bar, item = call_id.partition("|")
+    marks = (f"_{number}" for number in count(2))
+    names = (f"{call[: -len(mark)]}{mark}" for mark in marks)
+    return next(f"{name}{bar}{item}" for name in names if name not in taken)
 
 
 def _parts(content: tuple[Part, ...], model: Model, placeholder: str) -> tuple[Part, ...]:

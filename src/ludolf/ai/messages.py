@@ -101,6 +101,15 @@ class UserMessage(Spoken, tag_field="role", tag="user"):
     timestamp: int
 
 
+class Diagnostic(Value, kw_only=True):
+    """What support will ask for: facts about an answer that are not part of it."""
+
+    type: str
+    timestamp: int
+    error: Any = UNSET
+    details: Any = UNSET
+
+
 class AssistantMessage(Spoken, tag_field="role", tag="assistant"):
     content: tuple[Block, ...]
     api: str
@@ -113,6 +122,7 @@ class AssistantMessage(Spoken, tag_field="role", tag="assistant"):
     response_id: str | None = None
     error_message: str | None = None
     raw_stop_reason: str | None = None
+    diagnostics: tuple[Diagnostic, ...] = ()
 
     @property
     def tool_calls(self) -> tuple[ToolCall, ...]:

@@ -37,6 +37,7 @@ class Model(Value, kw_only=True):
     input: tuple[Literal["text", "image"], ...]
     input_limits: dict[str, Any] | None = None
     cost: ModelCost
+    prompt_cache: dict[str, int] | None = None
     context_window: int
     max_tokens: int
     sampling_params: dict[str, Any] | None = None

@@ -10,6 +10,7 @@ from ludolf.ai.draft import Draft, StreamEvent
 from ludolf.ai.errors import ErrorKind
 from ludolf.ai.messages import AssistantMessage, Message, OpaqueMessage, ThinkingLevel
 from ludolf.ai.models import Model
+from ludolf.ai.strict_schema import Sampling
 
 
 class ToolSpec(msgspec.Struct, frozen=True):
@@ -18,6 +19,7 @@ class ToolSpec(msgspec.Struct, frozen=True):
     name: str
     description: str
     parameters: Mapping[str, Any]
+    sampling: Sampling | None = None
 
 
 class Request(msgspec.Struct, frozen=True, kw_only=True):

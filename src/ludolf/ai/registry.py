@@ -1,6 +1,7 @@
 """From the name of an API to the provider that speaks it; provider files load on first use."""
 
 from importlib import import_module
+from typing import Protocol, runtime_checkable
 
 from ludolf.ai.errors import ProviderError
 from ludolf.ai.provider import Provider
@@ -10,10 +11,24 @@ _MODULES = {
     "anthropic-messages": "anthropic",
     "openai-completions": "openai_completions",
     "openai-responses": "openai_responses",
+    "azure-openai-responses": "azure",
+    "openai-codex-responses": "codex",
     "google-generative-ai": "google",
+    "google-vertex": "vertex",
+    "bedrock-converse-stream": "bedrock",
+    "mistral-conversations": "mistral",
+    "pi-messages": "pi_messages",
+    "ludolf-gguf": "gguf",
     "ludolf-offline": "offline",
     "ludolf-scripted": "scripted",
 }
+
+
+@runtime_checkable
+class Closing(Protocol):
+    """A provider that runs something of its own."""
+
+    async def close(self) -> None: ...
 
 
 class Providers:
@@ -37,3 +52,9 @@ class Providers:
 
     def register(self, provider: Provider) -> None:
         self._made[provider.api] = provider
+
+    async def close(self) -> None:
+        """End what providers keep running."""
+        for provider in self._made.values():
+            if isinstance(provider, Closing):
+                await provider.close()

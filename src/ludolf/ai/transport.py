@@ -1,10 +1,13 @@
 """HTTP for model providers: the only file that knows the HTTP library, and the SSE parser."""
 
 import asyncio
+import sys
 import time
-from collections.abc import AsyncIterator, Iterator, Mapping
-from contextlib import asynccontextmanager, suppress
-from typing import TYPE_CHECKING, Any, Protocol
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+
+import msgspec
 
 from ludolf.ai.errors import ProviderError, kind_of
 
@@ -12,6 +15,10 @@ if TYPE_CHECKING:
     import ssl
 
     import aiohttp
+    import yarl
+
+    from ludolf.ai.messages import ThinkingLevel
+    from ludolf.ai.models import Model
 
 CONNECT_SECONDS = 30.0
 MAX_EVENT_BYTES = 16 << 20
@@ -19,11 +26,48 @@ MAX_ANSWER_BYTES = 64 << 20
 MAX_ERROR_BYTES = 64 << 10
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
+Found = TypeVar("Found", covariant=True)
+# What proves who asks, for the request as it leaves: (address, headers, body) -> all headers.
+Seal = Callable[[str, Mapping[str, str], bytes], dict[str, str]]
+
+
+class Body(Protocol):
+    """The bytes of an answer as they arrive."""
+
+    async def readany(self) -> bytes:
+        """What has arrived, at least one byte; nothing at the end."""
+
+    async def read(self, n: int = -1) -> bytes:
+        """At most so many bytes; nothing at the end."""
+
+    def at_eof(self) -> bool: ...
+
+
+class Raw(Protocol):
+    """An HTTP answer as the network, or a recording, gives it."""
+
+    @property
+    def status(self) -> int: ...
+    @property
+    def headers(self) -> Mapping[str, str]: ...
+    @property
+    def content(self) -> Body: ...
+
+
+class Sent(msgspec.Struct, frozen=True, kw_only=True):
+    """A request as it leaves."""
+
+    method: str = "POST"
+    url: str
+    headers: Mapping[str, str]
+    body: bytes
+    idle_seconds: float
+
 
 class Reply:
     """An HTTP answer whose body is still to be read."""
 
-    def __init__(self, raw: "aiohttp.ClientResponse", idle_seconds: float) -> None:
+    def __init__(self, raw: Raw, idle_seconds: float) -> None:
         self._raw = raw
         self._idle = idle_seconds or None
         self.status = raw.status
@@ -39,9 +83,12 @@ class Reply:
             body += more
         return body.decode("utf-8", "replace")
 
-    async def events(self) -> AsyncIterator[Iterator[bytes]]:
+    def events(self) -> AsyncIterator[Iterator[bytes]]:
         """For each read from the network, the data of the server-sent events it completed."""
-        parser = SseParser()
+        return self.read(SseParser())
+
+    async def read(self, parser: "Parser[Found]") -> AsyncIterator[Iterator[Found]]:
+        """For each read from the network, what the parser found in it."""
         total, heard = 0, time.monotonic()
         while chunk := await self._raw.content.readany():
             total += len(chunk)
@@ -60,13 +107,20 @@ class Reply:
 
     async def finish(self, seconds: float = 0.05) -> None:
         """Wait a moment for the end of a body that has told all: its connection can serve again."""
-        import aiohttp
-
         # A server that goes on, or leaves, after the last event has answered all the same.
-        with suppress(TimeoutError, aiohttp.ClientError, OSError):
+        with suppress(TimeoutError, OSError, *_network_errors()):
             async with asyncio.timeout(seconds):
                 while await self._raw.content.readany():
                     pass
+
+
+class Parser(Protocol[Found]):
+    """Finds events in bytes that are split anywhere; `told` is set when it has found one."""
+
+    told: bool
+
+    def feed(self, chunk: bytes) -> Iterator[Found]: ...
+    def close(self) -> Iterator[Found]: ...
 
 
 class Watcher(Protocol):
@@ -89,33 +143,60 @@ class Transport:
 
     @asynccontextmanager
     async def post(
-        self, url: str, headers: Mapping[str, str], body: bytes, *, idle_seconds: float = 300.0
+        self,
+        url: str,
+        headers: Mapping[str, str],
+        body: bytes,
+        *,
+        idle_seconds: float = 300.0,
+        seal: Seal | None = None,
     ) -> AsyncIterator[Reply]:
         """Send a request. Redirects are not followed: a key goes to the configured origin only.
+
+        `seal` comes last: a signature must cover what a watcher made of the request.
+
+        Raises:
+            ProviderError: the server could not be reached or fell silent.
+        """
+        given = {"Accept-Encoding": "identity", **headers}
+        if self.watcher is not None:
+            body, given = await self.watcher.sending(body, given)
+        if seal is not None:
+            given = seal(url, given, body)
+        sent = Sent(url=url, headers=given, body=body, idle_seconds=idle_seconds)
+        async with self.model_exchange(sent) as raw:
+            if self.watcher is not None:
+                await self.watcher.answered(raw.status, raw.headers)
+            yield Reply(raw, idle_seconds)
+
+    def model_exchange(self, sent: Sent) -> AbstractAsyncContextManager[Raw]:
+        """An exchange with a model: what a recording listens to, or stands in for."""
+        return self.exchange(sent)
+
+    @asynccontextmanager
+    async def exchange(self, sent: Sent) -> AsyncIterator[Raw]:
+        """One request over the network, to whomever it goes.
 
         Raises:
             ProviderError: the server could not be reached or fell silent.
         """
         import aiohttp
 
-        given = {"Accept-Encoding": "identity", **headers}
-        if self.watcher is not None:
-            body, given = await self.watcher.sending(body, given)
+        url = sent.url
         limits = aiohttp.ClientTimeout(
-            total=None, sock_connect=CONNECT_SECONDS, sock_read=idle_seconds or None
+            total=None, sock_connect=CONNECT_SECONDS, sock_read=sent.idle_seconds or None
         )
         try:
-            async with self._open().post(
-                url,
-                headers=given,
-                data=body,
+            async with self._open().request(
+                sent.method,
+                _as_written(url),
+                headers=sent.headers,
+                data=sent.body,
                 allow_redirects=False,
                 timeout=limits,
                 proxy=_proxy_for(url),
             ) as raw:
-                if self.watcher is not None:
-                    await self.watcher.answered(raw.status, raw.headers)
-                yield Reply(raw, idle_seconds)
+                yield raw
         except (aiohttp.ServerTimeoutError, TimeoutError) as error:
             raise ProviderError(f"Request timed out: {error or url}", kind="timeout") from error
         except aiohttp.InvalidURL as error:
@@ -134,9 +215,19 @@ class Transport:
         if self._session is None or self._session.closed:
             connector = aiohttp.TCPConnector(ssl=self._tls or tls_context(), limit=0)
             self._session = aiohttp.ClientSession(
-                connector=connector, auto_decompress=False, cookie_jar=aiohttp.DummyCookieJar()
+                connector=connector,
+                auto_decompress=False,
+                cookie_jar=aiohttp.DummyCookieJar(),
+                # Providers name the program; where a user takes the name away, none is sent.
+                skip_auto_headers=("User-Agent",),
             )
         return self._session
+
+    def begin(self, model: "Model | None", level: "ThinkingLevel") -> None:
+        """The run starts with these; of interest to whoever keeps a record."""
+
+    def will_ask(self, model: "Model") -> None:
+        """Somebody is about to ask this model; likewise."""
 
     def warm_up(self) -> None:
         """Import the HTTP library and load the certificates; meant for a thread."""
@@ -160,20 +251,19 @@ async def check(reply: Reply, describe: "Any") -> None:
     """Turn an HTTP failure into a ProviderError; `describe(status, body)` words it.
 
     Raises:
-        ProviderError: the status is not 200, or the body is no event stream.
+        ProviderError: the status is not 200, or the body is plainly no event stream.
     """
     kind = reply.headers.get("Content-Type", "")
-    if reply.status == 200 and "event-stream" in kind:
+    other = "html" in kind or "json" in kind
+    if reply.status == 200 and not other:
         return
     body = await reply.text()
-    if reply.status == 200 and ("html" in kind or "json" in kind):
+    if reply.status == 200:
         start = " ".join(body.split())[:200]
         raise ProviderError(
             f"Expected an event stream, got {kind}: {start}. Check the base URL of the provider.",
             kind="bad_request",
         )
-    if reply.status == 200:
-        return
     text: str = describe(reply.status, body)
     raise ProviderError(
         text,
@@ -267,6 +357,21 @@ class SseParser:
             chunk = chunk[1:]
         self._after_cr = chunk.endswith(b"\r")
         return chunk.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+
+
+def _as_written(url: str) -> "str | yarl.URL":
+    """A quoted path goes as it is: a signature covers its letters, and a `%3A` is no colon."""
+    from yarl import URL
+
+    with suppress(ValueError):
+        return URL(url, encoded=True) if "%" in url else url
+    return url
+
+
+def _network_errors() -> tuple[type[Exception], ...]:
+    """What the HTTP library raises; a replay has never loaded it, and need not wait for it."""
+    library = sys.modules.get("aiohttp")
+    return (library.ClientError,) if library is not None else ()
 
 
 def _origin(url: str) -> str:

@@ -28,7 +28,14 @@ from ludolf.ai.providers.anthropic_events import (
     ToolBlock,
     read_event,
 )
-from ludolf.ai.providers.anthropic_request import Bodies, flag, has_eager_tools, thinking_of
+from ludolf.ai.providers.anthropic_request import (
+    Bodies,
+    fallbacks,
+    flag,
+    has_eager_tools,
+    thinking_of,
+)
+from ludolf.ai.providers.gateways import base_url, key_headers, server_headers, user_agent
 from ludolf.ai.transport import Transport, check
 from ludolf.base import dumps, loads
 
@@ -36,6 +43,8 @@ API = "anthropic-messages"
 _VERSION = "2023-06-01"
 _BUDGET_BETA = "interleaved-thinking-2025-05-14"
 _TOOLS_BETA = "fine-grained-tool-streaming-2025-05-14"
+_FALLBACK_BETA = "server-side-fallback-2026-07-01"
+_AUTH_HEADERS = frozenset(("authorization", "x-api-key", "cf-aig-authorization"))
 _REDACTED = "[Reasoning redacted]"
 _STOPS: dict[str, StopReason] = {
     "end_turn": "stop",
@@ -63,7 +72,7 @@ class Anthropic:
     async def stream(self, request: Request, draft: Draft) -> AsyncGenerator[Iterable[StreamEvent]]:
         reading = Reading(draft)
         async with self._transport.post(
-            _url(request),
+            f"{base_url(request)}/v1/messages",
             _headers(request),
             self._bodies.build(request),
             idle_seconds=request.idle_seconds,
@@ -78,33 +87,33 @@ class Anthropic:
         reading.conclude()
 
 
-def _url(request: Request) -> str:
-    base = request.access.base_url or request.model.base_url
-    return f"{base.rstrip('/')}/v1/messages"
-
-
 def _headers(request: Request) -> dict[str, str]:
-    from ludolf import __version__
-
-    model, key = request.model, request.access.key
     headers = {
         "content-type": "application/json",
         "accept": "text/event-stream",
         "anthropic-version": _VERSION,
-        "user-agent": f"ludolf/{__version__}",
+        "user-agent": user_agent(),
     }
     if betas := _betas(request):
         headers["anthropic-beta"] = ",".join(betas)
-    if key and ("sk-ant-oat" in key or model.provider == "github-copilot"):
-        headers["authorization"] = f"Bearer {key}"
-    elif key:
-        headers["x-api-key"] = key
-    if request.session_id and flag(model, "sendSessionAffinityHeaders", False):
-        headers["x-session-id"] = request.session_id
-    headers |= {name.lower(): value for name, value in request.access.headers.items()}
-    if "x-api-key" not in headers and "authorization" not in headers:
-        raise ProviderError(f"No API key for provider: {model.provider}", kind="auth")
+    by_token = "sk-ant-oat" in (request.access.key or "")
+    headers |= key_headers(request, "Authorization" if by_token else "x-api-key")
+    headers |= server_headers(request) | _session_headers(request)
+    headers = {name.lower(): value for name, value in request.access.over(headers).items()}
+    if not headers.keys() & _AUTH_HEADERS:
+        raise ProviderError(f"No API key for provider: {request.model.provider}", kind="auth")
     return headers
+
+
+def _session_headers(request: Request) -> dict[str, str]:
+    model = request.model
+    router = model.provider == "openrouter" or "openrouter.ai" in model.base_url
+    if not request.session_id or request.cache == "none":
+        return {}
+    if not flag(model, "sendSessionAffinityHeaders", router):
+        return {}
+    as_router = (model.compat or {}).get("sessionAffinityFormat") == "openrouter" or router
+    return {"x-session-id" if as_router else "x-session-affinity": request.session_id}
 
 
 def _betas(request: Request) -> list[str]:
@@ -114,6 +123,8 @@ def _betas(request: Request) -> list[str]:
     thinking = thinking_of(request)[1]
     if thinking is not None and thinking["type"] == "enabled":
         betas.append(_BUDGET_BETA)
+    if fallbacks(request.model):
+        betas.append(_FALLBACK_BETA)
     return betas
 
 
@@ -204,6 +215,7 @@ class Reading:
                 yield from self._stop(event.index)
             case MessageStart(message=head):
                 self._draft.identify(head.id, head.model)
+                self._price_as(head.model)
                 self._count(head.usage)
             case MessageDelta():
                 self._count(event.usage)
@@ -256,6 +268,12 @@ class Reading:
             self._failure = (told or "The model refused to complete the request", "refused")
         elif raw not in _STOPS:
             self._failure = (f"Unhandled stop reason: {raw}", None)
+
+    def _price_as(self, name: str | None) -> None:
+        """An answer by a model that the server fell back to costs what that one does."""
+        for other in fallbacks(self._draft.model):
+            if other.model == name and other.cost is not None:
+                self._draft.model = self._draft.model.replace(cost=other.cost)
 
     def _count(self, counts: Counts | None) -> None:
         if counts is not None:

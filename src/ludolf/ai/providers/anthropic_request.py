@@ -1,10 +1,13 @@
 """The body of a request to the Anthropic Messages API, joined from pieces that are kept."""
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
+import msgspec
+
+from ludolf.ai.errors import ProviderError
 from ludolf.ai.handoff import Handoff, ModelMessage
 from ludolf.ai.messages import (
     AssistantMessage,
@@ -18,10 +21,11 @@ from ludolf.ai.messages import (
     ToolResultMessage,
     UserMessage,
 )
-from ludolf.ai.models import Model
+from ludolf.ai.models import Model, ModelCost
 from ludolf.ai.pieces import Pieces
 from ludolf.ai.provider import Request, ToolSpec
-from ludolf.base import dumps, without_surrogates
+from ludolf.ai.strict_schema import sampled_schema
+from ludolf.base import Value, dumps, without_surrogates
 
 BUDGETS: dict[ThinkingLevel, int] = {
     "minimal": 1024,
@@ -35,6 +39,13 @@ _EFFORTS: dict[ThinkingLevel, str] = {"minimal": "low", "low": "low", "medium": 
 _LEAST = 1024  # the smallest budget that is taken, and what must be left for the answer
 _ODD_ID = re.compile(r"[^a-zA-Z0-9_-]")
 _MAX_ID = 64
+_NO_OUTPUT = "(no tool output)"
+_MAX_FALLBACKS = 3
+# Keywords that are refused in a strict schema, where others take them.
+_NO_CONSTRAINTS = (
+    *("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"),
+    *("minLength", "maxLength", "maxItems", "uniqueItems", "minProperties", "maxProperties"),
+)
 
 
 def normal_id(call_id: str, source: AssistantMessage) -> str:
@@ -42,8 +53,46 @@ def normal_id(call_id: str, source: AssistantMessage) -> str:
     return _ODD_ID.sub("_", call_id)[:_MAX_ID]
 
 
+# What holds for every model that these providers ship; an address alone does not tell it.
+_SHIPPED: Mapping[str, Mapping[str, bool]] = {
+    "fireworks": {
+        "allowEmptySignature": True,
+        "sendSessionAffinityHeaders": True,
+        "supportsEagerToolInputStreaming": False,
+        "supportsCacheControlOnTools": False,
+        "supportsLongCacheRetention": False,
+    },
+    "vercel-ai-gateway": {"allowEmptySignature": True},
+    "kimi-coding": {"forceAdaptiveThinking": True},
+    "cloudflare-ai-gateway": {"sendSessionAffinityHeaders": True},
+}
+
+
 def flag(model: Model, name: str, default: bool) -> bool:
-    return bool((model.compat or {}).get(name, default))
+    stated = (model.compat or {}).get(name)
+    if stated is None:
+        return _SHIPPED.get(model.provider, {}).get(name, default)
+    return bool(stated)
+
+
+class Fallback(Value):
+    """A model that the server may ask instead when the first one refuses."""
+
+    model: str
+    cost: ModelCost | None = None
+
+
+def fallbacks(model: Model) -> tuple[Fallback, ...]:
+    """Raises:
+    ProviderError: the model's `allowedFallbackModels` cannot be read.
+    """
+    stated = (model.compat or {}).get("allowedFallbackModels") or ()
+    try:
+        return msgspec.convert(stated, tuple[Fallback, ...])[:_MAX_FALLBACKS]
+    except msgspec.ValidationError as error:
+        raise ProviderError(
+            f"The compat settings of model {model.key} cannot be used: {error}", kind="bad_request"
+        ) from error
 
 
 class Bodies:
@@ -137,7 +186,7 @@ def _piece(message: ModelMessage, model: Model) -> bytes:
         case AssistantMessage():
             unsigned = flag(model, "allowEmptySignature", False)
             forms = (_assistant_block(block, unsigned) for block in message.content)
-            blocks = filter(None, forms)
+            blocks = _concluded(list(filter(None, forms)))
         case ToolResultMessage():
             blocks = (_result_block(message),)
     return b",".join(map(dumps, blocks))
@@ -167,10 +216,18 @@ def _assistant_block(block: Block, unsigned: bool) -> dict[str, Any] | None:
                 "type": "tool_use",
                 "id": block.id,
                 "name": block.name,
-                "input": block.arguments,
+                # Arguments that are no object are refused; the result tells the model of them.
+                "input": block.arguments if isinstance(block.arguments, dict) else {},
             }
         case Thinking():
             return _thinking_block(block, unsigned)
+
+
+def _concluded(blocks: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Without thinking that was cut before it led to something: such an end is refused."""
+    while blocks and blocks[-1]["type"] in ("thinking", "redacted_thinking"):
+        blocks.pop()
+    return blocks
 
 
 def _thinking_block(block: Thinking, unsigned: bool) -> dict[str, Any] | None:
@@ -190,6 +247,8 @@ def _result_block(message: ToolResultMessage) -> dict[str, Any]:
             content.insert(0, {"type": "text", "text": "(see attached image)"})
     else:
         content = "\n".join(part.text for part in message.content if isinstance(part, Text))
+        if message.is_error and not content.strip():
+            content = _NO_OUTPUT  # a failure without words is refused
     return {
         "type": "tool_result",
         "tool_use_id": message.tool_call_id,
@@ -215,23 +274,32 @@ def _options(request: Request) -> Iterator[tuple[bytes, bytes]]:
         yield b"thinking", dumps(thinking)
     if thinking is not None and thinking["type"] == "adaptive":
         yield b"output_config", dumps({"effort": _effort(request)})
+    if others := fallbacks(request.model):
+        yield b"fallbacks", dumps([{"model": other.model} for other in others])
 
 
 def _tools(tools: Sequence[ToolSpec], model: Model, marker: bytes) -> bytes:
-    more = {"eager_input_streaming": True} if has_eager_tools(model) else {}
-    forms = [
-        dumps(
-            {
-                "name": tool.name,
-                "description": without_surrogates(tool.description),
-                "input_schema": {"type": "object", "properties": {}, **tool.parameters},
-                **more,
-            }
-        )
-        for tool in tools
-    ]
+    forms = [dumps(_tool(tool, model)) for tool in tools]
     forms[-1] = forms[-1][:-1] + marker + b"}"
     return b"[%b]" % b",".join(forms)
+
+
+def _tool(tool: ToolSpec, model: Model) -> dict[str, Any]:
+    schema, strict = sampled_schema(
+        tool.name,
+        tool.parameters,
+        tool.sampling,
+        supported=flag(model, "supportsStrictTools", False),
+        refused=_NO_CONSTRAINTS,
+    )
+    form: dict[str, Any] = {
+        "name": tool.name,
+        "description": without_surrogates(tool.description),
+        "input_schema": {"type": "object", "properties": {}, **schema},
+    }
+    if has_eager_tools(model):
+        form["eager_input_streaming"] = True
+    return {**form, "strict": True} if strict else form
 
 
 def has_eager_tools(model: Model) -> bool:

@@ -1,7 +1,7 @@
 """The provider for Google's Gemini API (`google-generative-ai`): request, stream, errors."""
 
-from collections.abc import AsyncGenerator, Iterable, Iterator
-from typing import TYPE_CHECKING, Any
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
@@ -9,16 +9,27 @@ from ludolf.ai.draft import Draft, StreamEvent
 from ludolf.ai.errors import RETRYABLE, ErrorKind, ProviderError, kind_of
 from ludolf.ai.messages import Usage
 from ludolf.ai.provider import Provider, Request
+from ludolf.ai.providers.gateways import base_url, key_headers, server_headers, user_agent
 from ludolf.ai.providers.google_request import Bodies
 from ludolf.ai.transport import Transport, check
 from ludolf.base import dumps, loads, now_ms
 
 API = "google-generative-ai"
-NO_END = "Google stream ended without a finish reason"
-_KEY_HEADER = "x-goog-api-key"
+NO_END = "{} stream ended without a finish reason"
+STREAM = "streamGenerateContent?alt=sse"
+_KEY_HEADER: Final = "x-goog-api-key"
+_AUTH_HEADERS = frozenset((_KEY_HEADER, "authorization", "cf-aig-authorization"))
 _REFUSALS = frozenset(
     ("SAFETY", "RECITATION", "BLOCKLIST", "PROHIBITED_CONTENT", "SPII", "IMAGE_SAFETY", "LANGUAGE")
 )
+
+
+class Route(msgspec.Struct, frozen=True, kw_only=True):
+    """How Google's models are reached: `reach` gives the address and the headers of a request."""
+
+    api: str
+    owner: str
+    reach: Callable[[Request], Awaitable[tuple[str, dict[str, str]]]]
 
 
 def make(transport: Transport) -> Provider:
@@ -28,20 +39,19 @@ def make(transport: Transport) -> Provider:
 class Google:
     """Speaks `models/<id>:streamGenerateContent` with server-sent events."""
 
-    api = API
     abort_text = "This operation was aborted"
 
-    def __init__(self, transport: Transport) -> None:
+    def __init__(self, transport: Transport, route: Route | None = None) -> None:
+        self._route = route or Route(api=API, owner="Google", reach=_reach)
+        self.api = self._route.api
         self._transport = transport
         self._bodies = Bodies()
 
     async def stream(self, request: Request, draft: Draft) -> AsyncGenerator[Iterable[StreamEvent]]:
-        reading = _Reading(draft)
+        reading = _Reading(draft, NO_END.format(self._route.owner))
+        url, headers = await self._route.reach(request)
         async with self._transport.post(
-            _url(request),
-            _headers(request),
-            self._bodies.build(request),
-            idle_seconds=request.idle_seconds,
+            url, headers, self._bodies.build(request), idle_seconds=request.idle_seconds
         ) as reply:
             await check(reply, describe)
             yield ()
@@ -51,23 +61,33 @@ class Google:
         reading.conclude()
 
 
-def _url(request: Request) -> str:
+async def _reach(request: Request) -> tuple[str, dict[str, str]]:
     name = request.model.id
     path = name if name.startswith(("models/", "tunedModels/")) else f"models/{name}"
-    base = request.access.base_url or request.model.base_url
-    return f"{base.rstrip('/')}/{path}:streamGenerateContent?alt=sse"
+    return f"{base_url(request)}/{path}:{STREAM}", headers_for(request)
 
 
-def _headers(request: Request) -> dict[str, str]:
-    from ludolf import __version__
+def headers_for(request: Request, admission: Mapping[str, str] | None = None) -> dict[str, str]:
+    """All headers of a request; `admission` stands in for the key where there is another way in.
 
-    headers = {"content-type": "application/json", "user-agent": f"ludolf/{__version__}"}
-    if request.access.key:
-        headers[_KEY_HEADER] = request.access.key
-    headers |= {name.lower(): value for name, value in request.access.headers.items()}
-    if _KEY_HEADER not in headers and "authorization" not in headers:
+    Raises:
+        ProviderError: there is neither a key nor a configured header that could stand for it.
+    """
+    way_in = key_headers(request, _KEY_HEADER) if admission is None else admission
+    if not way_in and not is_admitted(request):
         raise ProviderError(f"No API key for provider: {request.model.provider}", kind="auth")
-    return headers
+    ours = {"content-type": "application/json", "user-agent": user_agent(), **way_in}
+    ours |= server_headers(request)
+    return _lower(request.access.over(ours))
+
+
+def is_admitted(request: Request) -> bool:
+    """Whether a configured header does what a key would do."""
+    return any(name.lower() in _AUTH_HEADERS for name in request.access.headers)
+
+
+def _lower(headers: Mapping[str, str]) -> dict[str, str]:
+    return {name.lower(): value for name, value in headers.items()}
 
 
 def describe(status: int, body: str) -> str:
@@ -151,8 +171,9 @@ def _decode_odd(data: bytes) -> _Chunk:
 class _Reading:
     """One answer on its way into the draft: which block is open, which ids are taken, the end."""
 
-    def __init__(self, draft: Draft) -> None:
+    def __init__(self, draft: Draft, no_end: str) -> None:
         self._draft = draft
+        self._no_end = no_end
         self._kind = ""
         self._index = -1
         self._ids: set[str] = set()
@@ -164,7 +185,7 @@ class _Reading:
             chunk = _decode(data)
             if chunk.error is not None:
                 yield from self.close()
-                raise _failure(chunk.error)
+                raise _failure(chunk.error, self._no_end)
             self._about(chunk)
             for candidate in chunk.candidates or ():
                 for part in (candidate.content and candidate.content.parts) or ():
@@ -231,7 +252,7 @@ class _Reading:
         """
         match self._end:
             case None:
-                raise ProviderError(NO_END)
+                raise ProviderError(self._no_end)
             case "STOP":
                 self._draft.stopped("toolUse" if self._draft.has_tool_calls else "stop", self._end)
             case "MAX_TOKENS":
@@ -254,11 +275,11 @@ def _usage(counts: _Counts) -> Usage:
     )
 
 
-def _failure(error: Any) -> ProviderError:
+def _failure(error: Any, no_end: str) -> ProviderError:
     text = dumps({"error": error}).decode()
     kind = kind_of(text)
     # pi passes over an error inside the stream and reports the missing end; so do hosts know it.
-    return ProviderError(NO_END if kind in RETRYABLE else text, kind=kind)
+    return ProviderError(no_end if kind in RETRYABLE else text, kind=kind)
 
 
 if TYPE_CHECKING:

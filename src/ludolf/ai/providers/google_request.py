@@ -21,6 +21,7 @@ from ludolf.ai.messages import (
 from ludolf.ai.models import Model
 from ludolf.ai.pieces import Pieces
 from ludolf.ai.provider import Request, ToolSpec
+from ludolf.ai.strict_schema import sampled_schema
 from ludolf.base import dumps, without_surrogates
 
 SEE_IMAGE = "(see attached image)"
@@ -141,7 +142,9 @@ def _call(call: ToolCall, model: Model) -> dict[str, Any]:
     signed = _signature(call.thought_signature)
     if not signed and is_gemini_3_up(model):
         signed = {"thoughtSignature": _UNSIGNED_CALL}
-    function = {"name": call.name, "args": call.arguments, **_id(call.id, model)}
+    # Arguments that are no object are refused; the response tells the model of them.
+    arguments = call.arguments if isinstance(call.arguments, dict) else {}
+    function = {"name": call.name, "args": arguments, **_id(call.id, model)}
     return {"functionCall": function, **signed}
 
 
@@ -182,8 +185,11 @@ def _options(request: Request) -> Iterator[tuple[bytes, bytes]]:
         text = without_surrogates(request.system)
         yield b"systemInstruction", dumps({"parts": [{"text": text}]})
     if request.tools:
-        declared = [_declare(tool) for tool in request.tools]
-        yield b"tools", dumps([{"functionDeclarations": declared}])
+        strict = is_gemini_3_up(request.model)
+        declared = [_declare(tool, strict=strict) for tool in request.tools]
+        yield b"tools", dumps([{"functionDeclarations": [form for form, _ in declared]}])
+        if any(enforced for _, enforced in declared):
+            yield b"toolConfig", b'{"functionCallingConfig":{"mode":"VALIDATED"}}'
     config: dict[str, Any] = {}
     if limit := request.max_tokens or request.model.max_tokens:
         config["maxOutputTokens"] = limit
@@ -196,12 +202,15 @@ def _options(request: Request) -> Iterator[tuple[bytes, bytes]]:
         yield b"generationConfig", dumps(config)
 
 
-def _declare(tool: ToolSpec) -> dict[str, Any]:
-    return {
+def _declare(tool: ToolSpec, *, strict: bool) -> tuple[dict[str, Any], bool]:
+    """A tool, and whether its schema is to be enforced."""
+    schema, enforced = sampled_schema(tool.name, tool.parameters, tool.sampling, supported=strict)
+    form = {
         "name": tool.name,
         "description": tool.description,
-        "parametersJsonSchema": tool.parameters,
+        "parametersJsonSchema": schema,
     }
+    return form, enforced
 
 
 # ---------------------------------------------------------------- thinking

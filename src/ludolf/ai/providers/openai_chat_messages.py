@@ -109,7 +109,7 @@ def _system(request: Request, compat: Compat, mark: Any) -> dict[str, Any]:
 
 def _last_with_text(messages: list[ModelMessage]) -> ModelMessage | None:
     for message in reversed(messages):
-        if not isinstance(message, ToolResultMessage) and text_of(message.content).strip():
+        if text_of(message.content).strip():
             return message
     return None
 
@@ -133,7 +133,7 @@ def _encode(message: ModelMessage, compat: Compat, mark: Any) -> bytes:
         case AssistantMessage():
             form = _assistant(message, compat, mark)
         case ToolResultMessage():
-            form = _result(message, compat)
+            form = _result(message, compat, mark)
     return dumps(form) if form else b""
 
 
@@ -209,12 +209,13 @@ def _call(call: ToolCall) -> dict[str, Any]:
     return {"id": call.id, "type": "function", "function": function}
 
 
-def _result(message: ToolResultMessage, compat: Compat) -> dict[str, Any]:
+def _result(message: ToolResultMessage, compat: Compat, mark: Any) -> dict[str, Any]:
     text = text_of(message.content, "\n")
     if not text:
         shown = any(isinstance(part, Image) for part in message.content)
         text = _SEE_IMAGE if shown else NO_OUTPUT
-    form = {"role": "tool", "content": text, "tool_call_id": message.tool_call_id}
+    content = _content([_text_part(text)], mark)
+    form = {"role": "tool", "content": content, "tool_call_id": message.tool_call_id}
     return {**form, "name": message.tool_name} if compat.requires_tool_result_name else form
 
 

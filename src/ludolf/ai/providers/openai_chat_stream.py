@@ -1,6 +1,6 @@
 """Reads a Chat Completions answer, chunk by chunk, into a draft."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import msgspec
@@ -9,8 +9,8 @@ from ludolf.ai.draft import Draft, StreamEvent
 from ludolf.ai.errors import ProviderError
 from ludolf.ai.messages import StopReason, Usage
 from ludolf.ai.providers.openai_compat import Compat
-from ludolf.ai.providers.openai_shared import ODD_EVENT, error_message, read_odd
-from ludolf.base import dumps, short_id
+from ludolf.ai.providers.openai_shared import ODD_EVENT, error_kind, error_message, read_odd
+from ludolf.base import dumps, escape, short_id
 
 # ---------------------------------------------------------------- what arrives
 
@@ -20,14 +20,21 @@ class _Function(msgspec.Struct, gc=False):
     arguments: str | dict[str, Any] | None = None
 
 
+class _Custom(msgspec.Struct, gc=False):
+    name: str | None = None
+    input: str | None = None
+
+
 class _Call(msgspec.Struct, gc=False):
     index: int | None = None
     id: str | None = None
     function: _Function | None = None
+    custom: _Custom | None = None
 
 
 class _Delta(msgspec.Struct, gc=False):
     content: str | None = None
+    refusal: str | None = None  # the words of a model that declines: an answer all the same
     reasoning_content: str | None = None
     reasoning: str | None = None
     reasoning_text: str | None = None
@@ -80,13 +87,15 @@ _STOPS: dict[str, StopReason] = {
 class ChatReader:
     """Reads one answer: at most one text, one block of thinking, any number of tool calls."""
 
-    def __init__(self, draft: Draft, compat: Compat) -> None:
+    def __init__(
+        self, draft: Draft, compat: Compat, grammars: Mapping[str, str] | None = None
+    ) -> None:
         self.done = False
         self._draft = draft
         self._compat = compat
         self._text: int | None = None
         self._thinking: int | None = None
-        self._calls = _Calls(draft)
+        self._calls = _Calls(draft, grammars or {})
         self._details: list[_Detail] = []
         self._named = False
         self._finish: str | None = None
@@ -117,12 +126,13 @@ class ChatReader:
             delta = choice.delta
             if delta is None:
                 continue
-            if delta.content:
+            words = delta.content or delta.refusal
+            if words:
                 if self._text is None:
                     start = self._draft.start_text()
                     self._text = start.index
                     yield start
-                yield self._draft.text(self._text, delta.content)
+                yield self._draft.text(self._text, words)
             thought = delta.reasoning_content or delta.reasoning or delta.reasoning_text
             if thought:
                 yield from self._think(thought, delta)
@@ -147,6 +157,7 @@ class ChatReader:
             self._draft.stopped("toolUse" if self._draft.has_tool_calls else "stop")
         else:
             self._draft.stopped(_STOPS.get(reason, "error"), reason)
+        yield from self._calls.finish()
         yield from self._draft.end_all()
         if reason is not None and reason not in _STOPS:
             text = f"Provider finish_reason: {reason}"
@@ -155,7 +166,7 @@ class ChatReader:
     def _about(self, chunk: _Chunk) -> None:
         if chunk.error is not None:
             text = error_message(chunk.error) or dumps(chunk.error).decode()
-            raise ProviderError(text)
+            raise ProviderError(text, kind=error_kind(chunk.error, text))
         if not self._named and (chunk.id or chunk.model):
             self._draft.identify(chunk.id, chunk.model)
             self._named = True
@@ -248,15 +259,17 @@ class _Known(msgspec.Struct):
 class _Calls:
     """The tool calls under way, found by their index, else by their id, else the last one."""
 
-    def __init__(self, draft: Draft) -> None:
+    def __init__(self, draft: Draft, grammars: Mapping[str, str]) -> None:
         self._draft = draft
+        self._grammars = grammars
+        self._customs: set[int] = set()
         self._by_index: dict[int, int] = {}
         self._by_id: dict[str, int] = {}
         self._known: dict[int, _Known] = {}
         self._last: int | None = None
 
     def take(self, call: _Call) -> Iterator[StreamEvent]:
-        function = call.function
+        function = call.function or call.custom
         name = (function.name if function else None) or ""
         block = self._find(call, name)
         if block is None:
@@ -269,10 +282,25 @@ class _Calls:
         elif call.id or name:
             self._complete(block, call.id or "", name)
         self._remember(call, block)
-        arguments = function.arguments if function else None
-        if isinstance(arguments, dict):
-            arguments = dumps(arguments).decode()
-        yield self._draft.tool_args(block, arguments or "")
+        yield self._draft.tool_args(block, self._arguments(block, function))
+
+    def _arguments(self, block: int, said: _Function | _Custom | None) -> str:
+        if isinstance(said, _Custom):
+            return self._custom_head(block) + escape(said.input or "").decode()
+        arguments = said.arguments if said else None
+        return dumps(arguments).decode() if isinstance(arguments, dict) else arguments or ""
+
+    def _custom_head(self, block: int) -> str:
+        if block in self._customs:
+            return ""
+        self._customs.add(block)
+        name = self._grammars.get(self._known[block].name, "input")
+        return f'{{{dumps(name).decode()}:"'
+
+    def finish(self) -> Iterator[StreamEvent]:
+        """The end of the argument that the text of a custom tool is."""
+        for block in sorted(self._customs):
+            yield self._draft.tool_args(block, '"}')
 
     def _find(self, call: _Call, name: str) -> int | None:
         if call.index is not None:

@@ -8,6 +8,7 @@ import msgspec
 from ludolf.ai.errors import ProviderError
 from ludolf.ai.messages import ThinkingLevel
 from ludolf.ai.models import Model, clamp_thinking
+from ludolf.ai.provider import Request
 from ludolf.base import Value
 
 ThinkingFormat = Literal[
@@ -23,6 +24,7 @@ ThinkingFormat = Literal[
     "string-thinking",
     "ant-ling",
 ]
+BudgetField = Literal["thinking_token_budget", "thinking_budget", "thinking_budget_tokens"]
 DEFAULT_BUDGETS: Mapping[str, int] = {
     "minimal": 1024,
     "low": 2048,
@@ -31,6 +33,7 @@ DEFAULT_BUDGETS: Mapping[str, int] = {
     "xhigh": 16384,
     "max": 16384,
 }
+_LEAST_ANSWER = 1024  # what thinking must leave of an answer's tokens
 
 
 class Compat(Value):
@@ -50,11 +53,15 @@ class Compat(Value):
     reasoning_effort_map: dict[str, str | None] = msgspec.field(default_factory=dict)
     chat_template_kwargs: dict[str, Any] = msgspec.field(default_factory=dict)
     chat_template_args: dict[str, Any] = msgspec.field(default_factory=dict)
-    thinking_token_budget_field: str | None = None
+    thinking_token_budget_field: BudgetField | None = None
     supports_thinking_token_budget: bool = False
+    supports_strict_mode: bool = False
+    supports_openai_grammar_tools: bool = msgspec.field(
+        default=False, name="supportsOpenAIGrammarTools"
+    )
     open_router_routing: dict[str, Any] | None = None
     vercel_gateway_routing: dict[str, Any] | None = None
-    cache_control_format: str | None = None
+    cache_control_format: Literal["anthropic"] | None = None
     zai_tool_stream: bool = False
     send_session_affinity_headers: bool = False
     session_affinity_format: Literal["openai", "openrouter", "openai-nosession"] = "openai"
@@ -66,21 +73,21 @@ class Compat(Value):
 
 # ---------------------------------------------------------------- detection
 
-_VENDORS: tuple[tuple[str, str, str], ...] = (
-    # vendor, how the provider's id begins, part of the base URL
-    ("openrouter", "openrouter", "openrouter.ai"),
-    ("nvidia", "nvidia", "api.nvidia.com"),
-    ("cerebras", "cerebras", "cerebras.ai"),
-    ("xai", "xai", "api.x.ai"),
-    ("together", "together", "together."),
-    ("chutes", "chutes", "chutes.ai"),
-    ("deepseek", "deepseek", "deepseek.com"),
-    ("zai", "zai", "api.z.ai"),
-    ("moonshot", "moonshot", "api.moonshot."),
-    ("opencode", "opencode", "opencode.ai"),
-    ("cloudflare-gateway", "cloudflare-ai-gateway", "gateway.ai.cloudflare.com"),
-    ("cloudflare", "cloudflare", "api.cloudflare.com"),
-    ("ant-ling", "ant-ling", "ant-ling"),
+_VENDORS: tuple[tuple[str, tuple[str, ...], tuple[str, ...]], ...] = (
+    # vendor, the ids of its providers, parts of its addresses
+    ("openrouter", ("openrouter",), ("openrouter.ai",)),
+    ("nvidia", ("nvidia",), ("api.nvidia.com",)),
+    ("cerebras", ("cerebras",), ("cerebras.ai",)),
+    ("xai", ("xai",), ("api.x.ai",)),
+    ("together", ("together",), ("api.together.",)),
+    ("chutes", ("chutes",), ("chutes.ai",)),
+    ("deepseek", ("deepseek",), ("deepseek.com",)),
+    ("zai", ("zai", "zai-coding-cn"), ("api.z.ai", "open.bigmodel.cn")),
+    ("moonshot", ("moonshotai", "moonshotai-cn"), ("api.moonshot.",)),
+    ("opencode", ("opencode", "opencode-go"), ("opencode.ai",)),
+    ("cloudflare-gateway", ("cloudflare-ai-gateway",), ("gateway.ai.cloudflare.com",)),
+    ("cloudflare", ("cloudflare-workers-ai",), ("api.cloudflare.com",)),
+    ("ant-ling", ("ant-ling",), ("ant-ling.com",)),
 )
 _NO_STORE = frozenset(name for name, _, _ in _VENDORS) - {"openrouter"}
 _NO_EFFORT = {"xai", "zai", "moonshot", "together", "cloudflare-gateway", "nvidia", "ant-ling"}
@@ -96,12 +103,39 @@ _OLD_LIMIT = {
 }
 _NO_LONG_CACHE = {"together", "cloudflare", "cloudflare-gateway", "nvidia", "ant-ling"}
 _OWN_THINKING = {"deepseek", "zai", "together", "ant-ling", "openrouter"}
+_PLAIN: dict[str, Any] = {"supportsStore": False, "supportsDeveloperRole": False}
+_STICKY: dict[str, Any] = {"sendSessionAffinityHeaders": True}
+_SHORT: dict[str, Any] = {"supportsLongCacheRetention": False}
+_OLD: dict[str, Any] = {"maxTokensField": "max_tokens"}
+# What holds for every model that these providers ship; an address alone does not tell it.
+_SHIPPED_CHAT: Mapping[str, dict[str, Any]] = {
+    "huggingface": {"supportsDeveloperRole": False},
+    "github-copilot": {**_PLAIN, "supportsReasoningEffort": False},
+    "fireworks": {**_PLAIN, **_STICKY, **_SHORT},
+    "baseten": {**_PLAIN, **_STICKY, **_SHORT, **_OLD},
+    "cloudflare-workers-ai": _STICKY,
+    "cloudflare-ai-gateway": _STICKY,
+    "opencode": _OLD,
+    "opencode-go": _OLD,
+    "zai": {"zaiToolStream": True},
+    "zai-coding-cn": {"zaiToolStream": True},
+}
+_SHIPPED_RESPONSES: Mapping[str, dict[str, Any]] = {
+    "openai": {"supportsStrictMode": True},
+    "cloudflare-ai-gateway": {"supportsStrictMode": True},
+    "xai": _SHORT,
+    "opencode": {"sessionAffinityFormat": "openai-nosession"},
+    "opencode-go": {"sessionAffinityFormat": "openai-nosession"},
+}
 
 
 def vendor_of(model: Model) -> str:
     """Who answers for a model, as far as its provider's name or address tells; else ""."""
-    for vendor, prefix, host in _VENDORS:
-        if model.provider.startswith(prefix) or host in model.base_url:
+    for vendor, ids, _ in _VENDORS:
+        if model.provider in ids:
+            return vendor
+    for vendor, _, hosts in _VENDORS:
+        if any(host in model.base_url for host in hosts):
             return vendor
     return ""
 
@@ -128,7 +162,10 @@ def chat_compat(model: Model) -> Compat:
     }
     if router and model.id.startswith("anthropic/"):
         found["cacheControlFormat"] = "anthropic"
-    return _with_stated(model, found)
+    compat = _with_stated(model, found | _SHIPPED_CHAT.get(model.provider, {}))
+    # There is nothing to replay of a model that does not think.
+    wanted = model.reasoning and compat.requires_reasoning_content_on_assistant_messages
+    return compat.replace(requires_reasoning_content_on_assistant_messages=wanted)
 
 
 def responses_compat(model: Model) -> Compat:
@@ -138,8 +175,16 @@ def responses_compat(model: Model) -> Compat:
         ProviderError: a flag has a value of the wrong kind.
     """
     router = vendor_of(model) == "openrouter"
-    found = {"sessionAffinityFormat": "openrouter" if router else "openai"}
-    return _with_stated(model, {"sendSessionAffinityHeaders": True, **found})
+    azure = model.api == "azure-openai-responses"
+    codex = model.api == "openai-codex-responses"
+    own = "openai-nosession" if codex else "openai"
+    found: dict[str, Any] = {
+        "sendSessionAffinityHeaders": not azure,
+        "sessionAffinityFormat": "openrouter" if router else own,
+        "supportsLongCacheRetention": not azure and not codex,
+        "supportsStrictMode": azure or codex or "api.openai.com" in model.base_url,
+    }
+    return _with_stated(model, found | _SHIPPED_RESPONSES.get(model.provider, {}))
 
 
 def _with_stated(model: Model, found: dict[str, Any]) -> Compat:
@@ -170,9 +215,8 @@ class Effort(Value):
     budget: int | None
 
 
-def effort_of(
-    model: Model, compat: Compat, level: ThinkingLevel, budgets: Mapping[str, int]
-) -> Effort:
+def effort_of(request: Request, compat: Compat) -> Effort:
+    model, level = request.model, request.thinking
     named = {**compat.reasoning_effort_map, **(model.thinking_level_map or {})}
     if level != "off":
         level = clamp_thinking(model, level)
@@ -188,8 +232,16 @@ def effort_of(
         word=named.get(level) or level,
         mapped=named.get(level) is not None,
         may_turn_off=True,
-        budget=budgets.get(level, DEFAULT_BUDGETS.get(level)),
+        budget=_budget(request, level),
     )
+
+
+def _budget(request: Request, level: ThinkingLevel) -> int | None:
+    wanted = request.thinking_budgets.get(level, DEFAULT_BUDGETS.get(level))
+    limit = request.max_tokens or request.model.max_tokens
+    if wanted is None or not limit:
+        return wanted
+    return min(wanted, limit - _LEAST_ANSWER) if limit > _LEAST_ANSWER else None
 
 
 def thinking_fields(model: Model, compat: Compat, effort: Effort) -> dict[str, Any]:
@@ -205,16 +257,15 @@ def thinking_fields(model: Model, compat: Compat, effort: Effort) -> dict[str, A
     return fields
 
 
-def _effort(compat: Compat, effort: Effort) -> dict[str, Any]:
-    if not compat.supports_reasoning_effort or not effort.on:
-        return {}
-    return {"reasoning_effort": effort.word}
-
-
 def _openai(compat: Compat, effort: Effort) -> dict[str, Any]:
     if not compat.supports_reasoning_effort or effort.word is None:
         return {}
     return {"reasoning_effort": effort.word}
+
+
+def _effort(compat: Compat, effort: Effort) -> dict[str, Any]:
+    """Beside a switch of its own, the word counts only while thinking is on."""
+    return _openai(compat, effort) if effort.on else {}
 
 
 def _openrouter(compat: Compat, effort: Effort) -> dict[str, Any]:
@@ -251,7 +302,7 @@ def _template(compat: Compat, effort: Effort) -> dict[str, Any]:
 def _baseten(compat: Compat, effort: Effort) -> dict[str, Any]:
     values = _filled(compat.chat_template_args, effort)
     fields = {"chat_template_args": values} if values else {}
-    return {**fields, **_effort(compat, effort)}
+    return {**fields, **_openai(compat, effort)}
 
 
 def _together(compat: Compat, effort: Effort) -> dict[str, Any]:
@@ -259,7 +310,7 @@ def _together(compat: Compat, effort: Effort) -> dict[str, Any]:
 
 
 def _string(compat: Compat, effort: Effort) -> dict[str, Any]:
-    return {"thinking": effort.word or "none"}
+    return {"thinking": effort.word or "none"} if effort.may_turn_off else {}
 
 
 def _ant_ling(compat: Compat, effort: Effort) -> dict[str, Any]:

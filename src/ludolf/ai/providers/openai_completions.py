@@ -4,7 +4,7 @@ from collections.abc import AsyncGenerator, Iterable
 from typing import TYPE_CHECKING, Any
 
 from ludolf.ai.draft import Draft, StreamEvent
-from ludolf.ai.provider import Provider, Request
+from ludolf.ai.provider import Provider, Request, ToolSpec
 from ludolf.ai.providers.openai_chat_messages import Conversation, cache_mark
 from ludolf.ai.providers.openai_chat_stream import ChatReader
 from ludolf.ai.providers.openai_compat import Compat, chat_compat, effort_of, thinking_fields
@@ -14,6 +14,8 @@ from ludolf.ai.providers.openai_shared import (
     endpoint,
     error_text,
     function_of,
+    grammar_arguments,
+    grammar_of,
     headers_for,
     join_body,
 )
@@ -44,7 +46,7 @@ class OpenAICompletions:
             "messages",
             self._conversation.encode(request, compat),
         )
-        reader = ChatReader(draft, compat)
+        reader = ChatReader(draft, compat, grammar_arguments(request, compat))
         async with self._transport.post(
             endpoint(request, "/chat/completions"),
             headers,
@@ -81,8 +83,7 @@ def options_of(request: Request, compat: Compat) -> dict[str, Any]:
         fields[compat.max_tokens_field] = limit
     fields |= _cache_fields(request, compat)
     fields |= _tool_fields(request, compat)
-    effort = effort_of(model, compat, request.thinking, request.thinking_budgets)
-    fields |= thinking_fields(model, compat, effort)
+    fields |= thinking_fields(model, compat, effort_of(request, compat))
     if compat.open_router_routing:
         fields["provider"] = compat.open_router_routing
     if compat.vercel_gateway_routing:
@@ -105,10 +106,21 @@ def _cache_fields(request: Request, compat: Compat) -> dict[str, Any]:
     return fields
 
 
+def _tool(tool: ToolSpec, compat: Compat) -> dict[str, Any]:
+    grammar = grammar_of(tool, compat)
+    if grammar is None:
+        return {"type": "function", "function": function_of(tool, compat)}
+    rules = {"syntax": grammar.syntax, "definition": grammar.definition}
+    custom = {
+        "name": tool.name,
+        "description": tool.description,
+        "format": {"type": "grammar", "grammar": rules},
+    }
+    return {"type": "custom", "custom": custom}
+
+
 def _tool_fields(request: Request, compat: Compat) -> dict[str, Any]:
-    tools: list[dict[str, Any]] = [
-        {"type": "function", "function": function_of(tool)} for tool in request.tools
-    ]
+    tools = [_tool(tool, compat) for tool in request.tools]
     if not tools:
         called = any(getattr(message, "tool_calls", ()) for message in request.messages)
         return {"tools": []} if called else {}

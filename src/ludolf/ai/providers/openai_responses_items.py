@@ -115,6 +115,8 @@ def _assistant(message: AssistantMessage) -> list[dict[str, Any]]:
                     items.append(_message(block, f"msg_{message.timestamp}_{place}"))
             case ToolCall():
                 items.append(_call(block))
+    while items and items[-1]["type"] == "reasoning":
+        items.pop()  # reasoning that was cut before it led to something is refused
     return items
 
 
@@ -137,6 +139,10 @@ def _message(block: Text, own_id: str) -> dict[str, Any]:
 
 def _call(call: ToolCall) -> dict[str, Any]:
     call_id, _, item_id = call.id.partition("|")
+    if _is_custom(call.id):
+        text = next(iter(call.arguments.values()), "")
+        named = {"id": item_id, "call_id": call_id, "name": call.name}
+        return {"type": "custom_tool_call", **named, "input": text}
     item: dict[str, Any] = {"type": "function_call"}
     if item_id:
         item["id"] = item_id
@@ -154,11 +160,17 @@ def _result(message: ToolResultMessage) -> dict[str, Any]:
     output: str | list[dict[str, Any]] = text or NO_OUTPUT
     if images:
         output = [_text_part(text), *images] if text else images
+    custom = _is_custom(message.tool_call_id)
     return {
-        "type": "function_call_output",
+        "type": "custom_tool_call_output" if custom else "function_call_output",
         "call_id": message.tool_call_id.partition("|")[0],
         "output": output,
     }
+
+
+def _is_custom(call_id: str) -> bool:
+    """Whether the call was made with text, not with JSON; its item's id tells."""
+    return call_id.partition("|")[2].startswith("ctc_")
 
 
 def _object(signature: str | None) -> dict[str, Any]:

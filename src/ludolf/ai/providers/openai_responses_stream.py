@@ -1,6 +1,6 @@
 """Reads a Responses answer, event by event, into a draft."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import msgspec
@@ -9,7 +9,7 @@ from ludolf.ai.draft import BlockKind, Draft, StreamEvent
 from ludolf.ai.errors import ProviderError
 from ludolf.ai.messages import Usage
 from ludolf.ai.providers.openai_shared import ODD_EVENT, error_message, read_odd
-from ludolf.base import dumps
+from ludolf.base import dumps, escape
 
 _NO_END = "OpenAI Responses stream ended before a terminal response event"
 _PART_GAP = "\n\n"
@@ -55,6 +55,7 @@ class _Event(msgspec.Struct, gc=False):
     output_index: int | None = None
     delta: str | None = None
     arguments: str | None = None
+    input: str | None = None
     item: dict[str, Any] | None = None
     response: _Response | None = None
     code: str | None = None
@@ -63,11 +64,15 @@ class _Event(msgspec.Struct, gc=False):
 
 
 class _Open(msgspec.Struct):
-    """An item under way and the block that it fills."""
+    """An item under way and the block that it fills.
+
+    The text of a custom tool is one argument of its call, which `argument` names.
+    """
 
     kind: BlockKind
     block: int
     parts: list[str]
+    argument: str | None = None
 
 
 _decode = msgspec.json.Decoder(_Event).decode
@@ -75,6 +80,7 @@ _KINDS: dict[str, BlockKind] = {
     "message": "text",
     "reasoning": "thinking",
     "function_call": "toolcall",
+    "custom_tool_call": "toolcall",
 }
 _DELTAS: dict[str, BlockKind] = {
     "response.output_text.delta": "text",
@@ -82,6 +88,7 @@ _DELTAS: dict[str, BlockKind] = {
     "response.reasoning_summary_text.delta": "thinking",
     "response.reasoning_text.delta": "thinking",
     "response.function_call_arguments.delta": "toolcall",
+    "response.custom_tool_call_input.delta": "toolcall",
 }
 
 
@@ -91,9 +98,10 @@ _DELTAS: dict[str, BlockKind] = {
 class ResponsesReader:
     """Reads one answer: each output item becomes a block, in the order of their beginnings."""
 
-    def __init__(self, draft: Draft) -> None:
+    def __init__(self, draft: Draft, grammars: Mapping[str, str] | None = None) -> None:
         self.done = False
         self._draft = draft
+        self._grammars = grammars or {}
         self._open: dict[int, _Open] = {}
         self._last = 0
         self._unsealed: dict[str, tuple[int, dict[str, Any]]] = {}
@@ -101,6 +109,7 @@ class ResponsesReader:
             "response.output_item.added": self._begin,
             "response.reasoning_summary_part.done": self._part_done,
             "response.function_call_arguments.done": self._arguments_done,
+            "response.custom_tool_call_input.done": self._arguments_done,
             "response.output_item.done": self._end,
         }
 
@@ -134,8 +143,7 @@ class ResponsesReader:
             elif kind == "thinking":
                 yield draft.thinking(found.block, event.delta)
             else:
-                found.parts.append(event.delta)
-                yield draft.tool_args(found.block, event.delta)
+                yield self._argue(found, event.delta)
 
     def finish(self) -> Iterator[StreamEvent]:
         """The ends of what the server left open.
@@ -168,11 +176,21 @@ class ResponsesReader:
             start = self._draft.start_tool(_call_id(item), name, namespace)
         self._last = self._last + 1 if event.output_index is None else event.output_index
         found = self._open[self._last] = _Open(kind, start.index, [])
+        if item.get("type") == "custom_tool_call":
+            found.argument = self._grammars.get(_text(item, "name"), "input")
         yield start
-        arguments = _text(item, "arguments")
+        arguments = _text(item, "arguments") or _text(item, "input")
         if arguments and event.type == "response.output_item.added":
-            found.parts.append(arguments)
-            yield self._draft.tool_args(start.index, arguments)
+            yield self._argue(found, arguments)
+
+    def _argue(self, found: _Open, text: str) -> StreamEvent:
+        """A piece of a call's arguments, as JSON."""
+        first = not found.parts
+        found.parts.append(text)
+        if found.argument is not None:
+            head = f'{{{dumps(found.argument).decode()}:"' if first else ""
+            text = head + escape(text).decode()
+        return self._draft.tool_args(found.block, text)
 
     def _part_done(self, event: _Event) -> Iterator[StreamEvent]:
         found = self._find(event)
@@ -182,14 +200,13 @@ class ResponsesReader:
     def _arguments_done(self, event: _Event) -> Iterator[StreamEvent]:
         found = self._find(event)
         if found is not None and found.kind == "toolcall":
-            yield from self._missing(found, event.arguments or "")
+            yield from self._missing(found, event.arguments or event.input or "")
 
     def _missing(self, found: _Open, whole: str) -> Iterator[StreamEvent]:
         """What of the arguments did not come as deltas."""
         told = "".join(found.parts)
         if whole.startswith(told) and len(whole) > len(told):
-            found.parts.append(whole[len(told) :])
-            yield self._draft.tool_args(found.block, found.parts[-1])
+            yield self._argue(found, whole[len(told) :])
 
     def _end(self, event: _Event) -> Iterator[StreamEvent]:
         item = event.item or {}
@@ -200,7 +217,11 @@ class ResponsesReader:
         if found is None or found.kind != _KINDS.get(item.get("type", "")):
             return
         if found.kind == "toolcall":
-            yield from self._missing(found, _text(item, "arguments"))
+            yield from self._missing(found, _text(item, "arguments") or _text(item, "input"))
+            if found.argument is not None:
+                if not found.parts:
+                    yield self._argue(found, "")
+                yield self._draft.tool_args(found.block, '"}')
             yield self._draft.end(found.block)
         elif found.kind == "text":
             whole = _joined(item, "content", "")

@@ -2,14 +2,17 @@
 
 import hashlib
 import re
+from collections.abc import Mapping
 from typing import Any, TypeVar
 
 import msgspec
 
-from ludolf.ai.errors import ProviderError
+from ludolf.ai.errors import ErrorKind, ProviderError, kind_of
 from ludolf.ai.messages import Image
 from ludolf.ai.provider import Request, ToolSpec
+from ludolf.ai.providers.gateways import base_url, key_headers, server_headers, user_agent
 from ludolf.ai.providers.openai_compat import Compat
+from ludolf.ai.strict_schema import Grammar, grammar_for, sampled_schema
 from ludolf.base import as_text, dumps, loads
 
 ABORT_TEXT = "Request was aborted"
@@ -26,24 +29,41 @@ T = TypeVar("T")
 
 
 def endpoint(request: Request, path: str) -> str:
-    return (request.access.base_url or request.model.base_url).rstrip("/") + path
+    """The address of a part of the server.
+
+    Raises:
+        ProviderError: a variable that the address needs is not set.
+    """
+    return base_url(request) + path
 
 
-def headers_for(request: Request, compat: Compat) -> dict[str, str]:
+def headers_for(
+    request: Request, compat: Compat, admission: Mapping[str, str] | None = None
+) -> dict[str, str]:
     """All headers of a request; configured ones replace ours of the same name.
+
+    `admission` stands in for the key where a variant of the API has its own way in.
 
     Raises:
         ProviderError: there is neither a key nor a configured header that could stand for it.
     """
-    stated = request.access.headers
-    names = {name.lower() for name in stated}
-    if not request.access.key and not names & _AUTH_HEADERS:
+    way_in = key_headers(request, "Authorization") if admission is None else admission
+    if not way_in and not is_admitted(request):
         raise ProviderError(f"No API key for provider: {request.model.provider}", kind="auth")
-    ours = {"Content-Type": "application/json", "Accept": "text/event-stream"}
-    if request.access.key:
-        ours["Authorization"] = f"Bearer {request.access.key}"
-    ours |= _session_headers(request, compat)
-    return {name: value for name, value in ours.items() if name.lower() not in names} | stated
+    ours = {
+        "Content-Type": "application/json",
+        "Accept": "text/event-stream",
+        "User-Agent": user_agent(),
+        **way_in,
+        **server_headers(request),
+        **_session_headers(request, compat),
+    }
+    return request.access.over(ours)
+
+
+def is_admitted(request: Request) -> bool:
+    """Whether a configured header does what a key would do."""
+    return any(name.lower() in _AUTH_HEADERS for name in request.access.headers)
 
 
 def _session_headers(request: Request, compat: Compat) -> dict[str, str]:
@@ -64,12 +84,39 @@ def cache_key(request: Request) -> str:
     return request.session_id[:_CACHE_KEY_CHARS]
 
 
-def function_of(tool: ToolSpec) -> dict[str, Any]:
-    return {
+def function_of(tool: ToolSpec, compat: Compat) -> dict[str, Any]:
+    """A tool as a function.
+
+    Raises:
+        ProviderError: the tool requires its schema to be enforced, and that is not possible.
+    """
+    knows_strict = compat.supports_strict_mode
+    schema, strict = sampled_schema(
+        tool.name, tool.parameters, tool.sampling, supported=knows_strict
+    )
+    function: dict[str, Any] = {
         "name": tool.name,
         "description": tool.description,
-        "parameters": dict(tool.parameters),
+        "parameters": dict(schema),
     }
+    # Where the field is known, leaving it out could mean strict.
+    return {**function, "strict": strict} if knows_strict else function
+
+
+def grammar_of(tool: ToolSpec, compat: Compat) -> Grammar | None:
+    """The grammar of a tool that goes as a custom one.
+
+    Raises:
+        ProviderError: the tool's parameters have no single text to fill.
+    """
+    supported = compat.supports_openai_grammar_tools
+    return grammar_for(tool.name, tool.parameters, tool.sampling, supported=supported)
+
+
+def grammar_arguments(request: Request, compat: Compat) -> dict[str, str]:
+    """By the name of each custom tool, the argument that its text fills."""
+    found = ((tool.name, grammar_of(tool, compat)) for tool in request.tools)
+    return {name: grammar.argument for name, grammar in found if grammar is not None}
 
 
 def data_url(image: Image) -> str:
@@ -111,6 +158,12 @@ def error_message(error: Any) -> str | None:
     metadata = error.get("metadata")
     raw = metadata.get("raw") if isinstance(metadata, dict) else None
     return _cut(error["message"]) + (f"\n{_cut(raw)}" if isinstance(raw, str) and raw else "")
+
+
+def error_kind(error: Any, text: str) -> ErrorKind:
+    """The kind of an error inside a stream, where no status tells it: its code and type do."""
+    marks = [error.get("code"), error.get("type")] if isinstance(error, dict) else []
+    return kind_of(" ".join([text, *(str(mark) for mark in marks if mark)]))
 
 
 def _cut(text: str) -> str:

@@ -1,0 +1,122 @@
+"""A running GGUF file, seen from its parent: started, waited for, ended."""
+
+import asyncio
+import os
+import sys
+from pathlib import Path
+from typing import IO, Self
+
+import msgspec
+
+import ludolf
+from ludolf.ai.local.runtime import Order, Told
+from ludolf.base import LudolfError, dumps
+
+MODULE = "ludolf.ai.local.runtime"
+LOAD_SECONDS = 600.0
+TAIL_BYTES = 8192
+# What llama.cpp and its drivers may need; keys are not among it.
+_PASSED = ("PATH", "HOME", "USER", "LANG", "TMPDIR", "LD_LIBRARY_PATH", "SYSTEMROOT")
+_PASSED_BEGIN = ("CUDA_", "GGML_", "HIP_", "HSA_", "LC_", "NVIDIA_", "OMP_", "ROCR_", "VK_")
+_SAID = "error loading model: "
+
+
+class ChildError(LudolfError):
+    """The model could not be run; the text says why."""
+
+
+class Child:
+    """One process with one model. Made by `start`; `stop` ends it, and so does our own end."""
+
+    def __init__(self, process: asyncio.subprocess.Process, order: Order, log: IO[bytes]) -> None:
+        self._process = process
+        self._log = log
+        self.order = order
+        self.url = ""
+        self.users = 0
+
+    @classmethod
+    async def start(cls, order: Order, seconds: float = LOAD_SECONDS) -> Self:
+        """Start and wait until the model is loaded; whoever gives up waiting ends it.
+
+        Raises:
+            ChildError: it did not get that far.
+        """
+        from tempfile import TemporaryFile
+
+        log = TemporaryFile()  # noqa: SIM115 - for as long as the child lives
+        try:
+            process = await asyncio.create_subprocess_exec(
+                *(sys.executable, "-P", "-m", MODULE),
+                stdin=asyncio.subprocess.PIPE,
+                stdout=asyncio.subprocess.PIPE,
+                stderr=log,
+                env=_environment(),
+                start_new_session=True,
+            )
+        except BaseException:
+            log.close()
+            raise
+        child = cls(process, order, log)
+        try:
+            await child._loaded(seconds)
+        except BaseException:
+            await child.stop()
+            raise
+        return child
+
+    async def _loaded(self, seconds: float) -> None:
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.write(dumps(self.order) + b"\n")
+        try:
+            async with asyncio.timeout(seconds):
+                line = await self._process.stdout.readline()
+        except TimeoutError:
+            raise ChildError(f"{self.order.model} was not loaded in {seconds:.0f} s") from None
+        try:
+            told = msgspec.json.decode(line, type=Told)
+        except msgspec.DecodeError:
+            told = Told()
+        if told.url is None:
+            raise ChildError(f"llama.cpp cannot load {self.order.model}: {await self.reason(told)}")
+        self.url = told.url
+
+    @property
+    def alive(self) -> bool:
+        return self._process.returncode is None
+
+    async def reason(self, told: Told | None = None) -> str:
+        """Why it ended, in llama.cpp's own words where it said any."""
+        code = await self._process.wait()
+        self._log.seek(0, os.SEEK_END)
+        self._log.seek(max(0, self._log.tell() - TAIL_BYTES))
+        lines = self._log.read().decode("utf-8", "replace").splitlines()
+        said = [line.partition(_SAID)[2] for line in lines if _SAID in line]
+        if said:
+            return said[-1]
+        if told is not None and told.error:
+            return told.error
+        if code == -9:
+            return "it was killed, perhaps for want of memory"
+        return lines[-1] if lines else f"it ended with code {code}"
+
+    async def stop(self) -> None:
+        """End it; nothing of it is left when this returns."""
+        if self.alive:
+            self._process.kill()
+        await self._process.wait()
+        if self._process.stdin is not None:
+            self._process.stdin.close()
+        self._log.close()
+
+
+def _environment() -> dict[str, str]:
+    env = {
+        name: value
+        for name, value in os.environ.items()
+        if name in _PASSED or name.startswith(_PASSED_BEGIN)
+    }
+    source = str(Path(ludolf.__file__).parents[1])
+    paths = (source, os.environ.get("PYTHONPATH", ""))
+    return {**env, "PYTHONPATH": os.pathsep.join(filter(None, paths))}

@@ -1,0 +1,183 @@
+"""The header of a GGUF file: what a model is called, how much it reads, how it is spoken to."""
+
+import mmap
+import struct
+from functools import lru_cache
+from pathlib import Path
+
+import msgspec
+
+from ludolf.base import LudolfError
+
+MAGIC = b"GGUF"
+MAX_PAIRS = 1 << 16
+MAX_KEY_BYTES = 1 << 16
+MAX_TEXT_BYTES = 16 << 20
+MAX_NESTING = 4
+TEXT, ARRAY = 8, 9
+# Type number of a scalar → how it is packed.
+SCALARS: dict[int, str] = {
+    0: "<B",
+    1: "<b",
+    2: "<H",
+    3: "<h",
+    4: "<I",
+    5: "<i",
+    6: "<f",
+    7: "<?",
+    10: "<Q",
+    11: "<q",
+    12: "<d",
+}
+
+Scalar = int | float | bool | str
+
+
+class GgufError(LudolfError):
+    """A file cannot be used as a GGUF model; the text names the file and says why."""
+
+
+class _Broken(Exception):
+    """Why the bytes are no header; the caller knows which file they are from."""
+
+
+class Header(msgspec.Struct, frozen=True, kw_only=True):
+    """What the header says, as far as it says it; `values` are all scalars by their keys."""
+
+    architecture: str
+    name: str | None = None
+    context_length: int | None = None
+    template: str | None = None
+    values: dict[str, Scalar] = {}
+
+
+def read_gguf(path: Path) -> Header:
+    """Read the header of a file; one that has not changed is read once.
+
+    Raises:
+        GgufError: the file is missing or is no GGUF file.
+    """
+    try:
+        known = path.stat()
+        return _read(path, known.st_size, known.st_mtime_ns)
+    except OSError as error:
+        raise GgufError(f"Cannot read {path}: {error.strerror or error}") from error
+    except ValueError:
+        raise GgufError(f"{path} is not a GGUF file: it is empty") from None
+    except _Broken as error:
+        raise GgufError(f"{path} is not a usable GGUF file: {error}") from None
+
+
+@lru_cache(maxsize=256)
+def _read(path: Path, size: int, changed: int) -> Header:
+    with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
+        return _header(data)
+
+
+def _header(data: bytes | mmap.mmap) -> Header:
+    reader = _Reader(data)
+    pairs = reader.preamble()
+    values: dict[str, Scalar] = {}
+    for _ in range(pairs):
+        key = reader.text(MAX_KEY_BYTES)
+        value = reader.value()
+        if value is not None:
+            values[key] = value
+    return _described(values)
+
+
+def _described(values: dict[str, Scalar]) -> Header:
+    architecture = values.get("general.architecture")
+    if not isinstance(architecture, str) or not architecture:
+        raise _Broken("it does not name an architecture")
+    name = values.get("general.name")
+    length = values.get(f"{architecture}.context_length")
+    template = values.get("tokenizer.chat_template")
+    return Header(
+        architecture=architecture,
+        name=name if isinstance(name, str) and name else None,
+        context_length=length if isinstance(length, int) and length > 0 else None,
+        template=template if isinstance(template, str) and template else None,
+        values=values,
+    )
+
+
+class _Reader:
+    """Walks over the bytes; never past their end, whatever lengths they claim."""
+
+    def __init__(self, data: bytes | mmap.mmap) -> None:
+        self._data = data
+        self._size = len(data)
+        self._at = 0
+
+    def preamble(self) -> int:
+        """Magic, version, counts; returns the number of pairs."""
+        if self._data[:4] != MAGIC:
+            raise _Broken("it does not begin with GGUF")
+        self._at = 4
+        version = int(self._number("<I"))
+        if version not in (2, 3):
+            swapped = int.from_bytes(version.to_bytes(4, "little"), "big")
+            known = swapped in (2, 3)
+            raise _Broken("it is big-endian" if known else f"version {version} is unknown")
+        self._number("<Q")  # of tensors
+        pairs = int(self._number("<Q"))
+        if pairs > MAX_PAIRS:
+            raise _Broken(f"it claims {pairs} entries")
+        return pairs
+
+    def value(self) -> Scalar | None:
+        """The next value; lists are passed over and give None."""
+        kind = int(self._number("<I"))
+        if kind == TEXT:
+            return self.text(MAX_TEXT_BYTES)
+        if kind == ARRAY:
+            self._pass_list(MAX_NESTING)
+            return None
+        if kind not in SCALARS:
+            raise _Broken(f"value type {kind} is unknown")
+        return self._number(SCALARS[kind])
+
+    def text(self, limit: int) -> str:
+        size = int(self._number("<Q"))
+        if size > limit:
+            raise _Broken(f"a text claims {size} bytes")
+        start = self._at
+        self._pass(size)
+        return self._data[start : self._at].decode("utf-8", "replace")
+
+    def _number(self, form: str) -> int | float:
+        try:
+            (value,) = struct.unpack_from(form, self._data, self._at)
+        except struct.error:
+            raise _Broken("it ends in the middle of its header") from None
+        self._at += struct.calcsize(form)
+        found: int | float = value
+        return found
+
+    def _pass(self, size: int) -> None:
+        if size > self._size - self._at:
+            raise _Broken("it ends in the middle of its header")
+        self._at += size
+
+    def _pass_list(self, depth: int) -> None:
+        kind, count = int(self._number("<I")), int(self._number("<Q"))
+        if kind in SCALARS:
+            self._pass(count * struct.calcsize(SCALARS[kind]))
+        elif kind == TEXT:
+            self._pass_texts(count)
+        elif kind == ARRAY and depth > 0:
+            for _ in range(count):
+                self._pass_list(depth - 1)
+        else:
+            raise _Broken(f"a list of value type {kind} is unknown")
+
+    def _pass_texts(self, count: int) -> None:
+        # Tokenizers hold hundreds of thousands: no call per text.
+        unpack, data, at, size = struct.Struct("<Q").unpack_from, self._data, self._at, self._size
+        for _ in range(count):
+            if at > size - 8:
+                raise _Broken("it ends in the middle of its header")
+            at += 8 + unpack(data, at)[0]
+        self._at = at
+        self._pass(0)

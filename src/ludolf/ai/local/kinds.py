@@ -1,0 +1,55 @@
+"""The model servers that people run on their own machines, and the words for them."""
+
+import re
+
+import msgspec
+
+
+class Kind(msgspec.Struct, frozen=True):
+    """`url` is where it listens unless told otherwise; `start` says how it is started."""
+
+    title: str
+    url: str
+    start: str
+
+
+KINDS: dict[str, Kind] = {
+    "ollama": Kind("Ollama", "http://127.0.0.1:11434", 'Start it with "ollama serve".'),
+    "llama.cpp": Kind(
+        "the llama.cpp server",
+        "http://127.0.0.1:8080",
+        'Start it with "llama-server -m MODEL.gguf --jinja", or set LLAMA_BASE_URL.',
+    ),
+    "lmstudio": Kind("LM Studio", "http://127.0.0.1:1234", 'Start it with "lms server start".'),
+    "vllm": Kind("vLLM", "http://127.0.0.1:8000", 'Start it with "vllm serve MODEL".'),
+}
+_UNREACHED = re.compile(r"^Connection error: ")
+_MISSING = re.compile(r"^404 .*\bmodel\b", re.I | re.S)
+_TOOLS_OFF = re.compile(r"enable-auto-tool-choice|requires --jinja")
+
+
+def base_of(url: str) -> str:
+    """The address of a server, without the path of its OpenAI API."""
+    return url.strip().rstrip("/").removesuffix("/v1").rstrip("/")
+
+
+def explain(provider: str, url: str, model_id: str, text: str) -> str:
+    """A server's error in words that say what to do; unchanged where there is nothing to add."""
+    kind = KINDS.get(provider)
+    if kind is None:
+        return text
+    if _UNREACHED.search(text):
+        return f"Cannot reach {kind.title} at {base_of(url)}. {kind.start}"
+    if _MISSING.search(text):
+        return f"{text}\n{_how_to_get(provider, kind, model_id)}"
+    if _TOOLS_OFF.search(text):
+        return f"{text}\nRestart {kind.title} with tool calls switched on."
+    return text
+
+
+def _how_to_get(provider: str, kind: Kind, model_id: str) -> str:
+    if provider == "ollama":
+        return f'Get it with "ollama pull {model_id}".'
+    if provider == "lmstudio":
+        return f'Get it with "lms get {model_id}", or load it in the app.'
+    return f"See what {kind.title} serves with `ludolf --list-models {provider}`."

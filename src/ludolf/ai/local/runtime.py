@@ -1,0 +1,117 @@
+"""The program that runs one GGUF file: llama.cpp's own server on loopback, for its parent only.
+
+It reads one line of JSON, an `Order`, answers with one line, and ends with its standard input.
+"""
+
+import os
+import sys
+import threading
+from importlib import import_module
+from typing import IO, Any
+
+import msgspec
+
+from ludolf.base import Value, dumps
+
+LOOPBACK = "127.0.0.1"
+# Prompts that were computed before are kept in this much memory.
+CACHE_MIB = 1024
+ERRORS_ONLY = 1
+_PR_SET_PDEATHSIG = 1
+_SIGKILL = 9
+
+
+class Order(Value):
+    """What to run. No number means: as llama.cpp thinks best."""
+
+    model: str
+    key: str
+    context: int
+    parent: int
+    template: str | None = None
+    threads: int | None = None
+    gpu_layers: int | None = None
+
+
+class Told(Value):
+    """The answer to an order: the address, or why there is none."""
+
+    url: str | None = None
+    error: str | None = None
+
+
+def main() -> None:
+    """Serve until whoever started this is gone."""
+    told = _own_stdout()
+    order = msgspec.json.decode(sys.stdin.buffer.readline(), type=Order)
+    _die_with(order.parent)
+    threading.Thread(target=_end_with_input, daemon=True).start()
+    try:
+        server = serve(order)
+    except (ImportError, RuntimeError, ValueError, OSError) as error:
+        _tell(told, Told(error=str(error)))
+        os._exit(1)
+    _tell(told, Told(url=server.listening_address))
+    threading.Event().wait()
+
+
+def serve(order: Order) -> Any:
+    """Load the model and listen; returns the server."""
+    return _library().Server(parameters(order))
+
+
+def parameters(order: Order) -> Any:
+    """An order in llama.cpp's own terms."""
+    params = _library().CommonParams()
+    params.model.path = order.model
+    params.hostnames = [LOOPBACK]
+    params.port = 0
+    params.api_keys = [order.key]
+    params.n_ctx = order.context
+    params.n_parallel = 1
+    params.use_jinja = True
+    params.warmup = False
+    params.ui = False
+    params.cache_ram_mib = CACHE_MIB
+    params.verbosity = ERRORS_ONLY
+    if order.template is not None:
+        params.chat_template = order.template
+    if order.threads is not None:
+        params.cpuparams.n_threads = params.cpuparams_batch.n_threads = order.threads
+    if order.gpu_layers is not None:
+        params.n_gpu_layers = order.gpu_layers
+    return params
+
+
+def _library() -> Any:
+    return import_module("xllamacpp")
+
+
+def _own_stdout() -> IO[bytes]:
+    """What the parent reads; whatever else writes to stdout reaches stderr instead."""
+    kept = os.fdopen(os.dup(1), "wb", buffering=0)
+    os.dup2(2, 1)
+    return kept
+
+
+def _tell(out: IO[bytes], told: Told) -> None:
+    out.write(dumps(told) + b"\n")
+
+
+def _end_with_input() -> None:
+    sys.stdin.buffer.read()
+    os._exit(0)
+
+
+def _die_with(parent: int) -> None:
+    """While llama.cpp loads, no other thread of ours runs: on Linux the kernel ends us."""
+    if sys.platform == "linux":
+        import ctypes
+
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, _SIGKILL)
+    if os.getppid() != parent:
+        os._exit(0)
+
+
+if __name__ == "__main__":
+    main()

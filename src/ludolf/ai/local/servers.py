@@ -1,0 +1,358 @@
+"""Model servers of this machine: who listens, whether it is what it seems, what it offers."""
+
+import asyncio
+import errno
+import select
+import socket
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from typing import Any
+from urllib.parse import urlsplit
+
+import msgspec
+
+from ludolf.ai.local import uses_tools
+from ludolf.ai.local.ask import UNAUTHORIZED, Heard, ask
+from ludolf.ai.local.kinds import KINDS
+from ludolf.ai.models import Model, ModelCost
+
+API = "openai-completions"
+# A port that is closed or says nothing; one that has said who it is gets more time.
+KNOCK_SECONDS = 0.3
+KNOCK_MILLISECONDS = 1
+AWAY_SECONDS = 2.0
+DETAIL_SECONDS = 2.0
+MAX_MODELS = 200
+OLLAMA_CONTEXT = 4096
+MAX_ANSWER = 16_384
+LOOPBACK = ("127.0.0.1", "localhost", "::1")
+COMPAT: Mapping[str, Any] = {
+    "supportsStore": False,
+    "supportsDeveloperRole": False,
+    "supportsLongCacheRetention": False,
+    "maxTokensField": "max_tokens",
+}
+_GONE = (errno.ECONNREFUSED, errno.EHOSTUNREACH, errno.ENETUNREACH, errno.EADDRNOTAVAIL)
+
+
+class Place(msgspec.Struct, frozen=True, kw_only=True):
+    """An address to look at; without a provider, any kind of server may be there."""
+
+    url: str
+    provider: str | None = None
+    # By provider: which of them is there is not known before it has answered.
+    keys: Mapping[str, str] = {}
+    # What Ollama gives a model that says nothing of its own.
+    default_context: int = OLLAMA_CONTEXT
+
+    @property
+    def near(self) -> bool:
+        return urlsplit(self.url).hostname in LOOPBACK
+
+
+class Found(msgspec.Struct, frozen=True, kw_only=True):
+    """A server and its models; `loaded` are the ids that answer without being loaded first."""
+
+    provider: str
+    url: str
+    models: tuple[Model, ...]
+    loaded: frozenset[str] = frozenset()
+
+
+def someone_listens(place: Place) -> bool:
+    """Whether looking is worth while. Next to no time is spent on it; in doubt, yes."""
+    parts = urlsplit(place.url)
+    if not place.near or parts.port is None:
+        return True
+    family = socket.AF_INET6 if parts.hostname == "::1" else socket.AF_INET
+    host = "127.0.0.1" if parts.hostname == "localhost" else str(parts.hostname)
+    try:
+        with socket.socket(family, socket.SOCK_STREAM) as probe:
+            probe.setblocking(False)
+            probe.connect_ex((host, parts.port))
+            poll = select.poll()
+            poll.register(probe, select.POLLOUT)
+            poll.poll(KNOCK_MILLISECONDS)
+            return probe.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR) not in _GONE
+    except OSError:
+        return False
+
+
+async def look_at(places: Iterable[Place]) -> tuple[Found, ...]:
+    """All places at once; whatever is not a known model server is left out."""
+    found = await asyncio.gather(*map(_identify, places))
+    return tuple(server for server in found if server is not None)
+
+
+async def _identify(place: Place) -> Found | None:
+    kinds = (place.provider,) if place.provider else tuple(_READERS)
+    looks = (_READERS[kind](Asking(place, kind)) for kind in kinds)
+    answers = await asyncio.gather(*looks)
+    return next((found for found in answers if found is not None), None)
+
+
+class Asking:
+    """Questions to one place. Its key is told only to those who ask for one."""
+
+    def __init__(self, place: Place, provider: str) -> None:
+        self.place = place
+        self._key = place.keys.get(provider)
+        self._patience = KNOCK_SECONDS if place.near else AWAY_SECONDS
+
+    async def get(self, path: str, seconds: float | None = None) -> Any:
+        """What a path gives at once, as JSON; None for anything else."""
+        return await self._ask(path, seconds or self._patience, None)
+
+    async def post(self, path: str, body: Any, seconds: float | None = DETAIL_SECONDS) -> Any:
+        return await self._ask(path, seconds, body)
+
+    async def _ask(self, path: str, seconds: float | None, body: Any) -> Any:
+        url, key = self.place.url + path, self._key
+        heard = await ask(url, seconds, body=body)
+        if key and heard is not None and heard.status == UNAUTHORIZED:
+            heard = await ask(url, seconds, key=key, body=body)
+        return heard.value if isinstance(heard, Heard) and heard.status == 200 else None
+
+
+# ---------------------------------------------------------------- Ollama
+
+
+async def _ollama(asking: Asking) -> Found | None:
+    names = _ollama_names(await asking.get("/api/tags"))
+    if names is None:
+        return None
+    running, *shown = await asyncio.gather(
+        asking.get("/api/ps", DETAIL_SECONDS),
+        *(asking.post("/api/show", {"model": name}) for name in names),
+    )
+    sizes = _ollama_sizes(running)
+    pairs = zip(names, shown, strict=True)
+    models = [_ollama_model(asking.place, name, show, sizes.get(name)) for name, show in pairs]
+    return _found(asking, "ollama", models, loaded=sizes)
+
+
+def _ollama_names(tags: Any) -> list[str] | None:
+    """The models of `/api/tags`; llama.cpp answers there too, but calls the whole a list."""
+    if not isinstance(tags, dict) or "models" not in tags or "object" in tags:
+        return None
+    items = _dicts(tags["models"])
+    if any("digest" not in item and "details" not in item for item in items):
+        return None
+    return [name for item in items if (name := _text(item, "name"))][:MAX_MODELS]
+
+
+def _ollama_sizes(running: Any) -> dict[str, int]:
+    """How much each loaded model really reads; 0 where an old Ollama does not say."""
+    items = _dicts(running.get("models")) if isinstance(running, dict) else []
+    return {_text(item, "name"): _count(item.get("context_length")) for item in items}
+
+
+def _ollama_model(place: Place, name: str, show: Any, running: int | None) -> Model | None:
+    about: dict[str, Any] = show if isinstance(show, dict) else {}
+    able = about.get("capabilities")
+    if not isinstance(able, list):
+        # Before Ollama 0.6.4 only the template tells.
+        able = ["completion", *(["tools"] if ".Tools" in _text(about, "template") else [])]
+        able += [] if about else ["tools"]
+    if "completion" not in able:
+        return None
+    info = about.get("model_info")
+    trained = _trained(info) if isinstance(info, dict) else 0
+    context = running or _parameter(_text(about, "parameters"), "num_ctx") or place.default_context
+    return local_model(
+        "ollama",
+        place.url,
+        name,
+        context=min(context, trained or context),
+        thinks="thinking" in able,
+        sees="vision" in able,
+    ).replace(
+        thinking_level_map={"off": "none", "minimal": "low"} if "thinking" in able else None,
+        compat={**COMPAT, **({} if "tools" in able else {"supportsTools": False})},
+    )
+
+
+def _trained(info: Mapping[str, Any]) -> int:
+    architecture = info.get("general.architecture")
+    return _count(info.get(f"{architecture}.context_length"))
+
+
+def _parameter(text: str, name: str) -> int:
+    for line in text.splitlines():
+        key, _, value = line.strip().partition(" ")
+        if key == name and value.strip().isdecimal():
+            return int(value)
+    return 0
+
+
+async def load_ollama(place: Place, model_id: str) -> None:
+    """Have a model loaded as the next request would load it; then `/api/ps` tells its context."""
+    asking = Asking(place, "ollama")
+    await asking.post("/api/generate", {"model": model_id, "stream": False}, None)
+
+
+# ---------------------------------------------------------------- llama.cpp
+
+
+async def _llama_cpp(asking: Asking) -> Found | None:
+    props, listed = await asyncio.gather(asking.get("/props"), asking.get("/v1/models"))
+    props = props if isinstance(props, dict) else {}
+    items = [item for item in _listed(listed) if item.get("owned_by") == "llamacpp"]
+    if not items:
+        return None
+    models = [_llama_model(asking.place, item, props) for item in items]
+    loaded = [_text(item, "id") for item in items if _is_loaded(item)]
+    return _found(asking, "llama.cpp", models, loaded=loaded)
+
+
+def _is_loaded(item: Mapping[str, Any]) -> bool:
+    """A server of many models says which; a server of one is not up before it is loaded."""
+    status = item.get("status")
+    return not isinstance(status, dict) or status.get("value") == "loaded"
+
+
+def _llama_model(place: Place, item: Mapping[str, Any], props: Mapping[str, Any]) -> Model | None:
+    meta, kinds = _inner(item, "meta"), _inner(item, "architecture").get("input_modalities")
+    context = _count(_inner(props, "default_generation_settings").get("n_ctx"))
+    context = context or _count(meta.get("n_ctx")) or _count(meta.get("n_ctx_train"))
+    sees = bool(_inner(props, "modalities").get("vision"))
+    template = _text(props, "chat_template")
+    thinking = thinking_compat(template)
+    model = local_model(
+        "llama.cpp",
+        place.url,
+        _text(item, "id"),
+        context=context or OLLAMA_CONTEXT,
+        thinks=bool(thinking),
+        sees=sees or (isinstance(kinds, list) and "image" in kinds),
+    )
+    return model.replace(compat={**COMPAT, **thinking})
+
+
+def thinking_compat(template: str) -> dict[str, Any]:
+    """How a chat template is told to think, by the variables it reads; empty if it reads none."""
+    wanted: dict[str, Any] = {}
+    if "enable_thinking" in template:
+        wanted["enable_thinking"] = {"$var": "thinking.enabled"}
+    if "reasoning_effort" in template:
+        wanted["reasoning_effort"] = {"$var": "thinking.effort", "omitWhenOff": True}
+    return {"thinkingFormat": "chat-template", "chatTemplateKwargs": wanted} if wanted else {}
+
+
+# ---------------------------------------------------------------- LM Studio and vLLM
+
+
+async def _lmstudio(asking: Asking) -> Found | None:
+    listed = await asking.get("/api/v0/models")
+    if not isinstance(listed, dict) or not isinstance(listed.get("data"), list):
+        return None
+    items = _listed(listed)
+    if any("state" not in item or "type" not in item for item in items):
+        return None
+    items = [item for item in items if item["type"] in ("llm", "vlm")]
+    models = [_lmstudio_model(asking.place, item) for item in items]
+    loaded = [_text(item, "id") for item in items if item["state"] == "loaded"]
+    return _found(asking, "lmstudio", models, loaded=loaded)
+
+
+def _lmstudio_model(place: Place, item: Mapping[str, Any]) -> Model:
+    most = _count(item.get("max_context_length"))
+    context = _count(item.get("loaded_context_length"))
+    if not context:
+        # Unless its settings say otherwise, it loads a model with this much.
+        context = most if item["state"] == "loaded" else min(most, OLLAMA_CONTEXT)
+    return local_model(
+        "lmstudio",
+        place.url,
+        _text(item, "id"),
+        context=context or OLLAMA_CONTEXT,
+        sees=item["type"] == "vlm",
+    )
+
+
+async def _vllm(asking: Asking) -> Found | None:
+    items = _listed(await asking.get("/v1/models"))
+    items = [item for item in items if item.get("owned_by") == "vllm"]
+    if not items:
+        return None
+    models = [
+        local_model(
+            "vllm",
+            asking.place.url,
+            _text(item, "id"),
+            context=_count(item.get("max_model_len")) or OLLAMA_CONTEXT,
+        )
+        for item in items
+    ]
+    return _found(asking, "vllm", models, loaded=[model.id for model in models])
+
+
+_READERS: dict[str, Callable[[Asking], Awaitable[Found | None]]] = {
+    "ollama": _ollama,
+    "lmstudio": _lmstudio,
+    "llama.cpp": _llama_cpp,
+    "vllm": _vllm,
+}
+assert set(_READERS) == set(KINDS)
+
+
+# ---------------------------------------------------------------- models
+
+
+def local_model(
+    provider: str,
+    url: str,
+    model_id: str,
+    *,
+    context: int,
+    thinks: bool = False,
+    sees: bool = False,
+) -> Model:
+    """A model that costs nothing, spoken to by Chat Completions."""
+    return Model(
+        id=model_id,
+        name=model_id.replace("\\", "/").rpartition("/")[2] if "/" in model_id else model_id,
+        api=API,
+        provider=provider,
+        base_url=f"{url}/v1",
+        reasoning=thinks,
+        input=("text", "image") if sees else ("text",),
+        cost=ModelCost(),
+        context_window=context,
+        max_tokens=max(1, min(MAX_ANSWER, context // 2)),
+        compat=dict(COMPAT),
+    )
+
+
+def _found(
+    asking: Asking, provider: str, models: Iterable[Model | None], *, loaded: Iterable[str]
+) -> Found:
+    ready = frozenset(loaded)
+    kept = [model for model in models if model is not None and model.id]
+    kept.sort(key=lambda model: (model.id not in ready, not uses_tools(model)))
+    return Found(provider=provider, url=asking.place.url, models=tuple(kept), loaded=ready)
+
+
+# ---------------------------------------------------------------- JSON of others
+
+
+def _listed(value: Any) -> list[dict[str, Any]]:
+    return _dicts(value.get("data"))[:MAX_MODELS] if isinstance(value, dict) else []
+
+
+def _dicts(value: Any) -> list[dict[str, Any]]:
+    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
+
+
+def _inner(value: Mapping[str, Any], name: str) -> dict[str, Any]:
+    found = value.get(name)
+    return found if isinstance(found, dict) else {}
+
+
+def _text(value: Mapping[str, Any], name: str) -> str:
+    found = value.get(name)
+    return found if isinstance(found, str) else ""
+
+
+def _count(value: Any) -> int:
+    """A number of tokens; 0 for whatever is none."""
+    return value if isinstance(value, int) and value > 0 and not isinstance(value, bool) else 0

@@ -1,0 +1,51 @@
+"""Access tokens of cloud identities: fetched in a thread, kept, renewed before they run out."""
+
+import asyncio
+import time
+from collections.abc import Callable, Hashable
+
+import msgspec
+
+from ludolf.ai.errors import ProviderError
+
+EARLY_SECONDS = 300.0
+
+
+class Token(msgspec.Struct, frozen=True):
+    """`expires` is in seconds of the wall clock."""
+
+    text: str
+    expires: float
+
+
+class Tokens:
+    """The tokens of one provider, one for each identity that was asked for."""
+
+    def __init__(self) -> None:
+        self._kept: dict[Hashable, Token] = {}
+        self._fetching = asyncio.Lock()
+
+    async def get(self, identity: Hashable, fetch: Callable[[], Token]) -> str:
+        """The identity's token; `fetch` may take its time and is called only when needed.
+
+        Raises:
+            ProviderError: there is none, and `fetch` gave none.
+        """
+        async with self._fetching:
+            kept = self._kept.get(identity)
+            left = kept.expires - time.time() if kept else 0.0
+            if kept is None or left < EARLY_SECONDS:
+                kept = await self._renew(identity, fetch, kept if left > 0 else None)
+            return kept.text
+
+    async def _renew(
+        self, identity: Hashable, fetch: Callable[[], Token], still_good: Token | None
+    ) -> Token:
+        try:
+            token = await asyncio.to_thread(fetch)
+        except ProviderError:
+            if still_good is None:
+                raise
+            return still_good
+        self._kept[identity] = token
+        return token

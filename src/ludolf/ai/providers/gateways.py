@@ -1,0 +1,96 @@
+"""What servers between us and a model want: ids in their address, headers that say who asks."""
+
+import os
+import re
+from typing import Literal
+
+from ludolf.ai.errors import ProviderError
+from ludolf.ai.messages import AssistantMessage, Image, ToolResultMessage
+from ludolf.ai.provider import Request
+
+KeyHeader = Literal["Authorization", "x-api-key", "x-goog-api-key"]
+_PLACE = re.compile(r"\{([A-Z][A-Z0-9_]*)\}")
+
+
+def variable(request: Request, name: str) -> str:
+    """A variable of the environment as this request sees it; "" if it is not set."""
+    return request.access.environment.get(name) or os.environ.get(name, "")
+
+
+def base_url(request: Request) -> str:
+    """The address of the model's server, its `{NAME}` places filled from the environment.
+
+    Raises:
+        ProviderError: a variable that the address needs is not set.
+    """
+    address = request.access.base_url or request.model.base_url
+
+    def fill(place: re.Match[str]) -> str:
+        from urllib.parse import quote
+
+        value = variable(request, place[1])
+        if not value:
+            raise ProviderError(
+                f"The address of {request.model.provider} needs {place[1]}: set this variable",
+                kind="auth",
+            )
+        return quote(value, safe="")
+
+    return _PLACE.sub(fill, address).rstrip("/")
+
+
+def user_agent() -> str:
+    from ludolf import __version__
+
+    return f"ludolf/{__version__}"
+
+
+def key_headers(request: Request, usual: KeyHeader) -> dict[str, str]:
+    """The key in the header in which this server looks for it; `usual` is that of the API."""
+    key = request.access.key
+    if not key:
+        return {}
+    if request.model.provider == "cloudflare-ai-gateway":
+        # The API's own header would pass on to the supplier behind the gateway.
+        return {"cf-aig-authorization": f"Bearer {key}"}
+    if usual == "Authorization" or _is_copilot(request):
+        return {"Authorization": f"Bearer {key}"}
+    return {usual: key}
+
+
+def server_headers(request: Request) -> dict[str, str]:
+    """Headers that only this server wants; most want none."""
+    if _is_copilot(request):
+        return _copilot_headers(request)
+    if request.session_id and _is_at(request, "opencode", "opencode.ai"):
+        return {"x-opencode-session": request.session_id, "x-opencode-client": "ludolf"}
+    return {}
+
+
+def _is_at(request: Request, provider: str, host: str) -> bool:
+    return request.model.provider.startswith(provider) or host in request.model.base_url
+
+
+def _is_copilot(request: Request) -> bool:
+    return _is_at(request, "github-copilot", "githubcopilot.com")
+
+
+def _copilot_headers(request: Request) -> dict[str, str]:
+    """Copilot bills what a user began, and not what an agent goes on with."""
+    last = request.messages[-1] if request.messages else None
+    goes_on = isinstance(last, AssistantMessage | ToolResultMessage)
+    headers = {
+        "X-Initiator": "agent" if goes_on else "user",
+        "Openai-Intent": "conversation-edits",
+    }
+    if request.model.takes_images and _has_images(request):
+        headers["Copilot-Vision-Request"] = "true"
+    return headers
+
+
+def _has_images(request: Request) -> bool:
+    return any(
+        isinstance(part, Image)
+        for message in request.messages
+        for part in getattr(message, "content", ())
+    )

@@ -1,0 +1,302 @@
+"""The provider for gateways that speak pi's own messages and events (`pi-messages`)."""
+
+from collections.abc import AsyncGenerator, Iterable, Iterator
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+from msgspec import UNSET, structs
+
+from ludolf.ai.draft import Draft, StreamEvent
+from ludolf.ai.errors import ProviderError
+from ludolf.ai.handoff import Handoff, ModelMessage
+from ludolf.ai.messages import StopReason, ToolResultMessage, Usage
+from ludolf.ai.pieces import Pieces
+from ludolf.ai.provider import Provider, Request, ToolSpec
+from ludolf.ai.providers.openai_shared import ABORT_TEXT, ODD_EVENT, read_odd
+from ludolf.ai.transport import Transport, check
+from ludolf.base import dumps, loads, without_surrogates
+
+API = "pi-messages"
+_REDACTED = "[Reasoning redacted]"
+_STOPS: dict[str, StopReason] = {"stop": "stop", "length": "length", "toolUse": "toolUse"}
+
+
+def make(transport: Transport) -> Provider:
+    return PiMessages(transport)
+
+
+class PiMessages:
+    """Speaks `<base>/messages` with server-sent events."""
+
+    api = API
+    abort_text = ABORT_TEXT
+
+    def __init__(self, transport: Transport) -> None:
+        self._transport = transport
+        self._handoff = Handoff()
+        self._pieces = Pieces()
+
+    async def stream(self, request: Request, draft: Draft) -> AsyncGenerator[Iterable[StreamEvent]]:
+        base = (request.access.base_url or request.model.base_url).rstrip("/")
+        reading = Reading(draft)
+        async with self._transport.post(
+            f"{base}/messages",
+            _headers(request),
+            self._body(request),
+            idle_seconds=request.idle_seconds,
+        ) as reply:
+            await check(reply, describe)
+            yield ()
+            async for events in reply.events():
+                yield reading.take(events)
+                if reading.ended:
+                    await reply.finish()
+                    break
+        reading.conclude()
+
+    def _body(self, request: Request) -> bytes:
+        messages = self._handoff.adapt(request.messages, request.model)
+        if messages:
+            self._pieces.keep_for(messages[0])
+        pieces = [self._pieces.get(message, partial(_piece, message)) for message in messages]
+        return b'{"model":%b,"context":{"messages":[%b]},"options":%b}' % (
+            dumps(request.model.id),
+            b",".join([*_system(request, messages), *pieces]),
+            dumps(_options(request)),
+        )
+
+
+# ---------------------------------------------------------------- the request
+
+
+def _headers(request: Request) -> dict[str, str]:
+    from ludolf import __version__
+
+    headers = {
+        "content-type": "application/json",
+        "accept": "text/event-stream",
+        "user-agent": f"ludolf/{__version__}",
+    }
+    if request.access.key:
+        headers["authorization"] = f"Bearer {request.access.key}"
+    headers = {name.lower(): value for name, value in request.access.over(headers).items()}
+    if "authorization" not in headers:
+        raise ProviderError(f"No API key for provider: {request.model.provider}", kind="auth")
+    return headers
+
+
+def _system(request: Request, messages: list[ModelMessage]) -> Iterator[bytes]:
+    """The prompt and the tools: a message of their own, the first one."""
+    if not request.system and not request.tools:
+        return
+    form: dict[str, Any] = {"role": "system", "content": without_surrogates(request.system)}
+    if request.tools:
+        form["toolsAdded"] = [_tool(tool) for tool in request.tools]
+    yield dumps({**form, "timestamp": messages[0].timestamp if messages else 0})
+
+
+def _tool(tool: ToolSpec) -> dict[str, Any]:
+    text = without_surrogates(tool.description)
+    form = {"name": tool.name, "description": text, "parameters": dict(tool.parameters)}
+    return {**form, "constrainedSampling": tool.sampling} if tool.sampling else form
+
+
+def _piece(message: ModelMessage) -> bytes:
+    if isinstance(message, ToolResultMessage):
+        # Details and usage are for hosts; a model does not see them.
+        message = structs.replace(message, details=UNSET, usage=None)
+    return dumps(message)
+
+
+def _options(request: Request) -> dict[str, Any]:
+    options: dict[str, Any] = {}
+    if request.max_tokens:
+        options["maxTokens"] = request.max_tokens
+    if request.thinking != "off":
+        options["reasoning"] = request.thinking
+    if request.session_id:
+        options["sessionId"] = request.session_id
+    if request.cache != "short":
+        options["cacheRetention"] = request.cache
+    return options
+
+
+def describe(status: int, body: str) -> str:
+    """The text of an HTTP failure: status and its name, then the error's words and code."""
+    from http import HTTPStatus
+
+    try:
+        name = f"{status} {HTTPStatus(status).phrase}"
+    except ValueError:
+        name = str(status)
+    return f"{name}: {_words(body) or body.strip() or 'no body'}"
+
+
+def _words(body: str) -> str | None:
+    try:
+        value = loads(body)
+    except (ValueError, RecursionError):
+        return None
+    error = value.get("error") if isinstance(value, dict) else None
+    if not isinstance(error, dict) or not isinstance(error.get("message"), str):
+        return None
+    return f"{error['message']} ({error['code']})" if error.get("code") else str(error["message"])
+
+
+# ---------------------------------------------------------------- what arrives
+
+
+class _Call(msgspec.Struct, rename="camel"):
+    id: str = ""
+    name: str = ""
+    arguments: Any = None
+    thought_signature: str | None = None
+
+
+class _Event(msgspec.Struct, rename="camel"):
+    """Any event; which fields it has depends on its type."""
+
+    type: str = ""
+    content_index: int = -1
+    delta: str = ""
+    content: str | None = None
+    content_signature: str | None = None
+    redacted: bool = False
+    id: str = ""
+    tool_name: str = ""
+    tool_call: _Call | None = None
+    reason: str | None = None
+    usage: Usage | None = None
+    error_message: str | None = None
+    response_id: str | None = None
+
+
+_decode = msgspec.json.Decoder(_Event).decode
+
+
+class Reading:
+    """Turns the gateway's events into those of the draft."""
+
+    def __init__(self, draft: Draft) -> None:
+        self.ended = False
+        self._draft = draft
+        # From the gateway's index of an open block to its place in the draft.
+        self._places: dict[int, int] = {}
+        # Thoughts that have not begun here: only their end may say that they are redacted.
+        self._held: dict[int, str] = {}
+        self._has_args: set[int] = set()
+
+    def take(self, events: Iterable[bytes]) -> Iterator[StreamEvent]:
+        """The events in what one read has brought.
+
+        Raises:
+            ProviderError: the gateway said that it failed, or what it sent cannot be read.
+        """
+        for data in events:
+            try:
+                event = _decode(data)
+            except ODD_EVENT:
+                event = read_odd(data, _Event)
+            kind, _, step = event.type.partition("_")
+            if step == "delta":
+                yield from self._grow(event)
+            elif step == "start":
+                yield from self._start(kind, event)
+            elif step == "end":
+                yield from self._end(event)
+            elif event.type in ("done", "error"):
+                self._terminate(event)
+
+    def conclude(self) -> None:
+        """Raises:
+        ProviderError: the stream ended before its last event.
+        """
+        if not self.ended:
+            provider = self._draft.model.provider
+            raise ProviderError(f"{provider} stream ended without a terminal event")
+
+    def _start(self, kind: str, event: _Event) -> Iterator[StreamEvent]:
+        yield from self._release()
+        if kind == "thinking":
+            self._held[event.content_index] = ""
+            return
+        if kind == "toolcall":
+            start = self._draft.start_tool(event.id, event.tool_name)
+        else:
+            start = self._draft.start_text()
+        self._places[event.content_index] = start.index
+        yield start
+
+    def _release(self) -> Iterator[StreamEvent]:
+        for index, text in self._held.items():
+            yield (start := self._draft.start_thinking(signature=None))
+            self._places[index] = start.index
+            if text:
+                yield self._draft.thinking(start.index, text)
+        self._held.clear()
+
+    def _grow(self, event: _Event) -> Iterator[StreamEvent]:
+        index, delta = event.content_index, event.delta
+        if index in self._held:
+            if delta == _REDACTED and not self._held[index]:
+                self._held[index] = delta
+                return
+            yield from self._release()
+        place = self._places.get(index)
+        if place is None:
+            return
+        if event.type == "toolcall_delta":
+            self._has_args.add(index)
+            yield self._draft.tool_args(place, delta)
+        else:
+            yield self._draft.text(place, delta)
+
+    def _end(self, event: _Event) -> Iterator[StreamEvent]:
+        index, signature = event.content_index, event.content_signature
+        if event.redacted and index in self._held:
+            text = self._held.pop(index)
+            text = event.content or text or _REDACTED
+            yield (start := self._draft.start_thinking(text, signature, redacted=True))
+            yield self._draft.end(start.index)
+            return
+        yield from self._release()
+        place = self._places.pop(index, None)
+        if place is None:
+            return
+        if signature:
+            self._draft.sign(place, signature)
+        if event.tool_call is not None and event.type == "toolcall_end":
+            yield from self._complete(index, place, event.tool_call)
+        yield self._draft.end(place, event.content)
+
+    def _complete(self, index: int, place: int, call: _Call) -> Iterator[StreamEvent]:
+        if call.id and call.name:
+            self._draft.rename_tool(place, call.id, call.name)
+        if call.thought_signature:
+            self._draft.sign(place, call.thought_signature)
+        if index not in self._has_args and call.arguments:
+            yield self._draft.tool_args(place, dumps(call.arguments).decode())
+
+    def _terminate(self, event: _Event) -> None:
+        self.ended = True
+        self._draft.identify(event.response_id)
+        if event.usage is not None:
+            self._count(event.usage)
+        if event.type == "error":
+            provider = self._draft.model.provider
+            raise ProviderError(event.error_message or f"{provider} ended with an error")
+        reason = event.reason or ""
+        self._draft.stopped(_STOPS.get(reason, "error"))
+        if reason not in _STOPS:
+            raise ProviderError(f"Provider stopped with: {reason}", kind="bad_request")
+
+    def _count(self, usage: Usage) -> None:
+        self._draft.count(usage)
+        if usage.cost.total:
+            # The gateway knows which model answered, and so what it cost.
+            self._draft.usage, self._draft.usage_json = usage, dumps(usage)
+
+
+if TYPE_CHECKING:
+    _provider: type[Provider] = PiMessages
