@@ -7,6 +7,10 @@ Usage:
   ludolf -p [options] [@files...] [messages...]   answer and end
   ludolf --mode json [options] [messages...]      the same, told as JSON events
   ludolf --mode rpc [options]                     serve a host: one JSON object a line, both ways
+  ludolf auth login|logout|status|check ...       keys and logins (ludolf auth -h)
+  ludolf sessions [list|find|show|rename|delete]  look after stored sessions
+  ludolf export SESSION [FILE]                    write a session as an HTML page
+  ludolf models list|show|refresh|schema          models: see them, ask providers for new ones
 
 Text on stdin goes before the first message. @file puts a text or image file into it.
 `--` ends the options. Without a key and a model, the built-in offline model answers.
@@ -58,6 +62,12 @@ Limits of one prompt
   --max-tokens N                  end it when N tokens are used
   --max-cost USD                  end it when that much is spent
 
+Tests without a model server
+  --record FILE                   store the traffic with models in a new file, without keys
+  --replay FILE                   answer from such a file: no key, no network
+  --replay-strict                 a request that asks something else than recorded is an error
+  --replay-speed N                1: with the pauses of the recorded run (default: none of them)
+
 Other
   --offline                       no network but the model's own
   -h, --help                      this text
@@ -72,6 +82,7 @@ Environment
   LUDOLF_CODING_AGENT_SESSION_DIR where sessions are kept
   LUDOLF_RPC_DIALECT              as --rpc-dialect
   LUDOLF_OFFLINE_MODEL=0          no built-in model: a missing model or key is an error
+  LUDOLF_LOCAL_SERVERS            0: look for no model server on this machine; or where to look
   LUDOLF_SCRIPT                   a script that the built-in model ludolf/scripted plays
 Every PI_... variable of pi is honoured too; a LUDOLF_... variable of the same name wins.
 
@@ -79,6 +90,7 @@ Examples
   ludolf -p "what is in this folder?"
   git diff | ludolf -p "review this change"
   ludolf --model anthropic/claude-sonnet-5:high -p @notes.md "turn these notes into issues"
+  ludolf --model ollama/qwen3:8b -p "explain this error: ..."
   echo '{"type":"get_state"}' | ludolf --mode rpc
 """
 
@@ -93,6 +105,6 @@ ludolf has no terminal interface: it works for other programs, or answers one qu
 
 NO_MODELS = """\
 No model has credentials yet. Set a key in the environment (ANTHROPIC_API_KEY, OPENAI_API_KEY,
-GEMINI_API_KEY, ...) or add a provider to {models_file}.
+GEMINI_API_KEY, ...), store one with `ludolf auth login`, or add a provider to {models_file}.
 Without either, the built-in model ludolf/offline answers by fixed rules.
 """

@@ -10,9 +10,12 @@ from typing import Any
 import pytest
 
 from ludolf.ai.access import Access
-from ludolf.base import ConfigError, now_ms
+from ludolf.base import CommandError, ConfigError, dumps, now_ms
 from ludolf.config.auth import Keyring, import_old_credentials
-from ludolf.config.values import Resolver, names_in, run_command
+from ludolf.config.auth_status import AuthStatus, auth_status
+from ludolf.config.credentials import checked_key, choose_way, login_methods, login_providers
+from ludolf.config.models import ModelRegistry
+from ludolf.config.values import Resolver, literal, names_in, run_command
 
 ENVIRON = {"KEY": "secret", "OTHER": "x", "EMPTY": "", "PATH": os.environ["PATH"]}
 
@@ -82,6 +85,11 @@ def test_a_slow_command_is_ended_with_its_children() -> None:
 def test_variables_of_a_value_are_known() -> None:
     assert names_in("a${ONE}$TWO$$THREE") == {"ONE", "TWO"}
     assert names_in("!cat $FILE") == frozenset()
+
+
+@pytest.mark.parametrize("text", ["plain", "!echo hi", "a$KEY${KEY}$$b", "$!x", "!", "$"])
+def test_a_literal_means_itself(text: str) -> None:
+    assert Resolver(ENVIRON).resolve(literal(text)) == text
 
 
 # ---------------------------------------------------------------- resolution
@@ -209,6 +217,7 @@ def test_names_of_secrets_cover_the_table_and_the_files(tmp_path: Path) -> None:
     ring = keyring(tmp_path, {"a": {"type": "api_key", "key": "$MINE"}})
     names = ring.secret_names(["Bearer ${THEIRS}"], passed=["HF_TOKEN"])
     assert {"OPENAI_API_KEY", "AWS_SECRET_ACCESS_KEY", "MINE", "THEIRS"} <= names
+    assert {"ANTHROPIC_OAUTH_TOKEN", "AZURE_CLIENT_SECRET", "AWS_SESSION_TOKEN"} <= names
     assert not {"HF_TOKEN", "PATH", "HOME"} & names
 
 
@@ -225,3 +234,143 @@ def test_old_credentials_are_brought_over_once(tmp_path: Path) -> None:
     (tmp_path / "auth.json").write_text("{}")
     import_old_credentials(tmp_path)
     assert (tmp_path / "auth.json").read_text() == "{}"
+
+
+def test_the_keyring_brings_old_credentials_over_when_it_is_first_asked(tmp_path: Path) -> None:
+    (tmp_path / "settings.json").write_text(json.dumps({"apiKeys": {"openai": "k"}}))
+    ring = keyring(tmp_path)
+    assert not ring.path.exists()
+    assert ring.access("openai") == Access(key="k")
+    assert stat.S_IMODE(ring.path.stat().st_mode) == 0o600
+    ring.forget("openai")
+    assert keyring(tmp_path).access("openai") is None
+
+
+def test_spoilt_old_credentials_are_told_and_keep_nobody_from_working(tmp_path: Path) -> None:
+    (tmp_path / "oauth.json").write_text("{broken")
+    ring = keyring(tmp_path, environ={"OPENAI_API_KEY": "k"})
+    assert ring.access("openai") == Access(key="k")
+    assert len(ring.warnings) == 1
+    assert not ring.path.exists()
+
+
+def test_settings_without_old_keys_leave_no_auth_file(tmp_path: Path) -> None:
+    (tmp_path / "settings.json").write_text('{"theme": "dark"}')
+    assert keyring(tmp_path).stored() == {}
+    assert [path.name for path in tmp_path.iterdir()] == ["settings.json"]
+
+
+def test_a_new_key_leaves_the_rest_of_its_entry_and_a_login_nothing(tmp_path: Path) -> None:
+    own = {"AZURE_OPENAI_RESOURCE_NAME": "r"}
+    entry = {"type": "api_key", "key": "old", "env": own, "note": 1}
+    login = {"type": "oauth", "access": "a", "refresh": "r", "expires": 1}
+    ring = keyring(tmp_path, {"azure-openai-responses": entry, "xai": login})
+    ring.store("azure-openai-responses", "new")
+    ring.store("xai", "new")
+    assert json.loads(ring.path.read_text()) == {
+        "azure-openai-responses": {**entry, "key": "new"},
+        "xai": {"type": "api_key", "key": "new"},
+    }
+
+
+def test_several_entries_are_forgotten_at_once_odd_ones_too(tmp_path: Path) -> None:
+    stored = {"a": {"type": "api_key", "key": "k"}, "odd": {"type": "new"}, "c": 3}
+    ring = keyring(tmp_path, stored)
+    assert ring.entries() == ("a", "odd", "c")
+    assert ring.forget("a", "odd", "unknown") == ("a", "odd")
+    assert ring.forget("a") == ()
+    assert json.loads(ring.path.read_text()) == {"c": 3}
+
+
+def test_only_a_login_that_requests_depend_on_must_be_renewed(tmp_path: Path) -> None:
+    def login(left: int) -> dict[str, Any]:
+        return {"type": "oauth", "access": "a", "refresh": "r", "expires": now_ms() + left}
+
+    stored = {"soon": login(1000), "late": login(400_000), "key": {"type": "api_key", "key": "k"}}
+    ring = keyring(tmp_path, stored)
+    assert [name for name in (*stored, "none") if ring.ends_soon(name)] == ["soon"]
+    assert ring.ends_soon("late", 500_000)
+    assert not ring.ends_soon("soon", 0)
+    ring.use("soon", "given")
+    assert not ring.ends_soon("soon")
+
+
+# ---------------------------------------------------------------- what there is
+
+
+def registry(tmp_path: Path, ring: Keyring, **providers: Any) -> ModelRegistry:
+    path = tmp_path / "models.json"
+    path.write_text(json.dumps({"providers": providers}))
+    return ModelRegistry(path, ring)
+
+
+def test_the_state_tells_where_credentials_come_from_and_never_themselves(tmp_path: Path) -> None:
+    hour = now_ms() + 3_600_000
+    login = {"type": "oauth", "access": "secret-a", "refresh": "secret-r", "expires": hour}
+    stored = {
+        "openai": {"type": "api_key", "key": "secret-k"},
+        "groq": {"type": "api_key", "key": "$NOT_SET"},
+        "xai": login,
+        "openrouter": {**login, "refresh": "", "expires": 2**53 - 1},
+        "meta": {**login, "refresh": "", "expires": 5},
+        "kimi-coding": {**login, "expires": 5},
+    }
+    environ = {"HF_TOKEN": "secret-h", "AWS_ACCESS_KEY_ID": "i", "AWS_SECRET_ACCESS_KEY": "secret"}
+    model = {"id": "m", "api": "openai-completions"}
+    mine = {"baseUrl": "http://127.0.0.1:1", "apiKey": "secret-m", "models": [model]}
+    ring = keyring(tmp_path, stored, environ)
+    ring.use("deepseek", "secret-d")
+    found = auth_status(registry(tmp_path, ring, mine=mine))
+    assert {status.provider: (status.origin, status.kind, status.usable) for status in found} == {
+        "openai": ("stored", "api_key", True),
+        "groq": ("stored", "api_key", False),
+        "xai": ("stored", "oauth", True),
+        "openrouter": ("stored", "oauth", True),
+        "meta": ("stored", "oauth", False),
+        "kimi-coding": ("stored", "oauth", True),
+        "huggingface": ("environment", "api_key", True),
+        "amazon-bedrock": ("environment", "identity", True),
+        "deepseek": ("command line", "api_key", True),
+        "mine": ("models.json", "api_key", True),
+    }
+    by_name = {status.provider: status for status in found}
+    assert by_name["huggingface"].variables == ("HF_TOKEN",)
+    assert by_name["amazon-bedrock"].variables == ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY")
+    assert (by_name["xai"].expires, by_name["openrouter"].expires) == (hour, None)
+    assert b"secret" not in dumps(found)
+
+
+def test_a_provider_that_has_nothing_is_told_only_if_asked_for(tmp_path: Path) -> None:
+    models = registry(tmp_path, keyring(tmp_path))
+    assert auth_status(models) == ()
+    assert auth_status(models, ["openai"]) == (
+        AuthStatus(provider="openai", origin="none", usable=False),
+    )
+
+
+def test_one_can_log_in_to_providers_with_keys_and_to_ones_own(tmp_path: Path) -> None:
+    model = {"id": "m", "api": "openai-completions"}
+    mine = {"baseUrl": "http://127.0.0.1:1", "models": [model]}
+    gate = {"baseUrl": "http://127.0.0.1:2", "oauth": "radius"}
+    models = registry(tmp_path, keyring(tmp_path), mine=mine, gate=gate)
+    names = login_providers(models)
+    assert {"openai", "openai-codex", "mine"} <= names.keys()
+    assert login_methods(models, "anthropic") == ("api-key",)
+    assert login_methods(models, "openai-codex") == ("oauth", "device")
+    assert login_methods(models, "github-copilot") == ("device", "api-key")
+    assert login_methods(models, "gate") == ("device", "api-key")
+    assert choose_way(models, "openrouter", None) == "oauth"
+    assert choose_way(models, "openrouter", "api-key") == "api-key"
+    with pytest.raises(CommandError, match="openai-codex has no login method api-key"):
+        choose_way(models, "openai-codex", "api-key")
+
+
+@pytest.mark.parametrize("key", ["", " \n", "two words", "schlüssel", "a\x00b", "a\nb"])
+def test_what_cannot_be_a_key_is_refused_without_showing_it(key: str) -> None:
+    with pytest.raises(CommandError) as caught:
+        checked_key(key)
+    assert not key.strip() or key not in str(caught.value)
+
+
+def test_a_key_is_stored_so_that_it_means_itself() -> None:
+    assert Resolver(ENVIRON).resolve(checked_key(" !a$KEY\n")) == "!a$KEY"

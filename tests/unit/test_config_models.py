@@ -19,7 +19,6 @@ from ludolf.config.selection import PREFERRED
 from ludolf.config.values import Resolver
 
 LOCAL = {"baseUrl": "http://h", "api": "openai-completions", "apiKey": "k"}
-NO_PRICES = {"input": 0, "output": 0, "cacheRead": 0, "cacheWrite": 0}
 
 
 START = """
@@ -195,14 +194,15 @@ def test_old_effort_maps_are_read(tmp_path: Path) -> None:
             "Provider bad, model x: invalid maxTokens",
         ),
         (
-            {},
+            {"name": "Nothing else"},
             'Provider bad: must specify "baseUrl", "headers", "compat", '
             '"modelOverrides", or "models".',
         ),
+        ({"oauth": "radius"}, 'Provider bad: "baseUrl" is required when "oauth" is set.'),
         ({**LOCAL, "baseUrl": 5}, "Invalid models.json schema:\n  - providers.bad.baseUrl: "),
         (
             {**LOCAL, "models": [{"name": "n"}]},
-            "Invalid models.json schema:\n  - providers.bad.models.0: ",
+            "Invalid models.json schema:\n  - providers.bad.models.0.id: missing\n",
         ),
     ],
 )
@@ -290,28 +290,80 @@ def test_variables_named_in_models_json_are_secrets_too(tmp_path: Path) -> None:
     assert {"MY_KEY", "MY_HEADER"} <= registry(tmp_path, {"a": provider}).secret_names()
 
 
-def test_the_catalog_script_makes_the_shipped_form(tmp_path: Path) -> None:
-    facts = {
-        "anthropic": {
-            "claude-opus-4-8": {
-                "name": "Opus",
-                "api": "anthropic-messages",
-                "baseUrl": "http://h",
-                "reasoning": True,
-                "input": ["text", "image"],
-                "contextWindow": 5,
-                "maxTokens": 4,
-                "cost": NO_PRICES,
-            }
-        }
+# ---------------------------------------------------------------- reading the file
+
+
+def test_every_mistake_is_told_with_its_place(tmp_path: Path) -> None:
+    wrong = {
+        "baseUrl": 5,
+        "headers": {"X": 3},
+        "oauth": "other",
+        "models": [
+            {"name": "n"},
+            {"id": "", "cost": {"input": "x", "output": -1}},
+            {"id": "k", "input": ["audio"], "inputLimits": {"images": {"resize": 1}}},
+        ],
+        "modelOverrides": {"o": {"promptCache": {"long": "1h"}}},
     }
-    (tmp_path / "facts.json").write_text(json.dumps(facts))
-    script = Path(__file__).parents[2] / "scripts" / "make_catalog.py"
-    target = tmp_path / "catalog.json"
-    subprocess.run(
-        [sys.executable, str(script), str(tmp_path / "facts.json"), str(target)], check=True
-    )
-    shelf = json.loads(target.read_text())["anthropic"]
-    assert shelf["routes"] == [["anthropic-messages", "http://h"]]
-    assert shelf["models"] == [["claude-opus-4-8", "Opus", 0, 3, 5, 4, [0, 0, 0, 0], 0]]
-    assert shelf["traits"][0]["compat"]["forceAdaptiveThinking"] is True
+    found = registry(tmp_path, {"a": wrong, "b": 7, "good": {**LOCAL, "models": [{"id": "m"}]}})
+    (text,) = found.errors
+    places = [line.split(":")[0].strip(" -") for line in text.splitlines() if "  - " in line]
+    assert places == [
+        "providers.a.models.0.id",
+        "providers.a.models.1.cost.input",
+        "providers.a.models.1.cost.output",
+        "providers.a.models.1.id",
+        "providers.a.models.2.input.0",
+        "providers.a.models.2.inputLimits.images.resize",
+        "providers.a.modelOverrides.o.promptCache.long",
+        "providers.a.baseUrl",
+        "providers.a.headers.X",
+        "providers.a.oauth",
+        "providers.b",
+    ]
+    assert str(found.path) in text
+    assert keys(found.available()) == ["good/m"]
+
+
+def test_a_wrong_model_leaves_its_provider_and_neighbours_alone(tmp_path: Path) -> None:
+    models = [{"id": "bad", "maxTokens": "many"}, {"id": "m"}]
+    assert keys(registry(tmp_path, {"a": {**LOCAL, "models": models}}).available()) == ["a/m"]
+
+
+def test_comments_trailing_commas_and_a_byte_order_mark_are_accepted(tmp_path: Path) -> None:
+    text = """\ufeff// of mine
+    {"providers": {"a": { /* here */
+      "baseUrl": "http://h//x", "api": "openai-completions", "apiKey": "k", // "no"
+      "models": [{"id": "a//b", "name": "x /* y */",},],
+    },},}"""
+    found = registry(tmp_path, text)
+    (model,) = found.available()
+    assert (model.id, model.name, model.base_url) == ("a//b", "x /* y */", "http://h//x")
+    assert found.errors == ()
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ('{"provider": {}}', "Invalid models.json schema:\n  - providers: missing"),
+        ('{"providers": []}', "Invalid models.json schema:\n  - providers: Expected `object`"),
+        ("[]", "Failed to parse models.json: expected an object"),
+    ],
+)
+def test_a_file_of_another_shape_is_told(tmp_path: Path, text: str, told: str) -> None:
+    assert registry(tmp_path, text).errors[0].startswith(told)
+
+
+def test_the_last_of_two_models_of_one_id_counts(tmp_path: Path) -> None:
+    models = [{"id": "m", "name": "one"}, {"id": "m", "contextWindow": 5}]
+    (model,) = registry(tmp_path, {"a": {**LOCAL, "models": models}}).available()
+    assert (model.name, model.context_window) == ("m", 5)
+
+
+def test_overrides_also_change_models_that_are_registered(tmp_path: Path) -> None:
+    found = registry(tmp_path, {"mine": {"modelOverrides": {"m": {"contextWindow": 9}}}})
+    model = catalog_models("groq")[0].replace(provider="mine", id="m")
+    found.register([model], Access(key="k"))
+    changed = found.find("mine", "m")
+    assert changed is not None
+    assert changed.context_window == 9

@@ -86,6 +86,12 @@ def tell(choice: Choice | None) -> str:
         ("qqboth:high", None, "mock/qqboth at high"),
         ("qqrs:high", None, "mock/qqrs at high"),
         ("qqrs:low", None, "other/qqrs:low"),
+        ("other/qqrs:low:high", None, "other/qqrs:low at high"),
+        (" qqtwo ", None, "mock/qqtwo"),
+        ("qqrs:max", None, "mock/qqrs at max"),
+        ("mock/qqd", None, "mock/qqdays"),
+        ("weird", "other", "other/mock/weird"),
+        ("other/", None, "other/qqrs:low"),
         ("anthropic/claude-opus-4-8", None, "anthropic/claude-opus-4-8"),
     ],
 )
@@ -160,9 +166,15 @@ def test_an_unknown_id_of_a_known_provider_becomes_a_custom_model(
         (["nosuch*", "qqtwo"], ["mock/qqtwo"], ['No models match pattern "nosuch*"']),
         (
             ["other/*:low"],
+            ["other/qqboth at low", "other/qqrs:low at low"],
+            [],
+        ),
+        (
+            ["other/**:low"],
             ["other/qqboth at low", "other/mock/weird at low", "other/qqrs:low at low"],
             [],
         ),
+        (["qqd[ab]y*", "[mn]ock/only"], ["mock/qqdays-20250303", "mock/qqdays", "mock/only"], []),
         (["qqtw?"], ["mock/qqtwo"], []),
         (["qqnone"], [], ['No models match pattern "qqnone"']),
         (["only", "ONLY:high"], ["mock/only"], []),
@@ -225,3 +237,9 @@ def test_the_level_at_start(registry: ModelRegistry) -> None:
     assert thinking_level(settings, plain) == "high"
     assert thinking_level(settings, choose_model(registry, "mock/qqrs:minimal")) == "minimal"
     assert thinking_level(settings, plain, "off") == "off"
+
+
+def test_an_id_with_signs_of_a_glob_is_found_by_itself(tmp_path: Path) -> None:
+    found = registry_in(tmp_path, {"a": {**BASE, "apiKey": "k", "models": [{"id": "br[1]x"}]}})
+    scope = resolve_scope(["br[1]x", "br[1]x:high"], found.available())
+    assert [tell(choice) for choice in scope.choices] == ["a/br[1]x"]

@@ -175,6 +175,9 @@ VALUES: dict[str, Setter] = {
     "--append-system-prompt": _more("append_system_prompt"),
     "--export": _text("export"),
     "--rpc-dialect": _text("rpc_dialect"),
+    "--record": _text("record"),
+    "--replay": _text("replay"),
+    "--replay-speed": _number("--replay-speed", "replay_speed", float),
     "--max-turns": _number("--max-turns", "max_turns", int),
     "--max-tokens": _number("--max-tokens", "max_tokens", int),
     "--max-cost": _number("--max-cost", "max_cost", float),
@@ -209,6 +212,7 @@ SWITCHES: dict[str, Switch] = {
     "--no-approve": _on("approve", False),
     "-na": _on("approve", False),
     "--offline": _on("offline"),
+    "--replay-strict": _on("replay_strict"),
     "--no-themes": _nothing,
     "--verbose": _nothing,
 }

@@ -1,7 +1,7 @@
 """Credentials: what auth.json stores, what the environment holds, and which of them wins."""
 
 import os
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, Literal
 
@@ -29,14 +29,20 @@ class OAuth(Value, tag_field="type", tag="oauth"):
     access: str
     expires: float
     refresh: str = ""
+    enterprise_url: str | None = None
 
     @property
     def expired(self) -> bool:
-        return self.expires <= now_ms()
+        return self.ends_within(0)
+
+    def ends_within(self, milliseconds: float) -> bool:
+        return self.expires <= now_ms() + milliseconds
 
 
 Credential = ApiKey | OAuth
 Origin = Literal["runtime", "stored", "configured", "environment"]
+# A login that ends sooner is renewed before it is used.
+LEAST_LIFE_MS = 5 * 60 * 1000
 
 
 class Keyring:
@@ -53,6 +59,7 @@ class Keyring:
         self._runtime: dict[str, str] = {}
         self._stored: dict[str, Credential] = {}
         self._stamp: Stamp | None = None
+        self._looked_for_old = False
 
     def use(self, provider: str, key: str) -> None:
         """Use this key for the rest of the process; it is stored nowhere."""
@@ -61,6 +68,8 @@ class Keyring:
     def stored(self) -> dict[str, Credential]:
         """The content of auth.json; after a spoilt edit, the last good content."""
         found = stamp(self.path)
+        if found is None and not self._looked_for_old:
+            found = self._import_old()
         if found != self._stamp:
             self._stamp = found
             try:
@@ -105,22 +114,61 @@ class Keyring:
             case None:
                 return None
 
+    def ends_soon(self, provider: str, least_ms: float = LEAST_LIFE_MS) -> bool:
+        """Whether requests depend on a stored login that must be renewed first."""
+        if provider in self._runtime:
+            return False
+        credential = self.stored().get(provider)
+        return isinstance(credential, OAuth) and credential.ends_within(least_ms)
+
+    def variables(self, provider: str) -> tuple[str, ...]:
+        """The names of the environment variables that let a provider's requests in, if any do."""
+        found = self.resolver.variable
+        if not self._in_environment(provider, {}):
+            return ()
+        for name in KEY_VARIABLES.get(provider, ()):
+            if found(name):
+                return (name,)
+        groups = IDENTITIES.get(provider, ())
+        return next((group for group in groups if all(map(found, group))), ())
+
     def store(self, provider: str, key: str) -> None:
         """Write a key to auth.json; it may use the value syntax.
 
         Raises:
             ConfigError: the file is spoilt, locked, or cannot be written.
         """
-        self._change(provider, {"type": "api_key", "key": key})
+        # What else an entry says, such as the address that goes with the key, stays.
+        self._change(lambda raw: {**raw, provider: {**_key_entry(raw, provider), "key": key}})
 
-    def forget(self, provider: str) -> None:
-        """Remove a provider's credential from auth.json.
+    def store_login(self, provider: str, credential: dict[str, Any]) -> None:
+        """Write the tokens of a login to auth.json.
 
         Raises:
-            ConfigError: the file is spoilt, locked, or cannot be written.
+            ConfigError: as above.
         """
-        if provider in self.stored():
-            self._change(provider, None)
+        self._change(lambda raw: {**raw, provider: credential})
+
+    def forget(self, *providers: str) -> tuple[str, ...]:
+        """Remove credentials from auth.json; returns those that were there.
+
+        Raises:
+            ConfigError: as above.
+        """
+        there = self.entries()
+        found = tuple(name for name in providers if name in there)
+        if found:
+            self._change(lambda raw: {name: raw[name] for name in raw if name not in found})
+        return found
+
+    def entries(self) -> tuple[str, ...]:
+        """The providers in auth.json, also those whose entry makes no sense.
+
+        Raises:
+            ConfigError: the file is spoilt.
+        """
+        self.stored()
+        return tuple(self._read_for_change())
 
     def secret_names(
         self, configured: Iterable[str] = (), *, passed: Iterable[str] = ()
@@ -141,7 +189,9 @@ class Keyring:
 
     def _from_credential(self, provider: str, credential: Credential) -> Access | None:
         if isinstance(credential, OAuth):
-            return None if credential.expired else Access(key=credential.access)
+            from ludolf.config.oauth import admission
+
+            return None if credential.expired else admission(provider, credential)
         if credential.key is None:
             return self._from_environment(provider, credential.env)
         key = self.resolver.resolve(credential.key, over=credential.env, cached=True)
@@ -173,16 +223,23 @@ class Keyring:
                 self.warnings.append(f"{self.path}: entry {provider} ignored: {error}")
         return credentials
 
-    def _change(self, provider: str, credential: dict[str, Any] | None) -> None:
+    def _import_old(self) -> Stamp | None:
+        """Take over the keys of old versions, once, where there is no auth.json yet."""
+        self._looked_for_old = True
+        if has_old_credentials(self.path.parent):
+            try:
+                import_old_credentials(self.path.parent)
+            except ConfigError as error:
+                self.warnings.append(f"The keys of an old version were not taken over: {error}")
+        return stamp(self.path)
+
+    def _change(self, edit: Callable[[dict[str, Any]], dict[str, Any]]) -> None:
         from ludolf.config.lock import auth_lock
 
         try:
             os.makedirs(self.path.parent, mode=0o700, exist_ok=True)
             with auth_lock(self.path) as lock:
-                raw = self._read_for_change()
-                raw.pop(provider, None)
-                if credential is not None:
-                    raw[provider] = credential
+                raw = edit(self._read_for_change())
                 lock.check()
                 write_object(self.path, raw, mode=0o600)
         except OSError as error:
@@ -194,6 +251,22 @@ class Keyring:
         except ConfigError as error:
             text = f"Invalid auth file {self.path}: {error}. It was left as it is."
             raise ConfigError(text) from error
+
+
+def _key_entry(raw: dict[str, Any], provider: str) -> dict[str, Any]:
+    old = raw.get(provider)
+    kept = old if isinstance(old, dict) and old.get("type") == "api_key" else {}
+    return {"type": "api_key", **kept}
+
+
+def has_old_credentials(agent_dir: Path) -> bool:
+    """Whether old versions left keys behind; looks no further than it must."""
+    if (agent_dir / "oauth.json").exists():
+        return True
+    try:
+        return b'"apiKeys"' in (agent_dir / "settings.json").read_bytes()
+    except OSError:
+        return False
 
 
 def import_old_credentials(agent_dir: Path) -> None:

@@ -5,9 +5,10 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+from msgspec import UNSET, UnsetType
 
 import ludolf.ai.models
-from ludolf.ai.models import Model, ModelCost
+from ludolf.ai.models import CostTier, Model, ModelCost
 
 _THINKS, _SEES = 1, 2
 
@@ -25,7 +26,10 @@ class _Row(msgspec.Struct, frozen=True, array_like=True):
 
 class _Trait(msgspec.Struct, frozen=True, rename="camel"):
     thinking_level_map: dict[str, str | None] | None = None
+    input_limits: dict[str, Any] | None = None
+    prompt_cache: dict[str, int] | None = None
     compat: dict[str, Any] | None = None
+    tiers: tuple[CostTier, ...] | UnsetType = UNSET
 
 
 class _Shelf(msgspec.Struct, frozen=True):
@@ -59,6 +63,9 @@ def _model(provider: str, shelf: _Shelf, row: _Row) -> Model:
     api, base_url = shelf.routes[row.route]
     trait = _Trait() if row.trait is None else shelf.traits[row.trait]
     price_in, price_out, read, write = row.prices
+    cost = ModelCost(
+        input=price_in, output=price_out, cache_read=read, cache_write=write, tiers=trait.tiers
+    )
     return Model(
         id=row.id,
         name=row.name,
@@ -68,7 +75,9 @@ def _model(provider: str, shelf: _Shelf, row: _Row) -> Model:
         reasoning=bool(row.flags & _THINKS),
         thinking_level_map=trait.thinking_level_map,
         input=("text", "image") if row.flags & _SEES else ("text",),
-        cost=ModelCost(input=price_in, output=price_out, cache_read=read, cache_write=write),
+        input_limits=trait.input_limits,
+        cost=cost,
+        prompt_cache=trait.prompt_cache,
         context_window=row.context_window,
         max_tokens=row.max_tokens,
         compat=trait.compat,

@@ -42,6 +42,9 @@ KEY_VARIABLES: dict[str, tuple[str, ...]] = {
     "cloudflare-ai-gateway": ("CLOUDFLARE_API_KEY",),
     "radius": ("RADIUS_API_KEY",),
     "llama.cpp": ("LLAMA_API_KEY",),
+    "ollama": ("OLLAMA_API_KEY",),
+    "lmstudio": ("LM_API_TOKEN",),
+    "vllm": ("VLLM_API_KEY",),
     "openai-codex": (),
 }
 
@@ -63,11 +66,36 @@ IDENTITIES: dict[str, tuple[tuple[str, ...], ...]] = {
         ("AWS_CONTAINER_CREDENTIALS_RELATIVE_URI",),
         ("AWS_CONTAINER_CREDENTIALS_FULL_URI",),
         ("AWS_WEB_IDENTITY_TOKEN_FILE",),
+        ("AWS_BEDROCK_SKIP_AUTH",),
     ),
+    # Its credentials may lie where no variable tells: in gcloud's own file, or at the machine.
     "google-vertex": (
-        ("GOOGLE_APPLICATION_CREDENTIALS", "GOOGLE_CLOUD_PROJECT", "GOOGLE_CLOUD_LOCATION"),
-        ("GOOGLE_APPLICATION_CREDENTIALS", "GCLOUD_PROJECT", "GOOGLE_CLOUD_LOCATION"),
+        ("GOOGLE_CLOUD_PROJECT", "GOOGLE_CLOUD_LOCATION"),
+        ("GCLOUD_PROJECT", "GOOGLE_CLOUD_LOCATION"),
+    ),
+    "azure-openai-responses": tuple(
+        (*identity, address)
+        for identity in (
+            ("AZURE_TENANT_ID", "AZURE_CLIENT_ID", "AZURE_CLIENT_SECRET"),
+            ("AZURE_TENANT_ID", "AZURE_CLIENT_ID", "AZURE_FEDERATED_TOKEN_FILE"),
+            ("AZURE_OPENAI_USE_ENTRA_ID",),
+        )
+        for address in ("AZURE_OPENAI_BASE_URL", "AZURE_OPENAI_RESOURCE_NAME")
     ),
 }
 
-OTHER_SECRETS = frozenset(("AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"))
+# Secrets of cloud identities. What only says where to look (a profile, a file) stays for commands.
+OTHER_SECRETS = frozenset(
+    (
+        "AWS_SECRET_ACCESS_KEY",
+        "AWS_SESSION_TOKEN",
+        "AWS_SECURITY_TOKEN",
+        "AWS_CONTAINER_AUTHORIZATION_TOKEN",
+        "AZURE_CLIENT_SECRET",
+        "AZURE_CLIENT_CERTIFICATE_PASSWORD",
+        "AZURE_PASSWORD",
+        "GOOGLE_API_KEY",
+        "IDENTITY_HEADER",
+        "MSI_SECRET",
+    )
+)

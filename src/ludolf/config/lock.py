@@ -1,5 +1,6 @@
 """The lock that pi takes beside a file: a directory `<file>.lock` whose time is kept fresh."""
 
+import asyncio
 import os
 import random
 import threading
@@ -21,7 +22,7 @@ class LockLost(ConfigError):
 
 
 class FileLock:
-    """Holds the lock of one file inside a `with` block.
+    """Holds the lock of one file inside a `with` or `async with` block.
 
     Raises:
         ConfigError: on entry, when the lock stays taken through all pauses.
@@ -44,10 +45,27 @@ class FileLock:
                 if self._take():
                     break
             else:
-                raise ConfigError(f"{self.path} is locked by another process ({self.directory})")
-        self._mark = _mark(self.directory)
-        self._keeper.start()
-        return self
+                raise self._taken()
+        return self._begin()
+
+    async def __aenter__(self) -> Self:
+        """The same without keeping others waiting; an abort while it waits takes no lock."""
+        if not self._take():
+            for pause in self._pauses:
+                await asyncio.sleep(pause)
+                if self._take():
+                    break
+            else:
+                raise self._taken()
+        return self._begin()
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.__exit__(kind, error, trace)
 
     def __exit__(
         self,
@@ -59,6 +77,14 @@ class FileLock:
         self._keeper.join()
         if self.held():
             _remove(self.directory)
+
+    def _taken(self) -> ConfigError:
+        return ConfigError(f"{self.path} is locked by another process ({self.directory})")
+
+    def _begin(self) -> Self:
+        self._mark = _mark(self.directory)
+        self._keeper.start()
+        return self
 
     def held(self) -> bool:
         """Whether the directory is still the one that we made."""

@@ -2,24 +2,31 @@
 
 from collections.abc import Callable, Iterable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from msgspec import structs
 
 from ludolf.ai.access import Access
+from ludolf.ai.local import FILES, NO_KEY, SERVERS
 from ludolf.ai.models import Model
 from ludolf.base import ConfigError
-from ludolf.config.auth import Keyring
+from ludolf.config.auth import Keyring, Origin
 from ludolf.config.files import Stamp, stamp
 from ludolf.config.keys import KEY_VARIABLES
 from ludolf.config.models_file import (
     ModelsFile,
-    ProviderEntry,
     change_model,
     join_compat,
     make_model,
     read_models,
 )
+from ludolf.config.models_shape import ProviderEntry
 
+if TYPE_CHECKING:
+    from ludolf.config.local import LocalModels
+    from ludolf.config.models_store import ModelsStore
+
+LOCAL = (*SERVERS, FILES)
 Admission = Access | Callable[[Model], Access | None]
 _AUTH_HEADERS = frozenset(("authorization", "x-api-key", "api-key", "x-goog-api-key"))
 
@@ -34,12 +41,19 @@ class ModelRegistry:
         self.path = path
         self.keyring = keyring
         self.warnings: list[str] = []
+        # Given for every model instead of its own credentials; for where nothing is really sent.
+        self.stand_in: Access | None = None
+        # Whether model servers of this machine are looked for.
+        self.local_servers = True
         self._file = ModelsFile()
         self._stamp: Stamp | None = None
         self._models: dict[str, dict[str, Model]] = {}
+        self._found: dict[str, dict[str, Model]] = {}
+        self._local: LocalModels | None = None
         self._registered: dict[str, dict[str, Model]] = {}
         self._admissions: dict[str, Admission] = {}
         self._build_errors: list[str] = []
+        self._store: ModelsStore | None = None
         self.refresh()
 
     @property
@@ -72,11 +86,47 @@ class ModelRegistry:
         self._admissions.pop(provider, None)
         self._models.pop(provider, None)
 
+    @property
+    def local(self) -> "LocalModels":
+        """The models of this machine."""
+        if self._local is None:
+            from ludolf.config.local import LocalModels
+
+            self._local = LocalModels(self)
+        return self._local
+
+    def set_found(self, models: dict[str, dict[str, Model]]) -> None:
+        """Put what was found on this machine in the place of what was found before."""
+        for provider in (*self._found, *models):
+            self._models.pop(provider, None)
+        self._found = models
+
+    def expected(self, provider: str, model_id: str) -> Model | None:
+        """A model of this machine that nobody has looked at yet; None for other providers.
+
+        Raises:
+            ConfigError: it is a file that cannot be used.
+        """
+        if provider not in LOCAL:
+            return None
+        model = self.local.expected(provider, model_id)
+        if model is None:
+            return None
+        models = {model.id: model}
+        entry = self.entry(provider)
+        if entry is not None:
+            self._customize(provider, entry, models)
+        return models[model.id]
+
+    def entry(self, provider: str) -> ProviderEntry | None:
+        """What models.json says of a provider."""
+        return self._file.providers.get(provider)
+
     def providers(self) -> tuple[str, ...]:
         """Every provider that has models, shipped ones first."""
         from ludolf.config.catalog import catalog_providers
 
-        names = (*catalog_providers(), *self._file.providers, *self._registered)
+        names = (*catalog_providers(), *self._file.providers, *self._found, *self._registered)
         return tuple(name for name in dict.fromkeys(names) if self._of(name))
 
     def knows(self, provider: str) -> bool:
@@ -95,7 +145,7 @@ class ModelRegistry:
         """The models with credentials; commands that give keys are believed, not run."""
         self.refresh()
         shipped = [name for name in KEY_VARIABLES if self.admits_provider(name)]
-        names = dict.fromkeys((*shipped, *self._file.providers, *self._registered))
+        names = dict.fromkeys((*shipped, *self._file.providers, *self._found, *self._registered))
         return tuple(
             model for name in names for model in self._of(name).values() if self.admits(model)
         )
@@ -114,11 +164,21 @@ class ModelRegistry:
         """The same for a provider as a whole, without looking at its models."""
         if provider in self._admissions:
             return True
-        return self.keyring.origin(provider, self._configured_key(provider)) is not None
+        return self.origin(provider) is not None or self._needs_no_key(provider)
+
+    def origin(self, provider: str) -> Origin | None:
+        """Where a provider's key would come from, as far as files and environment have one."""
+        return self.keyring.origin(provider, self._configured_key(provider))
+
+    def ends_soon(self, model: Model) -> bool:
+        """Whether a stored login must be renewed before `access` is asked."""
+        if model.provider in self._admissions or self.stand_in is not None:
+            return False
+        return self.keyring.ends_soon(model.provider)
 
     def runs_command(self, model: Model) -> bool:
         """Whether `access` may start a program, and should be called in a thread."""
-        if model.provider in self._admissions:
+        if model.provider in self._admissions or self.stand_in is not None:
             return False
         values = self._header_values(model).values()
         return any(value.startswith("!") for value in values) or self.keyring.runs_command(
@@ -127,6 +187,8 @@ class ModelRegistry:
 
     def access(self, model: Model) -> Access | None:
         """Key and headers for one request, resolved now; None without a usable credential."""
+        if self.stand_in is not None:
+            return self.stand_in
         admission = self._admissions.get(model.provider)
         if isinstance(admission, Access):
             return admission
@@ -134,21 +196,26 @@ class ModelRegistry:
             return admission(model)
         granted = self.keyring.access(model.provider, self._configured_key(model.provider))
         headers = self._headers(model)
+        if granted is None and self._needs_no_key(model.provider):
+            granted = Access(key=NO_KEY)
         if granted is None:
-            known = any(name.lower() in _AUTH_HEADERS for name in headers)
-            return Access(headers=headers) if known else None
+            if not any(name.lower() in _AUTH_HEADERS for name in headers):
+                return None
+            granted = Access()
         entry = self._file.providers.get(model.provider)
         if entry is not None and entry.auth_header and granted.key:
             headers = {"Authorization": f"Bearer {granted.key}", **headers}
-        return structs.replace(granted, headers={**granted.headers, **headers})
+        removed = tuple(name for name, value in self._stated(model).items() if value is None)
+        return structs.replace(granted, headers={**granted.headers, **headers}, without=removed)
 
     def secret_names(self, passed: Iterable[str] = ()) -> frozenset[str]:
         """Environment variables that hold keys and must not reach tools, save those `passed`."""
         values: list[str] = []
         for entry in self._file.providers.values():
-            values += [entry.api_key or "", *entry.headers.values()]
-            for change in (*entry.models, *entry.model_overrides.values()):
-                values += (change.headers or {}).values()
+            changes = (*entry.models, *entry.model_overrides.values())
+            values.append(entry.api_key or "")
+            for headers in (entry.headers, *(change.headers or {} for change in changes)):
+                values += [value for value in headers.values() if value is not None]
         return self.keyring.secret_names(values, passed=passed)
 
     def _of(self, provider: str) -> dict[str, Model]:
@@ -159,15 +226,35 @@ class ModelRegistry:
 
     def _build(self, provider: str) -> dict[str, Model]:
         models: dict[str, Model] = {}
-        if provider in KEY_VARIABLES:
+        if provider in LOCAL:
+            models = dict(self._found.get(provider, {}))
+        elif provider in KEY_VARIABLES:
             from ludolf.config.catalog import catalog_models
 
             models = {model.id: model for model in catalog_models(provider)}
         entry = self._file.providers.get(provider)
+        if provider not in LOCAL:
+            self._add_stored(provider, models, entry)
         if entry is not None:
             self._customize(provider, entry, models)
-        models.update(self._registered.get(provider, {}))
+        own = dict(self._registered.get(provider, {}))
+        if entry is not None:
+            self._override(entry, own)
+        models.update(own)
         return models
+
+    def _add_stored(
+        self, provider: str, models: dict[str, Model], entry: ProviderEntry | None
+    ) -> None:
+        if self._store is None:
+            path = self.path.with_name("models-store.json")
+            if stamp(path) is None:
+                return
+            from ludolf.config.models_store import read_store
+
+            self._store = read_store(path)
+            self.warnings.extend(self._store.errors)
+        self._store.add_to(provider, models, entry)
 
     def _customize(self, provider: str, entry: ProviderEntry, models: dict[str, Model]) -> None:
         kin = dict(models)
@@ -183,6 +270,9 @@ class ModelRegistry:
                 models[custom.id] = make_model(provider, entry, custom, kin.get(custom.id, sibling))
             except ConfigError as error:
                 self._build_errors.append(str(error))
+        self._override(entry, models)
+
+    def _override(self, entry: ProviderEntry, models: dict[str, Model]) -> None:
         for name, change in entry.model_overrides.items():
             try:
                 if name in models:
@@ -190,21 +280,28 @@ class ModelRegistry:
             except ConfigError as error:
                 self._build_errors.append(str(error))
 
+    def _needs_no_key(self, provider: str) -> bool:
+        return provider == FILES or (provider in LOCAL and self.local.serves(provider))
+
     def _configured_key(self, provider: str) -> str | None:
         entry = self._file.providers.get(provider)
         return entry.api_key if entry is not None else None
 
     def _header_values(self, model: Model) -> dict[str, str]:
+        return {name: value for name, value in self._stated(model).items() if value is not None}
+
+    def _stated(self, model: Model) -> dict[str, str | None]:
+        """The headers that models.json states; null takes one away."""
         entry = self._file.providers.get(model.provider)
         if entry is None:
             return {}
-        values = dict(entry.headers)
-        for custom in entry.models:
-            if custom.id == model.id:
-                values.update(custom.headers or {})
+        layers = [entry.headers]
+        layers += [custom.headers or {} for custom in entry.models if custom.id == model.id]
         change = entry.model_overrides.get(model.id)
-        values.update((change.headers if change else None) or {})
-        return values
+        layers.append((change.headers if change else None) or {})
+        # The case of letters does not make another header of it.
+        stated = {name.lower(): (name, value) for layer in layers for name, value in layer.items()}
+        return dict(stated.values())
 
     def _headers(self, model: Model) -> dict[str, str]:
         headers: dict[str, str] = {}

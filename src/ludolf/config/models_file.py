@@ -1,15 +1,16 @@
-"""models.json: its shape, its defaults, and the texts of what can be wrong with it."""
+"""models.json: reading it, making models of it, and the texts of what can be wrong with it."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, Literal, TypeVar, cast
+from typing import Annotated, Any, TypeVar, cast, get_args, get_origin
 
 import msgspec
 from msgspec import UNSET, structs
 
-from ludolf.ai.models import CostTier, Model, ModelCost
-from ludolf.base import ConfigError, Value
+from ludolf.ai.models import Model, ModelCost
+from ludolf.base import ConfigError
 from ludolf.config.files import read_object
+from ludolf.config.models_shape import CostEntry, ModelChange, ModelEntry, ProviderEntry
 
 T = TypeVar("T", bound=msgspec.Struct)
 DEFAULT_WINDOW = 128_000
@@ -17,49 +18,12 @@ DEFAULT_ANSWER = 16_384
 _DEEP_COMPAT = frozenset(
     ("openRouterRouting", "vercelGatewayRouting", "chatTemplateKwargs", "chatTemplateArgs")
 )
-
-
-class CostEntry(Value, kw_only=True):
-    input: float | None = None
-    output: float | None = None
-    cache_read: float | None = None
-    cache_write: float | None = None
-    tiers: tuple[CostTier, ...] | None = None
-
-
-class ModelChange(Value, kw_only=True):
-    """What `modelOverrides` may say of a model; None leaves it as it is."""
-
-    name: str | None = None
-    reasoning: bool | None = None
-    thinking_level_map: dict[str, str | None] | None = None
-    input: tuple[Literal["text", "image"], ...] | None = None
-    input_limits: dict[str, Any] | None = None
-    cost: CostEntry | None = None
-    context_window: int | None = None
-    max_tokens: int | None = None
-    sampling_params: dict[str, Any] | None = None
-    headers: dict[str, str] | None = None
-    compat: dict[str, Any] | None = None
-
-
-class ModelEntry(ModelChange, kw_only=True):
-    id: str
-    api: str | None = None
-    base_url: str | None = None
-
-
-class ProviderEntry(Value, kw_only=True):
-    name: str | None = None
-    base_url: str | None = None
-    api: str | None = None
-    api_key: str | None = None
-    headers: dict[str, str] = msgspec.field(default_factory=dict)
-    auth_header: bool = False
-    compat: dict[str, Any] | None = None
-    oauth: Literal["radius"] | None = None
-    models: tuple[ModelEntry, ...] = ()
-    model_overrides: dict[str, ModelChange] = msgspec.field(default_factory=dict)
+_SAYS_SOMETHING = frozenset(
+    (
+        *("baseUrl", "headers", "compat", "modelOverrides"),
+        *("models", "apiKey", "oauth", "authHeader"),
+    )
+)
 
 
 class ModelsFile(msgspec.Struct, frozen=True, kw_only=True):
@@ -73,18 +37,22 @@ def read_models(path: Path) -> ModelsFile:
         raw = read_object(path, relaxed=True)
     except ConfigError as error:
         return ModelsFile(errors=(f"Failed to parse models.json: {error}\n\nFile: {path}",))
-    named = raw.get("providers", {})
+    if not raw:
+        return ModelsFile()
+    named = raw.get("providers")
     if not isinstance(named, dict):
-        return ModelsFile(errors=(_schema_error(["providers: Expected `object`"], path),))
+        text = "Expected `object`" if "providers" in raw else "missing"
+        return ModelsFile(errors=(_schema_error([f"providers: {text}"], path),))
     providers: dict[str, ProviderEntry] = {}
     wrong: list[str] = []
     errors: list[str] = []
     for provider, value in named.items():
-        if value == {}:
-            errors.append(_empty_provider(provider))
-            continue
         entry = _read_provider(f"providers.{provider}", value, wrong)
-        if entry is not None:
+        if entry is None:
+            continue
+        if refusal := _refusal(provider, entry, value):
+            errors.append(refusal)
+        else:
             providers[provider] = entry
     if wrong:
         errors.insert(0, _schema_error(wrong, path))
@@ -146,7 +114,8 @@ def change_model(model: Model, change: ModelChange) -> Model:
         model,
         **cast(dict[str, Any], {name: value for name, value in plain.items() if value is not None}),
         thinking_level_map=_join(model.thinking_level_map, levels),
-        input_limits=_join(model.input_limits, change.input_limits),
+        input_limits=_join_deep(model.input_limits, msgspec.to_builtins(change.input_limits)),
+        prompt_cache=_join(model.prompt_cache, msgspec.to_builtins(change.prompt_cache)),
         sampling_params=_join(model.sampling_params, change.sampling_params),
         cost=_change_cost(model.cost, change.cost),
         compat=join_compat(model.compat, change.compat),
@@ -171,6 +140,15 @@ def _join(lower: Mapping[str, Any] | None, upper: Any) -> dict[str, Any] | None:
     return {**(lower or {}), **upper}
 
 
+def _join_deep(lower: Mapping[str, Any] | None, upper: Any) -> dict[str, Any] | None:
+    joined = _join(lower, upper)
+    for key, new in (upper or {}).items():
+        old = (lower or {}).get(key)
+        if joined is not None and isinstance(old, dict) and isinstance(new, dict):
+            joined[key] = _join_deep(old, new)
+    return joined
+
+
 def _change_cost(cost: ModelCost, change: CostEntry | None) -> ModelCost:
     if change is None:
         return cost
@@ -183,27 +161,31 @@ def _change_cost(cost: ModelCost, change: CostEntry | None) -> ModelCost:
     )
 
 
+# ---------------------------------------------------------------- reading
+
+
 def _read_provider(where: str, value: Any, wrong: list[str]) -> ProviderEntry | None:
+    """The entry without those of its models and overrides that are wrong."""
     if not isinstance(value, dict):
         wrong.append(f"{where}: Expected `object`")
         return None
-    rest = {key: item for key, item in value.items() if key not in ("models", "modelOverrides")}
-    entry = _convert(rest, ProviderEntry, where, wrong)
-    if entry is None:
-        return None
     models, overrides = value.get("models", []), value.get("modelOverrides", {})
-    if not isinstance(models, list) or not isinstance(overrides, dict):
-        wrong.append(f"{where}: models must be an array and modelOverrides an object")
-        return None
     read = [
         _convert(item, ModelEntry, f"{where}.models.{place}", wrong)
-        for place, item in enumerate(models)
+        for place, item in enumerate(models if isinstance(models, list) else ())
     ]
     changes = {
         name: _convert(item, ModelChange, f"{where}.modelOverrides.{name}", wrong)
-        for name, item in overrides.items()
+        for name, item in (overrides.items() if isinstance(overrides, dict) else ())
     }
-    return structs.replace(
+    # What was read one by one is not read again, unless it is no list and no object at all.
+    rest = {**value}
+    if isinstance(models, list):
+        rest.pop("models", None)
+    if isinstance(overrides, dict):
+        rest.pop("modelOverrides", None)
+    entry = _convert(rest, ProviderEntry, where, wrong)
+    return entry and structs.replace(
         entry,
         models=tuple(model for model in read if model is not None),
         model_overrides={name: change for name, change in changes.items() if change is not None},
@@ -213,17 +195,56 @@ def _read_provider(where: str, value: Any, wrong: list[str]) -> ProviderEntry | 
 def _convert(value: Any, kind: type[T], where: str, wrong: list[str]) -> T | None:
     try:
         return msgspec.convert(value, kind)
-    except msgspec.ValidationError as error:
-        text, _, place = str(error).partition(" - at `$")
-        wrong.append(f"{where}{place.rstrip('`')}: {text}")
+    except msgspec.ValidationError:
+        wrong.extend(_problems(value, kind, where))
         return None
+
+
+def _problems(value: Any, kind: Any, where: str) -> Iterator[str]:
+    """All that is wrong with a value, not only the first, each with its place."""
+    try:
+        msgspec.convert(value, kind)
+    except msgspec.ValidationError as error:
+        inner = list(_inner_problems(value, kind, where))
+        yield from inner or [f"{where}: {str(error).partition(' - at ')[0]}"]
+
+
+def _inner_problems(value: Any, kind: Any, where: str) -> Iterator[str]:
+    kind = _structured(kind)
+    parts = get_args(kind)
+    if isinstance(kind, type) and issubclass(kind, msgspec.Struct) and isinstance(value, dict):
+        for field in structs.fields(kind):
+            name = field.encode_name
+            if name in value:
+                yield from _problems(value[name], field.type, f"{where}.{name}")
+            elif field.required:
+                yield f"{where}.{name}: missing"
+    elif get_origin(kind) is dict and isinstance(value, dict):
+        for name, item in value.items():
+            yield from _problems(item, parts[1], f"{where}.{name}")
+    elif get_origin(kind) is tuple and isinstance(value, list):
+        for place, item in enumerate(value):
+            yield from _problems(item, parts[0], f"{where}.{place}")
+
+
+def _structured(kind: Any) -> Any:
+    """The type behind annotations, and beside None."""
+    if get_origin(kind) is Annotated:
+        return _structured(get_args(kind)[0])
+    beside = [part for part in get_args(kind) if part is not type(None)]
+    union = type(None) in get_args(kind)
+    return _structured(beside[0]) if union and len(beside) == 1 else kind
+
+
+def _refusal(provider: str, entry: ProviderEntry, raw: Mapping[str, Any]) -> str | None:
+    if not _SAYS_SOMETHING & raw.keys():
+        keys = '"baseUrl", "headers", "compat", "modelOverrides", or "models"'
+        return f"Provider {provider}: must specify {keys}."
+    if entry.oauth is not None and entry.base_url is None:
+        return f'Provider {provider}: "baseUrl" is required when "oauth" is set.'
+    return None
 
 
 def _schema_error(lines: list[str], path: Path) -> str:
     body = "\n".join(f"  - {line}" for line in lines)
     return f"Invalid models.json schema:\n{body}\n\nFile: {path}"
-
-
-def _empty_provider(provider: str) -> str:
-    keys = '"baseUrl", "headers", "compat", "modelOverrides", or "models"'
-    return f"Provider {provider}: must specify {keys}."

@@ -48,6 +48,11 @@ class Options(msgspec.Struct, kw_only=True):
     approve: bool | None = None
     # flags that only extensions may know
     flags: dict[str, str | bool] = {}
+    # the traffic with model servers
+    record: str | None = None
+    replay: str | None = None
+    replay_strict: bool = False
+    replay_speed: float | None = None
     # limits of one prompt
     max_turns: int | None = None
     max_tokens: int | None = None

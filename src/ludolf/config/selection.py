@@ -1,14 +1,17 @@
 """Which model to use: patterns of the command line, scopes, and the choice at start."""
 
+import os
 import re
 from collections.abc import Iterable, Sequence
 
 import msgspec
 
+from ludolf.ai.local import FILE_SUFFIX, FILES
 from ludolf.ai.messages import THINKING_LEVELS, ThinkingLevel
 from ludolf.ai.models import Model
 from ludolf.base import ConfigError
-from ludolf.config.models import ModelRegistry
+from ludolf.config.models import LOCAL, ModelRegistry
+from ludolf.config.patterns import id_order, is_glob, matches_glob
 from ludolf.config.settings import Settings
 
 # Tried in this order when nothing else decides. A cloud account may be there for other reasons
@@ -37,7 +40,6 @@ PREFERRED: dict[str, str] = {
     "amazon-bedrock": "us.anthropic.claude-opus-4-6-v1",
 }
 _DATED = re.compile(r"-\d{8}$")
-_GLOB = frozenset("*?[")
 
 
 class Choice(msgspec.Struct, frozen=True, kw_only=True):
@@ -90,7 +92,7 @@ def match_part(pattern: str, models: Iterable[Model]) -> Model | None:
     wanted = pattern.lower()
     found = [m for m in models if wanted in m.id.lower() or wanted in m.name.lower()]
     undated = [model for model in found if not _DATED.search(model.id)]
-    return max(undated or found, key=lambda model: model.id, default=None)
+    return max(undated or found, key=lambda model: id_order(model.id), default=None)
 
 
 def choose_model(registry: ModelRegistry, pattern: str, provider: str | None = None) -> Choice:
@@ -99,6 +101,10 @@ def choose_model(registry: ModelRegistry, pattern: str, provider: str | None = N
     Raises:
         ConfigError: nothing fits, or too much does; the text is for the user.
     """
+    pattern = pattern.strip()
+    local = _on_this_machine(registry, pattern, provider)
+    if local is not None:
+        return local
     if provider is not None:
         owner = _known_provider(registry, provider)
         if owner is None:
@@ -176,6 +182,32 @@ def thinking_level(
 # ---------------------------------------------------------------- the command line
 
 
+def _on_this_machine(registry: ModelRegistry, pattern: str, provider: str | None) -> Choice | None:
+    """A model of a local provider that nobody has looked at yet, or a GGUF file by its path."""
+    head, slash, rest = pattern.partition("/")
+    owner = provider or (head if slash else "")
+    wanted = rest if slash and head.lower() == owner.lower() else pattern
+    owner = owner.lower()
+    if provider is None and _names_file(pattern) and not (owner == FILES and rest):
+        owner, wanted = FILES, pattern
+    if owner not in LOCAL or registry.find(owner, wanted) is not None:
+        return None
+    head, colon, tail = wanted.rpartition(":")
+    level = as_level(tail) if colon else None
+    name = head if level else wanted
+    if owner == FILES and _names_file(name):
+        name = os.path.abspath(os.path.expanduser(name))
+    model = registry.expected(owner, name)
+    return Choice(model=model, level=level) if model is not None else None
+
+
+def _names_file(pattern: str) -> bool:
+    """Whether it is the path of a GGUF file, perhaps with a level behind it."""
+    head, colon, tail = pattern.rpartition(":")
+    path = head if colon and as_level(tail) else pattern
+    return path.lower().endswith(FILE_SUFFIX)
+
+
 def _known_provider(registry: ModelRegistry, name: str) -> str | None:
     if registry.knows(name):
         return name
@@ -186,7 +218,7 @@ def _in_provider(registry: ModelRegistry, provider: str, pattern: str) -> Choice
     exact = registry.find(provider, pattern)
     if exact is not None:
         return Choice(model=exact)
-    return match_pattern(pattern, registry.of_provider(provider)) if pattern else None
+    return match_pattern(pattern, registry.of_provider(provider))
 
 
 def _among_all(registry: ModelRegistry, pattern: str, owner: str | None, rest: str) -> Choice:
@@ -196,6 +228,8 @@ def _among_all(registry: ModelRegistry, pattern: str, owner: str | None, rest: s
         return Choice(model=_only_admitted(registry, pattern, same))
     if owner is None:
         found = match_pattern(pattern, models)
+        if found is None and registry.local.look_now():
+            found = match_pattern(pattern, registry.all())
         if found is None:
             hint = "Use --list-models to see available models."
             raise ConfigError(f'Model "{pattern}" not found. {hint}')
@@ -239,7 +273,7 @@ def _custom(registry: ModelRegistry, provider: str, pattern: str) -> Choice:
 def _scope_matches(pattern: str, models: Sequence[Model]) -> tuple[tuple[Choice, ...], str | None]:
     nothing = f'No models match pattern "{pattern}"'
     head, colon, tail = pattern.rpartition(":")
-    if _GLOB & set(pattern):
+    if is_glob(pattern) and match_exact(pattern, models) is None:
         level = as_level(tail) if colon else None
         found = _match_glob(head if level else pattern, models)
         choices = tuple(Choice(model=model, level=level) for model in found)
@@ -255,13 +289,10 @@ def _scope_matches(pattern: str, models: Sequence[Model]) -> tuple[tuple[Choice,
 
 
 def _match_glob(pattern: str, models: Iterable[Model]) -> list[Model]:
-    from fnmatch import fnmatchcase
-
-    wanted = pattern.lower()
     return [
         model
         for model in models
-        if fnmatchcase(model.key.lower(), wanted) or fnmatchcase(model.id.lower(), wanted)
+        if matches_glob(pattern, model.key) or matches_glob(pattern, model.id)
     ]
 
 
@@ -271,7 +302,10 @@ def _match_glob(pattern: str, models: Iterable[Model]) -> list[Model]:
 def _usable(registry: ModelRegistry, provider: str | None, model_id: str | None) -> Model | None:
     if not provider or not model_id:
         return None
-    model = registry.find(provider, model_id)
+    try:
+        model = registry.find(provider, model_id) or registry.expected(provider, model_id)
+    except ConfigError:
+        return None
     return model if model is not None and registry.admits(model) else None
 
 

@@ -130,6 +130,8 @@ class Settings(Value):
     prompts: tuple[str, ...] = ()
     themes: tuple[str, ...] = ()
     enable_skill_commands: bool = True
+    # Whether model servers of this machine are looked for.
+    local_servers: bool = True
     # Names of key variables that tools may see all the same.
     pass_keys: tuple[str, ...] = ()
 

@@ -72,6 +72,12 @@ class Resolver:
         return output
 
 
+def literal(text: str) -> str:
+    """The text as a value that means itself."""
+    escaped = text.replace("$", "$$")
+    return f"$!{escaped[1:]}" if escaped.startswith("!") else escaped
+
+
 def names_in(value: str) -> frozenset[str]:
     """The environment variables that a value speaks of."""
     if value.startswith("!"):

@@ -15,7 +15,7 @@ from ludolf.ai.transport import Transport
 from ludolf.base import ConfigError, iso_time
 from ludolf.config.auth import Keyring
 from ludolf.config.home import Home, expand, find_home, session_dir_override
-from ludolf.config.models import ModelRegistry
+from ludolf.config.models import LOCAL, ModelRegistry
 from ludolf.config.options import Options
 from ludolf.config.selection import (
     Choice,
@@ -27,7 +27,7 @@ from ludolf.config.selection import (
     thinking_level,
 )
 from ludolf.config.settings import SettingsFiles
-from ludolf.engine.builtin import ensure_builtin, fallback
+from ludolf.engine.builtin import SCRIPT_VARIABLE, ensure_builtin, fallback
 from ludolf.engine.engine import Engine
 from ludolf.engine.hub import Hub
 from ludolf.engine.limits import Limits, Meter
@@ -66,6 +66,7 @@ def build(
     started = start_session(parts, warn)
     parts.session = started.session
     _choose_model(parts, resumed=started.resumed, warn=warn)
+    parts.transport.begin(parts.models.current, parts.models.level)
     started.finish(parts)
     return Engine(parts)
 
@@ -80,7 +81,8 @@ def _parts(options: Options, warn: Warn) -> Parts:
     for text in parts.settings_files.warnings:
         warn(f"Warning: {text}")
     parts.registry = ModelRegistry(home.models_file, Keyring(home.auth_file))
-    parts.transport = Transport()
+    parts.registry.local_servers = parts.settings.local_servers
+    parts.transport = _transport(parts)
     parts.providers = Providers(parts.transport)
     parts.hub = Hub(_recorder(parts))
     modes = (parts.settings.steering_mode, parts.settings.follow_up_mode)
@@ -104,6 +106,16 @@ def warn_on_stderr(text: str) -> None:
 def _home(options: Options) -> Home:
     home = find_home(options.cwd)
     return structs.replace(home, agent=options.agent_dir) if options.agent_dir else home
+
+
+def _transport(parts: Parts) -> Transport:
+    o = parts.options
+    asked = (o.record, o.replay, o.replay_speed, o.replay_strict or None)
+    if all(value is None for value in asked):
+        return Transport()
+    from ludolf.engine.traffic import make_transport
+
+    return make_transport(parts)
 
 
 def _settings(home: Home, options: Options, warn: Warn) -> SettingsFiles:
@@ -164,7 +176,9 @@ def _choose_model(parts: Parts, *, resumed: bool, warn: Warn) -> None:
         chosen=chosen,
         scope=scope,
         resumed=context.model if resumed else None,
-    ) or fallback(registry)
+    )
+    by_default = choice is None and not os.environ.get(SCRIPT_VARIABLE)
+    choice = choice or fallback(registry)
     if options.api_key:
         if chosen is None:
             raise ConfigError("--api-key requires a model to be specified via --model")
@@ -172,18 +186,21 @@ def _choose_model(parts: Parts, *, resumed: bool, warn: Warn) -> None:
     scoped = [ScopedModel(model=item.model, level=item.level) for item in scope.choices]
     if choice is None:
         parts.models = ModelState(parts, None, "off", scoped)
+        parts.models.by_default = by_default
         return
     if choice.warning:
         warn(f"Warning: {choice.warning}")
     level = _level(parts, choice, chosen, resumed=resumed)
     parts.models = ModelState(parts, choice.model, level, scoped)
+    parts.models.by_default = by_default
+    parts.models.patterns = _local_patterns(options, settings.enabled_models)
 
 
 def _asked_now_or_later(parts: Parts) -> Choice | None:
     """The model asked for; one that only an extension may bring is chosen when they are loaded."""
     options = parts.options
     try:
-        return _asked_model(options, parts.registry)
+        return _asked_model(options, parts.registry) or parts.replayed
     except ConfigError:
         user_own = (parts.home.agent / "extensions").is_dir() and not options.no_extensions
         if not options.extensions and not user_own:
@@ -202,7 +219,7 @@ def _choose_later(parts: Parts) -> None:
 
 
 def _asked_model(options: Options, registry: ModelRegistry) -> Choice | None:
-    if options.model is None:
+    if not options.model:
         return None
     ensure_builtin(registry, options.provider or options.model)
     return choose_model(registry, options.model, options.provider)
@@ -215,14 +232,26 @@ def _scope(
     if not patterns:
         return Scope()
     scope = resolve_scope(patterns, registry.available())
+    if _local_patterns(options, enabled):
+        # What is on this machine is not known before somebody looks.
+        return scope
     for text in scope.warnings:
         warn(f"Warning: {text}")
     return scope
 
 
+def _local_patterns(options: Options, enabled: tuple[str, ...] | None) -> tuple[str, ...]:
+    """The whole scope, if a part of it speaks of models of this machine; else nothing."""
+    patterns = options.models or enabled or ()
+    local = any(pattern.strip().lower().partition("/")[0] in LOCAL for pattern in patterns)
+    return tuple(patterns) if local else ()
+
+
 def _level(parts: Parts, choice: Choice, chosen: Choice | None, *, resumed: bool) -> ThinkingLevel:
     stored = as_level(parts.session.context.thinking_level or "") if resumed else None
     named = parts.options.thinking or (chosen.level if chosen else None)
+    if parts.replayed is not None:
+        named = named or parts.replayed.level
     return named or stored or thinking_level(parts.settings, choice, None)
 
 

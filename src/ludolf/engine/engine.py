@@ -30,6 +30,7 @@ from ludolf.session.tree import Session
 
 if TYPE_CHECKING:
     from ludolf.engine.extension_host import EngineHost
+    from ludolf.engine.logins import Logins
     from ludolf.extensions.dialogs import Dialogs
     from ludolf.protocol.ui import UiRequest
 
@@ -66,10 +67,12 @@ class Engine:
         self.parts = parts
         self.tasks = Tasks()
         self.dialogs: Dialogs | None = None
+        self.logins: Logins | None = None
+        self.send: Callable[[UiRequest], None] | None = None
         self.on_shutdown: Callable[[], None] = _nothing
         self._shutting_down = False
         parts.extending = Extending(parts, self.tasks)
-        self.requests = Requests(parts)
+        self.requests = Requests(parts, self.tasks)
         self.compactor = Compactor(parts, self.requests)
         self.runner = Runner(parts, self.requests, self.compactor, self.tasks)
         self.prompting = Prompting(parts, self.runner, self.compactor)
@@ -181,11 +184,14 @@ class Engine:
         """
         extending = self.parts.extending
         extending.mode = mode
+        self.send = send
         extending.make_host = partial(self._make_host, send)
         self.runner.at_rest.append(self._end_if_asked)
         await extending.start()
         if self.parts.model_later is not None:
             self.parts.model_later()
+        if mode != "rpc" and self.models.by_default:
+            await self.models.settle()
 
     def _make_host(self, send: "Callable[[UiRequest], None] | None") -> "EngineHost":
         """What extensions act through; made for the first of them."""
@@ -268,4 +274,5 @@ class Engine:
         self.shell.close(whole_program=self.parts.extending.mode != "sdk")
         await self.tasks.close()
         self.parts.session.close()
+        await self.parts.providers.close()
         await self.parts.transport.close()

@@ -3,9 +3,12 @@
 from collections.abc import Sequence
 from typing import Literal
 
+from ludolf.ai.local import FILES, SERVERS
 from ludolf.ai.messages import THINKING_LEVELS, ThinkingLevel
 from ludolf.ai.models import Model, clamp_thinking, thinking_levels
-from ludolf.base import CommandError, Value
+from ludolf.base import CommandError, ConfigError, Value
+from ludolf.config.models import LOCAL
+from ludolf.config.selection import resolve_scope
 from ludolf.engine.builtin import ensure_builtin
 from ludolf.engine.parts import Parts
 from ludolf.protocol.events import ThinkingLevelChanged
@@ -36,6 +39,11 @@ class ModelState:
         scoped: Sequence[ScopedModel] = (),
     ) -> None:
         self._parts = parts
+        # Nobody has chosen a model: one of this machine is taken once it is found.
+        self.by_default = False
+        # The scope as it was asked for; models of this machine are found in it later.
+        self.patterns: tuple[str, ...] = ()
+        self._settled: Model | None = None
         self.current = model
         self.level: ThinkingLevel = clamp_thinking(model, level) if model else level
         self.scoped = tuple(scoped)
@@ -60,9 +68,10 @@ class ModelState:
 
     def restore(self, named: tuple[str, str] | None, level: ThinkingLevel | None) -> None:
         """Take over what a conversation used last, as far as it can still be had."""
-        model = self._parts.registry.find(*named) if named is not None else None
+        model = self._named(*named) if named is not None else None
         if model is not None and self._parts.registry.admits(model):
             self.current = model
+            self.by_default = False
         level = level or self.level
         self.level = clamp_thinking(self.current, level) if self.current else level
 
@@ -71,16 +80,19 @@ class ModelState:
         CommandError: the model is unknown or there is no key for its provider.
         """
         ensure_builtin(self._parts.registry, provider)
-        model = self._parts.registry.find(provider, model_id)
+        model = self._parts.registry.find(provider, model_id) or self._file(provider, model_id)
         if model is None:
             raise CommandError(f"Model not found: {provider}/{model_id}")
         if not self._parts.registry.admits(model):
             raise CommandError(f"No API key for {provider}/{model_id}")
         self._use(model, self.level)
+        self._remark()
         return model
 
     def cycle(self) -> Cycled | None:
         """The next model of the scope, else of all that have a key; None if there is no other."""
+        if self.patterns:
+            self._find_scope()
         pool = self.scoped or tuple(ScopedModel(model=m) for m in self._parts.registry.available())
         if len(pool) <= 1:
             return None
@@ -89,6 +101,75 @@ class ModelState:
         chosen = pool[(here + 1) % len(pool)]
         self._use(chosen.model, chosen.level or self.level, "cycle")
         return Cycled(model=chosen.model, thinking_level=self.level, is_scoped=bool(self.scoped))
+
+    # ------------------------------------------------------------ this machine
+
+    def must_look(self, provider: str | None = None) -> bool:
+        """Whether a command about models, or of this provider, has to wait for `look` first."""
+        if provider is not None and provider not in LOCAL:
+            return False
+        return not self._parts.registry.local.is_current()
+
+    async def look(self) -> None:
+        """Find the models of this machine."""
+        await self._parts.registry.local.look()
+
+    @property
+    def unsettled(self) -> bool:
+        """Whether something is still to be learnt of the model, or a better one to be found."""
+        current = self.current
+        if self.by_default:
+            return True
+        return current is not None and current.provider in SERVERS and current is not self._settled
+
+    async def settle(self) -> None:
+        """Before a model of this machine is asked: learn what it is like; or find one at all."""
+        local, current = self._parts.registry.local, self.current
+        if self.by_default:
+            await local.look()
+            found = local.best()
+            if self.by_default and found is not None:
+                self._use(found, self._wanted_level())
+                self._remark()
+            return
+        if current is None or not local.serves(current.provider):
+            return
+        known = await local.known(current)
+        if known is not None and self.current is current:
+            self.current = known
+            self._settled = known if local.is_loaded(known) else None
+            self._set_level(self.level)
+            self._remark()
+
+    def _wanted_level(self) -> ThinkingLevel:
+        return (
+            self._parts.options.thinking or self._parts.settings.default_thinking_level or "medium"
+        )
+
+    def _remark(self) -> None:
+        model = self.current
+        if model is None or model.provider not in SERVERS:
+            return
+        text = self._parts.registry.local.remark(model)
+        if text is not None:
+            self._parts.warn(f"Warning: {text}")
+
+    def _named(self, provider: str, model_id: str) -> Model | None:
+        registry = self._parts.registry
+        try:
+            return registry.find(provider, model_id) or registry.expected(provider, model_id)
+        except ConfigError:
+            return None
+
+    def _file(self, provider: str, model_id: str) -> Model | None:
+        """A GGUF file need not be found before it is named."""
+        return self._parts.registry.expected(provider, model_id) if provider == FILES else None
+
+    def _find_scope(self) -> None:
+        found = resolve_scope(self.patterns, self._parts.registry.available()).choices
+        self.scoped = tuple(ScopedModel(model=item.model, level=item.level) for item in found)
+
+    # ------------------------------------------------------------ thinking
 
     def set_level(self, level: str) -> None:
         """Raises:
@@ -115,6 +196,7 @@ class ModelState:
         self, model: Model, level: ThinkingLevel, source: Literal["set", "cycle"] = "set"
     ) -> None:
         before, self.current = self.current, model
+        self.by_default = False
         self._append_model(model)
         if self._parts.extending.wants("model_select"):
             from ludolf.extensions.payloads import ModelSelect

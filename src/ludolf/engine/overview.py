@@ -6,6 +6,7 @@ import msgspec
 
 from ludolf.base import dumps
 from ludolf.engine.engine import Engine
+from ludolf.session.estimate import request_tokens, view_tokens
 
 
 def state(engine: Engine) -> Any:
@@ -32,7 +33,7 @@ def full_state(engine: Engine) -> dict[str, Any]:
             {"name": spec.name, "description": spec.description, "parameters": spec.parameters}
             for spec in specs
         ],
-        "contextUsage": _context_usage(engine),
+        "contextUsage": context_fill(engine),
         "isSettled": not engine.runner.running,
         "hasPendingAsyncWork": False,
     }
@@ -45,11 +46,14 @@ def overhead_tokens(engine: Engine) -> int:
     return (len(parts.resources.system_prompt()) + len(dumps(tools))) // 4
 
 
-def _context_usage(engine: Engine) -> dict[str, Any] | None:
-    usage = engine.stats().context_usage
-    if usage is None:
+def context_fill(engine: Engine) -> dict[str, Any] | None:
+    """How full the context is, by the last request; where none counts, by estimate."""
+    model = engine.models.current
+    if model is None or not model.context_window:
         return None
-    tokens = usage.tokens or overhead_tokens(engine)
-    window = usage.context_window
-    percent = 100 * tokens / window if window else 0
-    return {"tokens": tokens, "contextWindow": window, "percent": percent}
+    view = engine.parts.session.context
+    tokens = request_tokens(view)
+    if tokens is None:
+        tokens = overhead_tokens(engine) + view_tokens(view)
+    window = model.context_window
+    return {"tokens": tokens, "contextWindow": window, "percent": 100 * tokens / window}

@@ -10,6 +10,7 @@ from ludolf.ai.transport import Transport
 from ludolf.config.home import Home
 from ludolf.config.models import ModelRegistry
 from ludolf.config.options import Options
+from ludolf.config.selection import Choice
 from ludolf.config.settings import Settings, SettingsFiles
 from ludolf.engine.hub import Hub
 from ludolf.engine.limits import Meter
@@ -50,6 +51,8 @@ class Parts:
     rules: "StreamRules"
     extending: "Extending"
     forced_system: str | None = None
+    # The model and level of the recording that is played back.
+    replayed: Choice | None = None
     # Chooses the model once extensions have made theirs known.
     model_later: "Callable[[], None] | None" = None
 

@@ -1,8 +1,14 @@
 """A request to the model, computed from the session each time it is asked for."""
 
+import asyncio
+from typing import TYPE_CHECKING
+
 from msgspec import structs
 
+from ludolf.agent.scope import Tasks
+from ludolf.ai.access import Access
 from ludolf.ai.errors import ProviderError
+from ludolf.ai.local import uses_tools
 from ludolf.ai.messages import Message, OpaqueMessage
 from ludolf.ai.models import Model
 from ludolf.ai.provider import Request
@@ -12,15 +18,21 @@ from ludolf.engine.hook_points import Hooks
 from ludolf.engine.parts import Parts
 from ludolf.session.estimate import view_tokens
 
+if TYPE_CHECKING:
+    from ludolf.engine.renewals import Renewals
+
 SPARE_TOKENS = 4096
+NO_TOOLS = "\n\nYou cannot call tools here: answer from what you know and what you are shown."
 
 
 class Requests:
     """Builds requests."""
 
-    def __init__(self, parts: Parts) -> None:
+    def __init__(self, parts: Parts, tasks: Tasks) -> None:
         self._parts = parts
+        self._tasks = tasks
         self._image_block = ImageBlock()
+        self._renewals: Renewals | None = None
 
     async def build(self) -> Request:
         """The request for the next answer, with the conversation as it stands.
@@ -29,15 +41,18 @@ class Requests:
             ProviderError: no provider or no key for the current model.
         """
         parts = self._parts
+        if parts.models.unsettled:
+            await parts.models.settle()
         system = parts.forced_system or parts.resources.system_prompt()
         messages = self._messages()
         if parts.extending.wants("context") or parts.extending.wants("context_with_system"):
             system, messages = await Hooks(parts).context(system, messages)
+        acts = uses_tools(parts.models.require())
         return structs.replace(
-            self.bare(),
-            system=system,
+            await self.fresh(),
+            system=system if acts else system + NO_TOOLS,
             messages=messages,
-            tools=parts.toolbox.specs(),
+            tools=parts.toolbox.specs() if acts else (),
             max_tokens=self._room(),
             session_id=parts.session.id,
             cache="long" if env("CACHE_RETENTION") == "long" else "short",
@@ -52,8 +67,30 @@ class Requests:
     def _room(self) -> int | None:
         """A limit for the answer, where the conversation leaves less than the model could say."""
         model = self._parts.models.require()
-        left = model.context_window - view_tokens(self._parts.session.context) - SPARE_TOKENS
+        spare = min(SPARE_TOKENS, model.context_window // 8)
+        left = model.context_window - view_tokens(self._parts.session.context) - spare
         return max(1, left) if left < model.max_tokens else None
+
+    async def fresh(self, model: Model | None = None) -> Request:
+        """As `bare`, but waits until a login that ends soon is renewed, or a key command has run.
+
+        Raises:
+            ProviderError: as `bare`, or the login could not be renewed.
+        """
+        registry = self._parts.registry
+        model = model or self._parts.models.require()
+        if registry.ends_soon(model):
+            await self._renew(model.provider)
+        if not registry.runs_command(model):
+            return self.bare(model)
+        return self._to(model, await asyncio.to_thread(registry.access, model))
+
+    async def _renew(self, provider: str) -> None:
+        if self._renewals is None:
+            from ludolf.engine.renewals import Renewals
+
+            self._renewals = Renewals(self._parts, self._tasks)
+        await self._renewals.renew(provider)
 
     def bare(self, model: Model | None = None) -> Request:
         """A request to a model, else to the current one, that says nothing yet.
@@ -61,11 +98,14 @@ class Requests:
         Raises:
             ProviderError: no provider or no key for the current model.
         """
+        model = model or self._parts.models.require()
+        return self._to(model, self._parts.registry.access(model))
+
+    def _to(self, model: Model, access: Access | None) -> Request:
         parts = self._parts
-        model = model or parts.models.require()
-        access = parts.registry.access(model)
         if access is None:
-            raise ProviderError(f"No API key for provider: {model.provider}", kind="auth")
+            raise ProviderError(_no_access(parts, model.provider), kind="auth")
+        parts.transport.will_ask(model)
         return Request(
             provider=parts.providers.get(model.api),
             model=model,
@@ -78,6 +118,15 @@ class Requests:
             idle_seconds=parts.settings.provider_timeout_ms / 1000,
             cwd=str(parts.home.cwd),
         )
+
+
+def _no_access(parts: Parts, provider: str) -> str:
+    if parts.registry.keyring.ends_soon(provider, 0):
+        return (
+            f'Authentication failed for "{provider}": the login has expired. '
+            f'Run "ludolf auth login {provider}" to log in again.'
+        )
+    return f"No API key for provider: {provider}"
 
 
 def budgets(parts: Parts) -> dict[str, int]:

@@ -10,7 +10,7 @@ from ludolf.agent.events import MessageUpdate
 from ludolf.agent.io import StreamCut
 from ludolf.agent.tool import ToolOutput
 from ludolf.ai.draft import BlockDelta, BlockEnd, BlockKind, Draft
-from ludolf.ai.messages import CustomMessage, Message, Text, Thinking, ToolCall
+from ludolf.ai.messages import CustomMessage, Text, Thinking, ToolCall
 from ludolf.base import now_ms
 from ludolf.engine.parts import Parts
 from ludolf.protocol.host_events import StreamRuleHit
@@ -85,7 +85,7 @@ class StreamRules:
             )
         )
 
-    def take_due(self) -> tuple[Message, ...]:
+    def take_due(self) -> tuple[CustomMessage, ...]:
         """Rules that were broken without a cut, as a message for the next turn."""
         rules, self._due = self._due, []
         if not rules:

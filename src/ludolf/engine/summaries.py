@@ -85,7 +85,7 @@ class Summaries:
         Raises:
             SummaryFailed: an error, a cut answer, or a tool call instead of one.
         """
-        answer = await self._attempts(self._request(system, text, limit), reason)
+        answer = await self._attempts(await self._request(system, text, limit), reason)
         message = answer.message
         if message.stop_reason == "error":
             raise SummaryFailed(f"Summarization failed: {message.error_message}")
@@ -95,9 +95,9 @@ class Summaries:
             raise SummaryFailed("Summarization failed: the model did not write a summary")
         return message
 
-    def _request(self, system: str, text: str, limit: int) -> Request:
+    async def _request(self, system: str, text: str, limit: int) -> Request:
         question = UserMessage(content=(Text(text=text),), timestamp=now_ms())
-        base = self._requests.bare()
+        base = await self._requests.fresh()
         return structs.replace(
             base,
             system=system,

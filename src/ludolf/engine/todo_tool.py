@@ -72,22 +72,27 @@ class TodoTool:
 
     async def execute(self, args: Mapping[str, Any], ctx: ToolContext) -> ToolOutput:
         before = self._todos.phases
-        steps = args.get("ops", [args])
         after = before
-        for step in steps:
-            after = _step(after, step)
+        try:
+            for step in args.get("ops", [args]):
+                after = _step(after, step)
+        except ToolError as error:
+            text = f"{error}\n{summary(before)}"
+            raise ToolError(text, text_output(text, self._details(args, before))) from error
         if after != before or not before:
             after = _promoted(after)
             self._todos.put(after)
-        op = str(args.get("op") or "update")
-        details: dict[str, Any] = {
-            "op": op,
-            "phases": msgspec.to_builtins(after),
-            "storage": self._todos.storage,
-        }
+        details = self._details(args, after)
         if done := _newly_done(before, after):
             details["completedTasks"] = done
         return text_output(summary(after), details)
+
+    def _details(self, args: Mapping[str, Any], phases: Phases) -> dict[str, Any]:
+        return {
+            "op": str(args.get("op") or "update"),
+            "phases": msgspec.to_builtins(phases),
+            "storage": self._todos.storage,
+        }
 
 
 def _step(phases: Phases, args: Mapping[str, Any]) -> Phases:

@@ -4,7 +4,7 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from ludolf.agent.tool import Tool
+from ludolf.agent.tool import Tool, sampling_of
 from ludolf.ai.provider import ToolSpec
 from ludolf.config.options import Options
 from ludolf.engine.parts import Parts
@@ -100,7 +100,8 @@ class Toolbox:
     def specs(self) -> tuple[ToolSpec, ...]:
         if self._specs is None:
             self._specs = tuple(
-                ToolSpec(tool.name, tool.description, tool.parameters) for tool in self.active()
+                ToolSpec(tool.name, tool.description, tool.parameters, sampling_of(tool))
+                for tool in self.active()
             )
         return self._specs
 

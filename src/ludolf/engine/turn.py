@@ -127,6 +127,7 @@ class TurnIO:
             cwd=self._parts.home.cwd,
             report=report,
             takes_images=model is None or model.takes_images,
+            input_limits=model.input_limits if model is not None else None,
             environment=tool_environment(self._parts, model),
         )
 
@@ -143,10 +144,16 @@ class TurnIO:
         return message
 
     def due(self, kind: QueueKind) -> int:
-        return self._parts.queue.due(kind)
+        return self._parts.queue.due(kind) + self._has_rules(kind)
 
     def take(self, kind: QueueKind) -> Queued:
+        if self._has_rules(kind):
+            return self._parts.rules.take_due()[0]
         return self._parts.queue.take(kind)
+
+    def _has_rules(self, kind: QueueKind) -> bool:
+        """Rules that were broken without a cut are told like a steering message, before any."""
+        return kind == "steering" and self._parts.rules.has_due
 
     def will_retry(self, answer: Answer) -> bool:
         return self._parts.rules.was_cut or self._retries.wants(answer)

@@ -7,6 +7,8 @@ from ludolf.ai.models import Model
 from ludolf.config.auth import Keyring
 from ludolf.config.home import Home, find_home
 from ludolf.config.models import ModelRegistry
+from ludolf.config.patterns import fits_search, id_order
+from ludolf.config.settings import SettingsFiles
 
 COLUMNS = ("provider", "model", "context", "max-out", "thinking", "images")
 
@@ -14,15 +16,15 @@ COLUMNS = ("provider", "model", "context", "max-out", "thinking", "images")
 def list_models(search: str) -> int:
     """Show the models that can be used now and fit the search; returns the exit code."""
     home = find_home()
-    registry = ModelRegistry(home.models_file, Keyring(home.auth_file))
+    registry = open_registry(home)
     models = registry.available()
-    _tell_problems(home, registry)
+    tell_problems(home, registry)
     if not models:
         from ludolf.help import NO_MODELS
 
         sys.stderr.write(NO_MODELS.format(models_file=home.models_file))
         return 0
-    found = sorted(matching(models, search), key=lambda model: (model.provider, model.id))
+    found = matching(models, search)
     if found:
         sys.stdout.write(table(found))
     else:
@@ -30,14 +32,18 @@ def list_models(search: str) -> int:
     return 0
 
 
+def open_registry(home: Home) -> ModelRegistry:
+    """All models, those of this machine too."""
+    registry = ModelRegistry(home.models_file, Keyring(home.auth_file))
+    registry.local_servers = SettingsFiles(home).current.local_servers
+    registry.local.look_now()
+    return registry
+
+
 def matching(models: Sequence[Model], search: str) -> list[Model]:
-    """The models that hold every word of the search; if none does, those that nearly do."""
-    words = search.lower().split()
-    for fits in (_holds, _nearly_holds):
-        found = [model for model in models if all(fits(model, word) for word in words)]
-        if found:
-            return found
-    return []
+    """The models that fit a forgiving search, in order."""
+    found = [model for model in models if fits_search(search, f"{model.provider} {model.id}")]
+    return sorted(found, key=lambda model: (id_order(model.provider), id_order(model.id)))
 
 
 def table(models: Sequence[Model]) -> str:
@@ -48,23 +54,14 @@ def table(models: Sequence[Model]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _tell_problems(home: Home, registry: ModelRegistry) -> None:
+def tell_problems(home: Home, registry: ModelRegistry) -> None:
+    """Say on stderr what is wrong with the files."""
     if registry.errors:
         sys.stderr.write(f"Warning: errors in {home.models_file}:\n")
         sys.stderr.writelines(f"{text}\n" for text in registry.errors)
     sys.stderr.writelines(
         f"Warning: {text}\n" for text in (*registry.keyring.warnings, *registry.warnings)
     )
-
-
-def _holds(model: Model, word: str) -> bool:
-    return word in model.key.lower() or word in model.name.lower()
-
-
-def _nearly_holds(model: Model, word: str) -> bool:
-    """Whether the letters of the word occur in the model's key, in their order."""
-    letters = iter(model.key.lower())
-    return all(letter in letters for letter in word)
 
 
 def _row(model: Model) -> tuple[str, ...]:

@@ -162,6 +162,19 @@ class SetLocale(Value):
     locale: str
 
 
+class Login(Value):
+    """A key is stored; without one the user is asked to log in. `domain` is an enterprise's."""
+
+    provider_id: str
+    method: Literal["api-key", "oauth", "device"] | None = None
+    api_key: str | None = None
+    domain: str | None = None
+
+
+class Logout(Value):
+    provider_id: str
+
+
 Command = Any
 COMMANDS: dict[str, type[Value]] = {
     "prompt": Prompt,
@@ -220,6 +233,11 @@ COMMANDS: dict[str, type[Value]] = {
     "get_messages_page": GetMessagesPage,
     "get_available_commands": Bare,
     "set_locale": SetLocale,
+    "get_login_providers": Bare,
+    "login": Login,
+    "logout": Logout,
+    "get_auth_status": Bare,
+    "get_integrations": Bare,
 }
 _FIELD = re.compile(r"`\$?\.?([A-Za-z]+)[^`]*`$|field `([A-Za-z]+)`")
 

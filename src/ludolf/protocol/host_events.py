@@ -5,6 +5,8 @@ from typing import Any, Literal
 
 import msgspec
 
+from ludolf.ai.messages import ThinkingLevel
+from ludolf.ai.models import Model
 from ludolf.base import Value
 
 
@@ -42,6 +44,30 @@ class StreamRuleHit(Value, tag_field="type", tag="ttsr_triggered"):
     rules: tuple[dict[str, Any], ...]
 
 
+class CommandOutput(Value, tag_field="type", tag="command_output"):
+    """What a prompt that is a command of the program itself gives back."""
+
+    text: str
+
+
+class SessionInfoUpdate(Value, tag_field="type", tag="session_info_update", kw_only=True):
+    """A command in a prompt changed the name of the session."""
+
+    title: str | None = None
+    session_id: str
+
+
+class ModelChanged(Value, tag_field="type", tag="model_changed"):
+    """A command in a prompt chose another model."""
+
+
+class ConfigUpdate(Value, tag_field="type", tag="config_update"):
+    """The model and its level, after a command in a prompt changed them."""
+
+    model: Model
+    thinking_level: ThinkingLevel
+
+
 class PromptResult(Value, tag_field="type", tag="prompt_result", kw_only=True):
     """The end of one prompt, whatever became of it; exactly one for each that was accepted."""
 
@@ -53,5 +79,14 @@ class PromptResult(Value, tag_field="type", tag="prompt_result", kw_only=True):
 
 
 HostEvent = (
-    HostToolCall | HostToolCancel | TodoReminder | TodoAutoClear | StreamRuleHit | PromptResult
+    HostToolCall
+    | HostToolCancel
+    | TodoReminder
+    | TodoAutoClear
+    | StreamRuleHit
+    | CommandOutput
+    | SessionInfoUpdate
+    | ModelChanged
+    | ConfigUpdate
+    | PromptResult
 )

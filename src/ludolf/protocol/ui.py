@@ -17,6 +17,8 @@ Method = Literal[
     "setWidget",
     "setTitle",
     "set_editor_text",
+    "open_url",
+    "cancel",
 ]
 
 
@@ -32,6 +34,8 @@ class UiRequest(Value, kw_only=True, tag_field="type", tag="extension_ui_request
     setWidget        widgetKey, widgetLines? (absent clears), widgetPlacement?
     setTitle         title
     set_editor_text  text
+    open_url         url, launchUrl? (the same with a code filled in), instructions?
+    cancel           targetId (the dialog that needs no answer any more)
     """
 
     id: str
@@ -49,6 +53,10 @@ class UiRequest(Value, kw_only=True, tag_field="type", tag="extension_ui_request
     widget_lines: tuple[str, ...] | None = None
     widget_placement: Literal["aboveEditor", "belowEditor"] | None = None
     text: str | None = None
+    url: str | None = None
+    launch_url: str | None = None
+    instructions: str | None = None
+    target_id: str | None = None
 
 
 class UiResponse(Value):

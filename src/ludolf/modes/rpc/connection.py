@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from ludolf.protocol.ui import UiRequest
 
 # Frames that somebody waits for: no filter hides them.
-_DUE = frozenset(("host_tool_call", "host_tool_cancel", "prompt_result"))
+_DUE = frozenset(("host_tool_call", "host_tool_cancel", "prompt_result", "command_output"))
 _TYPE = re.compile(rb'\{"type":"([a-z_]+)"')
 
 

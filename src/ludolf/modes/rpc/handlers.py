@@ -6,15 +6,16 @@ own    a task of its own from the start
 """
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from typing import Any
 
 from ludolf.agent.queue import QueueKind
 from ludolf.base import dumps
-from ludolf.engine.overview import full_state, overhead_tokens, state
+from ludolf.engine.overview import context_fill, full_state, overhead_tokens, state
 from ludolf.engine.prompting import Disposition, Work
 from ludolf.modes.rpc.call import Call, Data, Handler, Result, Run, Silence
 from ludolf.modes.rpc.host_tools import HOST_TOOLS
+from ludolf.modes.rpc.login_handlers import LOGINS
 from ludolf.modes.rpc.more_handlers import MORE
 from ludolf.modes.rpc.omp_handlers import OMP
 from ludolf.protocol.bash import BashResult
@@ -51,8 +52,12 @@ def _is_command(call: Call) -> bool:
 
 
 def _answer_dialog(call: Call) -> Result:
-    if call.engine.dialogs is not None and isinstance(call.command.id, str):
-        call.engine.dialogs.answer(call.command)
+    engine = call.engine
+    if isinstance(call.command.id, str):
+        if engine.dialogs is not None:
+            engine.dialogs.answer(call.command)
+        if engine.logins is not None:
+            engine.logins.answer(call.command)
     return Silence()
 
 
@@ -67,6 +72,8 @@ def _queue(kind: QueueKind) -> Run:
 
 async def _abort(call: Call) -> Result:
     """Stop what runs, and what was sent before and only now begins to run."""
+    if call.engine.logins is not None:
+        call.engine.logins.abort()
     await call.engine.abort()
     while call.earlier is not None and not call.earlier.done():
         await asyncio.wait((call.earlier,), timeout=ABORT_AGAIN_SECONDS)
@@ -114,22 +121,37 @@ def _get_last_assistant_text(call: Call) -> Result:
 
 
 def _get_session_stats(call: Call) -> Result:
-    return Data(call.engine.stats())
+    engine = call.engine
+    return Data(engine.stats(), lambda: {"contextUsage": context_fill(engine)})
 
 
 # ---------------------------------------------------------------- models
 
 
-def _set_model(call: Call) -> Result:
+def _about_models(run: Callable[[Call], Data], *, named: bool = False) -> Run:
+    """Answers at once, unless models of this machine may have to be found first."""
+
+    def begin(call: Call) -> Result | Coroutine[Any, Any, Result]:
+        provider: str | None = call.command.provider if named else None
+        return found(call) if call.engine.models.must_look(provider) else run(call)
+
+    async def found(call: Call) -> Result:
+        await call.engine.models.look()
+        return run(call)
+
+    return begin
+
+
+def _set_model(call: Call) -> Data:
     command: SetModel = call.command
     return Data(call.engine.models.set_model(command.provider, command.model_id))
 
 
-def _cycle_model(call: Call) -> Result:
+def _cycle_model(call: Call) -> Data:
     return Data(call.engine.models.cycle())
 
 
-def _get_available_models(call: Call) -> Result:
+def _get_available_models(call: Call) -> Data:
     return Data({"models": call.engine.parts.registry.available()})
 
 
@@ -249,6 +271,7 @@ def _abort_bash(call: Call) -> Result:
 HANDLERS: dict[str, Handler] = {
     **MORE,
     **HOST_TOOLS,
+    **LOGINS,
     **OMP,
     "prompt": Handler("turn", _prompt, own_if=_is_command),
     "extension_ui_response": Handler("now", _answer_dialog),
@@ -263,9 +286,9 @@ HANDLERS: dict[str, Handler] = {
     "get_messages": Handler("now", _get_messages),
     "get_last_assistant_text": Handler("now", _get_last_assistant_text),
     "get_session_stats": Handler("now", _get_session_stats),
-    "set_model": Handler("now", _set_model),
-    "cycle_model": Handler("now", _cycle_model),
-    "get_available_models": Handler("now", _get_available_models),
+    "set_model": Handler("now", _about_models(_set_model, named=True), holds=True),
+    "cycle_model": Handler("now", _about_models(_cycle_model), holds=True),
+    "get_available_models": Handler("now", _about_models(_get_available_models)),
     "set_thinking_level": Handler("now", _set_thinking_level),
     "cycle_thinking_level": Handler("now", _cycle_thinking_level),
     "get_available_thinking_levels": Handler("now", _get_available_thinking_levels),

@@ -1,5 +1,6 @@
 """What hosts of a family expect of some commands, laid over the handlers that all share."""
 
+import asyncio
 from collections.abc import Coroutine, Mapping
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ from ludolf.base import CommandError
 from ludolf.engine.engine import Engine
 from ludolf.modes.rpc.call import Call, Data, Handler, Result, Run, Silence
 from ludolf.modes.rpc.prompt_results import PromptResults
+from ludolf.modes.rpc.slash_commands import find, perform
 from ludolf.protocol.dialects.dialect import Traits
 
 Table = dict[str, Handler]
@@ -32,6 +34,8 @@ def with_manners(handlers: Mapping[str, Handler], traits: Traits, results: Promp
     if traits.early_ack:
         table["abort_and_prompt"] = Handler("turn", _abort_and_prompt(table["prompt"].run))
         _wrap(table, "prompt", _acknowledged)
+    if traits.answers_slash:
+        _wrap(table, "prompt", lambda run: _answered_here(run, results))
     if traits.starts_when_idle:
         for name in ("steer", "follow_up"):
             _wrap(table, name, _started_when_idle)
@@ -76,6 +80,8 @@ def _acknowledged(run: Run) -> Run:
     """Say yes before looking; a refusal is then a second reply with the same id."""
 
     def early(call: Call) -> Result | Coroutine[Any, Any, Result]:
+        if call.engine.prompting.is_command(call.command.message):
+            return _acknowledged_begun(run, call)
         call.answer(None)
         result = run(call)
         return _then_silence(result) if isinstance(result, Coroutine) else Silence()
@@ -83,9 +89,36 @@ def _acknowledged(run: Run) -> Run:
     return early
 
 
+async def _acknowledged_begun(run: Run, call: Call) -> Result:
+    """A command of an extension is acknowledged once it has begun: behind its first requests."""
+    result = run(call)
+    if isinstance(result, Coroutine):
+        task = call.engine.tasks.start(result)
+        await asyncio.sleep(0)
+        call.answer(None)
+        await task
+    return Silence()
+
+
 async def _then_silence(work: Coroutine[Any, Any, Result]) -> Result:
     await work
     return Silence()
+
+
+def _answered_here(run: Run, results: PromptResults) -> Run:
+    """A command of the program itself: what it says comes first, then the reply."""
+
+    async def answer(call: Call, name: str, words: str) -> Result:
+        await perform(call.engine, name, words)
+        call.answer(Data({"disposition": "handled"}))
+        results.accepted(call.head.id, "handled", "follow_up")
+        return Silence()
+
+    def choose(call: Call) -> Result | Coroutine[Any, Any, Result]:
+        called = find(call.engine, call.command.message)
+        return run(call) if called is None else answer(call, *called)
+
+    return choose
 
 
 def _abort_and_prompt(prompt: Run) -> Run:

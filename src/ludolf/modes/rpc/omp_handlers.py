@@ -1,9 +1,11 @@
 """Commands of oh-my-pi's family, in every dialect: plan, interruption, filters, pages, bounds."""
 
+from ludolf import __version__
 from ludolf.base import CommandError
 from ludolf.engine.overview import overhead_tokens
 from ludolf.engine.paging import messages_page
 from ludolf.modes.rpc.call import Call, Data, Handler, Result
+from ludolf.modes.rpc.slash_commands import available_commands
 from ludolf.protocol.bounded import VERSIONS
 from ludolf.protocol.commands import GetMessagesPage
 
@@ -48,12 +50,24 @@ def _get_messages_page(call: Call) -> Result:
 
 
 def _get_available_commands(call: Call) -> Result:
-    return Data({"commands": call.engine.commands()})
+    return Data({"commands": available_commands(call.engine, call.connection.traits)})
 
 
 def _set_locale(call: Call) -> Result:
     """Kept by no one: answers follow the language of the prompts."""
     return None
+
+
+def _get_integrations(call: Call) -> Result:
+    """Whether the chosen model can be asked, as far as is known without asking it."""
+    parts = call.engine.parts
+    model = parts.models.current
+    if model is None:
+        state: dict[str, str] = {"state": "no_provider"}
+    else:
+        known = "connected" if parts.registry.admits(model) else "auth_error"
+        state = {"state": known, "provider": model.provider}
+    return Data({"version": __version__, "model": state, "services": []})
 
 
 OMP: dict[str, Handler] = {
@@ -65,4 +79,5 @@ OMP: dict[str, Handler] = {
     "get_messages_page": Handler("now", _get_messages_page),
     "get_available_commands": Handler("now", _get_available_commands),
     "set_locale": Handler("now", _set_locale),
+    "get_integrations": Handler("now", _get_integrations),
 }

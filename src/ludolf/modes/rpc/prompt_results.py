@@ -1,11 +1,15 @@
 """One word at the end of each prompt: how it ended, under the id that the host gave it."""
 
+import asyncio
+import re
+from functools import partial
 from typing import Any, Literal
 
 import msgspec
 
 from ludolf.agent.events import AgentEnd, QueueUpdate
 from ludolf.agent.queue import QueueKind
+from ludolf.ai.errors import RETRYABLE, kind_of
 from ludolf.ai.messages import AssistantMessage
 from ludolf.engine.engine import Engine
 from ludolf.engine.prompting import Disposition
@@ -15,6 +19,7 @@ from ludolf.protocol.framing import NO_ID
 from ludolf.protocol.host_events import PromptResult
 
 Status = Literal["completed", "aborted", "error"]
+_STATUS = re.compile(r"(\d{3})\b")
 
 
 class _Open(msgspec.Struct):
@@ -48,7 +53,9 @@ class PromptResults:
         elif disposition == "queued":
             self._open.append(_Open(id, line, self._engine.parts.queue.added[line]))
         else:
-            self._tell(id, "completed", invoked=False)
+            # Behind the reply, which leaves in this turn of the loop.
+            loop = asyncio.get_running_loop()
+            loop.call_soon(partial(self._tell, id, "completed", invoked=False))
 
     # ------------------------------------------------------------ as a sink
 
@@ -76,11 +83,7 @@ class PromptResults:
             self._status = "aborted"
         elif last is not None and last.stop_reason == "error":
             self._status = "error"
-            self._error = {
-                "message": last.error_message or "Unknown error",
-                "provider": last.provider,
-                "model": last.model,
-            }
+            self._error = _failure(last)
 
     def _settle(self) -> None:
         queue = self._engine.parts.queue
@@ -113,3 +116,12 @@ class PromptResults:
                 session_settled=not self._engine.runner.running,
             )
         )
+
+
+def _failure(answer: AssistantMessage) -> dict[str, Any]:
+    """What a host needs to decide whether to ask again later."""
+    text = answer.error_message or "Unknown error"
+    status = _STATUS.match(text)
+    about = {"message": text, "provider": answer.provider, "model": answer.model}
+    known = {"httpStatus": int(status[1])} if status else {}
+    return {**about, **known, "retryable": kind_of(text) in RETRYABLE}

@@ -48,3 +48,5 @@ def _warm_up(engine: Engine) -> None:
     # Importing HTTP takes longer than a host should wait for its first answer, so it is done
     # beside the loop, once the first replies are out.
     threading.Thread(target=engine.parts.transport.warm_up, daemon=True).start()
+    if engine.models.by_default:
+        engine.tasks.start(engine.models.settle())

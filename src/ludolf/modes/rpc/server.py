@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import traceback
 from collections.abc import Awaitable, Coroutine
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ludolf import __version__
@@ -16,6 +17,7 @@ from ludolf.modes.rpc.connection import Connection
 from ludolf.modes.rpc.handlers import HANDLERS
 from ludolf.modes.rpc.manners import adopt, with_manners
 from ludolf.modes.rpc.prompt_results import PromptResults
+from ludolf.modes.rpc.slash_commands import available_commands
 from ludolf.modes.sink import FrameSink
 from ludolf.modes.stdio import MAX_FRAME, TOO_LONG, Stdio
 from ludolf.protocol.commands import read_command
@@ -55,6 +57,8 @@ class Server:
         self._stdio.lines(self.feed, self._ended.set)
         self._engine.on_shutdown = self._ended.set
         await self._ended.wait()
+        if self._dialect.traits.ends_after_run:
+            await self._let_run_end()
         loop = asyncio.get_running_loop()
         deadline = loop.time() + SHUTDOWN_SECONDS
         with contextlib.suppress(TimeoutError):
@@ -64,12 +68,29 @@ class Server:
 
     def _info(self) -> ServerInfo:
         titles = (env("RPC_EMIT_TITLE") or "").strip().lower() in _ON
-        return ServerInfo(__version__, self._engine.commands, titles)
+        commands = partial(available_commands, self._engine, self._dialect.traits)
+        return ServerInfo(__version__, commands, titles, self._place_of)
+
+    def _place_of(self, entry_id: str) -> int:
+        entries = self._engine.parts.session.entries()
+        return next((place for place, entry in enumerate(entries, 1) if entry.id == entry_id), 0)
+
+    async def _let_run_end(self) -> None:
+        """Nobody speaks any more, but the work that was asked for is done; nobody is asked."""
+        if self._engine.dialogs is not None:
+            self._engine.dialogs.close()
+        if self._engine.logins is not None:
+            self._engine.logins.abort()
+        self._engine.host_tools.disconnect()
+        await self._tasks.ended()
+        await self._engine.runner.settled()
 
     async def _finish(self) -> None:
         """Stop what runs; whoever waits for it is still answered."""
         if self._engine.dialogs is not None:
             self._engine.dialogs.close()
+        if self._engine.logins is not None:
+            self._engine.logins.abort()
         if self._turn is not None:
             await asyncio.wait((self._turn,), timeout=SHUTDOWN_SECONDS / 2)
         self._engine.host_tools.disconnect()

@@ -7,7 +7,9 @@ from importlib import import_module
 MODULES: dict[str, str] = {
     "auth": "auth",
     "export": "export",
+    "models": "models",
     "sessions": "sessions",
+    "update": "update",
 }
 
 

@@ -14,15 +14,21 @@ if TYPE_CHECKING:
 Render = Callable[[Any], Frame | None]
 
 
+def _nowhere(entry_id: str) -> int:
+    return 0
+
+
 class ServerInfo(msgspec.Struct, frozen=True):
     """What a greeting may tell; `commands` is asked only by those that tell it.
 
     `tells_titles`: requests to name a window are passed on where a family keeps them back.
+    `place_of`: the number of the line where the session's file holds an entry, from 0.
     """
 
     version: str
     commands: Callable[[], Any] = tuple
     tells_titles: bool = False
+    place_of: Callable[[str], int] = _nowhere
 
 
 class Traits(msgspec.Struct, frozen=True, kw_only=True):
@@ -32,6 +38,8 @@ class Traits(msgspec.Struct, frozen=True, kw_only=True):
     starts_when_idle a steering or follow-up message starts a run if none goes on
     queues_when_busy a prompt without `streamingBehavior` waits for the end of the run
     skips_empty      a prompt or shell command without text is passed over
+    answers_slash    prompts such as `/model` are answered here, without any model
+    ends_after_run   at the end of input the run goes on to its end
     opens_existing   a session file that does not exist is refused, not made
     todos            the todo tool is there, and reminds, unless the settings say otherwise
     clears_todos     finished todos are taken off the list after a while
@@ -43,6 +51,8 @@ class Traits(msgspec.Struct, frozen=True, kw_only=True):
     starts_when_idle: bool = False
     queues_when_busy: bool = False
     skips_empty: bool = False
+    answers_slash: bool = False
+    ends_after_run: bool = False
     opens_existing: bool = False
     todos: bool = False
     clears_todos: bool = False

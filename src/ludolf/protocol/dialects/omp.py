@@ -26,14 +26,14 @@ from ludolf.protocol.dialects.eager_ends import EagerEnds
 from ludolf.protocol.dialects.omp_messages import (
     FAILED,
     OmpMessages,
-    call_fields,
     short_summary,
 )
-from ludolf.protocol.dialects.omp_replies import OmpReplies
+from ludolf.protocol.dialects.omp_replies import OmpReplies, model
 from ludolf.protocol.dialects.pi import Pi
 from ludolf.protocol.dialects.pi_delta import stream_event
 from ludolf.protocol.events import (
     AgentSettled,
+    AutoRetryEnd,
     AutoRetryStart,
     BashUpdate,
     CompactionEnd,
@@ -46,6 +46,7 @@ from ludolf.protocol.events import (
     ThinkingLevelChanged,
     Warned,
 )
+from ludolf.protocol.host_events import ConfigUpdate
 from ludolf.protocol.replies import Frame, Reply
 
 if TYPE_CHECKING:
@@ -78,6 +79,7 @@ class Omp(Pi):
     name = "omp"
     traits = Traits(
         early_ack=True,
+        answers_slash=True,
         starts_when_idle=True,
         opens_existing=True,
         todos=True,
@@ -93,6 +95,9 @@ class Omp(Pi):
         self._ends = EagerEnds()
         self._held: bytes | None = None
         self._aborting = 0
+        self._retry_aborting = 0
+        self._retry_end = b""
+        self._retry_errors: list[dict[str, Any]] = []
         self._settled = True
         self._new_model = False
         self._open_calls: set[str] = set()
@@ -114,7 +119,9 @@ class Omp(Pi):
                 CompactionStart: _compaction_start,
                 CompactionEnd: _compaction_end,
                 ThinkingLevelChanged: self._level_changed,
-                AutoRetryStart: _retry_start,
+                AutoRetryStart: self._retry_start,
+                AutoRetryEnd: self._retry_ended,
+                ConfigUpdate: _config_update,
                 Warned: _warned,
             }
         )
@@ -138,6 +145,8 @@ class Omp(Pi):
 
     def begun(self, command: str) -> None:
         self._aborting += command in _ABORTS
+        self._retry_aborting += command == "abort_retry"
+        self.messages.is_interrupted = bool(self._aborting)
         self._new_model = command in _MODEL_CHANGES
         if command == "steer" and self._settled:
             self.messages.steer_next()
@@ -146,9 +155,12 @@ class Omp(Pi):
         frame = self.replies.render(reply)
         if reply.command in _MODEL_CHANGES and reply.error is None and reply.data is not None:
             return self._model_changed() + frame
+        if reply.command == "abort_retry":
+            return frame + self._retry_aborted()
         if reply.command not in _ABORTS:
             return frame
         self._aborting = max(0, self._aborting - 1)
+        self.messages.is_interrupted = bool(self._aborting)
         held, self._held = (self._held, None) if self._settled else (None, self._held)
         return frame + held if held and reply.command == "abort" else frame
 
@@ -160,6 +172,8 @@ class Omp(Pi):
     # ------------------------------------------------------------ the run
 
     def _agent_start(self, event: AgentStart) -> Frame:
+        if self._settled:
+            self.messages.new_prompt()
         self._held = None
         self._settled = False
         return line({"type": "agent_start"})
@@ -206,14 +220,15 @@ class Omp(Pi):
 
     def _update(self, update: MessageUpdate) -> list[bytes]:
         event = update.event
-        if type(event) is BlockDelta and event.kind != "toolcall":
-            self.messages.first_token()
+        if type(event) is BlockDelta:
+            self._piece(event)
         message = update.draft.segments()
         inside = stream_event(event)
         if isinstance(event, BlockEnd) and isinstance(event.block, ToolCall):
             before = update.draft.snapshot().content[: event.index]
             place = sum(isinstance(block, ToolCall) for block in before)
-            inside = inside[:-1] + call_fields(event.block, place) + b"}"
+            self.messages.arguments_ended(event.index, event.block)
+            inside = inside[:-1] + self.messages.call_fields(event.block, place) + b"}"
         return [
             b'{"type":"message_update","assistantMessageEvent":{%b,"partial":' % inside,
             *message,
@@ -221,6 +236,12 @@ class Omp(Pi):
             *message,
             b"}\n",
         ]
+
+    def _piece(self, event: BlockDelta) -> None:
+        if event.kind == "toolcall":
+            self.messages.argument(event)
+        else:
+            self.messages.first_token()
 
     def _queue_update(self, event: QueueUpdate) -> None:
         self.messages.queue(event)
@@ -242,9 +263,12 @@ class Omp(Pi):
         self._open_calls.discard(event.tool_call_id)
         self.messages.call_ended(event)
         record = msgspec.to_builtins(event)
-        result = self.messages.with_details(event.tool_call_id, record["result"])
-        record["result"] = result
-        frame = line(record)
+        name, failed = event.tool_name, event.is_error
+        result = self.messages.result(
+            event.tool_call_id, record["result"], name=name, failed=failed
+        )
+        marks = self.messages.marks
+        frame = line({**record, "result": {**result, **_whole(result, failed=failed)}, **marks})
         if not self._open_calls:
             return frame
         self._told_early.add(event.tool_call_id)
@@ -255,10 +279,32 @@ class Omp(Pi):
             "content": result["content"],
             "details": result["details"],
             "isError": event.is_error,
+            **marks,
             "timestamp": now_ms(),
         }
         told = (line({"type": f"message_{when}", "message": message}) for when in ("start", "end"))
         return frame + b"".join(told)
+
+    # ------------------------------------------------------------ retries
+
+    def _retry_start(self, event: AutoRetryStart) -> Frame:
+        failed = {"errorMessage": event.error_message, "errorId": FAILED}
+        self._retry_errors.append({"attempt": event.attempt, **failed})
+        return line({**msgspec.to_builtins(event), "errorId": FAILED})
+
+    def _retry_ended(self, event: AutoRetryEnd) -> Frame | None:
+        """Who stopped the waiting hears of it behind the reply."""
+        record = msgspec.to_builtins(event)
+        errors, self._retry_errors = self._retry_errors, []
+        if not self._retry_aborting:
+            return line({**record, "retryErrors": errors})
+        self._retry_end += line(record)
+        return None
+
+    def _retry_aborted(self) -> bytes:
+        self._retry_aborting = max(0, self._retry_aborting - 1)
+        held, self._retry_end = self._retry_end, b""
+        return held
 
     # ------------------------------------------------------------ other events
 
@@ -273,6 +319,15 @@ class Omp(Pi):
         return self._model_changed() + changed
 
 
+def _whole(result: dict[str, Any], *, failed: bool) -> dict[str, Any]:
+    """A result that is bad as a whole, with details of its own, is marked inside too."""
+    details = result["details"]
+    if not failed or not details or not isinstance(details, dict):
+        return {}
+    made_here = details.get("isError") is True or "__synthetic" in details
+    return {} if made_here else {"isError": True}
+
+
 def _silent(event: Any) -> None:
     """This family has no word for it."""
 
@@ -283,8 +338,9 @@ def _warned(event: Warned) -> Frame:
     )
 
 
-def _retry_start(event: AutoRetryStart) -> Frame:
-    return line({**msgspec.to_builtins(event), "errorId": FAILED})
+def _config_update(event: ConfigUpdate) -> Frame:
+    record = msgspec.to_builtins(event)
+    return line({**record, "model": model(record["model"])})
 
 
 def _compaction_start(event: CompactionStart) -> Frame | None:

@@ -6,11 +6,12 @@ process only.
 
 import re
 from time import perf_counter
-from typing import Any
+from typing import Any, ClassVar
 
 import msgspec
 
 from ludolf.agent.events import QueueUpdate, ToolEnd, ToolStart
+from ludolf.ai.draft import BlockDelta
 from ludolf.ai.messages import (
     AssistantMessage,
     Message,
@@ -21,10 +22,12 @@ from ludolf.ai.messages import (
 from ludolf.base import dumps
 
 Record = dict[str, Any]
-INTERRUPTED = "Interrupted by user"
-# Kinds of failure, as `errorId`: hosts may compare it with 0, which is none.
-ABORTED, FAILED = 1, 2
+INTERRUPTED, DROPPED = "Interrupted by user", "Request was aborted"
+# Kinds of failure, as `errorId`: the numbers that this family is known to send; 0 is none.
+INTERRUPT_ID, ABORT_ID, FAILED = 0x400_1000, 0x800_1000, 0x2_1000
+CANCELLED = "[Command cancelled]\n"
 REMINDER = "todo-reminder"
+ABORTED_COMMAND = "Command aborted"
 _REFUSED = 'Validation failed for tool "'
 _STATUS = re.compile(r"\s*(\d{3})\b")
 
@@ -33,6 +36,9 @@ class OmpMessages:
     """One per connection. `render` gives a message as a record; the rest takes notes for it."""
 
     interrupted = INTERRUPTED
+    tells_wall_time = True
+    # What results of tools and the ends of their calls carry besides.
+    marks: ClassVar[Record] = {}
 
     def __init__(self) -> None:
         self._times: dict[int, Record] = {}
@@ -43,6 +49,13 @@ class OmpMessages:
         self._asked = perf_counter()
         self._first: float | None = None
         self._calls: dict[str, Record] = {}
+        self._shells: dict[str, Record] = {}
+        # Arguments as the model wrote them: of the answer under way, and of calls of this prompt.
+        self._pieces: dict[int, list[str]] = {}
+        self._written: dict[str, str] = {}
+        # Answers that were stopped though nobody asked for it, as at the end of input.
+        self._dropped: set[int] = set()
+        self.is_interrupted = False
 
     # ------------------------------------------------------------ notes
 
@@ -60,17 +73,29 @@ class OmpMessages:
         if self._first is None:
             self._first = perf_counter()
 
+    def new_prompt(self) -> None:
+        self._written.clear()
+
+    def argument(self, piece: BlockDelta) -> None:
+        self._pieces.setdefault(piece.index, []).append(piece.delta)
+
+    def arguments_ended(self, index: int, call: ToolCall) -> None:
+        self._written[call.id] = "".join(self._pieces.pop(index, ()))
+
     def saw(self, message: Message, *, is_start: bool) -> None:
         """A message begins or ends."""
         if isinstance(message, UserMessage) and is_start:
             self._saw_user(message)
         elif isinstance(message, AssistantMessage) and is_start and not message.failed:
             self._first = None
+            self._pieces.clear()
         elif isinstance(message, AssistantMessage):
             times = {"duration": _since(self._asked, perf_counter())}
             if self._first is not None:
                 times["ttft"] = _since(self._asked, self._first)
             self._times[message.timestamp] = times
+            if message.stop_reason == "aborted" and not self.is_interrupted:
+                self._dropped.add(message.timestamp)
         if not is_start:
             self._asked = perf_counter()
 
@@ -95,6 +120,17 @@ class OmpMessages:
                 "wallTimeMs": _since(began["at"], perf_counter()),
             }
 
+    def shell_ended(self, path: str, counted: Record) -> None:
+        """The output of a direct command was cut; `path` holds the whole of it."""
+        lines, shown = counted["totalLines"], counted["outputLines"]
+        self._shells[path] = {
+            "direction": "tail",
+            "truncatedBy": "tail",
+            **counted,
+            "headRange": {"start": 1, "end": 0},
+            "tailRange": {"start": lines - shown + 1, "end": lines},
+        }
+
     # ------------------------------------------------------------ rendering
 
     def render(self, message: Message) -> Record:
@@ -108,7 +144,11 @@ class OmpMessages:
         if role == "assistant":
             return self._assistant(record)
         if role == "toolResult":
-            return self.with_details(record["toolCallId"], record)
+            name, failed = record["toolName"], record["isError"]
+            made = self.result(record["toolCallId"], record, name=name, failed=failed)
+            return {**made, **self.marks}
+        if role == "bashExecution":
+            return self._shell(record)
         if role == "custom":
             return _custom(record)
         if role == "compactionSummary":
@@ -124,18 +164,44 @@ class OmpMessages:
         place = 0
         for block in record["content"]:
             if block.get("type") == "toolCall":
-                block.update(_call_fields(block["arguments"], place))
+                block.update(self._call_fields(block["id"], block["arguments"], place))
                 place += 1
+        dropped = record["timestamp"] in self._dropped
         if record["stopReason"] == "aborted" and _by_user(record):
-            record["errorMessage"] = self.interrupted
-        return {**record, **_failure(record), **self._times.get(record["timestamp"], {})}
+            record["errorMessage"] = DROPPED if dropped else self.interrupted
+        failure = _failure(record, ABORT_ID if dropped else INTERRUPT_ID)
+        return {**record, **failure, **self._times.get(record["timestamp"], {})}
 
-    def with_details(self, call_id: str, record: Record) -> Record:
-        noted = {**self._calls.get(call_id, {}), **_invalid(record["content"])}
+    def result(self, call_id: str, record: Record, *, name: str, failed: bool) -> Record:
+        """The result of a tool, with what was noted of its call."""
+        noted = self._calls.get(call_id, {})
+        content = record["content"]
+        if name == "bash" and failed:
+            content = _cancelled(content)
+        elif self.tells_wall_time and "wallTimeMs" in noted:
+            content = _with_line(
+                content, f"\n\nWall time: {noted['wallTimeMs'] / 1000:.2f} seconds"
+            )
         own = record.get("details")
         if own is not None and not isinstance(own, dict):
-            return record
-        return {**record, "details": {**(own or {}), **noted}}
+            return {**record, "content": content}
+        details = {**(own or {}), **noted, **_invalid(content)}
+        return {**record, "content": content, "details": details}
+
+    def call_fields(self, call: ToolCall, place: int) -> bytes:
+        """What is added to a finished call, as the rest of a JSON object."""
+        return b"," + dumps(self._call_fields(call.id, call.arguments, place))[1:-1]
+
+    def _call_fields(self, call_id: str, arguments: Any, place: int) -> Record:
+        written = self._written.get(call_id) or dumps(arguments).decode()
+        return {"partialArgs": written, "streamIndex": place}
+
+    def _shell(self, record: Record) -> Record:
+        """A direct command: said to be cancelled in its output, and how much of it is missing."""
+        if record["cancelled"]:
+            record["output"] = CANCELLED + record["output"]
+        cut = self._shells.get(record.get("fullOutputPath", ""))
+        return record if cut is None else {**record, "meta": {"truncation": cut}}
 
 
 def short_summary(summary: str) -> str:
@@ -143,15 +209,6 @@ def short_summary(summary: str) -> str:
     lines = [text.strip() for text in summary.splitlines()]
     plain = [text for text in lines if text and not text.startswith(("#", "-", "*", "<"))]
     return (plain or [summary.strip()])[0][:200]
-
-
-def call_fields(call: ToolCall, place: int) -> bytes:
-    """What is added to a finished call, as the rest of a JSON object."""
-    return b"," + dumps(_call_fields(call.arguments, place))[1:-1]
-
-
-def _call_fields(arguments: Any, place: int) -> Record:
-    return {"partialArgs": dumps(arguments).decode(), "streamIndex": place}
 
 
 def _by_user(record: Record) -> bool:
@@ -162,21 +219,36 @@ def _by_user(record: Record) -> bool:
 def _stop_details(record: Record) -> Record:
     """A rule cut the answer in the midst of a call, behind other content."""
     content = record["content"]
-    if _by_user(record) or len(content) < 2 or content[-1].get("type") != "toolCall":
+    if len(content) < 2 or content[-1].get("type") != "toolCall":
         return {}
     kind = "stream_interrupted_after_content"
     explained = {"type": kind, "category": None, "explanation": record["errorMessage"]}
     return {"stopDetails": explained}
 
 
-def _failure(record: Record) -> Record:
+def _failure(record: Record, abort_id: int) -> Record:
     """A failed answer says which kind it is, and the server's status where there is one."""
     if record["stopReason"] == "aborted":
-        return {"errorId": ABORTED, **_stop_details(record)}
+        return {"errorId": abort_id} if _by_user(record) else _stop_details(record)
     if record["stopReason"] != "error":
         return {}
     status = _STATUS.match(str(record.get("errorMessage")))
     return {"errorId": FAILED, **({"errorStatus": int(status[1])} if status else {})}
+
+
+def _cancelled(content: list[Record]) -> list[Record]:
+    """What an aborted command had said comes behind the word for it."""
+    text = str(content[-1].get("text", "")) if content else ""
+    if not text.endswith(ABORTED_COMMAND):
+        return content
+    said = text.removesuffix(ABORTED_COMMAND).rstrip("\n")
+    return [*content[:-1], {**content[-1], "text": CANCELLED + (said + "\n" if said else "")}]
+
+
+def _with_line(content: list[Record], line: str) -> list[Record]:
+    if not content or content[-1].get("type") != "text":
+        return [*content, {"type": "text", "text": line.lstrip("\n")}]
+    return [*content[:-1], {**content[-1], "text": content[-1]["text"] + line}]
 
 
 def _invalid(content: list[Record]) -> Record:

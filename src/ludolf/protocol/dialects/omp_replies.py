@@ -8,7 +8,7 @@ import msgspec
 from msgspec import UNSET
 
 from ludolf.base import dumps, loads
-from ludolf.protocol.dialects.omp_messages import OmpMessages, Record, short_summary
+from ludolf.protocol.dialects.omp_messages import CANCELLED, OmpMessages, Record, short_summary
 from ludolf.protocol.framing import NO_ID
 from ludolf.protocol.replies import Reply, render_reply
 
@@ -18,6 +18,7 @@ _WORDS = {
     "messages, or wait for completion.",
     "Invalid entry ID for forking": "Invalid entry ID for branching",
 }
+CLAUDE, CLAUDE_PROVIDER = "anthropic-messages", "anthropic"
 _MISSING = re.compile(r'^\w+: missing or invalid "(\w+)"$')
 _SESSION_CHANGES = ("new_session", "switch_session", "branch", "fork", "clone")
 _QUEUED = ("prompt", "steer", "follow_up", "abort_and_prompt")
@@ -37,7 +38,7 @@ class OmpReplies:
             "set_model": lambda reply: model(_plain(reply)),
             "cycle_model": self._cycled,
             "compact": _compacted,
-            "bash": _bash,
+            "bash": self._bash,
             "get_session_stats": _stats,
         }
 
@@ -61,7 +62,8 @@ class OmpReplies:
             reply = msgspec.structs.replace(reply, id=NO_ID)
         if error.startswith("Unknown command: "):
             reply = msgspec.structs.replace(reply, id=NO_ID)
-        worded = _MISSING.sub(r"Missing field: \1", _WORDS.get(error, error))
+        form = r"Missing field `\1`" if reply.command == "bash" else r"Missing field: \1"
+        worded = _MISSING.sub(form, _WORDS.get(error, error))
         return _join(msgspec.structs.replace(reply, error=worded))
 
     def commands_update(self) -> bytes:
@@ -99,10 +101,31 @@ class OmpReplies:
         data = _plain(reply)
         return {**data, "model": model(data["model"])}
 
+    def _bash(self, reply: Reply) -> Record:
+        data = _plain(reply)
+        counted = _counted(data)
+        path = data.pop("fullOutputPath", None)
+        if path is not None:
+            # The id is the name of the file without its folder and ending.
+            data["artifactId"] = path.replace("\\", "/").rpartition("/")[2].partition(".")[0]
+        if data["truncated"]:
+            counted["elidedBytes"] = counted["totalBytes"] - counted["outputBytes"]
+            counted["elidedLines"] = counted["totalLines"] - counted["outputLines"]
+            if path is not None:
+                self._messages.shell_ended(path, counted)
+        if data["cancelled"]:
+            data["output"] = CANCELLED + data["output"]
+        more = reply.more() if reply.more else {}
+        return {**data, **counted, "workingDir": more.get("cwd", "")}
+
 
 def model(record: Record) -> Record:
     """A model with its thinking in both spellings, so that all clients of the family read it."""
+    by_claude = record["api"] == CLAUDE
     record = {"compat": {}, **record, "supportsComputerUse": False}
+    if by_claude and record["provider"] != CLAUDE_PROVIDER:
+        # This family takes every other server of that API for one that wants a bearer token.
+        record["isOAuth"] = True
     if not record["reasoning"]:
         return record
     named = record.get("thinkingLevelMap") or {}
@@ -110,7 +133,7 @@ def model(record: Record) -> Record:
     # All names of the scale may be said; what the model lacks becomes the next that it has.
     levels = [level for level in (*usual, "xhigh") if named.get(level, level) is not None]
     record["thinking"] = {
-        "mode": "effort",
+        "mode": "budget" if by_claude else "effort",
         "efforts": levels,
         "minLevel": levels[0] if levels else "off",
         "maxLevel": levels[-1] if levels else "off",
@@ -153,22 +176,15 @@ def _compacted(reply: Reply) -> Record:
     return {**kept, "shortSummary": short, "details": data.get("details", {})}
 
 
-def _bash(reply: Reply) -> Record:
-    data = _plain(reply)
+def _counted(data: Record) -> Record:
     output = data["output"]
     lines, size = line_count(output), len(output.encode("utf-8", "surrogatepass"))
-    path = data.pop("fullOutputPath", None)
-    counted = {
+    return {
         "totalLines": data.pop("totalLines", lines),
         "totalBytes": data.pop("totalBytes", size),
         "outputLines": lines,
         "outputBytes": size,
     }
-    if path is not None:
-        # The id is the name of the file without its folder and ending.
-        counted["artifactId"] = path.replace("\\", "/").rpartition("/")[2].partition(".")[0]
-    more = reply.more() if reply.more else {}
-    return {**data, **counted, "workingDir": more.get("cwd", "")}
 
 
 def line_count(text: str) -> int:
@@ -178,4 +194,5 @@ def line_count(text: str) -> int:
 def _stats(reply: Reply) -> Record:
     data = _plain(reply)
     tokens = {"reasoning": 0, **data["tokens"]}
-    return {**data, "tokens": tokens, "premiumRequests": 0}
+    more = reply.more() if reply.more else {}
+    return {**data, **more, "tokens": tokens, "premiumRequests": 0}

@@ -1,5 +1,6 @@
 """pi of December 2025: no replies at all; what went wrong is an `error` record."""
 
+import re
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -17,7 +18,7 @@ from ludolf.agent.events import (
 )
 from ludolf.ai.messages import text_of
 from ludolf.base import dumps, iso_time, now_ms
-from ludolf.protocol.dialects.dialect import Dialect, Traits
+from ludolf.protocol.dialects.dialect import Dialect, ServerInfo, Traits
 from ludolf.protocol.dialects.eager_ends import EagerEnds
 from ludolf.protocol.dialects.pi import Pi
 from ludolf.protocol.dialects.pi_delta import stream_event
@@ -45,6 +46,8 @@ if TYPE_CHECKING:
 
 _FAILED = {"compact": "Compaction failed: ", "bash": "Bash command failed: "}
 _PARSE = "Failed to parse command: "
+# A prompt or command without its text is passed over without a word.
+_WITHOUT_TEXT = re.compile(r'(prompt: missing or invalid "message"|bash: .* "command")$')
 
 
 def _line(record: dict[str, Any]) -> bytes:
@@ -55,12 +58,13 @@ class PiEarly(Pi):
     """The end of a run is held until it is sure that no other attempt follows."""
 
     name = "pi-early"
-    traits = Traits(queues_when_busy=True, skips_empty=True)
+    traits = Traits(queues_when_busy=True, skips_empty=True, ends_after_run=True)
 
     def __init__(self) -> None:
         super().__init__()
         self._ends = EagerEnds()
         self._held: Frame | None = None
+        self._info = ServerInfo("")
         self._table.update(
             {
                 AgentStart: self._agent_start,
@@ -92,14 +96,20 @@ class PiEarly(Pi):
         ):
             self._table[unspoken] = _silent
 
+    def greeting(self, info: ServerInfo) -> Frame | None:
+        self._info = info
+        return None
+
     def reply(self, reply: Reply) -> Frame | None:
+        if _WITHOUT_TEXT.match(reply.error or ""):
+            return None
         if reply.error is not None:
             text = _FAILED.get(reply.command, "") + reply.error.removeprefix(_PARSE)
             return _line({"type": "error", "error": text})
         if reply.command == "bash":
             return _bash_end(reply)
         if reply.command == "compact" and isinstance(reply.data, CompactionResult):
-            return _compaction(reply.data, auto=False)
+            return self._compaction(reply.data, auto=False)
         return None
 
     def ui(self, request: "UiRequest") -> Frame | None:
@@ -131,8 +141,18 @@ class PiEarly(Pi):
         if event.reason == "manual":
             return None
         if event.result is not None:
-            return _compaction(event.result, auto=True)
+            return self._compaction(event.result, auto=True)
         return _line({"type": "error", "error": event.error_message or "Auto-compaction failed"})
+
+    def _compaction(self, result: CompactionResult, *, auto: bool) -> Frame:
+        record = {
+            "type": "compaction",
+            "timestamp": iso_time(),
+            "summary": result.summary,
+            "firstKeptEntryIndex": self._info.place_of(result.first_kept_entry_id),
+            "tokensBefore": result.tokens_before,
+        }
+        return _line({**record, "auto": True} if auto else record)
 
 
 def _silent(event: Any) -> None:
@@ -159,17 +179,6 @@ def _tool_end(event: ToolEnd) -> Frame:
     if event.is_error:
         record["result"] = text_of(event.result.content, "\n")
     return _line(record)
-
-
-def _compaction(result: CompactionResult, *, auto: bool) -> Frame:
-    record = {
-        "type": "compaction",
-        "timestamp": iso_time(),
-        "summary": result.summary,
-        "firstKeptEntryIndex": 0,
-        "tokensBefore": result.tokens_before,
-    }
-    return _line({**record, "auto": True} if auto else record)
 
 
 def _bash_end(reply: Reply) -> Frame:

@@ -1,13 +1,13 @@
 """xcsh: oh-my-pi of spring 2026 with a plainer `ready`, and errors of handlers without an id."""
 
 import re
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import msgspec
 
 from ludolf.protocol.dialects.dialect import Dialect, ServerInfo, Traits
 from ludolf.protocol.dialects.omp import Omp, line
-from ludolf.protocol.dialects.omp_messages import OmpMessages
+from ludolf.protocol.dialects.omp_messages import OmpMessages, Record
 from ludolf.protocol.dialects.omp_replies import OmpReplies
 from ludolf.protocol.events import Warned
 from ludolf.protocol.framing import NO_ID
@@ -49,7 +49,11 @@ class Xcsh(Omp):
 
 
 class _Messages(OmpMessages):
+    """Results may be warnings here; nothing that our tools say is one."""
+
     interrupted = "Request was aborted"
+    tells_wall_time = False
+    marks: ClassVar[Record] = {"isWarning": False}
 
 
 class _Replies(OmpReplies):

@@ -1,0 +1,98 @@
+"""Patterns for names of models: globs, the order of ids, and the forgiving search of lists."""
+
+import re
+from functools import cache
+
+GLOB_SIGNS = frozenset("*?[")
+# As dictionaries order them: signs before digits before letters, whatever their case.
+_SIGNS = "_-,;:!?.'\"()[]{}@*/\\&#%`^+<=>|~$"
+_MIXED = re.compile(r"([a-z]+)(\d+)|(\d+)([a-z]+)")
+
+
+def id_order(model_id: str) -> tuple[tuple[tuple[int, str], ...], str]:
+    """A key that sorts ids as pi does; of two that differ in case only, the small one is first."""
+    return tuple(_letter_order(letter) for letter in model_id.lower()), model_id.swapcase()
+
+
+def is_glob(pattern: str) -> bool:
+    return bool(GLOB_SIGNS & set(pattern))
+
+
+def matches_glob(pattern: str, name: str) -> bool:
+    """Whether a name fits, whatever the case: `*` and `?` stop at a slash, `**` does not."""
+    return any(_shape(part).fullmatch(name.lower()) for part in _alternatives(pattern.lower()))
+
+
+def fits_search(search: str, text: str) -> bool:
+    """Whether every word of a search has its letters in the text, in their order.
+
+    Letters and digits of a word may also stand the other way round: `codex52` finds 5.2-codex.
+    """
+    words = re.split(r"[\s/]+", search.lower())
+    return all(_holds(text.lower(), word) for word in words)
+
+
+def _letter_order(letter: str) -> tuple[int, str]:
+    if letter.isdigit():
+        return (1, letter)
+    place = _SIGNS.find(letter)
+    return (2, letter) if place < 0 else (0, chr(place))
+
+
+def _holds(text: str, word: str) -> bool:
+    if _in_order(text, word):
+        return True
+    mixed = _MIXED.fullmatch(word)
+    if mixed is None:
+        return False
+    first, second = mixed[1] or mixed[3], mixed[2] or mixed[4]
+    return _in_order(text, second + first)
+
+
+def _in_order(text: str, word: str) -> bool:
+    letters = iter(text)
+    return all(letter in letters for letter in word)
+
+
+# ---------------------------------------------------------------- globs
+
+
+def _alternatives(pattern: str) -> list[str]:
+    """`a{b,c}` as `ab` and `ac`."""
+    found = re.search(r"\{([^{}]*,[^{}]*)\}", pattern)
+    if found is None:
+        return [pattern]
+    head, tail = pattern[: found.start()], pattern[found.end() :]
+    return [whole for part in found[1].split(",") for whole in _alternatives(f"{head}{part}{tail}")]
+
+
+@cache
+def _shape(pattern: str) -> re.Pattern[str]:
+    parts = pattern.split("/")
+    out = ""
+    for place, part in enumerate(parts):
+        last = place == len(parts) - 1
+        if part == "**":
+            out += ".*" if last else "(?:.*/)?"
+        else:
+            out += _segment(part) + ("" if last else "/")
+    return re.compile(out)
+
+
+def _segment(part: str) -> str:
+    out, at = "", 0
+    while at < len(part):
+        sign = part[at]
+        end = part.find("]", at + 2) if sign == "[" else -1
+        if sign == "*":
+            out += "[^/]*"
+        elif sign == "?":
+            out += "[^/]"
+        elif end > 0:
+            inner = part[at + 1 : end].replace("\\", "\\\\").replace("[", "\\[")
+            out += f"[^{inner[1:]}]" if inner[0] in "!^" else f"[{inner}]"
+            at = end
+        else:
+            out += re.escape(sign)
+        at += 1
+    return out
