@@ -139,7 +139,7 @@ class TestHost:
     def set_thinking_level(self, level: str) -> None:
         self.done.append(("set_thinking_level", level))
 
-    def request(self, model: Model) -> Request:
+    async def request(self, model: Model) -> Request:
         provider = self.providers[model.provider][1]
         access = self.registry.access(model)
         assert provider is not None and access is not None

@@ -53,6 +53,14 @@ LATER = (
     "ludolf.session.summary_text",
     "ludolf.modes.subcommands",
     "ludolf.sdk",
+    "ludolf.ai.local.",
+    "ludolf.ai.oauth",
+    "ludolf.ai.recording",
+    "ludolf.ai.replaying",
+    "ludolf.config.oauth",
+    "ludolf.config.models_store",
+    "ludolf.engine.logins",
+    "ludolf.engine.subagents.",
     "ludolf.tools.",
 )
 BUILT_IN_MODELS = ("ludolf.ai.providers.",)

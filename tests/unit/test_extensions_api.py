@@ -459,7 +459,7 @@ async def test_a_backend_of_an_extension_answers(tmp_path: Path) -> None:
         "yield {'type': 'done', 'usage': {'input': 3, 'cache_read': 4}}",
     )
     assert model.api == "extension:mine"
-    request = bench.host.request(model)
+    request = await bench.host.request(model)
     draft = Draft(model)
     async for events in request.provider.stream(request, draft):
         list(events)
@@ -483,7 +483,7 @@ async def test_a_failing_backend_is_a_failing_provider(
     line: str, text: str, tmp_path: Path
 ) -> None:
     bench, model = await _backend(tmp_path, line)
-    request = bench.host.request(model)
+    request = await bench.host.request(model)
     with pytest.raises(ProviderError, match=text):
         async for events in request.provider.stream(request, Draft(model)):
             list(events)

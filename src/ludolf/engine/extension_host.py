@@ -191,14 +191,16 @@ class EngineHost:
     def set_thinking_level(self, level: str) -> None:
         self._parts.models.set_level(level)
 
-    def request(self, model: Model) -> Request:
-        return self._engine.requests.bare(model)
+    async def request(self, model: Model) -> Request:
+        return await self._engine.requests.fresh(model)
 
     def register_provider(self, name: str, entry: ProviderEntry, backend: Provider | None) -> None:
         if backend is not None:
             self._parts.providers.register(backend)
         made = [make_model(name, entry, one, None) for one in entry.models]
-        access = Access(key=entry.api_key, headers=dict(entry.headers))
+        headers = {header: value for header, value in entry.headers.items() if value is not None}
+        removed = tuple(header for header in entry.headers if header not in headers)
+        access = Access(key=entry.api_key, headers=headers, without=removed)
         self.registry.register(made, Access() if backend is not None else access)
 
     def unregister_provider(self, name: str) -> None:

@@ -179,8 +179,8 @@ class Host(Protocol):
         """False without credentials."""
 
     def set_thinking_level(self, level: str) -> None: ...
-    def request(self, model: Model) -> Request:
-        """A request to a model that says nothing yet.
+    async def request(self, model: Model) -> Request:
+        """A request to a model that says nothing yet, once its login is fresh.
 
         Raises:
             ProviderError: no provider or no key for it.

@@ -55,7 +55,7 @@ class Models:
             ProviderError: there is no key for the model.
             CommandError: there is no such model.
         """
-        request = self._request(said, model, system, max_tokens)
+        request = await self._request(said, model, system, max_tokens)
         answer = await respond(request, Draft(request.model), _ignore)
         return answer.message
 
@@ -73,14 +73,14 @@ class Models:
             ProviderError: the call failed.
             CommandError: there is no such model.
         """
-        request = self._request(said, model, system, max_tokens)
+        request = await self._request(said, model, system, max_tokens)
         draft = Draft(request.model)
         async with aclosing(request.provider.stream(request, draft)) as reads:
             async for events in reads:
                 for event in events:
                     yield event
 
-    def _request(
+    async def _request(
         self, said: Said, model: Model | str | None, system: str, max_tokens: int | None
     ) -> Request:
         host = self._runtime.host
@@ -88,7 +88,7 @@ class Models:
         if chosen is None:
             raise CommandError("No model selected.")
         return structs.replace(
-            host.request(chosen),
+            await host.request(chosen),
             system=system,
             messages=_messages(said),
             max_tokens=max_tokens,
