@@ -11,10 +11,10 @@ COMPILE := $(UV) pip compile pyproject.toml --quiet --universal --python-version
 	--generate-hashes --custom-compile-command "make lock"
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-peers check fmt setup lock clean
+.PHONY: help run test test-peers test-local-model check fmt setup lock clean
 
 help: ## List these targets
-	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 run: $(VENV)/.runtime ## Set up and answer PROMPT with the built-in model: no key, no network
 	@echo '> ludolf -p "$(PROMPT)"'
@@ -26,10 +26,14 @@ run: $(VENV)/.runtime ## Set up and answer PROMPT with the built-in model: no ke
 	@echo '  $(VENV)/bin/ludolf --help  all options; README.md tells how to connect a real model'
 
 test: $(VENV)/.dev ## Set up and run all tests
-	@$(PY) -m pytest -n $(WORKERS)
+	@LUDOLF_TEST_GGUF= $(PY) -m pytest -n $(WORKERS)
 
 test-peers: $(VENV)/.dev ## Compare with the real pi; LUDOLF_PEER_PI says how to start it
 	@$(PY) -m pytest tests/peers -p no:xdist --timeout 60
+
+test-local-model: $(VENV)/.dev ## Ask a real model; LUDOLF_TEST_GGUF names its GGUF file
+	@$(PY) -c 'import xllamacpp' 2>/dev/null || $(INSTALL) 'xllamacpp>=2026.10'
+	@$(PY) -m pytest tests/local_model -p no:xdist --durations=0
 
 check: $(VENV)/.dev ## Formatting, lint, types, and the house test
 	@$(PY) -m ruff format --check

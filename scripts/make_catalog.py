@@ -3,9 +3,14 @@
 Usage: python scripts/make_catalog.py FACTS [CATALOG]
 
 FACTS is a JSON file {provider: {model id: {name, api, baseUrl, reasoning, input, contextWindow,
-maxTokens, cost}}}. CATALOG defaults to src/ludolf/ai/catalog.json. The catalog holds one line per
-provider: its routes (API and address), traits (thinking levels, compatibility flags) and models as
-rows [id, name, route, flags (1 thinks, 2 sees), context window, longest answer, prices, trait?].
+maxTokens, cost, and where known thinkingLevelMap, inputLimits, promptCache, compat}}}. CATALOG
+defaults to src/ludolf/ai/catalog.json. The catalog holds one line per provider: its routes (API and
+address), traits (what only some models have) and models as rows [id, name, route, flags (1 thinks,
+2 sees), context window, longest answer, prices, trait?].
+
+What is not in FACTS comes from the rules below. A rule says where it holds (a pattern for
+`provider:api`), for which ids, and what. Of the rules for thinking the first that fits counts, and
+only for models that think; of the others all that fit.
 """
 
 import json
@@ -18,74 +23,167 @@ THINKS, SEES = 1, 2
 PRICES = ("input", "output", "cacheRead", "cacheWrite")
 
 Trait = dict[str, Any]
+Rule = tuple[str, str, Trait]
+LOWER = ("minimal", "low", "medium", "high")
+LOW_TO_HIGH = ("low", "medium", "high")
+MIB = 1 << 20
 
 
-def levels(*names: str, off: str | None = "off", top: tuple[str, ...] = ()) -> Trait:
+def levels(*names: str, off: str | None = "off") -> Trait:
     """A map in which the named levels mean themselves and all others do not exist."""
-    kept = {name: name for name in (*names, *top)}
-    lower = {name: kept.get(name) for name in ("minimal", "low", "medium", "high")}
-    upper = {name: name for name in top}
+    lower = {name: name if name in names else None for name in LOWER}
+    upper = {name: name for name in names if name not in LOWER}
     return {"off": off, **lower, **upper}
-
-
-def adaptive(*top: str, off: bool = True, **compat: Any) -> Trait:
-    """A Claude that chooses its own thinking budget; `top` are the levels above high."""
-    named: dict[str, str | None] = {} if off else {"off": None}
-    named.update({name: name for name in top})
-    return {"thinkingLevelMap": named, "compat": {"forceAdaptiveThinking": True, **compat}}
 
 
 def thinking(named: Trait, **compat: Any) -> Trait:
     return {"thinkingLevelMap": named, **({"compat": compat} if compat else {})}
 
 
-COLD: dict[str, Any] = {"supportsTemperature": False}
-LOW_TO_HIGH = ("low", "medium", "high")
-DEEPSEEK: dict[str, Any] = {"thinkingFormat": "deepseek", "maxTokensField": "max_tokens"}
+def adaptive(*top: str, off: bool = True, **compat: Any) -> Trait:
+    """A Claude that chooses its own thinking budget; `top` are the levels above high."""
+    named: Trait = {} if off else {"off": None}
+    named |= {name: name for name in top}
+    return thinking(named, forceAdaptiveThinking=True, **compat)
 
-# What is known of models beside limits and prices; not taken from the input.
-# First match wins: (provider, model id, trait).
-TRAITS: tuple[tuple[str, str, Trait], ...] = (
-    ("anthropic", r"claude-(opus|sonnet)-4-6", adaptive("max")),
-    ("anthropic", r"claude-opus-4-[78]", adaptive("xhigh", "max", **COLD)),
-    ("anthropic", r"claude-opus-5.*", adaptive("xhigh", "max", off=False, **COLD)),
-    ("anthropic", r"claude-sonnet-5.*", adaptive("xhigh", "max")),
-    ("anthropic", r"claude-fable-.*", adaptive("xhigh", "max", off=False)),
-    ("openai|azure.*", r"gpt-5(-mini|-nano)?", thinking(levels("minimal", *LOW_TO_HIGH, off=None))),
-    ("openai|azure.*", r"gpt-5-pro", thinking(levels("high", off=None))),
+
+COLD: Trait = {"supportsTemperature": False}
+DEEPSEEK: Trait = {"thinkingFormat": "deepseek", "maxTokensField": "max_tokens"}
+TO_MAX = (*LOW_TO_HIGH, "xhigh", "max")
+# Servers that speak Anthropic's API or pass its fields on; the id may tell the region or the maker.
+AS_CLAUDE = r".*:(anthropic-messages|bedrock-converse-stream)"
+CLAUDE = r"(.*[./])?claude-"
+AT_OPENAI = r"(openai|azure-openai-responses|github-copilot):.*"
+AT_GOOGLE = r"google(-vertex)?:.*"
+
+THINKING: tuple[Rule, ...] = (
+    (AS_CLAUDE, CLAUDE + r"(opus|sonnet)-4[.-]6.*", adaptive("max")),
+    (AS_CLAUDE, CLAUDE + r"opus-4[.-][78].*", adaptive("xhigh", "max", **COLD)),
     (
-        "openai|azure.*",
-        r"gpt-5\.[2-5]-pro",
-        thinking(levels("medium", "high", off=None, top=("xhigh",))),
+        AS_CLAUDE,
+        CLAUDE + r"opus-5[.-]5.*",
+        thinking(levels(*TO_MAX, off=None), forceAdaptiveThinking=True, **COLD),
     ),
-    ("openai|azure.*", r"gpt-5\.1(-codex.*)?", thinking(levels(*LOW_TO_HIGH, off="none"))),
+    (AS_CLAUDE, CLAUDE + r"opus-5.*", adaptive("xhigh", "max", off=False, **COLD)),
+    (AS_CLAUDE, CLAUDE + r"sonnet-5.*", adaptive("xhigh", "max")),
+    (AS_CLAUDE, CLAUDE + r"fable-.*", adaptive("xhigh", "max", off=False)),
+    (AT_OPENAI, r"gpt-5(-mini|-nano)?", thinking(levels(*LOWER, off=None))),
+    (AT_OPENAI, r"gpt-5-pro", thinking(levels("high", off=None))),
+    (AT_OPENAI, r"gpt-5\.[2-5]-pro", thinking(levels("medium", "high", "xhigh", off=None))),
+    (AT_OPENAI, r"gpt-5\.1(-codex.*)?", thinking(levels(*LOW_TO_HIGH, off="none"))),
     (
-        "openai|azure.*",
-        r"gpt-5\.[2-5](-codex|-mini|-nano)?",
-        thinking(levels(*LOW_TO_HIGH, off="none", top=("xhigh",))),
+        AT_OPENAI,
+        r"gpt-5\.[2-5](-codex.*|-mini|-nano)?",
+        thinking(levels(*LOW_TO_HIGH, "xhigh", off="none")),
     ),
+    (AT_OPENAI, r"gpt-(5\.6|6)-(luna|sol|terra)", thinking(levels(*TO_MAX, off="none"))),
+    (AT_OPENAI, r"gpt-6-.*", thinking(levels(*TO_MAX, off=None))),
+    (AT_OPENAI, r"o[134].*", thinking(levels(*LOW_TO_HIGH, off=None))),
+    (AT_GOOGLE, r"gemini-3.*-pro.*", thinking(levels(*LOW_TO_HIGH, off=None))),
+    (AT_GOOGLE, r"gemini-3\.[78]-.*", thinking(levels(*LOW_TO_HIGH, off=None))),
+    (AT_GOOGLE, r"gemini-3.*-image.*", thinking(levels("minimal", "high", off=None))),
+    (AT_GOOGLE, r"gemini-(3|flash).*", thinking(levels(*LOWER, off=None))),
+    (AT_GOOGLE, r"gemma-4.*", thinking(levels("minimal", "high", off=None))),
+    ("deepseek:.*", r"deepseek-.*pro", thinking(levels("high", "max"), **DEEPSEEK)),
+    ("deepseek:.*", r".*", thinking(levels("low", "high", "max"), **DEEPSEEK)),
+    ("xai:.*", r"grok-4\.3", thinking(levels(*LOW_TO_HIGH, off="none"))),
+    ("xai:.*", r"grok-4\.[67]", thinking(levels(*LOW_TO_HIGH, "xhigh", off=None))),
+    (r"(xai|github-copilot):.*", r"grok-.*", thinking(levels(*LOW_TO_HIGH, off=None))),
+    # Whoever serves them, these take three levels and cannot stop thinking.
     (
-        "openai|azure.*",
-        r"gpt-(5\.6|6)-(luna|sol|terra)",
-        thinking(levels(*LOW_TO_HIGH, off="none", top=("xhigh", "max"))),
+        r".*:openai-.*",
+        r".*gpt-oss-(safeguard-)?(20|120)b.*",
+        thinking(levels(*LOW_TO_HIGH, off=None)),
     ),
-    ("openai|azure.*", r"gpt-6-.*", thinking(levels(*LOW_TO_HIGH, off=None, top=("xhigh", "max")))),
-    ("openai|azure.*", r"o[134].*", thinking(levels(*LOW_TO_HIGH, off=None))),
-    ("google.*", r"gemini-3.*-pro.*", thinking(levels(*LOW_TO_HIGH, off=None))),
-    ("google.*", r"gemini-(3|flash).*", thinking(levels("minimal", *LOW_TO_HIGH, off=None))),
-    ("google.*", r"gemma-4.*", thinking(levels("minimal", "high", off=None))),
-    ("deepseek", r"deepseek-.*pro", thinking(levels("high", top=("max",)), **DEEPSEEK)),
-    ("deepseek", r".*", thinking(levels("low", "high", top=("max",)), **DEEPSEEK)),
-    ("xai", r"grok-4\.3", thinking(levels(*LOW_TO_HIGH, off="none"))),
-    ("xai", r"grok-.*", thinking(levels(*LOW_TO_HIGH, off=None))),
+    ("groq:.*", r"qwen/qwen3\.6.*", thinking({**levels(off="none"), "high": "default"})),
+    (r"(groq|cerebras):.*", r".*qwen-?3\.8.*", thinking(levels(*LOW_TO_HIGH, off="none"))),
+    ("zai:.*", r"glm-5\.2.*", thinking(levels("high", "max", off="none"))),
+    ("zai:.*", r"glm-5\.3.*", thinking(levels("low", "high", "max", off=None))),
+    ("moonshotai:.*", r"kimi-k2\.7.*", thinking({"off": None})),
+    (
+        r"(moonshotai|kimi-coding):.*",
+        r"(kimi-)?k3.*|kimi-for-coding",
+        thinking(levels("low", "high", "max", off=None)),
+    ),
+    # A switch and no levels.
+    ("together:.*", r".*", thinking({"minimal": None, "low": None, "medium": None})),
+)
+
+OTHER: tuple[Rule, ...] = (
+    ("anthropic:.*", r".*", {"promptCache": {"short": 300, "long": 3600}}),
+    ("anthropic:.*", r".*", {"compat": {"supportsStrictTools": True}}),
+    (AT_OPENAI, r"gpt-[56].*", {"compat": {"supportsOpenAIGrammarTools": True}}),
+)
+
+# For models that see: (where, least context window, limits).
+LIMITS: tuple[tuple[str, int, Trait], ...] = (
+    ("anthropic:.*", 1_000_000, {"maxRequestBytes": 32 * MIB, "images": {"maxPerRequest": 600}}),
+    ("anthropic:.*", 0, {"maxRequestBytes": 32 * MIB, "images": {"maxPerRequest": 100}}),
+    ("openai:.*", 0, {"maxRequestBytes": 512 * MIB, "images": {"maxPerRequest": 1500}}),
+    ("google:.*", 0, {"maxRequestBytes": 20 * MIB, "images": {"maxPerRequest": 3600}}),
+    ("amazon-bedrock:.*", 0, {"images": {"maxPerMessage": 20}}),
+)
+
+# Long requests cost more: (where, ids, above so many tokens, factor of input, factor of output).
+TIERS: tuple[tuple[str, str, int, float, float], ...] = (
+    (
+        r"(openai|github-copilot):.*",
+        r"gpt-5\.[45](-pro)?|gpt-(5\.6|6)-(luna|sol|terra|astra)",
+        272_000,
+        2,
+        1.5,
+    ),
+    (r"(xai|github-copilot):.*", r"grok-4\.[3-7]", 200_000, 2, 2),
 )
 
 
-def trait_of(provider: str, model_id: str) -> Trait | None:
-    for providers, ids, trait in TRAITS:
-        if re.fullmatch(providers, provider) and re.fullmatch(ids, model_id):
-            return trait
-    return None
+def trait_of(provider: str, model_id: str, facts: dict[str, Any]) -> Trait:
+    """All that the rules say of a model; what its facts say themselves goes before."""
+    where = f"{provider}:{facts['api']}"
+    trait: Trait = {}
+    if facts["reasoning"]:
+        fits = (rule for rule in THINKING if _fits(rule, where, model_id))
+        _lay_over(trait, next(fits, ("", "", {}))[2])
+    for rule in OTHER:
+        if _fits(rule, where, model_id):
+            _lay_over(trait, rule[2])
+    if "image" in facts["input"]:
+        _lay_over(trait, _limits(where, facts["contextWindow"]))
+    if tiers := _tiers(where, model_id, facts["cost"]):
+        trait["tiers"] = tiers
+    for name in ("thinkingLevelMap", "inputLimits", "promptCache", "compat"):
+        if facts.get(name):
+            _lay_over(trait, {name: facts[name]})
+    if facts["cost"].get("tiers"):
+        trait["tiers"] = facts["cost"]["tiers"]
+    return trait
+
+
+def _fits(rule: Rule, where: str, model_id: str) -> bool:
+    return bool(re.fullmatch(rule[0], where) and re.fullmatch(rule[1], model_id))
+
+
+def _lay_over(trait: Trait, more: Trait) -> None:
+    for name, value in more.items():
+        trait[name] = {**trait.get(name, {}), **value}
+
+
+def _limits(where: str, window: int) -> Trait:
+    for place, least, limits in LIMITS:
+        if re.fullmatch(place, where) and window >= least:
+            return {"inputLimits": limits}
+    return {}
+
+
+def _tiers(where: str, model_id: str, cost: dict[str, float]) -> list[dict[str, float]]:
+    for place, ids, above, sent, told in TIERS:
+        if re.fullmatch(place, where) and re.fullmatch(ids, model_id):
+            prices = {
+                name: round(cost[name] * (told if name == "output" else sent), 6)
+                for name in ("input", "output", "cacheRead", "cacheWrite")
+            }
+            return [{"inputTokensAbove": above, **prices}]
+    return []
 
 
 def place(items: list[Any], item: Any) -> int:
@@ -103,11 +201,13 @@ def compact(provider: str, models: dict[str, dict[str, Any]]) -> dict[str, Any]:
     for model_id, facts in models.items():
         route = place(routes, [facts["api"], facts["baseUrl"]])
         flags = (THINKS if facts["reasoning"] else 0) | (SEES if "image" in facts["input"] else 0)
-        prices = [facts["cost"].get(name, 0) for name in PRICES]
-        limits = [facts["contextWindow"], facts["maxTokens"]]
+        # A router's price is -1: it depends on whom it asks.
+        prices = [max(0, facts["cost"].get(name, 0)) for name in PRICES]
+        window = facts["contextWindow"]
+        limits = [window, min(window, facts["maxTokens"])]
         row = [model_id, facts["name"], route, flags, *limits, prices]
-        trait = trait_of(provider, model_id) if facts["reasoning"] else None
-        rows.append(row if trait is None else [*row, place(traits, trait)])
+        trait = trait_of(provider, model_id, facts)
+        rows.append([*row, place(traits, trait)] if trait else row)
     return {"routes": routes, "traits": traits, "models": rows}
 
 

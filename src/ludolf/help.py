@@ -11,6 +11,7 @@ Usage:
   ludolf sessions [list|find|show|rename|delete]  look after stored sessions
   ludolf export SESSION [FILE]                    write a session as an HTML page
   ludolf models list|show|refresh|schema          models: see them, ask providers for new ones
+  ludolf install-alias pi|omp|xcsh|pi-early       be started under the name of another program
 
 Text on stdin goes before the first message. @file puts a text or image file into it.
 `--` ends the options. Without a key and a model, the built-in offline model answers.

@@ -15,6 +15,7 @@ import msgspec
 
 from ludolf.base import dumps, loads
 from ludolf.client import Client, Record
+from tests.frames import dialect_of, frames_out
 from tests.process.model_server import ModelServer
 
 PROGRAM = (sys.executable, "-m", "ludolf")
@@ -71,20 +72,22 @@ class Lab:
             "HOME": str(self.root / "home"),
             "TMPDIR": str(self.root / "tmp"),
             "LANG": "C.UTF-8",
+            "LUDOLF_LOCAL_SERVERS": "0",  # those of whoever runs the tests are none of their business
         }
         return env if _is_installed() else {**env, "PYTHONPATH": str(SOURCE)}
 
     # ------------------------------------------------------------ starting the program
 
     def client(self, *arguments: str, **env: str) -> Client:
-        """An RPC client; `lines` of the lab keep all that it reads."""
-        return Client(
-            *arguments,
-            program=RPC,
-            cwd=self.work,
-            env={**self.env, **env},
-            trace=self.lines.append,
-        )
+        """An RPC client; `lines` of the lab keep all that it reads, and all of it is checked."""
+        environ = {**self.env, **env}
+        dialect = dialect_of(arguments, environ)
+
+        def hear(line: bytes) -> None:
+            self.lines.append(line)
+            check_lines(dialect, [line])
+
+        return Client(*arguments, program=RPC, cwd=self.work, env=environ, trace=hear)
 
     def run(
         self, *arguments: str, stdin: bytes = b"", program: Sequence[str] = PROGRAM, **env: str
@@ -99,6 +102,8 @@ class Lab:
             timeout=2 * WAIT_SECONDS,
             check=False,
         )
+        if program is PROGRAM and "--mode" in arguments and "text" not in arguments:
+            check_lines(dialect_of(arguments, {**self.env, **env}), done.stdout.split(b"\n")[:-1])
         return Finished(done.returncode, done.stdout, done.stderr.decode())
 
     def feed(self, *chunks: bytes) -> list[Record]:
@@ -112,7 +117,9 @@ class Lab:
             writer.join(WAIT_SECONDS)
             code = done.wait(WAIT_SECONDS)
         assert code == 0, stderr
-        return [loads(line) for line in stdout.split(b"\n")[:-1]]
+        lines = stdout.split(b"\n")[:-1]
+        check_lines(dialect_of((), self.env), lines)
+        return [loads(line) for line in lines]
 
     def popen(self, *arguments: str, **env: str) -> "subprocess.Popen[bytes]":
         """RPC mode with bare pipes."""
@@ -157,6 +164,13 @@ class Lab:
             }
             for name, api in APIS.items()
         }
+
+
+def check_lines(dialect: str, lines: Iterable[bytes]) -> None:
+    """All that the program says is as its published schema tells."""
+    known = frames_out(dialect)
+    for line in lines:
+        known.check(loads(line))
 
 
 def read_entries(path: Path) -> list[Record]:

@@ -10,6 +10,7 @@ from msgspec import UNSET
 from ludolf.agent import tool
 from ludolf.agent.tool import Tool, ToolContext, ToolOutput, text_output
 from ludolf.ai.messages import Image, Text, Usage
+from ludolf.ai.strict_schema import GrammarSampling, Sampling, StrictSampling
 from ludolf.extensions.host import Signal
 from ludolf.extensions.results import ToolError
 from ludolf.tools.schema import check_arguments
@@ -152,6 +153,30 @@ async def test_arguments_may_be_prepared_before_they_are_checked(tmp_path: Path)
     made = await _tool(tmp_path / "..", "@api.tool(prepare_arguments=len)\ndef t(): ...")
     with pytest.raises(tool.ToolError, match="prepare_arguments: Expected `object`"):
         made.prepare({})
+
+
+@pytest.mark.parametrize(
+    ("options", "sampling"),
+    [
+        ("", None),
+        ("strict='require'", StrictSampling(strict="require")),
+        ("grammar={'openai_regex': 'a+'}", GrammarSampling(variants={"openai_regex": "a+"})),
+    ],
+)
+async def test_a_tool_may_ask_how_its_arguments_are_sampled(
+    tmp_path: Path, options: str, sampling: Sampling | None
+) -> None:
+    made = await _tool(tmp_path, f"@api.tool({options})\ndef t(a: str): ...")
+    assert tool.sampling_of(made) == sampling
+
+
+@pytest.mark.parametrize(
+    "options", ["strict='often'", "grammar={}", "grammar={'x': 'y'}", "strict='prefer', grammar={}"]
+)
+async def test_an_odd_wish_for_sampling_is_refused(tmp_path: Path, options: str) -> None:
+    source = f"def extension(api):\n    @api.tool({options})\n    def t(a: str): ...\n"
+    (problem,) = await Bench(tmp_path).load(source)
+    assert "strict" in str(problem) or "grammar" in str(problem)
 
 
 async def test_a_function_gets_what_it_asks_for(tmp_path: Path) -> None:

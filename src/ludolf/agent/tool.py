@@ -8,6 +8,7 @@ import msgspec
 from msgspec import UNSET
 
 from ludolf.ai.messages import Part, Text, Usage
+from ludolf.ai.strict_schema import Sampling
 from ludolf.base import LudolfError, Value
 
 
@@ -31,6 +32,37 @@ class ToolOutput(Value):
     ends_run: bool = msgspec.field(default=False, name="terminate")
 
 
+class Document(msgspec.Struct, frozen=True, kw_only=True):
+    """What stands at an address. The content of an image is base64; `fixed` is never to change."""
+
+    content: str
+    content_type: str = "text/plain"
+    notes: tuple[str, ...] = ()
+    fixed: bool = False
+
+
+class Documents(Protocol):
+    """What is no file but has an address, such as `wiki://start`, that tools take for a path."""
+
+    def address(self, path: str) -> str | None:
+        """The address that a path is; None if it is that of a file."""
+
+    async def read(self, address: str) -> Document:
+        """Raises:
+        ToolError: it cannot be had; the text is for the model.
+        """
+
+    async def write(self, address: str, content: str) -> None:
+        """Raises:
+        ToolError: it cannot be changed; the text is for the model.
+        """
+
+    def check_writable(self, address: str) -> None:
+        """Raises:
+        ToolError: nothing at such an address can be changed.
+        """
+
+
 class ToolContext(msgspec.Struct, frozen=True, kw_only=True):
     """What a running tool may ask of the outside."""
 
@@ -38,7 +70,13 @@ class ToolContext(msgspec.Struct, frozen=True, kw_only=True):
     cwd: Path
     report: Callable[[ToolOutput], Awaitable[None]]
     takes_images: bool = True
+    input_limits: Mapping[str, Any] | None = None
     environment: Mapping[str, str] = {}
+    documents: Documents | None = None
+
+    def address(self, path: str) -> str | None:
+        """The address of a document that is meant instead of a file, if one is."""
+        return self.documents.address(path) if self.documents is not None else None
 
     async def update(self, partial: ToolOutput) -> None:
         """Show the result so far; each update replaces the one before."""
@@ -75,6 +113,12 @@ class Tool(Protocol):
         Raises:
             ToolError: the work could not be done; the text is for the model.
         """
+
+
+def sampling_of(tool: Tool) -> Sampling | None:
+    """How the arguments of a tool shall be sampled; only a tool that asks has a `sampling`."""
+    asked: Sampling | None = getattr(tool, "sampling", None)
+    return asked
 
 
 class Allow(msgspec.Struct, frozen=True):

@@ -12,6 +12,15 @@ from ludolf.base import ConfigError
 from ludolf.config.files import read_object
 from ludolf.config.models_shape import CostEntry, ModelChange, ModelEntry, ProviderEntry
 
+__all__ = [
+    "ModelsFile",
+    "ProviderEntry",
+    "change_model",
+    "join_compat",
+    "make_model",
+    "read_models",
+]
+
 T = TypeVar("T", bound=msgspec.Struct)
 DEFAULT_WINDOW = 128_000
 DEFAULT_ANSWER = 16_384

@@ -82,6 +82,19 @@ class Tasks(Value):
     todo_clear_delay: float = 60
 
 
+class AgentTasks(Value):
+    """Agents in the background. None: the dialect decides whether the model may start some."""
+
+    enabled: bool | None = None
+    # How many work at once; 0 is no limit.
+    max_concurrency: Count = 32
+    # How deep agents may start agents; 0 is not at all, below zero is no limit.
+    max_recursion_depth: int = 2
+    disabled_agents: tuple[str, ...] = ()
+    # By the name of a kind: the model that it uses, as `provider/id` or `provider/id:level`.
+    agent_model_overrides: dict[str, str] = msgspec.field(default_factory=dict)
+
+
 class Ttsr(Value):
     """Stream rules: what happens when an answer breaks one."""
 
@@ -108,6 +121,7 @@ class Settings(Value):
     interrupt_mode: Literal["immediate", "wait"] | None = None
     todo: Todo = Todo()
     tasks: Tasks = Tasks()
+    task: AgentTasks = AgentTasks()
     ttsr: Ttsr = Ttsr()
     default_tools: tuple[str, ...] | None = None
     default_project_trust: Literal["ask", "always", "never"] = "ask"

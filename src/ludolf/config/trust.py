@@ -17,6 +17,7 @@ _GUARDED = (
     "skills",
     "prompts",
     "themes",
+    "agents",
     "agent/skills",
     "agent/prompts",
     "agent/extensions",

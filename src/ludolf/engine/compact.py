@@ -218,6 +218,9 @@ class Compactor:
 
         model, settings = self._parts.models.current, self._parts.settings.compaction
         reserve, keep = settings.limits(model.key if model else "")
+        if model is not None and keep >= model.context_window - reserve:
+            # Made for large windows: in this one what is kept would have to be compacted again.
+            reserve, keep = (min(each, model.context_window // 4) for each in (reserve, keep))
         return CompactionSettings(
             enabled=settings.enabled, reserve_tokens=reserve, keep_recent_tokens=keep
         )

@@ -3,7 +3,7 @@
 import asyncio
 from collections import deque
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, TypedDict
+from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
 import msgspec
 from msgspec import NODEFAULT, UNSET
@@ -11,6 +11,7 @@ from msgspec import NODEFAULT, UNSET
 from ludolf.agent import tool
 from ludolf.agent.tool import ExecutionMode, Tool, ToolContext, ToolOutput
 from ludolf.ai.messages import Usage
+from ludolf.ai.strict_schema import GrammarSampling, Sampling, StrictSampling
 from ludolf.extensions import docstring
 from ludolf.extensions.contain import Failed, call, call_now
 from ludolf.extensions.results import ToolError, ToolResult
@@ -27,6 +28,8 @@ class ToolOptions(TypedDict, total=False):
     prompt_snippet: str
     prompt_guidelines: list[str]
     prepare_arguments: Callable[[dict[str, Any]], dict[str, Any]]
+    strict: Literal["prefer", "require"]
+    grammar: dict[Literal["openai_lark", "openai_regex"], str]
 
 
 class Signature(msgspec.Struct, frozen=True):
@@ -52,6 +55,7 @@ class FunctionTool(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     context: Any
     whole: bool
     preparation: Callable[[dict[str, Any]], dict[str, Any]] | None
+    sampling: Sampling | None = None
 
     def prepare(self, args: Mapping[str, Any]) -> Mapping[str, Any]:
         if self.preparation is None:
@@ -194,6 +198,7 @@ def make_tool(
         context=context,
         whole=_takes_whole(signature, parameters),
         preparation=options.get("prepare_arguments"),
+        sampling=_sampling(options),
     )
 
 
@@ -253,6 +258,19 @@ def is_async(function: Callable[..., Any]) -> bool:
 
 
 # ---------------------------------------------------------------- private
+
+
+def _sampling(options: ToolOptions) -> Sampling | None:
+    strict, grammar = options.get("strict"), options.get("grammar")
+    if strict is not None and grammar is not None:
+        raise ValueError("a tool is strict or has a grammar, not both")
+    if grammar is not None:
+        if not grammar or set(grammar) - {"openai_lark", "openai_regex"}:
+            raise ValueError('grammar needs "openai_lark" or "openai_regex"')
+        return GrammarSampling(variants=dict(grammar))
+    if strict not in (None, "prefer", "require"):
+        raise ValueError(f'strict must be "prefer" or "require", not {strict!r}')
+    return None if strict is None else StrictSampling(strict=strict)
 
 
 def _from_dict(result: Mapping[str, Any]) -> ToolResult:

@@ -63,6 +63,21 @@ def view_tokens(view: ContextView) -> int:
     return later
 
 
+def request_tokens(view: ContextView) -> int | None:
+    """The size of the last request that was answered, with what has come since its answer.
+
+    None if no answer counts: nothing was said yet, or only before a compaction.
+    """
+    later = 0
+    for entry in reversed(view.entries[view.fresh_from :]):
+        message = view.message_at(entry)
+        if isinstance(message, AssistantMessage) and known_usage(message):
+            usage = message.usage
+            return usage.input + usage.cache_read + usage.cache_write + later
+        later += _tokens_in(view, entry)
+    return None
+
+
 def has_known_usage(view: ContextView) -> bool:
     """Whether a good answer has come since the last compaction, or there was no compaction."""
     if view.compacted_from is None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from ludolf.agent.tool import Tool, ToolContext, ToolError, ToolOutput, text_output
 from ludolf.ai.messages import Text
+from ludolf.ai.strict_schema import PREFER_STRICT
 from ludolf.tools.options import ToolOptions
 from ludolf.tools.output import OutputTail
 from ludolf.tools.process import Command, Running, StartError, shell_command
@@ -41,6 +42,7 @@ class BashTool:
     )
     parameters = _PARAMETERS
     alone = False
+    sampling = PREFER_STRICT
     snippet: str | None = "Run shell commands (build, test, git, search, ...)"
     guidelines: tuple[str, ...] = ()
 

@@ -1,5 +1,6 @@
 """The edit tool: replace exact texts in a file and leave every other byte as it was."""
 
+import asyncio
 import errno
 import os
 from bisect import bisect_left
@@ -8,11 +9,19 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ludolf.agent.tool import Tool, ToolContext, ToolError, ToolOutput, text_output
+from ludolf.agent.tool import (
+    Documents,
+    Tool,
+    ToolContext,
+    ToolError,
+    ToolOutput,
+    text_output,
+)
+from ludolf.ai.strict_schema import PREFER_STRICT
 from ludolf.base import loads, without_surrogates
 from ludolf.tools.diff import Comparison
 from ludolf.tools.files import error_code, error_text, open_regular, replace_file, settle_in_thread
-from ludolf.tools.locks import file_lock
+from ludolf.tools.locks import file_lock, name_lock
 from ludolf.tools.paths import landed_at, resolve
 from ludolf.tools.replacements import Replacement, Span, plan, splice
 from ludolf.tools.truncate import size_words
@@ -54,6 +63,7 @@ class EditTool:
     )
     parameters = _PARAMETERS
     alone = False
+    sampling = PREFER_STRICT
     snippet: str | None = "Change parts of a file by exact replacement"
     guidelines: tuple[str, ...] = (
         "Make several changes to one file with one edit call that lists them all.",
@@ -77,17 +87,39 @@ class EditTool:
 
     async def execute(self, args: Mapping[str, Any], ctx: ToolContext) -> ToolOutput:
         path: str = args["path"]
-        target = resolve(path, ctx.cwd)
         edits = [_replacement(edit) for edit in args["edits"]]
+        address = ctx.address(path)
+        if ctx.documents is not None and address is not None:
+            compared = await _edit_document(ctx.documents, address, edits)
+            return _told(compared, edits, address, address)
+        target = resolve(path, ctx.cwd)
         async with file_lock(target):
             compared = await settle_in_thread(partial(_edit, target, edits, path))
-        place = landed_at(path, target, ctx.cwd)
-        details = {
-            "diff": compared.numbered(),
-            "patch": compared.patch(path),
-            "firstChangedLine": compared.first_changed_line,
-        }
-        return text_output(f"Successfully replaced {len(edits)} block(s) in {place}.", details)
+        return _told(compared, edits, path, landed_at(path, target, ctx.cwd))
+
+
+def _told(compared: Comparison, edits: Sequence[Replacement], path: str, place: str) -> ToolOutput:
+    details = {
+        "diff": compared.numbered(),
+        "patch": compared.patch(path),
+        "firstChangedLine": compared.first_changed_line,
+    }
+    return text_output(f"Successfully replaced {len(edits)} block(s) in {place}.", details)
+
+
+async def _edit_document(
+    documents: Documents, address: str, edits: Sequence[Replacement]
+) -> Comparison:
+    documents.check_writable(address)
+    async with name_lock(address):
+        document = await documents.read(address)
+        if document.fixed:
+            raise ToolError(f"Could not edit {address}: it is never to change.")
+        if document.content_type.startswith("image/"):
+            raise ToolError(f"Could not edit {address}: it is an image.")
+        text, compared = await asyncio.to_thread(_changed, document.content, edits, address)
+        await documents.write(address, text)
+    return compared
 
 
 def _parsed(edits: str) -> Any:
@@ -103,7 +135,12 @@ def _replacement(edit: Mapping[str, str]) -> Replacement:
 
 
 def _edit(target: Path, edits: Sequence[Replacement], path: str) -> Comparison:
-    text = _load(target, path)
+    text, compared = _changed(_load(target, path), edits, path)
+    _store(target, text)
+    return compared
+
+
+def _changed(text: str, edits: Sequence[Replacement], path: str) -> tuple[str, Comparison]:
     mark = _BOM if text.startswith(_BOM) else ""
     body = text.removeprefix(_BOM)
     flat = body.replace("\r\n", "\n")
@@ -113,8 +150,7 @@ def _edit(target: Path, edits: Sequence[Replacement], path: str) -> Comparison:
         raise ToolError(
             f"No changes made to {path}. The replacement is the same as the text it replaces."
         )
-    _store(target, mark + splice(body, _in_original(body, spans)))
-    return Comparison(flat, changed)
+    return mark + splice(body, _in_original(body, spans)), Comparison(flat, changed)
 
 
 def _load(target: Path, path: str) -> str:

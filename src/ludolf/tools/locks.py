@@ -12,7 +12,13 @@ _locks: dict[str, tuple[asyncio.Lock, int]] = {}
 @asynccontextmanager
 async def file_lock(path: Path) -> AsyncIterator[None]:
     """Hold the one lock of a file, by whatever link it is reached."""
-    key = _real(path)
+    async with name_lock(_real(path)):
+        yield
+
+
+@asynccontextmanager
+async def name_lock(key: str) -> AsyncIterator[None]:
+    """Hold the one lock of what goes by a name, such as the address of a document."""
     lock, users = _locks.get(key, (None, 0))
     lock = lock or asyncio.Lock()
     _locks[key] = (lock, users + 1)

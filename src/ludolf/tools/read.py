@@ -8,13 +8,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
-from msgspec import UNSET
+from msgspec import UNSET, structs
 
-from ludolf.agent.tool import Tool, ToolContext, ToolError, ToolOutput, text_output
+from ludolf.agent.tool import Document, Tool, ToolContext, ToolError, ToolOutput, text_output
 from ludolf.ai.messages import Part, Text
+from ludolf.ai.strict_schema import PREFER_STRICT
 from ludolf.tools.files import error_text, open_regular
 from ludolf.tools.images import fit_image, sniff
-from ludolf.tools.options import ToolOptions
+from ludolf.tools.options import ToolOptions, image_limits
 from ludolf.tools.paths import resolve_existing
 from ludolf.tools.truncate import (
     MAX_BYTES,
@@ -31,6 +32,8 @@ MAX_SCAN_BYTES = 256 * 1024 * 1024
 _CHUNK = 1024 * 1024
 # A little more than is shown, so that what comes after the last whole line is seen to exist.
 _HEAD_BYTES = MAX_BYTES + 8
+# Drawn in words.
+_TEXT_IMAGES = ("image/svg+xml",)
 _NO_VISION = "[Current model does not support images. The image will be omitted from this request.]"
 
 _PARAMETERS: Mapping[str, Any] = {
@@ -54,6 +57,7 @@ class ReadTool:
     )
     parameters = _PARAMETERS
     alone = False
+    sampling = PREFER_STRICT
     snippet: str | None = "Show the content of a file"
     guidelines: tuple[str, ...] = ("Use read to look at files rather than cat or sed.",)
 
@@ -64,18 +68,30 @@ class ReadTool:
         return args
 
     async def execute(self, args: Mapping[str, Any], ctx: ToolContext) -> ToolOutput:
-        path = resolve_existing(args["path"], ctx.cwd)
         start = max(0, int(args.get("offset") or 1) - 1)
         limit = None if args.get("limit") is None else max(0, int(args["limit"]))
+        address = ctx.address(args["path"])
+        if ctx.documents is not None and address is not None:
+            document = await ctx.documents.read(address)
+            work = partial(_look_into, document, _Scan(start, limit), address)
+            return _remarked(await self._output(await asyncio.to_thread(work), ctx), document)
+        path = resolve_existing(args["path"], ctx.cwd)
         found = await asyncio.to_thread(partial(_look_at, path, start, limit))
+        return await self._output(found, ctx, args["path"])
+
+    async def _output(
+        self, found: "_Picture | _Selection", ctx: ToolContext, path: str | None = None
+    ) -> ToolOutput:
+        """`path` is where other tools find it too, if they do."""
         if isinstance(found, _Picture):
             return await self._image_output(found, ctx)
-        return _text_output(found, args["path"])
+        return _text_output(found, path)
 
     async def _image_output(self, found: "_Picture", ctx: ToolContext) -> ToolOutput:
         if self._options.block_images:
             return text_output("Image reading is disabled.")
-        limits = self._options.image_limits if self._options.auto_resize else None
+        own = image_limits(ctx.input_limits) if ctx.input_limits else self._options.image_limits
+        limits = own if self._options.auto_resize else None
         fitted = await fit_image(found.data, found.mime_type, limits)
         mime_type = fitted.image.mime_type if fitted.image else found.mime_type
         notes = [f"Read image file [{mime_type}]", *fitted.hints]
@@ -211,7 +227,34 @@ class _Scan:
         )
 
 
-def _text_output(selection: _Selection, path: str) -> ToolOutput:
+def _look_into(document: Document, scan: _Scan, address: str) -> _Picture | _Selection:
+    if document.content_type.startswith("image/") and document.content_type not in _TEXT_IMAGES:
+        return _picture(document, address)
+    data = document.content.encode("utf-8", "replace")
+    for at in range(0, len(data), _CHUNK):
+        scan.feed(data[at : at + _CHUNK])
+    return scan.finish()
+
+
+def _picture(document: Document, address: str) -> _Picture:
+    from base64 import b64decode
+
+    try:
+        data = b64decode(document.content, validate=True)
+    except ValueError as error:
+        raise ToolError(f"The image at {address} is not base64: {error}") from error
+    return _Picture(data, sniff(data[:SNIFF_BYTES]) or document.content_type)
+
+
+def _remarked(output: ToolOutput, document: Document) -> ToolOutput:
+    """With what the owner of a document says about it."""
+    if not document.notes:
+        return output
+    notes = "\n".join(f"[{note}]" for note in document.notes)
+    return structs.replace(output, content=(*output.content, Text(text=notes)))
+
+
+def _text_output(selection: _Selection, path: str | None) -> ToolOutput:
     text = selection.head.decode("utf-8", "replace")
     # Replacement marks are longer than the bytes they stand for: measure what will be shown.
     whole = len(selection.head) == selection.totals.bytes
@@ -223,10 +266,15 @@ def _text_output(selection: _Selection, path: str) -> ToolOutput:
     return text_output(f"{shown.content}\n\n[{notice}]" if notice else shown.content, details)
 
 
-def _too_wide(selection: _Selection, path: str) -> str:
+def _too_wide(selection: _Selection, path: str | None) -> str:
     line, size = selection.first, size_words(selection.first_line_bytes)
+    limit = size_words(MAX_BYTES)
+    if path is None:
+        # No other tool could show the rest, so the beginning is better than nothing.
+        begin = selection.head[:MAX_BYTES].decode("utf-8", "ignore")
+        return f"{begin}\n\n[Line {line} is {size}; only its first {limit} are shown.]"
     return (
-        f"[Line {line} is {size}, exceeds {size_words(MAX_BYTES)} limit. "
+        f"[Line {line} is {size}, exceeds {limit} limit. "
         f"Use bash: sed -n '{line}p' {path} | head -c {MAX_BYTES}]"
     )
 

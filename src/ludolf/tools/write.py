@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ludolf.agent.tool import Tool, ToolContext, ToolError, ToolOutput, text_output
+from ludolf.ai.strict_schema import PREFER_STRICT
 from ludolf.base import without_surrogates
 from ludolf.tools.files import error_text, replace_file, settle_in_thread
-from ludolf.tools.locks import file_lock
+from ludolf.tools.locks import file_lock, name_lock
 from ludolf.tools.paths import landed_at, resolve
 
 _PARAMETERS: Mapping[str, Any] = {
@@ -30,6 +31,7 @@ class WriteTool:
     )
     parameters = _PARAMETERS
     alone = False
+    sampling = PREFER_STRICT
     snippet: str | None = "Create files or replace them entirely"
     guidelines: tuple[str, ...] = ("Use write for new files and full rewrites, edit for changes.",)
 
@@ -37,6 +39,11 @@ class WriteTool:
         return args
 
     async def execute(self, args: Mapping[str, Any], ctx: ToolContext) -> ToolOutput:
+        address = ctx.address(args["path"])
+        if ctx.documents is not None and address is not None:
+            async with name_lock(address):
+                await ctx.documents.write(address, without_surrogates(args["content"]))
+            return text_output(f"Successfully wrote to {address}")
         target = resolve(args["path"], ctx.cwd)
         data = without_surrogates(args["content"]).encode()
         async with file_lock(target):

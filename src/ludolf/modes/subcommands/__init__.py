@@ -7,6 +7,7 @@ from importlib import import_module
 MODULES: dict[str, str] = {
     "auth": "auth",
     "export": "export",
+    "install-alias": "alias",
     "models": "models",
     "sessions": "sessions",
     "update": "update",
