@@ -55,11 +55,12 @@ async def test_aborted_and_cleared_prompts_have_their_result_too(lab: Lab) -> No
 async def test_only_the_events_that_were_asked_for_are_told(lab: Lab, dialect: str) -> None:
     lab.server.add(answer("One."), answer("Two."))
     async with lab.client("--rpc-dialect", dialect) as client:
-        await client.ask("set_event_filter", events=["agent_end"])
+        data = await client.ask("set_event_filter", events=["agent_end"])
+        assert data == {"events": ["agent_end"]}
         await client.ask("prompt", message="Go")
         await client.wait_for("agent_end")
         few = types(map(loads, lab.lines))
-        await client.ask("set_event_filter")
+        assert await client.ask("set_event_filter") == {"events": None}
         await client.ask("prompt", message="Go")
         await client.wait_for("agent_end")
     allowed = {"ready", "available_commands_update", "agent_end", "prompt_result"}

@@ -1,5 +1,6 @@
 """oh-my-pi's dialect: what its hosts wait for, in the order in which they wait for it."""
 
+import re
 from typing import Any
 
 from ludolf.base import loads
@@ -20,7 +21,9 @@ async def test_the_first_records_are_ready_and_the_commands(lab: Lab) -> None:
     assert types(greeting) == ["ready", "available_commands_update"]
     assert greeting[0]["protocolVersion"] == 1
     assert greeting[0]["supportedProtocolVersions"] == [1, 2]
-    assert greeting[1]["commands"] == []
+    commands = greeting[1]["commands"]
+    assert {"session", "model", "rename"} <= {command["name"] for command in commands}
+    assert {command["source"] for command in commands} == {"builtin"}
 
 
 async def test_one_prompt_has_one_end_though_an_attempt_failed(lab: Lab) -> None:
@@ -99,6 +102,7 @@ async def test_results_of_parallel_tools_are_told_as_they_come(lab: Lab) -> None
     assert later == ["slow"]
     assert len(only(rest, "turn_end")[0]["toolResults"]) == 2
     assert first[-1]["message"]["details"].keys() == {"timeoutSeconds", "wallTimeMs"}
+    assert re.fullmatch(r"fast\n\n\nWall time: [\d.]+ seconds", text_of(first[-1]["message"]))
 
 
 def _is_result(record: Record) -> bool:
@@ -146,7 +150,7 @@ async def test_the_state_tells_modes_todos_tools_and_context(lab: Lab) -> None:
     assert {tool["name"] for tool in state["dumpTools"]} >= {"read", "bash", "todo"}
     assert isinstance(state["systemPrompt"], list)
     assert state["contextUsage"]["contextWindow"] == 200_000
-    assert state["model"]["thinking"]["mode"] == "effort"
+    assert state["model"]["thinking"]["mode"] == "budget"
     assert state["model"]["thinking"]["minLevel"] == "minimal"
     assert "sessionFile" not in state
 
@@ -175,6 +179,8 @@ async def test_bash_counts_lines_and_bytes(lab: Lab) -> None:
     assert long["outputLines"] < 3000
     assert long["artifactId"]
     assert "fullOutputPath" not in long
+    assert long["elidedLines"] == long["totalLines"] - long["outputLines"]
+    assert long["elidedBytes"] == long["totalBytes"] - long["outputBytes"]
 
 
 async def test_compaction_by_hand_has_no_events_and_branches_are_named_so(lab: Lab) -> None:

@@ -1,6 +1,6 @@
 """Early pi's dialect: events only, no replies, errors as records."""
 
-from ludolf.base import dumps
+from ludolf.base import dumps, loads
 from tests.process.harness import Lab, only, text_of, types
 from tests.process.script import Gate, answer, call, say
 
@@ -53,6 +53,8 @@ async def test_empty_prompts_are_passed_over_and_a_second_one_waits(lab: Lab) ->
     lab.server.add(answer(say("First", gate, ".")), answer("Second."))
     async with lab.client(*EARLY) as client:
         await client.send("prompt", message="")
+        await client.send("prompt")
+        await client.send("bash")
         await client.send("prompt", message="one")
         told = await client.collect("message_update")
         await client.send("prompt", message="two")
@@ -64,6 +66,39 @@ async def test_empty_prompts_are_passed_over_and_a_second_one_waits(lab: Lab) ->
     texts = [text_of(message) for message in told[-1]["messages"] if message["role"] == "user"]
     assert texts == ["one", "two"]
     assert types(told).count("agent_end") == 1
+    assert not only(told, "error")
+
+
+def test_at_the_end_of_input_the_run_is_finished_first(lab: Lab) -> None:
+    gate = Gate()
+    lab.server.add(answer(say("Begun", gate, ", ended.")))
+    with lab.popen(*EARLY) as program:
+        assert program.stdin is not None and program.stdout is not None
+        program.stdin.write(b'{"type":"prompt","message":"Go"}\n')
+        while loads(program.stdout.readline())["type"] != "message_update":
+            pass
+        program.stdin.close()
+        gate.open()
+        told = [loads(line) for line in program.stdout]
+    assert program.returncode == 0
+    assert text_of(told[-1]["messages"][-1]) == "Begun, ended."
+    assert told[-1]["messages"][-1]["stopReason"] == "stop"
+
+
+async def test_a_compaction_names_the_line_of_the_first_entry_that_is_kept(lab: Lab) -> None:
+    lab.settings(compaction={"keepRecentTokens": 150})
+    lab.server.add(*(answer(letter * 400) for letter in "abc"), answer("Summary."))
+    async with lab.client("--rpc-dialect", "pi-early") as client:
+        for _ in range(3):
+            await client.send("prompt", message="z" * 400)
+            await client.wait_for("agent_end")
+        await client.send("compact")
+        told = await client.wait_for("compaction")
+    (path,) = lab.sessions
+    lines = [loads(line) for line in path.read_bytes().splitlines()]
+    (entry,) = [line for line in lines if line["type"] == "compaction"]
+    assert lines[told["firstKeptEntryIndex"]]["id"] == entry["firstKeptEntryId"]
+    assert "auto" not in told
 
 
 async def test_attachments_become_images_and_text(lab: Lab) -> None:

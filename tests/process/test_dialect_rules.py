@@ -89,6 +89,9 @@ async def test_a_rule_that_never_cuts_is_shown_behind_the_answer(lab: Lab) -> No
     assert not only(told, "ttsr_triggered")
     assert "message_end custom" in types(told)
     assert "Use the logger." in str(lab.server.requests[1])
+    assert types(told).count("agent_start") == 1
+    roles = [message["role"] for message in only(told, "agent_end")[0]["messages"]]
+    assert roles == ["user", "assistant", "custom", "assistant"]
 
 
 async def test_a_rule_that_never_cuts_is_put_before_the_result_of_the_tool(lab: Lab) -> None:

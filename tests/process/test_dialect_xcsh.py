@@ -6,6 +6,7 @@ from typing import Any
 
 from ludolf.base import loads
 from ludolf.client import Client, Record
+from tests.process.extending import asked, is_dialog, lay
 from tests.process.harness import Lab, only, text_of, types
 from tests.process.script import Gate, answer, call, say
 
@@ -188,6 +189,57 @@ async def _steered(lab: Lab, mode: str) -> list[Record]:
         told += await client.collect("agent_end")
     assert refused["error"] == "Invalid mode: bogus"
     return only(told, "tool_execution_end")
+
+
+async def test_results_of_tools_are_never_warnings(lab: Lab) -> None:
+    lab.server.add(answer(call("read", {"path": "missing.txt"})), answer("Done."))
+    async with lab.client(*XCSH) as client:
+        await client.ask("prompt", message="Go")
+        told = await client.collect("agent_end")
+    (end,) = only(told, "tool_execution_end")
+    assert end["isWarning"] is False
+    assert told[-1]["messages"][2]["isWarning"] is False
+
+
+async def test_integrations_tell_whether_the_model_can_be_asked(lab: Lab) -> None:
+    async with lab.client(*XCSH) as client:
+        known = await client.ask("get_integrations")
+    (lab.agent / "models.json").unlink()
+    async with lab.client(*XCSH, LUDOLF_OFFLINE_MODEL="0") as client:
+        unknown = await client.ask("get_integrations")
+    assert known["model"] == {"state": "connected", "provider": "claude"}
+    assert known["services"] == []
+    assert known["version"]
+    assert unknown["model"] == {"state": "no_provider"}
+
+
+async def test_a_slash_and_a_word_go_to_the_model_and_a_locale_is_accepted(lab: Lab) -> None:
+    lab.server.add(answer("Sure."))
+    async with lab.client(*XCSH) as client:
+        await client.ask("set_locale", locale="ko")
+        await client.ask("prompt", message="/model", locale="ko")
+        told = await client.collect("agent_end")
+    assert text_of(told[-1]["messages"][0]) == "/model"
+    assert not only(told, "command_output")
+
+
+async def test_titles_are_kept_back_unless_the_host_wants_them(lab: Lab) -> None:
+    lay(
+        lab,
+        """
+        def extension(api):
+            @api.command("name", description="names the window")
+            async def name(args, ctx):
+                ctx.ui.set_title("a title")
+                ctx.ui.notify("done", "info")
+        """,
+    )
+    for wanted in ("", " Yes "):
+        async with lab.client(*XCSH, PI_RPC_EMIT_TITLE=wanted) as client:
+            await client.send("prompt", message="/name")
+            await client.collect(is_dialog("notify"))
+    methods = [one["method"] for one in asked(map(loads, lab.lines))]
+    assert methods == ["notify", "setTitle", "notify"]
 
 
 async def test_abort_and_prompt_begins_anew_in_one_step(lab: Lab) -> None:

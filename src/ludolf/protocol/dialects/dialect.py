@@ -42,6 +42,7 @@ class Traits(msgspec.Struct, frozen=True, kw_only=True):
     ends_after_run   at the end of input the run goes on to its end
     opens_existing   a session file that does not exist is refused, not made
     todos            the todo tool is there, and reminds, unless the settings say otherwise
+    tasks            the model may start agents in the background, likewise
     clears_todos     finished todos are taken off the list after a while
     prompt_results   every accepted prompt ends with a `prompt_result`
     max_frame        no line is longer than this many bytes
@@ -55,6 +56,7 @@ class Traits(msgspec.Struct, frozen=True, kw_only=True):
     ends_after_run: bool = False
     opens_existing: bool = False
     todos: bool = False
+    tasks: bool = False
     clears_todos: bool = False
     prompt_results: bool = False
     max_frame: int | None = None

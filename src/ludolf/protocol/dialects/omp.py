@@ -29,6 +29,7 @@ from ludolf.protocol.dialects.omp_messages import (
     short_summary,
 )
 from ludolf.protocol.dialects.omp_replies import OmpReplies, model
+from ludolf.protocol.dialects.omp_subagents import not_terminal
 from ludolf.protocol.dialects.pi import Pi
 from ludolf.protocol.dialects.pi_delta import stream_event
 from ludolf.protocol.events import (
@@ -48,6 +49,7 @@ from ludolf.protocol.events import (
 )
 from ludolf.protocol.host_events import ConfigUpdate
 from ludolf.protocol.replies import Frame, Reply
+from ludolf.protocol.subagent_events import AgentWaiting
 
 if TYPE_CHECKING:
     from ludolf.protocol.ui import UiRequest
@@ -83,6 +85,7 @@ class Omp(Pi):
         starts_when_idle=True,
         opens_existing=True,
         todos=True,
+        tasks=True,
         prompt_results=True,
         max_frame=MAX_FRAME,
         interrupt_mode="immediate",
@@ -108,6 +111,7 @@ class Omp(Pi):
                 AgentStart: self._agent_start,
                 AgentEnd: self._agent_end,
                 AgentSettled: self._agent_settled,
+                AgentWaiting: self._agent_waiting,
                 MessageStart: self._message,
                 MessageUpdate: self._updates,
                 MessageEnd: self._message,
@@ -191,6 +195,9 @@ class Omp(Pi):
             return None
         held, self._held = self._held, None
         return held
+
+    def _agent_waiting(self, event: AgentWaiting) -> Frame | None:
+        return not_terminal(self._agent_settled(AgentSettled()))
 
     def _turn_end(self, event: TurnEnd) -> Frame:
         self._open_calls.clear()

@@ -37,6 +37,8 @@ class OmpMessages:
 
     interrupted = INTERRUPTED
     tells_wall_time = True
+    # Who says what the agent is told.
+    speaker = "user"
     # What results of tools and the ends of their calls carry besides.
     marks: ClassVar[Record] = {}
 
@@ -158,7 +160,7 @@ class OmpMessages:
     def _user(self, record: Record) -> Record:
         steered = {"steering": True} if record.get("timestamp") in self._steered else {}
         stamp = record.pop("timestamp", 0)
-        return {**record, **steered, "attribution": "user", "timestamp": stamp}
+        return {**record, **steered, "attribution": self.speaker, "timestamp": stamp}
 
     def _assistant(self, record: Record) -> Record:
         place = 0

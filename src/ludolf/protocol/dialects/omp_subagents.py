@@ -2,8 +2,9 @@
 
 from collections.abc import Callable
 
-from ludolf.base import dumps
+from ludolf.base import dumps, loads
 from ludolf.protocol.dialects.dialect import Dialect
+from ludolf.protocol.events import ThinkingLevelChanged
 from ludolf.protocol.replies import Frame
 from ludolf.protocol.subagent_events import SubagentEvent
 
@@ -21,7 +22,10 @@ class SubagentFrames:
         id = event.payload.id
         if id not in self._dialects:
             self._dialects[id] = _of_agent(self._make())
-        frame = self._dialects[id].event(event.payload.event)
+        happened = event.payload.event
+        frame = self._dialects[id].event(happened)
+        if frame is not None and isinstance(happened, ThinkingLevelChanged):
+            frame = _with_origin(frame, happened.level)
         return None if frame is None else _wrapped(frame, id)
 
     def forget(self, id: str) -> None:
@@ -34,6 +38,13 @@ def not_terminal(end: Frame | None) -> Frame | None:
     if isinstance(end, bytes) and end.endswith(_TERMINAL):
         return end.removesuffix(_TERMINAL) + _WAITING
     return end
+
+
+def _with_origin(frame: Frame, level: str) -> Frame:
+    """Hosts of omp look for what an agent was told to use, and what came of it."""
+    if not isinstance(frame, bytes) or b'"thinkingLevel":' not in frame:
+        return frame
+    return dumps({**loads(frame), "configured": level, "resolved": level}) + b"\n"
 
 
 def _of_agent(dialect: Dialect) -> Dialect:

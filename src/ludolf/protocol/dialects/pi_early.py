@@ -40,6 +40,7 @@ from ludolf.protocol.events import (
     Warned,
 )
 from ludolf.protocol.replies import Frame, Reply
+from ludolf.protocol.subagent_events import AgentWaiting
 
 if TYPE_CHECKING:
     from ludolf.protocol.ui import UiRequest
@@ -70,6 +71,7 @@ class PiEarly(Pi):
                 AgentStart: self._agent_start,
                 AgentEnd: self._agent_end,
                 AgentSettled: self._agent_settled,
+                AgentWaiting: self._agent_waiting,
                 CompactionStart: self._compaction_start,
                 CompactionEnd: self._compaction_end,
                 MessageStart: _plain,
@@ -133,6 +135,9 @@ class PiEarly(Pi):
     def _agent_settled(self, event: AgentSettled) -> Frame | None:
         held, self._held = self._held, None
         return held
+
+    def _agent_waiting(self, event: AgentWaiting) -> Frame | None:
+        return self._agent_settled(AgentSettled())
 
     def _compaction_start(self, event: CompactionStart) -> Frame | None:
         return self._agent_settled(AgentSettled()) if event.reason == "threshold" else None
