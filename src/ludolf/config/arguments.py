@@ -147,7 +147,7 @@ def _on(field: str, value: bool = True) -> Switch:
 
 
 def _nothing(arguments: Arguments) -> None:
-    """For a terminal only."""
+    """For a terminal, or so anyway."""
 
 
 VALUES: dict[str, Setter] = {
@@ -213,6 +213,7 @@ SWITCHES: dict[str, Switch] = {
     "-na": _on("approve", False),
     "--offline": _on("offline"),
     "--replay-strict": _on("replay_strict"),
+    "--no-mcp": _nothing,
     "--no-themes": _nothing,
     "--verbose": _nothing,
 }

@@ -39,6 +39,7 @@ _FLAGS: dict[str, str] = {
     "supportsLongCacheRetention": "Can keep a cached prompt for long.",
     "supportsExplicitPromptCacheMode": "Takes `prompt_cache_options`.",
     "supportsMaxOutputTokens": "Takes `max_output_tokens`.",
+    "supportsServiceTier": "Takes `service_tier`, which fast mode needs.",
     "vllmPriority": "Sent as `priority`.",
 }
 # Of the Anthropic API, where nothing gathers them in a type.

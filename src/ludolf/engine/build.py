@@ -84,7 +84,7 @@ def _parts(options: Options, warn: Warn) -> Parts:
     parts.registry.local_servers = parts.settings.local_servers
     parts.transport = _transport(parts)
     parts.providers = Providers(parts.transport)
-    parts.hub = Hub(_recorder(parts))
+    parts.hub = Hub(recorder(parts))
     modes = (parts.settings.steering_mode, parts.settings.follow_up_mode)
     parts.queue = Waiting(parts.hub, *modes)
     parts.meter = Meter()
@@ -135,7 +135,9 @@ def _settings(home: Home, options: Options, warn: Warn) -> SettingsFiles:
     return files
 
 
-def _recorder(parts: Parts) -> Callable[[Event], None]:
+def recorder(parts: Parts) -> Callable[[Event], None]:
+    """What writes the messages of a run into the session."""
+
     def record(event: Event) -> None:
         if isinstance(event, MessageEnd):
             message = event.message

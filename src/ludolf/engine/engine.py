@@ -14,7 +14,9 @@ from ludolf.base import CommandError, Value
 from ludolf.config.settings import SettingsFiles
 from ludolf.engine.compact import Compactor
 from ludolf.engine.extending import Extending, Mode
+from ludolf.engine.hand_over import HandOver
 from ludolf.engine.host_tools import HostTools
+from ludolf.engine.host_uris import HostUris
 from ludolf.engine.library import Library
 from ludolf.engine.models import ModelState
 from ludolf.engine.parts import Parts
@@ -23,6 +25,7 @@ from ludolf.engine.requests import Requests
 from ludolf.engine.runner import Runner
 from ludolf.engine.sessions import Sessions
 from ludolf.engine.shell import Shell
+from ludolf.engine.toolbox import offers_tasks
 from ludolf.engine.tree import TreeWalk
 from ludolf.protocol.events import CompactionResult, SessionInfoChanged, Warned
 from ludolf.session.stats import SessionStats, Tally
@@ -78,9 +81,11 @@ class Engine:
         self.prompting = Prompting(parts, self.runner, self.compactor)
         self.sessions = Sessions(parts, self.abort)
         self.tree = TreeWalk(parts, self.compactor.summaries)
+        self.hand_over = HandOver(parts, self.compactor, self.runner, self.sessions)
         self.library = Library(parts)
         self.shell = Shell(parts, self.runner)
         self.host_tools = HostTools(parts)
+        self.host_uris = HostUris(parts)
         self._tally: Tally | None = None
         self._counted: Session | None = None
 
@@ -95,7 +100,7 @@ class Engine:
             model=parts.models.current,
             thinking_level=parts.models.level,
             is_streaming=self.runner.running,
-            is_compacting=self.compactor.running or self.tree.summarising,
+            is_compacting=self.compactor.running or self.tree.summarising or self.hand_over.running,
             steering_mode=parts.queue.modes["steering"],
             follow_up_mode=parts.queue.modes["follow_up"],
             session_file=str(session.path) if session.path else None,
@@ -117,14 +122,33 @@ class Engine:
         """Stop everything but direct shell commands, and wait until it has come to rest."""
         self.compactor.abort_manual()
         self.tree.abort()
+        self.hand_over.abort()
         self.prompting.abort()
+        jobs = self.parts.jobs
+        if jobs is not None:
+            jobs.abort()
         await self.stop()
         await self.compactor.over()
+        if jobs is not None:
+            await jobs.over()
 
     async def stop(self) -> None:
         """Stop the running agent and wait until it has come to rest."""
         self.runner.abort()
         await self.runner.settled()
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether nothing runs, and nothing will by itself."""
+        jobs = self.parts.jobs
+        return not self.runner.running and (jobs is None or not jobs.will_wake)
+
+    async def settled(self) -> None:
+        """Wait until nothing runs, and nothing will by itself."""
+        await self.runner.settled()
+        while self.parts.jobs is not None and not self.is_settled:
+            await self.parts.jobs.quiet()
+            await self.runner.settled()
 
     async def compact(self, instructions: str | None) -> CompactionResult:
         """Compact now. A compaction that would be refused stops nothing.
@@ -161,16 +185,19 @@ class Engine:
     def set_auto_retry(self, enabled: bool) -> None:
         self.parts.settings_files.save({"retry": {"enabled": enabled}})
 
-    def set_queue_mode(self, kind: QueueKind, mode: str) -> None:
-        """Raises:
-        CommandError: there is no such mode.
+    def set_queue_mode(self, kind: QueueKind, mode: str, *, save: bool = True) -> None:
+        """Deliver so from now on, and with `save` also in sessions to come.
+
+        Raises:
+            CommandError: there is no such mode.
         """
         if mode not in ("all", "one-at-a-time"):
             raise CommandError(f"Invalid mode: {mode}")
         chosen: QueueMode = mode  # type: ignore[assignment]  # checked above
         self.parts.queue.modes[kind] = chosen
-        key = "steeringMode" if kind == "steering" else "followUpMode"
-        self.parts.settings_files.save({key: mode})
+        if save:
+            key = "steeringMode" if kind == "steering" else "followUpMode"
+            self.parts.settings_files.save({key: mode})
 
     async def start(
         self,
@@ -190,6 +217,10 @@ class Engine:
         await extending.start()
         if self.parts.model_later is not None:
             self.parts.model_later()
+        if mode != "rpc" and offers_tasks(self.parts, default=False):
+            from ludolf.engine.subagents.tool import offer
+
+            offer(self)
         if mode != "rpc" and self.models.by_default:
             await self.models.settle()
 
@@ -218,7 +249,7 @@ class Engine:
             self._end_if_asked()
 
     def _end_if_asked(self) -> None:
-        if self._shutting_down:
+        if self._shutting_down and self.is_settled:
             self.on_shutdown()
 
     async def set_project_trust(self, trusted: bool, *, remember: bool) -> None:
@@ -271,6 +302,8 @@ class Engine:
         """End what runs, store it, and free everything."""
         await self.abort()
         await self.parts.extending.leave("quit")
+        if self.parts.jobs is not None:
+            await self.parts.jobs.close()
         self.shell.close(whole_program=self.parts.extending.mode != "sdk")
         await self.tasks.close()
         self.parts.session.close()

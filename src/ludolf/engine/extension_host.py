@@ -226,6 +226,8 @@ class EngineHost:
 
     def abort(self) -> None:
         self._engine.runner.abort()
+        if self._parts.jobs is not None:
+            self._parts.jobs.abort()
 
     def on_abort(self, action: Callable[[], None]) -> None:
         """Do this too when the present run is aborted."""

@@ -1,10 +1,5 @@
-"""Tools that the host lends: the model calls them here, the host runs them, by its own id.
+"""Tools that the host lends: the model calls them here, the host runs them, by its own id."""
 
-A call waits until the host answers it, the run is aborted, the host takes the tool away, its time
-is up, or the host is gone. Whatever comes first settles it; what comes later is ignored.
-"""
-
-import asyncio
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +9,7 @@ from ludolf.agent.events import ToolUpdate
 from ludolf.agent.tool import Tool, ToolContext, ToolError, ToolOutput
 from ludolf.ai.messages import Part, text_of
 from ludolf.base import CommandError, short_id
+from ludolf.engine.host_calls import HostCalls, Question
 from ludolf.engine.parts import Parts
 from ludolf.protocol.host_events import HostToolCall, HostToolCancel
 
@@ -33,13 +29,12 @@ class Definition(msgspec.Struct, frozen=True, kw_only=True):
     timeout_ms: float | None = None
 
 
-class _Call(msgspec.Struct):
+class _Call(msgspec.Struct, frozen=True):
     """One call that the host has not answered yet."""
 
     tool: str
     call_id: str
     args: Mapping[str, Any]
-    answer: "asyncio.Future[ToolOutput]"
 
 
 class HostTools:
@@ -47,8 +42,7 @@ class HostTools:
 
     def __init__(self, parts: Parts) -> None:
         self._parts = parts
-        self._calls: dict[str, _Call] = {}
-        self._gone = False
+        self._calls: HostCalls[_Call, ToolOutput] = HostCalls(self._tell_cancel, GONE)
 
     def replace(self, tools: Sequence[Definition]) -> list[str]:
         """Offer these from the next request on, and no others of the host.
@@ -63,17 +57,15 @@ class HostTools:
         for name in names:
             if toolbox.source_of(name) not in (None, SOURCE):
                 raise CommandError(f'RPC host tool "{name}" conflicts with an existing tool')
-        for id, call in tuple(self._calls.items()):
-            if call.tool not in names:
-                self._cancel(id, call)
+        self._calls.withdraw(lambda call: call.tool not in names)
         hidden = frozenset(tool.name for tool in tools if tool.hidden)
         toolbox.provide(SOURCE, [_HostTool(self, tool) for tool in tools], hidden=hidden)
         return names
 
     def update(self, id: str, partial: ToolOutput) -> None:
         """The host tells how far it is."""
-        call = self._calls.get(id)
-        if call is not None and not call.answer.done():
+        call = self._calls.about(id)
+        if call is not None:
             self._parts.hub.post(
                 ToolUpdate(
                     tool_call_id=call.call_id,
@@ -85,65 +77,35 @@ class HostTools:
 
     def result(self, id: str, output: ToolOutput, *, failed: bool, is_error: bool) -> None:
         """The host is done. `failed`: only its words count; `is_error`: a whole result, but bad."""
-        call = self._calls.get(id)
-        if call is None or call.answer.done():
-            return
         if failed:
-            call.answer.set_exception(ToolError(text_of(output.content, "\n") or FAILED))
+            self._calls.fail(id, ToolError(text_of(output.content, "\n") or FAILED))
         elif is_error:
-            call.answer.set_exception(ToolError(text_of(output.content, "\n"), output))
+            self._calls.fail(id, ToolError(text_of(output.content, "\n"), output))
         else:
-            call.answer.set_result(output)
+            self._calls.answer(id, output)
 
     def disconnect(self) -> None:
         """The host is gone: nobody will answer any more."""
-        self._gone = True
-        for call in self._calls.values():
-            if not call.answer.done():
-                call.answer.set_exception(ToolError(GONE))
+        self._calls.disconnect()
 
     async def run(self, tool: Definition, args: Mapping[str, Any], call_id: str) -> ToolOutput:
         """Raises:
         ToolError: the host said so, is gone, took the tool away, or was too slow.
         """
-        if self._gone:
-            raise ToolError(GONE)
-        id = f"host_{short_id()}{short_id()}"
-        answer: asyncio.Future[ToolOutput] = asyncio.get_running_loop().create_future()
-        call = self._calls[id] = _Call(tool.name, call_id, args, answer)
-        try:
+
+        async def send(id: str) -> None:
             await self._parts.hub.emit(
                 HostToolCall(id=id, tool_call_id=call_id, tool_name=tool.name, arguments=args)
             )
-            limit = tool.timeout_ms
-            async with asyncio.timeout(None if limit is None else limit / 1000):
-                return await answer
-        except asyncio.CancelledError:
-            if self._gone:
-                raise asyncio.CancelledError(GONE) from None
-            self._tell_cancel(id)
-            raise asyncio.CancelledError(aborted(tool.name)) from None
-        except TimeoutError:
-            self._tell_cancel(id)
-            seconds = (tool.timeout_ms or 0) / 1000
-            raise ToolError(f'Host tool "{tool.name}" gave no result in {seconds:g} s') from None
-        finally:
-            del self._calls[id]
-            if call.answer.done() and not call.answer.cancelled():
-                call.answer.exception()
 
-    def _cancel(self, id: str, call: _Call) -> None:
-        if not call.answer.done():
-            self._tell_cancel(id)
-            call.answer.set_exception(ToolError(aborted(call.tool)))
+        about = _Call(tool.name, call_id, args)
+        return await self._calls.ask(
+            Question(f'Host tool "{tool.name}"', about, tool.timeout_ms), send
+        )
 
     def _tell_cancel(self, id: str) -> None:
         cancel_id = f"host_cancel_{short_id()}"
         self._parts.hub.post(HostToolCancel(id=cancel_id, target_id=id))
-
-
-def aborted(name: str) -> str:
-    return f'Host tool "{name}" was aborted'
 
 
 class _HostTool:

@@ -62,6 +62,9 @@ class Hub:
         self.tell(event)
         await self.room()
 
+    def has_room(self) -> bool:
+        return all(sink.has_room() for sink in self._sinks)
+
     async def room(self) -> None:
         for sink in self._sinks:
             if not sink.has_room():

@@ -43,6 +43,8 @@ class ModelState:
         self.by_default = False
         # The scope as it was asked for; models of this machine are found in it later.
         self.patterns: tuple[str, ...] = ()
+        # Answers are wanted sooner than others', where the model's server sells that.
+        self.wants_fast = False
         self._settled: Model | None = None
         self.current = model
         self.level: ThinkingLevel = clamp_thinking(model, level) if model else level
@@ -168,6 +170,26 @@ class ModelState:
     def _find_scope(self) -> None:
         found = resolve_scope(self.patterns, self._parts.registry.available()).choices
         self.scoped = tuple(ScopedModel(model=item.model, level=item.level) for item in found)
+
+    # ------------------------------------------------------------ fast mode
+
+    def set_fast(self, enabled: bool) -> None:
+        """Raises:
+        CommandError: the current model has no such mode.
+        """
+        if enabled and not self._can_be_fast():
+            raise CommandError("Fast mode is unavailable for the current model.")
+        self.wants_fast = enabled
+
+    @property
+    def is_fast(self) -> bool:
+        """Whether the current model answers in fast mode."""
+        return self.wants_fast and self._can_be_fast()
+
+    def _can_be_fast(self) -> bool:
+        from ludolf.ai.providers.openai_compat import can_be_fast
+
+        return self.current is not None and can_be_fast(self.current)
 
     # ------------------------------------------------------------ thinking
 

@@ -10,12 +10,26 @@ from ludolf.session.estimate import request_tokens, view_tokens
 
 
 def state(engine: Engine) -> Any:
-    """The answer to `get_state`; with the todos once there have been any."""
+    """The answer to `get_state`; with todos once there have been any, and with waiting agents."""
     common = engine.state()
-    if not engine.parts.todos.was_used:
-        return common
-    phases = engine.parts.todos.phases
-    return {**msgspec.to_builtins(common), "todoPhases": msgspec.to_builtins(phases)}
+    more: dict[str, Any] = {}
+    if engine.parts.todos.was_used:
+        more["todoPhases"] = msgspec.to_builtins(engine.parts.todos.phases)
+    if _has_agents(engine):
+        more["hasPendingAsyncWork"] = True
+    if engine.models.wants_fast:
+        more |= {"fastModeEnabled": True, "fastModeActive": engine.models.is_fast}
+    return {**msgspec.to_builtins(common), **more} if more else common
+
+
+def is_settled(engine: Engine) -> bool:
+    """Whether nothing goes on, nothing waits, and nothing will begin by itself."""
+    return engine.is_settled and not engine.parts.queue.said()
+
+
+def _has_agents(engine: Engine) -> bool:
+    jobs = engine.parts.jobs
+    return jobs is not None and jobs.will_wake
 
 
 def full_state(engine: Engine) -> dict[str, Any]:
@@ -25,17 +39,17 @@ def full_state(engine: Engine) -> dict[str, Any]:
     return {
         "interruptMode": "immediate" if parts.queue.interrupts else "wait",
         "todoPhases": msgspec.to_builtins(parts.todos.phases),
-        "fastModeEnabled": False,
+        "fastModeEnabled": engine.models.wants_fast,
         "tokensPerSecond": None,
-        "fastModeActive": False,
+        "fastModeActive": engine.models.is_fast,
         "systemPrompt": parts.resources.system_prompt(),
         "dumpTools": [
             {"name": spec.name, "description": spec.description, "parameters": spec.parameters}
             for spec in specs
         ],
         "contextUsage": context_fill(engine),
-        "isSettled": not engine.runner.running,
-        "hasPendingAsyncWork": False,
+        "isSettled": is_settled(engine),
+        "hasPendingAsyncWork": _has_agents(engine),
     }
 
 

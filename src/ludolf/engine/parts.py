@@ -19,12 +19,14 @@ from ludolf.session.finder import Place
 from ludolf.session.tree import Session
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from ludolf.engine.extending import Extending
+    from ludolf.engine.host_uris import HostUris
     from ludolf.engine.models import ModelState
     from ludolf.engine.resources import Resources
     from ludolf.engine.stream_rules import StreamRules
+    from ludolf.engine.subagents.jobs import Jobs
     from ludolf.engine.todos import Todos
     from ludolf.engine.toolbox import Toolbox
 
@@ -50,7 +52,15 @@ class Parts:
     todos: "Todos"
     rules: "StreamRules"
     extending: "Extending"
+    # Agents in the background; None unless the model may start some.
+    jobs: "Jobs | None" = None
+    # How many agents stand between this one and the host.
+    depth: int = 0
+    # Sections of the system prompt that belong to this engine alone.
+    sections: "Mapping[str, str] | None" = None
     forced_system: str | None = None
+    # Once a host lends some.
+    documents: "HostUris | None" = None
     # The model and level of the recording that is played back.
     replayed: Choice | None = None
     # Chooses the model once extensions have made theirs known.

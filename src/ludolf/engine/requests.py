@@ -113,6 +113,7 @@ class Requests:
             system="",
             messages=(),
             thinking=parts.models.level,
+            fast=parts.models.wants_fast,
             thinking_budgets=budgets(parts),
             max_wait=parts.settings.retry.provider.max_retry_delay_ms / 1000,
             idle_seconds=parts.settings.provider_timeout_ms / 1000,

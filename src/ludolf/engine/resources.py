@@ -13,6 +13,9 @@ if TYPE_CHECKING:
     from ludolf.config.templates import Template
     from ludolf.extensions.payloads import PromptOptions
 
+# Of the system prompt, beside its own sections.
+SECTION = "host_documents"
+
 
 class Resources:
     """What the user and the project lay beside the program; `forget` makes it load anew."""
@@ -109,7 +112,7 @@ class Resources:
             addenda=options.append_system_prompt,
             tools=[tool for tool in sources.tools if tool.name in options.selected_tools],
             guidelines=options.prompt_guidelines,
-            extra=options.sections,
+            extra={**sources.extra, **options.sections},
         )
         return prompt.render(prompt.build_sections(changed))
 
@@ -126,9 +129,10 @@ class Resources:
         trusted = parts.settings_files.trusted
         files = ContextFiles() if options.no_context_files else load_context_files(parts.home)
         self._warn(files.warnings)
+        tools = parts.toolbox.active()
         return prompt.PromptSources(
             cwd=parts.home.cwd,
-            tools=parts.toolbox.active(),
+            tools=tools,
             custom=prompt.find_custom_prompt(
                 parts.home, trusted=trusted, given=options.system_prompt
             ),
@@ -137,7 +141,14 @@ class Resources:
             ),
             context_files=files.items,
             skills=self.skills(),
+            extra={**(parts.sections or {}), **self._lent([tool.name for tool in tools])},
         )
+
+    def _lent(self, tools: list[str]) -> dict[str, str]:
+        """The documents that a host lends, once it lends some."""
+        documents = self._parts.documents
+        text = documents.prompt_section(tools) if documents is not None else None
+        return {SECTION: text} if text is not None else {}
 
     def _sources(self, kind: "Kind", paths: tuple[str, ...], *, off: bool) -> "tuple[Source, ...]":
         from ludolf.config.resources import find_sources

@@ -42,13 +42,17 @@ class Runner:
     def running(self) -> bool:
         return not self._idle.is_set()
 
-    def start(self, prompts: Sequence[Message]) -> None:
-        """Begin; returns at once, so that the reply to a prompt leaves before its first event."""
+    def start(self, prompts: Sequence[Message], *, woken: bool = False) -> None:
+        """Begin; returns at once, so that the reply to a prompt leaves before its first event.
+
+        `woken`: nobody has spoken, an agent in the background is done; the limits count on.
+        """
         assert not self.running
         self._idle.clear()
         self._compactor.new_prompt()
-        self._parts.todos.new_prompt()
-        self._parts.meter.start()
+        if not woken:
+            self._parts.todos.new_prompt()
+            self._parts.meter.start()
         self._scope = Scope()
         self._tasks.start(self._drive(prompts, self._scope))
 
@@ -84,7 +88,9 @@ class Runner:
         for action in self.at_rest:
             action()
         self._parts.session.flush()
-        self._parts.hub.post(AgentSettled())
+        jobs = self._parts.jobs
+        if jobs is None or not jobs.rested():
+            self._parts.hub.post(AgentSettled())
 
     async def _runs(self, prompts: Sequence[Message], scope: Scope) -> None:
         io = TurnIO(self._parts, self._requests, self.retries, self._compactor, scope)
@@ -135,9 +141,13 @@ class Runner:
         if answer.message.stop_reason == "error":
             return None
         if not len(self._parts.queue):
-            goes_on = self._parts.rules.has_due or self._parts.todos.remind(end)
+            goes_on = self._has_more() or self._parts.todos.remind(end)
             return "steering" if goes_on else None
         return "steering" if self._parts.queue.due("steering") else "follow_up"
+
+    def _has_more(self) -> bool:
+        jobs = self._parts.jobs
+        return self._parts.rules.has_due or (jobs is not None and jobs.due)
 
     async def _try_again(self, answer: Answer, scope: Scope) -> QueueKind | None:
         # Not the leaf: a change of model may have been written after the failed answer.

@@ -1,10 +1,13 @@
 """Changing the conversation: new, switch, fork, clone. Extensions may veto, and start anew."""
 
+import os
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from ludolf.base import CommandError
+from msgspec import structs
+
+from ludolf.base import CommandError, Value
 from ludolf.config.selection import as_level
 from ludolf.engine.parts import Parts
 from ludolf.session.entries import ThinkingLevelChange
@@ -16,6 +19,19 @@ if TYPE_CHECKING:
     from ludolf.extensions.host import Setup, Then
 
 Reason = Literal["new", "resume", "fork"]
+
+
+class Opened(Value):
+    """`resumed`: the folder held a conversation."""
+
+    cancelled: bool
+    resumed: bool
+    session_id: str
+    session_file: str
+
+
+def _folder_at(path: str, cwd: str) -> Path:
+    return Path(os.path.normpath(Path(cwd, os.path.expanduser(path))))
 
 
 class Sessions:
@@ -68,6 +84,47 @@ class Sessions:
 
         await self._replace(session, "resume", begin, then)
         return False
+
+    async def open_folder(self, folder: str) -> Opened:
+        """Carry on the newest conversation of a folder, or begin one in it; stay there.
+
+        A conversation that is open already stays as it is, and so does what runs in it.
+
+        Raises:
+            CommandError: sessions are not stored at all, or this one cannot be opened.
+        """
+        from ludolf.session.finder import newest
+
+        parts = self._parts
+        if parts.session.path is None:
+            raise CommandError("open_session requires session persistence (omit --no-session)")
+        target = _folder_at(folder, parts.place.cwd)
+        found = newest(target)
+        before, parts.place = parts.place, structs.replace(parts.place, custom=target)
+        cancelled = True
+        try:
+            if self._is_open(target, found):
+                cancelled = False
+            elif found is not None:
+                cancelled = await self.switch(str(found))
+            else:
+                cancelled = await self.new(None)
+        finally:
+            if cancelled:
+                parts.place = before
+        return Opened(
+            cancelled=cancelled,
+            resumed=not cancelled and found is not None,
+            session_id=parts.session.id,
+            session_file=str(parts.session.path),
+        )
+
+    def _is_open(self, folder: Path, found: Path | None) -> bool:
+        session = self._parts.session
+        assert session.path is not None
+        if found is not None:
+            return session.path == found
+        return session.path.parent == folder and not session.context.entries
 
     async def fork(self, entry_id: str, *, then: "Then | None" = None) -> tuple[bool, str]:
         """A new session with all before a user's message; also returns that message's text.

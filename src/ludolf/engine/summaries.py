@@ -5,13 +5,14 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 import msgspec
-from msgspec import UNSET, structs
+from msgspec import structs
 
 from ludolf.ai.draft import Draft, StreamEvent
 from ludolf.ai.errors import RETRYABLE
 from ludolf.ai.messages import AssistantMessage, Text, Usage, UserMessage, text_of
 from ludolf.ai.provider import Answer, Request
 from ludolf.ai.stream import respond
+from ludolf.ai.usage import add_usage
 from ludolf.base import LudolfError, now_ms, uuid7
 from ludolf.engine.parts import Parts
 from ludolf.engine.requests import Requests
@@ -20,6 +21,7 @@ from ludolf.protocol.events import (
     SummaryRetryFinished,
     SummaryRetryScheduled,
     SummaryRetryStart,
+    SummarySource,
 )
 
 if TYPE_CHECKING:
@@ -78,14 +80,21 @@ class Summaries:
         return texts
 
     async def ask(
-        self, system: str, text: str, limit: int, reason: CompactionReason | None
+        self,
+        system: str,
+        text: str,
+        limit: int,
+        reason: CompactionReason | None,
+        *,
+        source: SummarySource = "branchSummary",
     ) -> AssistantMessage:
-        """One summary. `reason` is that of the compaction, or None for a branch summary.
+        """One summary. `reason` is that of a compaction; without one it is for `source`.
 
         Raises:
             SummaryFailed: an error, a cut answer, or a tool call instead of one.
         """
-        answer = await self._attempts(await self._request(system, text, limit), reason)
+        start = _attempt_start(reason, source)
+        answer = await self._attempts(await self._request(system, text, limit), start)
         message = answer.message
         if message.stop_reason == "error":
             raise SummaryFailed(f"Summarization failed: {message.error_message}")
@@ -107,7 +116,7 @@ class Summaries:
             cache="none",
         )
 
-    async def _attempts(self, request: Request, reason: CompactionReason | None) -> Answer:
+    async def _attempts(self, request: Request, start: SummaryRetryStart) -> Answer:
         retry = self._parts.settings.retry
         hub, attempt = self._parts.hub, 0
         while True:
@@ -128,12 +137,12 @@ class Summaries:
                 )
             )
             await asyncio.sleep(delay / 1000)
-            await hub.emit(_attempt_start(reason))
+            await hub.emit(start)
 
 
-def _attempt_start(reason: CompactionReason | None) -> SummaryRetryStart:
+def _attempt_start(reason: CompactionReason | None, source: SummarySource) -> SummaryRetryStart:
     if reason is None:
-        return SummaryRetryStart(source="branchSummary")
+        return SummaryRetryStart(source=source)
     return SummaryRetryStart(source="compaction", reason=reason)
 
 
@@ -141,27 +150,3 @@ async def _ignore(events: Iterable[StreamEvent]) -> None:
     """Nobody watches a summary grow, but the pieces must be taken."""
     for _ in events:
         pass
-
-
-def add_usage(first: Usage, second: Usage) -> Usage:
-    """The tokens and cost of two calls together."""
-    long_writes = (
-        UNSET
-        if first.cache_write_1h is UNSET and second.cache_write_1h is UNSET
-        else (first.cache_write_1h or 0) + (second.cache_write_1h or 0)
-    )
-    return Usage(
-        input=first.input + second.input,
-        output=first.output + second.output,
-        cache_read=first.cache_read + second.cache_read,
-        cache_write=first.cache_write + second.cache_write,
-        total_tokens=first.total_tokens + second.total_tokens,
-        cache_write_1h=long_writes,
-        cost=structs.replace(
-            first.cost,
-            **{
-                name: getattr(first.cost, name) + getattr(second.cost, name)
-                for name in first.cost.__struct_fields__
-            },
-        ),
-    )

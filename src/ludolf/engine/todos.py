@@ -105,6 +105,9 @@ class Todos:
 
         Not twice without any tool used in between, and not when the answer asks the user.
         """
+        jobs = self._parts.jobs
+        if jobs is not None and jobs.will_wake:
+            return False
         left = tuple(task for task in tasks(self.phases) if task.status in OPEN)
         self._acted |= any(isinstance(item, ToolResultMessage) for item in end.messages)
         most = self._parts.settings.todo.reminders_max

@@ -130,6 +130,16 @@ def choose_extra(
     return tuple(name for name in names if name in listed and name not in refused)
 
 
+def offers_tasks(parts: Parts, *, default: bool) -> bool:
+    """Whether the model may start agents: by an allowlist, else the settings, else `default`."""
+    options, chosen = parts.options, parts.settings.task.enabled
+    if "task" in options.exclude_tools:
+        return False
+    if options.tools is not None:
+        return "task" in options.tools
+    return not options.no_tools and (default if chosen is None else chosen)
+
+
 def tool_environment(parts: Parts, model: "Model | None") -> Mapping[str, str]:
     """The environment of commands: keys of providers taken out, facts about the session put in."""
     hidden = parts.registry.secret_names() - set(parts.settings.pass_keys)

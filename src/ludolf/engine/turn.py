@@ -129,6 +129,7 @@ class TurnIO:
             takes_images=model is None or model.takes_images,
             input_limits=model.input_limits if model is not None else None,
             environment=tool_environment(self._parts, model),
+            documents=self._parts.documents,
         )
 
     async def after_tool(self, call: ToolCall, output: ToolOutput, is_error: bool) -> Outcome:
@@ -144,16 +145,23 @@ class TurnIO:
         return message
 
     def due(self, kind: QueueKind) -> int:
-        return self._parts.queue.due(kind) + self._has_rules(kind)
+        return self._parts.queue.due(kind) + self._has_rules(kind) + self._has_results(kind)
 
     def take(self, kind: QueueKind) -> Queued:
         if self._has_rules(kind):
             return self._parts.rules.take_due()[0]
+        if self._has_results(kind) and self._parts.jobs is not None:
+            return self._parts.jobs.take()
         return self._parts.queue.take(kind)
 
     def _has_rules(self, kind: QueueKind) -> bool:
         """Rules that were broken without a cut are told like a steering message, before any."""
         return kind == "steering" and self._parts.rules.has_due
+
+    def _has_results(self, kind: QueueKind) -> bool:
+        """Agents in the background that are done are told of at the next turn."""
+        jobs = self._parts.jobs
+        return kind == "steering" and jobs is not None and jobs.due
 
     def will_retry(self, answer: Answer) -> bool:
         return self._parts.rules.was_cut or self._retries.wants(answer)

@@ -16,6 +16,7 @@ from ludolf.config.arguments import Arguments
 from ludolf.config.options import Options
 from ludolf.engine.build import build
 from ludolf.engine.engine import Engine
+from ludolf.modes.progress import Progress, ProgressSink
 from ludolf.modes.signals import Stop, watch_signals
 from ludolf.modes.sink import FrameSink
 from ludolf.modes.stdio import Stdio
@@ -38,8 +39,16 @@ def run_one_shot(arguments: Arguments, *, dialect: str | None) -> int:
 
 
 async def _main(options: Options, prompts: Sequence[Said], dialect: str | None) -> int:
-    engine = build(options)
     stop = Stop()
+    with Progress(dialect is None or not sys.stdout.isatty()) as progress:
+        progress.show(lambda: "Loading")
+        engine = build(options, progress.say)
+        progress.hide()
+        engine.parts.hub.attach(ProgressSink(progress))
+        return await _answer(engine, prompts, dialect, stop)
+
+
+async def _answer(engine: Engine, prompts: Sequence[Said], dialect: str | None, stop: Stop) -> int:
     with Stdio(on_broken=lambda: stop(1)) as stdio:
         watch_signals(stop)
         if dialect is not None:
@@ -61,7 +70,7 @@ async def _converse(engine: Engine, prompts: Sequence[Said]) -> None:
         work = engine.prompting.prompt(said.text, said.extra)
         if not isinstance(work, str):
             await work
-        await engine.runner.settled()
+        await engine.settled()
 
 
 def _speak_last(engine: Engine, stdio: Stdio) -> int:

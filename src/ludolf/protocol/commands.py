@@ -139,6 +139,31 @@ class HostToolResult(Value):
     is_error: Any = False
 
 
+class SetHostUriSchemes(Value):
+    schemes: list[Any]
+
+
+class HostUriResult(Value):
+    id: Any = None
+    content: Any = None
+    content_type: Any = None
+    notes: Any = None
+    immutable: Any = None
+    is_error: Any = False
+    error: Any = None
+
+
+class Handoff(Value):
+    """Both names of the instructions are in use."""
+
+    custom_instructions: str | None = None
+    instructions: str | None = None
+
+
+class OpenSession(Value):
+    session_dir: str
+
+
 class SetTodos(Value):
     phases: Any = None
 
@@ -173,6 +198,27 @@ class Login(Value):
 
 class Logout(Value):
     provider_id: str
+
+
+class SetSubagentSubscription(Value):
+    level: Any = None
+
+
+class GetSubagentMessages(Value):
+    """One of both names the agent; what its file holds before `from_byte` is left out."""
+
+    subagent_id: str | None = None
+    session_file: str | None = None
+    from_byte: Any = None
+
+
+class CancelSubagent(Value):
+    subagent_id: str
+
+
+class SteerSubagent(Value):
+    subagent_id: str
+    message: str
 
 
 Command = Any
@@ -225,6 +271,11 @@ COMMANDS: dict[str, type[Value]] = {
     "set_host_tools": SetHostTools,
     "host_tool_update": HostToolUpdate,
     "host_tool_result": HostToolResult,
+    "handoff": Handoff,
+    "open_session": OpenSession,
+    "set_fast_mode": SetEnabled,
+    "set_host_uri_schemes": SetHostUriSchemes,
+    "host_uri_result": HostUriResult,
     "set_interrupt_mode": SetMode,
     "set_todos": SetTodos,
     "set_event_filter": SetEventFilter,
@@ -238,6 +289,11 @@ COMMANDS: dict[str, type[Value]] = {
     "logout": Logout,
     "get_auth_status": Bare,
     "get_integrations": Bare,
+    "set_subagent_subscription": SetSubagentSubscription,
+    "get_subagents": Bare,
+    "get_subagent_messages": GetSubagentMessages,
+    "cancel_subagent": CancelSubagent,
+    "steer_subagent": SteerSubagent,
 }
 _FIELD = re.compile(r"`\$?\.?([A-Za-z]+)[^`]*`$|field `([A-Za-z]+)`")
 

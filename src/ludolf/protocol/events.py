@@ -9,8 +9,10 @@ from ludolf.agent.events import AgentEvent
 from ludolf.ai.messages import Usage
 from ludolf.base import Value
 from ludolf.protocol.host_events import HostEvent
+from ludolf.protocol.subagent_events import SubagentNews
 
 CompactionReason = Literal["manual", "threshold", "overflow"]
+SummarySource = Literal["compaction", "branchSummary", "handoff"]
 
 
 class AgentSettled(Value, tag_field="type", tag="agent_settled"):
@@ -61,7 +63,7 @@ class SummaryRetryScheduled(Value, tag_field="type", tag="summarization_retry_sc
 
 
 class SummaryRetryStart(Value, tag_field="type", tag="summarization_retry_attempt_start"):
-    source: Literal["compaction", "branchSummary"]
+    source: SummarySource
     reason: CompactionReason | None = None
 
 
@@ -125,11 +127,12 @@ SessionEvent = (
     | ExtensionError
     | Warned
 )
-Event = AgentEvent | SessionEvent | HostEvent
+Event = AgentEvent | SessionEvent | HostEvent | SubagentNews
 _SPOKEN: tuple[type[msgspec.Struct], ...] = (
     *get_args(AgentEvent),
     *get_args(SessionEvent),
     *get_args(HostEvent),
+    *get_args(SubagentNews),
 )
 EVENT_NAMES: tuple[str, ...] = tuple(
     sorted({str(kind.__struct_config__.tag or "message_update") for kind in _SPOKEN})

@@ -26,6 +26,22 @@ class HostToolCancel(Value, tag_field="type", tag="host_tool_cancel"):
     target_id: str
 
 
+class HostUriRequest(Value, tag_field="type", tag="host_uri_request", kw_only=True):
+    """The host is to read or write one of its documents; its answer names this id."""
+
+    id: str
+    operation: Literal["read", "write"]
+    url: str
+    content: str | None = None
+
+
+class HostUriCancel(Value, tag_field="type", tag="host_uri_cancel"):
+    """The answer to a request is no longer wanted; one that comes all the same is ignored."""
+
+    id: str
+    target_id: str
+
+
 class TodoReminder(Value, tag_field="type", tag="todo_reminder"):
     """The run would stop with work left; it goes on instead."""
 
@@ -78,9 +94,15 @@ class PromptResult(Value, tag_field="type", tag="prompt_result", kw_only=True):
     session_settled: bool
 
 
+class SessionSettled(Value, tag_field="type", tag="session_settled"):
+    """Nothing goes on, nothing waits and nothing will begin by itself; once after each work."""
+
+
 HostEvent = (
     HostToolCall
     | HostToolCancel
+    | HostUriRequest
+    | HostUriCancel
     | TodoReminder
     | TodoAutoClear
     | StreamRuleHit
@@ -89,4 +111,5 @@ HostEvent = (
     | ModelChanged
     | ConfigUpdate
     | PromptResult
+    | SessionSettled
 )

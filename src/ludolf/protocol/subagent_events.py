@@ -10,7 +10,7 @@ Status = Literal["pending", "running", "completed", "failed", "aborted"]
 
 
 class AgentWaiting(Value, tag_field="type", tag="agent_waiting"):
-    """The run is over and prompts are welcome, but these agents will wake the session by themselves.
+    """The run is over and prompts are welcome, but these agents will wake the session.
 
     Stands where AgentSettled would; that one comes when no agent is left to wait for.
     """
@@ -24,8 +24,8 @@ class RecentTool(Value):
     end_ms: int
 
 
-class Progress(Value):
-    """How far one agent is. `task` is all that it was told, `assignment` the part that is its own."""
+class Progress(Value, kw_only=True):
+    """How far one agent is. `task` is all that it was told, `assignment` its own part of it."""
 
     index: int
     id: str

@@ -3,17 +3,31 @@
 import re
 from typing import TYPE_CHECKING
 
-from ludolf.protocol.dialects import Dialect, ServerInfo
+from ludolf.protocol.dialects import Dialect, ServerInfo, make_dialect
 from ludolf.protocol.dialects.dialect import Traits
 from ludolf.protocol.events import Event
 from ludolf.protocol.replies import Frame, Reply
+from ludolf.protocol.subagent_events import SubagentEvent, SubagentLifecycle, SubagentProgress
 
 if TYPE_CHECKING:
+    from ludolf.modes.rpc.message_ids import MessageIds
     from ludolf.protocol.bounded import Bounds
+    from ludolf.protocol.dialects.omp_subagents import SubagentFrames
     from ludolf.protocol.ui import UiRequest
 
 # Frames that somebody waits for: no filter hides them.
-_DUE = frozenset(("host_tool_call", "host_tool_cancel", "prompt_result", "command_output"))
+_DUE = frozenset(
+    (
+        "host_tool_call",
+        "host_tool_cancel",
+        "host_uri_request",
+        "host_uri_cancel",
+        "prompt_result",
+        "session_settled",
+        "command_output",
+    )
+)
+_OF_AGENTS = frozenset((SubagentEvent, SubagentLifecycle, SubagentProgress))
 _TYPE = re.compile(rb'\{"type":"([a-z_]+)"')
 
 
@@ -24,6 +38,8 @@ class Connection:
         self._dialect = dialect
         self._wanted: frozenset[str] | None = None
         self._bounds: Bounds | None = None
+        self._ids: MessageIds | None = None
+        self._agents: SubagentFrames | None = None
         self.prompt_results = dialect.traits.prompt_results
         if dialect.traits.max_frame is not None:
             self.bound(1)
@@ -58,10 +74,34 @@ class Connection:
         return self._fit(self._dialect.reply(reply))
 
     def event(self, event: Event) -> Frame | None:
+        if type(event) in _OF_AGENTS:
+            return self._fit(self._of_agent(event))
         frame = self._dialect.event(event)
+        if frame is not None and self.prompt_results:
+            frame = self._named(frame)
         if frame is not None and self._wanted is not None:
             frame = self._chosen(frame, self._wanted)
         return self._fit(frame)
+
+    def _of_agent(self, event: Event) -> Frame | None:
+        """What agents in the background do is told to who asked for it, past any filter."""
+        if self._agents is None:
+            from ludolf.protocol.dialects.omp_subagents import SubagentFrames
+
+            self._agents = SubagentFrames(lambda: make_dialect(self.name))
+        if isinstance(event, SubagentEvent):
+            return self._agents.render(event)
+        if isinstance(event, SubagentLifecycle) and event.payload.status != "started":
+            self._agents.forget(event.payload.id)
+        return self._dialect.event(event)
+
+    def _named(self, frame: Frame) -> Frame:
+        """Whoever follows prompts to their end also hears which message a frame is about."""
+        if self._ids is None:
+            from ludolf.modes.rpc.message_ids import MessageIds
+
+            self._ids = MessageIds()
+        return self._ids.stamp(frame)
 
     def ui(self, request: "UiRequest") -> Frame | None:
         return self._fit(self._dialect.ui(request))

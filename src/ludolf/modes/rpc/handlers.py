@@ -15,9 +15,12 @@ from ludolf.engine.overview import context_fill, full_state, overhead_tokens, st
 from ludolf.engine.prompting import Disposition, Work
 from ludolf.modes.rpc.call import Call, Data, Handler, Result, Run, Silence
 from ludolf.modes.rpc.host_tools import HOST_TOOLS
+from ludolf.modes.rpc.host_uri_handlers import HOST_URIS
 from ludolf.modes.rpc.login_handlers import LOGINS
 from ludolf.modes.rpc.more_handlers import MORE
+from ludolf.modes.rpc.moving_handlers import MOVING
 from ludolf.modes.rpc.omp_handlers import OMP
+from ludolf.modes.rpc.subagent_handlers import SUBAGENTS
 from ludolf.protocol.bash import BashResult
 from ludolf.protocol.commands import Bash, Prompt, QueueMessage, SetModel
 from ludolf.protocol.framing import NO_ID
@@ -93,7 +96,8 @@ def _clear_queue(call: Call) -> Result:
 
 def _set_mode(kind: QueueKind) -> Run:
     def run(call: Call) -> Result:
-        call.engine.set_queue_mode(kind, call.command.mode)
+        save = not call.connection.traits.forgets_modes
+        call.engine.set_queue_mode(kind, call.command.mode, save=save)
         return None
 
     return run
@@ -271,8 +275,11 @@ def _abort_bash(call: Call) -> Result:
 HANDLERS: dict[str, Handler] = {
     **MORE,
     **HOST_TOOLS,
+    **HOST_URIS,
+    **MOVING,
     **LOGINS,
     **OMP,
+    **SUBAGENTS,
     "prompt": Handler("turn", _prompt, own_if=_is_command),
     "extension_ui_response": Handler("now", _answer_dialog),
     "steer": Handler("turn", _queue("steering")),

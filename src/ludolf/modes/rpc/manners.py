@@ -9,6 +9,7 @@ from msgspec import structs
 
 from ludolf.base import CommandError
 from ludolf.engine.engine import Engine
+from ludolf.engine.toolbox import offers_tasks
 from ludolf.modes.rpc.call import Call, Data, Handler, Result, Run, Silence
 from ludolf.modes.rpc.prompt_results import PromptResults
 from ludolf.modes.rpc.slash_commands import find, perform
@@ -22,6 +23,10 @@ def adopt(engine: Engine, traits: Traits) -> None:
     mode = engine.parts.settings.interrupt_mode or traits.interrupt_mode
     engine.parts.queue.interrupts = mode == "immediate"
     engine.parts.todos.adopt(on=traits.todos, clears=traits.clears_todos)
+    if offers_tasks(engine.parts, default=traits.tasks):
+        from ludolf.engine.subagents.tool import offer
+
+        offer(engine)
 
 
 def with_manners(handlers: Mapping[str, Handler], traits: Traits, results: PromptResults) -> Table:

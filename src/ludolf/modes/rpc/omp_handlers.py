@@ -25,7 +25,7 @@ def _set_todos(call: Call) -> Result:
 def _set_event_filter(call: Call) -> Result:
     events = call.command.events
     call.connection.want(None if events is None else frozenset(events))
-    return None
+    return Data({"events": events})
 
 
 def _set_prompt_results(call: Call) -> Result:
@@ -70,6 +70,12 @@ def _get_integrations(call: Call) -> Result:
     return Data({"version": __version__, "model": state, "services": []})
 
 
+def _set_fast_mode(call: Call) -> Result:
+    models = call.engine.models
+    models.set_fast(call.command.enabled)
+    return Data({"enabled": models.wants_fast, "active": models.is_fast})
+
+
 OMP: dict[str, Handler] = {
     "set_interrupt_mode": Handler("now", _set_interrupt_mode),
     "set_todos": Handler("now", _set_todos),
@@ -78,6 +84,7 @@ OMP: dict[str, Handler] = {
     "negotiate_protocol": Handler("now", _negotiate_protocol),
     "get_messages_page": Handler("now", _get_messages_page),
     "get_available_commands": Handler("now", _get_available_commands),
+    "set_fast_mode": Handler("now", _set_fast_mode),
     "set_locale": Handler("now", _set_locale),
     "get_integrations": Handler("now", _get_integrations),
 }

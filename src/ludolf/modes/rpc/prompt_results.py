@@ -7,16 +7,18 @@ from typing import Any, Literal
 
 import msgspec
 
-from ludolf.agent.events import AgentEnd, QueueUpdate
+from ludolf.agent.events import AgentEnd, AgentStart, QueueUpdate
 from ludolf.agent.queue import QueueKind
 from ludolf.ai.errors import RETRYABLE, kind_of
 from ludolf.ai.messages import AssistantMessage
 from ludolf.engine.engine import Engine
+from ludolf.engine.overview import is_settled
 from ludolf.engine.prompting import Disposition
 from ludolf.modes.rpc.connection import Connection
 from ludolf.protocol.events import AgentSettled, Event
 from ludolf.protocol.framing import NO_ID
-from ludolf.protocol.host_events import PromptResult
+from ludolf.protocol.host_events import PromptResult, SessionSettled
+from ludolf.protocol.subagent_events import AgentWaiting
 
 Status = Literal["completed", "aborted", "error"]
 _STATUS = re.compile(r"(\d{3})\b")
@@ -40,14 +42,16 @@ class PromptResults:
         self._status: Status = "completed"
         self._error: dict[str, Any] | None = None
         self._listens = False
+        # Something ran since the last time that all was told to be at rest.
+        self._has_run = False
+        if connection.prompt_results:
+            self._listen()
 
     def accepted(self, id: msgspec.Raw, disposition: Disposition, line: QueueKind) -> None:
         """A prompt was taken in; from here on it gets a result."""
         if not self._connection.prompt_results:
             return
-        if not self._listens:
-            self._listens = True
-            self._engine.parts.hub.attach(self)
+        self._listen()
         if disposition == "started":
             self._open.append(_Open(id))
         elif disposition == "queued":
@@ -57,15 +61,24 @@ class PromptResults:
             loop = asyncio.get_running_loop()
             loop.call_soon(partial(self._tell, id, "completed", invoked=False))
 
+    def _listen(self) -> None:
+        if not self._listens:
+            self._listens = True
+            self._engine.parts.hub.attach(self)
+
     # ------------------------------------------------------------ as a sink
 
     def take(self, event: Event) -> None:
-        if isinstance(event, AgentEnd):
+        if isinstance(event, AgentStart):
+            self._has_run = True
+        elif isinstance(event, AgentEnd):
             self._note(event)
-        elif isinstance(event, AgentSettled) and self._open:
+        elif isinstance(event, AgentSettled | AgentWaiting):
             self._settle()
-        elif isinstance(event, QueueUpdate) and self._open:
+            self._tell_rest()
+        elif isinstance(event, QueueUpdate):
             self._drop_cleared()
+            self._tell_rest()
 
     def has_room(self) -> bool:
         return True
@@ -92,6 +105,11 @@ class PromptResults:
         for item in over:
             self._tell(item.id, self._status, error=self._error)
 
+    def _tell_rest(self) -> None:
+        if self._has_run and self._connection.prompt_results and is_settled(self._engine):
+            self._has_run = False
+            self._engine.parts.hub.post(SessionSettled())
+
     def _drop_cleared(self) -> None:
         cleared = self._engine.parts.queue.cleared
         gone = [item for item in self._open if item.line and item.place in cleared[item.line]]
@@ -113,7 +131,7 @@ class PromptResults:
                 agent_invoked=invoked,
                 status=status,
                 error=error,
-                session_settled=not self._engine.runner.running,
+                session_settled=is_settled(self._engine),
             )
         )
 

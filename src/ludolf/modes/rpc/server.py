@@ -82,8 +82,9 @@ class Server:
         if self._engine.logins is not None:
             self._engine.logins.abort()
         self._engine.host_tools.disconnect()
+        self._engine.host_uris.disconnect()
         await self._tasks.ended()
-        await self._engine.runner.settled()
+        await self._engine.settled()
 
     async def _finish(self) -> None:
         """Stop what runs; whoever waits for it is still answered."""
@@ -94,6 +95,7 @@ class Server:
         if self._turn is not None:
             await asyncio.wait((self._turn,), timeout=SHUTDOWN_SECONDS / 2)
         self._engine.host_tools.disconnect()
+        self._engine.host_uris.disconnect()
         await self._engine.abort()
         self._engine.shell.abort()
         await self._tasks.ended()

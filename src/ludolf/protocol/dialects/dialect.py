@@ -45,6 +45,7 @@ class Traits(msgspec.Struct, frozen=True, kw_only=True):
     tasks            the model may start agents in the background, likewise
     clears_todos     finished todos are taken off the list after a while
     prompt_results   every accepted prompt ends with a `prompt_result`
+    forgets_modes    how many waiting messages are delivered is not written to the settings
     max_frame        no line is longer than this many bytes
     """
 
@@ -59,6 +60,7 @@ class Traits(msgspec.Struct, frozen=True, kw_only=True):
     tasks: bool = False
     clears_todos: bool = False
     prompt_results: bool = False
+    forgets_modes: bool = False
     max_frame: int | None = None
     interrupt_mode: Literal["immediate", "wait"] = "wait"
 

@@ -47,7 +47,7 @@ from ludolf.protocol.events import (
     ThinkingLevelChanged,
     Warned,
 )
-from ludolf.protocol.host_events import ConfigUpdate
+from ludolf.protocol.host_events import ConfigUpdate, SessionSettled
 from ludolf.protocol.replies import Frame, Reply
 from ludolf.protocol.subagent_events import AgentWaiting
 
@@ -87,6 +87,7 @@ class Omp(Pi):
         todos=True,
         tasks=True,
         prompt_results=True,
+        forgets_modes=True,
         max_frame=MAX_FRAME,
         interrupt_mode="immediate",
     )
@@ -126,6 +127,7 @@ class Omp(Pi):
                 AutoRetryStart: self._retry_start,
                 AutoRetryEnd: self._retry_ended,
                 ConfigUpdate: _config_update,
+                SessionSettled: self._session_settled,
                 Warned: _warned,
             }
         )
@@ -198,6 +200,14 @@ class Omp(Pi):
 
     def _agent_waiting(self, event: AgentWaiting) -> Frame | None:
         return not_terminal(self._agent_settled(AgentSettled()))
+
+    def _session_settled(self, event: SessionSettled) -> Frame | None:
+        """Behind the end that waits for the reply to an abort, or dropped with it."""
+        settled = line({"type": "session_settled"})
+        if self._held is None:
+            return settled
+        self._held += settled
+        return None
 
     def _turn_end(self, event: TurnEnd) -> Frame:
         self._open_calls.clear()

@@ -20,7 +20,7 @@ _WORDS = {
 }
 CLAUDE, CLAUDE_PROVIDER = "anthropic-messages", "anthropic"
 _MISSING = re.compile(r'^\w+: missing or invalid "(\w+)"$')
-_SESSION_CHANGES = ("new_session", "switch_session", "branch", "fork", "clone")
+_SESSION_CHANGES = ("new_session", "switch_session", "open_session", "branch", "fork", "clone")
 _QUEUED = ("prompt", "steer", "follow_up", "abort_and_prompt")
 
 
@@ -40,6 +40,7 @@ class OmpReplies:
             "compact": _compacted,
             "bash": self._bash,
             "get_session_stats": _stats,
+            "handoff": _handed_over,
         }
 
     def render(self, reply: Reply) -> bytes:
@@ -185,6 +186,12 @@ def _counted(data: Record) -> Record:
         "outputLines": lines,
         "outputBytes": size,
     }
+
+
+def _handed_over(reply: Reply) -> Record | None:
+    """This family says nothing of a session that was not made."""
+    data: Record = _plain(reply)
+    return None if data["cancelled"] else data
 
 
 def line_count(text: str) -> int:

@@ -7,7 +7,14 @@ from ludolf.ai.models import Model
 from ludolf.base import Value
 from ludolf.protocol.bash import BashResult
 from ludolf.protocol.events import CompactionResult
+from ludolf.protocol.wire.moving_answers import (
+    FastMode,
+    HandedOver,
+    HostUriSchemes,
+    OpenedSession,
+)
 from ludolf.protocol.wire.stored import StoredEntry, StoredMessage, TreeNode
+from ludolf.protocol.wire.subagent_answers import SUBAGENT_ANSWERS
 from ludolf.session.finder import SessionRecord
 from ludolf.session.outline import ForkMessage
 from ludolf.session.stats import SessionStats
@@ -70,6 +77,15 @@ class State(Value, kw_only=True):
     message_count: int
     pending_message_count: int
     todo_phases: tuple[TodoPhase, ...] | None = None
+    has_pending_async_work: bool | None = None
+    fast_mode_enabled: bool | None = None
+    fast_mode_active: bool | None = None
+
+
+class DeltaState(State, kw_only=True):
+    """`model` is missing when none is selected."""
+
+    model: Model | None = None
 
 
 class Conversation(Value):
@@ -210,6 +226,12 @@ class Capabilities(Value):
     events: tuple[str, ...]
 
 
+class EventFilter(Value):
+    """The types that are told from now on; null: all."""
+
+    events: tuple[str, ...] | None
+
+
 class Negotiated(Value):
     protocol_version: int
 
@@ -277,7 +299,19 @@ class AuthStatuses(Value):
 # ---------------------------------------------------------------- the table
 
 # Answers themselves: the program says nothing to them, unless they are no such answer at all.
-UNANSWERED = frozenset(("extension_ui_response", "host_tool_update", "host_tool_result"))
+UNANSWERED = frozenset(
+    ("extension_ui_response", "host_tool_update", "host_tool_result", "host_uri_result")
+)
+
+# Not answered at once: they wait for a turn, for a user, for a process or for the network.
+SLOW = frozenset(
+    (
+        *("prompt", "steer", "follow_up", "abort", "abort_and_prompt", "abort_retry"),
+        *("new_session", "switch_session", "fork", "branch", "clone", "navigate_tree"),
+        *("set_model", "cycle_model", "get_available_models"),
+        *("compact", "bash", "export_html", "reload", "set_project_trust", "login", "logout"),
+    )
+)
 
 # None: success is all that is told.
 ANSWERS: dict[str, Any] = {
@@ -326,9 +360,13 @@ ANSWERS: dict[str, Any] = {
     "reload": None,
     "get_capabilities": Capabilities,
     "set_host_tools": HostToolNames,
+    "set_host_uri_schemes": HostUriSchemes,
+    "handoff": HandedOver,
+    "open_session": OpenedSession,
+    "set_fast_mode": FastMode,
     "set_interrupt_mode": None,
     "set_todos": Todos,
-    "set_event_filter": None,
+    "set_event_filter": EventFilter,
     "set_prompt_results": None,
     "negotiate_protocol": Negotiated,
     "get_messages_page": ConversationPage,
@@ -339,4 +377,6 @@ ANSWERS: dict[str, Any] = {
     "logout": LoggedOut,
     "get_auth_status": AuthStatuses,
     "get_integrations": Integrations,
+    **SUBAGENT_ANSWERS,
 }
+PI_DELTA_ANSWERS: dict[str, Any] = {**ANSWERS, "get_state": DeltaState}

@@ -33,7 +33,9 @@ class OpenKind(type):
             return msgspec.convert(value, cls.known, dec_hook=read_open)
         except (msgspec.ValidationError, UnicodeEncodeError):
             label = value.get(cls.label) if isinstance(value, dict) else None
-            return cls.other(label if isinstance(label, str) else "unknown", msgspec.Raw(dumps(value)))
+            return cls.other(
+                label if isinstance(label, str) else "unknown", msgspec.Raw(dumps(value))
+            )
 
 
 def read_open(kind: Any, value: Any) -> Any:

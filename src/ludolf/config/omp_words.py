@@ -1,0 +1,120 @@
+"""The command lines of omp and xcsh in our own words, for hosts that pass their flags."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from msgspec import Struct, field
+
+from ludolf.base import ConfigError
+
+_RENAMED = {"--hook": "--extension", "--trusted-extension": "--extension"}
+# The value may be missing: then the last session is meant.
+_RESUMING = ("--resume", "-r", "--session")
+# These ask for what is so anyway: no such feature, no questions before tools.
+_GRANTED = frozenset(
+    [
+        "--allow-home",
+        "--auto-approve",
+        "--hide-thinking",
+        "--no-lsp",
+        "--no-mcp",
+        "--no-prewalk",
+        "--no-pty",
+        "--no-title",
+        "--yolo",
+    ]
+)
+_SWITCHES = frozenset(
+    [
+        "--advisor",
+        "--external-thinking",
+        "--from-claude",
+        "--from-codex",
+        "--no-rules",
+        "--no-ui",
+        "--plan-yolo",
+        "--prewalk",
+        "--print-thoughts",
+    ]
+)
+_VALUES = frozenset(
+    [
+        "--add-dir",
+        "--alias",
+        "--approval-mode",
+        "--config",
+        "--max-time",
+        "--plan",
+        "--plan-yolo-into",
+        "--plugin-dir",
+        "--prewalk-into",
+        "--profile",
+        "--prompt-cache-key",
+        "--provider-session-id",
+        "--service-tier",
+        "--skills",
+        "--slow",
+        "--smol",
+        "--system-prompt-template",
+    ]
+)
+
+
+class Translated(Struct):
+    """`words` are ours; `cwd` is the folder to work in, if one is named."""
+
+    words: list[str] = field(default_factory=list)
+    cwd: Path | None = None
+    warnings: list[str] = field(default_factory=list)
+
+
+def in_our_words(words: Sequence[str]) -> Translated:
+    """What has no counterpart here is left out, with a warning.
+
+    Raises:
+        ConfigError: a flag lacks its value.
+    """
+    told = Translated()
+    rest = list(words)
+    while rest:
+        word = rest.pop(0)
+        if word == "--":
+            told.words += [word, *rest]
+            break
+        flag, equals, value = word.partition("=") if word.startswith("--") else (word, "", "")
+        if equals:
+            rest.insert(0, value)
+        _take(told, flag, rest, has_value=bool(equals))
+    return told
+
+
+def _take(told: Translated, flag: str, rest: list[str], *, has_value: bool) -> None:
+    if flag in _RESUMING:
+        has_value = bool(rest) and (has_value or not rest[0].startswith("-"))
+        named = rest.pop(0) if has_value else ""
+        told.words += ["--session", named] if named else ["--continue"]
+    elif flag in _RENAMED:
+        told.words += [_RENAMED[flag], _value(flag, rest)]
+    elif flag == "--cwd":
+        told.cwd = Path(_value(flag, rest))
+    elif flag in _VALUES:
+        _warn(told, flag, _value(flag, rest))
+    elif flag in _GRANTED or flag in _SWITCHES:
+        del rest[:has_value]
+        if flag in _SWITCHES:
+            told.warnings.append(f"{flag} has no effect here")
+    else:
+        told.words.append(f"{flag}={rest.pop(0)}" if has_value else flag)
+
+
+def _value(flag: str, rest: list[str]) -> str:
+    if not rest:
+        raise ConfigError(f"{flag} needs a value")
+    return rest.pop(0)
+
+
+def _warn(told: Translated, flag: str, value: str) -> None:
+    if flag != "--approval-mode":
+        told.warnings.append(f"{flag} has no effect here")
+    elif value != "yolo":
+        told.warnings.append(f"{flag} {value} has no effect here: tools run without asking")

@@ -1,0 +1,1 @@
+"""Agents in the background: engines inside this process that report to their parent."""

@@ -1,0 +1,227 @@
+"""Commands as they should be sent: the shapes that count where the program takes any JSON."""
+
+from typing import Annotated, Any, Literal
+
+from msgspec import UNSET, Meta, UnsetType
+
+from ludolf.ai.messages import Image, Text, ThinkingLevel
+from ludolf.base import Value
+from ludolf.protocol import commands
+from ludolf.protocol.commands import COMMANDS
+from ludolf.protocol.subagent_events import Level
+from ludolf.protocol.wire.answers import QueueMode, TodoStatus
+
+InterruptMode = Literal["immediate", "wait"]
+
+
+class OneOf:
+    """A choice among structs that nothing but their fields tells apart."""
+
+    members: tuple[type[Any], ...]
+
+
+# ---------------------------------------------------------------- prompts
+
+
+class ImageData(Value):
+    """An image in base64."""
+
+    data: str
+    mime_type: str
+    type: Literal["image"] = "image"
+
+
+class ImageSource(Value):
+    type: Literal["base64"]
+    data: str
+    media_type: str
+
+
+class SourcedImage(Value):
+    """The same in the shape of some model providers."""
+
+    source: ImageSource
+    type: Literal["image"] = "image"
+
+
+class ImageInput(OneOf):
+    members = (ImageData, SourcedImage)
+
+
+class Attachment(Value, kw_only=True):
+    """An image as `content`, or a document with its `extractedText`: the form of early pi."""
+
+    type: str | None = None
+    file_name: str | None = None
+    mime_type: str | None = None
+    content: str | None = None
+    extracted_text: str | None = None
+
+
+class Prompt(commands.Prompt):
+    """`streamingBehavior` is needed while a run goes on."""
+
+    images: list[ImageInput] | None = None
+    attachments: list[Attachment] | None = None
+
+
+class QueueMessage(commands.QueueMessage):
+    images: list[ImageInput] | None = None
+
+
+# ---------------------------------------------------------------- words out of a few
+
+
+class SetThinkingLevel(commands.SetThinkingLevel):
+    level: ThinkingLevel
+
+
+class SetQueueMode(commands.SetMode):
+    mode: QueueMode
+
+
+class SetInterruptMode(commands.SetMode):
+    mode: InterruptMode
+
+
+class NegotiateProtocol(commands.NegotiateProtocol):
+    protocol_version: Literal[1, 2] = 1
+
+
+class GetMessagesPage(commands.GetMessagesPage):
+    cursor: str | None = None
+    limit: Annotated[int, Meta(ge=1, le=256)] | None = None
+
+
+# ---------------------------------------------------------------- what a host lends and answers
+
+
+class UiAnswer(commands.UiAnswer):
+    """`value` for a choice or a text, `confirmed` for yes and no; `cancelled` dismisses."""
+
+    id: str
+    value: str | UnsetType = UNSET
+    confirmed: bool | UnsetType = UNSET
+    cancelled: bool = False
+
+
+class HostTool(Value, kw_only=True):
+    """A tool of the host; `parameters` is a JSON Schema. A hidden one is kept from the model."""
+
+    name: str
+    description: str
+    parameters: dict[str, Any]
+    label: str | None = None
+    hidden: bool = False
+    timeout_ms: float | None = None
+
+
+class SetHostTools(commands.SetHostTools):
+    """All tools at once; they replace those before."""
+
+    tools: list[HostTool]
+
+
+class HostToolContent(Value, kw_only=True):
+    """`isError`: a whole result, but a bad one."""
+
+    content: list[Text | Image]
+    details: Any = UNSET
+    is_error: bool = False
+
+
+class HostToolUpdate(commands.HostToolUpdate):
+    """The result so far; it replaces the one before."""
+
+    id: str
+    partial_result: HostToolContent
+
+
+class HostToolResult(commands.HostToolResult):
+    """With `isError` the texts are the error of the call."""
+
+    id: str
+    result: HostToolContent
+    is_error: bool = False
+
+
+class HostUriScheme(Value, kw_only=True):
+    """Addresses that begin so, with `://` behind it, are documents of the host."""
+
+    scheme: str
+    description: str | None = None
+    writable: bool = False
+    immutable: bool = False
+    timeout_ms: float | None = None
+
+
+class SetHostUriSchemes(commands.SetHostUriSchemes):
+    """All schemes at once; they replace those before."""
+
+    schemes: list[HostUriScheme]
+
+
+class HostUriResult(commands.HostUriResult):
+    """A document, in base64 if `contentType` is an image's; with `isError` why there is none."""
+
+    id: str
+    content: str | None = None
+    content_type: str | None = None
+    notes: list[str] | None = None
+    immutable: bool | None = None
+    is_error: bool = False
+    error: str | None = None
+
+
+class SetSubagentSubscription(commands.SetSubagentSubscription):
+    level: Level
+
+
+class GetSubagentMessages(commands.GetSubagentMessages):
+    """One of both names the agent; what its file holds before `fromByte` is left out."""
+
+    from_byte: int | None = None
+
+
+class TaskInput(Value, kw_only=True):
+    content: str
+    id: str | None = None
+    status: TodoStatus = "pending"
+    notes: str | None = None
+    blocker: str | None = None
+
+
+class PhaseInput(Value, kw_only=True):
+    """A task may be its text alone."""
+
+    tasks: list[TaskInput | str]
+    name: str | None = None
+    id: str | None = None
+
+
+class SetTodos(commands.SetTodos):
+    phases: list[PhaseInput]
+
+
+SENT: dict[str, type[Value]] = {
+    **COMMANDS,
+    "prompt": Prompt,
+    "abort_and_prompt": Prompt,
+    "steer": QueueMessage,
+    "follow_up": QueueMessage,
+    "set_thinking_level": SetThinkingLevel,
+    "set_steering_mode": SetQueueMode,
+    "set_follow_up_mode": SetQueueMode,
+    "set_interrupt_mode": SetInterruptMode,
+    "negotiate_protocol": NegotiateProtocol,
+    "get_messages_page": GetMessagesPage,
+    "extension_ui_response": UiAnswer,
+    "set_host_tools": SetHostTools,
+    "host_tool_update": HostToolUpdate,
+    "host_tool_result": HostToolResult,
+    "set_host_uri_schemes": SetHostUriSchemes,
+    "host_uri_result": HostUriResult,
+    "set_todos": SetTodos,
+    "set_subagent_subscription": SetSubagentSubscription,
+    "get_subagent_messages": GetSubagentMessages,
+}

@@ -1,0 +1,34 @@
+"""The dialects as tables: what is written in each, and what commands answer there."""
+
+from typing import Any
+
+import msgspec
+
+from ludolf.protocol.wire.answers import ANSWERS, PI_DELTA_ANSWERS
+from ludolf.protocol.wire.early_frames import EARLY_FRAMES
+from ludolf.protocol.wire.frames import PI_DELTA_FRAMES, PI_FRAMES
+from ludolf.protocol.wire.omp_answers import OMP_ANSWERS, XCSH_ANSWERS
+from ludolf.protocol.wire.omp_frames import OMP_FRAMES, XCSH_FRAMES
+
+
+class WireDialect(msgspec.Struct, frozen=True):
+    """`answers` is empty where no command is answered. `end`: the event that ends a prompt."""
+
+    name: str
+    frames: tuple[type[Any], ...]
+    answers: dict[str, Any]
+    end: str
+    greets: bool = False
+
+    def by_type(self) -> dict[str, type[Any]]:
+        """The frames by the name that stands in their `type`."""
+        return {str(kind.__struct_config__.tag): kind for kind in self.frames}
+
+
+WIRE: dict[str, WireDialect] = {
+    "pi": WireDialect("pi", PI_FRAMES, ANSWERS, "agent_settled"),
+    "pi-delta": WireDialect("pi-delta", PI_DELTA_FRAMES, PI_DELTA_ANSWERS, "agent_settled"),
+    "omp": WireDialect("omp", OMP_FRAMES, OMP_ANSWERS, "agent_end", greets=True),
+    "xcsh": WireDialect("xcsh", XCSH_FRAMES, XCSH_ANSWERS, "agent_end", greets=True),
+    "pi-early": WireDialect("pi-early", EARLY_FRAMES, {}, "agent_end"),
+}
