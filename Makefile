@@ -3,6 +3,7 @@ PYTHON ?= python3
 WORKERS ?= auto
 PROMPT ?= what is in this folder?
 UV ?= uv
+CLIENTS ?= build/clients
 
 VENV := .venv
 PY := $(VENV)/bin/python
@@ -11,7 +12,7 @@ COMPILE := $(UV) pip compile pyproject.toml --quiet --universal --python-version
 	--generate-hashes --custom-compile-command "make lock"
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-peers test-local-model check fmt setup lock clean
+.PHONY: help run test test-peers test-clients test-local-model check fmt setup lock clean
 
 help: ## List these targets
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -30,6 +31,10 @@ test: $(VENV)/.dev ## Set up and run all tests
 
 test-peers: $(VENV)/.dev ## Compare with the real pi; LUDOLF_PEER_PI says how to start it
 	@$(PY) -m pytest tests/peers -p no:xdist --timeout 60
+
+test-clients: $(VENV)/.dev ## Try hosts that others wrote for pi and omp (npm, network)
+	@$(PY) -m tests.clients.install $(CLIENTS)
+	@LUDOLF_TEST_CLIENTS=$(abspath $(CLIENTS)) $(PY) -m pytest tests/clients -p no:xdist
 
 test-local-model: $(VENV)/.dev ## Ask a real model; LUDOLF_TEST_GGUF names its GGUF file
 	@$(PY) -c 'import xllamacpp' 2>/dev/null || $(INSTALL) 'xllamacpp>=2026.10'

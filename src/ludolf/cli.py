@@ -39,7 +39,7 @@ def run(words: Sequence[str]) -> int:
         # Only the first word can be one, so that no message behind an option is taken for it.
         if words[0] in subcommands.MODULES:
             return subcommands.run(words[0], words[1:])
-    arguments = parse(words)
+    arguments = parse(_in_our_words(words))
     if arguments.version:
         sys.stdout.write(f"{__version__}\n")
         return 0
@@ -85,6 +85,32 @@ def _start(arguments: Arguments) -> int:
 
     sys.stderr.write(NO_TERMINAL)
     return NO_TERMINAL_MODE
+
+
+def _in_our_words(words: Sequence[str]) -> Sequence[str]:
+    """Under the name of omp or xcsh, their flags are understood too."""
+    if _dialect_of(words) not in ("omp", "xcsh"):
+        return words
+    from ludolf.config.omp_words import in_our_words
+
+    told = in_our_words(words)
+    for text in told.warnings:
+        sys.stderr.write(f"Warning: {text}\n")
+    if told.cwd is not None:
+        try:
+            os.chdir(told.cwd)
+        except OSError as error:
+            raise ConfigError(f"--cwd {told.cwd}: {error.strerror}") from error
+    return told.words
+
+
+def _dialect_of(words: Sequence[str]) -> str:
+    """What `--rpc-dialect` says, before the words are read; else the environment, the name."""
+    for at, word in enumerate(words):
+        flag, equals, value = word.partition("=")
+        if flag == "--rpc-dialect" and (equals or words[at + 1 :]):
+            return value if equals else words[at + 1]
+    return env("RPC_DIALECT") or _own_dialect()
 
 
 def _fill_descriptors() -> None:

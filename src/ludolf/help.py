@@ -11,6 +11,7 @@ Usage:
   ludolf sessions [list|find|show|rename|delete]  look after stored sessions
   ludolf export SESSION [FILE]                    write a session as an HTML page
   ludolf models list|show|refresh|schema          models: see them, ask providers for new ones
+  ludolf schema ...                               JSON Schema of all frames, or their types
   ludolf install-alias pi|omp|xcsh|pi-early       be started under the name of another program
 
 Text on stdin goes before the first message. @file puts a text or image file into it.
@@ -75,7 +76,7 @@ Other
   -v, --version                   the version
 
 Read and ignored, since there is no terminal interface: --theme, --use-theme, --no-themes,
---tui-mode, --verbose.
+--tui-mode, --verbose; and --no-mcp, since that is so anyway.
 
 Environment
   ANTHROPIC_API_KEY, OPENAI_API_KEY, GEMINI_API_KEY and the keys of other providers

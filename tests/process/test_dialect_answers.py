@@ -74,7 +74,7 @@ async def test_the_conversation_is_read_in_pages(lab: Lab) -> None:
     async with lab.client() as client:
         empty = await client.ask("get_messages_page")
         for text in ("a", "b"):
-            await client.prompt_and_wait(text)
+            await client.prompt_and_collect(text)
         first = await client.ask("get_messages_page", limit=3)
         second = await client.ask("get_messages_page", limit=3, cursor=first["nextCursor"])
         await client.ask("prompt", message="c")
@@ -108,10 +108,9 @@ async def test_long_lines_are_shrunk_or_cut_as_was_agreed(lab: Lab) -> None:
         end = await _long(client)
         shrunk = await client.request("get_messages")
         agreed = await client.ask("negotiate_protocol", protocolVersion=2)
-        await client.send("get_messages", id="m")
-        pieces = [await client.wait_for("rpc_chunk")]
-        while len(pieces) < pieces[0]["count"]:
-            pieces.append(await client.wait_for("rpc_chunk"))
+        joined = await client.request("get_messages", id="m")
+    pieces = only(map(loads, lab.lines), "rpc_chunk")
+    assert len(pieces) == pieces[0]["count"]
     assert refused["error"] == "Unsupported RPC protocol version: 3"
     assert max(map(len, lab.lines)) <= 1 << 20
     assert end["messageCount"] == 2
@@ -121,6 +120,7 @@ async def test_long_lines_are_shrunk_or_cut_as_was_agreed(lab: Lab) -> None:
     whole = b"".join(base64.b64decode(piece["data"]) for piece in pieces)
     assert len(whole) == pieces[0]["byteLength"]
     reply = loads(whole)
+    assert reply == joined
     assert reply["id"] == "m"
     assert len(text_of(reply["data"]["messages"][0])) == 1_500_000
 

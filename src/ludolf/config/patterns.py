@@ -23,6 +23,11 @@ def matches_glob(pattern: str, name: str) -> bool:
     return any(_shape(part).fullmatch(name.lower()) for part in _alternatives(pattern.lower()))
 
 
+def matches_path(pattern: str, path: str) -> bool:
+    """The same for a path of a file, whose case counts."""
+    return any(_shape(part).fullmatch(path) for part in _alternatives(pattern))
+
+
 def fits_search(search: str, text: str) -> bool:
     """Whether every word of a search has its letters in the text, in their order.
 
@@ -76,7 +81,7 @@ def _shape(pattern: str) -> re.Pattern[str]:
             out += ".*" if last else "(?:.*/)?"
         else:
             out += _segment(part) + ("" if last else "/")
-    return re.compile(out)
+    return re.compile(out, re.DOTALL)
 
 
 def _segment(part: str) -> str:

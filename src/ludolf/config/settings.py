@@ -148,6 +148,10 @@ class Settings(Value):
     local_servers: bool = True
     # Names of key variables that tools may see all the same.
     pass_keys: tuple[str, ...] = ()
+    # Read by who uses them, and strictly: a slip must not switch off what guards the machine.
+    approval: Any = None
+    sandbox: Any = None
+    secrets: Any = None
 
     @property
     def idle_timeout_ms(self) -> int:
@@ -175,13 +179,15 @@ class SettingsFiles:
         self.trusted = trusted
         self.given = given
         self.warnings: list[str] = []
+        # Files that could not be read at all.
+        self.spoilt: list[Path] = []
         self._user: dict[str, Any] = {}
         self._project: dict[str, Any] = {}
         self.load()
 
     def load(self) -> None:
         """Read both files again."""
-        self.warnings = []
+        self.warnings, self.spoilt = [], []
         if self.given is not None:
             self._user, complaints = keep_sound(migrate(dict(self.given)), Settings)
             self.warnings += [f"Invalid setting: {text}" for text in complaints]
@@ -191,6 +197,15 @@ class SettingsFiles:
         project = self._read(self.home.project_settings_file) if self.trusted else None
         self._project = {k: v for k, v in (project or {}).items() if k not in GLOBAL_ONLY}
         self._merge()
+
+    @property
+    def user_name(self) -> str:
+        """Where the user's settings come from, for messages."""
+        return str(self.home.settings_file) if self.given is None else "the settings given"
+
+    @property
+    def project_name(self) -> str:
+        return str(self.home.project_settings_file)
 
     def save(self, changes: Mapping[str, Any]) -> str | None:
         """Make changes count at once and write just them to the user's file; None removes a key.
@@ -220,6 +235,7 @@ class SettingsFiles:
             raw = migrate(read_object(path))
         except ConfigError as error:
             self.warnings.append(f"Invalid settings file {path}: {error}")
+            self.spoilt.append(path)
             return None
         sound, complaints = keep_sound(raw, Settings)
         self.warnings += [f"Invalid setting in {path}: {text}" for text in complaints]

@@ -9,8 +9,10 @@ MODULES: dict[str, str] = {
     "export": "export",
     "install-alias": "alias",
     "models": "models",
+    "schema": "schema",
     "sessions": "sessions",
     "update": "update",
+    "view": "view",
 }
 
 

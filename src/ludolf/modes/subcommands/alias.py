@@ -1,4 +1,4 @@
-"""`ludolf install-alias`: this program under the name of another one, for hosts that insist on it."""
+"""`ludolf install-alias`: this program under the name of another, for hosts that insist on it."""
 
 import os
 import sys

@@ -36,7 +36,7 @@ def run(words: Sequence[str]) -> int:
     CommandError: there is no such session, or it cannot be changed.
     """
     arguments = _parser().parse_args(words)
-    place = _place(arguments.session_dir)
+    place = session_place(arguments.session_dir)
     act: Callable[[Namespace, Place], int] = arguments.act
     return act(arguments, place)
 
@@ -59,15 +59,15 @@ def _parser() -> ArgumentParser:
     made.add_argument("text")
     _add_scope(made)
     made = word("show", _show, "print a conversation")
-    made.add_argument("session", help=_NAMES)
+    made.add_argument("session", help=SESSION_NAMES)
     made.add_argument("--json", action="store_true", help="its messages as JSON lines")
     made = word("rename", _rename, "give a session a name")
-    made.add_argument("session", help=_NAMES)
+    made.add_argument("session", help=SESSION_NAMES)
     made.add_argument("name")
     made = word("delete", _delete, "move sessions to the trash folder")
-    made.add_argument("sessions", nargs="+", metavar="session", help=_NAMES)
+    made.add_argument("sessions", nargs="+", metavar="session", help=SESSION_NAMES)
     made = word("export", _export, "write a session as an HTML page")
-    made.add_argument("session", help=_NAMES)
+    made.add_argument("session", help=SESSION_NAMES)
     made.add_argument("file", nargs="?", help="default: a name of its own in the current folder")
     made.add_argument("--force", action="store_true", help="replace a file that exists")
     return parser
@@ -78,10 +78,11 @@ def _add_scope(parser: ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="as JSON lines, for scripts")
 
 
-_NAMES = "a path, an id or its beginning, or `last`"
+SESSION_NAMES = "a path, an id or its beginning, or `last`"
 
 
-def _place(session_dir: str | None) -> Place:
+def session_place(session_dir: str | None) -> Place:
+    """Where the sessions of the current folder are."""
     cwd = current_folder()
     home = find_home(cwd)
     custom = (cwd / expand(session_dir)).absolute() if session_dir else session_dir_override()
@@ -223,9 +224,13 @@ def _delete(arguments: Namespace, place: Place) -> int:
 
 
 def _export(arguments: Namespace, place: Place) -> int:
+    from ludolf.modes.progress import working
     from ludolf.session.export import export_html
 
-    session = _open(arguments, place)
     target = Path(arguments.file).expanduser() if arguments.file else None
-    say(f"Exported to: {export_html(session, target, overwrite=arguments.force)}")
+    with working("Loading the session"):
+        session = _open(arguments, place)
+    with working("Writing the page") as told:
+        path = export_html(session, target, overwrite=arguments.force, told=told)
+    say(f"Exported to: {path}")
     return 0
