@@ -131,3 +131,11 @@ def test_export_writes_a_page_and_never_over_another_file(told: Lab) -> None:
 def test_a_message_that_begins_like_a_subcommand_is_still_a_message(lab: Lab) -> None:
     lab.server.add(answer("fine"))
     assert lab.run("-p", "sessions").stdout == b"fine\n"
+
+
+@pytest.mark.parametrize("word", ["install", "remove", "uninstall"])
+def test_words_of_a_package_manager_never_reach_the_model(lab: Lab, word: str) -> None:
+    done = lab.run(word, "npm:something", "-l")
+    assert done.code == 1
+    assert "Ludolf installs no packages" in done.stderr
+    assert lab.server.requests == []

@@ -7,10 +7,13 @@ from importlib import import_module
 MODULES: dict[str, str] = {
     "auth": "auth",
     "export": "export",
+    "install": "packages",
     "install-alias": "alias",
     "models": "models",
+    "remove": "packages",
     "schema": "schema",
     "sessions": "sessions",
+    "uninstall": "packages",
     "update": "update",
     "view": "view",
 }
