@@ -11,7 +11,8 @@ DOORS = ("agent/batch.py", "engine/runner.py", "modes/rpc/server.py", "extension
 TASK_MAKER = "agent/scope.py"
 # Third parties: each is imported by one room's files only, and only msgspec at import time.
 EAGER = ("msgspec",)
-HTTP = ("ai/transport.py",)
+# The client of model servers, and the server of the live view.
+HTTP = ("ai/transport.py", "modes/live/server.py")
 
 
 def _called(call: ast.Call) -> str:
@@ -85,6 +86,6 @@ def test_other_peoples_libraries_are_imported_when_they_are_needed() -> None:
     assert not wrong, "\n".join(wrong)
 
 
-def test_one_file_knows_the_http_library() -> None:
+def test_one_file_knows_the_http_client_and_one_the_server() -> None:
     users = {found.module.place for found in imports() if found.name.startswith("aiohttp")}
     assert users <= set(HTTP)

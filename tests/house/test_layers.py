@@ -23,7 +23,8 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "ext": (*_TO_PROTOCOL, "extensions"),
     "engine": (*_TO_PROTOCOL, "extensions"),
     "modes": (*_TO_ENGINE, "help"),
-    "client": (*_LOW, "agent", "session", "protocol"),
+    # A function becomes a tool in the same way for a host as for an extension.
+    "client": (*_LOW, "agent", "session", "protocol", "extensions"),
     "sdk": _TO_ENGINE,
     "cli": (*_TO_ENGINE, "modes", "client", "help"),
     "__main__": ("cli",),

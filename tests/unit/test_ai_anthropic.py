@@ -14,7 +14,8 @@ from ludolf.ai.draft import BlockDelta, BlockEnd, BlockStart, Draft, StreamEvent
 from ludolf.ai.messages import Text, Thinking, ToolCall
 from ludolf.ai.provider import Provider
 from ludolf.ai.providers.anthropic import Reading, make
-from ludolf.ai.transport import SseParser, Transport
+from ludolf.ai.sse import SseParser
+from ludolf.ai.transport import Transport
 from tests.anthropic_wire import (
     PING,
     STOP,
@@ -280,6 +281,8 @@ async def test_half_an_answer_never_passes_for_a_whole_one(
     assert told.message.error_message is not None
     assert told.message.error_message.startswith("Malformed event in the answer: {")
     assert told.message.content == (Text(text="one"),)
+    assert told.answer is not None
+    assert told.answer.kind == "garbled"
 
 
 async def test_a_broken_connection_is_a_network_error_with_the_partial_text(

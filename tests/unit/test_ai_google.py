@@ -473,7 +473,7 @@ def test_a_broken_event_never_passes_for_a_whole_answer(data: bytes) -> None:
     _, answer, _ = ask(request(), Canned(chunks=[body, whole]))
     assert answer.message.stop_reason == "error"
     assert (answer.message.error_message or "").startswith("Broken event from Google: ")
-    assert answer.kind == "network"
+    assert answer.kind == "garbled"
 
 
 def test_an_aborted_answer_closes_its_connection_at_once() -> None:

@@ -27,7 +27,8 @@ from ludolf.ai.providers.mistral_request import Ids
 from ludolf.ai.providers.mistral_stream import Reading
 from ludolf.ai.registry import Providers
 from ludolf.ai.strict_schema import PREFER_STRICT
-from ludolf.ai.transport import SseParser, Transport
+from ludolf.ai.sse import SseParser
+from ludolf.ai.transport import Transport
 from ludolf.config.catalog import catalog_models
 from tests.anthropic_wire import ask, assistant, result, user
 from tests.loopback import JSON_BODY, Canned, Loopback
@@ -153,7 +154,7 @@ def _read(pieces: list[bytes]) -> AssistantMessage:
         (
             [chunk(content="a"), b"{garbage"],
             "An event of the answer cannot be read: {garbage",
-            "network",
+            "garbled",
         ),
     ],
 )

@@ -264,7 +264,7 @@ def test_an_error_event_ends_the_answer_in_the_words_of_the_server() -> None:
 def test_an_event_that_is_no_json_fails_in_a_way_that_can_be_tried_again() -> None:
     with pytest.raises(ProviderError, match=r"cannot be read: \{oops") as caught:
         read(chunk({"content": "x"}), b"{oops")
-    assert caught.value.kind == "network"
+    assert caught.value.kind == "garbled"
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from ludolf.ai.messages import AssistantMessage, Text, Thinking, ToolCall
 from ludolf.ai.models import Model
 from ludolf.ai.providers.openai_responses import make
 from ludolf.ai.providers.openai_responses_stream import ResponsesReader
-from ludolf.ai.transport import SseParser
+from ludolf.ai.sse import SseParser
 from tests.loopback import JSON_BODY, Canned
 from tests.openai_asking import ask, encoded, model, request, sse
 

@@ -27,7 +27,8 @@ from ludolf.ai.provider import Provider, ToolSpec
 from ludolf.ai.providers.pi_messages import Reading, make
 from ludolf.ai.registry import Providers
 from ludolf.ai.strict_schema import PREFER_STRICT
-from ludolf.ai.transport import SseParser, Transport
+from ludolf.ai.sse import SseParser
+from ludolf.ai.transport import Transport
 from tests.anthropic_wire import ask, assistant, result, user
 from tests.anthropic_wire import model as claude
 from tests.loopback import JSON_BODY, Canned, Loopback
@@ -211,7 +212,7 @@ def _read(pieces: list[bytes]) -> AssistantMessage:
         (event("error", reason="aborted"), "gate ended with an error", "bad_request"),
         (event("done", reason="odd"), "Provider stopped with: odd", "bad_request"),
         (event("start"), "gate stream ended without a terminal event", "network"),
-        (b"{garbage", "An event of the answer cannot be read: {garbage", "network"),
+        (b"{garbage", "An event of the answer cannot be read: {garbage", "garbled"),
     ],
 )
 async def test_a_failing_answer_keeps_what_came_before(

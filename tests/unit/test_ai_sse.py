@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ludolf.ai import transport
+from ludolf.ai import sse
 from ludolf.ai.errors import ProviderError
-from ludolf.ai.transport import SseParser
+from ludolf.ai.sse import SseParser
 
 LINE = st.text(st.characters(codec="utf-8", exclude_characters="\r\n"), max_size=12)
 DATA = st.lists(LINE, min_size=1, max_size=3)
@@ -68,7 +68,7 @@ def test_comments_and_other_fields_are_no_events() -> None:
 
 
 def test_an_event_without_end_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(transport, "MAX_EVENT_BYTES", 1_000)
+    monkeypatch.setattr(sse, "MAX_EVENT_BYTES", 1_000)
     parser = SseParser()
     with pytest.raises(ProviderError, match="larger than") as caught:
         for _ in range(20):

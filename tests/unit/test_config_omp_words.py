@@ -19,7 +19,12 @@ from ludolf.config.omp_words import in_our_words
         ("--resume", "--continue"),
         ("--hook h.py --trusted-extension=e.py", "--extension h.py --extension e.py"),
         ("--thinking=low hello=you", "--thinking=low hello=you"),
-        ("--no-lsp --yolo --no-title --approval-mode yolo hi", "hi"),
+        ("--no-lsp --no-title hi", "hi"),
+        ("--yolo --auto-approve=1 hi", "--approval never --approval never hi"),
+        ("--approval-mode always-ask hi", "--approval always hi"),
+        ("--approval-mode=write hi", "--approval on-write hi"),
+        ("--approval-mode yolo hi", "--approval never hi"),
+        ("--approval-mode sometimes", "--approval sometimes"),
         ("--no-pty=1 hi", "hi"),
         ("-- --no-lsp --profile", "-- --no-lsp --profile"),
         ("--plan-of-mine x", "--plan-of-mine x"),
@@ -41,11 +46,6 @@ def test_what_has_no_counterpart_is_left_out_with_its_value_and_named() -> None:
     assert told.warnings == [
         f"{flag} has no effect here" for flag in ("--profile", "--smol", "--advisor", "--max-time")
     ]
-
-
-def test_who_asks_to_be_asked_is_told_that_nobody_asks() -> None:
-    (warning,) = in_our_words(["--approval-mode", "always-ask"]).warnings
-    assert "tools run without asking" in warning
 
 
 @pytest.mark.parametrize("flag", ["--cwd", "--hook", "--profile"])

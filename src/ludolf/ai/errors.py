@@ -6,6 +6,7 @@ ProviderError
 ├── kind overloaded    the provider is busy or broken: wait, then ask again
 ├── kind network       the connection failed or broke: wait, then ask again
 ├── kind timeout       the provider fell silent: wait, then ask again
+├── kind garbled       an event that cannot be read: ask again once, then it is no accident
 ├── kind auth          the key is missing or refused
 ├── kind refused       the model declined to answer
 └── kind bad_request   anything else; asking again would give the same
@@ -18,9 +19,19 @@ from typing import Any, Literal
 from ludolf.base import LudolfError
 
 ErrorKind = Literal[
-    "overflow", "rate_limit", "overloaded", "network", "timeout", "auth", "bad_request", "refused"
+    "overflow",
+    "rate_limit",
+    "overloaded",
+    "network",
+    "timeout",
+    "garbled",
+    "auth",
+    "bad_request",
+    "refused",
 ]
-RETRYABLE: frozenset[ErrorKind] = frozenset(("rate_limit", "overloaded", "network", "timeout"))
+RETRYABLE: frozenset[ErrorKind] = frozenset(
+    ("rate_limit", "overloaded", "network", "timeout", "garbled")
+)
 
 
 class ProviderError(LudolfError):

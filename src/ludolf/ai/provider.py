@@ -34,6 +34,8 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     tools: tuple[ToolSpec, ...] = ()
     thinking: ThinkingLevel = "off"
     max_tokens: int | None = None
+    # Wanted sooner than others, where the server has a way to ask for that.
+    fast: bool = False
     thinking_budgets: Mapping[str, int] = {}
     session_id: str = ""
     cache: Literal["none", "short", "long"] = "short"

@@ -54,8 +54,11 @@ class Replayer(Transport):
         """
         raise self._error(f"no connection is made to {harmless_url(sent.url)}")
 
-    def warm_up(self) -> None:
+    def warm_up(self) -> "asyncio.Future[None]":
         """Nothing of the network will be needed."""
+        warm = asyncio.get_running_loop().create_future()
+        warm.set_result(None)
+        return warm
 
     def _take(self, asked: Shape) -> Exchange:
         """The best of those that are left: the same messages, the same question, the next."""

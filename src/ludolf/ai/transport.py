@@ -1,7 +1,8 @@
-"""HTTP for model providers: the only file that knows the HTTP library, and the SSE parser."""
+"""HTTP for model providers: the only file that knows the HTTP library."""
 
 import asyncio
 import sys
+import threading
 import time
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
@@ -10,10 +11,9 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 import msgspec
 
 from ludolf.ai.errors import ProviderError, kind_of
+from ludolf.ai.sse import SseParser
 
 if TYPE_CHECKING:
-    import ssl
-
     import aiohttp
     import yarl
 
@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     from ludolf.ai.models import Model
 
 CONNECT_SECONDS = 30.0
-MAX_EVENT_BYTES = 16 << 20
 MAX_ANSWER_BYTES = 64 << 20
 MAX_ERROR_BYTES = 64 << 10
+PACKED = "The answer is compressed, which was not asked for"
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 Found = TypeVar("Found", covariant=True)
@@ -72,9 +72,13 @@ class Reply:
         self._idle = idle_seconds or None
         self.status = raw.status
         self.headers: Mapping[str, str] = raw.headers
+        packed = raw.headers.get("Content-Encoding", "identity").strip().lower()
+        self._packed = "" if packed in ("", "identity") else packed
 
     async def text(self) -> str:
         """The first part of the body, for error texts."""
+        if self._packed:
+            return ""
         body = await self._raw.content.read(MAX_ERROR_BYTES)
         while len(body) < MAX_ERROR_BYTES and not self._raw.content.at_eof():
             more = await self._raw.content.read(MAX_ERROR_BYTES - len(body))
@@ -89,6 +93,9 @@ class Reply:
 
     async def read(self, parser: "Parser[Found]") -> AsyncIterator[Iterator[Found]]:
         """For each read from the network, what the parser found in it."""
+        if self._packed:
+            # It could unpack to any size, and it was not asked for.
+            raise ProviderError(f"{PACKED}: {self._packed}. Check the base URL", kind="bad_request")
         total, heard = 0, time.monotonic()
         while chunk := await self._raw.content.readany():
             total += len(chunk)
@@ -139,7 +146,7 @@ class Transport:
     def __init__(self) -> None:
         self.watcher: Watcher | None = None
         self._session: aiohttp.ClientSession | None = None
-        self._tls: ssl.SSLContext | None = None
+        self._warm: asyncio.Future[None] | None = None
 
     @asynccontextmanager
     async def post(
@@ -180,6 +187,7 @@ class Transport:
         Raises:
             ProviderError: the server could not be reached or fell silent.
         """
+        await asyncio.wait((self.warm_up(),))
         import aiohttp
 
         url = sent.url
@@ -213,9 +221,8 @@ class Transport:
         import aiohttp
 
         if self._session is None or self._session.closed:
-            connector = aiohttp.TCPConnector(ssl=self._tls or tls_context(), limit=0)
             self._session = aiohttp.ClientSession(
-                connector=connector,
+                connector=aiohttp.TCPConnector(limit=0),
                 auto_decompress=False,
                 cookie_jar=aiohttp.DummyCookieJar(),
                 # Providers name the program; where a user takes the name away, none is sent.
@@ -229,11 +236,13 @@ class Transport:
     def will_ask(self, model: "Model") -> None:
         """Somebody is about to ask this model; likewise."""
 
-    def warm_up(self) -> None:
-        """Import the HTTP library and load the certificates; meant for a thread."""
-        import aiohttp  # noqa: F401
-
-        self._tls = tls_context()
+    def warm_up(self) -> "asyncio.Future[None]":
+        """Import the HTTP library, which loads the certificates, in a thread: it takes its time."""
+        if self._warm is None:
+            loop = asyncio.get_running_loop()
+            self._warm = loop.create_future()
+            threading.Thread(target=_import, args=(loop, self._warm), daemon=True).start()
+        return self._warm
 
     async def close(self) -> None:
         if self._session is not None:
@@ -241,10 +250,12 @@ class Transport:
             self._session = None
 
 
-def tls_context() -> "ssl.SSLContext":
-    import ssl
-
-    return ssl.create_default_context()
+def _import(loop: asyncio.AbstractEventLoop, done: "asyncio.Future[None]") -> None:
+    try:
+        import aiohttp  # noqa: F401
+    finally:
+        with suppress(RuntimeError):  # the loop was closed meanwhile: nobody waits any more
+            loop.call_soon_threadsafe(done.set_result, None)
 
 
 async def check(reply: Reply, describe: "Any") -> None:
@@ -299,64 +310,6 @@ def _until(date: str) -> float | None:
         return max(0.0, parsedate_to_datetime(date).timestamp() - time.time())
     except ValueError:
         return None
-
-
-class SseParser:
-    """Server-sent events from bytes: LF, CR or CRLF, comments, multi-line data, any split."""
-
-    def __init__(self) -> None:
-        self._rest: list[bytes] = []
-        self._size = 0
-        self._data: list[bytes] = []
-        self._after_cr = False
-        self.told = False
-
-    def feed(self, chunk: bytes) -> Iterator[bytes]:
-        """The data of each event that is complete with this chunk."""
-        if b"\r" in chunk or self._after_cr:
-            chunk = self._plain_newlines(chunk)
-        cut = chunk.rfind(b"\n")
-        if cut < 0:
-            self._keep(chunk)
-            return
-        text = b"".join((*self._rest, chunk[:cut]))
-        self._rest, self._size = [], 0
-        self._keep(chunk[cut + 1 :])
-        for line in text.split(b"\n"):
-            if not line:
-                if self._data:
-                    yield self._flush()
-            elif line.startswith(b"data:"):
-                self._data.append(line[6:] if line[5:6] == b" " else line[5:])
-            elif line.startswith(b"\xef\xbb\xbfdata:"):
-                self._data.append(line[8:].strip())
-
-    def close(self) -> Iterator[bytes]:
-        """An event that the end of the stream left without its blank line."""
-        yield from self.feed(b"\n\n")
-
-    def _flush(self) -> bytes:
-        data = self._data[0] if len(self._data) == 1 else b"\n".join(self._data)
-        self._data = []
-        self.told = True
-        return data
-
-    def _keep(self, piece: bytes) -> None:
-        if not piece:
-            return
-        self._rest.append(piece)
-        self._size += len(piece)
-        if self._size > MAX_EVENT_BYTES:
-            raise ProviderError(
-                f"One event of the answer is larger than {MAX_EVENT_BYTES >> 20} MiB",
-                kind="bad_request",
-            )
-
-    def _plain_newlines(self, chunk: bytes) -> bytes:
-        if self._after_cr and chunk.startswith(b"\n"):
-            chunk = chunk[1:]
-        self._after_cr = chunk.endswith(b"\r")
-        return chunk.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
 
 
 def _as_written(url: str) -> "str | yarl.URL":

@@ -189,7 +189,7 @@ class Reading:
             raise ProviderError("Anthropic stream ended before message_stop", kind="network")
         if self._garbage is not None:
             start = self._garbage[:200].decode("utf-8", "replace")
-            raise ProviderError(f"Malformed event in the answer: {start}", kind="network")
+            raise ProviderError(f"Malformed event in the answer: {start}", kind="garbled")
         if self._failure is not None:
             text, kind = self._failure
             raise ProviderError(text, kind=kind)

@@ -9,7 +9,7 @@ from types import MappingProxyType
 import msgspec
 
 from ludolf.ai.errors import ProviderError
-from ludolf.ai.transport import MAX_EVENT_BYTES
+from ludolf.ai.sse import MAX_EVENT_BYTES
 
 # ---------------------------------------------------------------- frames
 
@@ -102,7 +102,7 @@ def _texts(data: bytes) -> Iterator[tuple[str, str]]:
 
 
 def _garbage(why: str) -> ProviderError:
-    return ProviderError(f"An event of the answer cannot be read: {why}", kind="network")
+    return ProviderError(f"An event of the answer cannot be read: {why}", kind="garbled")
 
 
 # ---------------------------------------------------------------- events

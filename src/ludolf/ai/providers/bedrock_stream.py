@@ -199,7 +199,7 @@ class Reading:
             data = self._hidden.get(index, b"") + base64.b64decode(encoded)
         except binascii.Error as error:
             text = "An event of the answer cannot be read: hidden reasoning is no base64"
-            raise ProviderError(text, kind="network") from error
+            raise ProviderError(text, kind="garbled") from error
         self._hidden[index] = data
         signature = base64.b64encode(data).decode()
         if index in self._thoughts:

@@ -13,6 +13,7 @@ from ludolf.ai.providers.openai_responses import (
     cache_fields,
     describe,
     reasoning_fields,
+    tier_fields,
     tools_of,
 )
 from ludolf.ai.providers.openai_shared import headers_for
@@ -87,6 +88,7 @@ def _fields(request: Request, compat: Compat) -> dict[str, Any]:
         "parallel_tool_calls": True,
         **cache_fields(request, compat),
         **reasoning_fields(request, compat),
+        **tier_fields(request, compat),
         "include": ["reasoning.encrypted_content"],
     }
     if request.tools:

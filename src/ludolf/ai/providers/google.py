@@ -165,7 +165,7 @@ def _decode_odd(data: bytes) -> _Chunk:
         return msgspec.convert(loads(data), _Chunk)
     except (ValueError, RecursionError) as error:
         start = data[:200].decode("utf-8", "replace")
-        raise ProviderError(f"Broken event from Google: {start}", kind="network") from error
+        raise ProviderError(f"Broken event from Google: {start}", kind="garbled") from error
 
 
 class _Reading:

@@ -68,6 +68,7 @@ class Compat(Value):
     supports_long_cache_retention: bool = True
     supports_explicit_prompt_cache_mode: bool = False
     supports_max_output_tokens: bool = True
+    supports_service_tier: bool = False
     vllm_priority: int | None = None
 
 
@@ -183,8 +184,19 @@ def responses_compat(model: Model) -> Compat:
         "sessionAffinityFormat": "openrouter" if router else own,
         "supportsLongCacheRetention": not azure and not codex,
         "supportsStrictMode": azure or codex or "api.openai.com" in model.base_url,
+        "supportsServiceTier": codex or "api.openai.com" in model.base_url,
     }
     return _with_stated(model, found | _SHIPPED_RESPONSES.get(model.provider, {}))
+
+
+def can_be_fast(model: Model) -> bool:
+    """Whether a model's server answers some requests before others, at a higher price."""
+    if model.api not in ("openai-responses", "openai-codex-responses"):
+        return False
+    try:
+        return responses_compat(model).supports_service_tier
+    except ProviderError:
+        return False
 
 
 def _with_stated(model: Model, found: dict[str, Any]) -> Compat:

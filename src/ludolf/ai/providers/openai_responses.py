@@ -115,7 +115,13 @@ def options_of(request: Request, compat: Compat) -> dict[str, Any]:
     if request.tools:
         fields["tools"] = tools_of(request, compat)
     fields |= reasoning_fields(request, compat)
+    fields |= tier_fields(request, compat)
     return fields | (model.sampling_params or {})
+
+
+def tier_fields(request: Request, compat: Compat) -> dict[str, Any]:
+    fast = request.fast and compat.supports_service_tier
+    return {"service_tier": "priority"} if fast else {}
 
 
 def tools_of(request: Request, compat: Compat) -> list[dict[str, Any]]:

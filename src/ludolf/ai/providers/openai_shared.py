@@ -213,4 +213,4 @@ def _leave_out(value: Any, complaint: str) -> bool:
 
 def _unreadable(data: bytes) -> ProviderError:
     start = as_text(data)[:200]
-    return ProviderError(f"An event of the answer cannot be read: {start}", kind="network")
+    return ProviderError(f"An event of the answer cannot be read: {start}", kind="garbled")
