@@ -20,12 +20,15 @@ _HEAD = """\
 
 Made by `scripts/make_conformance.py` from `tests/conformance/`; do not edit it by hand.
 
-Two documents describe the protocol that Ludolf speaks: **004**, the RPC documentation of pi
-0.79.10 in Japanese, and **003**, a study of pi's RPC mode in Chinese. Each sentence of theirs that
-says how a program behaves is a requirement here, in our own words, with its place there.
+Five documents describe the protocols that Ludolf speaks: **004**, the RPC documentation of pi
+0.79.10 in Japanese; **003**, a study of pi's RPC mode in Chinese; **002**, the RPC documentation of
+oh-my-pi 12.7.5; **001**, that of pi of December 2025; **000**, the protocol reference of xcsh in
+Korean. Each sentence of theirs that says how a program behaves is a requirement here, in our own
+words, with its place there; lines of 002 are counted in its text without the marks of a diff.
 Each requirement names the dialects it holds in and the tests that prove it: they start the real
-program, speak to it over pipes, and run once in each of these dialects. `test_coverage.py` fails
-when a requirement has no test, or a test no requirement.
+program, speak to it over pipes, and run once in each of these dialects. Where a document and the
+program that it is about disagree, or where ours does otherwise, a remark says what holds, and the
+tests prove that. `test_coverage.py` fails when a requirement has no test, or a test no requirement.
 
 {now} requirements hold now; {later} come later. Where the program differs from pi on purpose,
 [compatibility.md](compatibility.md) says so and why.
@@ -45,7 +48,8 @@ def render() -> str:
     tests: dict[str, list[str]] = {}
     for proof in proofs():
         for one in proof.ids:
-            tests.setdefault(one, []).append(f"`{proof.module}::{proof.name}`")
+            place = "" if proof.folder == "conformance" else f"{proof.folder}/"
+            tests.setdefault(one, []).append(f"`{place}{proof.module}::{proof.name}`")
     parts = [_HEAD.format(now=len(REQUIREMENTS), later=len(LATER))]
     for document, of_document in groupby(REQUIREMENTS, key=lambda one: one.document):
         parts.append(f"\n## Document {document}\n")
@@ -60,10 +64,15 @@ def _places(requirements: Iterable["Requirement"], tests: dict[str, list[str]]) 
     for place, at_place in groupby(requirements, key=lambda one: one.place):
         yield f"\n### {place}\n\n"
         rows = [
-            (one.id, one.statement, ", ".join(one.dialects), "<br>".join(tests.get(one.id, ())))
+            (one.id, _said(one), ", ".join(one.dialects), "<br>".join(tests.get(one.id, ())))
             for one in at_place
         ]
         yield from _table(("id", "requirement", "dialects", "tests"), rows)
+
+
+def _said(requirement: "Requirement") -> str:
+    remark = requirement.remark
+    return f"{requirement.statement}<br>*Ours:* {remark}" if remark else requirement.statement
 
 
 def _later(later: Iterable["Later"]) -> Iterable[str]:

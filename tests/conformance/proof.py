@@ -7,8 +7,9 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from tests.conformance.elsewhere import ELSEWHERE
 from tests.conformance.requirements import BY_ID
-from tests.conformance.sections import BOTH, Dialect
+from tests.conformance.sections import ALL, Dialect
 
 HERE = Path(__file__).parent
 _MARK = "proves"
@@ -16,11 +17,12 @@ Test = TypeVar("Test", bound=Callable[..., Any])
 
 
 class Proof(msgspec.Struct, frozen=True):
-    """A test and the requirements that it proves."""
+    """A test and the requirements that it proves; `folder` is the one below `tests`."""
 
     module: str
     name: str
     ids: tuple[str, ...]
+    folder: str = "conformance"
 
     @property
     def dialects(self) -> tuple[Dialect, ...]:
@@ -46,13 +48,16 @@ def ids_of(test: object) -> tuple[str, ...]:
 def dialects_of(ids: tuple[str, ...]) -> tuple[Dialect, ...]:
     """The dialects in which all of these hold. An unknown id does not narrow them."""
     known = [BY_ID[one].dialects for one in ids if one in BY_ID]
-    return tuple(dialect for dialect in BOTH if all(dialect in each for each in known))
+    return tuple(dialect for dialect in ALL if all(dialect in each for each in known))
 
 
 def proofs() -> Iterator[Proof]:
-    """Every test of this folder that proves something, in the order of the files."""
+    """Every test that proves something: those of this folder by file, then those elsewhere."""
     for path in sorted(HERE.glob("test_*.py")):
         module = importlib.import_module(f"tests.conformance.{path.stem}")
         for name, found in vars(module).items():
             if name.startswith("test_") and ids_of(found):
                 yield Proof(path.stem, name, ids_of(found))
+    for (folder, stem), tests in ELSEWHERE.items():
+        for name, ids in tests.items():
+            yield Proof(stem, name, ids, folder)

@@ -1,10 +1,16 @@
-"""Every requirement of documents 003 and 004: those that hold now, and those that come later."""
+"""Every requirement of documents 000 to 004: those that hold now, and those that come later."""
 
 from collections.abc import Iterable
 
 import msgspec
 
 from tests.conformance import (
+    document_000_events,
+    document_000_protocol,
+    document_001,
+    document_002_events,
+    document_002_prompting,
+    document_002_work,
     document_003,
     document_004_events,
     document_004_extensions,
@@ -28,6 +34,12 @@ def _read(sections: Iterable[Section]) -> tuple[Requirement, ...]:
 
 REQUIREMENTS: tuple[Requirement, ...] = _read(
     (
+        *document_000_protocol.SECTIONS,
+        *document_000_events.SECTIONS,
+        *document_001.SECTIONS,
+        *document_002_prompting.SECTIONS,
+        *document_002_work.SECTIONS,
+        *document_002_events.SECTIONS,
         *document_003.SECTIONS,
         *document_003.EXTENSIONS,
         *document_003.EXPORT,

@@ -5,27 +5,39 @@ from typing import Literal
 
 import msgspec
 
-Dialect = Literal["pi", "pi-delta"]
+Dialect = Literal["pi", "pi-delta", "omp", "xcsh", "pi-early"]
 Area = Literal["core", "export", "extensions"]
 
 BOTH: tuple[Dialect, ...] = ("pi", "pi-delta")
 ONLY_PI: tuple[Dialect, ...] = ("pi",)
-_ROW = re.compile(r"(RPC\d-[a-z-]+-\d\d) (\S.*)", re.DOTALL)
+OMP: tuple[Dialect, ...] = ("omp",)
+XCSH: tuple[Dialect, ...] = ("xcsh",)
+EARLY: tuple[Dialect, ...] = ("pi-early",)
+ALL: tuple[Dialect, ...] = (*BOTH, *OMP, *XCSH, *EARLY)
+_ROW = re.compile(r"(RPC\d-[a-z-]+-\d\d) (\S.*?)(?:\s+Ours: (\S.*))?", re.DOTALL)
 
 
 class Requirement(msgspec.Struct, frozen=True, kw_only=True):
-    """One thing that a document demands. `place` leads a reader to the sentence."""
+    """One thing that a document demands. `place` leads a reader to the sentence.
+
+    `remark` says what holds here where the document and the program it is about disagree, or
+    where ours does otherwise on purpose; the tests prove the remark then.
+    """
 
     id: str
     document: str
     place: str
     statement: str
+    remark: str
     dialects: tuple[Dialect, ...]
     area: Area
 
 
 class Section(msgspec.Struct, frozen=True, kw_only=True):
-    """The requirements of one place: an id and a sentence a line, what goes on is indented."""
+    """The requirements of one place: an id and a sentence a line, what goes on is indented.
+
+    Behind `Ours: ` comes the remark.
+    """
 
     document: str
     place: str
@@ -46,6 +58,7 @@ class Section(msgspec.Struct, frozen=True, kw_only=True):
             document=self.document,
             place=self.place,
             statement=" ".join(found[2].split()),
+            remark=" ".join((found[3] or "").split()),
             dialects=self.dialects,
             area=self.area,
         )

@@ -16,6 +16,8 @@ PIXEL = (
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9"
     "awAAAABJRU5ErkJggg=="
 )
+# What a host of the family takes for the end of a prompt; of the older ones, `agent_end`.
+END = {"pi": "agent_settled", "pi-delta": "agent_settled"}
 IMAGE = {"type": "image", "data": PIXEL, "mimeType": "image/png"}
 
 
@@ -85,9 +87,10 @@ class Story(msgspec.Struct, frozen=True):
 
     def run(self, command_id: str) -> list[Record]:
         """What came after the reply to a prompt until the agent was at rest."""
+        ends = END.get(self.stage.dialect, "agent_end")
         start = next(n for n, one in enumerate(self.records) if _is_reply(one, command_id))
         later = self.records[start + 1 :]
-        end = next(n for n, one in enumerate(later) if one["type"] == "agent_settled")
+        end = next(n for n, one in enumerate(later) if one["type"] == ends)
         return later[: end + 1]
 
 
@@ -104,6 +107,11 @@ def tell(stage: Stage, act: Act) -> Story:
 def is_plain_success(reply: Mapping[str, Any]) -> bool:
     """Whether a reply tells success and nothing else."""
     return set(reply) == {"id", "type", "command", "success"} and reply["success"] is True
+
+
+def is_piece(record: Mapping[str, Any]) -> bool:
+    """Whether a record brings a piece of an answer, and not only its beginning."""
+    return "delta" in record.get("assistantMessageEvent", {})
 
 
 def prompts(asked: Asked) -> list[str]:

@@ -13,7 +13,7 @@ from tests.process.script import answer
 async def _exports(stage: Stage) -> None:
     stage.server.add(answer("Hello, page."))
     async with stage.client() as client:
-        await client.prompt_and_wait("Hi there, page")
+        await client.prompt_and_collect("Hi there, page")
         await client.request("export_html", id="named", outputPath=str(stage.work / "page.html"))
         await client.request("export_html", id="plain")
         await client.request("get_state", id="state")

@@ -187,7 +187,7 @@ async def _vetoes(stage: Stage) -> None:
     stage.lay(PLACE, VETO)
     stage.server.add(answer("Hello."))
     async with stage.client() as client:
-        await client.prompt_and_wait("Hi")
+        await client.prompt_and_collect("Hi")
         found = await client.ask("get_fork_messages")
         await client.request("get_state", id="before")
         await client.request("new_session", id="new")

@@ -22,7 +22,7 @@ async def _models(stage: Stage) -> None:
     async with stage.client() as client:
         await client.request("get_available_models", id="all")
         await client.request("set_model", id="set", provider="chat", modelId="large")
-        await client.prompt_and_wait("Who are you?")
+        await client.prompt_and_collect("Who are you?")
         for number in range(6):
             await client.request("cycle_model", id=f"cycle {number}")
         await client.request("get_state", id="after")
@@ -32,12 +32,12 @@ async def _models(stage: Stage) -> None:
             await client.request("get_state", id=f"deep is {level}")
         for number in range(6):
             await client.request("cycle_thinking_level", id=f"level {number}")
-        await client.prompt_and_wait("Think.")
+        await client.prompt_and_collect("Think.")
         await client.request("set_model", provider="claude", modelId="large")
         await client.request("set_thinking_level", id="too high", level="xhigh")
         await client.request("get_state", id="high")
         await client.request("set_thinking_level", level="off")
-        await client.prompt_and_wait("Do not think.")
+        await client.prompt_and_collect("Do not think.")
         await client.request("set_model", provider="claude", modelId="plain")
         await client.request("cycle_thinking_level", id="no levels")
 

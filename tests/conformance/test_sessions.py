@@ -21,13 +21,13 @@ async def _sessions(stage: Stage) -> None:
             await client.request("get_messages", id=f"messages {name}")
 
         for text in ("First.", "Second.", "Third."):
-            await client.prompt_and_wait(text)
+            await client.prompt_and_collect(text)
         await look("at first")
         listed = (await client.request("get_fork_messages", id="listed"))["data"]["messages"]
         path = (await client.ask("get_state"))["sessionFile"]
         await client.request("fork", id="fork", entryId=listed[1]["entryId"])
         await look("forked")
-        await client.prompt_and_wait("Another second.")
+        await client.prompt_and_collect("Another second.")
         await look("forked and continued")
         await client.request("clone", id="clone")
         await look("cloned")
@@ -35,7 +35,7 @@ async def _sessions(stage: Stage) -> None:
         await look("switched")
         await client.request("new_session", id="new", parentSession=PARENT)
         await look("new")
-        await client.prompt_and_wait("Fresh.")
+        await client.prompt_and_collect("Fresh.")
         await client.request("new_session", id="newer")
         await look("newer")
 

@@ -29,7 +29,7 @@ async def test_the_process_stays_for_one_prompt_after_another(stage: Stage) -> N
     stage.server.add(answer("One."), answer("Two."))
     async with stage.client() as client:
         for said in ("One.", "Two."):
-            told = await client.prompt_and_wait("Go")
+            told = await client.prompt_and_collect("Go")
             assert text_of(told[-2]["messages"][-1]) == said
         assert (await client.request("get_state"))["success"]
 
@@ -63,7 +63,7 @@ def test_a_session_can_be_named_at_start(stage: Stage) -> None:
 async def test_no_session_stores_nothing(stage: Stage) -> None:
     stage.server.add(answer("Hi."))
     async with stage.client("--no-session") as client:
-        await client.prompt_and_wait("Hello")
+        await client.prompt_and_collect("Hello")
         assert "sessionFile" not in await client.ask("get_state")
     assert stage.sessions == []
 
@@ -73,7 +73,7 @@ async def test_sessions_are_stored_where_session_dir_says(stage: Stage) -> None:
     stage.server.add(answer("Hi."))
     folder = stage.root / "elsewhere"
     async with stage.client("--session-dir", str(folder)) as client:
-        await client.prompt_and_wait("Hello")
+        await client.prompt_and_collect("Hello")
     assert len(list(folder.rglob("*.jsonl"))) == 1
     assert stage.sessions == []
 
@@ -87,7 +87,7 @@ async def test_json_mode_runs_once_and_tells_the_same_events(stage: Stage) -> No
     stage.server.add(*script, *script)
     done = stage.run("--mode", "json", "Go")
     async with stage.client("--no-session") as client:
-        told = await client.prompt_and_wait("Go")
+        told = await client.prompt_and_collect("Go")
     header, *events = done.records
     assert (done.code, header["type"]) == (0, "session")
     assert types(events) == types(told)
@@ -119,7 +119,7 @@ async def test_a_host_puts_a_file_into_its_prompt(stage: Stage) -> None:
     stage.server.add(answer("I see."))
     text = "Explain:\n```\ndef f():\n\treturn 1\n```\n@not-a-file"
     async with stage.client() as client:
-        await client.prompt_and_wait(text)
+        await client.prompt_and_collect(text)
     assert prompts(stage.server.requests[0])[-1] == text
 
 
@@ -127,7 +127,7 @@ async def test_a_host_puts_a_file_into_its_prompt(stage: Stage) -> None:
 async def test_every_line_of_stdout_is_a_reply_or_an_event(stage: Stage) -> None:
     stage.server.add(answer("Look.", bash("echo hi")), answer("Done."))
     async with stage.client() as client:
-        await client.prompt_and_wait("Go")
+        await client.prompt_and_collect("Go")
         await client.request("get_messages")
         await client.process.write(b"nonsense\n")
         await client.wait_for("response")

@@ -138,7 +138,7 @@ def test_the_last_answers_text_is_given(states: Story) -> None:
 async def test_an_answer_that_was_cut_short_stays_in_the_conversation(stage: Stage) -> None:
     stage.server.add(answer("The first half of", stop="length"))
     async with stage.client() as client:
-        told = await client.prompt_and_wait("Tell me all")
+        told = await client.prompt_and_collect("Tell me all")
         messages = (await client.ask("get_messages"))["messages"]
         text = (await client.ask("get_last_assistant_text"))["text"]
     assert messages == [one["message"] for one in only(told, "message_end")]

@@ -17,8 +17,8 @@ async def _stats(stage: Stage) -> None:
         answer("Again.", tokens=Tokens(4_000, 40, 1_000)),
     )
     async with stage.client() as client:
-        await client.prompt_and_wait("Go")
-        await client.prompt_and_wait("And again")
+        await client.prompt_and_collect("Go")
+        await client.prompt_and_collect("And again")
         await client.request("get_session_stats", id="stats")
 
 

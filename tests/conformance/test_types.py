@@ -29,8 +29,8 @@ async def _messages(stage: Stage) -> None:
     stage.server.add(answer(*first, tokens=TOKENS), answer("Do", stop="length", tokens=CUT))
     stage.server.add(Failure(status=400), answer(say("Half", gate)), answer("I see both."))
     async with stage.client() as client:
-        await client.prompt_and_wait("Go", images=[IMAGE])
-        await client.prompt_and_wait("Fail")
+        await client.prompt_and_collect("Go", images=[IMAGE])
+        await client.prompt_and_collect("Fail")
         await client.request("prompt", message="Wait")
         await client.wait_for("message_update")
         await client.request("abort")

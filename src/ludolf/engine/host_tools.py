@@ -26,6 +26,7 @@ class Definition(msgspec.Struct, frozen=True, kw_only=True):
     description: str
     parameters: dict[str, Any]
     hidden: bool = False
+    read_only: bool = False
     timeout_ms: float | None = None
 
 
@@ -120,6 +121,7 @@ class _HostTool:
         self._definition = definition
         self.name = definition.name
         self.label = definition.label
+        self.read_only = definition.read_only
         self.description = definition.description
         self.parameters: Mapping[str, Any] = definition.parameters
 

@@ -26,7 +26,7 @@ def read_attachments(command: str, items: list[Any] | None) -> tuple[Part, ...]:
             parts.append(read_image(command, shape, field="attachments"))
         elif isinstance(item.get("extractedText"), str):
             name = item.get("fileName", "document")
-            parts.append(Text(text=f"[Document: {name}]\n{item['extractedText']}"))
+            parts.append(Text(text=f"\n\n[Document: {name}]\n{item['extractedText']}"))
     return tuple(parts)
 
 
