@@ -195,7 +195,6 @@ RPC1-user-02 `content` is a text, or a list of text and image blocks.
     Ours: always a list, as measured; the example shows a text.
 RPC1-user-03 `timestamp` is the time in milliseconds.
 RPC1-user-04 A user's message may come with attachments.
-    Ours: they stand in `content` as blocks, and are not repeated beside it.
 """,
     ),
     Section(

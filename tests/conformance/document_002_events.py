@@ -175,7 +175,7 @@ RPC2-user-01 A user's message has `role`, `content` and `timestamp`.
 RPC2-user-02 `content` is a text, or a list of text and image blocks.
     Ours: always a list.
 RPC2-user-03 A user's message has `attachments`.
-    Ours: they stand in `content` as blocks.
+    Ours: only when the prompt brought some.
 """,
     ),
     Section(

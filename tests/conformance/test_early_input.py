@@ -140,11 +140,13 @@ def test_an_attached_document_is_shown_as_its_text(story: Story) -> None:
 
 
 @proves("RPC1-user-04", "RPC1-content-03")
-def test_attachments_stand_in_the_message_as_blocks(messages: list[Any]) -> None:
+def test_attachments_stand_in_the_message_as_blocks_and_as_they_came(messages: list[Any]) -> None:
     text, image, document = messages[0]["content"]
     assert (text, image) == ({"type": "text", "text": "Look"}, IMAGE)
     assert document["type"] == "text"
-    assert "attachments" not in messages[0]
+    assert document["isDocument"] is True
+    assert messages[0]["attachments"] == [PICTURE, DOCUMENT, UNREAD]
+    assert all("attachments" not in message for message in messages[1:])
 
 
 # ---------------------------------------------------------------- abort

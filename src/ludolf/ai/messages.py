@@ -26,6 +26,7 @@ THINKING_LEVELS: tuple[ThinkingLevel, ...] = (
 class Text(Value, tag_field="type", tag="text"):
     text: str
     text_signature: str | None = None
+    is_document: bool = False
 
 
 class Image(Value, tag_field="type", tag="image"):
@@ -97,8 +98,11 @@ class Spoken(Value):
 
 
 class UserMessage(Spoken, tag_field="role", tag="user"):
+    """`attachments` are what a host of early pi sent, beside the content made of them."""
+
     content: str | tuple[Part, ...]
     timestamp: int
+    attachments: Any = UNSET
 
 
 class Diagnostic(Value, kw_only=True):

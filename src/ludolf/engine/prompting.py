@@ -4,7 +4,7 @@ from collections.abc import Coroutine, Sequence
 from typing import Any, Literal, TypeVar
 
 import msgspec
-from msgspec import structs
+from msgspec import UNSET, structs
 
 from ludolf.agent.queue import QueueKind
 from ludolf.agent.scope import Aborted, Scope
@@ -41,10 +41,11 @@ Work = Disposition | Coroutine[Any, Any, Disposition]
 
 
 class Said(msgspec.Struct, frozen=True, kw_only=True):
-    """What somebody said, on its way to become a message."""
+    """What somebody said, on its way to become a message; `attachments` are kept as they came."""
 
     text: str
     extra: tuple[Part, ...] = ()
+    attachments: Any = UNSET
     when_busy: Busy | None = None
     source: Source = "rpc"
     expand: bool = True
@@ -70,7 +71,14 @@ class Prompting:
         current = self._parts.extending.current
         return current is not None and current.find_command(text) is not None
 
-    def prompt(self, text: str, extra: Sequence[Part] = (), when_busy: Busy | None = None) -> Work:
+    def prompt(
+        self,
+        text: str,
+        extra: Sequence[Part] = (),
+        when_busy: Busy | None = None,
+        *,
+        attachments: Any = UNSET,
+    ) -> Work:
         """Accept or queue a prompt, or run the command that it calls.
 
         Raises:
@@ -80,7 +88,9 @@ class Prompting:
         called = current.find_command(text) if current is not None else None
         if current is not None and called is not None:
             return _run_command(current.run_command(called))
-        return self.say(text, extra, when_busy)
+        return self._say(
+            Said(text=text, extra=tuple(extra), when_busy=when_busy, attachments=attachments)
+        )
 
     def say(
         self,
@@ -96,15 +106,18 @@ class Prompting:
         Raises:
             CommandError: it was refused.
         """
-        said = Said(
-            text=text, extra=tuple(extra), when_busy=when_busy, source=source, expand=expand
+        return self._say(
+            Said(text=text, extra=tuple(extra), when_busy=when_busy, source=source, expand=expand)
         )
+
+    def _say(self, said: Said) -> Work:
         if self._parts.extending.wants("input"):
             return self._prompt_heard(said)
-        self._check(when_busy)
-        waits = extra or self._parts.extending.wants("before_agent_start")
+        self._check(said.when_busy)
+        carries = said.extra or said.attachments is not UNSET
+        waits = carries or self._parts.extending.wants("before_agent_start")
         if not waits and (self._runner.running or not self._compactor.is_due()):
-            return self._accept(_message(self._expanded(said)), (), when_busy)
+            return self._accept(_message(self._expanded(said)), (), said.when_busy)
         return self._prompt_slowly(said)
 
     def queue(self, kind: QueueKind, text: str, extra: Sequence[Part] = ()) -> Work:
@@ -144,6 +157,7 @@ class Prompting:
     async def _prompt_slowly(self, said: Said) -> Disposition:
         self._check(said.when_busy)
         message = await self._stoppable(self._message_with(self._expanded(said), said.extra))
+        message = structs.replace(message, attachments=said.attachments)
         self._check(said.when_busy)
         added: tuple[CustomMessage, ...] = ()
         if not self._runner.running:

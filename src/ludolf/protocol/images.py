@@ -26,7 +26,8 @@ def read_attachments(command: str, items: list[Any] | None) -> tuple[Part, ...]:
             parts.append(read_image(command, shape, field="attachments"))
         elif isinstance(item.get("extractedText"), str):
             name = item.get("fileName", "document")
-            parts.append(Text(text=f"\n\n[Document: {name}]\n{item['extractedText']}"))
+            text = f"\n\n[Document: {name}]\n{item['extractedText']}"
+            parts.append(Text(text=text, is_document=True))
     return tuple(parts)
 
 

@@ -9,6 +9,8 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from typing import Any
 
+from msgspec import UNSET
+
 from ludolf.agent.queue import QueueKind
 from ludolf.base import dumps
 from ludolf.engine.overview import context_fill, full_state, overhead_tokens, state
@@ -37,7 +39,14 @@ def _prompt(call: Call) -> Result | Coroutine[Any, Any, Result]:
         *read_images("prompt", command.images),
         *read_attachments("prompt", command.attachments),
     )
-    return told(call.engine.prompting.prompt(command.message, extra, command.streaming_behavior))
+    return told(
+        call.engine.prompting.prompt(
+            command.message,
+            extra,
+            command.streaming_behavior,
+            attachments=command.attachments or UNSET,
+        )
+    )
 
 
 def told(work: Work) -> Result | Coroutine[Any, Any, Result]:
@@ -55,12 +64,8 @@ def _is_command(call: Call) -> bool:
 
 
 def _answer_dialog(call: Call) -> Result:
-    engine = call.engine
     if isinstance(call.command.id, str):
-        if engine.dialogs is not None:
-            engine.dialogs.answer(call.command)
-        if engine.logins is not None:
-            engine.logins.answer(call.command)
+        call.engine.answer_dialog(call.command)
     return Silence()
 
 
@@ -272,6 +277,21 @@ def _abort_bash(call: Call) -> Result:
     return None
 
 
+# Another session is open when these have been answered ...
+MOVES = frozenset(
+    ("new_session", "switch_session", "open_session", "fork", "branch", "clone", "handoff")
+)
+# ... and these, sent right behind one of them, are about that one.
+OF_A_SESSION = frozenset(
+    (
+        "set_model",
+        "cycle_model",
+        "set_thinking_level",
+        "cycle_thinking_level",
+        "set_session_name",
+        "set_todos",
+    )
+)
 HANDLERS: dict[str, Handler] = {
     **MORE,
     **HOST_TOOLS,
