@@ -321,6 +321,17 @@ async def test_a_stored_session_goes_on_where_it_ended(tmp_path: Path) -> None:
         assert session.path == path
 
 
+async def test_a_session_file_has_one_writer_in_a_program_too(tmp_path: Path) -> None:
+    places: dict[str, Any] = {"session_dir": tmp_path / "kept", "cwd": tmp_path}
+    async with alone(model=parrot, store="files", **places) as session:
+        await session.prompt("mine")
+        with pytest.raises(CommandError, match="open already in this program"):
+            await alone(model=parrot, session=session.path, **places).open()
+        assert (await session.prompt("still mine")).text == "still mine "
+    async with alone(model=parrot, session="last", **places) as again:
+        assert len(again.messages) == 4
+
+
 async def test_sessions_in_one_program_do_not_meet() -> None:
     async with (
         alone(model=parrot) as one,
@@ -362,7 +373,8 @@ async def test_bad_options_are_named() -> None:
 
 
 async def test_a_model_can_be_changed_by_its_name() -> None:
-    async with alone(model="ludolf/offline") as session:
+    async with alone(model=parrot) as session:
+        await session.set_model("ludolf/offline")
         assert session.model is not None
         assert (await session.prompt("hello")).text
         with pytest.raises(LudolfError):

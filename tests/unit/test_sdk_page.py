@@ -24,7 +24,7 @@ _HEADING = re.compile(r"^#+ (.*)$", re.MULTILINE)
 
 
 def _title(at: int) -> str:
-    return _HEADING.findall(PAGE[:at])[-1]
+    return str(_HEADING.findall(PAGE[:at])[-1])
 
 
 EXAMPLES = [
@@ -127,7 +127,10 @@ WITH_EXAMPLES = (
 
 
 def _modules() -> list[ModuleType]:
-    inner = [importlib.import_module(f"ludolf.sdk.{each.name}") for each in pkgutil.iter_modules(sdk.__path__)]
+    inner = [
+        importlib.import_module(f"ludolf.sdk.{each.name}")
+        for each in pkgutil.iter_modules(sdk.__path__)
+    ]
     return [sdk, *inner]
 
 

@@ -1,10 +1,13 @@
-"""The agent inside a Python program.
+"""The agent inside a Python program: docs/sdk.md.
 
-from ludolf import create_session
-
-async with create_session(model="anthropic/claude-sonnet-5") as session:
-    answer = await session.prompt("What is in this folder?")
-    print(answer.text)
+>>> import asyncio
+>>> from ludolf import create_session
+>>> async def main() -> str:
+...     async with create_session(model="ludolf/offline") as session:
+...         answer = await session.prompt("hello")
+...         return answer.text
+>>> asyncio.run(main())
+'Hello! I am the offline demo model of Ludolf...'
 """
 
 from ludolf.agent.events import (
@@ -33,6 +36,7 @@ from ludolf.ai.models import Model, ModelCost
 from ludolf.base import CommandError, ConfigError, LudolfError
 from ludolf.extensions.providers import ModelContext, ModelOptions
 from ludolf.extensions.results import ToolError, ToolResult
+from ludolf.protocol.answer import Answer, PromptFailed
 from ludolf.protocol.events import (
     AgentSettled,
     AutoRetryEnd,
@@ -43,7 +47,7 @@ from ludolf.protocol.events import (
 from ludolf.sdk import sync
 from ludolf.sdk.backend import ModelBackend
 from ludolf.sdk.options import SessionOptions
-from ludolf.sdk.run import Answer, PromptFailed, Run, SessionEvent
+from ludolf.sdk.run import Run, SessionEvent
 from ludolf.sdk.session import AgentSession, create_session
 from ludolf.sdk.structured import NotAnswered
 

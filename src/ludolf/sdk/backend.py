@@ -20,7 +20,21 @@ Speaker = Callable[[ModelContext], AsyncIterator[Piece]]
 
 
 class ModelBackend(Protocol):
-    """A provider with models of its own, as extensions may register one too."""
+    """A provider with models of its own, as extensions may register one too.
+
+    >>> from ludolf import sync
+    >>> class Echo:
+    ...     id = "echo"
+    ...     def models(self):
+    ...         return ["plain", "loud"]
+    ...     async def stream(self, model, context, options):
+    ...         text = context.messages[-1].content[0].text
+    ...         yield text.upper() if model.id == "loud" else text
+    >>> with sync.create_session(model=Echo()) as session:
+    ...     _ = session.set_model("echo/loud")
+    ...     session.prompt("hello").text
+    'HELLO'
+    """
 
     id: str
 

@@ -33,8 +33,7 @@ class DialogAnswers:
         except Failed as error:
             self._engine.parts.warn(f"on_dialog failed: {error}")
             value = None
-        if self._engine.dialogs is not None:
-            self._engine.dialogs.answer(_response(request, value))
+        self._engine.answer_dialog(_response(request, value))
 
 
 def _response(request: UiRequest, value: Any) -> UiResponse:

@@ -39,8 +39,24 @@ class SessionOptions(TypedDict, total=False):
                     files; default: False
     trust_project   use what the project's .pi folder brings; default: as the user decided
     max_turns, max_tokens, max_cost  limits of one prompt
-    on_dialog       answers questions of extensions: gets the request, returns the value or None
+    approval        "never" (default), "on-write", "always" or "rules": which tool calls are asked
+                    about; `on_dialog` answers, and without it the answer is no
+    sandbox         "off" (default), "workspace" or "read-only": what bash and file tools may touch
+    sandbox_network "on" (default) or "off"
+    mask_secrets    show placeholders instead of secret values to the model
+    on_dialog       answers questions of extensions and for approval: gets the request, returns the
+                    value or None
     on_warning      gets what went wrong on the side; default: the `warnings` module
+
+    >>> from ludolf import sync
+    >>> reader: SessionOptions = {
+    ...     "model": "ludolf/offline",
+    ...     "builtin_tools": ("read", "ls"),
+    ...     "settings": {},
+    ... }
+    >>> with sync.create_session(**reader, max_turns=1) as session:
+    ...     session.prompt("read a.txt").stop_reason
+    'toolUse'
     """
 
     model: str | Model | Speaker | ModelBackend
@@ -63,12 +79,19 @@ class SessionOptions(TypedDict, total=False):
     max_turns: int
     max_tokens: int
     max_cost: float
+    approval: Literal["never", "on-write", "always", "rules"]
+    sandbox: Literal["off", "workspace", "read-only"]
+    sandbox_network: Literal["on", "off"]
+    mask_secrets: bool
     on_dialog: Callable[..., Any]
     on_warning: Callable[[str], None]
 
 
 # Those that mean the same to the engine.
-_SAME = ("thinking", "system_prompt", "name", "max_turns", "max_tokens", "max_cost", "api_key")
+_SAME = (
+    *("thinking", "system_prompt", "name", "max_turns", "max_tokens", "max_cost", "api_key"),
+    *("approval", "sandbox", "sandbox_network", "mask_secrets"),
+)
 
 
 def start_options(given: SessionOptions) -> Options:

@@ -8,11 +8,11 @@ from typing import Any
 
 from ludolf.agent.events import MessageEnd, MessageUpdate
 from ludolf.ai.draft import BlockDelta, StreamEvent
-from ludolf.ai.messages import NO_USAGE, AssistantMessage, Message, Part, StopReason, Usage, text_of
-from ludolf.base import LudolfError, Value
+from ludolf.ai.messages import Message, Part
+from ludolf.base import LudolfError
 from ludolf.engine.engine import Engine
 from ludolf.engine.prompting import Disposition
-from ludolf.engine.summaries import add_usage
+from ludolf.protocol.answer import Answer, answer_of, checked
 from ludolf.protocol.events import AgentSettled, Event
 
 # What an iteration yields: pieces of answers as blocks begin, grow and end, and all other events.
@@ -20,32 +20,22 @@ SessionEvent = StreamEvent | Event
 _MOST_WAITING = 256
 
 
-class Answer(Value, kw_only=True):
-    """What a prompt led to. `messages` are all new ones, `usage` is what they cost together."""
-
-    text: str
-    messages: tuple[Message, ...]
-    usage: Usage
-    stop_reason: StopReason | None
-    error: str | None = None
-
-    @property
-    def aborted(self) -> bool:
-        return self.stop_reason == "aborted"
-
-
-class PromptFailed(LudolfError):
-    """The model could not answer, also after retries; `answer` holds what there is."""
-
-    def __init__(self, answer: Answer) -> None:
-        super().__init__(answer.error or "The model gave no answer")
-        self.answer = answer
-
-
 class Run:
     """Begins when it is awaited or iterated over, and not before.
 
     A loop that is left early aborts the run.
+
+    >>> import asyncio
+    >>> from ludolf import create_session
+    >>> async def main() -> list[str]:
+    ...     async with create_session(model="ludolf/offline", thinking="off") as session:
+    ...         run = session.prompt("hello")
+    ...         names = [type(event).__name__ async for event in run]
+    ...         assert run.answer.text.startswith("Hello!")
+    ...         return sorted(set(names), key=names.index)
+    >>> asyncio.run(main())
+    ['AgentStart', 'TurnStart', 'MessageStart', 'MessageEnd', 'BlockStart', 'BlockDelta',
+     'BlockEnd', 'TurnEnd', 'AgentEnd', 'AgentSettled']
     """
 
     def __init__(self, engine: Engine, text: str, extra: Sequence[Part]) -> None:
@@ -68,39 +58,34 @@ class Run:
                 yield event.event if isinstance(event, MessageUpdate) else event
 
     async def text(self) -> AsyncGenerator[str]:
-        """Only the answer's text, piece by piece; raises as awaiting does."""
+        """Only the answer's text, piece by piece; raises as awaiting does.
+
+        >>> import asyncio
+        >>> from ludolf import create_session
+        >>> async def counter(context):
+        ...     for word in ("one ", "two ", "three"):
+        ...         yield word
+        >>> async def main() -> list[str]:
+        ...     async with create_session(model=counter) as session:
+        ...         return [piece async for piece in session.prompt("Count").text()]
+        >>> asyncio.run(main())
+        ['one ', 'two ', 'three']
+        """
         async with aclosing(self.__aiter__()) as events:
             async for event in events:
                 if isinstance(event, BlockDelta) and event.kind == "text":
                     yield event.delta
-        self._check()
+        checked(self.answer)
 
     @property
     def answer(self) -> Answer:
         """What there is so far; complete once the run is over."""
-        said = [each for each in self._messages if isinstance(each, AssistantMessage)]
-        last = said[-1] if said else None
-        usage = NO_USAGE
-        for each in said:
-            usage = add_usage(usage, each.usage)
-        return Answer(
-            text=text_of(last.content) if last else "",
-            messages=tuple(self._messages),
-            usage=usage,
-            stop_reason=last.stop_reason if last else None,
-            error=last.error_message if last and last.stop_reason == "error" else None,
-        )
+        return answer_of(self._messages)
 
     async def _wait(self) -> Answer:
         async for _ in self:
             pass
-        return self._check()
-
-    def _check(self) -> Answer:
-        answer = self.answer
-        if answer.stop_reason == "error":
-            raise PromptFailed(answer)
-        return answer
+        return checked(self.answer)
 
     async def _listen(self) -> AsyncGenerator[Event]:
         if self._used:

@@ -8,9 +8,10 @@ from typing import Any, Self, TypeVar, Unpack
 from ludolf.ai.access import Access
 from ludolf.ai.messages import Image, Message, ThinkingLevel
 from ludolf.ai.models import Model
-from ludolf.base import LudolfError
+from ludolf.base import CommandError, LudolfError
 from ludolf.config.options import Options
 from ludolf.engine.build import build
+from ludolf.engine.builtin import ensure_builtin
 from ludolf.engine.engine import Engine
 from ludolf.engine.parts import Parts
 from ludolf.extensions.tools import make_tool
@@ -20,13 +21,23 @@ from ludolf.sdk.dialogs import DialogAnswers
 from ludolf.sdk.options import SessionOptions, start_options
 from ludolf.sdk.run import Run
 from ludolf.sdk.structured import ASK, REMIND, SOURCE, AnswerTool, NotAnswered
+from ludolf.session.lease import is_shared
 from ludolf.session.stats import SessionStats
 
 T = TypeVar("T")
 
 
 def create_session(**options: Unpack[SessionOptions]) -> "AgentSession":
-    """A session for `async with`; see `SessionOptions` for what it may be told."""
+    """A session for `async with`; see `SessionOptions` for what it may be told.
+
+    >>> import asyncio
+    >>> async def main() -> list[str]:
+    ...     async with create_session(model="ludolf/offline", builtin_tools=()) as session:
+    ...         await session.prompt("hello")
+    ...         return [message.role for message in session.messages]
+    >>> asyncio.run(main())
+    ['user', 'assistant']
+    """
     return AgentSession(**options)
 
 
@@ -61,6 +72,7 @@ class AgentSession:
         engine = build(options, self._given.get("on_warning") or _warn, self._prepare)
         answers = DialogAnswers(engine, self._given.get("on_dialog"))
         try:
+            _check_alone(engine)
             await engine.start("sdk", answers.send if answers.wanted else None)
         except BaseException:
             await engine.close()
@@ -78,6 +90,18 @@ class AgentSession:
     def prompt(self, text: str, *, images: Sequence[Image] = ()) -> Run:
         """Ask. Await it for the `Answer`, or iterate over it for the events.
 
+        >>> import asyncio
+        >>> async def main() -> str:
+        ...     async with create_session(model="ludolf/offline") as session:
+        ...         first = await session.prompt("write b.txt with pear")
+        ...         second = await session.prompt("read b.txt")
+        ...         return second.text
+        >>> print(asyncio.run(main()))
+        Here is b.txt:
+        ```
+        pear
+        ```
+
         Raises:
             PromptFailed: when awaited: the model could not answer.
             CommandError: when awaited or iterated over: refused, for example since one runs.
@@ -87,6 +111,15 @@ class AgentSession:
     async def ask(self, text: str, returns: type[T], *, images: Sequence[Image] = ()) -> T:
         """Ask for a value of a type: a dataclass, a TypedDict, a msgspec or pydantic model, a
         list, an enum, a plain type.
+
+        >>> import asyncio
+        >>> async def oracle(context):  # stands for a model, which would call the tool too
+        ...     yield '{"value": 42}'
+        >>> async def main() -> dict[str, int]:
+        ...     async with create_session(model=oracle) as session:
+        ...         return await session.ask("What is the answer?", dict[str, int])
+        >>> asyncio.run(main())
+        {'value': 42}
 
         Raises:
             NotAnswered: the model gave no such value, also when reminded.
@@ -108,7 +141,22 @@ class AgentSession:
             toolbox.provide(SOURCE, [])
 
     async def steer(self, text: str, *, images: Sequence[Image] = ()) -> None:
-        """Say something to the running agent; it hears it before its next answer."""
+        """Say something to the running agent; it hears it before its next answer.
+
+        >>> import asyncio
+        >>> async def listener(context):
+        ...     said = [each.content[0].text for each in context.messages if each.role == "user"]
+        ...     yield f"heard {' and '.join(said)}"
+        >>> async def main() -> str:
+        ...     async with create_session(model=listener) as session:
+        ...         run = session.prompt("one")
+        ...         async for event in run:
+        ...             if type(event).__name__ == "AgentStart":
+        ...                 await session.steer("two")
+        ...         return run.answer.text
+        >>> asyncio.run(main())
+        'heard one and two'
+        """
         await self._queue("steering", text, images)
 
     async def follow_up(self, text: str, *, images: Sequence[Image] = ()) -> None:
@@ -116,7 +164,21 @@ class AgentSession:
         await self._queue("follow_up", text, images)
 
     async def abort(self) -> None:
-        """Stop everything, and wait until it has come to rest."""
+        """Stop everything, and wait until it has come to rest.
+
+        >>> import asyncio
+        >>> async def endless(context):
+        ...     yield "Let me think"
+        ...     await asyncio.Event().wait()
+        >>> async def main() -> tuple[bool, str]:
+        ...     async with create_session(model=endless) as session:
+        ...         run = session.prompt("Go")
+        ...         async for piece in run.text():
+        ...             await session.abort()
+        ...         return run.answer.aborted, run.answer.text
+        >>> asyncio.run(main())
+        (True, 'Let me think')
+        """
         await self.engine.abort()
 
     async def compact(self, instructions: str | None = None) -> CompactionResult:
@@ -134,12 +196,16 @@ class AgentSession:
         await self.engine.sessions.new(None)
 
     async def set_model(self, model: str) -> Model:
-        """Raises:
-        CommandError: there is no such model, or no key for it.
+        """Answer with another model from now on, by `provider/id` or a part of it.
+
+        Raises:
+            ConfigError: there is no such model.
+            CommandError: there is no key for it.
         """
         from ludolf.config.selection import choose_model
 
         registry = self.engine.parts.registry
+        ensure_builtin(registry, model)
         choice = choose_model(registry, model, None)
         return self.engine.models.set_model(choice.model.provider, choice.model.id)
 
@@ -225,6 +291,13 @@ def _tool(function: Any) -> Any:
         execution="parallel",
         options={},
     )
+
+
+def _check_alone(engine: Engine) -> None:
+    """The lock on a session file is the process's own, so it keeps only other programs away."""
+    path = engine.parts.session.path
+    if path is not None and is_shared(path):
+        raise CommandError(f"The session {path} is open already in this program. Close it first.")
 
 
 def _warn(text: str) -> None:

@@ -30,6 +30,7 @@ class AnswerTool(Generic[T]):
     label = "Final answer"
     description = "Give the final result. Call it once, when everything else is done."
     alone = False
+    read_only = True
     snippet = None
     guidelines: tuple[str, ...] = ()
 

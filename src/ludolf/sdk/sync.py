@@ -1,27 +1,29 @@
 """The same session for scripts and notebooks that do not use asyncio: every call waits.
 
-from ludolf import sync
-
-with sync.create_session() as session:
-    print(session.prompt("What is in this folder?").text)
+>>> from ludolf import sync
+>>> with sync.create_session(model="ludolf/offline") as session:
+...     print(session.prompt("read a.txt").text)
+Here is a.txt:
+```
+hi
+```
 """
 
-import asyncio
-import threading
 from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Self, TypeVar, Unpack
 
+from ludolf.agent.loop_thread import LoopThread
 from ludolf.ai.messages import Image, Message, ThinkingLevel
 from ludolf.ai.models import Model
+from ludolf.protocol.answer import Answer
 from ludolf.protocol.events import CompactionResult
 from ludolf.sdk.options import SessionOptions
-from ludolf.sdk.run import Answer, Run, SessionEvent
+from ludolf.sdk.run import Run, SessionEvent
 from ludolf.sdk.session import AgentSession
 from ludolf.session.stats import SessionStats
 
 T = TypeVar("T")
-_END: Any = object()
 
 
 def create_session(**options: Unpack[SessionOptions]) -> "BlockingSession":
@@ -35,8 +37,7 @@ class BlockingSession:
 
     def __init__(self, **options: Unpack[SessionOptions]) -> None:
         self._session = AgentSession(**options)
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._thread: threading.Thread | None = None
+        self._thread: LoopThread | None = None
 
     def __enter__(self) -> Self:
         self.open()
@@ -47,9 +48,7 @@ class BlockingSession:
 
     def open(self) -> None:
         """Start; raises as `AgentSession.open` does."""
-        self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=_serve, args=(self._loop,), daemon=True)
-        self._thread.start()
+        self._thread = LoopThread()
         try:
             self._wait(self._session.open())
         except BaseException:
@@ -58,7 +57,7 @@ class BlockingSession:
 
     def close(self) -> None:
         """End what runs, store it, free everything. A second call does nothing."""
-        if self._loop is not None:
+        if self._thread is not None:
             try:
                 self._wait(self._session.close())
             finally:
@@ -67,6 +66,11 @@ class BlockingSession:
     def prompt(self, text: str, *, images: Sequence[Image] = ()) -> Answer:
         """Ask and wait for the answer. Ctrl-C aborts the run.
 
+        >>> with create_session(model="ludolf/offline") as session:
+        ...     answer = session.prompt("read a.txt")
+        >>> [message.role for message in answer.messages], answer.stop_reason
+        (['user', 'assistant', 'toolResult', 'assistant'], 'stop')
+
         Raises:
             PromptFailed: the model could not answer.
             CommandError: the prompt was refused.
@@ -74,15 +78,34 @@ class BlockingSession:
         return self._wait(_finished(self._session.prompt(text, images=images)))
 
     def stream(self, text: str, *, images: Sequence[Image] = ()) -> Iterator[SessionEvent]:
-        """Ask and yield what happens; a loop that is left early aborts the run."""
+        """Ask and yield what happens; a loop that is left early aborts the run.
+
+        >>> with create_session(model="ludolf/offline") as session:
+        ...     for event in session.stream("read a.txt"):
+        ...         if type(event).__name__ == "ToolStart":
+        ...             print(event.tool_name, event.args["path"])
+        read a.txt
+        """
         return self._pull(self._session.prompt(text, images=images).__aiter__())
 
     def stream_text(self, text: str, *, images: Sequence[Image] = ()) -> Iterator[str]:
-        """Ask and yield the text of the answer as it comes."""
+        """Ask and yield the text of the answer as it comes.
+
+        >>> with create_session(model="ludolf/offline") as session:
+        ...     "".join(session.stream_text("hello"))
+        'Hello! I am the offline demo model of Ludolf...'
+        """
         return self._pull(self._session.prompt(text, images=images).text())
 
     def ask(self, text: str, returns: type[T], *, images: Sequence[Image] = ()) -> T:
-        """Ask for a value of a type; raises as `AgentSession.ask` does."""
+        """Ask for a value of a type; raises as `AgentSession.ask` does.
+
+        >>> async def oracle(context):
+        ...     yield "[1, 1, 2, 3, 5]"
+        >>> with create_session(model=oracle) as session:
+        ...     sum(session.ask("Give five numbers of Fibonacci's", list[int]))
+        12
+        """
         return self._wait(self._session.ask(text, returns, images=images))
 
     def steer(self, text: str) -> None:
@@ -129,44 +152,21 @@ class BlockingSession:
     # ------------------------------------------------------------ private
 
     def _wait(self, work: Coroutine[Any, Any, T]) -> T:
-        if self._loop is None:
+        if self._thread is None:
             work.close()
             self._session.engine  # noqa: B018 - says that the session is not open
             raise AssertionError
-        future = asyncio.run_coroutine_threadsafe(work, self._loop)
-        try:
-            return future.result()
-        except KeyboardInterrupt:
-            future.cancel()
-            raise
+        return self._thread.wait(work)
 
     def _pull(self, source: AsyncGenerator[T, None]) -> Iterator[T]:
-        try:
-            while (item := self._wait(_next(source))) is not _END:
-                yield item
-        finally:
-            self._wait(_closed(source))
+        self._session.engine  # noqa: B018 - says that the session is not open
+        assert self._thread is not None
+        return self._thread.pull(source)
 
     def _stop(self) -> None:
-        loop, thread = self._loop, self._thread
-        self._loop = self._thread = None
-        if loop is not None and thread is not None:
-            loop.call_soon_threadsafe(loop.stop)
-            thread.join()
-
-
-def _serve(loop: asyncio.AbstractEventLoop) -> None:
-    loop.run_forever()
-    loop.run_until_complete(loop.shutdown_asyncgens())
-    loop.close()
-
-
-async def _next(source: AsyncGenerator[T, None]) -> T:
-    return await anext(source, _END)
-
-
-async def _closed(source: AsyncGenerator[Any, None]) -> None:
-    await source.aclose()
+        thread, self._thread = self._thread, None
+        if thread is not None:
+            thread.stop()
 
 
 async def _finished(run: Run) -> Answer:

@@ -34,6 +34,15 @@ def release(descriptor: int) -> None:
     os.close(descriptor)
 
 
+def is_shared(path: "os.PathLike[str]") -> bool:
+    """Whether more than one opening of this process may write the file."""
+    try:
+        status = os.stat(path)
+    except OSError:
+        return False
+    return len(_held.get((status.st_dev, status.st_ino), ())) > 1
+
+
 def _place(descriptor: int) -> tuple[int, int]:
     status = os.fstat(descriptor)
     return status.st_dev, status.st_ino

@@ -1,0 +1,3 @@
+module example.com/ludolf-minimal
+
+go 1.19

@@ -1,0 +1,62 @@
+#!/bin/sh
+# Ask Ludolf one thing from a shell, with jq.
+#
+#     sh ask.sh "what is in this folder?" [options of ludolf]
+#
+# The answer is on stdout, tool calls are on stderr. Ctrl-C aborts the run and keeps what was said.
+# Ends with 0 if there was an answer, 1 if not, 130 after an abort.
+set -u
+message=${1:?usage: ask.sh MESSAGE [options of ludolf]}
+shift
+
+pipes=$(mktemp -d)
+trap 'rm -r "$pipes"' EXIT
+mkfifo "$pipes/in" "$pipes/out" "$pipes/seen"
+ludolf --mode rpc --rpc-dialect pi-delta "$@" <"$pipes/in" >"$pipes/out" &
+ludolf=$!
+# Frames become lines of a word, a tab and a text, whose escapes (\n \t \r \\) are those of printf %b.
+jq -r --unbuffered '
+  if .type == "response" and (.success | not) then ["fail", .error], ["end", "1"]
+  elif .type == "response" and .data.disposition? == "handled" then ["end", "0"]
+  elif .type == "message_update" then
+    .assistantMessageEvent |
+    if .type == "text_delta" then ["text", .delta]
+    elif .type == "text_end" then ["text", "\n"]
+    else empty end
+  elif .type == "message_end" and .message.role == "assistant" then
+    .message | ["stop", .stopReason], (.errorMessage | strings | ["fail", .])
+  elif .type == "tool_execution_start" then ["note", "[\(.toolName) \(.args | tojson)]"]
+  elif .type == "extension_ui_request" then
+    ["send", ({type: "extension_ui_response", id, cancelled: true} | tojson)]
+  elif .type == "agent_settled" then ["end", ""]
+  else empty end | @tsv' <"$pipes/out" >"$pipes/seen" &
+
+exec 3>"$pipes/in" 4<"$pipes/seen"
+trap '' PIPE
+send() { printf '%s\n' "$1" >&3; } 2>/dev/null
+send "$(jq -nc --arg text "$message" '{id: "1", type: "prompt", message: $text}')"
+aborting=
+trap 'aborting=1; send "{\"type\":\"abort\"}"' INT
+
+tab=$(printf '\t')
+code=0
+while :; do
+  if ! IFS=$tab read -r word text <&4; then
+    # Interrupted, or it ended before the prompt did; then its stderr said why.
+    if [ -n "$aborting" ]; then aborting=; continue; fi
+    code=1
+    break
+  fi
+  case $word in
+    text) printf '%b' "$text" ;;
+    note) printf '%b\n' "$text" >&2 ;;
+    fail) printf '%b\n' "$text" >&2 ;;
+    send) send "$(printf '%b' "$text")" ;;
+    stop) case $text in error) code=1 ;; aborted) code=130 ;; *) code=0 ;; esac ;;
+    end) code=${text:-$code}; break ;;
+  esac
+done
+exec 3>&- # the polite end: close its stdin, read until its stdout ends
+cat <&4 >/dev/null
+wait "$ludolf"
+exit "$code"
