@@ -10,6 +10,7 @@ Usage:
   ludolf auth login|logout|status|check ...       keys and logins (ludolf auth -h)
   ludolf sessions [list|find|show|rename|delete]  look after stored sessions
   ludolf export SESSION [FILE]                    write a session as an HTML page
+  ludolf view [SESSION]                           watch a session in the browser as it grows
   ludolf models list|show|refresh|schema          models: see them, ask providers for new ones
   ludolf schema ...                               JSON Schema of all frames, or their types
   ludolf install-alias pi|omp|xcsh|pi-early       be started under the name of another program
@@ -46,6 +47,14 @@ Tools
   -xt, --exclude-tools A,B        not these
   -nbt, --no-builtin-tools        no built-in ones
   -nt, --no-tools                 none at all
+
+Safety (see docs/safety.md)
+  --approval MODE                 ask the host before tools run: never (default), on-write, always,
+                                  rules (as approval.rules in the settings say)
+  --sandbox MODE                  shut tools in: off (default), workspace (only this folder can be
+                                  written to), read-only
+  --sandbox-network on|off        whether commands in the sandbox have the network (default: on)
+  --mask-secrets                  show placeholders instead of secret values to the model
 
 What the model is told
   --system-prompt TEXT|FILE       instead of the built-in system prompt

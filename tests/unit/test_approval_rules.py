@@ -1,9 +1,12 @@
 """Approval rules: what they allow, what they cannot be talked into, and who may change them."""
 
+import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
 
 from ludolf.base import ConfigError, dumps
 from ludolf.config.approval_rules import (
@@ -55,6 +58,39 @@ def rules(*given: dict[str, Any], mode: Any = None) -> tuple[Approval, ...]:
 )
 def test_a_simple_command_is_its_words(text: str, words: tuple[str, ...] | None) -> None:
     assert literal_words(text) == words
+
+
+_PLAIN = ("a", "-b", "=c", "x=y", "./d", "'e ; f'", '"g & h"', "''", "%i", "+j@k", " ", "\t", "  ")
+_ODD = (
+    ";",
+    "&",
+    "|",
+    "$x",
+    "`",
+    "\\",
+    "'",
+    '"',
+    "(",
+    ")",
+    "{a,b}",
+    "<",
+    ">",
+    "*",
+    "~",
+    "!",
+    "#",
+    "\u00e9",
+)
+
+
+@settings(max_examples=120)
+@given(st.lists(st.sampled_from(_PLAIN * 8 + _ODD), max_size=8).map("".join))
+def test_a_shell_sees_the_same_words(text: str) -> None:
+    words = literal_words(text)
+    assume(words is not None)
+    command = f"printf '%s\\0' -- {text}"
+    told = subprocess.run(["bash", "-c", command], capture_output=True, check=True, cwd="/proc")
+    assert told.stdout.decode().split("\0")[1:-1] == list(words or ())
 
 
 TRICKS = (
@@ -240,7 +276,7 @@ def test_rules_can_tighten_other_modes_but_not_loosen_them() -> None:
 # ---------------------------------------------------------------- settings
 
 
-def settings(root: Path, user: Any, project: Any, *, trusted: bool = True) -> SettingsFiles:
+def settings_files(root: Path, user: Any, project: Any, *, trusted: bool = True) -> SettingsFiles:
     home = Home(agent=root / "agent", cwd=root / "work", user=root)
     for path, value in (
         (home.settings_file, user),
@@ -255,25 +291,25 @@ ALLOW_ALL = {"mode": "rules", "rules": [{"tool": "*", "action": "allow"}]}
 
 
 def test_a_project_cannot_loosen_what_the_user_says(tmp_path: Path) -> None:
-    files = settings(tmp_path, {"mode": "on-write"}, ALLOW_ALL)
+    files = settings_files(tmp_path, {"mode": "on-write"}, ALLOW_ALL)
     assert judge(read_approvals(files, None), bash("ls")) == "ask"
-    files = settings(tmp_path, {"mode": "always"}, {"mode": "never"})
+    files = settings_files(tmp_path, {"mode": "always"}, {"mode": "never"})
     assert judge(read_approvals(files, None), file("read", "/work/a")) == "ask"
 
 
 def test_a_project_can_tighten_what_the_user_says(tmp_path: Path) -> None:
-    files = settings(tmp_path, ALLOW_ALL, {"mode": "on-write"})
+    files = settings_files(tmp_path, ALLOW_ALL, {"mode": "on-write"})
     assert judge(read_approvals(files, None), bash("ls")) == "ask"
     deny = {"mode": "never", "rules": [{"tool": "bash", "command": "rm *", "action": "deny"}]}
-    files = settings(tmp_path, None, deny)
+    files = settings_files(tmp_path, None, deny)
     assert judge(read_approvals(files, None), bash("rm x")) == "deny"
     assert judge(read_approvals(files, None), bash("ls")) == "allow"
-    untrusted = settings(tmp_path, None, deny, trusted=False)
+    untrusted = settings_files(tmp_path, None, deny, trusted=False)
     assert read_approvals(untrusted, None) == ()
 
 
 def test_the_shorter_deadline_counts(tmp_path: Path) -> None:
-    files = settings(
+    files = settings_files(
         tmp_path, {"mode": "always", "timeoutMs": 9000}, {"mode": "always", "timeoutMs": 50_000}
     )
     assert deadline_ms(read_approvals(files, None)) == 9000
@@ -281,21 +317,21 @@ def test_the_shorter_deadline_counts(tmp_path: Path) -> None:
 
 
 def test_the_command_line_replaces_the_mode_of_the_user_only(tmp_path: Path) -> None:
-    files = settings(tmp_path, {"mode": "always"}, {"mode": "on-write"})
+    files = settings_files(tmp_path, {"mode": "always"}, {"mode": "on-write"})
     say = read_approvals(files, "never")
     assert judge(say, file("read", "/work/a")) == "allow"
     assert judge(say, bash("ls")) == "ask"
 
 
 def test_rules_without_a_mode_are_the_mode(tmp_path: Path) -> None:
-    files = settings(tmp_path, {"rules": [{"tool": "read", "action": "allow"}]}, None)
+    files = settings_files(tmp_path, {"rules": [{"tool": "read", "action": "allow"}]}, None)
     say = read_approvals(files, None)
     assert judge(say, file("read", "/work/a")) == "allow"
     assert judge(say, bash("ls")) == "ask"
 
 
 def test_without_settings_nothing_is_asked(tmp_path: Path) -> None:
-    assert read_approvals(settings(tmp_path, None, None), None) == ()
+    assert read_approvals(settings_files(tmp_path, None, None), None) == ()
     assert judge((), bash("rm -rf /")) == "allow"
 
 
@@ -314,11 +350,11 @@ def test_without_settings_nothing_is_asked(tmp_path: Path) -> None:
 )
 def test_a_slip_in_the_settings_is_an_error_and_never_a_default(value: Any, tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"settings\.json: approval"):
-        read_approvals(settings(tmp_path, value, None), None)
+        read_approvals(settings_files(tmp_path, value, None), None)
     with pytest.raises(ConfigError, match=r"settings\.json: approval"):
-        read_approvals(settings(tmp_path, None, value), None)
+        read_approvals(settings_files(tmp_path, None, value), None)
 
 
 def test_an_unknown_mode_on_the_command_line_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="never, on-write, always, rules"):
-        read_approvals(settings(tmp_path, None, None), "sometimes")
+        read_approvals(settings_files(tmp_path, None, None), "sometimes")

@@ -34,6 +34,9 @@ class AgentIO(Protocol):
     def post(self, event: MessageUpdate) -> None:
         """Called for every piece of an answer; must not wait. A StreamCut ends the answer."""
 
+    def has_room(self) -> bool:
+        """Called within a burst of pieces; False ends the burst: a reader has much unread."""
+
     async def breathe(self) -> None:
         """Called after a burst of pieces; waits while a slow reader has too much unread."""
 

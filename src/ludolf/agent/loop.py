@@ -158,8 +158,10 @@ class _Speaker:
         for event in events:
             post(MessageUpdate(event, draft))
             count += 1
-            if count >= SLICE_EVENTS or (
-                count & 15 == 0 and time.monotonic() - since > SLICE_SECONDS
+            if count & 15 == 0 and (
+                count >= SLICE_EVENTS
+                or not self._io.has_room()
+                or time.monotonic() - since > SLICE_SECONDS
             ):
                 await self._io.breathe()
                 since, count = time.monotonic(), 0

@@ -63,6 +63,38 @@ class Documents(Protocol):
         """
 
 
+class Walls(Protocol):
+    """The sandbox around tools: which files they reach, and how their commands are shut in."""
+
+    def locate(self, path: Path) -> Path:
+        """Where a path really is.
+
+        Raises:
+            ToolError: it is hidden.
+        """
+
+    def open(self, path: Path) -> int:
+        """A descriptor for reading a regular file.
+
+        Raises:
+            OSError: it cannot be opened, or is a folder.
+            ToolError: it is hidden, or no file.
+        """
+
+    def replace(self, path: Path, data: bytes) -> None:
+        """Give a file new content; it is made with its folders if it is missing.
+
+        Raises:
+            OSError: it cannot be written.
+            ToolError: it may not be written.
+        """
+
+    def enclose(
+        self, argv: tuple[str, ...], cwd: Path, env: Mapping[str, str]
+    ) -> tuple[tuple[str, ...], Path, dict[str, str]]:
+        """The command that runs this one within the walls, and where and with what to start it."""
+
+
 class ToolContext(msgspec.Struct, frozen=True, kw_only=True):
     """What a running tool may ask of the outside."""
 
@@ -73,6 +105,7 @@ class ToolContext(msgspec.Struct, frozen=True, kw_only=True):
     input_limits: Mapping[str, Any] | None = None
     environment: Mapping[str, str] = {}
     documents: Documents | None = None
+    walls: Walls | None = None
 
     def address(self, path: str) -> str | None:
         """The address of a document that is meant instead of a file, if one is."""

@@ -20,12 +20,10 @@ _STRICTNESS: tuple[Action, ...] = ("allow", "ask", "deny")
 _Match = Action | Literal["unsure"]
 
 
-class Rule(
-    msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True
-):
-    """`tool` is a glob of names. `command` is for calls with a command: a glob for each word, a last
-    `*` for any further ones. `path` is for calls with a path: `*` stops at a slash, `**` does not;
-    it counts from the working folder unless it begins with `/` or `~/`."""
+class Rule(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
+    """`tool` is a glob of names. `command` is for calls with a command: a glob for each word, and a
+    last `*` for any further ones. `path` is for calls with a path: `*` stops at a slash, `**` does
+    not; it counts from the working folder unless it begins with `/` or `~/`."""
 
     tool: str
     action: Action

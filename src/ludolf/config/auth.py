@@ -291,7 +291,9 @@ def import_old_credentials(agent_dir: Path) -> None:
 
     try:
         with auth_lock(path) as lock:
-            lock.check()
-            write_object(path, found, mode=0o600)
+            # Another process may have done the same, or stored a key, while the lock was taken.
+            if not path.exists():
+                lock.check()
+                write_object(path, found, mode=0o600)
     except OSError as error:
         raise ConfigError(f"{path}: {error.strerror or error}") from error

@@ -29,7 +29,10 @@ def installed(folders: Iterable[str] | None = None) -> Iterator[Path]:
 def _search_path(folders: Iterable[str]) -> list[Path]:
     """Where distributions are. The working folder may be on the path, but it installs nothing:
     what lies in a project must not run just because the program was started there."""
-    here = os.path.realpath(os.curdir)
+    try:
+        here = os.path.realpath(os.curdir)
+    except FileNotFoundError:
+        here = ""  # it was removed under our feet
     return [Path(folder) for folder in folders if folder and os.path.realpath(folder) != here]
 
 

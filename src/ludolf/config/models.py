@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import structs
 
-from ludolf.ai.access import Access
+from ludolf.ai.access import AUTH_HEADERS, Access
 from ludolf.ai.local import FILES, NO_KEY, SERVERS
 from ludolf.ai.models import Model
 from ludolf.base import ConfigError
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 
 LOCAL = (*SERVERS, FILES)
 Admission = Access | Callable[[Model], Access | None]
-_AUTH_HEADERS = frozenset(("authorization", "x-api-key", "api-key", "x-goog-api-key"))
 
 
 class ModelRegistry:
@@ -61,7 +60,8 @@ class ModelRegistry:
         """What is wrong with models.json, in texts for people."""
         for provider in self._file.providers:
             self._of(provider)
-        return (*self._file.errors, *self._build_errors)
+        # A provider whose models were made anew has told its errors twice.
+        return tuple(dict.fromkeys((*self._file.errors, *self._build_errors)))
 
     def refresh(self) -> None:
         """Read models.json again if it has changed."""
@@ -158,7 +158,7 @@ class ModelRegistry:
         """Whether credentials for the model exist; no command is run."""
         if self.admits_provider(model.provider):
             return True
-        return any(name.lower() in _AUTH_HEADERS for name in self._header_values(model))
+        return any(name.lower() in AUTH_HEADERS for name in self._header_values(model))
 
     def admits_provider(self, provider: str) -> bool:
         """The same for a provider as a whole, without looking at its models."""
@@ -199,7 +199,7 @@ class ModelRegistry:
         if granted is None and self._needs_no_key(model.provider):
             granted = Access(key=NO_KEY)
         if granted is None:
-            if not any(name.lower() in _AUTH_HEADERS for name in headers):
+            if not any(name.lower() in AUTH_HEADERS for name in headers):
                 return None
             granted = Access()
         entry = self._file.providers.get(model.provider)

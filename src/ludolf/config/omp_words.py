@@ -10,20 +10,20 @@ from ludolf.base import ConfigError
 _RENAMED = {"--hook": "--extension", "--trusted-extension": "--extension"}
 # The value may be missing: then the last session is meant.
 _RESUMING = ("--resume", "-r", "--session")
-# These ask for what is so anyway: no such feature, no questions before tools.
+# These ask for what is so anyway: there is no such feature.
 _GRANTED = frozenset(
     [
         "--allow-home",
-        "--auto-approve",
         "--hide-thinking",
         "--no-lsp",
         "--no-mcp",
         "--no-prewalk",
         "--no-pty",
         "--no-title",
-        "--yolo",
     ]
 )
+_UNASKED = ("--auto-approve", "--yolo")
+_APPROVAL = {"always-ask": "always", "write": "on-write", "yolo": "never"}
 _SWITCHES = frozenset(
     [
         "--advisor",
@@ -41,7 +41,6 @@ _VALUES = frozenset(
     [
         "--add-dir",
         "--alias",
-        "--approval-mode",
         "--config",
         "--max-time",
         "--plan",
@@ -97,8 +96,16 @@ def _take(told: Translated, flag: str, rest: list[str], *, has_value: bool) -> N
         told.words += [_RENAMED[flag], _value(flag, rest)]
     elif flag == "--cwd":
         told.cwd = Path(_value(flag, rest))
+    elif flag == "--approval-mode":
+        mode = _value(flag, rest)
+        # A word that is not known is refused where ours are checked: no guess about safety.
+        told.words += ["--approval", _APPROVAL.get(mode, mode)]
+    elif flag in _UNASKED:
+        del rest[:has_value]
+        told.words += ["--approval", "never"]
     elif flag in _VALUES:
-        _warn(told, flag, _value(flag, rest))
+        _value(flag, rest)
+        told.warnings.append(f"{flag} has no effect here")
     elif flag in _GRANTED or flag in _SWITCHES:
         del rest[:has_value]
         if flag in _SWITCHES:
@@ -111,10 +118,3 @@ def _value(flag: str, rest: list[str]) -> str:
     if not rest:
         raise ConfigError(f"{flag} needs a value")
     return rest.pop(0)
-
-
-def _warn(told: Translated, flag: str, value: str) -> None:
-    if flag != "--approval-mode":
-        told.warnings.append(f"{flag} has no effect here")
-    elif value != "yolo":
-        told.warnings.append(f"{flag} {value} has no effect here: tools run without asking")

@@ -46,6 +46,11 @@ class Options(msgspec.Struct, kw_only=True):
     system_prompt: str | None = None
     append_system_prompt: tuple[str, ...] = ()
     approve: bool | None = None
+    # what stands between the model and the machine
+    approval: str | None = None
+    sandbox: str | None = None
+    sandbox_network: str | None = None
+    mask_secrets: bool = False
     # flags that only extensions may know
     flags: dict[str, str | bool] = {}
     # the traffic with model servers

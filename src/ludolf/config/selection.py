@@ -62,16 +62,26 @@ def as_level(text: str) -> ThinkingLevel | None:
     return next((level for level in THINKING_LEVELS if level == text), None)
 
 
-def match_pattern(pattern: str, models: Sequence[Model]) -> Choice | None:
-    """The model that a pattern means, with the level of a `:level` suffix."""
-    model = match_exact(pattern, models) or match_part(pattern, models)
+def match_pattern(
+    pattern: str, models: Sequence[Model], ready: Sequence[Model] = ()
+) -> Choice | None:
+    """The model that a pattern means, with the level of a `:level` suffix.
+
+    Where several would do, those in `ready` come first.
+    """
+    model = (
+        match_exact(pattern, models)
+        or match_exact(pattern, ready)
+        or match_part(pattern, ready)
+        or match_part(pattern, models)
+    )
     if model is not None:
         return Choice(model=model)
     head, colon, tail = pattern.rpartition(":")
     level = as_level(tail)
     if not colon or level is None:
         return None
-    inner = match_pattern(head, models)
+    inner = match_pattern(head, models, ready)
     return None if inner is None else Choice(model=inner.model, level=inner.level or level)
 
 
@@ -227,7 +237,8 @@ def _among_all(registry: ModelRegistry, pattern: str, owner: str | None, rest: s
     if len(same) > 1:
         return Choice(model=_only_admitted(registry, pattern, same))
     if owner is None:
-        found = match_pattern(pattern, models)
+        # A part of a name, such as `sonnet`, fits models of many providers.
+        found = match_pattern(pattern, models, registry.available())
         if found is None and registry.local.look_now():
             found = match_pattern(pattern, registry.all())
         if found is None:

@@ -126,6 +126,8 @@ class Settings(Value):
     default_tools: tuple[str, ...] | None = None
     default_project_trust: Literal["ask", "always", "never"] = "ask"
     session_dir: str | None = None
+    # When the disk is asked to keep a session: at the end of a run, after each entry, never.
+    sync: Literal["turn", "always", "off"] = "turn"
     compaction: Compaction = Compaction()
     branch_summary: BranchSummary = BranchSummary()
     retry: Retry = Retry()

@@ -3,7 +3,7 @@
 import string
 
 # Without quotes these mean themselves in every shell. A tilde, a glob, a brace, a comment, a
-# backslash, a variable, a second command: all else makes the text something that only a shell reads.
+# backslash, a variable, a second command: all else makes a text that only a shell can read.
 _PLAIN = frozenset(string.ascii_letters + string.digits + "_@%+=:,./-")
 _NOT_IN_DOUBLE = frozenset('$`\\!"')
 

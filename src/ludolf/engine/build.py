@@ -63,11 +63,16 @@ def build(
     parts = _parts(options, warn)
     if prepare is not None:
         prepare(parts)
-    started = start_session(parts, warn)
+    started = start_session(parts, parts.report)
     parts.session = started.session
     _choose_model(parts, resumed=started.resumed, warn=warn)
+    registry = parts.registry
+    for text in (*registry.errors, *registry.keyring.warnings, *registry.warnings):
+        warn(f"Warning: {text}")
     parts.transport.begin(parts.models.current, parts.models.level)
     started.finish(parts)
+    parts.safety = None
+    parts.renew_safety()
     return Engine(parts)
 
 
@@ -85,6 +90,7 @@ def _parts(options: Options, warn: Warn) -> Parts:
     parts.transport = _transport(parts)
     parts.providers = Providers(parts.transport)
     parts.hub = Hub(recorder(parts))
+    parts.report_exposure(home.auth_file)
     modes = (parts.settings.steering_mode, parts.settings.follow_up_mode)
     parts.queue = Waiting(parts.hub, *modes)
     parts.meter = Meter()
@@ -181,6 +187,11 @@ def _choose_model(parts: Parts, *, resumed: bool, warn: Warn) -> None:
     )
     by_default = choice is None and not os.environ.get(SCRIPT_VARIABLE)
     choice = choice or fallback(registry)
+    if parts.replayed and choice and not registry.admits(choice.model):
+        raise ConfigError(
+            f"The recording holds no answers of {choice.model.key}. "
+            f"It begins with {parts.replayed.model.key}."
+        )
     if options.api_key:
         if chosen is None:
             raise ConfigError("--api-key requires a model to be specified via --model")

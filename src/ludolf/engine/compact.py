@@ -92,6 +92,8 @@ class Compactor:
 
     def refusal(self) -> str | None:
         """Why a compaction now would be refused, or None."""
+        if self._parts.session.read_only is not None:
+            return self._parts.session.read_only
         prepared = self._prepare()
         return prepared if isinstance(prepared, str) else None
 

@@ -10,7 +10,7 @@ from ludolf.agent.queue import QueueKind, QueueMode
 from ludolf.agent.scope import Tasks
 from ludolf.ai.messages import ThinkingLevel
 from ludolf.ai.models import Model
-from ludolf.base import CommandError, Value
+from ludolf.base import CommandError, ConfigError, Value
 from ludolf.config.settings import SettingsFiles
 from ludolf.engine.compact import Compactor
 from ludolf.engine.extending import Extending, Mode
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from ludolf.engine.extension_host import EngineHost
     from ludolf.engine.logins import Logins
     from ludolf.extensions.dialogs import Dialogs
-    from ludolf.protocol.ui import UiRequest
+    from ludolf.protocol.ui import UiRequest, UiResponse
 
 
 class State(Value, kw_only=True):
@@ -71,7 +71,7 @@ class Engine:
         self.tasks = Tasks()
         self.dialogs: Dialogs | None = None
         self.logins: Logins | None = None
-        self.send: Callable[[UiRequest], None] | None = None
+        self.send: Callable[[UiRequest], bool | None] | None = None
         self.on_shutdown: Callable[[], None] = _nothing
         self._shutting_down = False
         parts.extending = Extending(parts, self.tasks)
@@ -202,7 +202,7 @@ class Engine:
     async def start(
         self,
         mode: Mode,
-        send: "Callable[[UiRequest], None] | None" = None,
+        send: "Callable[[UiRequest], bool | None] | None" = None,
     ) -> None:
         """Load the extensions, now that there is a loop; `send` asks somebody for them.
 
@@ -215,6 +215,7 @@ class Engine:
         extending.make_host = partial(self._make_host, send)
         self.runner.at_rest.append(self._end_if_asked)
         await extending.start()
+        self._connect_safety()
         if self.parts.model_later is not None:
             self.parts.model_later()
         if mode != "rpc" and offers_tasks(self.parts, default=False):
@@ -224,7 +225,26 @@ class Engine:
         if mode != "rpc" and self.models.by_default:
             await self.models.settle()
 
-    def _make_host(self, send: "Callable[[UiRequest], None] | None") -> "EngineHost":
+    def _connect_safety(self) -> None:
+        if self.parts.safety is not None:
+            self.parts.safety.listen(self.send)
+
+    def hang_up(self) -> None:
+        """Nobody answers any more: open dialogs and all later ones get their defaults."""
+        if self.dialogs is not None:
+            self.dialogs.close()
+        if self.logins is not None:
+            self.logins.abort()
+        if self.parts.safety is not None:
+            self.parts.safety.hang_up()
+
+    def answer_dialog(self, response: "UiResponse") -> None:
+        """What the user said to a dialog, whoever asked."""
+        for asker in (self.dialogs, self.logins, self.parts.safety):
+            if asker is not None:
+                asker.answer(response)
+
+    def _make_host(self, send: "Callable[[UiRequest], bool | None] | None") -> "EngineHost":
         """What extensions act through; made for the first of them."""
         from ludolf.engine.extension_host import EngineHost
         from ludolf.extensions.no_ui import NoUi
@@ -285,6 +305,11 @@ class Engine:
         parts.resources.forget()
         parts.toolbox.forget()
         parts.rules.forget()
+        try:
+            parts.renew_safety()
+        except ConfigError as error:
+            parts.hub.post(Warned(message=f"What guards the machine stays as it was: {error}"))
+        self._connect_safety()
         for text in (*parts.settings_files.warnings, *parts.registry.errors):
             parts.hub.post(Warned(message=text))
         await parts.extending.enter("reload")
@@ -306,6 +331,9 @@ class Engine:
             await self.parts.jobs.close()
         self.shell.close(whole_program=self.parts.extending.mode != "sdk")
         await self.tasks.close()
+        if self.parts.safety is not None:
+            self.parts.safety.after_command(self.parts)
+            self.parts.safety.close()
         self.parts.session.close()
         await self.parts.providers.close()
         await self.parts.transport.close()

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Protocol
 
-from ludolf.protocol.events import Event
+from ludolf.protocol.events import Event, Warned
 
 
 class Sink(Protocol):
@@ -14,10 +14,10 @@ class Sink(Protocol):
         """Tell an event at once, in order; must not wait and must not fail."""
 
     def has_room(self) -> bool:
-        """Whether more can be told without piling up."""
+        """Whether more can be told at once without piling up."""
 
     async def room(self) -> None:
-        """Wait until there is room again."""
+        """Wait while the reader lags behind."""
 
 
 class Hub:
@@ -28,6 +28,22 @@ class Hub:
         self._sinks: list[Sink] = []
         self._before: Callable[[Event], Awaitable[None]] | None = None
         self._after: Callable[[Event], None] | None = None
+        # What was reported before anybody listened; None from then on.
+        self._unheard: list[Warned] | None = []
+
+    def begin(self) -> None:
+        """Somebody listens from now on: what was reported before is told first."""
+        unheard, self._unheard = self._unheard, None
+        for event in unheard or ():
+            self.post(event)
+
+    def report(self, text: str) -> None:
+        """Tell that something could not be done as it should."""
+        event = Warned(message=text)
+        if self._unheard is None:
+            self.post(event)
+        else:
+            self._unheard.append(event)
 
     def listen(
         self,
@@ -66,9 +82,8 @@ class Hub:
         return all(sink.has_room() for sink in self._sinks)
 
     async def room(self) -> None:
-        for sink in self._sinks:
-            if not sink.has_room():
-                await sink.room()
+        for sink in tuple(self._sinks):
+            await sink.room()
 
     async def breathe(self) -> None:
         """Let commands in between two bursts of pieces."""

@@ -23,7 +23,7 @@ class Library:
         """
         from ludolf.session.library import rename
 
-        rename(self._parts.place, path, name, self._parts.warn)
+        rename(self._parts.place, path, name, self._parts.report)
 
     def delete(self, path: str) -> Path:
         """Move a session file to the trash folder; returns where it is now.
@@ -35,7 +35,7 @@ class Library:
 
         if self.is_current(path):
             raise CommandError("Cannot delete the current session. Switch to another one first.")
-        return trash(self._parts.place, path, self._parts.warn)
+        return trash(self._parts.place, path, self._parts.report)
 
     def is_current(self, path: str) -> bool:
         from ludolf.session.library import resolve

@@ -23,7 +23,7 @@ from ludolf.engine.parts import Parts
 from ludolf.extensions.dialogs import Dialogs
 from ludolf.protocol.ui import UiRequest, UiResponse
 
-Send = Callable[[UiRequest], None]
+Send = Callable[[UiRequest], bool | None]
 CANCELLED = "Login cancelled"
 
 

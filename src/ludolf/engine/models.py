@@ -12,7 +12,7 @@ from ludolf.config.selection import resolve_scope
 from ludolf.engine.builtin import ensure_builtin
 from ludolf.engine.parts import Parts
 from ludolf.protocol.events import ThinkingLevelChanged
-from ludolf.session.entries import ModelChange, ThinkingLevelChange
+from ludolf.session.entries import EntryBody, ModelChange, ThinkingLevelChange
 
 
 class ScopedModel(Value):
@@ -57,8 +57,8 @@ class ModelState:
         if self.current is None:
             raise CommandError(
                 "No model selected. Set an API key in the environment (for example "
-                "ANTHROPIC_API_KEY), add a provider to models.json, or choose one with --model; "
-                "--list-models shows what is known."
+                "ANTHROPIC_API_KEY), store one with `ludolf auth login`, add a provider to "
+                "models.json, or choose one with --model; `ludolf models list --all` shows all."
             )
         return self.current
 
@@ -66,7 +66,7 @@ class ModelState:
         """Write the present choice into a new session."""
         if self.current is not None:
             self._append_model(self.current)
-        self._parts.session.append(ThinkingLevelChange(thinking_level=self.level))
+        self._store(ThinkingLevelChange(thinking_level=self.level))
 
     def restore(self, named: tuple[str, str] | None, level: ThinkingLevel | None) -> None:
         """Take over what a conversation used last, as far as it can still be had."""
@@ -229,7 +229,12 @@ class ModelState:
         self._set_level(level)
 
     def _append_model(self, model: Model) -> None:
-        self._parts.session.append(ModelChange(provider=model.provider, model_id=model.id))
+        self._store(ModelChange(provider=model.provider, model_id=model.id))
+
+    def _store(self, change: EntryBody) -> None:
+        # A choice counts also where it cannot be written: it goes along to the next session.
+        if self._parts.session.read_only is None:
+            self._parts.session.append(change)
 
     def _set_level(self, level: ThinkingLevel) -> None:
         if self.current is not None:
@@ -237,7 +242,7 @@ class ModelState:
         if level == self.level:
             return
         before, self.level = self.level, level
-        self._parts.session.append(ThinkingLevelChange(thinking_level=level))
+        self._store(ThinkingLevelChange(thinking_level=level))
         self._parts.hub.post(ThinkingLevelChanged(level=level))
         if self._parts.extending.wants("thinking_level_select"):
             from ludolf.extensions.payloads import ThinkingLevelSelect

@@ -1,7 +1,7 @@
 """The parts of one engine, in one place; who needs a neighbour asks here."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from msgspec import structs
 
@@ -14,6 +14,7 @@ from ludolf.config.selection import Choice
 from ludolf.config.settings import Settings, SettingsFiles
 from ludolf.engine.hub import Hub
 from ludolf.engine.limits import Meter
+from ludolf.engine.privacy import exposure
 from ludolf.engine.waiting import Waiting
 from ludolf.session.finder import Place
 from ludolf.session.tree import Session
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from ludolf.engine.host_uris import HostUris
     from ludolf.engine.models import ModelState
     from ludolf.engine.resources import Resources
+    from ludolf.engine.safety import Safety
     from ludolf.engine.stream_rules import StreamRules
     from ludolf.engine.subagents.jobs import Jobs
     from ludolf.engine.todos import Todos
@@ -45,13 +47,15 @@ class Parts:
     queue: Waiting
     meter: Meter
     place: Place
-    session: Session
+    _session: Session
     models: "ModelState"
     toolbox: "Toolbox"
     resources: "Resources"
     todos: "Todos"
     rules: "StreamRules"
     extending: "Extending"
+    # None while nothing of it is on. No default, so that no engine lacks it by mistake.
+    safety: "Safety | None"
     # Agents in the background; None unless the model may start some.
     jobs: "Jobs | None" = None
     # How many agents stand between this one and the host.
@@ -66,11 +70,58 @@ class Parts:
     # Chooses the model once extensions have made theirs known.
     model_later: "Callable[[], None] | None" = None
 
+    def __init__(self) -> None:
+        self._exposures: set[str] = set()
+
+    def report_exposure(self, path: Path) -> None:
+        """Files of other programs may be open to everybody: that is told, and left as it is."""
+        text = exposure(path)
+        if text is not None and text not in self._exposures:
+            self._exposures.add(text)
+            self.report(text)
+
+    @property
+    def session(self) -> Session:
+        return self._session
+
+    @session.setter
+    def session(self, session: Session) -> None:
+        session.sync = self.settings.sync
+        self._session = session
+
+    def report(self, text: str) -> None:
+        """Nothing fails silently: what could not be done goes to stderr and to the host."""
+        self.warn(text)
+        self.hub.report(text)
+
     def trust_project(self) -> None:
         """Use the project's own settings and resources from now on."""
         given = self.settings_files.given
         self.settings_files = SettingsFiles(self.home, trusted=True, given=given)
         self.resources.forget()
+        self.renew_safety()
+
+    def renew_safety(self) -> None:
+        """Approvals, sandbox and mask as the options and settings say now.
+
+        Raises:
+            ConfigError: they make no sense, or the sandbox cannot be made.
+        """
+        if self.safety is not None:
+            self.safety.renew(self)
+        elif self._asks_for_safety():
+            from ludolf.engine.safety import make_safety
+
+            self.safety = make_safety(self)
+
+    def _asks_for_safety(self) -> bool:
+        options, files = self.options, self.settings_files
+        given: list[Any] = [options.approval, options.sandbox, options.sandbox_network]
+        # A file that nobody can read may ask for it too.
+        given += [options.mask_secrets or None, files.spoilt or None]
+        for each in (files.user, files.project):
+            given += [each.approval, each.sandbox, each.secrets]
+        return any(value is not None for value in given)
 
     def move_to(self, cwd: str) -> None:
         """Work in another folder from now on: that of the session just opened."""

@@ -30,8 +30,8 @@ NOT_QUEUED = (
     "Use prompt() or execute the command when not streaming."
 )
 NO_KEY = (
-    "No API key found for {provider}. Set its key in the environment or in auth.json, "
-    "or choose another model; --list-models shows those that are ready."
+    "No API key found for {provider}. Store one with `ludolf auth login {provider}`, set its "
+    "variable in the environment, or choose another model; --list-models shows those that are ready."
 )
 # What became of a prompt.
 Disposition = Literal["started", "queued", "handled"]

@@ -106,8 +106,9 @@ class Requests:
         if access is None:
             raise ProviderError(_no_access(parts, model.provider), kind="auth")
         parts.transport.will_ask(model)
+        provider = parts.providers.get(model.api)
         return Request(
-            provider=parts.providers.get(model.api),
+            provider=provider if parts.safety is None else parts.safety.provider(provider),
             model=model,
             access=access,
             system="",
@@ -127,7 +128,10 @@ def _no_access(parts: Parts, provider: str) -> str:
             f'Authentication failed for "{provider}": the login has expired. '
             f'Run "ludolf auth login {provider}" to log in again.'
         )
-    return f"No API key for provider: {provider}"
+    text = f"No API key for provider: {provider}"
+    # Why a command or a variable that should have told the key has not.
+    why = parts.registry.keyring.resolver.warnings[-1:]
+    return f"{text} ({why[0]})" if why else text
 
 
 def budgets(parts: Parts) -> dict[str, int]:

@@ -18,6 +18,7 @@ class Retries:
     def __init__(self, parts: Parts) -> None:
         self._parts = parts
         self._attempt = 0
+        self._garbled = False
         self._wait: Scope | None = None
         self._over = asyncio.Event()
 
@@ -27,6 +28,8 @@ class Retries:
         if not retry.enabled or answer.kind not in RETRYABLE:
             return False
         if self._attempt >= retry.max_retries or self._too_long(answer):
+            return False
+        if answer.kind == "garbled" and self._garbled:
             return False
         return not self._is_limited()
 
@@ -45,6 +48,7 @@ class Retries:
         """Announce the next attempt and wait for its time; False if the wait was stopped."""
         retry = self._parts.settings.retry
         self._attempt += 1
+        self._garbled = self._garbled or answer.kind == "garbled"
         error = answer.message.error_message or ""
         delay = min(retry.base_delay_ms * 2 ** (self._attempt - 1), retry.max_agent_delay_ms)
         delay = max(delay, int((answer.retry_after or 0) * 1000))
@@ -95,7 +99,7 @@ class Retries:
             await self._over.wait()
 
     async def _end(self, success: bool, error: str | None) -> None:
-        attempt, self._attempt = self._attempt, 0
+        attempt, self._attempt, self._garbled = self._attempt, 0, False
         await self._parts.hub.emit(
             AutoRetryEnd(success=success, attempt=attempt, final_error=error)
         )

@@ -52,7 +52,7 @@ class Sessions:
         await self._stop()
         place = self._parts.place
         folder = place.folder if self._parts.session.path is not None else None
-        session = new_session(place.cwd, folder, self._parts.warn, parent_session=parent)
+        session = new_session(place.cwd, folder, self._parts.report, parent_session=parent)
 
         async def begin() -> None:
             self._parts.models.record()
@@ -74,6 +74,7 @@ class Sessions:
         self._check(target, path)
         await self._stop()
         session = self._open(target, path)
+        self._parts.report_exposure(target)
 
         async def begin() -> None:
             cwd = session.header.cwd
@@ -138,7 +139,7 @@ class Sessions:
         text = user_text(entry) if entry is not None else ""
         if await self._fork_vetoed(entry_id, "before"):
             return True, text
-        forked, text = fork(self._parts.session, entry_id, self._folder(), self._parts.warn)
+        forked, text = fork(self._parts.session, entry_id, self._folder(), self._parts.report)
         await self._stop()
         await self._replace(forked, "fork", self._resume_later, then)
         return False, text
@@ -152,7 +153,7 @@ class Sessions:
         if await self._fork_vetoed(self._parts.session.leaf or "", "at"):
             return True
         await self._stop()
-        copy = clone(self._parts.session, self._folder(), self._parts.warn)
+        copy = clone(self._parts.session, self._folder(), self._parts.report)
         await self._replace(copy, "fork", self._resume_later, then)
         return False
 
@@ -208,7 +209,7 @@ class Sessions:
 
         cwd = self._parts.place.cwd
         try:
-            session = open_session(target, cwd, self._parts.warn, write=write)
+            session = open_session(target, cwd, self._parts.report, write=write)
         except NotASession as error:
             raise CommandError(str(error)) from error
         except OSError as error:

@@ -1,12 +1,13 @@
 """Shell commands that a host runs beside the conversation; the model reads of them later."""
 
 import sys
-from collections.abc import Coroutine
+from collections.abc import Awaitable, Coroutine
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from ludolf.agent.scope import Aborted, Scope
+from ludolf.agent.tool import ToolError
 from ludolf.ai.messages import BashExecutionMessage
 from ludolf.base import CommandError, now_ms
 from ludolf.engine.parts import Parts
@@ -15,6 +16,8 @@ from ludolf.engine.toolbox import tool_environment
 from ludolf.protocol.bash import BashResult
 from ludolf.protocol.events import BashUpdate
 from ludolf.session.entries import MessageBody
+from ludolf.session.reader import NotASession
+from ludolf.session.tree import Session, SessionReadOnly, open_session
 
 if TYPE_CHECKING:
     from ludolf.tools.output import OutputTail
@@ -45,19 +48,26 @@ class Shell:
         """
         scope = Scope()
         self._running.add(scope)
-        return self._run(command, scope, exclude=exclude, reply_id=reply_id)
+        work = self._run(command, scope, exclude=exclude, reply_id=reply_id)
+        return self._kept(work, command, self._parts.session, exclude=exclude)
+
+    async def _kept(
+        self, work: Awaitable[BashResult], command: str, session: Session, *, exclude: bool
+    ) -> BashResult:
+        result = await work
+        self._keep(_message(command, result, exclude=exclude), session)
+        return result
 
     async def _run(
         self, command: str, scope: Scope, *, exclude: bool, reply_id: msgspec.Raw | None
     ) -> BashResult:
         try:
             result = await self._by_extension(command, scope, exclude=exclude)
-            if result is None:
-                result = await self._execute(command, scope, reply_id)
+            return result or await self._execute(command, scope, reply_id)
         finally:
             self._running.discard(scope)
-        self._keep(command, result, exclude=exclude)
-        return result
+            if self._parts.safety is not None:
+                self._parts.safety.after_command(self._parts)
 
     def abort(self) -> None:
         """Kill every command; each is answered as cancelled."""
@@ -99,7 +109,7 @@ class Shell:
                 code = await scope.run(self._stream(command, tail, reply_id))
             except Aborted:
                 pass
-            except StartError as error:
+            except (StartError, ToolError) as error:
                 raise CommandError(str(error)) from error
             shown = tail.tail()
             return BashResult(
@@ -113,7 +123,7 @@ class Shell:
             )
 
     async def _stream(self, command: str, tail: "OutputTail", reply_id: msgspec.Raw | None) -> int:
-        from ludolf.tools.process import Running, shell_command
+        from ludolf.tools.process import Running, inside, shell_command
 
         settings = self._parts.settings
         prepared = shell_command(
@@ -123,7 +133,9 @@ class Shell:
             shell_path=settings.shell_path,
             prefix=settings.shell_command_prefix,
         )
-        async with Running(prepared) as child:
+        safety = self._parts.safety
+        walls = safety.walls(self._parts.home.cwd) if safety is not None else None
+        async with Running(inside(prepared, walls)) as child:
             while chunk := await child.read():
                 await self._tell(tail.feed(chunk), reply_id)
             await self._tell(tail.finish(), reply_id)
@@ -134,17 +146,11 @@ class Shell:
             piece = text[start : start + _PIECE]
             await self._parts.hub.emit(BashUpdate(id=reply_id, delta=piece))
 
-    def _keep(self, command: str, result: BashResult, *, exclude: bool) -> None:
-        message = BashExecutionMessage(
-            command=command,
-            output=result.output,
-            exit_code=result.exit_code,
-            cancelled=result.cancelled,
-            truncated=result.truncated,
-            full_output_path=result.full_output_path,
-            exclude_from_context=exclude,
-            timestamp=now_ms(),
-        )
+    def _keep(self, message: BashExecutionMessage, session: Session) -> None:
+        """A command belongs to the conversation in which it was started."""
+        if session.id != self._parts.session.id:
+            self._store_elsewhere(message, session)
+            return
         self._waiting.append(message)
         if not self._runner.running:
             self._store_waiting()
@@ -153,4 +159,34 @@ class Shell:
         """A message must not come between a tool call and its result: it waits for the end."""
         waiting, self._waiting = self._waiting, []
         for message in waiting:
-            self._parts.session.append(MessageBody(message=message))
+            self._store(message, self._parts.session)
+
+    def _store(self, message: BashExecutionMessage, session: Session) -> None:
+        try:
+            session.append(MessageBody(message=message))
+        except SessionReadOnly as error:
+            self._parts.report(f"The output of a command was not stored: {error}")
+
+    def _store_elsewhere(self, message: BashExecutionMessage, session: Session) -> None:
+        """The session that was left is closed: it is opened once more for this message."""
+        if session.path is not None and session.saved:
+            try:
+                session = open_session(session.path, session.header.cwd, self._parts.report)
+            except (NotASession, OSError) as error:
+                self._parts.report(f"The output of a command was not stored: {error}")
+                return
+        self._store(message, session)
+        session.close()
+
+
+def _message(command: str, result: BashResult, *, exclude: bool) -> BashExecutionMessage:
+    return BashExecutionMessage(
+        command=command,
+        output=result.output,
+        exit_code=result.exit_code,
+        cancelled=result.cancelled,
+        truncated=result.truncated,
+        full_output_path=result.full_output_path,
+        exclude_from_context=exclude,
+        timestamp=now_ms(),
+    )

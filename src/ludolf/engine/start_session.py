@@ -41,7 +41,7 @@ def start_session(parts: Parts, warn: Warn) -> Started:
         return Started(new_session(parts.place.cwd, None, warn), False)
     if options.fork is not None:
         return _forked(parts, options.fork, warn)
-    path = _existing(parts, warn)
+    path = _existing(parts)
     if path is not None:
         return _opened(parts, path, warn)
     session = new_session(parts.place.cwd, parts.place.folder, warn, session_id=options.session_id)
@@ -68,7 +68,7 @@ def _check_flags(options: Options) -> None:
         check_session_id(options.session_id)
 
 
-def _existing(parts: Parts, warn: Warn) -> Path | None:
+def _existing(parts: Parts) -> Path | None:
     from ludolf.session import finder
 
     options, place = parts.options, parts.place
@@ -79,7 +79,7 @@ def _existing(parts: Parts, warn: Warn) -> Path | None:
     if options.session_id is not None:
         found = finder.find_id(place, options.session_id)
         if found is None:
-            warn(f"Warning: no session {options.session_id} in this project; it is created.")
+            parts.warn(f"Warning: no session {options.session_id} in this project; it is created.")
         return found
     return None
 
@@ -88,6 +88,7 @@ def _opened(parts: Parts, path: Path, warn: Warn) -> Started:
     from ludolf.session.finder import check_cwd
 
     session = open_session(path, parts.place.cwd, warn)
+    parts.report_exposure(path)
     check_cwd(session.header, path, parts.place.cwd)
     parts.move_to(session.header.cwd or parts.place.cwd)
     return Started(session, len(session.entries()) > 0)

@@ -118,10 +118,12 @@ class Summaries:
 
     async def _attempts(self, request: Request, start: SummaryRetryStart) -> Answer:
         retry = self._parts.settings.retry
-        hub, attempt = self._parts.hub, 0
+        hub, attempt, garbled = self._parts.hub, 0, 0
         while True:
             answer = await respond(request, Draft(request.model), _ignore)
+            garbled += answer.kind == "garbled"
             goes_on = retry.enabled and answer.kind in RETRYABLE and attempt < retry.max_retries
+            goes_on = goes_on and not (answer.kind == "garbled" and garbled > 1)
             if not goes_on:
                 if attempt:
                     await hub.emit(SummaryRetryFinished())

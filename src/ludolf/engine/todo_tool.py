@@ -61,6 +61,7 @@ class TodoTool:
     description = DESCRIPTION
     parameters = PARAMETERS
     alone = True
+    read_only = True
     snippet = None
     guidelines: tuple[str, ...] = ()
 

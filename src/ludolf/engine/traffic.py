@@ -46,7 +46,7 @@ def make_transport(parts: Parts) -> Transport:
 def _recorder(parts: Parts, name: str) -> "Recorder":
     from ludolf.ai.recording import Recorder
 
-    return Recorder(_path(parts, name), lambda: known_secrets(parts), parts.warn)
+    return Recorder(_path(parts, name), lambda: known_secrets(parts), parts.report)
 
 
 def _replayer(parts: Parts, name: str) -> "Replayer":

@@ -63,6 +63,8 @@ class TreeWalk:
         target = session.get(target_id)
         if target is None:
             raise CommandError(f"Entry not found: {target_id}")
+        if session.read_only is not None and (wish.summarize or wish.label):
+            raise CommandError(session.read_only)
         if target_id == session.leaf:
             if wish.label:
                 session.append(Label(target_id=target_id, label=wish.label))

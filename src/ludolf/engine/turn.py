@@ -71,6 +71,9 @@ class TurnIO:
         if self._parts.extending.wants("message_update"):
             self._parts.extending.collect(event)
 
+    def has_room(self) -> bool:
+        return self._parts.hub.has_room()
+
     async def breathe(self) -> None:
         if self._parts.extending.current is not None:
             await self._parts.extending.flush()
@@ -115,13 +118,19 @@ class TurnIO:
             if isinstance(verdict, Block):
                 return verdict
             args = dict(verdict.args)
+        safety = self._parts.safety
+        if safety is not None:
+            reviewed = await safety.review(call, tool, args, self._parts)
+            if isinstance(reviewed, Block):
+                return reviewed
+            args = reviewed
         return Accepted(tool, Allow(args), self._context(call))
 
     def _context(self, call: ToolCall) -> ToolContext:
         async def report(partial: ToolOutput) -> None:
             await self._parts.hub.emit(tool_update(call, partial))
 
-        model = self._parts.models.current
+        model, safety = self._parts.models.current, self._parts.safety
         return ToolContext(
             call_id=call.id,
             cwd=self._parts.home.cwd,
@@ -130,9 +139,12 @@ class TurnIO:
             input_limits=model.input_limits if model is not None else None,
             environment=tool_environment(self._parts, model),
             documents=self._parts.documents,
+            walls=safety.walls(self._parts.home.cwd) if safety is not None else None,
         )
 
     async def after_tool(self, call: ToolCall, output: ToolOutput, is_error: bool) -> Outcome:
+        if self._parts.safety is not None:
+            self._parts.safety.after_command(self._parts)
         if self._rules is not None:
             output = self._rules.remark(call, output)
         if self._parts.extending.wants("tool_result"):

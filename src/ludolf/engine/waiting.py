@@ -6,10 +6,12 @@ from ludolf.agent.queue import Queue, Queued, QueueKind, QueueMode
 from ludolf.ai.messages import UserMessage
 from ludolf.engine.hub import Hub
 
-# Every update repeats the whole queue. Beyond this many messages changes are told together,
-# so that what is written grows with the messages and not with their square.
+# Every update repeats the whole queue. Beyond this many messages changes are told together, and
+# the longer the queue the longer they wait for each other, so that what is written grows with the
+# messages and not with their square.
 FEW = 32
 BURST_SECONDS = 0.05
+BURST_MESSAGES = 1000
 
 
 class Waiting:
@@ -66,7 +68,8 @@ class Waiting:
             self._tell_now()
         elif self._later is None:
             loop = asyncio.get_running_loop()
-            self._later = loop.call_later(BURST_SECONDS, self._tell_now)
+            wait = BURST_SECONDS * max(1.0, len(self._queue) / BURST_MESSAGES)
+            self._later = loop.call_later(wait, self._tell_now)
 
     def _tell_now(self) -> None:
         if self._later is not None:

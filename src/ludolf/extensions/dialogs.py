@@ -18,7 +18,7 @@ class Dialogs(Degraded):
     An answer to a dialog that is unknown or already settled changes nothing.
     """
 
-    def __init__(self, send: Callable[[UiRequest], None]) -> None:
+    def __init__(self, send: Callable[[UiRequest], bool | None]) -> None:
         self._send = send
         self._waiting: dict[str, tuple[asyncio.Future[Any], Read]] = {}
         self._closed = False

@@ -30,6 +30,8 @@ class ToolOptions(TypedDict, total=False):
     prepare_arguments: Callable[[dict[str, Any]], dict[str, Any]]
     strict: Literal["prefer", "require"]
     grammar: dict[Literal["openai_lark", "openai_regex"], str]
+    # It changes nothing, so that approval of what writes is not asked for.
+    read_only: bool
 
 
 class Signature(msgspec.Struct, frozen=True):
@@ -56,6 +58,7 @@ class FunctionTool(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     whole: bool
     preparation: Callable[[dict[str, Any]], dict[str, Any]] | None
     sampling: Sampling | None = None
+    read_only: bool = False
 
     def prepare(self, args: Mapping[str, Any]) -> Mapping[str, Any]:
         if self.preparation is None:
@@ -199,6 +202,7 @@ def make_tool(
         whole=_takes_whole(signature, parameters),
         preparation=options.get("prepare_arguments"),
         sampling=_sampling(options),
+        read_only=options.get("read_only") is True,
     )
 
 

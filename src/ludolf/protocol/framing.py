@@ -1,6 +1,7 @@
 """From a line of bytes to the head of a command, and the words for lines that are none."""
 
 import json
+import re
 from typing import Any
 
 import msgspec
@@ -8,6 +9,8 @@ import msgspec
 from ludolf.base import LudolfError, as_text, dumps
 
 NO_ID = msgspec.Raw(b"")
+# Enough for a line that cannot be read as a whole: most hosts write the id first.
+_FIRST_ID = re.compile(rb'\s*\{\s*"id"\s*:\s*("(?:[^"\\]|\\.)*"|-?[0-9.eE+-]+)\s*,')
 _SHAPE = 'expected a JSON object with a string "type"'
 
 
@@ -53,7 +56,7 @@ def read_head(line: bytes) -> tuple[Head, Body]:
         untyped = line.strip() != b"null"
         raise BadFrame(_SHAPE, _find_id(line), untyped=untyped) from None
     except RecursionError:
-        raise BadFrame("nested too deeply") from None
+        raise BadFrame("nested too deeply", _first_id(line)) from None
     except (msgspec.DecodeError, UnicodeDecodeError):
         value = repair(line)
     found = dumps(value["id"]) if "id" in value else b""
@@ -69,7 +72,7 @@ def repair(line: bytes) -> dict[str, Any]:
     try:
         value = json.loads(as_text(line))
     except RecursionError:
-        raise BadFrame("nested too deeply") from None
+        raise BadFrame("nested too deeply", _first_id(line)) from None
     except ValueError as error:
         raise BadFrame(str(error)) from None
     if not isinstance(value, dict) or not isinstance(value.get("type"), str):
@@ -81,4 +84,12 @@ def _find_id(line: bytes) -> msgspec.Raw:
     try:
         return _ids.decode(line).id
     except msgspec.DecodeError:
+        return NO_ID
+
+
+def _first_id(line: bytes) -> msgspec.Raw:
+    found = _FIRST_ID.match(line)
+    try:
+        return msgspec.Raw(dumps(json.loads(found[1]))) if found else NO_ID
+    except ValueError:
         return NO_ID

@@ -20,12 +20,15 @@ Method = Literal[
     "open_url",
     "cancel",
 ]
+# What a tool call that waits for approval may do.
+Risk = Literal["read", "write", "execute", "unknown"]
 
 
 class UiRequest(Value, kw_only=True, tag_field="type", tag="extension_ui_request"):
     """One request. Which fields it has depends on the method; all others are absent.
 
-    select           title, options, timeout?
+    select           title, options, timeout?; and if it is about a tool call that waits for
+                     approval: toolName, toolCallId, args, risk, sessionId
     confirm          title, message, timeout?
     input            title, placeholder?, timeout?
     editor           title, prefill?
@@ -57,6 +60,11 @@ class UiRequest(Value, kw_only=True, tag_field="type", tag="extension_ui_request
     launch_url: str | None = None
     instructions: str | None = None
     target_id: str | None = None
+    tool_name: str | None = None
+    tool_call_id: str | None = None
+    args: Any = UNSET
+    risk: Risk | None = None
+    session_id: str | None = None
 
 
 class UiResponse(Value):

@@ -12,7 +12,7 @@ from ludolf.ai.messages import Text
 from ludolf.ai.strict_schema import PREFER_STRICT
 from ludolf.tools.options import ToolOptions
 from ludolf.tools.output import OutputTail
-from ludolf.tools.process import Command, Running, StartError, shell_command
+from ludolf.tools.process import Command, Running, StartError, inside, shell_command
 from ludolf.tools.truncate import MAX_BYTES, MAX_LINES, Truncation, size_words
 
 UPDATE_SECONDS = 0.1
@@ -71,13 +71,14 @@ class BashTool:
             return _result(tail, code)
 
     def _command(self, text: str, ctx: ToolContext) -> Command:
-        return shell_command(
+        command = shell_command(
             text,
             cwd=ctx.cwd,
             env=ctx.environment or os.environ,
             shell_path=self._options.shell_path,
             prefix=self._options.command_prefix,
         )
+        return inside(command, ctx.walls)
 
 
 async def _run(command: Command, tail: OutputTail, ctx: ToolContext) -> int:

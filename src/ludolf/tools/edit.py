@@ -15,6 +15,7 @@ from ludolf.agent.tool import (
     ToolContext,
     ToolError,
     ToolOutput,
+    Walls,
     text_output,
 )
 from ludolf.ai.strict_schema import PREFER_STRICT
@@ -94,7 +95,7 @@ class EditTool:
             return _told(compared, edits, address, address)
         target = resolve(path, ctx.cwd)
         async with file_lock(target):
-            compared = await settle_in_thread(partial(_edit, target, edits, path))
+            compared = await settle_in_thread(partial(_edit, target, edits, path, ctx.walls))
         return _told(compared, edits, path, landed_at(path, target, ctx.cwd))
 
 
@@ -134,9 +135,9 @@ def _replacement(edit: Mapping[str, str]) -> Replacement:
     return Replacement(old.replace("\r\n", "\n"), new.replace("\r\n", "\n"))
 
 
-def _edit(target: Path, edits: Sequence[Replacement], path: str) -> Comparison:
-    text, compared = _changed(_load(target, path), edits, path)
-    _store(target, text)
+def _edit(target: Path, edits: Sequence[Replacement], path: str, walls: Walls | None) -> Comparison:
+    text, compared = _changed(_load(target, path, walls), edits, path)
+    _store(target, text, walls)
     return compared
 
 
@@ -153,9 +154,9 @@ def _changed(text: str, edits: Sequence[Replacement], path: str) -> tuple[str, C
     return mark + splice(body, _in_original(body, spans)), Comparison(flat, changed)
 
 
-def _load(target: Path, path: str) -> str:
+def _load(target: Path, path: str, walls: Walls | None) -> str:
     try:
-        data = _read(target, path)
+        data = _read(target, path, walls)
     except OSError as error:
         raise ToolError(f"Could not edit file: {path}. Error code: {error_code(error)}.") from error
     try:
@@ -167,10 +168,10 @@ def _load(target: Path, path: str) -> str:
         ) from error
 
 
-def _read(target: Path, path: str) -> bytes:
-    file = open_regular(target)
+def _read(target: Path, path: str, walls: Walls | None) -> bytes:
+    file = open_regular(target, walls)
     try:
-        if not os.access(target, os.W_OK):
+        if walls is None and not os.access(target, os.W_OK):
             raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
         with open(file, "rb", closefd=False) as source:
             data = source.read(MAX_FILE_BYTES + 1)
@@ -182,9 +183,9 @@ def _read(target: Path, path: str) -> bytes:
     return data
 
 
-def _store(target: Path, text: str) -> None:
+def _store(target: Path, text: str, walls: Walls | None) -> None:
     try:
-        replace_file(target, text.encode())
+        replace_file(target, text.encode(), walls)
     except OSError as error:
         raise ToolError(error_text(error, "open", target)) from error
 

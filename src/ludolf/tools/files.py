@@ -5,10 +5,11 @@ import errno
 import os
 import stat
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import TypeVar
 
-from ludolf.agent.tool import ToolError
+from ludolf.agent.tool import ToolError, Walls
 from ludolf.tools.spill import write_all
 
 T = TypeVar("T")
@@ -46,40 +47,46 @@ def error_text(error: OSError, call: str, path: Path | None = None) -> str:
     return f"{error_code(error)}: {words}, {call}{place}"
 
 
-def open_regular(path: Path) -> int:
+def open_regular(path: Path, walls: Walls | None = None) -> int:
     """A descriptor for reading.
 
     Raises:
         OSError: it cannot be opened, or is a folder.
-        ToolError: it is neither file nor folder; reading it might never end.
+        ToolError: it is neither file nor folder, and reading it might never end; or the walls
+            are around it.
     """
-    _refuse_special(os.stat(path), path)
+    if walls is not None:
+        return walls.open(path)
+    refuse_special(os.stat(path), path)
     # Non-blocking, in case a pipe took the place of the file just now.
     file = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY)
     try:
-        _refuse_special(os.fstat(file), path)
+        refuse_opened(file, path)
     except BaseException:
         os.close(file)
         raise
     return file
 
 
-def replace_file(path: Path, data: bytes) -> None:
+def replace_file(path: Path, data: bytes, walls: Walls | None = None) -> None:
     """Write beside, sync, rename: until the new content is on disk the old one stays whole.
 
-    Links are followed; mode and owner are kept.
+    Links are followed; mode and owner are kept. Within walls, missing folders are made too.
     """
+    if walls is not None:
+        walls.replace(path, data)
+        return
     target = Path(os.path.realpath(path))
     try:
         old = os.stat(target)
     except FileNotFoundError:
-        _write_beside(target, data, None)
+        write_beside(target, data, None)
         return
-    _refuse_special(old, path)
+    refuse_special(old, path)
     if not os.access(target, os.W_OK):
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
     try:
-        _write_beside(target, data, old)
+        write_beside(target, data, old)
     except OSError as error:
         if error.errno not in _CANNOT_REPLACE:
             raise
@@ -100,7 +107,11 @@ async def settle_in_thread(work: Callable[[], T]) -> T:
         raise
 
 
-def _refuse_special(found: os.stat_result, path: Path) -> None:
+def refuse_special(found: os.stat_result, path: Path) -> None:
+    """Raises:
+    IsADirectoryError: it is a folder.
+    ToolError: it is neither file nor folder.
+    """
     if stat.S_ISREG(found.st_mode):
         return
     if stat.S_ISDIR(found.st_mode):
@@ -109,10 +120,38 @@ def _refuse_special(found: os.stat_result, path: Path) -> None:
     raise ToolError(f"Not a regular file: {path} is {kind}. Only regular files can be used.")
 
 
-def _write_beside(target: Path, data: bytes, old: os.stat_result | None) -> None:
+def refuse_opened(file: int, path: Path) -> os.stat_result:
+    """What is known of an open file, if it may be read.
+
+    Raises:
+        IsADirectoryError: it is a folder.
+        ToolError: it is neither file nor folder, or holds the environment of a process: ours has
+            the keys that are kept from commands.
+    """
+    found = os.fstat(file)
+    refuse_special(found, path)
+    if found.st_size == 0 and found.st_dev == _proc_device():
+        real = os.readlink(f"/proc/self/fd/{file}")
+        if os.path.basename(real) == "environ":
+            raise ToolError(f"Not read: {path} is the environment of a process: it may hold keys.")
+    return found
+
+
+@cache
+def _proc_device() -> int:
+    try:
+        return os.stat("/proc").st_dev
+    except OSError:
+        return -1
+
+
+def write_beside(
+    target: Path, data: bytes, old: os.stat_result | None, folder: int | None = None
+) -> None:
+    """Put a new file in the place of the old one; with a `folder`, the target is a name in it."""
     beside = target.with_name(f".ludolf-{os.urandom(6).hex()}.tmp")
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
-    file = os.open(beside, flags, 0o600 if old else 0o666)
+    file = os.open(beside, flags, 0o600 if old else 0o666, dir_fd=folder)
     try:
         try:
             write_all(file, data)
@@ -121,9 +160,9 @@ def _write_beside(target: Path, data: bytes, old: os.stat_result | None) -> None
             os.fsync(file)
         finally:
             os.close(file)
-        os.replace(beside, target)
+        os.replace(beside, target, src_dir_fd=folder, dst_dir_fd=folder)
     except BaseException:
-        os.unlink(beside)
+        os.unlink(beside, dir_fd=folder)
         raise
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from ludolf.agent.tool import Tool, ToolContext, ToolError, ToolOutput, text_output
 from ludolf.tools.listing import listing, whole_number
 from ludolf.tools.paths import resolve
+from ludolf.tools.process import inside
 from ludolf.tools.ripgrep import each_record, find_command
 
 DEFAULT_LIMIT = 1000
@@ -34,6 +35,7 @@ class FindTool:
     )
     parameters = _PARAMETERS
     alone = False
+    read_only = True
     snippet: str | None = "Find files by name"
     guidelines: tuple[str, ...] = ()
 
@@ -42,9 +44,10 @@ class FindTool:
 
     async def execute(self, args: Mapping[str, Any], ctx: ToolContext) -> ToolOutput:
         folder = resolve(args.get("path") or ".", ctx.cwd)
-        if not folder.exists():
+        place = folder if ctx.walls is None else ctx.walls.locate(folder)
+        if not place.exists():
             raise ToolError(f"Path not found: {folder}")
-        if not folder.is_dir():
+        if not place.is_dir():
             raise ToolError(f"Not a directory: {folder}")
         limit = whole_number(args.get("limit"), DEFAULT_LIMIT)
         found: list[str] = []
@@ -55,7 +58,7 @@ class FindTool:
             return len(found) <= limit
 
         command = find_command(folder, args["pattern"], ctx.environment or os.environ)
-        code = await each_record(command, b"\0", take)
+        code = await each_record(inside(command, ctx.walls), b"\0", take)
         if code:
             raise ToolError(found[0].strip() if found else f"Search failed with code {code}")
         return _output(found, limit)

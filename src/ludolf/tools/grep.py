@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from ludolf.agent.tool import Tool, ToolContext, ToolError, ToolOutput, text_output
 from ludolf.tools.listing import listing, whole_number
 from ludolf.tools.paths import resolve
+from ludolf.tools.process import inside
 from ludolf.tools.ripgrep import Grep, each_record, grep_command, ripgrep_path
 
 DEFAULT_LIMIT = 100
@@ -38,6 +39,7 @@ class GrepTool:
     )
     parameters = _PARAMETERS
     alone = False
+    read_only = True
     snippet: str | None = "Search the content of files"
     guidelines: tuple[str, ...] = ()
 
@@ -50,20 +52,20 @@ class GrepTool:
 
     async def execute(self, args: Mapping[str, Any], ctx: ToolContext) -> ToolOutput:
         target = resolve(args.get("path") or ".", ctx.cwd)
-        if not target.exists():
+        place = target if ctx.walls is None else ctx.walls.locate(target)
+        if not place.exists():
             raise ToolError(f"Path not found: {target}")
-        grep = _grep(args, target)
+        grep = _grep(args, target, one_file=not place.is_dir())
         found = _Matches(whole_number(args.get("limit"), DEFAULT_LIMIT), grep.context)
         program = ripgrep_path() if self._program == "" else self._program
         command = grep_command(grep, ctx.environment or os.environ, program)
-        code = await each_record(command, b"\n", found.take)
-        if code > 1 and not found.lines:
+        code = await each_record(inside(command, ctx.walls), b"\n", found.take)
+        if not found.lines and (code > 1 or (code and found.message)):
             raise ToolError(found.message or f"Search failed with code {code}")
         return found.output()
 
 
-def _grep(args: Mapping[str, Any], target: Path) -> Grep:
-    one_file = not target.is_dir()
+def _grep(args: Mapping[str, Any], target: Path, *, one_file: bool) -> Grep:
     return Grep(
         root=target.parent if one_file else target,
         only=target.name if one_file else None,

@@ -31,6 +31,7 @@ class LsTool:
     )
     parameters = _PARAMETERS
     alone = False
+    read_only = True
     snippet: str | None = "List a folder"
     guidelines: tuple[str, ...] = ()
 
@@ -39,6 +40,8 @@ class LsTool:
 
     async def execute(self, args: Mapping[str, Any], ctx: ToolContext) -> ToolOutput:
         folder = resolve(args.get("path") or ".", ctx.cwd)
+        if ctx.walls is not None:
+            folder = ctx.walls.locate(folder)
         limit = whole_number(args.get("limit"), DEFAULT_LIMIT)
         names = await asyncio.to_thread(partial(_entries, folder, limit + 1))
         if not names:

@@ -12,6 +12,7 @@ from typing import Self
 
 import msgspec
 
+from ludolf.agent.tool import Walls
 from ludolf.base import LudolfError
 from ludolf.tools.family import MARK, WARDEN
 
@@ -50,6 +51,14 @@ def shell_command(
         raise StartError(f"Working directory does not exist: {cwd}\nCannot execute bash commands.")
     script = f"{prefix}\n{text}" if prefix else text
     return Command(argv=(_shell(shell_path), "-c", script), cwd=cwd, env=env)
+
+
+def inside(command: Command, walls: Walls | None) -> Command:
+    """The same command within the walls, if there are any."""
+    if walls is None:
+        return command
+    argv, cwd, env = walls.enclose(command.argv, command.cwd, command.env)
+    return Command(argv=argv, cwd=cwd, env=env)
 
 
 def _shell(shell_path: str | None) -> str:

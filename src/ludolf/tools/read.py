@@ -10,7 +10,15 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from msgspec import UNSET, structs
 
-from ludolf.agent.tool import Document, Tool, ToolContext, ToolError, ToolOutput, text_output
+from ludolf.agent.tool import (
+    Document,
+    Tool,
+    ToolContext,
+    ToolError,
+    ToolOutput,
+    Walls,
+    text_output,
+)
 from ludolf.ai.messages import Part, Text
 from ludolf.ai.strict_schema import PREFER_STRICT
 from ludolf.tools.files import error_text, open_regular
@@ -57,6 +65,7 @@ class ReadTool:
     )
     parameters = _PARAMETERS
     alone = False
+    read_only = True
     sampling = PREFER_STRICT
     snippet: str | None = "Show the content of a file"
     guidelines: tuple[str, ...] = ("Use read to look at files rather than cat or sed.",)
@@ -76,7 +85,8 @@ class ReadTool:
             work = partial(_look_into, document, _Scan(start, limit), address)
             return _remarked(await self._output(await asyncio.to_thread(work), ctx), document)
         path = resolve_existing(args["path"], ctx.cwd)
-        found = await asyncio.to_thread(partial(_look_at, path, start, limit))
+        scan = _Scan(start, limit)
+        found = await asyncio.to_thread(partial(_look_at, path, scan, ctx.walls))
         return await self._output(found, ctx, args["path"])
 
     async def _output(
@@ -117,23 +127,23 @@ class _Selection(msgspec.Struct, frozen=True, kw_only=True):
     first_line_bytes: int
 
 
-def _look_at(path: Path, start: int, limit: int | None) -> "_Picture | _Selection":
-    file = _open(path)
+def _look_at(path: Path, scan: "_Scan", walls: Walls | None) -> "_Picture | _Selection":
+    file = _open(path, walls)
     try:
         opening = os.read(file, SNIFF_BYTES)
         mime_type = sniff(opening)
         if mime_type:
             return _Picture(_read_all(file, opening, path), mime_type)
-        return _select(file, opening, path, _Scan(start, limit))
+        return _select(file, opening, path, scan)
     except OSError as error:
         raise ToolError(error_text(error, "read")) from error
     finally:
         os.close(file)
 
 
-def _open(path: Path) -> int:
+def _open(path: Path, walls: Walls | None) -> int:
     try:
-        return open_regular(path)
+        return open_regular(path, walls)
     except IsADirectoryError as error:
         raise ToolError(error_text(error, "read")) from error
     except OSError as error:

@@ -6,7 +6,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ludolf.agent.tool import Tool, ToolContext, ToolError, ToolOutput, text_output
+from ludolf.agent.tool import Tool, ToolContext, ToolError, ToolOutput, Walls, text_output
 from ludolf.ai.strict_schema import PREFER_STRICT
 from ludolf.base import without_surrogates
 from ludolf.tools.files import error_text, replace_file, settle_in_thread
@@ -47,17 +47,18 @@ class WriteTool:
         target = resolve(args["path"], ctx.cwd)
         data = without_surrogates(args["content"]).encode()
         async with file_lock(target):
-            await settle_in_thread(partial(_write, target, data))
+            await settle_in_thread(partial(_write, target, data, ctx.walls))
         return text_output(f"Successfully wrote to {landed_at(args['path'], target, ctx.cwd)}")
 
 
-def _write(target: Path, data: bytes) -> None:
+def _write(target: Path, data: bytes, walls: Walls | None) -> None:
     try:
-        os.makedirs(os.path.dirname(os.path.realpath(target)), exist_ok=True)
+        if walls is None:
+            os.makedirs(os.path.dirname(os.path.realpath(target)), exist_ok=True)
     except OSError as error:
         raise ToolError(error_text(error, "mkdir", target.parent)) from error
     try:
-        replace_file(target, data)
+        replace_file(target, data, walls)
     except OSError as error:
         raise ToolError(error_text(error, "open", target)) from error
 

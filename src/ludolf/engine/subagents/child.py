@@ -59,6 +59,8 @@ def _parts(lender: Parts, plan: Plan) -> Parts:
     parts.settings_files, parts.registry = lender.settings_files, lender.registry
     parts.transport, parts.providers = lender.transport, lender.providers
     parts.depth = lender.depth + 1
+    # The same object: its calls are asked about at the parent's host, within the same walls.
+    parts.safety = lender.safety
     parts.hub = Hub(recorder(parts))
     parts.queue = Waiting(parts.hub, "all", "all")
     parts.meter = SharedMeter(lender.meter)
@@ -70,7 +72,7 @@ def _parts(lender: Parts, plan: Plan) -> Parts:
     parts.documents = lender.documents
     path = lender.session.path
     header = new_header(str(lender.home.cwd), parent_session=str(path) if path else None)
-    parts.session = Session(header, plan.file, lender.warn)
+    parts.session = Session(header, plan.file, lender.report)
     parts.models = ModelState(parts, plan.model, plan.level)
     return parts
 

@@ -67,6 +67,7 @@ class TaskTool:
         "required": ["tasks"],
     }
     alone = False
+    read_only = True
     snippet = "Start agents that work in the background and report back"
     guidelines: tuple[str, ...] = ()
 

@@ -137,7 +137,8 @@ class Watch:
         return self._board.level == "off" or self._board.hub.has_room()
 
     async def room(self) -> None:
-        await self._board.hub.room()
+        if self._board.level != "off":
+            await self._board.hub.room()
 
     # ------------------------------------------------------------ counting
 

@@ -36,6 +36,7 @@ class YieldTool:
         "required": ["result"],
     }
     alone = False
+    read_only = True
     snippet = "Hand over the result of the assignment and end"
     guidelines = ("End by calling yield with the result; it is the only thing that is passed on.",)
 

@@ -34,6 +34,7 @@ def _definition(index: int, item: Any) -> Definition:
         description=description,
         parameters=parameters,
         hidden=fields.get("hidden") is True,
+        read_only=fields.get("readOnly") is True,
         timeout_ms=limit if isinstance(limit, int | float) and limit > 0 else None,
     )
 

@@ -3,7 +3,6 @@
 import asyncio
 import contextlib
 import sys
-import threading
 
 from ludolf.config.options import Options
 from ludolf.engine.build import build
@@ -47,6 +46,6 @@ async def _main(options: Options, dialect: str) -> int:
 def _warm_up(engine: Engine) -> None:
     # Importing HTTP takes longer than a host should wait for its first answer, so it is done
     # beside the loop, once the first replies are out.
-    threading.Thread(target=engine.parts.transport.warm_up, daemon=True).start()
+    engine.parts.transport.warm_up()
     if engine.models.by_default:
         engine.tasks.start(engine.models.settle())

@@ -12,14 +12,15 @@ from ludolf.agent.scope import Tasks
 from ludolf.base import CommandError, LudolfError
 from ludolf.config.home import env
 from ludolf.engine.engine import Engine
-from ludolf.modes.rpc.call import Call, Handler, Result, Silence
+from ludolf.modes.ear import MAX_FRAME, TOO_LONG
+from ludolf.modes.rpc.call import Call, Data, Handler, Result, Silence
 from ludolf.modes.rpc.connection import Connection
-from ludolf.modes.rpc.handlers import HANDLERS
+from ludolf.modes.rpc.handlers import HANDLERS, MOVES, OF_A_SESSION
 from ludolf.modes.rpc.manners import adopt, with_manners
 from ludolf.modes.rpc.prompt_results import PromptResults
 from ludolf.modes.rpc.slash_commands import available_commands
 from ludolf.modes.sink import FrameSink
-from ludolf.modes.stdio import MAX_FRAME, TOO_LONG, Stdio
+from ludolf.modes.stdio import Stdio
 from ludolf.protocol.commands import read_command
 from ludolf.protocol.dialects import Dialect, ServerInfo
 from ludolf.protocol.framing import BadFrame, Head, read_head
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from ludolf.protocol.ui import UiRequest
 
 SHUTDOWN_SECONDS = 5.0
+_DONE = (Data, Silence)
 _ON = ("1", "true", "yes", "on")
 
 
@@ -41,6 +43,8 @@ class Server:
         self._stdio = stdio
         self._tasks = Tasks()
         self._turn: asyncio.Task[Any] | None = None
+        # Changes of the session that have not been answered yet.
+        self._moves: set[asyncio.Task[Any]] = set()
         self._ended = asyncio.Event()
         engine.parts.hub.attach(FrameSink(self._dialect, stdio))
         adopt(engine, dialect.traits)
@@ -54,6 +58,7 @@ class Server:
         greeting = self._dialect.greeting(self._info())
         if greeting is not None:
             self._stdio.send(greeting)
+        self._engine.parts.hub.begin()
         self._stdio.lines(self.feed, self._ended.set)
         self._engine.on_shutdown = self._ended.set
         await self._ended.wait()
@@ -77,10 +82,7 @@ class Server:
 
     async def _let_run_end(self) -> None:
         """Nobody speaks any more, but the work that was asked for is done; nobody is asked."""
-        if self._engine.dialogs is not None:
-            self._engine.dialogs.close()
-        if self._engine.logins is not None:
-            self._engine.logins.abort()
+        self._engine.hang_up()
         self._engine.host_tools.disconnect()
         self._engine.host_uris.disconnect()
         await self._tasks.ended()
@@ -88,10 +90,7 @@ class Server:
 
     async def _finish(self) -> None:
         """Stop what runs; whoever waits for it is still answered."""
-        if self._engine.dialogs is not None:
-            self._engine.dialogs.close()
-        if self._engine.logins is not None:
-            self._engine.logins.abort()
+        self._engine.hang_up()
         if self._turn is not None:
             await asyncio.wait((self._turn,), timeout=SHUTDOWN_SECONDS / 2)
         self._engine.host_tools.disconnect()
@@ -140,16 +139,26 @@ class Server:
 
     def _start(self, handler: Handler, call: Call) -> None:
         pace = handler.pace_of(call)
+        if self._moves and call.head.type in OF_A_SESSION:
+            pace = "turn"  # it is meant for the session that is about to be opened
         if pace == "turn" and self._turn is not None:
-            self._hold(self._tasks.start(self._after(self._turn, handler, call)))
+            task = self._tasks.start(self._after(self._turn, handler, call))
+            self._hold(task)
+            self._note_move(call, task)
             return
         work = self._begin(handler, call)
         if work is None:
             return
         task = self._tasks.start(self._wait(work, call))
+        self._note_move(call, task)
         # Commands that take turns come after the beginning of a task of its own, not before it.
         holds = pace == "turn" or handler.holds
         self._hold(task if holds else self._tasks.start(_a_moment(self._turn)))
+
+    def _note_move(self, call: Call, task: "asyncio.Task[Any]") -> None:
+        if call.head.type in MOVES:
+            self._moves.add(task)
+            task.add_done_callback(self._moves.discard)
 
     def _hold(self, task: "asyncio.Task[Any]") -> None:
         """Commands that take turns wait for this one from now on."""
@@ -178,10 +187,10 @@ class Server:
         except Exception as error:  # a bug in a handler is an error reply, not the end
             self._answer_bug(call.head, error)
             return None
-        if isinstance(result, Coroutine):
-            return result
-        self._answer(call.head, result)
-        return None
+        if result is None or isinstance(result, _DONE):
+            self._answer(call.head, result)
+            return None
+        return result
 
     async def _wait(self, work: Awaitable[Result], call: Call) -> None:
         try:
@@ -195,11 +204,12 @@ class Server:
 
     # ------------------------------------------------------------ replies
 
-    def ask(self, request: "UiRequest") -> None:
-        """Ask the host's user, on behalf of an extension."""
+    def ask(self, request: "UiRequest") -> bool:
+        """Ask the host's user; False if its dialect has no words for that."""
         frame = self._dialect.ui(request)
         if frame is not None:
             self._stdio.send(frame)
+        return frame is not None
 
     def _answer(self, head: Head, data: Result = None, *, error: str | None = None) -> None:
         if isinstance(data, Silence):

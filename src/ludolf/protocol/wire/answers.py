@@ -308,6 +308,7 @@ SLOW = frozenset(
     (
         *("prompt", "steer", "follow_up", "abort", "abort_and_prompt", "abort_retry"),
         *("new_session", "switch_session", "fork", "branch", "clone", "navigate_tree"),
+        *("open_session", "handoff"),
         *("set_model", "cycle_model", "get_available_models"),
         *("compact", "bash", "export_html", "reload", "set_project_trust", "login", "logout"),
     )

@@ -113,6 +113,7 @@ class HostTool(Value, kw_only=True):
     parameters: dict[str, Any]
     label: str | None = None
     hidden: bool = False
+    read_only: bool = False
     timeout_ms: float | None = None
 
 

@@ -5,9 +5,8 @@ from ludolf.agent.tool import ToolOutput
 from ludolf.ai.messages import AssistantMessage, BashExecutionMessage
 from ludolf.base import Value
 from ludolf.protocol import events as around
-from ludolf.protocol import host_events as host
 from ludolf.protocol.subagent_events import AgentWaiting
-from ludolf.protocol.wire.frames import Chunk, Header, MessageUpdate, PromptResult, Replaced, frames
+from ludolf.protocol.wire.frames import COMMON, Chunk, Header, MessageUpdate, Replaced, frames
 from ludolf.protocol.wire.omp_frames import Never
 from ludolf.protocol.wire.pieces import WholePiece
 
@@ -60,6 +59,7 @@ class EarlyError(Value, tag_field="type", tag="error"):
 
 
 EARLY: Replaced = {
+    **COMMON,
     run.AgentEnd: EarlyAgentEnd,
     around.AgentSettled: None,
     AgentWaiting: None,
@@ -80,6 +80,5 @@ EARLY: Replaced = {
     around.BashUpdate: None,
     around.ExtensionError: EarlyError,
     around.Warned: None,
-    host.PromptResult: PromptResult,
 }
 EARLY_FRAMES = frames(EARLY, BashEnd, Chunk, Header)

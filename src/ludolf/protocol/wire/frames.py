@@ -108,6 +108,12 @@ OPEN: tuple[type[Any], ...] = (
 # ---------------------------------------------------------------- in all dialects of pi
 
 
+class AnyToolStart(run.ToolStart):
+    """A call is looked at. `args` are an object, unless the model gave something else."""
+
+    args: Any
+
+
 class EntryAppended(Value, tag_field="type", tag="entry_appended"):
     """An extension wrote an entry into the session."""
 
@@ -146,14 +152,15 @@ class Chunk(Value, tag_field="type", tag="rpc_chunk"):
 
 # What an event of the core is on the wire where its own struct does not say it; None: unspoken.
 Replaced = dict[type[Any], type[Any] | None]
-_COMMON: Replaced = {
+COMMON: Replaced = {
+    run.ToolStart: AnyToolStart,
     around.EntryAppended: EntryAppended,
     around.BashUpdate: BashUpdate,
     host.PromptResult: PromptResult,
 }
-PI: Replaced = {**_COMMON, run.MessageUpdate: WholeUpdate}
+PI: Replaced = {**COMMON, run.MessageUpdate: WholeUpdate}
 PI_DELTA: Replaced = {
-    **_COMMON,
+    **COMMON,
     run.MessageUpdate: PieceUpdate,
     run.MessageStart: BegunStart,
     around.CompactionEnd: FailedCompactionEnd,

@@ -13,7 +13,7 @@ from ludolf.protocol import host_events as host
 from ludolf.protocol.subagent_events import AgentWaiting
 from ludolf.protocol.ui import UiRequest
 from ludolf.protocol.wire.answers import CommandItem
-from ludolf.protocol.wire.frames import Chunk, Header, MessageUpdate, PromptResult, Replaced, frames
+from ludolf.protocol.wire.frames import COMMON, Chunk, Header, MessageUpdate, Replaced, frames
 from ludolf.protocol.wire.omp_messages import (
     OmpAssistantMessage,
     OmpMessage,
@@ -189,6 +189,7 @@ class Notice(Value, tag_field="type", tag="notice"):
 
 
 OMP: Replaced = {
+    **COMMON,
     run.AgentEnd: OmpAgentEnd,
     around.AgentSettled: None,
     AgentWaiting: None,
@@ -212,7 +213,6 @@ OMP: Replaced = {
     around.BashUpdate: None,
     around.Warned: Notice,
     host.ConfigUpdate: OmpConfigUpdate,
-    host.PromptResult: PromptResult,
 }
 XCSH: Replaced = {**OMP, around.ThinkingLevelChanged: None, around.Warned: None}
 OMP_FRAMES = frames(OMP, OmpReady, CommandsUpdate, UiRequest, Chunk, Header)

@@ -93,7 +93,7 @@ def _comment(shape: Schema, indent: str) -> str:
     text = shape.get("description")
     if not text:
         return ""
-    lines = [line.strip() for line in str(text).strip().splitlines()]
+    lines = [line.strip() for line in str(text).replace("*/", "* /").strip().splitlines()]
     if len(lines) == 1:
         return f"{indent}/** {lines[0]} */\n"
     body = "".join(f"{indent} * {line}".rstrip() + "\n" for line in lines)

@@ -2,7 +2,10 @@
 
 # Method -> fields that are always there, fields that may be.
 REQUESTS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
-    "select": (("title", "options"), ("timeout",)),
+    "select": (
+        ("title", "options"),
+        ("timeout", "toolName", "toolCallId", "args", "risk", "sessionId"),
+    ),
     "confirm": (("title", "message"), ("timeout",)),
     "input": (("title",), ("placeholder", "timeout")),
     "editor": (("title",), ("prefill",)),

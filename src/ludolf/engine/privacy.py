@@ -1,0 +1,23 @@
+"""Whether other users of the machine can read what is kept for one of them."""
+
+import os
+import stat
+from pathlib import Path
+
+_READ_BY_OTHERS = stat.S_IRGRP | stat.S_IROTH
+_ENTERED_BY_OTHERS = stat.S_IXGRP | stat.S_IXOTH
+
+
+def exposure(path: Path) -> str | None:
+    """A warning if others can read the file; None if its mode or a folder above keeps them out."""
+    try:
+        mode = stat.S_IMODE(os.stat(path).st_mode)
+        if not mode & _READ_BY_OTHERS or not all(map(_is_open, path.absolute().parents)):
+            return None
+    except OSError:
+        return None
+    return f"Other users can read {path} (mode {mode:04o}). To keep it private: chmod 600 {path}"
+
+
+def _is_open(folder: Path) -> bool:
+    return bool(os.stat(folder).st_mode & _ENTERED_BY_OTHERS)

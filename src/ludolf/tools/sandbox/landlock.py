@@ -1,0 +1,68 @@
+"""Commands shut in by Landlock: a launcher takes away its own rights, then becomes the command."""
+
+import os
+import stat
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import msgspec
+
+from ludolf.tools.sandbox import launcher, places
+from ludolf.tools.sandbox.policy import Policy
+from ludolf.tools.sandbox.walls import Tmp
+
+
+class Landlock:
+    name = "landlock"
+
+    def __init__(self, tmp: Tmp) -> None:
+        self.tmp = tmp
+        # Kept from the start: a command that may change the file must not change this.
+        self._source = Path(launcher.__file__).read_text("utf-8")
+        self._python = os.path.realpath(sys.executable)
+
+    def enclose(
+        self, policy: Policy, argv: tuple[str, ...], cwd: Path, env: Mapping[str, str]
+    ) -> tuple[tuple[str, ...], Path, dict[str, str]]:
+        plan = {
+            "hidden": [str(path) for path in policy.hidden],
+            "write": [str(path) for path in (*policy.writable, self.tmp.real)],
+            "network": policy.ground.network,
+        }
+        told = msgspec.json.encode(plan).decode()
+        begin = (self._python, "-I", "-S", "-X", "utf8", "-c", self._source, told)
+        return (*begin, *argv), cwd, dict(env)
+
+    def close(self) -> None:
+        """Nothing is left behind."""
+
+
+def lacking(policy: Policy) -> str | None:
+    """Why Landlock cannot do here what the policy asks for; None if it can."""
+    if not sys.platform.startswith("linux") or launcher.abi() < launcher.LEAST_ABI:
+        return "this kernel has no Landlock (Linux 6.2 or newer)"
+    within = [path for path in policy.hidden if policy.is_writable(path)]
+    if within:
+        return f"Landlock cannot hide {within[0]} in a folder that is open to commands"
+    if policy.ground.mode == "workspace" and policy.guarded:
+        return f"Landlock cannot protect {policy.guarded[0]}, from which this program runs"
+    if not policy.ground.network:
+        known = launcher.can_cut_network()
+        return None if known else f"Landlock cannot cut the network on {os.uname().machine}"
+    open_one = next(_control_sockets(policy.ground.home), None)
+    if open_one:
+        return f"Landlock cannot keep commands from {open_one}; cut the network, or remove it"
+    return None
+
+
+def _control_sockets(home: Path) -> Iterator[str]:
+    own = os.environ.get("XDG_RUNTIME_DIR") or f"/run/user/{os.getuid()}"
+    users = [os.path.join(own, name) for name in places.USER_SOCKETS]
+    for path in (*places.CONTROL_SOCKETS, *users, str(home / ".docker/run/docker.sock")):
+        try:
+            is_socket = stat.S_ISSOCK(os.stat(path).st_mode)
+        except OSError:
+            continue
+        if is_socket and os.access(path, os.W_OK):
+            yield path

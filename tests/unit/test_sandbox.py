@@ -1,0 +1,353 @@
+"""Commands within the sandbox: what bubblewrap and Landlock keep from them."""
+
+import os
+import socket
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from ludolf.tools.sandbox import launcher
+from ludolf.tools.sandbox.bubblewrap import Bubblewrap, find_bubblewrap
+from ludolf.tools.sandbox.landlock import lacking
+from ludolf.tools.sandbox.policy import Ground, Mode, Policy
+from ludolf.tools.sandbox.sandbox import NoSandbox, Sandbox, Using, disproof
+from ludolf.tools.sandbox.walls import Tmp
+
+SECRET = "the-secret-key"
+
+
+class Place:
+    """Not below /tmp, which is another folder to commands."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.work, self.home, self.outside = root / "work", root / "home", root / "outside"
+        self.agent = self.home / ".pi" / "agent"
+        for folder in (self.work, self.agent, self.home / ".ssh", self.outside):
+            folder.mkdir(parents=True)
+        (self.agent / "auth.json").write_text(SECRET)
+        (self.home / ".ssh" / "id").write_text(SECRET)
+        (self.outside / "open.txt").write_text("open")
+        self._made: list[Sandbox] = []
+
+    def ground(self, mode: Mode = "workspace", *, network: bool = True) -> Ground:
+        return Ground(mode=mode, network=network, home=self.home, agent=self.agent)
+
+    def sandbox(self, using: Using, mode: Mode = "workspace", *, network: bool = False) -> Sandbox:
+        try:
+            made = Sandbox(self.ground(mode, network=network), self.work, using)
+        except NoSandbox as error:
+            pytest.skip(str(error))
+        self._made.append(made)
+        return made
+
+    def close(self) -> None:
+        for sandbox in self._made:
+            sandbox.close()
+
+
+class Shell:
+    def __init__(self, place: Place, sandbox: Sandbox) -> None:
+        self._place = place
+        self.sandbox = sandbox
+
+    def run(self, command: str, **env: str) -> "subprocess.CompletedProcess[str]":
+        walls = self.sandbox.walls(self._place.work)
+        given = {"PATH": os.environ["PATH"], "HOME": str(self._place.home), **env}
+        argv, cwd, made = walls.enclose(("/bin/bash", "-c", command), self._place.work, given)
+        return subprocess.run(
+            argv, cwd=cwd, env=made, capture_output=True, text=True, timeout=20, check=False
+        )
+
+    def fails(self, command: str) -> bool:
+        return self.run(command).returncode != 0
+
+    def says(self, command: str, **env: str) -> str:
+        done = self.run(command, **env)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+
+@pytest.fixture
+def place() -> Iterator[Place]:
+    with tempfile.TemporaryDirectory(dir="/var/tmp", prefix="ludolf-test-") as root:
+        made = Place(Path(root))
+        try:
+            yield made
+        finally:
+            made.close()
+
+
+MEANS = pytest.mark.parametrize("using", ["bwrap", "landlock"])
+
+
+# ---------------------------------------------------------------- both
+
+
+@MEANS
+def test_a_workspace_can_be_written_and_nothing_else(using: Using, place: Place) -> None:
+    shell = Shell(place, place.sandbox(using))
+    assert (
+        shell.says("echo in > a && mkdir b && mv a b/a && cat b/a && pwd") == f"in\n{place.work}\n"
+    )
+    out = place.outside
+    for command in (
+        f"echo x > {out}/new",
+        f"echo x > {out}/open.txt",
+        f"truncate -s 0 {out}/open.txt",
+        f"rm {out}/open.txt",
+        f"mv {out}/open.txt .",
+        f"ln {out}/open.txt linked",
+        f"mkdir {out}/d",
+        f"ln -s /etc/passwd {out}/s",
+        f"ln -s {out} away && echo x > away/new",
+        "echo x > ../outside/new",
+        "echo x > ~/.bashrc",
+        "echo x > /etc/ludolf-new",
+        f"python3 -c \"import os; os.truncate('{out}/open.txt', 0)\"",
+    ):
+        assert shell.fails(command), command
+    assert (out / "open.txt").read_text() == "open"
+    assert os.listdir(out) == ["open.txt"]
+    assert shell.says(f"cat {out}/open.txt") == "open"
+
+
+@MEANS
+def test_read_only_leaves_temporary_files_only(using: Using, place: Place) -> None:
+    shell = Shell(place, place.sandbox(using, "read-only"))
+    assert shell.fails("echo x > a")
+    assert shell.says('echo t > "$TMPDIR/t"; cat "$TMPDIR/t"') == "t\n"
+    assert shell.says('cat "$TMPDIR/t"') == "t\n"  # the next command finds them
+    assert os.listdir(place.work) == []
+    box = shell.sandbox.tmp.real
+    assert (box / "t").read_text() == "t\n"
+    shell.sandbox.close()
+    assert not box.exists()
+
+
+@MEANS
+def test_credentials_cannot_be_read(using: Using, place: Place) -> None:
+    shell = Shell(place, place.sandbox(using))
+    (place.work / "link").symlink_to(place.home / ".ssh" / "id")
+    for path in (place.agent / "auth.json", place.home / ".ssh" / "id", "link"):
+        done = shell.run(f"cat {path}; head -c 99 < {path}; cp {path} copy; cat copy")
+        assert SECRET not in done.stdout
+        assert done.returncode != 0
+    assert SECRET not in shell.run(f"grep -rs . {place.home}; tar c {place.home}").stdout
+
+
+@MEANS
+def test_a_credential_that_comes_later_is_hidden_too(using: Using, place: Place) -> None:
+    shell = Shell(place, place.sandbox(using))
+    (place.home / ".netrc").write_text(SECRET)
+    assert shell.fails(f"cat {place.home}/.netrc > copy && grep . copy")
+
+
+@MEANS
+def test_variables_that_lead_out_are_taken_away(using: Using, place: Place) -> None:
+    shell = Shell(place, place.sandbox(using))
+    told = shell.says("env", SSH_AUTH_SOCK="/x", DBUS_SESSION_BUS_ADDRESS="unix:path=/y", MINE="1")
+    names = {line.partition("=")[0] for line in told.splitlines()}
+    assert "MINE" in names
+    assert not names & {"SSH_AUTH_SOCK", "DBUS_SESSION_BUS_ADDRESS"}
+    assert "LUDOLF_SANDBOX=workspace" in told
+
+
+@MEANS
+def test_processes_outside_cannot_be_looked_into_or_ended(using: Using, place: Place) -> None:
+    shell = Shell(place, place.sandbox(using))
+    own = subprocess.Popen(["sleep", "60"], env={"KEY": SECRET})
+    try:
+        done = shell.run(f"cat /proc/{own.pid}/environ; kill -9 {own.pid}; cat /proc/*/environ")
+        assert SECRET not in done.stdout
+        assert own.poll() is None
+    finally:
+        own.kill()
+        own.wait()
+
+
+@MEANS
+def test_without_network_nothing_outside_is_reached(using: Using, place: Place) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        connect = f"exec 3<>/dev/tcp/127.0.0.1/{port}"
+        assert Shell(place, place.sandbox(using, network=False)).fails(connect)
+        datagram = (
+            "import socket; s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); "
+            f"s.sendto(b'x', ('127.0.0.1', {port})); s.getpeername"
+        )
+        shell = Shell(place, place.sandbox(using, network=False))
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as receiver:
+            receiver.bind(("127.0.0.1", port))
+            receiver.setblocking(False)
+            shell.run(f'python3 -c "{datagram}"')
+            with pytest.raises(BlockingIOError):
+                receiver.recv(1)
+        assert not Shell(place, place.sandbox(using, network=True)).fails(connect)
+
+
+@MEANS
+def test_nobody_gains_rights_inside(using: Using, place: Place) -> None:
+    shell = Shell(place, place.sandbox(using))
+    assert shell.fails("mount -o remount,rw /")
+    assert shell.fails(f"mount --bind {place.outside} {place.work}")
+    status = shell.says("cat /proc/self/status")
+    assert "NoNewPrivs:\t1" in status
+    assert "CapEff:\t0000000000000000" in status
+    assert "CapPrm:\t0000000000000000" in status
+    # A namespace of one's own is no way out of the one around it.
+    inner = f"mount -o remount,bind,rw {place.outside}; umount -l /; echo x > {place.outside}/n"
+    assert shell.fails(f"unshare -Urm bash -c '{inner}'")
+    assert os.listdir(place.outside) == ["open.txt"]
+
+
+@MEANS
+def test_the_exit_code_and_output_are_those_of_the_command(using: Using, place: Place) -> None:
+    done = Shell(place, place.sandbox(using)).run("echo out; echo err >&2; exit 7")
+    assert (done.stdout, done.stderr, done.returncode) == ("out\n", "err\n", 7)
+
+
+# ---------------------------------------------------------------- bubblewrap
+
+
+def test_what_runs_code_later_stays_as_it_is(place: Place) -> None:
+    subprocess.run(["git", "init", "-q"], cwd=place.work, check=True)
+    shell = Shell(place, place.sandbox("bwrap"))
+    before = (place.work / ".git" / "config").read_text()
+    for command in (
+        "echo '[core] fsmonitor = evil' >> .git/config",
+        "echo evil > .git/hooks/pre-commit",
+        "mv .git .gone",
+        "rm -rf .git/hooks",
+        "mkdir -p .pi/extensions",
+        "rmdir .pi",
+        "mv .pi elsewhere",
+    ):
+        assert shell.fails(command), command
+    assert (place.work / ".git" / "config").read_text() == before
+    commit = "git -c user.name=a -c user.email=b commit -q --allow-empty -m x && git log --oneline"
+    assert shell.says(commit).endswith("x\n")
+    shell.sandbox.close()
+    assert os.listdir(place.work) == [".git"]
+
+
+def test_bubblewrap_gives_commands_a_tmp_of_their_own(place: Place) -> None:
+    shell = Shell(place, place.sandbox("bwrap"))
+    with tempfile.NamedTemporaryFile(dir="/tmp") as other:
+        assert shell.fails(f"test -e {other.name}")
+    assert (
+        shell.says("echo x > /tmp/x; ls /run/user /run/docker.sock 2>/dev/null; cat /tmp/x")
+        == "x\n"
+    )
+    assert shell.says("ps -e -o pid= | wc -l || true") < "9"
+
+
+def test_bubblewrap_is_not_taken_from_the_working_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fake = tmp_path / "bin" / "bwrap"
+    fake.parent.mkdir()
+    fake.write_text("#!/bin/sh\nexit 0\n")
+    fake.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{fake.parent}:bin")
+    found = find_bubblewrap(tmp_path)
+    assert found != str(fake)
+    assert found is None or not found.startswith(str(tmp_path))
+
+
+def test_a_bubblewrap_that_shuts_nothing_in_is_not_believed(place: Place) -> None:
+    fake = place.root / "bin" / "bwrap"
+    fake.parent.mkdir()
+    fake.write_text('#!/bin/sh\nwhile [ "$1" != -- ]; do shift; done; shift; exec "$@"\n')
+    fake.chmod(0o755)
+    box = place.root / "box"
+    box.mkdir()
+    means = Bubblewrap(str(fake), Tmp(box, box, box))
+    policy = Policy(ground=place.ground(), cwd=place.work)
+    assert disproof(means, policy) == "it lets commands write outside"
+    assert sorted(os.listdir(place.agent)) == ["auth.json"]
+
+
+# ---------------------------------------------------------------- Landlock
+
+
+def test_around_what_is_hidden_everything_is_allowed_piece_by_piece(tmp_path: Path) -> None:
+    for name in ("a/b/hidden", "a/b/open", "a/other", "c"):
+        (tmp_path / name).mkdir(parents=True)
+    hidden = str(tmp_path / "a/b/hidden")
+    allowed = dict(launcher.readable(frozenset((hidden,))))
+    below = {path for path in allowed if path.startswith(str(tmp_path))}
+    assert below == {str(tmp_path / name) for name in ("a/b/open", "a/other", "c")}
+    assert allowed["/"] == launcher.READ_DIR
+    assert not any(
+        hidden == path or hidden.startswith(f"{path}/") for path in allowed if path != "/"
+    )
+    assert dict(launcher.readable(frozenset())) == {"/": launcher.READ}
+
+
+def test_a_link_to_something_hidden_opens_no_way_to_it(place: Place) -> None:
+    shell = Shell(place, place.sandbox("landlock"))
+    (place.outside / "keys").symlink_to(place.home / ".ssh")
+    (place.home / "keys").symlink_to(".ssh")
+    assert shell.fails(f"cat {place.outside}/keys/id")
+    assert shell.fails(f"cat {place.home}/keys/id")
+
+
+def test_landlock_refuses_what_it_cannot_keep(place: Place) -> None:
+    if launcher.abi() < launcher.LEAST_ABI:
+        pytest.skip("this kernel has no Landlock")
+    ground = place.ground(network=False)
+    assert lacking(Policy(ground=ground, cwd=place.work)) is None
+    (place.work / ".env").write_text(SECRET)
+    hides = Ground(
+        mode="workspace",
+        network=False,
+        home=place.home,
+        agent=place.agent,
+        hide=(place.work / ".env",),
+    )
+    assert "cannot hide" in str(lacking(Policy(ground=hides, cwd=place.work)))
+    code = place.work / "ext.py"
+    code.write_text("")
+    guards = Ground(
+        mode="workspace", network=False, home=place.home, agent=place.agent, guarded=(code,)
+    )
+    assert "cannot protect" in str(lacking(Policy(ground=guards, cwd=place.work)))
+
+
+def test_a_launcher_that_cannot_build_walls_runs_nothing(tmp_path: Path) -> None:
+    for words in (["{}", "touch", "made"], ["no json", "touch", "made"], []):
+        done = subprocess.run(
+            ["python3", "-I", "-S", launcher.__file__, *words],
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == launcher.FAILED
+        assert "was not run" in done.stderr
+    assert os.listdir(tmp_path) == []
+
+
+# ---------------------------------------------------------------- refusals
+
+
+def test_a_folder_that_holds_the_home_is_no_workspace(place: Place) -> None:
+    for cwd in (place.home, place.root, place.agent.parent, Path("/")):
+        with pytest.raises(NoSandbox, match="it holds"):
+            Sandbox(place.ground(), cwd)
+    with pytest.raises(NoSandbox, match="hides"):
+        Sandbox(place.ground("read-only"), place.home / ".ssh")
+
+
+def test_where_nothing_shuts_commands_in_the_text_says_what_to_install(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.platform", "plan9")
+    with pytest.raises(NoSandbox, match="apt install bubblewrap") as error:
+        Sandbox(place.ground(), place.work)
+    assert "bwrap) is not installed" in str(error.value)
+    assert "no Landlock" in str(error.value)
