@@ -12,7 +12,8 @@ COMPILE := $(UV) pip compile pyproject.toml --quiet --universal --python-version
 	--generate-hashes --custom-compile-command "make lock"
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-peers test-clients test-local-model check fmt setup lock clean
+.PHONY: help run test test-peers test-clients test-local-model check fmt screenshots \
+	setup lock clean
 
 help: ## List these targets
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -26,11 +27,11 @@ run: $(VENV)/.runtime ## Set up and answer PROMPT with the built-in model: no ke
 	@echo '  make run PROMPT="help"   what the offline model understands'
 	@echo '  $(VENV)/bin/ludolf --help  all options; README.md tells how to connect a real model'
 
-test: $(VENV)/.dev ## Set up and run all tests
-	@LUDOLF_TEST_GGUF= $(PY) -m pytest -n $(WORKERS)
+test: $(VENV)/.dev $(VENV)/.browser ## Set up and run all tests
+	@LUDOLF_TEST_GGUF= $(PY) -m pytest -n $(WORKERS) --dist loadgroup
 
 test-peers: $(VENV)/.dev ## Compare with the real pi; LUDOLF_PEER_PI says how to start it
-	@$(PY) -m pytest tests/peers -p no:xdist --timeout 60
+	@$(PY) -m pytest tests/peers tests/browser/test_speed.py -p no:xdist --timeout 60
 
 test-clients: $(VENV)/.dev ## Try hosts that others wrote for pi and omp (npm, network)
 	@$(PY) -m tests.clients.install $(CLIENTS)
@@ -49,6 +50,9 @@ check: $(VENV)/.dev ## Formatting, lint, types, and the house test
 fmt: $(VENV)/.dev ## Format, and fix what the linter can fix
 	@$(PY) -m ruff check --fix
 	@$(PY) -m ruff format
+
+screenshots: $(VENV)/.dev $(VENV)/.browser ## Make the pictures of docs/page.md anew (Chromium)
+	@$(PY) scripts/make_screenshots.py
 
 setup: $(VENV)/.dev ## Set up .venv for development
 
@@ -76,4 +80,17 @@ $(VENV)/.runtime: $(VENV)/.made requirements.lock pyproject.toml
 $(VENV)/.dev: $(VENV)/.runtime requirements-dev.lock
 	@echo "Installing the tools for tests and checks ..."
 	@$(INSTALL) --require-hashes -r requirements-dev.lock
+	@touch $@
+
+# A browser for the tests of the page, from the system's packages if we may install them; without
+# one these tests are skipped.
+$(VENV)/.browser: $(VENV)/.made
+	@for name in chromium chromium-browser google-chrome google-chrome-stable; do \
+		command -v $$name >/dev/null 2>&1 && exit 0; \
+	done; \
+	[ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>&1 || exit 0; \
+	echo "Installing Chromium for the tests of the page ..."; \
+	DEBIAN_FRONTEND=noninteractive timeout 300 sh -c 'apt-get -qq update; \
+		apt-get -qq install -y --no-install-recommends chromium fonts-liberation' \
+		</dev/null >/dev/null 2>&1 || echo "... which failed; those tests are skipped"
 	@touch $@

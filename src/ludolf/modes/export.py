@@ -6,6 +6,7 @@ from pathlib import Path
 
 from ludolf.base import CommandError
 from ludolf.engine.build import current_folder, warn_on_stderr
+from ludolf.modes.progress import working
 from ludolf.session.export import export_html
 from ludolf.session.tree import open_session
 
@@ -19,7 +20,10 @@ def export_file(source: str, rest: Sequence[str]) -> int:
     path = Path(source).expanduser()
     if not path.is_file():
         raise CommandError(f"File not found: {source}")
-    session = open_session(path, str(current_folder()), warn_on_stderr, write=False)
     target = Path(rest[0]).expanduser() if rest else None
-    sys.stdout.write(f"Exported to: {export_html(session, target)}\n")
+    with working("Loading the session"):
+        session = open_session(path, str(current_folder()), warn_on_stderr, write=False)
+    with working("Writing the page") as told:
+        written = export_html(session, target, told=told)
+    sys.stdout.write(f"Exported to: {written}\n")
     return 0

@@ -54,6 +54,7 @@ async def _answer(engine: Engine, prompts: Sequence[Said], dialect: str | None, 
         if dialect is not None:
             stdio.send(dumps(engine.parts.session.header) + b"\n")
             engine.parts.hub.attach(FrameSink(make_dialect(dialect), stdio))
+            engine.parts.hub.begin()
         await engine.start("print" if dialect is None else "json")
         code = await stop.race(_converse(engine, prompts))
         if code is None:

@@ -48,11 +48,10 @@ def article(story: Story, item: Item) -> str:
 
 def fork_nav(story: Story, children: list[int]) -> str:
     """The ways on from a point where the tree parts."""
-    active = set(story.path)
     links = []
     for number, index in enumerate(children[:_FORKS_SHOWN], start=1):
         child = story.items[index]
-        here = ' aria-current="true"' if index in active else ""
+        here = ' aria-current="true"' if index in story.active else ""
         text = content(snippet(story, _telling(story, child), 70))
         link = f'href="#entry-{attribute(child.id)}" data-go="{index}"{here}'
         links.append(f"<li><a {link}><b>{number}</b> {text}</a></li>")
@@ -81,6 +80,11 @@ def snippet(story: Story, item: Item, limit: int = 90) -> str:
         case _:
             name = "Compacted" if item.kind == "compaction" else "Branch left"
             text = f"{name}: {message.summary}"
+    return unmarked(text, limit)
+
+
+def unmarked(text: str, limit: int) -> str:
+    """The beginning of a Markdown text on one line, without its marks."""
     return one_line(_MARKS.sub("", text[: limit * 6]), limit)
 
 
@@ -289,11 +293,17 @@ def _calls_line(message: AssistantMessage) -> str:
 
 def _call_line(call: ToolCall | None, name: str, cwd: str) -> str:
     args = call.arguments if call is not None and isinstance(call.arguments, dict) else {}
-    for key in ("command", "path", "pattern"):
-        if isinstance(value := args.get(key), str):
-            shown = "$" if key == "command" else name
-            return f"{shown} {value.removeprefix(cwd.rstrip('/') + '/')}"
-    return name
+    command, pattern, path = (_string(args.get(key)) for key in ("command", "pattern", "path"))
+    if command:
+        return f"$ {command}"
+    place = path.removeprefix(cwd.rstrip("/") + "/")
+    if pattern:
+        return f"{name} {pattern}" + (f" in {place}" if place else "")
+    return f"{name} {place}".rstrip()
+
+
+def _string(value: Any) -> str:
+    return value if isinstance(value, str) else ""
 
 
 def _quiet_line(item: Item) -> str:

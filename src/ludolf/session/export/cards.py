@@ -167,8 +167,9 @@ def _card_html(card: Card, state: str) -> str:
     name = f'<span class="name">{content(card.name[:80])}</span>'
     title = f'<span class="title">{card.title}</span>' if card.title else ""
     summary = f"<summary>{name}{title}{chips}</summary>"
-    inside = "".join(card.parts) or '<p class="empty">No output</p>'
-    body = f'<div class="out">{inside}</div>'
+    nothing = "" if state == "pending" else '<p class="empty">No output</p>'
+    inside = "".join(card.parts) or nothing
+    body = f'<div class="out">{inside}</div>' if inside else ""
     return f'<details class="call {state}" open>{summary}{body}</details>'
 
 

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from ludolf.base import CommandError
-from ludolf.session.export.page import render_page
-from ludolf.session.export.story import read_story
+from ludolf.session.export.growth import read_story
+from ludolf.session.export.page import Told, render_page
 from ludolf.session.export.summary import ToolSpecLike
 from ludolf.session.tree import Session
 
@@ -32,18 +32,20 @@ def export_html(
     overwrite: bool = False,
     system_prompt: str | None = None,
     tools: Sequence[ToolSpecLike] = (),
+    told: Told | None = None,
 ) -> Path:
     """Write the session as a page and give the path as it was given.
 
     Without a target the default name in the working directory is taken, or the first free one
-    with `-1`, `-2` …. Blocking: call it in a thread.
+    with `-1`, `-2` …. `told` hears how far it is. Blocking: call it in a thread.
 
     Raises:
         CommandError: there is nothing to export, or the file cannot or must not be written.
     """
     _check(session)
     wanted = target if target is not None else Path(default_name(session))
-    pieces = render_page(read_story(session), system_prompt=system_prompt, tools=tools)
+    story = read_story(session)
+    pieces = render_page(story, system_prompt=system_prompt, tools=tools, told=told)
     try:
         if overwrite:
             return _replace(wanted, pieces)

@@ -2,7 +2,7 @@
 
 import re
 from base64 import b64encode
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache
 from hashlib import sha256
 from pathlib import Path
@@ -13,13 +13,22 @@ from ludolf.base import dumps
 from ludolf.session.entries import entry_json, time_ms
 from ludolf.session.export.articles import article, fork_nav, guess_size, snippet
 from ludolf.session.export.chart import Chart, chart_data, read_chart
-from ludolf.session.export.story import Story, letter
+from ludolf.session.export.story import Item, Story, letter
 from ludolf.session.export.summary import ToolSpecLike, prompt_html, summary_html, title
 from ludolf.session.export.text import attribute, content, script_json
 
 _ASSETS = Path(__file__).with_name("assets")
 _STYLES = ("frame.css", "content.css")
 _SCRIPTS = ("story.js", "tree.js", "find.js", "page.js")
+_LIVE_STYLES = (*_STYLES, "live.css")
+_LIVE_SCRIPTS = (*_SCRIPTS, "live.js")
+_COLOPHON = "Exported by Ludolf. This page loads nothing and sends nothing."
+_LIVE_COLOPHON = "Live view by Ludolf. This page asks nobody but the program that serves it."
+_LIVE_BUTTON = (
+    '<button class="live" id="live" type="button" title="Go to the newest entry (G)">'
+    '<i aria-hidden="true"></i><span role="status">Connecting</span></button>'
+)
+_LIVE_TAIL = '<p class="tail" id="tail"><i aria-hidden="true"></i><span></span></p>'
 _GROUP = 40
 _SLOT = re.compile(r"\{\{(\w+)\}\}")
 
@@ -33,25 +42,42 @@ class Parts(msgspec.Struct, frozen=True):
     script: str
 
 
+# Told how many entries are written, and of how many.
+Told = Callable[[int, int], None]
+
+
 def render_page(
-    story: Story, *, system_prompt: str | None = None, tools: Sequence[ToolSpecLike] = ()
+    story: Story,
+    *,
+    system_prompt: str | None = None,
+    tools: Sequence[ToolSpecLike] = (),
+    mark: str | None = None,
+    told: Told | None = None,
 ) -> Iterator[str]:
-    """The page in pieces, so that a long session is never in memory as one text."""
-    parts = _parts()
+    """The page in pieces, so that a long session is never in memory as one text.
+
+    With a mark it is a live page: it asks its server for what came after the mark.
+    """
+    live = mark is not None
+    parts = _parts(live)
     chart = read_chart(story)
+    written = _Written(len(story.items), told)
     slots: dict[str, Iterable[str]] = {
-        "policy": (attribute(_policy(parts)),),
+        "policy": (attribute(page_policy(live=live)),),
         "title": (content(title(story)),),
         "style": (parts.style,),
         "boot": (parts.boot,),
+        "live": (_LIVE_BUTTON if live else "",),
         "summary": (summary_html(story, chart),),
         "prompt": (prompt_html(system_prompt, tools),),
         "outline": _outline(story),
-        "roots": (fork_nav(story, story.roots) if len(story.roots) > 1 else "",),
-        "conversation": _conversation(story),
-        "branches": _branches(story),
-        "data": (script_json(_tree_data(story, chart)),),
-        "lines": _packed_lines(story),
+        "roots": (roots_nav(story),),
+        "conversation": _conversation(story, written),
+        "tail": (_LIVE_TAIL if live else "",),
+        "colophon": (_LIVE_COLOPHON if live else _COLOPHON,),
+        "branches": _branches(story, written),
+        "data": (script_json({**tree_data(story, story.items, chart), "mark": mark}),),
+        "lines": () if live else _packed_lines(story),
         "script": (parts.script,),
     }
     # The template is cut up once; what fills a slot is never looked at again.
@@ -62,12 +88,52 @@ def render_page(
             yield piece
 
 
+class _Written:
+    """Counts the entries that are in the page."""
+
+    def __init__(self, whole: int, told: Told | None) -> None:
+        self._whole, self._told, self._count = whole, told, 0
+
+    def article(self, story: Story, item: Item) -> str:
+        self._count += 1
+        if self._told is not None:
+            self._told(self._count, self._whole)
+        return article(story, item)
+
+
+def page_policy(*, live: bool = False) -> str:
+    """The content security policy of the page: nothing but its own style and script.
+
+    A live page may talk to the server that it came from, and to nobody else.
+    """
+    parts = _parts(live)
+    return "; ".join(
+        (
+            "default-src 'none'",
+            "img-src data:",
+            f"style-src '{_digest(parts.style)}'",
+            f"script-src '{_digest(parts.boot)}' '{_digest(parts.script)}'",
+            *(("connect-src 'self'",) if live else ()),
+            "base-uri 'none'",
+            "form-action 'none'",
+            "require-trusted-types-for 'script'",
+            "trusted-types 'none'",
+        )
+    )
+
+
+def roots_nav(story: Story) -> str:
+    """The ways to begin, if there are several."""
+    roots = story.roots
+    return fork_nav(story, roots) if len(roots) > 1 else ""
+
+
 @cache
-def _parts() -> Parts:
-    script = "\n".join(_asset(name) for name in _SCRIPTS)
+def _parts(live: bool = False) -> Parts:
+    script = "\n".join(_asset(name) for name in (_LIVE_SCRIPTS if live else _SCRIPTS))
     return Parts(
         frame=_asset("page.html"),
-        style="".join(map(_asset, _STYLES)),
+        style="".join(map(_asset, _LIVE_STYLES if live else _STYLES)),
         boot=_asset("boot.js"),
         script=f'(() => {{\n"use strict";\n{script}}})();\n',
     )
@@ -75,21 +141,6 @@ def _parts() -> Parts:
 
 def _asset(name: str) -> str:
     return (_ASSETS / name).read_text("utf-8")
-
-
-def _policy(parts: Parts) -> str:
-    return "; ".join(
-        (
-            "default-src 'none'",
-            "img-src data:",
-            f"style-src '{_digest(parts.style)}'",
-            f"script-src '{_digest(parts.boot)}' '{_digest(parts.script)}'",
-            "base-uri 'none'",
-            "form-action 'none'",
-            "require-trusted-types-for 'script'",
-            "trusted-types 'none'",
-        )
-    )
 
 
 def _digest(text: str) -> str:
@@ -105,7 +156,7 @@ def _outline(story: Story) -> Iterator[str]:
             yield f'<li><a href="#entry-{attribute(item.id)}">{text}</a></li>\n'
 
 
-def _conversation(story: Story) -> Iterator[str]:
+def _conversation(story: Story, written: _Written) -> Iterator[str]:
     """The active branch in groups, since a browser passes over a group faster than its entries."""
     for start in range(0, len(story.path), _GROUP):
         group = [story.items[index] for index in story.path[start : start + _GROUP]]
@@ -113,20 +164,20 @@ def _conversation(story: Story) -> Iterator[str]:
         size = min(8, max(1, (height // 1000).bit_length()))
         yield f'<div class="group g{size}">\n'
         for item in group:
-            yield article(story, item)
+            yield written.article(story, item)
         yield "</div>\n"
 
 
-def _branches(story: Story) -> Iterator[str]:
+def _branches(story: Story, written: _Written) -> Iterator[str]:
     """The other branches: parsed by the browser but not shown until the script asks for them."""
-    active = set(story.path)
     for item in story.items:
-        if item.index not in active:
-            yield f'<template id="t-{item.index}">{article(story, item)}</template>\n'
+        if item.index not in story.active:
+            inside = written.article(story, item)
+            yield f'<template id="t-{item.index}">{inside}</template>\n'
 
 
-def _tree_data(story: Story, chart: Chart) -> dict[str, object]:
-    items = story.items
+def tree_data(story: Story, items: Sequence[Item], chart: Chart) -> dict[str, object]:
+    """What the page's script knows of entries, and of the session as a whole."""
     return {
         "ids": [item.id for item in items],
         "parents": [item.parent for item in items],

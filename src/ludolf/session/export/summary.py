@@ -3,8 +3,9 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
-from ludolf.ai.messages import UserMessage, text_of
+from ludolf.ai.messages import UserMessage
 from ludolf.session.entries import time_ms
+from ludolf.session.export.articles import snippet
 from ludolf.session.export.chart import Chart, chart_html
 from ludolf.session.export.markdown import render_markdown
 from ludolf.session.export.story import Story
@@ -29,7 +30,7 @@ def title(story: Story) -> str:
         return one_line(story.name, 120)
     for item in story.items:
         if isinstance(item.message, UserMessage):
-            text = one_line(text_of(item.message.content, " "), 90)
+            text = snippet(story, item)
             if text:
                 return text
     return "Session"
@@ -82,7 +83,7 @@ def _figures(story: Story) -> list[str]:
         shown.append((tokens(spent.cache_write), "to cache"))
     shown.append((dollars(spent.cost), "cost"))
     for number, one, many in (
-        (figures.branches, "branch", "branches"),
+        (story.branches, "branch", "branches"),
         (kinds["compaction"], "compaction", "compactions"),
         (kinds["bash"], "shell run", "shell runs"),
     ):

@@ -48,14 +48,18 @@ function toggleTheme() {
 }
 
 async function saveLines() {
-  const packed = Uint8Array.from(atob(at("lines").textContent), (letter) => letter.charCodeAt(0));
-  const stream = new Blob([packed]).stream().pipeThrough(new DecompressionStream("gzip"));
-  const blob = new Blob([await new Response(stream).arrayBuffer()], { type: "application/x-ndjson" });
   const link = document.createElement("a");
-  link.href = URL.createObjectURL(blob);
   link.download = `${data.name || "session"}.jsonl`;
+  // A live page does not carry the file; its server has it.
+  link.href = data.mark ? "session.jsonl" : URL.createObjectURL(await unpackLines());
   link.click();
   setTimeout(() => URL.revokeObjectURL(link.href), 10000);
+}
+
+async function unpackLines() {
+  const packed = Uint8Array.from(atob(at("lines").textContent), (letter) => letter.charCodeAt(0));
+  const stream = new Blob([packed]).stream().pipeThrough(new DecompressionStream("gzip"));
+  return new Blob([await new Response(stream).arrayBuffer()], { type: "application/x-ndjson" });
 }
 
 function showDialog(name) {
@@ -154,9 +158,9 @@ document.addEventListener("click", (event) => {
 
 // ------------------------------------------------------------ the chart
 
-const chart = at("chart");
-if (chart) {
-  const plot = chart.querySelector(".plot");
+function watchChart() {
+  const plot = at("chart")?.querySelector(".plot");
+  if (!plot) return;
   const line = document.createElement("div");
   const tip = document.createElement("div");
   line.className = "cursor";
@@ -193,6 +197,7 @@ addEventListener("scroll", () => {
   });
 }, { passive: true });
 addEventListener("resize", drawRows, { passive: true });
+watchChart();
 addEventListener("hashchange", followHash);
 addEventListener("popstate", followHash);
 

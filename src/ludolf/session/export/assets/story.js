@@ -3,7 +3,7 @@
 const root = document.documentElement;
 const at = (id) => document.getElementById(id);
 const data = JSON.parse(at("data").textContent);
-const size = data.ids.length;
+let size = data.ids.length;
 const byId = new Map(data.ids.map((id, index) => [id, index]));
 const below = new Map();
 const roots = [];
@@ -72,14 +72,15 @@ function showBranch(leaf) {
   while (same < wanted.length && wanted[same] === path[same]) same++;
   for (const index of path.slice(same)) articles.get(index)?.remove();
   for (const group of [...conversation.children]) if (!group.firstElementChild) group.remove();
-  for (let start = same; start < wanted.length; start += GROUP) {
-    const group = document.createElement("div");
-    group.className = "group g4";
-    for (const index of wanted.slice(start, start + GROUP)) {
-      const element = articleOf(index);
-      if (element) group.append(element);
+  let group = conversation.lastElementChild;
+  for (const index of wanted.slice(same)) {
+    if (!group || group.childElementCount >= GROUP) {
+      group = document.createElement("div");
+      group.className = "group g4";
+      conversation.append(group);
     }
-    conversation.append(group);
+    const element = articleOf(index);
+    if (element) group.append(element);
   }
   path = wanted;
   onPath = new Set(path);

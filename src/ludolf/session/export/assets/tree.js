@@ -1,6 +1,7 @@
 // The side bar: all entries as a tree of rows, of which only those in sight exist.
 
-const ROW = 26;
+// Fingers need more room than a mouse.
+const ROW = matchMedia("(pointer: coarse)").matches ? 38 : 26;
 const tree = at("tree");
 const rows = document.createElement("div");
 rows.className = "rows";
@@ -85,6 +86,7 @@ function makeRow(index, place, here) {
   row.setAttribute("aria-setsize", String(listed.length));
   row.dataset.index = String(index);
   row.style.top = `${place * ROW}px`;
+  row.style.height = `${ROW}px`;
   row.style.setProperty("--depth", String(Math.min(depths[index], 10)));
   row.classList.toggle("active", onPath.has(index));
   row.classList.toggle("start", starts.has(index));

@@ -1,0 +1,146 @@
+"""Makes docs/images/*.png: the page of a session as people see it, taken with a real Chromium.
+
+Usage: python scripts/make_screenshots.py
+"""
+
+import io
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from tests.browser.chrome import Chrome, Page
+
+ROOT = Path(__file__).parents[1]
+IMAGES = ROOT / "docs" / "images"
+MOST_BYTES = 300_000
+# The entry that a live view is caught at: a command that has no result yet.
+_RUNNING = "python -m pytest tests -q"
+
+
+def main() -> None:
+    from tests.browser.chrome import Chrome
+
+    IMAGES.mkdir(exist_ok=True)
+    with tempfile.TemporaryDirectory() as folder:
+        url = _exported(Path(folder))
+        with Chrome() as chrome:
+            _desk(chrome, url)
+            _live(chrome, Path(folder))
+        with Chrome(mouse=False) as chrome:
+            _phone(chrome, url)
+
+
+def _exported(folder: Path) -> str:
+    from ludolf.session import open_session
+    from ludolf.session.export import export_html
+    from tests.browser.sample import CWD, sample_file
+
+    source = folder / "session.jsonl"
+    source.write_bytes(sample_file())
+    session = open_session(source, CWD, sys.exit, write=False)
+    return export_html(session, folder / "page.html").as_uri()
+
+
+def _desk(chrome: "Chrome", url: str) -> None:
+    page = chrome.page(1360, 900)
+    page.open(url)
+    _keep(page, "page-light")
+    page.prefer(color_scheme="dark")
+    _go_to(page, "Found it")
+    _keep(page, "page-dark")
+    page.prefer(color_scheme="light")
+    page.key("/")
+    page.type("scale")
+    page.wait("document.getElementById('found').textContent")
+    for _ in range(4):
+        page.key("Enter")
+    _keep(page, "page-search")
+    page.close()
+
+
+def _phone(chrome: "Chrome", url: str) -> None:
+    page = chrome.page(390, 844, phone=True)
+    page.open(url)
+    _go_to(page, "What was wrong")
+    _keep(page, "page-phone")
+    page.close()
+
+
+def _live(chrome: "Chrome", folder: Path) -> None:
+    from ludolf.base import dumps
+
+    source = folder / "live.jsonl"
+    source.write_bytes(b"".join(dumps(line) + b"\n" for line in _lines_until_now()))
+    with _served(source) as url:
+        page = chrome.page(1360, 900)
+        page.prefer(color_scheme="dark")
+        page.open(url)
+        page.wait("document.querySelector('#live[data-state=live]') !== null")
+        _keep(page, "page-live")
+        page.close()
+
+
+def _lines_until_now() -> list[dict[str, Any]]:
+    """The sample up to a running command, moved in time so that it has just been started."""
+    from ludolf.base import iso_time, now_ms
+    from ludolf.session.entries import time_ms
+    from tests.browser.sample import sample_lines
+
+    lines = sample_lines()
+    last = next(
+        place
+        for place, line in enumerate(lines)
+        for block in line.get("message", {}).get("content", ())
+        if isinstance(block, dict) and block.get("arguments", {}).get("command") == _RUNNING
+    )
+    kept = lines[: last + 1]
+    shift = now_ms() - time_ms(kept[-1]["timestamp"]) - 4000
+    return [{**line, "timestamp": iso_time(time_ms(line["timestamp"]) + shift)} for line in kept]
+
+
+@contextmanager
+def _served(source: Path) -> Iterator[str]:
+    program = (sys.executable, "-m", "ludolf", "view", str(source))
+    path = os.pathsep.join((str(ROOT / "src"), os.environ.get("PYTHONPATH", "")))
+    with subprocess.Popen(
+        program, stdout=subprocess.PIPE, text=True, env={**os.environ, "PYTHONPATH": path}
+    ) as server:
+        assert server.stdout is not None
+        _name, url = server.stdout.readline(), server.stdout.readline().strip()
+        yield url
+        server.terminate()
+
+
+def _go_to(page: "Page", words: str) -> None:
+    page.js(
+        f"""[...document.querySelectorAll("#conversation article")]
+            .find((one) => one.textContent.includes({words!r}))
+            .scrollIntoView()"""
+    )
+
+
+def _keep(page: "Page", name: str) -> None:
+    """Store what is seen now, in few colours, since it is stored for good."""
+    from PIL import Image
+
+    page.settle()
+    if page.errors():
+        sys.exit(f"{name}: {page.errors()}")
+    image = Image.open(io.BytesIO(page.shot())).convert("RGB")
+    target = IMAGES / f"{name}.png"
+    image.quantize(256, dither=Image.Dither.NONE).save(target, optimize=True)
+    size = target.stat().st_size
+    if size > MOST_BYTES:
+        sys.exit(f"{target}: {size} bytes are too many")
+    sys.stdout.write(f"{target.relative_to(ROOT)}: {size:,} bytes\n")
+
+
+if __name__ == "__main__":
+    sys.path.insert(0, str(ROOT))
+    main()

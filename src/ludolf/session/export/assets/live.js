@@ -1,0 +1,239 @@
+// The live view: what its server tells is put into the page as it comes.
+
+const STATES = { wait: "Connecting", live: "Live", lost: "Reconnecting", ended: "Ended" };
+const AGAIN = 1000;
+const LONG_AGO = 3600000;
+const known = readMark(data.mark);
+let told = { ...known };
+let asking = false;
+let fresh = 0;
+let asker = null;
+let state = "wait";
+
+function readMark(text) {
+  const dash = text.lastIndexOf("-");
+  return { reading: text.slice(0, dash), count: Number(text.slice(dash + 1)) };
+}
+
+const after = () => `after=${encodeURIComponent(`${known.reading}-${known.count}`)}`;
+
+// ------------------------------------------------------------ the wire
+
+function connect() {
+  const events = new EventSource(`events?${after()}`);
+  events.addEventListener("open", () => {
+    setState("live");
+    catchUp();
+  });
+  events.addEventListener("grown", (event) => {
+    told = JSON.parse(event.data);
+    catchUp();
+  });
+  events.addEventListener("end", () => {
+    events.close();
+    setState("ended");
+  });
+  events.addEventListener("error", () => {
+    if (state === "ended") return;
+    setState("lost");
+    // A browser gives up where it got an answer, but not the one it wanted.
+    if (events.readyState === EventSource.CLOSED) setTimeout(connect, 3 * AGAIN);
+  });
+}
+
+// The server's document is parsed by the browser with all script off; no text becomes markup here.
+function catchUp() {
+  if (told.reading !== known.reading) location.reload();
+  if (asking || told.count <= known.count) return;
+  asking = true;
+  const request = new XMLHttpRequest();
+  request.open("GET", `news?${after()}`);
+  request.responseType = "document";
+  request.addEventListener("loadend", () => {
+    asking = false;
+    if (request.status === 409) location.reload();
+    else if (request.status === 200 && request.responseXML) {
+      take(request.responseXML);
+      catchUp();
+    } else setTimeout(catchUp, AGAIN);
+  });
+  request.send();
+}
+
+// ------------------------------------------------------------ news
+
+function take(page) {
+  const news = JSON.parse(page.getElementById("data").textContent);
+  if (news.from !== size) {
+    location.reload();
+    return;
+  }
+  const watched = path.at(-1) === data.leaf || !path.length;
+  const follows = watched && isAtEnd();
+  grow(news);
+  for (const element of [...page.body.children]) {
+    if (element.localName === "article") put(document.adoptNode(element));
+  }
+  Object.assign(known, readMark(news.mark));
+  retell(page);
+  if (watched && data.leaf !== path.at(-1)) showBranch(data.leaf);
+  else for (const tell of whenBranchChanges) tell();
+  markForks();
+  markRunning();
+  fresh = follows ? 0 : fresh + news.kinds.replaceAll(/[qe]/g, "").length;
+  if (follows) toEnd();
+  showState();
+}
+
+function grow(news) {
+  const first = size;
+  size += news.ids.length;
+  data.kinds += news.kinds;
+  for (const name of ["ids", "parents", "texts", "times"]) data[name].push(...news[name]);
+  Object.assign(data.labels, news.labels);
+  for (const [index, label] of Object.entries(news.changed)) {
+    if (label) data.labels[index] = label;
+    else delete data.labels[index];
+  }
+  for (let index = first; index < size; index++) {
+    const parent = data.parents[index];
+    byId.set(data.ids[index], index);
+    if (parent < 0) roots.push(index);
+    else if (below.has(parent)) below.get(parent).push(index);
+    else below.set(parent, [index]);
+    shown[index] = false;
+    if (data.kinds[index] === "q") continue;
+    for (let up = index; up >= 0 && !shown[up]; up = data.parents[up]) shown[up] = true;
+  }
+  data.leaf = news.leaf;
+  data.chart = news.chart;
+}
+
+// A new article, or one in the place of an older state of the same entry.
+function put(element) {
+  const index = Number(element.dataset.i);
+  const old = articles.get(index);
+  prepare(element);
+  if (old) {
+    keepOpen(old, element);
+    element.classList.toggle("here", old.classList.contains("here"));
+    if (old === current) current = element;
+    old.replaceWith(element);
+  }
+  at(`t-${index}`)?.remove();
+  lowered.delete(index);
+  articles.set(index, element);
+}
+
+const foldName = (fold) => `${fold.className} ${fold.firstElementChild?.textContent}`;
+
+function keepOpen(old, element) {
+  const were = new Map([...old.querySelectorAll("details")].map((fold) => [foldName(fold), fold.open]));
+  for (const fold of element.querySelectorAll("details")) fold.open = were.get(foldName(fold)) ?? fold.open;
+}
+
+// The head of the page, told anew.
+function retell(page) {
+  document.title = at("heading").textContent = page.title;
+  for (const name of ["summary", "roots"]) {
+    const element = document.adoptNode(page.getElementById(name));
+    prepare(element);
+    keepOpen(at(name), element);
+    at(name).replaceWith(element);
+  }
+  watchChart();
+}
+
+// ------------------------------------------------------------ what goes on
+
+// Calls of the last answer may still be running; those of earlier ones never came back.
+function markRunning() {
+  const place = path.findLastIndex((index) => !"tfq".includes(data.kinds[index]));
+  const last = articles.get(path[place]) ?? null;
+  const recent = Date.now() - data.times[size - 1] < LONG_AGO;
+  for (const element of new Set([asker, last])) {
+    for (const card of element?.querySelectorAll(".call.pending") ?? []) {
+      const runs = element === last && recent;
+      card.classList.toggle("running", runs);
+      card.querySelector(".chip:last-of-type").textContent = runs ? "running" : "no result";
+    }
+  }
+  asker = last;
+}
+
+function ago(ms) {
+  const seconds = Math.max(0, Math.round(ms / 1000));
+  if (seconds < 100) return `${seconds} s`;
+  return seconds < 6000 ? `${Math.round(seconds / 60)} min` : `${Math.round(seconds / 3600)} h`;
+}
+
+function tellTail() {
+  const tail = at("tail");
+  const last = path.findLast((index) => data.kinds[index] !== "q");
+  const since = Date.now() - (data.times[size - 1] ?? Date.now());
+  const busy = state === "live" && since < LONG_AGO;
+  const runs = conversation.contains(asker) && asker?.querySelector(".running .name");
+  let words = `Last entry ${ago(since)} ago`;
+  if (state === "ended") words = "The live view has ended; the page stays as it is";
+  else if (busy && runs) words = `Running ${runs.textContent === "$" ? "a command" : runs.textContent} · ${ago(since)}`;
+  else if (busy && "utfb".includes(data.kinds[last] ?? "-")) words = `Waiting for the model · ${ago(since)}`;
+  tail.classList.toggle("busy", busy && !words.startsWith("Last"));
+  tail.lastElementChild.textContent = words;
+}
+
+function setState(name) {
+  state = name;
+  showState();
+}
+
+function showState() {
+  const button = at("live");
+  button.dataset.state = state;
+  button.lastElementChild.textContent = STATES[state] + (fresh ? ` · ${fresh.toLocaleString()} new` : "");
+  tellTail();
+}
+
+// ------------------------------------------------------------ the end of the page
+
+function isAtEnd() {
+  return innerHeight + scrollY >= root.scrollHeight - 120;
+}
+
+// Heights are guesses until drawn, so the end is looked for until it stays where it is, or the
+// reader goes elsewhere.
+function toEnd() {
+  if (path.at(-1) !== data.leaf) showBranch(data.leaf);
+  let tries = 0;
+  let still = 0;
+  let before = -1;
+  let was = 0;
+  ledUntil = performance.now() + 600;
+  const aim = () => {
+    if (scrollY < was - 1 && !isAtEnd()) return;
+    scrollTo({ top: root.scrollHeight });
+    was = scrollY;
+    still = root.scrollHeight === before ? still + 1 : 0;
+    before = root.scrollHeight;
+    if (still < 3 && tries++ < 30) requestAnimationFrame(aim);
+  };
+  aim();
+  const last = visibleFor(path.at(-1));
+  if (last) setCurrent(last);
+  fresh = 0;
+}
+
+KEYS.G = () => {
+  toEnd();
+  showState();
+};
+at("live").addEventListener("click", KEYS.G);
+addEventListener("scroll", () => {
+  if (!fresh || !isAtEnd()) return;
+  fresh = 0;
+  showState();
+}, { passive: true });
+setInterval(tellTail, 1000);
+markRunning();
+showState();
+if (!location.hash) toEnd();
+connect();

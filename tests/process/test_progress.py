@@ -1,0 +1,189 @@
+"""Progress on stderr: seen at a real terminal, and nowhere else."""
+
+import os
+import pty
+import re
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Sequence
+from typing import Self
+
+import pytest
+
+from ludolf.base import dumps
+from tests.export_page import header, message
+from tests.process.harness import PROGRAM, SOURCE, WAIT_SECONDS, Lab
+from tests.process.script import Failure, Gate, Tokens, answer
+
+BUSY = Failure(status=529, body=b'{"error":{"type":"x","message":"too \\u001b[31mbusy\\u001b[0m"}}')
+CLEARED = "\r\x1b[2K"
+WORKING = """
+import sys
+from ludolf.modes.progress import working
+with working("Writing \\x1b[1mthe page") as told:
+    told(3, 1200)
+    sys.stdin.readline()
+"""
+
+
+class Terminal:
+    """A program whose stderr is a terminal; stdout too if asked."""
+
+    def __init__(
+        self, lab: Lab, program: Sequence[str], *, whole: bool = False, **env: str
+    ) -> None:
+        self._master, slave = pty.openpty()
+        self._seen = bytearray()
+        self.process = subprocess.Popen(
+            program,
+            cwd=lab.work,
+            env={**lab.env, "PYTHONPATH": str(SOURCE), "TERM": "xterm", **env},
+            stdin=subprocess.PIPE,
+            stdout=slave if whole else subprocess.PIPE,
+            stderr=slave,
+        )
+        os.close(slave)
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.process.kill()
+        self.process.communicate()
+        self._reader.join(WAIT_SECONDS)
+        os.close(self._master)
+
+    @property
+    def seen(self) -> str:
+        return bytes(self._seen).decode()
+
+    def wait_for(self, words: str) -> None:
+        deadline = time.monotonic() + 2 * WAIT_SECONDS
+        while words not in self.seen:
+            assert time.monotonic() < deadline, self.seen
+            time.sleep(0.01)
+
+    def end(self, stdin: bytes = b"") -> tuple[int, str]:
+        """Let it come to its end; gives the code and stdout."""
+        out, _ = self.process.communicate(stdin, 2 * WAIT_SECONDS)
+        self._reader.join(WAIT_SECONDS)
+        return self.process.returncode, (out or b"").decode()
+
+    def _read(self) -> None:
+        while True:
+            try:
+                data = os.read(self._master, 4096)
+            except OSError:  # the last one who had it open is gone
+                return
+            self._seen += data
+
+
+def _ask(lab: Lab, *words: str, whole: bool = False, **env: str) -> Terminal:
+    terminal = Terminal(lab, [*PROGRAM, *words], whole=whole, **env)
+    assert terminal.process.stdin is not None
+    terminal.process.stdin.close()
+    terminal.process.stdin = None
+    return terminal
+
+
+def test_a_retry_counts_down_and_leaves_no_trace(lab: Lab) -> None:
+    lab.settings(retry={"baseDelayMs": 1200})
+    lab.server.add(BUSY, answer("At last."))
+    with _ask(lab, "-p", "Go") as terminal:
+        code, out = terminal.end()
+        seen = terminal.seen
+    assert (code, out) == (0, "At last.\n")
+    assert re.search(r"Trying again in 1 s \(attempt 1 of 3\): 529 too busy\r", seen)
+    assert "\x1b[31m" not in seen
+    assert "\n" not in seen
+    assert seen.endswith(CLEARED)
+
+
+def test_where_nobody_watches_nothing_is_shown(lab: Lab) -> None:
+    lab.settings(retry={"baseDelayMs": 600})
+    lab.server.add(BUSY, answer("At last."))
+    done = lab.run("-p", "Go", TERM="xterm")
+    assert (done.code, done.stdout, done.stderr) == (0, b"At last.\n", "")
+
+
+def test_a_terminal_that_cannot_clear_a_line_is_left_alone(lab: Lab) -> None:
+    lab.settings(retry={"baseDelayMs": 600})
+    lab.server.add(BUSY, answer("At last."))
+    with _ask(lab, "-p", "Go", TERM="dumb") as terminal:
+        assert terminal.end() == (0, "At last.\n")
+        assert terminal.seen == ""
+
+
+def test_events_on_the_same_terminal_are_not_disturbed(lab: Lab) -> None:
+    lab.settings(retry={"baseDelayMs": 600})
+    lab.server.add(BUSY, answer("At last."))
+    with _ask(lab, "--mode", "json", "Go", whole=True) as terminal:
+        assert terminal.end()[0] == 0
+        lines = terminal.seen.split("\r\n")
+    assert all(line.startswith("{") for line in lines if line)
+    assert '"auto_retry_start"' in terminal.seen
+
+
+def test_events_in_a_pipe_leave_the_terminal_to_progress(lab: Lab) -> None:
+    lab.settings(retry={"baseDelayMs": 600})
+    lab.server.add(BUSY, answer("At last."))
+    with _ask(lab, "--mode", "json", "Go") as terminal:
+        code, out = terminal.end()
+        assert "Trying again in 1 s" in terminal.seen
+    assert code == 0
+    assert "Trying again" not in out
+
+
+def test_a_compaction_is_shown_while_it_lasts(lab: Lab) -> None:
+    gate = Gate()
+    lab.settings(compaction={"keepRecentTokens": 10})
+    lab.server.add(answer("One. " * 100), answer("Two.", tokens=Tokens(input=199_500)))
+    lab.server.add(answer(gate, "What was first."))
+    with _ask(lab, "-p", "Begin " * 100, "Go on " * 100) as terminal:
+        terminal.wait_for("Compacting the context (")
+        gate.open()
+        code, out = terminal.end()
+        seen = terminal.seen
+    assert (code, out) == (0, "Two.\n")
+    assert seen.endswith(CLEARED)
+
+
+def test_a_failure_stands_alone_on_its_line(lab: Lab) -> None:
+    lab.settings(retry={"baseDelayMs": 600, "maxRetries": 1})
+    lab.server.add(BUSY, BUSY)
+    with _ask(lab, "-p", "Go") as terminal:
+        code, out = terminal.end()
+        seen = terminal.seen
+    assert (code, out) == (1, "")
+    shown = seen.rpartition(CLEARED)[2]
+    assert "busy" in shown
+    assert "Trying" not in shown
+
+
+def test_work_that_takes_long_tells_how_far_it_is(lab: Lab) -> None:
+    with Terminal(lab, [sys.executable, "-c", WORKING]) as terminal:
+        terminal.wait_for("Writing the page: 3 of 1,200")
+        assert terminal.end(b"\n")[0] == 0
+        assert terminal.seen.endswith(CLEARED)
+
+
+def test_work_that_is_done_at_once_shows_nothing(lab: Lab) -> None:
+    quick = WORKING.replace("sys.stdin.readline()", "")
+    with Terminal(lab, [sys.executable, "-c", quick]) as terminal:
+        assert terminal.end()[0] == 0
+        assert terminal.seen == ""
+
+
+@pytest.mark.parametrize("words", [("export",), ("--export",)])
+def test_an_export_at_a_terminal_says_where_the_page_is(lab: Lab, words: tuple[str, ...]) -> None:
+    lines = [message(f"u{n}", f"u{n - 1}", "user", content="**x** " * 50) for n in range(3_000)]
+    path = lab.work / "long.jsonl"
+    path.write_bytes(b"".join(dumps(line) + b"\n" for line in (header(), *lines)))
+    with _ask(lab, *words, str(path), "page.html") as terminal:
+        assert terminal.end() == (0, "Exported to: page.html\n")
+        assert terminal.seen == "" or terminal.seen.endswith(CLEARED)
+    assert (lab.work / "page.html").is_file()
