@@ -27,7 +27,7 @@ run: $(VENV)/.runtime ## Set up and answer PROMPT with the built-in model: no ke
 	@echo '  make run PROMPT="help"   what the offline model understands'
 	@echo '  $(VENV)/bin/ludolf --help  all options; README.md tells how to connect a real model'
 
-test: $(VENV)/.dev $(VENV)/.browser ## Set up and run all tests
+test: $(VENV)/.dev $(VENV)/.system ## Set up and run all tests
 	@LUDOLF_TEST_GGUF= $(PY) -m pytest -n $(WORKERS) --dist loadgroup
 
 test-peers: $(VENV)/.dev ## Compare with the real pi; LUDOLF_PEER_PI says how to start it
@@ -51,7 +51,7 @@ fmt: $(VENV)/.dev ## Format, and fix what the linter can fix
 	@$(PY) -m ruff check --fix
 	@$(PY) -m ruff format
 
-screenshots: $(VENV)/.dev $(VENV)/.browser ## Make the pictures of docs/page.md anew (Chromium)
+screenshots: $(VENV)/.dev $(VENV)/.system ## Make the pictures of docs/page.md anew (Chromium)
 	@$(PY) scripts/make_screenshots.py
 
 setup: $(VENV)/.dev ## Set up .venv for development
@@ -82,15 +82,18 @@ $(VENV)/.dev: $(VENV)/.runtime requirements-dev.lock
 	@$(INSTALL) --require-hashes -r requirements-dev.lock
 	@touch $@
 
-# A browser for the tests of the page, from the system's packages if we may install them; without
-# one these tests are skipped.
-$(VENV)/.browser: $(VENV)/.made
-	@for name in chromium chromium-browser google-chrome google-chrome-stable; do \
-		command -v $$name >/dev/null 2>&1 && exit 0; \
-	done; \
-	[ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>&1 || exit 0; \
-	echo "Installing Chromium for the tests of the page ..."; \
-	DEBIAN_FRONTEND=noninteractive timeout 300 sh -c 'apt-get -qq update; \
-		apt-get -qq install -y --no-install-recommends chromium fonts-liberation' \
+# What some tests need from the system's packages, if we may install them; without it they are
+# skipped and say so.
+$(VENV)/.system: $(VENV)/.made
+	@missing=""; \
+	{ command -v chromium || command -v chromium-browser || command -v google-chrome \
+		|| command -v google-chrome-stable; } >/dev/null 2>&1 \
+		|| missing="chromium fonts-liberation"; \
+	command -v bwrap >/dev/null 2>&1 || missing="$$missing bubblewrap"; \
+	command -v jq >/dev/null 2>&1 || missing="$$missing jq"; \
+	[ -n "$$missing" ] && [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>&1 || exit 0; \
+	echo "Installing for some of the tests: $$missing ..."; \
+	DEBIAN_FRONTEND=noninteractive timeout 300 sh -c "apt-get -qq update; \
+		apt-get -qq install -y --no-install-recommends $$missing" \
 		</dev/null >/dev/null 2>&1 || echo "... which failed; those tests are skipped"
 	@touch $@
