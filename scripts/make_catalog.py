@@ -8,9 +8,9 @@ defaults to src/ludolf/ai/catalog.json. The catalog holds one line per provider:
 address), traits (what only some models have) and models as rows [id, name, route, flags (1 thinks,
 2 sees), context window, longest answer, prices, trait?].
 
-What is not in FACTS comes from the rules below. A rule says where it holds (a pattern for
-`provider:api`), for which ids, and what. Of the rules for thinking the first that fits counts, and
-only for models that think; of the others all that fit.
+What is not in FACTS comes from the rules below, and so do providers that serve models of others. A
+rule says where it holds (a pattern for `provider:api`), for which ids, and what. Of the rules for
+thinking the first that fits counts, and only for models that think; of the others all that fit.
 """
 
 import json
@@ -137,6 +137,31 @@ TIERS: tuple[tuple[str, str, int, float, float], ...] = (
 )
 
 
+# Providers that serve what another one makes, at an address of their own:
+# (provider, whose models, which ids, API, address); no API means that of the other.
+KIN: tuple[tuple[str, str, str, str | None, str], ...] = (
+    (
+        "openai-codex",
+        "openai",
+        r"gpt-5\.3-codex-spark|gpt-5\.5|gpt-(5\.6|6)-(luna|sol|terra|astra)",
+        "openai-codex-responses",
+        "https://chatgpt.com/backend-api",
+    ),
+    ("zai-coding-cn", "zai", ".*", None, "https://open.bigmodel.cn/api/coding/paas/v4"),
+    ("moonshotai-cn", "moonshotai", ".*", None, "https://api.moonshot.cn/v1"),
+    ("minimax-cn", "minimax", ".*", None, "https://api.minimaxi.com/anthropic"),
+)
+
+
+def kin_of(models: dict[str, Any], ids: str, api: str | None, address: str) -> dict[str, Any]:
+    """The models of these ids, as another provider serves them."""
+    return {
+        model_id: {**facts, "api": api or facts["api"], "baseUrl": address}
+        for model_id, facts in models.items()
+        if re.fullmatch(ids, model_id)
+    }
+
+
 def trait_of(provider: str, model_id: str, facts: dict[str, Any]) -> Trait:
     """All that the rules say of a model; what its facts say themselves goes before."""
     where = f"{provider}:{facts['api']}"
@@ -213,9 +238,14 @@ def compact(provider: str, models: dict[str, dict[str, Any]]) -> dict[str, Any]:
 
 def main(facts_file: str, catalog_file: str = "src/ludolf/ai/catalog.json") -> None:
     facts = json.loads(Path(facts_file).read_text(encoding="utf-8"))
+    shelves = {provider: compact(provider, models) for provider, models in facts.items()}
+    for provider, maker, ids, api, address in KIN:
+        # What the rules say of a maker's models holds wherever they are served.
+        models = kin_of(facts[maker], ids, api, address)
+        shelves.setdefault(provider, compact(maker, models))
     lines = []
-    for provider, models in facts.items():
-        body = json.dumps(compact(provider, models), separators=(",", ":"), ensure_ascii=False)
+    for provider, shelf in shelves.items():
+        body = json.dumps(shelf, separators=(",", ":"), ensure_ascii=False)
         lines.append(f"{json.dumps(provider)}:{body}")
     Path(catalog_file).write_text("{\n" + ",\n".join(lines) + "\n}\n", encoding="utf-8")
 

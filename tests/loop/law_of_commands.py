@@ -2,7 +2,7 @@
 
 from typing import Any, Protocol
 
-from ludolf.modes.rpc.handlers import HANDLERS
+from ludolf.modes.rpc.handlers import HANDLERS, MOVES, OF_A_SESSION
 
 Record = dict[str, Any]
 NOW = frozenset(name for name, handler in HANDLERS.items() if handler.pace == "now")
@@ -44,7 +44,8 @@ class CommandLaws:
         assert self._at_once is None, f"no answer at once: {self._at_once}"
         assert number not in self._open, f"the log has two commands {number}"
         self._open[number] = record
-        if record["type"] in NOW:
+        moving = any(one["type"] in MOVES for one in self._open.values())
+        if record["type"] in NOW and not (moving and record["type"] in OF_A_SESSION):
             self._at_once = number
         if record["type"] in STOPPING:
             self._due[number] = scene.settled + scene.streaming

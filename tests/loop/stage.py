@@ -29,6 +29,7 @@ from ludolf.protocol.dialects import make_dialect
 from ludolf.protocol.events import Event
 from ludolf.protocol.replies import Frame
 from ludolf.session.entries import message_of
+from tests.frames import frames_out
 from tests.loop.laws import Log, Record, Said, Sent, check
 from tests.loop.tools import Gates, StageTools, stage_tools
 
@@ -46,7 +47,6 @@ class MemoryStdio:
     def __init__(self, hear: Callable[[Record], None], waits: Iterator[int]) -> None:
         self._hear = hear
         self._waits = waits
-        self._wait = 0
         self.feed: Callable[[list[bytes]], None] = lambda lines: None
         self.end: Callable[[], None] = lambda: None
 
@@ -60,11 +60,10 @@ class MemoryStdio:
         self._hear(loads(line))
 
     def has_room(self) -> bool:
-        self._wait = next(self._waits)
-        return self._wait == 0
+        return True
 
     async def room(self) -> None:
-        for _ in range(self._wait):
+        for _ in range(next(self._waits)):
             await asyncio.sleep(0)
 
     async def drain(self, seconds: float) -> None:
@@ -196,6 +195,7 @@ class Stage:
     # ------------------------------------------------------------ private
 
     def _hear(self, record: Record) -> None:
+        frames_out("pi-delta").check(record)
         self.log.append(Said(record))
         self._changed.set()
         if record["type"] in self._planned:

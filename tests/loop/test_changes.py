@@ -180,3 +180,32 @@ def asked_without_shell(request: Any) -> list[str]:
 
 def _output_of(number: str) -> Test:
     return lambda r: r["type"] == "bash_execution_update" and r["id"] == number
+
+
+async def test_a_command_that_outlives_its_session_is_stored_where_it_began(
+    tmp_path: Path,
+) -> None:
+    async with stage(tmp_path, say("one"), say("two")) as s:
+        await s.run("go")
+        old = s.path
+        number = s.send("bash", command="until [ -e over ]; do sleep 0.01; done; echo late")
+        await s.data("new_session")
+        await s.run("in the new session")
+        (s.root / "work" / "over").touch()
+        assert (await s.reply(number))["data"]["output"] == "late\n"
+        assert await roles_of(s) == ["user", "assistant"]
+        await s.data("switch_session", sessionPath=str(old))
+        assert (await roles_of(s))[-1] == "bashExecution"
+
+
+async def test_a_command_started_before_the_first_message_makes_the_session_it_belongs_to(
+    tmp_path: Path,
+) -> None:
+    async with stage(tmp_path, say("one")) as s:
+        old = s.path
+        number = s.send("bash", command="until [ -e over ]; do sleep 0.01; done; echo late")
+        await s.data("new_session")
+        (s.root / "work" / "over").touch()
+        assert (await s.reply(number))["success"]
+        await s.data("switch_session", sessionPath=str(old))
+        assert await roles_of(s) == ["bashExecution"]

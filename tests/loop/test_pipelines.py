@@ -43,6 +43,23 @@ async def test_a_prompt_behind_a_new_session_goes_into_it(tmp_path: Path) -> Non
         assert texts(s.frames) == ["old", "new", "then this"]
 
 
+async def test_setters_behind_a_new_session_are_about_it(tmp_path: Path) -> None:
+    async with stage(tmp_path, say("half", hang=True), say("fine")) as s:
+        await s.data("set_session_name", name="the old one")
+        await s.data("prompt", message="old")
+        await s.until("message_update")
+        old = s.path
+        s.send("new_session")
+        s.send("set_session_name", name="the new one")
+        s.send("set_model", provider="ludolf", modelId="plain")
+        s.send("set_thinking_level", level="off")
+        await s.run("new")
+        assert (await s.data("get_state"))["sessionName"] == "the new one"
+        assert [request.model.id for request in s.script.requests][-1] == "plain"
+        assert b"the new one" not in old.read_bytes()
+        assert old.read_bytes().count(b"model_change") == 1
+
+
 async def test_steering_behind_a_prompt_goes_with_it(tmp_path: Path) -> None:
     async with stage(tmp_path, say("fine")) as s:
         s.send("prompt", message="go")

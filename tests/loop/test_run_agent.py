@@ -58,6 +58,9 @@ class PlainOutside:
     def post(self, event: MessageUpdate) -> None:
         self.updates += 1
 
+    def has_room(self) -> bool:
+        return True
+
     async def breathe(self) -> None:
         self.breaths += 1
 

@@ -6,7 +6,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 from typing import IO, Any
@@ -15,7 +15,7 @@ import msgspec
 
 from ludolf.base import dumps, loads
 from ludolf.client import Client, Record
-from tests.frames import dialect_of, frames_out
+from tests.frames import dialect_of, frames_in, frames_out
 from tests.process.model_server import ModelServer
 
 PROGRAM = (sys.executable, "-m", "ludolf")
@@ -72,7 +72,7 @@ class Lab:
             "HOME": str(self.root / "home"),
             "TMPDIR": str(self.root / "tmp"),
             "LANG": "C.UTF-8",
-            "LUDOLF_LOCAL_SERVERS": "0",  # those of whoever runs the tests are none of their business
+            "LUDOLF_LOCAL_SERVERS": "0",  # those of whoever runs the tests do not count
         }
         return env if _is_installed() else {**env, "PYTHONPATH": str(SOURCE)}
 
@@ -81,13 +81,7 @@ class Lab:
     def client(self, *arguments: str, **env: str) -> Client:
         """An RPC client; `lines` of the lab keep all that it reads, and all of it is checked."""
         environ = {**self.env, **env}
-        dialect = dialect_of(arguments, environ)
-
-        def hear(line: bytes) -> None:
-            self.lines.append(line)
-            check_lines(dialect, [line])
-
-        return Client(*arguments, program=RPC, cwd=self.work, env=environ, trace=hear)
+        return Watched(self.lines, arguments, self.work, environ)
 
     def run(
         self, *arguments: str, stdin: bytes = b"", program: Sequence[str] = PROGRAM, **env: str
@@ -166,11 +160,39 @@ class Lab:
         }
 
 
+class Watched(Client):
+    """All frames of the program, and each command that succeeds, are as the published schema
+    tells."""
+
+    def __init__(
+        self, lines: list[bytes], arguments: Sequence[str], cwd: Path, env: Mapping[str, str]
+    ) -> None:
+        super().__init__(*arguments, program=RPC, cwd=cwd, env=env, trace=self._check)
+        self._lines = lines
+        self._dialect = dialect_of(arguments, env)
+        self._sent: dict[bytes, Record] = {}
+
+    async def send(self, command: str, /, **params: Any) -> Any:
+        command_id = await super().send(command, **params)
+        self._sent[dumps(command_id)] = loads(dumps({**params, "type": command}))
+        return command_id
+
+    def _check(self, line: bytes) -> None:
+        self._lines.append(line)
+        record = loads(line)
+        frames_out(self._dialect).check(record)
+        if record["type"] == "response" and record["success"] and "id" in record:
+            asked = self._sent.pop(dumps(record["id"]), None)
+            # Families that acknowledge a prompt before they look at it may refuse it afterwards.
+            early = self.wire.greets and record["command"] in ("prompt", "abort_and_prompt")
+            if asked is not None and not early:
+                frames_in().check(asked)
+
+
 def check_lines(dialect: str, lines: Iterable[bytes]) -> None:
     """All that the program says is as its published schema tells."""
-    known = frames_out(dialect)
     for line in lines:
-        known.check(loads(line))
+        frames_out(dialect).check(loads(line))
 
 
 def read_entries(path: Path) -> list[Record]:

@@ -119,7 +119,7 @@ async def test_the_model_reads_of_commands_with_the_next_prompt(lab: Lab) -> Non
         await client.ask("bash", command="echo one")
         await client.ask("bash", command="echo hidden", excludeFromContext=True)
         await client.ask("bash", command="exit 2")
-        told = await client.prompt_and_wait("What did I run?")
+        told = await client.prompt_and_collect("What did I run?")
         kept = (await client.ask("get_messages"))["messages"]
     asked = str(lab.server.requests[0].body["messages"])
     assert "Ran `echo one`\\n```\\none\\n" in asked
@@ -142,7 +142,7 @@ async def test_a_command_during_a_run_is_stored_when_the_run_has_settled(lab: La
         await client.ask("bash", command="echo meanwhile")
         gate.open()
         await client.wait_for("agent_settled")
-        await client.prompt_and_wait("And now?")
+        await client.prompt_and_collect("And now?")
     roles = [message["role"] for message in messages(lab.entries)]
     assert roles == ["user", "assistant", "bashExecution", "user", "assistant"]
     assert "meanwhile" in str(lab.server.requests[1].body["messages"])

@@ -9,7 +9,7 @@ from typing import IO
 
 import pytest
 
-from ludolf.client.client import PROGRAM
+from ludolf.client.options import PROGRAM
 from tests.process.harness import RPC, Bell, Finished, Lab, messages, types, write_all
 from tests.process.script import answer
 

@@ -99,7 +99,7 @@ async def test_an_abort_cancels_the_call_and_a_late_result_is_ignored(lab: Lab) 
         await client.ask("abort")
         told = await client.collect("agent_settled")
         await _give(client, asked["id"], "late")
-        again = await client.prompt_and_wait("Again")
+        again = await client.prompt_and_collect("Again")
     (cancel,) = only(told, "host_tool_cancel")
     assert cancel["targetId"] == asked["id"]
     (end,) = _ends(told)
@@ -206,7 +206,7 @@ async def test_a_host_that_is_too_slow_for_its_own_limit_is_cancelled(lab: Lab) 
     lab.server.add(answer(_echo("slow")), answer("Done."))
     async with lab.client() as client:
         await client.ask("set_host_tools", tools=[{**ECHO, "timeoutMs": 20}])
-        told = await client.prompt_and_wait("Go")
+        told = await client.prompt_and_collect("Go")
     (end,) = _ends(told)
     assert text_of(end["result"]) == 'Host tool "echo_host" gave no result in 0.02 s'
     assert len(only(told, "host_tool_cancel")) == 1

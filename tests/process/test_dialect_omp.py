@@ -235,5 +235,5 @@ async def test_updates_carry_the_message_and_end_texts_before_the_next_block(lab
     assert kinds[:4] == ["text_start", "text_delta", "text_end", "toolcall_start"]
     assert kinds.count("text_end") == 2
     for update in updates:
-        assert list(update) == ["type", "assistantMessageEvent", "message"]
+        assert list(update) == ["type", "assistantMessageEvent", "message", "messageId"]
         assert update["assistantMessageEvent"]["partial"] == update["message"]

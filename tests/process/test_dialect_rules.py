@@ -26,7 +26,7 @@ def _rule(lab: Lab, more: str = "", name: str = "no-console") -> Path:
 
 async def _run(lab: Lab, *arguments: str, text: str = "Go") -> list[Record]:
     async with lab.client(*arguments) as client:
-        return await client.prompt_and_wait(text)
+        return await client.prompt_and_collect(text)
 
 
 async def test_prose_that_breaks_a_rule_is_cut_and_asked_for_again(lab: Lab) -> None:
@@ -117,8 +117,8 @@ async def test_a_rule_fires_once_unless_it_may_repeat(
         answer("console.log( "), answer("Logger."), answer("console.log( again"), answer("Logger.")
     )
     async with lab.client() as client:
-        told = await client.prompt_and_wait("Go")
-        told += await client.prompt_and_wait("Again")
+        told = await client.prompt_and_collect("Go")
+        told += await client.prompt_and_collect("Again")
     assert len(only(told, "ttsr_triggered")) == hits
 
 
@@ -138,7 +138,7 @@ async def test_a_spoilt_rule_is_named_and_the_others_count(lab: Lab) -> None:
     _rule(lab, "scope: everywhere\n", name="spoilt")
     lab.server.add(answer("console.log( "), answer("Logger."))
     async with lab.client() as client:
-        told = await client.prompt_and_wait("Go")
+        told = await client.prompt_and_collect("Go")
         assert "spoilt.md" in client.process.stderr
     assert len(only(told, "ttsr_triggered")) == 1
 

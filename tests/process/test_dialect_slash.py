@@ -113,6 +113,6 @@ def _said(lab: Lab) -> list[Record]:
 async def test_pi_sends_such_words_to_the_model(lab: Lab) -> None:
     lab.server.add(answer("Sure."))
     async with lab.client() as client:
-        told = await client.prompt_and_wait("/session")
+        told = await client.prompt_and_collect("/session")
     assert "agent_end" in types(told)
     assert not only(told, "command_output")

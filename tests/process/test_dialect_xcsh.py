@@ -155,7 +155,7 @@ async def test_pi_has_no_todo_tool_and_no_reminder_unless_asked(lab: Lab) -> Non
     async with lab.client() as client:
         before = await client.ask("get_state")
         await client.ask("set_todos", phases=PHASES)
-        told = await client.prompt_and_wait("Go")
+        told = await client.prompt_and_collect("Go")
         after = await client.ask("get_state")
     assert "todoPhases" not in before
     assert len(after["todoPhases"][0]["tasks"]) == 2

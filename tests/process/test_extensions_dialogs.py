@@ -113,7 +113,7 @@ async def test_commands_are_answered_while_dialogs_are_open(lab: Lab) -> None:
         second = await dialog(client, "confirm")
         assert (await client.ask("get_state"))["isStreaming"] is False
         assert (await client.ask("bash", command="echo hi"))["output"] == "hi\n"
-        await client.prompt_and_wait("Hi")
+        await client.prompt_and_collect("Hi")
         await reply(client, second, confirmed=True)
         await client.reply_to("b")
         await reply(client, first, value="A")

@@ -97,7 +97,7 @@ async def test_protected_paths_cannot_be_written_also_not_through_a_link(lab: La
     calls = [call("write", {"path": path, "content": "x"}, path) for path in paths]
     lab.server.add(answer(*calls), answer("Done."))
     async with lab.client("-e", example("protected_paths"), "--protect", "*.sql") as client:
-        await client.prompt_and_wait("Go")
+        await client.prompt_and_collect("Go")
     assert [failed for _, failed in _results(lab)] == [True, True, True, True, False]
     assert (lab.work / ".env").read_text() == "KEY=1"
     assert (lab.work / "fine.txt").read_text() == "x"
@@ -123,7 +123,7 @@ async def test_plan_mode_plans_first_and_acts_when_told_to(lab: Lab) -> None:
 async def test_plan_mode_is_on_again_when_its_session_is_resumed(lab: Lab) -> None:
     lab.server.add(answer("Hello."), answer("A plan."))
     async with lab.client("-e", example("plan_mode")) as client:
-        await client.prompt_and_wait("Hi")
+        await client.prompt_and_collect("Hi")
         await client.ask("prompt", message="/plan")
     async with lab.client("-e", example("plan_mode"), "-c") as client:
         await client.ask("prompt", message="Go")
@@ -140,8 +140,8 @@ async def test_the_list_of_tasks_follows_the_branches_of_a_session(lab: Lab) -> 
     wrong = call("todo", {"action": "done", "number": 7}, "c")
     lab.server.add(answer(add), answer("One."), answer(done, wrong), answer("Two."))
     async with lab.client("-e", example("todo")) as client:
-        await client.prompt_and_wait("First")
-        await client.prompt_and_wait("Second")
+        await client.prompt_and_collect("First")
+        await client.prompt_and_collect("Second")
         await client.ask("prompt", message="/todos")
         second = (await client.ask("get_fork_messages"))["messages"][1]
         await client.ask("fork", entryId=second["entryId"])
@@ -165,7 +165,7 @@ async def test_a_fork_brings_back_the_files_of_before_the_prompt(lab: Lab) -> No
     (lab.work / "new.txt").write_text("untracked")
     lab.server.add(answer(bash("echo theirs > a.txt; rm new.txt")), answer("Done."))
     async with lab.client("-e", example("git_checkpoint")) as client:
-        await client.prompt_and_wait("Change it")
+        await client.prompt_and_collect("Change it")
         assert (lab.work / "a.txt").read_text() == "theirs\n"
         entry = (await client.ask("get_fork_messages"))["messages"][0]["entryId"]
         await client.send("fork", id="fork", entryId=entry)
@@ -179,7 +179,7 @@ async def test_a_fork_brings_back_the_files_of_before_the_prompt(lab: Lab) -> No
 async def test_outside_of_a_repository_no_checkpoint_is_taken(lab: Lab) -> None:
     lab.server.add(answer("Hello."))
     async with lab.client("-e", example("git_checkpoint")) as client:
-        await client.prompt_and_wait("Hi")
+        await client.prompt_and_collect("Hi")
     assert only(told(lab), "entry_appended") == []
     assert only(told(lab), "extension_error") == []
 
@@ -225,7 +225,7 @@ async def test_models_of_a_program_are_listed(lab: Lab, program: str) -> None:
     async with lab.client("-e", example("custom_provider"), MODEL_COMMAND=program) as client:
         models = (await client.ask("get_available_models"))["models"]
         assert "program/local" in {f"{one['provider']}/{one['id']}" for one in models}
-        told_first = await client.prompt_and_wait("Go")
+        told_first = await client.prompt_and_collect("Go")
         assert await client.ask("get_last_assistant_text") == {"text": "It says hi"}
     (first, second) = [one["message"] for one in only(told_first, "turn_end")]
     assert [block["type"] for block in first["content"]] == ["text", "toolCall"]
@@ -294,7 +294,7 @@ async def test_sandboxed_commands_write_to_the_project_only(lab: Lab) -> None:
     command = 'echo in > a.txt; echo out > "$HOME/b.txt" || echo kept out; exit 3'
     lab.server.add(answer(bash(command)), answer("Done."))
     async with lab.client("-e", example("sandboxed_bash")) as client:
-        await client.prompt_and_wait("Go")
+        await client.prompt_and_collect("Go")
         data = await client.ask("bash", command="pwd; cat a.txt; ls /sys/class/net 2>/dev/null")
     (result,) = _results(lab)
     assert result[1]
@@ -309,7 +309,7 @@ async def test_without_a_sandbox_commands_are_refused(lab: Lab) -> None:
     search = _folder_without(lab, "bwrap", "unshare")
     lab.server.add(answer(bash("touch a.txt")), answer("Done."))
     async with lab.client("-e", example("sandboxed_bash"), PATH=search) as client:
-        await client.prompt_and_wait("Go")
+        await client.prompt_and_collect("Go")
         refused = await client.request("bash", command="touch a.txt")
     assert _results(lab)[0][1]
     assert "Install bubblewrap" in _results(lab)[0][0]
@@ -331,9 +331,9 @@ async def test_the_prompt_has_the_parts_that_were_added(lab: Lab) -> None:
     (lab.work / "STYLE.md").write_text("Write short words.")
     lab.server.add(answer("Hello."), answer("Hello."))
     async with lab.client("-e", example("prompt_customiser"), "--approve") as client:
-        await client.prompt_and_wait("Hi")
+        await client.prompt_and_collect("Hi")
     async with lab.client("-e", example("prompt_customiser"), "--no-approve") as client:
-        await client.prompt_and_wait("Hi")
+        await client.prompt_and_collect("Hi")
     trusted, other = (str(one.body["system"]) for one in lab.server.requests)
     for system in (trusted, other):
         assert "Say what you are unsure of." in system

@@ -36,7 +36,7 @@ async def test_a_raising_handler_is_reported_and_passed_over(lab: Lab) -> None:
     path = lay(lab, RAISING)
     lab.server.add(answer("Looking.", bash("echo hi")), answer("Done."))
     async with lab.client() as client:
-        await client.prompt_and_wait("Go")
+        await client.prompt_and_collect("Go")
         assert (await client.request("prompt", message="/boom"))["success"]
         await client.ask("get_state")
     reported = [one for one in told(lab) if one["type"] == "extension_error"]
@@ -66,7 +66,7 @@ async def test_a_raising_gate_is_a_closed_gate(lab: Lab) -> None:
     )
     lab.server.add(answer(bash("touch a.txt")), answer("Done."))
     async with lab.client() as client:
-        events = await client.prompt_and_wait("Go")
+        events = await client.prompt_and_collect("Go")
         refused = await client.request("bash", command="touch a.txt")
     (end,) = only(events, "tool_execution_end")
     assert (text_of(end["result"]), end["isError"]) == ("the gate is broken", True)
@@ -95,7 +95,7 @@ async def test_answers_of_the_wrong_shape_are_failures_of_the_handler(lab: Lab) 
     )
     lab.server.add(answer(bash("echo hi")), answer("Done."))
     async with lab.client() as client:
-        await client.prompt_and_wait("Go")
+        await client.prompt_and_collect("Go")
     failed = [event for event, _ in errors(told(lab))]
     assert failed == ["input", "input", "context", "tool_result", "context"]
     assert "hi\n" in [text_of(one) for one in messages(lab.entries)]
@@ -164,7 +164,7 @@ async def test_abort_ends_a_hanging_tool(lab: Lab) -> None:
         await client.wait_for("tool_execution_update")
         assert (await client.request("abort", 2))["success"]
         await client.wait_for("agent_settled")
-        await client.prompt_and_wait("Go on")
+        await client.prompt_and_collect("Go on")
     assert notes(lab) == ["cleaned up"]
 
 
@@ -187,7 +187,7 @@ async def test_abort_leaves_a_plain_tool_behind_in_its_thread(lab: Lab) -> None:
         await client.ask("prompt", message="Go")
         await client.wait_for("tool_execution_update")
         assert (await client.request("abort", 2))["success"]
-        await client.prompt_and_wait("Go on")
+        await client.prompt_and_collect("Go on")
         started = time.monotonic()
         await client.process.close()
     assert time.monotonic() - started < 4
@@ -211,7 +211,7 @@ async def test_a_hanging_command_blocks_nobody(lab: Lab) -> None:
     async with lab.client() as client:
         await client.send("prompt", message="/hang")
         await client.wait_for("extension_ui_request")
-        await client.prompt_and_wait("Hi")
+        await client.prompt_and_collect("Hi")
         assert (await client.ask("get_state"))["messageCount"] == 2
 
 
@@ -278,7 +278,7 @@ async def test_an_extension_that_exits_is_only_reported(lab: Lab) -> None:
     )
     lab.server.add(answer(call("leave_too", {})), answer("Still here."))
     async with lab.client() as client:
-        events = await client.prompt_and_wait("Go")
+        events = await client.prompt_and_collect("Go")
         assert (await client.request("prompt", message="/leave"))["success"]
         await client.ask("get_state")
     assert errors(events) == 2 * [("turn_start", "tried to exit the program (code 3)")]
@@ -307,7 +307,7 @@ async def test_a_forked_copy_does_not_go_on_as_the_agent(lab: Lab) -> None:
     )
     lab.server.add(answer("Hello."))
     async with lab.client() as client:
-        await client.prompt_and_wait("Hi")
+        await client.prompt_and_collect("Hi")
         await client.ask("get_state")
     assert types(told(lab)).count("agent_settled") == 1
     assert notes(lab) == ["forked"]
@@ -378,7 +378,7 @@ async def test_many_frames_of_a_busy_extension_stay_whole(lab: Lab) -> None:
     )
     lab.server.add(answer("Hello."))
     async with lab.client() as client:
-        await client.prompt_and_wait("Hi")
+        await client.prompt_and_collect("Hi")
         await asyncio.sleep(0)
     assert [int(text.split()[0]) for text in notes(lab)] == list(range(200))
     assert all(loads(line) for line in lab.lines)

@@ -130,7 +130,7 @@ async def test_prompts_are_changed_and_sent(lab: Lab) -> None:
     _lay(lab, "context.py")
     lab.server.add(answer("It does."), answer("Fixed."))
     async with lab.client() as client:
-        await client.prompt_and_wait("?git rebase")
+        await client.prompt_and_collect("?git rebase")
         await client.ask("prompt", message="/fix")
         await client.wait_for("agent_settled")
     first, second = lab.server.requests

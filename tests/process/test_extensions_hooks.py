@@ -45,7 +45,7 @@ async def test_every_event_is_told_in_its_place(lab: Lab) -> None:
     lab.settings(compaction={"enabled": False, "keepRecentTokens": 1})
     lab.server.add(answer("Looking.", bash("echo hi")), answer("Hi."), answer("A summary."))
     async with lab.client() as client:
-        await client.prompt_and_wait("Go")
+        await client.prompt_and_collect("Go")
         await client.ask("bash", command="true")
         await client.ask("set_model", provider="chat", modelId="large")
         await client.ask("set_model", provider="claude", modelId="large")
@@ -101,7 +101,7 @@ async def test_input_may_be_changed_or_dealt_with(lab: Lab) -> None:
     lab.server.add(answer("Hello."))
     async with lab.client() as client:
         await client.ask("prompt", message="ping")
-        await client.prompt_and_wait("hi")
+        await client.prompt_and_collect("hi")
     assert notes(lab) == ["pong"]
     assert [text_of(one) for one in messages(lab.entries)] == ["HI!", "Hello."]
 
@@ -119,7 +119,7 @@ async def test_a_run_can_start_with_a_message_and_a_prompt_of_an_extension(lab: 
     )
     lab.server.add(answer("Drops."))
     async with lab.client() as client:
-        await client.prompt_and_wait("Write")
+        await client.prompt_and_collect("Write")
     body = lab.server.requests[0].body
     assert "You are a poet." in str(body["system"])
     assert "It rains." in str(body["messages"])
@@ -151,8 +151,8 @@ async def test_context_messages_payload_and_headers_can_be_changed_for_a_request
     )
     lab.server.add(answer("One."), answer("Two."))
     async with lab.client() as client:
-        await client.prompt_and_wait("first")
-        await client.prompt_and_wait("second")
+        await client.prompt_and_collect("first")
+        await client.prompt_and_collect("second")
     asked_last = lab.server.requests[-1]
     assert [text_of(one) for one in asked_last.body["messages"]] == ["second"]
     assert "Be brief." in str(asked_last.body["system"])
@@ -177,7 +177,7 @@ async def test_a_message_can_be_replaced_before_it_is_stored(lab: Lab) -> None:
     )
     lab.server.add(answer("Rude words."))
     async with lab.client() as client:
-        await client.prompt_and_wait("Hi")
+        await client.prompt_and_collect("Hi")
     assert [text_of(one) for one in messages(lab.entries)] == ["Hi", "Replaced."]
     ((event, text),) = errors(told(lab))
     assert event == "message_end"
@@ -208,7 +208,7 @@ async def test_an_extension_can_ask_for_one_more_turn_and_store_entries(lab: Lab
     )
     lab.server.add(answer("One."), answer("Two."))
     async with lab.client() as client:
-        events = await client.prompt_and_wait("Hi")
+        events = await client.prompt_and_collect("Hi")
     assert types(events).count("turn_end") == 2
     assert "Go on." in str(lab.server.requests[1].body["messages"])
     stored = [one for one in lab.entries if one["type"] == "custom"]
@@ -243,7 +243,7 @@ async def test_calls_of_tools_can_be_changed_and_blocked_and_results_rewritten(l
     lay(lab, GATE)
     lab.server.add(answer(bash("echo one", "a"), bash("forbidden", "b")), answer("Done."))
     async with lab.client() as client:
-        events = await client.prompt_and_wait("Go")
+        events = await client.prompt_and_collect("Go")
     assert notes(lab) == ["echo two"]
     ends = {one["toolCallId"]: one for one in only(events, "tool_execution_end")}
     assert text_of(ends["a"]["result"]) == "TWO\n"
@@ -281,7 +281,7 @@ async def test_a_tool_streams_is_validated_and_can_end_the_run(lab: Lab) -> None
         answer(call("finish", {}, "d")),
     )
     async with lab.client() as client:
-        events = await client.prompt_and_wait("Go")
+        events = await client.prompt_and_collect("Go")
     ends = {one["toolCallId"]: one for one in only(events, "tool_execution_end")}
     assert text_of(ends["a"]["result"]) == "3"
     assert ends["a"]["result"]["details"] == {"sum": 3}
@@ -312,7 +312,7 @@ async def test_a_tool_of_an_extension_takes_the_place_of_a_built_in_one(lab: Lab
     )
     lab.server.add(answer(call("read", {"path": "a.txt"})), answer("Done."))
     async with lab.client() as client:
-        await client.prompt_and_wait("Go")
+        await client.prompt_and_collect("Go")
     names = [tool["name"] for tool in lab.server.requests[0].body["tools"]]
     assert names.count("read") == 1
     assert "instead of a.txt" in [text_of(m) for m in messages(lab.entries)]
@@ -335,7 +335,7 @@ async def test_tools_can_be_registered_later_and_switched(lab: Lab) -> None:
     lab.server.add(answer("Hello."))
     async with lab.client() as client:
         await client.ask("prompt", message="/more")
-        await client.prompt_and_wait("Hi")
+        await client.prompt_and_collect("Hi")
     assert notes(lab) == ["read,bash,edit,write,late", "late"]
     assert [tool["name"] for tool in lab.server.requests[0].body["tools"]] == ["late"]
 
@@ -407,7 +407,7 @@ async def test_changes_of_session_can_be_vetoed(lab: Lab) -> None:
     lab.server.add(answer("Hello."))
     async with lab.client() as client:
         before = (await client.ask("get_state"))["sessionId"]
-        await client.prompt_and_wait("Hi")
+        await client.prompt_and_collect("Hi")
         entry = (await client.ask("get_fork_messages"))["messages"][0]["entryId"]
         assert (await client.ask("new_session"))["cancelled"]
         assert (await client.ask("switch_session", sessionPath=str(lab.sessions[0])))["cancelled"]
@@ -449,8 +449,8 @@ async def test_summaries_can_be_made_by_an_extension(lab: Lab) -> None:
     lab.settings(compaction={"keepRecentTokens": 1})
     lab.server.add(answer("One."), answer("Two."))
     async with lab.client() as client:
-        await client.prompt_and_wait("first")
-        await client.prompt_and_wait("second")
+        await client.prompt_and_collect("first")
+        await client.prompt_and_collect("second")
         data = await client.ask("compact")
         await client.ask("prompt", message="/back")
     assert data["summary"] == "In short."
@@ -558,7 +558,7 @@ async def test_messages_of_extensions_wait_for_their_moment(lab: Lab) -> None:
     )
     lab.server.add(answer("One."), answer("Two."), answer("Three."))
     async with lab.client() as client:
-        records = await client.prompt_and_wait("Hi")
+        records = await client.prompt_and_collect("Hi")
     assert _custom(records) == ["steered", "at the end", "followed"]
 
 
@@ -566,9 +566,9 @@ async def test_hooks_without_handlers_leave_a_run_as_it_is(lab: Lab) -> None:
     """The same conversation, with an extension that registers nothing but a command."""
     lab.server.add(answer("Hello.", size=100), answer("Hello.", size=100))
     async with lab.client() as client:
-        plain = await client.prompt_and_wait("Hi")
+        plain = await client.prompt_and_collect("Hi")
     async with lab.client("-e", example("rpc_demo")) as client:
-        extended = await client.prompt_and_wait("Hi")
+        extended = await client.prompt_and_collect("Hi")
     assert types(plain) == types(extended)
     assert asked(told(lab)) == []
     assert dumps(plain[0]) == dumps(extended[0])

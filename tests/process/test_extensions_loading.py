@@ -148,7 +148,7 @@ async def test_what_a_failed_factory_registered_is_gone(lab: Lab) -> None:
     lab.server.add(answer("Hello."))
     async with lab.client() as client:
         assert await _names(client) == []
-        await client.prompt_and_wait("Hi")
+        await client.prompt_and_collect("Hi")
     assert len(messages(lab.entries)) == 2
 
 
@@ -163,7 +163,7 @@ async def test_of_two_tools_of_one_name_the_first_stays(lab: Lab) -> None:
     first, second = lay(lab, tool.format("a"), "a.py"), lay(lab, tool.format("b"), "b.py")
     lab.server.add(answer("Hello."))
     async with lab.client() as client:
-        await client.prompt_and_wait("Hi")
+        await client.prompt_and_collect("Hi")
     (error,) = [one for one in told(lab) if one["type"] == "extension_error"]
     assert error["extensionPath"] == str(second)
     assert error["error"] == f'Tool "count" conflicts with {first}'

@@ -78,10 +78,10 @@ def _answered(lab: Lab) -> set[str]:
 async def test_many_prompts_leave_no_descriptors_and_no_children(lab: Lab) -> None:
     lab.server.add(*[reply for _ in range(50) for reply in (answer(bash("true")), answer("Ok."))])
     async with lab.client("--rpc-dialect", "pi-delta") as client:
-        await client.prompt_and_wait("Go")
+        await client.prompt_and_collect("Go")
         before = _open_descriptors(client.process.pid)
         for _ in range(49):
-            await client.prompt_and_wait("Go")
+            await client.prompt_and_collect("Go")
         assert _open_descriptors(client.process.pid) <= before + 2
         assert _children(client.process.pid) <= 1
 

@@ -50,7 +50,7 @@ async def test_a_model_is_set_and_prompted_in_one_write(lab: Lab) -> None:
     with _server("Hello from your own machine.") as server:
         async with lab.client(LUDOLF_LOCAL_SERVERS=server.url) as client:
             await client.send("set_model", id="set", provider="ollama", modelId="small")
-            events = await client.prompt_and_wait("Hi")
+            events = await client.prompt_and_collect("Hi")
             assert (await client.reply_to("set"))["success"]
     assert text_of(_last(events)) == "Hello from your own machine."
     (asked,) = server.asked("/v1/chat/completions")
@@ -73,7 +73,7 @@ async def test_without_credentials_a_found_model_answers_instead_of_the_built_in
     _forget_models(lab)
     with _server("I am real.") as server:
         async with lab.client(LUDOLF_LOCAL_SERVERS=server.url) as client:
-            events = await client.prompt_and_wait("Hi")
+            events = await client.prompt_and_collect("Hi")
             model = (await client.ask("get_state"))["model"]
     assert text_of(_last(events)) == "I am real."
     assert (model["provider"], model["id"]) == ("ollama", "small")
@@ -102,7 +102,7 @@ def test_the_first_reply_asks_nobody(lab: Lab) -> None:
 async def test_a_model_named_at_the_start_is_known_when_it_has_answered(lab: Lab) -> None:
     with _server("Here.") as server:
         async with lab.client("--model", "ollama/small", **_at(server.url)) as client:
-            await client.prompt_and_wait("Hi")
+            await client.prompt_and_collect("Hi")
             model = (await client.ask("get_state"))["model"]
     assert model["contextWindow"] == 16_384
 
@@ -111,16 +111,16 @@ async def test_a_session_goes_on_with_the_local_model_it_used(lab: Lab) -> None:
     with _server("One.", "Two.") as server:
         arguments = ("--model", "ollama/small")
         async with lab.client(*arguments, **_at(server.url)) as client:
-            await client.prompt_and_wait("Hi")
+            await client.prompt_and_collect("Hi")
         async with lab.client("--continue", **_at(server.url)) as client:
-            events = await client.prompt_and_wait("Again")
+            events = await client.prompt_and_collect("Again")
     assert text_of(_last(events)) == "Two."
 
 
 async def test_a_server_that_is_down_is_named_with_the_way_to_start_it(lab: Lab) -> None:
     host = f"127.0.0.1:{free_port()}"
     async with lab.client("--model", "ollama/small", **_at(host)) as client:
-        events = await client.prompt_and_wait("Hi")
+        events = await client.prompt_and_collect("Hi")
     assert _last(events)["errorMessage"] == (
         f'Cannot reach Ollama at http://{host}. Start it with "ollama serve".'
     )
@@ -130,14 +130,14 @@ async def test_a_server_that_is_down_is_named_with_the_way_to_start_it(lab: Lab)
 async def test_a_model_that_is_not_pulled_is_named_with_the_way_to_pull_it(lab: Lab) -> None:
     with _server() as server:
         async with lab.client("--model", "ollama/large", **_at(server.url)) as client:
-            events = await client.prompt_and_wait("Hi")
+            events = await client.prompt_and_collect("Hi")
     assert _last(events)["errorMessage"].endswith('Get it with "ollama pull large".')
 
 
 async def test_a_model_without_tools_is_asked_without_tools(lab: Lab) -> None:
     with _server("Only words.", shows={"small": shown()}) as server:
         async with lab.client("--model", "ollama/small", **_at(server.url)) as client:
-            events = await client.prompt_and_wait("Hi")
+            events = await client.prompt_and_collect("Hi")
     assert text_of(_last(events)) == "Only words."
     (asked,) = server.asked("/v1/chat/completions")
     assert "tools" not in asked.body
@@ -204,7 +204,7 @@ async def test_an_entry_of_the_same_name_in_models_json_wins(lab: Lab) -> None:
         }
         (lab.agent / "models.json").write_bytes(dumps({"providers": {"ollama": entry}}))
         async with lab.client("--model", "ollama/mine", **_at(server.url)) as client:
-            await client.prompt_and_wait("Hi")
+            await client.prompt_and_collect("Hi")
     assert [asked.path for asked in server.requests] == ["/v1/chat/completions"]
     assert server.requests[0].headers["authorization"] == "Bearer own-key"
 

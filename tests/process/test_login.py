@@ -9,6 +9,7 @@ import subprocess
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
@@ -24,6 +25,7 @@ from tests.process.test_protocol_page import Stage
 
 MODEL = ("--model", "xai/grok-4.3")
 KEY = "sk-login-0123456789abcdef"
+END_OF_INPUT = b"\x04"  # as a terminal takes it
 DIALECTS = ("pi", "pi-delta", "omp", "xcsh")
 
 
@@ -144,7 +146,7 @@ async def test_a_device_login_shows_the_code_and_its_models_answer_at_once(
         shown = await dialog(client, "open_url")
         done = await client.reply_to("in")
         await client.ask("set_model", provider="xai", modelId="grok-4.3")
-        events = await client.prompt_and_wait("Go")
+        events = await client.prompt_and_collect("Go")
     assert done["data"] == {"providerId": "xai"}
     assert shown["url"] == f"{identity.url}/enter"
     assert shown["launchUrl"] == f"{identity.url}/enter?code=ABCD-1234"
@@ -240,8 +242,8 @@ async def test_a_login_that_ends_soon_is_renewed_before_the_request(
     _store(lab, xai=_login(left_ms=60_000, extra="kept"))
     lab.server.add(answer("One."), answer("Two."))
     async with lab.client(*MODEL, **env) as client:
-        await client.prompt_and_wait("Go")
-        await client.prompt_and_wait("Again")
+        await client.prompt_and_collect("Go")
+        await client.prompt_and_collect("Again")
     sent = [request.headers["authorization"] for request in lab.server.requests]
     assert sent == ["Bearer access-1", "Bearer access-1"]
     assert len(identity.asked) == 1
@@ -256,7 +258,7 @@ async def test_a_login_that_cannot_be_renewed_fails_the_run_and_stays_stored(
     _store(lab, xai=_login(left_ms=-1))
     before = _stored(lab)
     async with lab.client(*MODEL, **env) as client:
-        events = await client.prompt_and_wait("Go")
+        events = await client.prompt_and_collect("Go")
     message = only(events, "turn_end")[-1]["message"]
     assert message["stopReason"] == "error"
     assert 'Run "ludolf auth login xai"' in message["errorMessage"]
@@ -273,8 +275,8 @@ async def test_a_login_that_still_holds_is_used_though_it_could_not_be_renewed(
     _store(lab, xai=_login(left_ms=60_000))
     lab.server.add(answer("One."), answer("Two."))
     async with lab.client(*MODEL, **env) as client:
-        first = await client.prompt_and_wait("Go")
-        second = await client.prompt_and_wait("Again")
+        first = await client.prompt_and_collect("Go")
+        second = await client.prompt_and_collect("Again")
     assert text_of(only(first, "turn_end")[-1]["message"]) == "One."
     assert "could not be renewed" in only(first, "warning")[0]["message"]
     assert only(second, "warning") == []
@@ -293,7 +295,7 @@ async def test_an_aborted_prompt_does_not_lose_the_new_token(
         await client.ask("abort")
         await client.wait_for("agent_settled")
         identity.hold.set()
-        await client.prompt_and_wait("Again")
+        await client.prompt_and_collect("Again")
     assert len(identity.asked) == 1
     assert lab.server.requests[0].headers["authorization"] == "Bearer access-1"
 
@@ -338,7 +340,7 @@ def test_a_key_is_read_from_stdin_and_shown_by_nothing_but_its_own_command(lab: 
     shown = _auth(lab, "check", "--provider", "openai", "--json", "--credentials")
     assert [done.code for done in (into, status, as_json, check, key, shown)] == [0] * 6
     assert "openai     stored API key\n" in status.stdout.decode()
-    assert "claude     API key from the models.json\n" in status.stdout.decode()
+    assert "claude     API key in models.json\n" in status.stdout.decode()
     listed = as_json.records[0]["providers"]
     assert listed[0] == {
         "provider": "openai",
@@ -375,6 +377,22 @@ def test_a_key_as_an_argument_is_refused_and_not_repeated(lab: Lab) -> None:
 
 
 def test_a_terminal_is_asked_for_the_key_and_does_not_show_it(lab: Lab) -> None:
+    code, screen = _type_key(lab, KEY.encode() + b"\n")
+    assert code == 0, screen
+    assert _stored(lab)["openai"]["key"] == KEY
+    assert KEY.encode() not in screen
+
+
+def test_a_terminal_that_gives_no_key_is_told_so(lab: Lab) -> None:
+    code, screen = _type_key(lab, END_OF_INPUT)
+    assert code == 1
+    assert b"Error: No key was given" in screen
+    assert b"Traceback" not in screen
+    assert not (lab.agent / "auth.json").exists()
+
+
+def _type_key(lab: Lab, typed: bytes) -> tuple[int, bytes]:
+    """What a login says in a terminal where somebody types this."""
     terminal, end = pty.openpty()
     with subprocess.Popen(
         [*PROGRAM, "auth", "login", "openai"],
@@ -388,12 +406,30 @@ def test_a_terminal_is_asked_for_the_key_and_does_not_show_it(lab: Lab) -> None:
         screen = b""
         while b"API key for openai:" not in screen:
             screen += os.read(terminal, 1024)
-        os.write(terminal, KEY.encode() + b"\n")
+        os.write(terminal, typed)
         screen += _rest_of(terminal)
     os.close(terminal)
-    assert program.returncode == 0, screen
-    assert _stored(lab)["openai"]["key"] == KEY
-    assert KEY.encode() not in screen
+    return program.returncode, screen
+
+
+def test_status_is_what_auth_says_by_itself_and_unknown_names_are_refused(lab: Lab) -> None:
+    _store(lab, openai={"type": "api_key", "key": KEY})
+    assert _auth(lab).stdout == _auth(lab, "status").stdout != b""
+    unknown = _auth(lab, "status", "nobody")
+    assert (unknown.code, unknown.stdout) == (1, b"")
+    assert "no provider of this name" in unknown.stderr
+
+
+def test_a_login_into_a_file_that_others_can_read_says_so(lab: Lab) -> None:
+    with TemporaryDirectory() as folder:  # the folders of tests are private as a whole
+        path = Path(folder) / "auth.json"
+        path.write_text("{}")
+        for place, mode in ((path, 0o644), (path.parent, 0o755)):
+            place.chmod(mode)
+        stored = _auth(lab, "login", "groq", "--api-key-stdin", stdin=KEY, LUDOLF_DIR=folder)
+        assert stored.code == 0
+        assert f"Other users can read {path}" in stored.stderr
+        assert path.stat().st_mode & 0o777 == 0o644
 
 
 def _rest_of(terminal: int) -> bytes:

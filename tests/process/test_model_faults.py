@@ -17,7 +17,7 @@ _OVERLOADED = Failure(status=529, body=b'{"error":{"type":"overloaded_error","me
 async def _run(lab: Lab, *script: Reply, model: str = "claude/large") -> list[Record]:
     lab.server.add(*script)
     async with lab.client("--model", model) as client:
-        told = await client.prompt_and_wait("Go")
+        told = await client.prompt_and_collect("Go")
         assert not (await client.ask("get_state"))["isStreaming"]
         assert "Traceback" not in client.process.stderr
     return told
@@ -59,9 +59,9 @@ async def test_a_busy_server_is_asked_again_until_it_answers(lab: Lab) -> None:
 async def test_failed_attempts_stay_out_of_the_conversation(lab: Lab) -> None:
     lab.server.add(_OVERLOADED, answer("Better."), answer("Fine."))
     async with lab.client() as client:
-        await client.prompt_and_wait("One")
+        await client.prompt_and_collect("One")
         kept = (await client.ask("get_messages"))["messages"]
-        await client.prompt_and_wait("Two")
+        await client.prompt_and_collect("Two")
     assert [message["role"] for message in kept] == ["user", "assistant"]
     assert len(lab.server.requests[-1].body["messages"]) == 3
     assert [m.get("stopReason") for m in messages(lab.entries)] == [
@@ -95,7 +95,7 @@ async def test_an_answer_that_breaks_is_asked_for_again(lab: Lab, model: str) ->
     lab.server.add(*(answer(say("Half an ", fault, "answer.")) for fault in faults))
     lab.server.add(answer("All of it."))
     async with lab.client("--model", model) as client:
-        told = await client.prompt_and_wait("Go")
+        told = await client.prompt_and_collect("Go")
     assert _retries(told) == [1, 2, 3, True]
     assert text_of(_last(told)) == "All of it."
     stored = messages(lab.entries)
@@ -147,7 +147,7 @@ async def test_a_refused_request_is_not_asked_again(lab: Lab, model: str) -> Non
     lab.server.add(*(Failure(status=status, body=body) for status in (400, 401)))
     async with lab.client("--model", model) as client:
         for count in (1, 2):
-            told = await client.prompt_and_wait("Go")
+            told = await client.prompt_and_collect("Go")
             assert len(lab.server.requests) == count
             assert _retries(told) == []
             last = _last(told)
@@ -191,8 +191,8 @@ async def test_a_redirect_is_not_followed_and_takes_no_key_along(lab: Lab) -> No
 async def test_after_a_failure_the_conversation_goes_on(lab: Lab) -> None:
     lab.server.add(Failure(status=400), answer("Fine."))
     async with lab.client() as client:
-        await client.prompt_and_wait("One")
-        told = await client.prompt_and_wait("Two")
+        await client.prompt_and_collect("One")
+        told = await client.prompt_and_collect("Two")
     assert text_of(_last(told)) == "Fine."
 
 
@@ -222,7 +222,7 @@ async def test_a_run_ends_while_the_server_still_holds_the_connection(lab: Lab) 
     gate = Gate()
     lab.server.add(answer("Quick."), answer(gate, "Held."))
     async with lab.client() as client:
-        await client.prompt_and_wait("One")
+        await client.prompt_and_collect("One")
         await client.ask("prompt", message="Two")
         await asyncio.to_thread(gate.reached.wait, 5)
         began = time.monotonic()

@@ -127,6 +127,25 @@ def test_every_kind_of_list_is_read_and_one_failure_stops_no_other(home: Home) -
     assert_known(home)
 
 
+@pytest.mark.parametrize("named", [("nvidia",), ()])
+def test_a_provider_without_shipped_models_is_asked_for_them(
+    home: Home, named: tuple[str, ...]
+) -> None:
+    key = {"NVIDIA_API_KEY": "key-of-nvidia"}
+    before = home.run("models", **key)
+    assert "`ludolf models refresh nvidia`" in before.stderr
+    with Loopback(page({"data": [{"id": "maker/new-one"}]})) as server:
+        home.configure(nvidia={"baseUrl": server.url})
+        done = home.run("models", "refresh", *named, **key)
+        assert done.returncode == 0, done.stdout
+        assert server.requests[0].headers["authorization"] == "Bearer key-of-nvidia"
+    (home.agent / "models.json").unlink()
+    assert "maker/new-one" in home.run("models", **key).stdout
+    known = home.show("nvidia/maker/new-one", **key)
+    assert known["baseUrl"] == "https://integrate.api.nvidia.com/v1"
+    assert "maker/new-one" in home.run("models", "list", "--all", "nvidia").stdout
+
+
 def assert_asked(servers: dict[str, Loopback]) -> None:
     asked = {name: server.requests for name, server in servers.items()}
     assert [one.path for one in asked["anthropic"]] == [
@@ -311,7 +330,11 @@ def test_schema_prints_what_is_published(home: Home) -> None:
     assert home.run("models", "schema").stdout == published.read_text()
 
 
-@pytest.mark.parametrize("words", [("models",), ("models", "nonsense"), ("update",)])
+def test_models_alone_lists_what_can_be_used(home: Home) -> None:
+    assert home.run("models", GROQ_API_KEY="k").stdout.startswith("provider  model")
+
+
+@pytest.mark.parametrize("words", [("models", "nonsense"), ("update",)])
 def test_words_that_say_nothing_are_refused_with_the_usage(
     home: Home, words: tuple[str, ...]
 ) -> None:

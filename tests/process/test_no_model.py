@@ -1,5 +1,7 @@
 """Without a key and without a configured model: the built-in one, or a clear refusal."""
 
+import json
+
 import pytest
 
 from tests.process.harness import Lab, only, text_of, types
@@ -14,7 +16,7 @@ async def test_the_offline_model_is_chosen_and_says_what_it_is(lab: Lab) -> None
     _forget_models(lab)
     async with lab.client() as client:
         model = (await client.ask("get_state"))["model"]
-        told = await client.prompt_and_wait("Good morning, can you write me a poem?")
+        told = await client.prompt_and_collect("Good morning, can you write me a poem?")
     assert (model["provider"], model["id"]) == ("ludolf", "offline")
     assert "offline" in text_of(only(told, "turn_end")[-1]["message"])
     assert lab.server.requests == []
@@ -24,7 +26,7 @@ async def test_the_offline_model_runs_a_real_tool(lab: Lab) -> None:
     _forget_models(lab)
     (lab.work / "treasure.txt").touch()
     async with lab.client() as client:
-        told = await client.prompt_and_wait("list the files here")
+        told = await client.prompt_and_collect("list the files here")
     (end,) = only(told, "tool_execution_end")
     assert not end["isError"]
     assert "treasure.txt" in text_of(end["result"])
@@ -35,9 +37,9 @@ async def test_the_offline_model_runs_a_real_tool(lab: Lab) -> None:
 async def test_the_offline_model_makes_several_calls_and_changes_files(lab: Lab) -> None:
     _forget_models(lab)
     async with lab.client() as client:
-        await client.prompt_and_wait("write hello.txt with Hello")
+        await client.prompt_and_collect("write hello.txt with Hello")
         assert (lab.work / "hello.txt").read_text().strip() == "Hello"
-        told = await client.prompt_and_wait("run `echo $((6 * 7))`")
+        told = await client.prompt_and_collect("run `echo $((6 * 7))`")
     (end,) = only(told, "tool_execution_end")
     assert text_of(end["result"]) == "42\n"
 
@@ -83,6 +85,25 @@ async def test_a_model_without_a_key_is_refused_with_the_name_of_its_provider(la
         assert (await client.request("get_state"))["success"]
     assert not reply["success"]
     assert reply["error"].startswith("No API key found for anthropic.")
+    assert "`ludolf auth login anthropic`" in reply["error"]
+
+
+def test_files_that_cannot_be_used_are_named_at_the_start(lab: Lab) -> None:
+    (lab.agent / "models.json").write_text('{"providers": {')
+    (lab.agent / "auth.json").write_text("[]")
+    done = lab.run("-p", "Hi")
+    assert done.code == 0
+    assert "Warning: Failed to parse models.json: " in done.stderr
+    assert f"Warning: Invalid auth file {lab.agent / 'auth.json'}: " in done.stderr
+
+
+def test_a_command_that_gives_no_key_is_named(lab: Lab) -> None:
+    entry = {"groq": {"type": "api_key", "key": "!false never-shown"}}
+    (lab.agent / "auth.json").write_text(json.dumps(entry))
+    done = lab.run("-p", "Hi", "--model", "groq/openai/gpt-oss-120b")
+    assert done.code == 1
+    assert "No API key for provider: groq (the key command gave nothing: false)" in done.stderr
+    assert "never-shown" not in done.stderr
 
 
 @pytest.mark.parametrize("mode", [("-p",), ("--mode", "json")])

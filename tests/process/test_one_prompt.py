@@ -38,7 +38,7 @@ def _script(lab: Lab, size: int = 1000) -> None:
 async def test_a_prompt_is_told_in_the_order_of_the_protocol(lab: Lab, model: str) -> None:
     _script(lab)
     async with lab.client("--model", model) as client:
-        await client.prompt_and_wait("Go")
+        await client.prompt_and_collect("Go")
     call_id = _CALL[model]
     assert types(map(loads, lab.lines)) == [
         *("response prompt", "agent_start", "turn_start"),
@@ -59,7 +59,7 @@ async def test_a_prompt_is_told_in_the_order_of_the_protocol(lab: Lab, model: st
 async def test_each_update_shows_the_message_exactly_after_its_delta(lab: Lab, model: str) -> None:
     _script(lab, size=3)
     async with lab.client("--model", model) as client:
-        told = await client.prompt_and_wait("Go")
+        told = await client.prompt_and_collect("Go")
     first = told[: types(told).index("message_end assistant")]
     updates = only(first, "message_update")
     assert len(updates) > 15
@@ -97,7 +97,7 @@ def _check_block(block: Record, told: str) -> None:
 async def test_the_finished_messages_are_whole_counted_and_sent_on(lab: Lab, model: str) -> None:
     _script(lab)
     async with lab.client("--model", model) as client:
-        told = await client.prompt_and_wait("Go")
+        told = await client.prompt_and_collect("Go")
         kept = (await client.ask("get_messages"))["messages"]
         stats = await client.ask("get_session_stats")
     assert kept == only(told, "agent_end")[0]["messages"]
@@ -175,7 +175,7 @@ async def test_the_prompt_is_in_the_file_before_the_model_is_asked(lab: Lab) -> 
 async def test_the_delta_dialect_tells_deltas_only(lab: Lab) -> None:
     _script(lab, size=3)
     async with lab.client("--rpc-dialect", "pi-delta") as client:
-        told = await client.prompt_and_wait("Go")
+        told = await client.prompt_and_collect("Go")
     updates = only(told, "message_update")
     assert all(set(update) == {"type", "usage", "assistantMessageEvent"} for update in updates)
     assert not any("partial" in update["assistantMessageEvent"] for update in updates)
@@ -192,7 +192,7 @@ async def test_odd_characters_arrive_unharmed(lab: Lab) -> None:
     odd = "naïve 日本 👩‍👩‍👧 \u2028\u2029\u0085\x0b\x00 end"
     lab.server.add(answer(odd, size=1))
     async with lab.client() as client:
-        told = await client.prompt_and_wait(odd)
+        told = await client.prompt_and_collect(odd)
     ends = only(told, "message_end")
     assert [text_of(end["message"]) for end in ends] == [odd, odd]
     assert [text_of(message) for message in messages(lab.entries)] == [odd, odd]
@@ -206,7 +206,7 @@ async def test_an_image_reaches_the_model(lab: Lab) -> None:
     lab.server.add(answer("A dot."))
     async with lab.client() as client:
         image = {"type": "image", "data": pixel, "mimeType": "image/png"}
-        told = await client.prompt_and_wait("What is this?", images=[image])
+        told = await client.prompt_and_collect("What is this?", images=[image])
     assert only(told, "message_end")[0]["message"]["content"][1] == image
     assert pixel in _texts(lab.server.requests[0].body)
 
@@ -214,7 +214,7 @@ async def test_an_image_reaches_the_model(lab: Lab) -> None:
 async def test_an_empty_answer_is_an_answer(lab: Lab) -> None:
     lab.server.add(answer())
     async with lab.client() as client:
-        told = await client.prompt_and_wait("Say nothing")
+        told = await client.prompt_and_collect("Say nothing")
     end = only(told, "turn_end")[0]["message"]
     assert (end["content"], end["stopReason"]) == ([], "stop")
 
@@ -279,7 +279,7 @@ async def test_writing_and_editing_change_real_files(lab: Lab) -> None:
         answer("Done."),
     )
     async with lab.client() as client:
-        told = await client.prompt_and_wait("Go")
+        told = await client.prompt_and_collect("Go")
     ends = only(told, "tool_execution_end")
     assert [end["isError"] for end in ends] == [False, False, False]
     assert text_of(ends[2]["result"]) == "one\n2\n"

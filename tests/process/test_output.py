@@ -26,7 +26,7 @@ _MIB = 1 << 20
 async def _warm_up(lab: Lab, client: Client) -> int:
     """What the program holds once it has loaded all that an answer needs."""
     lab.server.add(answer("Ready."))
-    await client.prompt_and_wait("Are you there?")
+    await client.prompt_and_collect("Are you there?")
     return resident_bytes(client.process.pid)
 
 
@@ -120,7 +120,7 @@ async def test_what_others_print_never_spoils_a_record(lab: Lab) -> None:
     stray = "for n in 0 1 2; do echo STRAY > /proc/$PPID/fd/$n; done; echo hi"
     lab.server.add(answer(bash(stray)), answer("Done."))
     async with lab.client() as client:
-        await client.prompt_and_wait("Go")
+        await client.prompt_and_collect("Go")
         reply = await client.request("bash", command=stray)
         await client.request("get_state")
         assert client.process.stderr.count("STRAY") >= 2

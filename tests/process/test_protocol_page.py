@@ -21,6 +21,7 @@ from ludolf.agent.events import MessageUpdate
 from ludolf.modes.rpc.handlers import HANDLERS
 from ludolf.protocol.commands import COMMANDS
 from ludolf.protocol.events import EVENT_NAMES, Event
+from tests.frames import dialect_of, frames_out
 from tests.process.harness import SOURCE, WAIT_SECONDS
 
 PAGE = Path(__file__).parents[2] / "docs" / "protocol.md"
@@ -31,6 +32,8 @@ OF_OTHERS = frozenset(
         "set_host_tools",
         "host_tool_update",
         "host_tool_result",
+        "set_host_uri_schemes",
+        "host_uri_result",
         "set_interrupt_mode",
         "set_todos",
         "set_event_filter",
@@ -38,6 +41,7 @@ OF_OTHERS = frozenset(
         "negotiate_protocol",
         "get_messages_page",
         "set_locale",
+        "get_integrations",
         "extension_ui_response",
     )
 )
@@ -106,7 +110,7 @@ def test_an_example_happens_as_the_page_says(example: str, work: Path) -> None:
     first, *lines = example.splitlines()
     assert first.startswith("$ ludolf ") or first.startswith("$ LUDOLF_")
     with _started(first.removeprefix("$ "), work) as program:
-        stage = Stage(program)
+        stage = Stage(program, dialect_of(shlex.split(first), {}))
         for line in lines:
             stage.play(line)
 
@@ -133,13 +137,14 @@ def _started(command: str, work: Path) -> Iterator["subprocess.Popen[bytes]"]:
 class Stage:
     """Plays the lines of one example, and remembers what its `$names` stand for."""
 
-    def __init__(self, program: "subprocess.Popen[bytes]") -> None:
+    def __init__(self, program: "subprocess.Popen[bytes]", dialect: str = "pi") -> None:
         assert program.stdin is not None
         assert program.stdout is not None
         self._stdin: IO[bytes] = program.stdin
         self._frames: queue.SimpleQueue[Any] = queue.SimpleQueue()
         self._names: dict[str, Any] = {}
         self._may_skip = False
+        self._known = frames_out(dialect)
         threading.Thread(target=self._listen, args=(program.stdout,), daemon=True).start()
 
     def _listen(self, stdout: IO[bytes]) -> None:
@@ -171,6 +176,7 @@ class Stage:
                 frame = self._frames.get(timeout=WAIT_SECONDS)
             except queue.Empty:
                 pytest.fail(f"never came: {text}\nbut: {_shown(skipped)}")
+            self._known.check(frame)
             if self._fits(expected, frame):
                 break
             skipped.append(frame)

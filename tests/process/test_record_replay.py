@@ -52,12 +52,12 @@ def _script(gate: Gate) -> list[Reply]:
 
 
 async def _converse(client: Client) -> list[Record]:
-    told = await client.prompt_and_wait("Go")
+    told = await client.prompt_and_collect("Go")
     await client.ask("prompt", message="Tell me a story")
     told += await client.collect(lambda one: "long story" in str(one.get("message")))
     await client.ask("abort")
     told += await client.collect("agent_settled")
-    told += await client.prompt_and_wait("Never mind")
+    told += await client.prompt_and_collect("Never mind")
     told.append({"type": "end", "messages": (await client.ask("get_messages"))["messages"]})
     return told
 
@@ -155,19 +155,19 @@ def test_the_events_of_a_single_run_are_the_same_again(lab: Lab, fresh: Fresh, f
 async def test_a_failure_for_good_is_the_same_again(lab: Lab, fresh: Fresh, file: str) -> None:
     lab.server.add(*[_BUSY] * 4)
     async with lab.client("--record", file) as client:
-        before = await client.prompt_and_wait("Go")
+        before = await client.prompt_and_collect("Go")
     async with fresh.client("--replay", file) as client:
-        after = await client.prompt_and_wait("Go")
+        after = await client.prompt_and_collect("Go")
     assert _plain(after) == _plain(before)
     assert [one["attempt"] for one in only(after, "auto_retry_start")] == [1, 2, 3]
 
 
 async def test_a_compaction_is_the_same_again(lab: Lab, fresh: Fresh, file: str) -> None:
     async def converse(client: Client) -> list[Any]:
-        told = await client.prompt_and_wait("Hi")
-        told += await client.prompt_and_wait("And then?")
+        told = await client.prompt_and_collect("Hi")
+        told += await client.prompt_and_collect("And then?")
         told.append(await client.ask("compact"))
-        return told + await client.prompt_and_wait("Go on")
+        return told + await client.prompt_and_collect("Go on")
 
     for one in (lab, fresh.lab):
         one.settings(compaction={"keepRecentTokens": 1})
@@ -184,9 +184,9 @@ async def test_a_compaction_is_the_same_again(lab: Lab, fresh: Fresh, file: str)
 async def test_all_models_of_a_run_are_known_again(lab: Lab, fresh: Fresh, file: str) -> None:
     async def converse(client: Client) -> list[Any]:
         first = await client.ask("get_state")
-        told = await client.prompt_and_wait("Hi")
+        told = await client.prompt_and_collect("Hi")
         await client.ask("set_model", provider="gemini", modelId="large")
-        told += await client.prompt_and_wait("And you?")
+        told += await client.prompt_and_collect("And you?")
         return [first["model"], first["thinkingLevel"], *told]
 
     lab.server.add(answer("Hello."), answer("Hello too."))
@@ -205,6 +205,17 @@ def test_the_recorded_model_can_be_named(lab: Lab, fresh: Fresh, file: str, patt
     lab.run("-p", "--model", "chat/large", "--record", file, "Hi")
     done = fresh.run("-p", "--model", pattern, "--replay", file, "Hi")
     assert (done.code, done.stdout, done.stderr) == (0, b"Hello.\n", "")
+
+
+def test_a_model_that_is_not_recorded_is_refused(lab: Lab, fresh: Fresh, file: str) -> None:
+    lab.server.add(answer("Hello."))
+    lab.run("-p", "--model", "chat/large", "--record", file, "Hi")
+    done = fresh.run("-p", "--model", "anthropic/claude-opus-4-8", "--replay", file, "Hi")
+    assert (done.code, done.stdout) == (1, b"")
+    assert done.stderr == (
+        "Error: The recording holds no answers of anthropic/claude-opus-4-8. "
+        "It begins with chat/large.\n"
+    )
 
 
 # ---------------------------------------------------------------- another run
@@ -240,8 +251,8 @@ async def test_a_request_too_many_is_an_error_and_not_tried_again(
     lab.server.add(answer("Hello."))
     lab.run("-p", "--record", file, "Hi")
     async with fresh.client("--replay", file) as client:
-        await client.prompt_and_wait("Hi")
-        told = await client.prompt_and_wait("Once more")
+        await client.prompt_and_collect("Hi")
+        told = await client.prompt_and_collect("Once more")
     assert only(told, "auto_retry_start") == []
     assert only(told, "turn_end")[-1]["message"]["errorMessage"] == (
         f"Replay of {file}: nothing is left for POST /v1/messages for model large, "
@@ -270,11 +281,11 @@ async def test_a_run_that_ends_amid_an_answer_stands_still_there_again(
 async def test_a_killed_run_leaves_whole_lines(lab: Lab, fresh: Fresh, file: str) -> None:
     lab.server.add(answer("Hello."), answer(say("A long story", Gate())))
     async with lab.client("--record", file) as client:
-        await client.prompt_and_wait("Hi")
+        await client.prompt_and_collect("Hi")
         await _begin(client)
         await client.process.kill()
     async with fresh.client("--replay", file) as client:
-        told = await client.prompt_and_wait("Hi")
+        told = await client.prompt_and_collect("Hi")
     assert text_of(only(told, "turn_end")[-1]["message"]) == "Hello."
 
 

@@ -63,13 +63,13 @@ async def test_no_key_is_said_or_written_anywhere(lab: Lab) -> None:
     lab.server.add(_refusal(STORED), _refusal(CONFIGURED), _refusal(NAMED), _refusal(TOKEN))
     lab.server.add(_refusal(CONFIGURED), _refusal(STORED, status=400))
     async with lab.client(**ENV) as client:
-        run = await client.prompt_and_wait("Show the environment")
+        run = await client.prompt_and_collect("Show the environment")
         shell = await client.ask("bash", command="env")
-        errors = [(await client.prompt_and_wait("Fail"))]
+        errors = [(await client.prompt_and_collect("Fail"))]
         for provider in ("chat", "responses", "xai", "gemini"):
             model = "grok-4.3" if provider == "xai" else "large"
             await client.ask("set_model", provider=provider, modelId=model)
-            errors.append(await client.prompt_and_wait("Fail"))
+            errors.append(await client.prompt_and_collect("Fail"))
         await client.ask("set_model", provider="claude", modelId="large")
         summary = await client.request("compact")
         await client.ask("login", providerId="openai", apiKey=GIVEN)

@@ -29,7 +29,7 @@ def _sent(lab: Lab, place: int = -1) -> str:
 
 async def _say(lab: Lab, client: Client, text: str, reply: str) -> None:
     lab.server.add(answer(reply))
-    await client.prompt_and_wait(text)
+    await client.prompt_and_collect(text)
 
 
 async def _first_session(lab: Lab, *arguments: str) -> Path:
@@ -83,7 +83,7 @@ async def test_a_session_folder_of_ones_own_is_flat(lab: Lab) -> None:
 async def test_without_a_session_nothing_is_written(lab: Lab) -> None:
     lab.server.add(answer("Hello."))
     async with lab.client("--no-session") as client:
-        await client.prompt_and_wait("Hi")
+        await client.prompt_and_collect("Hi")
         state = await client.ask("get_state")
         kept = (await client.ask("get_messages"))["messages"]
     assert "sessionFile" not in state
@@ -95,7 +95,7 @@ async def test_a_session_is_named_from_the_command_line(lab: Lab) -> None:
     lab.server.add(answer("Hello."))
     async with lab.client("--name", " My work ") as client:
         assert (await client.ask("get_state"))["sessionName"] == "My work"
-        await client.prompt_and_wait("Hi")
+        await client.prompt_and_collect("Hi")
     assert lab.entries[0]["type"] == "session_info"
     assert lab.entries[0]["name"] == "My work"
 

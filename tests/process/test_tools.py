@@ -62,7 +62,7 @@ async def test_parallel_calls_end_as_they_finish_and_are_answered_in_their_order
     fast = bash("touch b; echo fast", "b")
     lab.server.add(answer(slow, fast), answer("Done."))
     async with lab.client() as client:
-        told = await client.prompt_and_wait("Go")
+        told = await client.prompt_and_collect("Go")
     names = [name for name in types(told) if name.startswith("tool_execution")]
     assert names[:2] == ["tool_execution_start a", "tool_execution_start b"]
     ends = [name for name in names if "_end" in name]
@@ -93,7 +93,7 @@ async def test_an_unknown_tool_is_an_error_result_and_the_run_goes_on(lab: Lab) 
     lab.server.add(answer(call("teleport", {"to": "mars"}, "t"), bash("echo hi", "b")))
     lab.server.add(answer("Sorry."))
     async with lab.client() as client:
-        told = await client.prompt_and_wait("Go")
+        told = await client.prompt_and_collect("Go")
     assert _result(told, "t") == ("Tool teleport not found", True)
     assert _result(told, "b") == ("hi\n", False)
     order = [name for name in types(told) if name.startswith("tool_execution")][:3]
@@ -109,7 +109,7 @@ async def test_invalid_arguments_never_run_and_the_model_is_told_what_is_wrong(l
         answer("Sorry."),
     )
     async with lab.client() as client:
-        told = await client.prompt_and_wait("Go")
+        told = await client.prompt_and_collect("Go")
     for call_id, name in (("missing", "bash"), ("wrong", "write")):
         text, is_error = _result(told, call_id)
         assert is_error
@@ -128,7 +128,7 @@ async def test_calls_with_cut_arguments_never_run(lab: Lab, model: str) -> None:
     calls = [raw_call("bash", cut, call_id=f"c{place}") for place, cut in enumerate(cuts)]
     lab.server.add(answer(*calls), answer("Sorry."))
     async with lab.client("--model", model) as client:
-        told = await client.prompt_and_wait("Go")
+        told = await client.prompt_and_collect("Go")
     ends = only(told, "tool_execution_end")
     assert [end["isError"] for end in ends] == [True] * len(cuts)
     assert list(lab.work.iterdir()) == []
@@ -138,7 +138,7 @@ async def test_calls_with_cut_arguments_never_run(lab: Lab, model: str) -> None:
 async def test_a_call_in_an_answer_cut_by_the_token_limit_never_runs(lab: Lab, model: str) -> None:
     lab.server.add(answer(bash("touch ran"), stop="length"), answer("Sorry."))
     async with lab.client("--model", model) as client:
-        told = await client.prompt_and_wait("Go")
+        told = await client.prompt_and_collect("Go")
     (end,) = only(told, "tool_execution_end")
     assert end["isError"]
     assert text_of(end["result"]).startswith('Tool call "bash" was not executed')
@@ -148,14 +148,14 @@ async def test_a_call_in_an_answer_cut_by_the_token_limit_never_runs(lab: Lab, m
 async def test_a_failing_command_is_an_error_result_with_its_output(lab: Lab) -> None:
     lab.server.add(answer(bash("echo oops >&2; exit 3")), answer("Sorry."))
     async with lab.client() as client:
-        told = await client.prompt_and_wait("Go")
+        told = await client.prompt_and_collect("Go")
     assert _result(told, "call_1") == ("oops\n\n\nCommand exited with code 3", True)
 
 
 async def test_a_command_reads_no_commands_of_the_host(lab: Lab) -> None:
     lab.server.add(answer(bash("cat; echo end")), answer("Done."))
     async with lab.client() as client:
-        told = await client.prompt_and_wait("Go")
+        told = await client.prompt_and_collect("Go")
         assert (await client.request("get_state"))["success"]
     assert _result(told, "call_1") == ("end\n", False)
 
@@ -163,7 +163,7 @@ async def test_a_command_reads_no_commands_of_the_host(lab: Lab) -> None:
 async def test_a_timeout_kills_the_whole_command(lab: Lab) -> None:
     lab.server.add(answer(bash("sleep 60 & echo $!; wait", timeout=0.2)), answer("Sorry."))
     async with lab.client() as client:
-        told = await client.prompt_and_wait("Go")
+        told = await client.prompt_and_collect("Go")
         text, is_error = _result(told, "call_1")
         pid, *_ = text.split()
         assert await asyncio.to_thread(survivors, [int(pid)]) == []
@@ -174,7 +174,7 @@ async def test_a_timeout_kills_the_whole_command(lab: Lab) -> None:
 async def test_commands_do_not_see_keys_of_providers(lab: Lab) -> None:
     lab.server.add(answer(bash("env")), answer("Done."))
     async with lab.client(ANTHROPIC_API_KEY="sk-secret", OTHER="seen") as client:
-        told = await client.prompt_and_wait("Go")
+        told = await client.prompt_and_collect("Go")
     text, _ = _result(told, "call_1")
     assert "OTHER=seen" in text
     assert "sk-secret" not in text
@@ -248,7 +248,7 @@ async def test_after_an_abort_in_a_tool_the_conversation_goes_on(lab: Lab) -> No
         await _output(client, "call_1", "up")
         await client.ask("abort")
         await client.wait_for("agent_settled")
-        told = await client.prompt_and_wait("Go on")
+        told = await client.prompt_and_collect("Go on")
     assert text_of(only(told, "turn_end")[0]["message"]) == "Fine."
     results = [
         block

@@ -8,9 +8,9 @@ import msgspec
 import pytest
 
 from ludolf.ai.access import Access
-from ludolf.ai.errors import RETRYABLE, ProviderError
+from ludolf.ai.errors import RETRYABLE
 from ludolf.ai.models import Model
-from ludolf.ai.providers.codex import account_of
+from ludolf.ai.oauth import chatgpt_account
 from tests.gateway_asking import RESPONSES, ask
 from tests.loopback import JSON_BODY, Canned
 from tests.openai_asking import READ, model, request
@@ -87,11 +87,13 @@ def test_an_address_is_completed(path: str) -> None:
 
 
 def test_the_account_is_read_from_the_token() -> None:
-    assert account_of(TOKEN) == "acc-ü"
+    assert chatgpt_account(TOKEN) == "acc-ü"
     for odd in ("nope", "a.b.c", "a.!!!.c", token([]), token({"https://api.openai.com/auth": 1})):
-        with pytest.raises(ProviderError, match="log in again") as raised:
-            account_of(odd)
-        assert raised.value.kind == "auth"
+        assert chatgpt_account(odd) is None
+    requests, answer = ask(request(model=codex(), access=Access(key="a.b.c")))
+    assert not requests
+    assert "log in again" in (answer.message.error_message or "")
+    assert answer.kind == "auth"
 
 
 def test_a_missing_login_is_told_before_anything_is_sent() -> None:

@@ -101,7 +101,10 @@ def test_what_another_try_cannot_mend_is_not_tried_again() -> None:
         ({}, None),
         ({"retry-after": "7"}, 7.0),
         ({"retry-after-ms": "250", "retry-after": "7"}, 0.25),
+        ({"retry-after": "1.5"}, 1.5),
         ({"retry-after": "soon"}, None),
+        ({"retry-after": "nan"}, None),
+        ({"retry-after-ms": "inf"}, None),
         ({"retry-after": formatdate(0, usegmt=True)}, 0.0),
     ],
 )

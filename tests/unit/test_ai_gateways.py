@@ -19,7 +19,7 @@ from ludolf.ai.providers.openai_responses_items import Items
 from ludolf.ai.providers.openai_shared import headers_for
 from ludolf.config.catalog import catalog_models
 from tests.gateway_asking import ANTHROPIC, CHAT, ask, at_model
-from tests.loopback import Canned
+from tests.loopback import JSON_BODY, Canned
 from tests.openai_asking import READ, assistant, model, request, result, sse
 
 BEARER = {"authorization": "Bearer secret"}
@@ -288,6 +288,29 @@ def test_ids_in_an_address_come_from_the_environment(monkeypatch: pytest.MonkeyP
     own = Access(key="k", environment={"CLOUDFLARE_ACCOUNT_ID": "mine"})
     requests, _ = ask(structs.replace(asking, access=own))
     assert "/accounts/mine/" in requests[0].path
+
+
+def test_two_ways_in_that_exclude_each_other_are_told_without_either() -> None:
+    there = model(base_url="http://me:hidden-word@127.0.0.1:9/v1")
+    _, answer = ask(request(model=there), place=lambda asked, _: asked)
+    assert answer.kind == "bad_request"
+    assert (answer.message.error_message or "").startswith("The request cannot be sent: ")
+    assert "hidden-word" not in (answer.message.error_message or "")
+
+
+@pytest.mark.parametrize(
+    "api",
+    [
+        *(CHAT_API, RESPONSES_API, "anthropic-messages", "google-generative-ai"),
+        *("mistral-conversations", "pi-messages", "bedrock-converse-stream"),
+    ],
+)
+def test_every_api_fills_the_places_of_its_address(api: str) -> None:
+    here = model(api=api, base_url="https://x.test/{PLACE_OF_TEST}/end")
+    access = Access(key="k", environment={"PLACE_OF_TEST": "mine"})
+    refusal = Canned(status=400, chunks=[b"{}"], headers=JSON_BODY)
+    requests, _ = ask(request(model=here, access=access), refusal)
+    assert requests[0].path.startswith("/mine/end/")
 
 
 # ---------------------------------------------------------------- detection
@@ -591,7 +614,9 @@ def test_a_flag_changes_what_is_sent(
 def test_every_flag_has_a_row_above_or_a_test_of_its_own() -> None:
     told = {flag for flag, *_ in (*CHAT_FLAGS, *RESPONSES_FLAGS)}
     known = {field.encode_name for field in msgspec.structs.fields(Compat)}
-    assert known - told == {"supportsFinishReason", "supportsOpenAIGrammarTools"}
+    assert known - told == {
+        *("supportsFinishReason", "supportsOpenAIGrammarTools", "supportsServiceTier"),
+    }
 
 
 def test_a_server_that_never_says_why_it_stopped_can_be_trusted() -> None:

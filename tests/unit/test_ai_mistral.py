@@ -26,8 +26,8 @@ from ludolf.ai.providers.mistral import make
 from ludolf.ai.providers.mistral_request import Ids
 from ludolf.ai.providers.mistral_stream import Reading
 from ludolf.ai.registry import Providers
-from ludolf.ai.strict_schema import PREFER_STRICT
 from ludolf.ai.sse import SseParser
+from ludolf.ai.strict_schema import PREFER_STRICT
 from ludolf.ai.transport import Transport
 from ludolf.config.catalog import catalog_models
 from tests.anthropic_wire import ask, assistant, result, user

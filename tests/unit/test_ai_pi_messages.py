@@ -26,8 +26,8 @@ from ludolf.ai.models import Model
 from ludolf.ai.provider import Provider, ToolSpec
 from ludolf.ai.providers.pi_messages import Reading, make
 from ludolf.ai.registry import Providers
-from ludolf.ai.strict_schema import PREFER_STRICT
 from ludolf.ai.sse import SseParser
+from ludolf.ai.strict_schema import PREFER_STRICT
 from ludolf.ai.transport import Transport
 from tests.anthropic_wire import ask, assistant, result, user
 from tests.anthropic_wire import model as claude

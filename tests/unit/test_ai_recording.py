@@ -4,6 +4,7 @@ import asyncio
 import base64
 import os
 import stat
+import sys
 import threading
 import time
 from collections.abc import Iterable
@@ -304,7 +305,10 @@ async def test_every_api_finds_its_exchange_without_credentials(api: str, tmp_pa
     refusal = Canned(status=400, headers=JSON_BODY, chunks=(b'{"error":{"message":"no such"}}',))
     with Loopback(refusal) as server:
         model = MODEL.replace(api=api, base_url=server.url)
-        home = {"AZURE_OPENAI_BASE_URL": server.url}
+        home = {
+            "AZURE_OPENAI_BASE_URL": server.url,
+            "AZURE_OPENAI_DEPLOYMENT_NAME_MAP": f"{MODEL.id}=prod",
+        }
         login = stand_in_for(()).key if "codex" in api else KEY
         before = await _ask(recorder, model, Access(key=login, environment=home))
     await recorder.close()
@@ -312,6 +316,35 @@ async def test_every_api_finds_its_exchange_without_credentials(api: str, tmp_pa
     after = await _ask(replayer, model, stand_in_for([model]))
     assert "no such" in before
     assert after == before
+
+
+async def test_a_signed_request_is_replayed_without_the_library_that_signs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("AWS_BEARER_TOKEN_BEDROCK", raising=False)
+    recorder = _recorder(tmp_path / "a.rec")
+    refusal = Canned(status=400, headers=JSON_BODY, chunks=(b'{"message":"no such"}',))
+    keys = {"AWS_ACCESS_KEY_ID": "AKIAEXAMPLE", "AWS_SECRET_ACCESS_KEY": "secret-of-aws"}
+    with Loopback(refusal) as server:
+        model = MODEL.replace(api="bedrock-converse-stream", id="a.b-v1:0", base_url=server.url)
+        before = await _ask(recorder, model, Access(environment=keys))
+        assert "AWS4-HMAC-SHA256" in server.requests[0].headers["authorization"]
+    await recorder.close()
+    monkeypatch.setitem(sys.modules, "botocore", None)
+    replayer = Replayer(read_recording(tmp_path / "a.rec"), pytest.fail, strict=True)
+    assert await _ask(replayer, model, stand_in_for([model])) == before
+
+
+async def test_a_file_that_was_run_need_not_be_there_for_a_replay(tmp_path: Path) -> None:
+    recorder = _recorder(tmp_path / "a.rec")
+    refusal = Canned(status=400, headers=JSON_BODY, chunks=(b'{"error":{"message":"no such"}}',))
+    with Loopback(refusal) as server:
+        served = MODEL.replace(api="openai-completions", base_url=server.url)
+        before = await _ask(recorder, served, Access(key=KEY))
+    await recorder.close()
+    replayer = Replayer(read_recording(tmp_path / "a.rec"), pytest.fail, strict=True)
+    gone = MODEL.replace(api="ludolf-gguf", base_url="file:///nowhere/model.gguf")
+    assert await _ask(replayer, gone, stand_in_for([gone])) == before
 
 
 async def _ask(transport: Transport, model: Model, access: Access) -> str:

@@ -35,6 +35,13 @@ def test_all_that_lets_a_request_in_is_secret_and_the_rest_is_not() -> None:
     access = Access(
         key="key-key-key",
         headers={"Authorization": "Bearer tok-tok-tok", "User-Agent": "somebody/1.0"},
-        environment={"AWS_SECRET_ACCESS_KEY": "aws-aws-aws"},
+        environment={"AWS_SECRET_ACCESS_KEY": "aws-aws-aws", "AWS_REGION": "eu-central-1"},
     )
-    assert set(secrets_in(access)) == {"key-key-key", "tok-tok-tok", "aws-aws-aws"}
+    found = set(secrets_in(access, "https://me:pass-pass@gate.example/v1?code=code-code-code"))
+    assert found >= {"key-key-key", "tok-tok-tok", "aws-aws-aws", "pass-pass", "code-code-code"}
+    assert not found & {"somebody/1.0", "eu-central-1"}
+
+
+def test_a_password_in_an_address_is_hidden_however_short() -> None:
+    text = "Connection error: refused (http://me:pw@gate.example)"
+    assert redact(text, ()) == f"Connection error: refused (http://{HIDDEN}@gate.example)"

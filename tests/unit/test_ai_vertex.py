@@ -87,6 +87,11 @@ async def test_the_location_is_part_of_host_and_path(location: str, host: str) -
             "https://x.test/v1/projects/a/locations/b/",
         ),
         (
+            "https://x.test/{location}",
+            "https://x.test/l/v1/",
+            "https://x.test/l/v1/projects/p/locations/l/",
+        ),
+        (
             SHIPPED,
             "https://aiplatform.googleapis.com/v1/",
             "https://l-aiplatform.googleapis.com/v1/projects/p/locations/l/",
@@ -97,6 +102,11 @@ async def test_other_bases_are_completed(base: str, by_key: str, by_identity: st
     cloud = {"GOOGLE_CLOUD_PROJECT": "p", "GOOGLE_CLOUD_LOCATION": "l"}
     assert await address(asked(vertex(base), key="k", **cloud)) == by_key + GEMINI
     assert await address(asked(vertex(base), **cloud)) == by_identity + GEMINI
+
+
+async def test_a_base_that_names_project_and_location_needs_no_variables() -> None:
+    base = "https://x.test/v1/projects/a/locations/b"
+    assert await address(asked(vertex(base))) == f"{base}/{GEMINI}"
 
 
 @pytest.mark.parametrize(

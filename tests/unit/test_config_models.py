@@ -14,8 +14,11 @@ from ludolf.ai.models import Model, ModelCost
 from ludolf.config.auth import Keyring
 from ludolf.config.catalog import catalog_models, catalog_providers
 from ludolf.config.keys import KEY_VARIABLES
+from ludolf.config.models import LOCAL as LOCAL_PROVIDERS
 from ludolf.config.models import ModelRegistry
-from ludolf.config.selection import PREFERRED
+from ludolf.config.oauth import FLOWS
+from ludolf.config.routes import ROUTES
+from ludolf.config.selection import PREFERRED, choose_model
 from ludolf.config.values import Resolver
 
 LOCAL = {"baseUrl": "http://h", "api": "openai-completions", "apiKey": "k"}
@@ -69,6 +72,34 @@ def test_the_catalog_is_whole_and_every_provider_has_a_key_rule() -> None:
 def test_every_preferred_model_is_in_the_catalog() -> None:
     for provider, model_id in PREFERRED.items():
         assert model_id in [model.id for model in catalog_models(provider)]
+
+
+def test_whoever_can_have_a_key_has_models_or_an_address() -> None:
+    shipped = {*catalog_providers(), *LOCAL_PROVIDERS}
+    assert {*KEY_VARIABLES, *FLOWS} - shipped == ROUTES.keys()
+    assert not ROUTES.keys() & shipped
+
+
+@pytest.mark.parametrize(
+    ("model_id", "api", "address"),
+    [
+        ("claude-x", "anthropic-messages", "https://opencode.ai/zen"),
+        ("gpt-x", "openai-responses", "https://opencode.ai/zen/v1"),
+        ("other", "openai-completions", "https://opencode.ai/zen/v1"),
+    ],
+)
+def test_a_model_that_nobody_knows_takes_the_route_of_its_provider(
+    tmp_path: Path, model_id: str, api: str, address: str
+) -> None:
+    registry = ModelRegistry(
+        tmp_path / "models.json",
+        Keyring(tmp_path / "auth.json", Resolver({"OPENCODE_API_KEY": "k"})),
+    )
+    assert registry.nameless() == ("opencode", "opencode-go")
+    choice = choose_model(registry, f"opencode/{model_id}:high")
+    assert (choice.model.api, choice.model.base_url) == (api, address)
+    assert (choice.model.id, choice.level, choice.model.reasoning) == (model_id, "high", True)
+    assert registry.admits(choice.model)
 
 
 def test_a_shipped_model_has_its_facts() -> None:

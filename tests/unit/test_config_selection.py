@@ -36,7 +36,7 @@ PROVIDERS = {
         ],
     },
     "nokey": {**BASE, "models": [{"id": "qqboth"}, {"id": "qqhalf"}, {"id": "qqnone"}]},
-    "nokey2": {**BASE, "models": [{"id": "qqnone"}]},
+    "nokey2": {**BASE, "models": [{"id": "qqnone"}, {"id": "qqtwo-newer"}]},
     "other": {
         **BASE,
         "apiKey": "k",
@@ -83,6 +83,9 @@ def tell(choice: Choice | None) -> str:
         ("mock/weird", None, "other/mock/weird"),
         ("nokey/qqnone", None, "nokey/qqnone"),
         ("qqhalf", None, "mock/qqhalf"),
+        ("qqhalf:high", None, "mock/qqhalf at high"),
+        ("qqtw", None, "mock/qqtwo"),
+        ("qqtwo-n", None, "nokey2/qqtwo-newer"),
         ("qqboth:high", None, "mock/qqboth at high"),
         ("qqrs:high", None, "mock/qqrs at high"),
         ("qqrs:low", None, "other/qqrs:low"),

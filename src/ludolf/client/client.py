@@ -1,164 +1,156 @@
-"""A host in a few lines: start `ludolf`, send commands, wait for replies and events."""
+"""The agent in a process of its own: typed commands, typed events, prompts that are waited for."""
 
-import asyncio
-import sys
-from collections import deque
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
-from os import PathLike
-from typing import Any, Self
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing
+from typing import Any, Unpack, get_args
 
-from ludolf.base import dumps, loads
-from ludolf.client.process import ClientError, Process, ProgramEnded
+import msgspec
+from msgspec import UnsetType
 
-# -P: nothing in the folder that the program works in may pose as a module.
-PROGRAM = (sys.executable, "-P", "-m", "ludolf", "--mode", "rpc")
-SECONDS = 5.0
+from ludolf.agent.events import MessageEnd
+from ludolf.ai.messages import Image, Message
+from ludolf.client.agents import AgentCommands
+from ludolf.client.answering import answer_to
+from ludolf.client.connection import Connection
+from ludolf.client.errors import ClientError, OddAnswer
+from ludolf.client.events import EventReader, TypedEvent
+from ludolf.client.models import ModelCommands
+from ludolf.client.options import ClientOptions
+from ludolf.client.program import ProgramCommands
+from ludolf.client.prompting import PromptCommands
+from ludolf.client.running import PromptRun
+from ludolf.client.sessions import SessionCommands
+from ludolf.protocol.answer import Answer, answer_of, checked
+from ludolf.protocol.ui import UiRequest
+from ludolf.protocol.wire.answers import SLOW, UNANSWERED, Accepted, Disposition
+from ludolf.protocol.wire.frames import MessageUpdate
+from ludolf.protocol.wire.pieces import TextDelta
+from ludolf.protocol.wire.stored import read_open
 
-Record = dict[str, Any]
-Match = str | Callable[[Record], bool]
+TIMEOUT = 30.0
+_PROMPTS = ("prompt", "steer", "follow_up", "abort_and_prompt")
 
 
-class NoAnswer(ClientError, TimeoutError):
-    """What was waited for did not come in time; the text says what came instead."""
+class Client(
+    PromptCommands, ModelCommands, SessionCommands, ProgramCommands, AgentCommands, Connection
+):
+    """Starts the program and talks to it; see `ClientOptions` for what it may be told.
 
-
-class Refused(ClientError):
-    """A command was answered with `success: false`."""
-
-
-class Client:
-    """Use it with `async with`. Records are read when somebody waits for one, and not before.
-
-    Replies go to those who asked; all other records are events, handed out in order and once by
-    `events`, `collect` and `wait_for`. `trace` sees every line as it is read.
+    A method for each command of the protocol, under its name. Prompts that are waited for, by
+    `prompt_and_wait`, `stream` and `stream_text`, read the events themselves: who reads them
+    elsewhere, by `typed_events` or `events`, sends `prompt`.
     """
 
-    def __init__(
-        self,
-        *arguments: str,
-        program: Sequence[str] = PROGRAM,
-        cwd: str | PathLike[str] | None = None,
-        env: Mapping[str, str] | None = None,
-        trace: Callable[[bytes], None] | None = None,
-    ) -> None:
-        self._command = (*program, *arguments)
-        self._cwd, self._env, self._trace = cwd, env, trace
-        self._count = 0
-        self._reading = asyncio.Lock()
-        self._replies: dict[bytes, Record] = {}
-        self._events: deque[Record] = deque()
-        self._last: deque[str] = deque(maxlen=8)
-        self.process: Process
+    def __init__(self, *arguments: str, **options: Unpack[ClientOptions]) -> None:
+        super().__init__(*arguments, **options)
+        self._reader = EventReader(self.wire)
+        self._timeout = options.get("timeout", TIMEOUT)
+        self._given_up: PromptRun | None = None
 
-    async def __aenter__(self) -> Self:
-        self.process = await Process.start(self._command, cwd=self._cwd, env=self._env)
-        return self
-
-    async def __aexit__(self, kind: type[BaseException] | None, *rest: object) -> None:
-        await (self.process.close() if kind is None else self.process.kill())
-
-    async def send(self, command: str, /, **params: Any) -> Any:
-        """Send a command and return its id; one is made unless `id` is given.
-
-        Raises:
-            ProgramEnded: the program reads no more.
-        """
-        if "id" not in params:
-            self._count += 1
-            params = {"id": f"c{self._count}", **params}
-        await self.process.write(dumps({**params, "type": command}) + b"\n")
-        return params["id"]
-
-    async def reply_to(self, command_id: Any, timeout: float = SECONDS) -> Record:
-        """The reply to a command that was sent, whether it succeeded or not.
-
-        Raises:
-            NoAnswer: no reply came in time.
-            ProgramEnded: the program ended before it replied.
-        """
-        key = dumps(command_id)
-        async with self._limit(timeout, f"reply to {command_id!r}"):
-            while key not in self._replies:
-                await self._read(lambda: key in self._replies)
-        return self._replies.pop(key)
-
-    async def request(self, command: str, /, timeout: float = SECONDS, **params: Any) -> Record:
-        """Send a command and wait for its reply; raises as `send` and `reply_to` do."""
-        return await self.reply_to(await self.send(command, **params), timeout)
-
-    async def ask(self, command: str, /, timeout: float = SECONDS, **params: Any) -> Any:
-        """The `data` of a command's reply.
-
-        Raises:
-            Refused: the command failed.
-        """
-        reply = await self.request(command, timeout, **params)
-        if not reply["success"]:
-            raise Refused(f"{command}: {reply['error']}")
-        return reply.get("data")
+    # ------------------------------------------------------------ prompts to their end
 
     async def prompt_and_wait(
-        self, text: str, /, timeout: float = SECONDS, **params: Any
-    ) -> list[Record]:
-        """Prompt, and return all events until the agent has come to rest; raises as `ask` does."""
-        await self.ask("prompt", timeout, message=text, **params)
-        return await self.collect("agent_settled", timeout)
-
-    async def events(self) -> AsyncIterator[Record]:
-        """All events, without a time limit, until the program ends."""
-        try:
-            while True:
-                yield await self._next_event()
-        except ProgramEnded:
-            return
-
-    async def collect(self, match: Match, timeout: float = SECONDS) -> list[Record]:
-        """The next events up to the first that has the type, or fits.
+        self, text: str, *, images: Sequence[Image] = (), timeout: float | None = None
+    ) -> Answer:
+        """Ask, and wait until the agent has come to rest. A prompt that is given up is aborted.
 
         Raises:
-            NoAnswer: none came in time.
-            ProgramEnded: the program ended before.
+            PromptFailed: the model could not answer.
+            Refused: the prompt was not accepted.
+            NoAnswer: it took longer than `timeout` seconds.
+            ProgramEnded: the program died.
         """
-        fits = match if callable(match) else lambda record: bool(record["type"] == match)
-        found: list[Record] = []
-        async with self._limit(timeout, match if isinstance(match, str) else "event that fits"):
-            while not found or not fits(found[-1]):
-                found.append(await self._next_event())
-        return found
+        stream = self.stream(text, images=images)
+        async with self._limit(timeout, "end of the prompt"), aclosing(stream) as events:
+            ends = [event.message async for event in events if isinstance(event, MessageEnd)]
+        return checked(answer_of(end for end in ends if isinstance(end, Message)))
 
-    async def wait_for(self, match: Match, timeout: float = SECONDS) -> Record:
-        """The last of what `collect` gives; the others are dropped."""
-        return (await self.collect(match, timeout))[-1]
+    async def stream(
+        self, text: str, *, images: Sequence[Image] = ()
+    ) -> AsyncGenerator[TypedEvent, None]:
+        """Ask, and yield what happens until the agent has come to rest.
 
-    async def _next_event(self) -> Record:
-        while not self._events:
-            await self._read(lambda: bool(self._events))
-        return self._events.popleft()
+        A loop that is left early aborts the run. Events from before that nobody read are dropped.
 
-    async def _read(self, is_there: Callable[[], bool]) -> None:
-        """Read one record, unless another waiter has meanwhile read what is wanted."""
-        async with self._reading:
-            if is_there():
-                return
-            line = await self.process.read_line()
-            if line is None:
-                raise ProgramEnded(await self.process.wait(), self.process.stderr)
-            if self._trace is not None:
-                self._trace(line)
-            record: Record = loads(line)
-            self._last.append(record["type"])
-            if record["type"] == "response" and "id" in record:
-                self._replies[dumps(record["id"])] = record
-            else:
-                self._events.append(record)
-
-    @asynccontextmanager
-    async def _limit(self, seconds: float, what: str) -> AsyncIterator[None]:
+        Raises:
+            Refused: the prompt was not accepted.
+            ProgramEnded: the program died.
+        """
+        if self._waiting:
+            raise ClientError("Somebody reads the events: send prompt() and read on there.")
+        if self._given_up is not None:
+            await self._given_up.drain()
+        self._given_up = run = PromptRun(self)
         try:
-            async with asyncio.timeout(seconds):
-                yield
-        except TimeoutError:
-            last = ", ".join(self._last) or "none"
-            told = f"last records: {last}; stderr: {self.process.stderr.strip() or '(empty)'}"
-            raise NoAnswer(f"No {what} within {seconds:g} s; {told}") from None
+            await run.begin({"message": text, **({"images": list(images)} if images else {})})
+            while (record := await run.next()) is not None:
+                yield self._reader.read(record)
+        finally:
+            if run.is_over:
+                self._given_up = None
+            else:
+                await run.give_up()
+
+    async def stream_text(
+        self, text: str, *, images: Sequence[Image] = ()
+    ) -> AsyncGenerator[str, None]:
+        """Ask, and yield the text of the answer as it comes; raises as `prompt_and_wait` does."""
+        messages: list[Message] = []
+        async with aclosing(self.stream(text, images=images)) as events:
+            async for event in events:
+                if isinstance(event, MessageUpdate) and isinstance(event.piece, TextDelta):
+                    yield event.piece.delta
+                elif isinstance(event, MessageEnd) and isinstance(event.message, Message):
+                    messages.append(event.message)
+        checked(answer_of(messages))
+
+    # ------------------------------------------------------------ events
+
+    async def typed_events(self) -> AsyncGenerator[TypedEvent, None]:
+        """All events as values, without a time limit, until the program ends."""
+        async with aclosing(self.events()) as records:
+            async for record in records:
+                yield self._reader.read(record)
+
+    async def answer_dialog(self, request: UiRequest, value: str | bool | None) -> None:
+        """Answer a dialog that came as an event: the option, the text, or yes and no; None
+        dismisses it."""
+        await self.send("extension_ui_response", id=request.id, **answer_to(request, value))
+
+    # ------------------------------------------------------------ private
+
+    async def _call(self, command: str, /, **params: Any) -> Any:
+        given = {_camel(name): value for name, value in params.items() if value is not None}
+        if command in UNANSWERED:
+            await self.send(command, **given)
+            return None
+        answers = self.wire.answers
+        if not answers:
+            raise ClientError(f"{self.wire.name} answers no command: use send({command!r})")
+        timeout = None if command in SLOW else self._timeout
+        data = await self.ask(command, timeout, **given)
+        kind = answers.get(command)
+        if kind is None or (data is None and command in _PROMPTS):
+            return None
+        try:
+            answer = msgspec.convert(data, _present(kind), dec_hook=read_open)
+        except (msgspec.ValidationError, UnicodeEncodeError) as error:
+            raise OddAnswer(f"{command}: {error}; use ask({command!r})") from error
+        return _disposition(answer) if command in _PROMPTS else answer
+
+
+def _present(kind: Any) -> Any:
+    """The type of an answer that is there, where it may also be missing altogether."""
+    members = get_args(kind)
+    return members[0] if UnsetType in members else kind
+
+
+def _disposition(answer: Any) -> Disposition | None:
+    if isinstance(answer, Accepted):
+        return answer.disposition
+    return None if answer is None or answer.agent_invoked else "handled"
+
+
+def _camel(name: str) -> str:
+    first, *more = name.split("_")
+    return first + "".join(word.title() for word in more)

@@ -8,35 +8,24 @@ from contextlib import suppress
 from os import PathLike
 
 from ludolf.agent.scope import Tasks
-from ludolf.base import LudolfError
+from ludolf.client.errors import NotStarted, ProgramEnded
 
 END_SECONDS = 5.0
 KEPT_STDERR = 64 * 1024
 _READ = 256 * 1024
 
 
-class ClientError(LudolfError):
-    """The root of what can go wrong between a host and the program that it started."""
-
-
-class ProgramEnded(ClientError):
-    """The program is gone; the text holds its exit code and the end of its stderr."""
-
-    def __init__(self, code: int, stderr: str) -> None:
-        super().__init__(f"ludolf ended with code {code}; stderr: {stderr.strip() or '(empty)'}")
-        self.code = code
-        self.stderr = stderr
-
-
 class Process:
     """Only a pipe full is read ahead of what is asked for: a host that stops reading, stops it."""
 
-    def __init__(self, child: asyncio.subprocess.Process) -> None:
+    def __init__(self, child: asyncio.subprocess.Process, name: str) -> None:
         assert child.stdin and child.stdout and child.stderr
         self._child = child
+        self._name = name
         self._input, self._output, self._errors = child.stdin, child.stdout, child.stderr
         self._lines: deque[bytes] = deque()
         self._rest: list[bytes] = []
+        self._reading = asyncio.Lock()
         self._stderr = bytearray()
         self._tasks = Tasks()
         self._draining = self._tasks.start(self._drain_stderr())
@@ -48,13 +37,21 @@ class Process:
         *,
         cwd: str | PathLike[str] | None = None,
         env: Mapping[str, str] | None = None,
+        name: str | None = None,
     ) -> "Process":
-        """Start a command; raises OSError if that is impossible."""
+        """Start a command.
+
+        Raises:
+            NotStarted: it is not there, or may not be run.
+        """
         pipe = asyncio.subprocess.PIPE
-        child = await asyncio.create_subprocess_exec(
-            *command, cwd=cwd, env=env, stdin=pipe, stdout=pipe, stderr=pipe
-        )
-        return cls(child)
+        try:
+            child = await asyncio.create_subprocess_exec(
+                *command, cwd=cwd, env=env, stdin=pipe, stdout=pipe, stderr=pipe
+            )
+        except OSError as error:
+            raise NotStarted(f"Cannot start {command[0]}: {error}") from error
+        return cls(child, name or command[0])
 
     @property
     def pid(self) -> int:
@@ -75,21 +72,22 @@ class Process:
         try:
             await self._input.drain()
         except ConnectionError:
-            raise ProgramEnded(await self.wait(), self.stderr) from None
+            raise await self.ended() from None
 
     async def read_line(self) -> bytes | None:
         """The next line without its LF, or None at the end; half a line there is dropped."""
-        while not self._lines:
-            chunk = await self._output.read(_READ)
-            if not chunk:
-                return None
-            *whole, rest = chunk.split(b"\n")
-            if whole:
-                whole[0] = b"".join((*self._rest, whole[0]))
-                self._rest.clear()
-                self._lines.extend(whole)
-            self._rest.append(rest)
-        return self._lines.popleft()
+        async with self._reading:
+            while not self._lines:
+                chunk = await self._output.read(_READ)
+                if not chunk:
+                    return None
+                *whole, rest = chunk.split(b"\n")
+                if whole:
+                    whole[0] = b"".join((*self._rest, whole[0]))
+                    self._rest.clear()
+                    self._lines.extend(whole)
+                self._rest.append(rest)
+            return self._lines.popleft()
 
     def end_input(self) -> None:
         """Close stdin: the polite way to ask the program to finish."""
@@ -108,6 +106,11 @@ class Process:
         await asyncio.wait((self._draining,), timeout=0.2)
         return code
 
+    async def ended(self) -> ProgramEnded:
+        """The error that says how the program ended."""
+        code = await self.wait()
+        return ProgramEnded(code, self.stderr, self._name)
+
     async def close(self, seconds: float = END_SECONDS) -> int:
         """End the input, let the program finish within the time, else kill it."""
         self.end_input()
@@ -116,12 +119,21 @@ class Process:
                 return await self.wait()
         except TimeoutError:
             return await self.kill()
+        except BaseException:
+            self.send_signal(signal.SIGKILL)
+            raise
         finally:
             await self._tasks.close()
 
     async def kill(self) -> int:
+        """End it at once, also if something that it left behind holds its output open."""
         self.send_signal(signal.SIGKILL)
-        code = await self.wait()
+        try:
+            async with asyncio.timeout(1):
+                code = await self.wait()
+        except TimeoutError:
+            self._child._transport.close()  # type: ignore[attr-defined]  # the only way to our ends
+            code = await self._child.wait()
         await self._tasks.close()
         return code
 

@@ -1,0 +1,107 @@
+"""Makes the reference of the client in docs/client.md from the code, between its two marks.
+
+Usage: python scripts/make_client_reference.py
+"""
+
+import inspect
+import re
+from pathlib import Path
+from typing import Any
+
+from ludolf.client import Client, ClientOptions
+from ludolf.client.agents import AgentCommands
+from ludolf.client.connection import Connection
+from ludolf.client.models import ModelCommands
+from ludolf.client.program import ProgramCommands
+from ludolf.client.prompting import PromptCommands
+from ludolf.client.sessions import SessionCommands
+
+PAGE = Path(__file__).parents[1] / "docs" / "client.md"
+BEGIN = "<!-- reference: made by scripts/make_client_reference.py -->\n"
+END = "<!-- end of reference -->\n"
+GROUPS: dict[str, type[Any]] = {
+    "Life, prompts and events": Client,
+    "Records": Connection,
+    "Prompts, queues, shell": PromptCommands,
+    "State, models, keys": ModelCommands,
+    "Conversation and sessions": SessionCommands,
+    "The program and its host": ProgramCommands,
+    "Agents in the background": AgentCommands,
+}
+# Of a connection only what a host uses.
+RECORDS = (
+    *("open", "close", "kill", "send", "request", "reply_to", "ask"),
+    *("events", "collect", "wait_for"),
+)
+_OPTION = re.compile(r"^(\w+) {2,}(.*)$")
+
+
+def updated(page: str) -> str:
+    """The page with its reference made anew."""
+    before, _, rest = page.partition(BEGIN)
+    _, _, after = rest.partition(END)
+    return before + BEGIN + "\n" + "\n".join(_sections()) + "\n" + END + after
+
+
+def _sections() -> list[str]:
+    lines = ["### Options", "", "| option | meaning |", "|---|---|"]
+    lines += [f"| `{name}` | {text} |" for name, text in options().items()]
+    for title, group in GROUPS.items():
+        lines += ["", f"### {title}", "", "| method | |", "|---|---|"]
+        lines += [
+            f"| `{signature(name, method)}` | {_summary(method)} |"
+            for name, method in methods(group)
+        ]
+    return lines
+
+
+def options() -> dict[str, str]:
+    """The options of a client, as its docstring tells them."""
+    found: dict[str, str] = {}
+    name = ""
+    for line in inspect.cleandoc(ClientOptions.__doc__ or "").splitlines()[2:]:
+        begun = _OPTION.match(line)
+        if begun:
+            name = begun[1]
+            found[name] = begun[2]
+        else:
+            found[name] += " " + line.strip()
+    return found
+
+
+def methods(group: type[Any]) -> list[tuple[str, Any]]:
+    """The public methods that a class itself defines, in their order."""
+    own = [(name, each) for name, each in vars(group).items() if inspect.isfunction(each)]
+    return [
+        (name, each)
+        for name, each in own
+        if not name.startswith("_") and (group is not Connection or name in RECORDS)
+    ]
+
+
+def signature(name: str, method: Any) -> str:
+    """The method as it is called, without types."""
+    words = []
+    star = False
+    for each in list(inspect.signature(method).parameters.values())[1:]:
+        if each.kind is each.KEYWORD_ONLY and not star:
+            words.append("*")
+            star = True
+        mark = "**" if each.kind is each.VAR_KEYWORD else ""
+        default = "" if each.default is each.empty else f"={each.default!r}"
+        words.append(f"{mark}{each.name}{default}")
+    return f"{name}({', '.join(words)})"
+
+
+def _summary(method: Any) -> str:
+    text = inspect.getdoc(method) or ""
+    first = text.partition("\n\n")[0]
+    return "" if first.startswith("Raises:") else " ".join(first.split())
+
+
+def main() -> None:
+    PAGE.write_text(updated(PAGE.read_text()))
+
+
+if __name__ == "__main__":
+    main()

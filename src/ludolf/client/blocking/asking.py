@@ -1,0 +1,11 @@
+"""What the typed commands stand on: one way to ask, and to wait for the answer."""
+
+from typing import Any
+
+
+class Asking:
+    """A client fills this in; groups of commands are laid over it."""
+
+    def _call(self, command: str, /, **params: Any) -> Any:
+        """The answer to a command, as the struct that its dialect has for it."""
+        raise NotImplementedError

@@ -1,0 +1,112 @@
+"""Made from client/models.py by scripts/make_sync_client.py."""
+
+from ludolf.ai.messages import ThinkingLevel
+from ludolf.ai.models import Model
+from ludolf.client.blocking.asking import Asking
+from ludolf.protocol.wire.answers import (
+    AuthStatus,
+    AuthStatuses,
+    CycledLevel,
+    CycledModel,
+    LastText,
+    Levels,
+    LoggedOut,
+    LoginMethod,
+    LoginProvider,
+    LoginProviders,
+    Models,
+    State,
+)
+from ludolf.protocol.wire.moving_answers import FastMode
+from ludolf.session.stats import SessionStats
+
+
+class ModelCommands(Asking):
+    """Which model answers, and how things stand. Each method sends the command of its name."""
+
+    def get_state(self) -> State:
+        """The model, the session, and what goes on."""
+        state: State = self._call("get_state")
+        return state
+
+    def get_session_stats(self) -> SessionStats:
+        """Counts, tokens and cost of the whole session."""
+        stats: SessionStats = self._call("get_session_stats")
+        return stats
+
+    def get_last_assistant_text(self) -> str | None:
+        """The text of the last answer; None before the first."""
+        last: LastText = self._call("get_last_assistant_text")
+        return last.text
+
+    def get_available_models(self) -> tuple[Model, ...]:
+        """The models that have a usable key."""
+        found: Models = self._call("get_available_models")
+        return found.models
+
+    def set_model(self, provider: str, model_id: str) -> Model:
+        """Choose a model.
+
+        Raises:
+            Refused: there is no such model, or no key for it.
+        """
+        model: Model = self._call("set_model", provider=provider, model_id=model_id)
+        return model
+
+    def cycle_model(self) -> CycledModel | None:
+        """Choose the next one; None if there is no other."""
+        chosen: CycledModel | None = self._call("cycle_model")
+        return chosen
+
+    def get_available_thinking_levels(self) -> tuple[ThinkingLevel, ...]:
+        """The levels of the model."""
+        found: Levels = self._call("get_available_thinking_levels")
+        return found.levels
+
+    def set_thinking_level(self, level: ThinkingLevel) -> None:
+        """A level that the model does not have becomes the next that it has."""
+        self._call("set_thinking_level", level=level)
+
+    def cycle_thinking_level(self) -> ThinkingLevel | None:
+        """Choose the next level; None if the model has only one."""
+        chosen: CycledLevel | None = self._call("cycle_thinking_level")
+        return None if chosen is None else chosen.level
+
+    def set_fast_mode(self, enabled: bool) -> FastMode:
+        """Whether answers are to come sooner, at a higher price.
+
+        Raises:
+            Refused: the server of the current model does not sell that.
+        """
+        mode: FastMode = self._call("set_fast_mode", enabled=enabled)
+        return mode
+
+    def get_login_providers(self) -> tuple[LoginProvider, ...]:
+        """Whom one can log in to, and how."""
+        found: LoginProviders = self._call("get_login_providers")
+        return found.providers
+
+    def login(
+        self,
+        provider_id: str,
+        *,
+        method: LoginMethod | None = None,
+        api_key: str | None = None,
+        domain: str | None = None,
+    ) -> None:
+        """Store a key, or let the user log in: dialogs and `open_url` requests follow.
+
+        Raises:
+            Refused: the provider is unknown, or the login failed or was cancelled.
+        """
+        self._call("login", provider_id=provider_id, method=method, api_key=api_key, domain=domain)
+
+    def logout(self, provider_id: str) -> bool:
+        """Forget what is stored for a provider; whether there was something."""
+        done: LoggedOut = self._call("logout", provider_id=provider_id)
+        return done.removed
+
+    def get_auth_status(self) -> tuple[AuthStatus, ...]:
+        """Where credentials come from; nothing in it is secret."""
+        found: AuthStatuses = self._call("get_auth_status")
+        return found.providers

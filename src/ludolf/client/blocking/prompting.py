@@ -1,0 +1,123 @@
+"""Made from client/prompting.py by scripts/make_sync_client.py."""
+
+from collections.abc import Sequence
+from typing import Literal
+
+from ludolf.ai.messages import Image
+from ludolf.client.blocking.asking import Asking
+from ludolf.protocol.bash import BashResult
+from ludolf.protocol.events import CompactionResult
+from ludolf.protocol.wire.answers import Disposition, Queued, QueueMode
+from ludolf.protocol.wire.commands import Attachment, InterruptMode
+
+
+class PromptCommands(Asking):
+    """What is said to the agent. Each method sends the command of its name."""
+
+    def prompt(
+        self,
+        message: str,
+        *,
+        images: Sequence[Image] | None = None,
+        attachments: Sequence[Attachment] | None = None,
+        streaming_behavior: Literal["steer", "followUp"] | None = None,
+    ) -> Disposition | None:
+        """Say something; returns when it is accepted, not when it is done.
+
+        What became of it is None where a program does not say so. While a run goes on,
+        `streaming_behavior` says where the message waits.
+
+        Raises:
+            Refused: a run goes on, there is no model, or no key.
+        """
+        disposition: Disposition | None = self._call(
+            "prompt",
+            message=message,
+            images=images,
+            attachments=attachments,
+            streaming_behavior=streaming_behavior,
+        )
+        return disposition
+
+    def abort_and_prompt(
+        self,
+        message: str,
+        *,
+        images: Sequence[Image] | None = None,
+        attachments: Sequence[Attachment] | None = None,
+        streaming_behavior: Literal["steer", "followUp"] | None = None,
+    ) -> Disposition | None:
+        """Stop what runs and say something, in one step; raises as `prompt` does."""
+        disposition: Disposition | None = self._call(
+            "abort_and_prompt",
+            message=message,
+            images=images,
+            attachments=attachments,
+            streaming_behavior=streaming_behavior,
+        )
+        return disposition
+
+    def steer(self, message: str, *, images: Sequence[Image] | None = None) -> Disposition | None:
+        """Say something to the running agent; it hears it before its next answer."""
+        disposition: Disposition | None = self._call("steer", message=message, images=images)
+        return disposition
+
+    def follow_up(
+        self, message: str, *, images: Sequence[Image] | None = None
+    ) -> Disposition | None:
+        """Say something that the agent turns to when it is done."""
+        disposition: Disposition | None = self._call("follow_up", message=message, images=images)
+        return disposition
+
+    def abort(self) -> None:
+        """Stop the run with all its tools; returns when it has come to rest."""
+        self._call("abort")
+
+    def clear_queue(self) -> Queued:
+        """Forget what waits; returns the texts."""
+        queued: Queued = self._call("clear_queue")
+        return queued
+
+    def set_steering_mode(self, mode: QueueMode) -> None:
+        """How many steering messages are delivered at once."""
+        self._call("set_steering_mode", mode=mode)
+
+    def set_follow_up_mode(self, mode: QueueMode) -> None:
+        """How many follow-ups are delivered at once."""
+        self._call("set_follow_up_mode", mode=mode)
+
+    def set_interrupt_mode(self, mode: InterruptMode) -> None:
+        """Whether calls that have not begun are skipped for a steering message."""
+        self._call("set_interrupt_mode", mode=mode)
+
+    def bash(self, command: str, *, exclude_from_context: bool = False) -> BashResult:
+        """Run a shell command beside the conversation; returns when it has ended."""
+        result: BashResult = self._call(
+            "bash", command=command, exclude_from_context=exclude_from_context
+        )
+        return result
+
+    def abort_bash(self) -> None:
+        """Stop the shell commands of `bash`."""
+        self._call("abort_bash")
+
+    def compact(self, custom_instructions: str | None = None) -> CompactionResult:
+        """Replace the older part of the conversation by a summary.
+
+        Raises:
+            Refused: there is nothing to compact, or it failed.
+        """
+        result: CompactionResult = self._call("compact", custom_instructions=custom_instructions)
+        return result
+
+    def set_auto_compaction(self, enabled: bool) -> None:
+        """Whether it happens by itself when the context is nearly full."""
+        self._call("set_auto_compaction", enabled=enabled)
+
+    def set_auto_retry(self, enabled: bool) -> None:
+        """Whether a request that failed for a moment is made again."""
+        self._call("set_auto_retry", enabled=enabled)
+
+    def abort_retry(self) -> None:
+        """End a wait for another attempt, and with it the prompt."""
+        self._call("abort_retry")

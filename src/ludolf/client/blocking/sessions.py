@@ -1,0 +1,152 @@
+"""Made from client/sessions.py by scripts/make_sync_client.py."""
+
+from ludolf.client.blocking.asking import Asking
+from ludolf.protocol.wire.answers import (
+    Conversation,
+    ConversationPage,
+    Entries,
+    Exported,
+    Forked,
+    ForkMessages,
+    Moved,
+    SessionChange,
+    Sessions,
+    Trashed,
+    Tree,
+)
+from ludolf.protocol.wire.moving_answers import HandedOver, OpenedSession
+from ludolf.protocol.wire.stored import StoredMessage
+from ludolf.session.finder import SessionRecord
+from ludolf.session.outline import ForkMessage
+
+
+class SessionCommands(Asking):
+    """Where the conversation stands and where it is kept. Each method sends the command of its
+    name. A change of session first ends what runs; `cancelled` says that an extension refused it.
+    """
+
+    def get_messages(self) -> tuple[StoredMessage, ...]:
+        """The conversation as the model sees it, oldest first."""
+        found: Conversation = self._call("get_messages")
+        return found.messages
+
+    def get_messages_page(
+        self, cursor: str | None = None, limit: int | None = None
+    ) -> ConversationPage:
+        """The same a page at a time.
+
+        Raises:
+            Refused: the cursor is stale, or a run goes on (`code` says which).
+        """
+        page: ConversationPage = self._call("get_messages_page", cursor=cursor, limit=limit)
+        return page
+
+    def new_session(self, parent_session: str | None = None) -> SessionChange:
+        """Begin a new conversation."""
+        change: SessionChange = self._call("new_session", parent_session=parent_session)
+        return change
+
+    def switch_session(self, session_path: str) -> SessionChange:
+        """Go on with a stored one.
+
+        Raises:
+            Refused: the file is no session.
+        """
+        change: SessionChange = self._call("switch_session", session_path=session_path)
+        return change
+
+    def fork(self, entry_id: str) -> Forked:
+        """A new session with all before a message of the user's; returns its text."""
+        forked: Forked = self._call("fork", entry_id=entry_id)
+        return forked
+
+    def branch(self, entry_id: str) -> Forked:
+        """Another name for `fork`."""
+        forked: Forked = self._call("branch", entry_id=entry_id)
+        return forked
+
+    def clone(self) -> SessionChange:
+        """A new session with the same conversation."""
+        change: SessionChange = self._call("clone")
+        return change
+
+    def get_fork_messages(self) -> tuple[ForkMessage, ...]:
+        """The messages that a fork can begin before."""
+        found: ForkMessages = self._call("get_fork_messages")
+        return found.messages
+
+    def get_branch_messages(self) -> tuple[ForkMessage, ...]:
+        """Another name for `get_fork_messages`."""
+        found: ForkMessages = self._call("get_branch_messages")
+        return found.messages
+
+    def get_entries(self, since: str | None = None) -> Entries:
+        """All entries behind one, in the order of the file."""
+        entries: Entries = self._call("get_entries", since=since)
+        return entries
+
+    def get_tree(self) -> Tree:
+        """The entries as a tree. Of a very long conversation `get_entries` is to be preferred."""
+        tree: Tree = self._call("get_tree")
+        return tree
+
+    def navigate_tree(
+        self,
+        target_id: str,
+        *,
+        summarize: bool = False,
+        custom_instructions: str | None = None,
+        replace_instructions: bool = False,
+        label: str | None = None,
+    ) -> Moved:
+        """Go to another place of the tree, with a summary of what is left behind if wanted."""
+        moved: Moved = self._call(
+            "navigate_tree",
+            target_id=target_id,
+            summarize=summarize,
+            custom_instructions=custom_instructions,
+            replace_instructions=replace_instructions,
+            label=label,
+        )
+        return moved
+
+    def open_session(self, session_dir: str) -> OpenedSession:
+        """Go on with the newest conversation of a folder, or begin one there.
+
+        Raises:
+            Refused: sessions are not stored.
+        """
+        opened: OpenedSession = self._call("open_session", session_dir=session_dir)
+        return opened
+
+    def handoff(self, custom_instructions: str | None = None) -> HandedOver | None:
+        """Go on in a new session that begins with a document of the model's.
+
+        Raises:
+            Refused: a run goes on, there is nothing to hand over, or the model failed.
+        """
+        done: HandedOver | None = self._call("handoff", custom_instructions=custom_instructions)
+        return done
+
+    def set_session_name(self, name: str) -> None:
+        """Name this session."""
+        self._call("set_session_name", name=name)
+
+    def list_sessions(self, *, all: bool = False) -> tuple[SessionRecord, ...]:
+        """Stored sessions of this folder, or of all; the last used first."""
+        found: Sessions = self._call("list_sessions", all=all)
+        return found.sessions
+
+    def rename_session(self, session_path: str, name: str) -> None:
+        """Name a stored one."""
+        self._call("rename_session", session_path=session_path, name=name)
+
+    def delete_session(self, session_path: str) -> str:
+        """Move a session's file to the trash; returns where it is now."""
+        trashed: Trashed = self._call("delete_session", session_path=session_path)
+        return trashed.moved_to
+
+    def export_html(self, output_path: str | None = None) -> str:
+        """Write the conversation as one page; returns its path."""
+        exported: Exported = self._call("export_html", output_path=output_path)
+        return exported.path

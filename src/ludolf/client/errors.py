@@ -1,0 +1,40 @@
+"""What can go wrong between a host and the program that it started."""
+
+from ludolf.base import LudolfError
+
+
+class ClientError(LudolfError):
+    """The root of what can go wrong between a host and the program that it started."""
+
+
+class NotStarted(ClientError):
+    """The program is not there, or may not be run."""
+
+
+class ProgramEnded(ClientError):
+    """The program is gone; the text holds its exit code and the end of its stderr."""
+
+    def __init__(self, code: int, stderr: str, name: str = "ludolf") -> None:
+        super().__init__(f"{name} ended with code {code}; stderr: {stderr.strip() or '(empty)'}")
+        self.code = code
+        self.stderr = stderr
+
+
+class NoAnswer(ClientError, TimeoutError):
+    """What was waited for did not come in time; the text says what came instead."""
+
+
+class Refused(ClientError):
+    """A command was answered with `success: false`; `code` is for programs, where there is one."""
+
+    def __init__(self, text: str, code: str | None = None) -> None:
+        super().__init__(text)
+        self.code = code
+
+
+class OddAnswer(ClientError):
+    """An answer does not have the shape of its command; `ask` gives it as it is."""
+
+
+class TooMuchUnread(ClientError):
+    """More events wait than are kept: read them, by `events` for example."""

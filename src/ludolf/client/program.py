@@ -1,0 +1,154 @@
+"""Typed commands: what the program can do and is to do, and what a host lends and answers."""
+
+from collections.abc import Sequence
+from typing import Literal
+
+from ludolf.client.asking import Asking
+from ludolf.protocol.wire.answers import (
+    Capabilities,
+    CommandItem,
+    CommandList,
+    EventFilter,
+    HostToolNames,
+    Integrations,
+    Limits,
+    Negotiated,
+    TodoPhase,
+    Todos,
+)
+from ludolf.protocol.wire.commands import HostTool, HostToolContent, HostUriScheme, PhaseInput
+from ludolf.protocol.wire.moving_answers import HostUriSchemes
+
+
+class ProgramCommands(Asking):
+    """The program, and what a host does for it. Each method sends the command of its name."""
+
+    async def get_capabilities(self) -> Capabilities:
+        """Its version, its commands, its events."""
+        found: Capabilities = await self._call("get_capabilities")
+        return found
+
+    async def get_commands(self) -> tuple[CommandItem, ...]:
+        """What may stand behind `/` in a prompt."""
+        found: CommandList = await self._call("get_commands")
+        return found.commands
+
+    async def get_available_commands(self) -> tuple[CommandItem, ...]:
+        """The same with those of the program itself."""
+        found: CommandList = await self._call("get_available_commands")
+        return found.commands
+
+    async def get_integrations(self) -> Integrations:
+        """Whether the model can be asked, as far as is known."""
+        found: Integrations = await self._call("get_integrations")
+        return found
+
+    async def set_limits(
+        self,
+        *,
+        max_turns: int | None = None,
+        max_tokens: int | None = None,
+        max_cost: float | None = None,
+    ) -> Limits:
+        """What one prompt may use from now on; what is not named has no limit."""
+        limits: Limits = await self._call(
+            "set_limits", max_turns=max_turns, max_tokens=max_tokens, max_cost=max_cost
+        )
+        return limits
+
+    async def reload(self) -> None:
+        """Read settings, models, skills, templates, context files and extensions anew."""
+        await self._call("reload")
+
+    async def set_project_trust(self, trusted: bool, *, remember: bool = True) -> None:
+        """Use what the project's own `.pi` folder brings, or no longer."""
+        await self._call("set_project_trust", trusted=trusted, remember=remember)
+
+    async def set_todos(self, phases: Sequence[PhaseInput]) -> tuple[TodoPhase, ...]:
+        """Replace the plan of the session; returns it made whole."""
+        todos: Todos = await self._call("set_todos", phases=phases)
+        return todos.todo_phases
+
+    async def set_event_filter(self, events: Sequence[str] | None = None) -> tuple[str, ...] | None:
+        """Tell only events of these types; None is all. Returns what counts from now on."""
+        told: EventFilter = await self._call("set_event_filter", events=events)
+        return told.events
+
+    async def set_prompt_results(self, enabled: bool) -> None:
+        """Whether each accepted prompt ends with a `prompt_result`."""
+        await self._call("set_prompt_results", enabled=enabled)
+
+    async def negotiate_protocol(self, protocol_version: Literal[1, 2]) -> int:
+        """Keep lines short: by cutting texts (1), or by chunks (2) that the client joins."""
+        agreed: Negotiated = await self._call(
+            "negotiate_protocol", protocol_version=protocol_version
+        )
+        return agreed.protocol_version
+
+    async def set_locale(self, locale: str) -> None:
+        """Accepted for hosts of other programs; has no effect."""
+        await self._call("set_locale", locale=locale)
+
+    # ------------------------------------------------------------ what a host lends and answers
+
+    async def set_host_tools(self, tools: Sequence[HostTool]) -> tuple[str, ...]:
+        """Lend these tools, and no others; their calls come as `HostToolCall`.
+
+        Functions are easier: the `tools` of the client.
+        """
+        named: HostToolNames = await self._call("set_host_tools", tools=tools)
+        return named.tool_names
+
+    async def host_tool_update(self, id: str, partial_result: HostToolContent) -> None:
+        """The result of a call so far."""
+        await self._call("host_tool_update", id=id, partial_result=partial_result)
+
+    async def host_tool_result(
+        self, id: str, result: HostToolContent, *, is_error: bool = False
+    ) -> None:
+        """The result of a call; with `is_error` its texts are the error."""
+        await self._call("host_tool_result", id=id, result=result, is_error=is_error)
+
+    async def set_host_uri_schemes(self, schemes: Sequence[HostUriScheme]) -> tuple[str, ...]:
+        """Lend documents at addresses of these schemes; they are asked for by `HostUriRequest`."""
+        named: HostUriSchemes = await self._call("set_host_uri_schemes", schemes=schemes)
+        return named.schemes
+
+    async def host_uri_result(
+        self,
+        id: str,
+        content: str | None = None,
+        *,
+        content_type: str | None = None,
+        notes: Sequence[str] | None = None,
+        immutable: bool | None = None,
+        error: str | None = None,
+    ) -> None:
+        """What stands at an address, or why it cannot be had; nothing after a write."""
+        await self._call(
+            "host_uri_result",
+            id=id,
+            content=content,
+            content_type=content_type,
+            notes=notes,
+            immutable=immutable,
+            is_error=error is not None,
+            error=error,
+        )
+
+    async def extension_ui_response(
+        self,
+        id: str,
+        *,
+        value: str | None = None,
+        confirmed: bool | None = None,
+        cancelled: bool = False,
+    ) -> None:
+        """The user's answer to a dialog, under the id of its request."""
+        await self._call(
+            "extension_ui_response",
+            id=id,
+            value=value,
+            confirmed=confirmed,
+            cancelled=cancelled,
+        )

@@ -1,0 +1,98 @@
+"""One prompt on its way, as a host sees it: accepted or refused, then events to its end."""
+
+import asyncio
+from contextlib import suppress
+from typing import Any
+
+from ludolf.base import dumps
+from ludolf.client.connection import Connection, accepted
+from ludolf.client.errors import ClientError, NoAnswer, Refused
+from ludolf.client.events import Record
+
+# How often a program that does not tell of its rest is asked for it.
+ASK_SECONDS = 0.05
+# How long the end of a run that was given up is waited for, before the next prompt.
+REST_SECONDS = 10.0
+_BUSY = ("isStreaming", "isCompacting", "pendingMessageCount")
+
+
+class PromptRun:
+    """Knows when a prompt is over, in each family. It is the only reader of events meanwhile."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self._wire = connection.wire
+        self._id = connection.new_id()
+        self._key = dumps(self._id)
+        self._ends_at_once = False
+        self._started = False
+        self.is_over = False
+
+    async def begin(self, params: dict[str, Any]) -> None:
+        """Send the prompt. What nobody has read before is dropped."""
+        self._connection.unread.clear()
+        await self._connection.send("prompt", id=self._id, **params)
+
+    async def next(self) -> Record | None:
+        """The next event; None when there is none any more.
+
+        Raises:
+            Refused: the prompt was not accepted, perhaps after it was acknowledged.
+            ProgramEnded: the program died.
+        """
+        connection, unread = self._connection, self._connection.unread
+        while not self.is_over:
+            # The reply first: what came before it and is still unread counts as the prompt's own.
+            reply = connection.take_reply(self._key)
+            if reply is not None:
+                self._take(reply)
+            elif unread:
+                record = unread.take()
+                self.is_over = await self._ends_with(record)
+                return record
+            elif self._ends_at_once:
+                self.is_over = True
+            else:
+                await connection.read_until(lambda: bool(unread) or connection.has(self._key))
+        return None
+
+    async def give_up(self) -> None:
+        """Nobody waits for it any more."""
+        with suppress(ClientError):
+            await self._connection.send("abort")
+
+    async def drain(self) -> None:
+        """Read on to the end of what was given up, so that the next prompt does not see it."""
+        with suppress(Refused, TimeoutError):
+            async with asyncio.timeout(REST_SECONDS):
+                while await self.next() is not None:
+                    pass
+
+    # ------------------------------------------------------------ private
+
+    def _take(self, reply: Record) -> None:
+        self.is_over = not reply["success"]
+        data = accepted("prompt", reply) or {}
+        handled = data.get("disposition") == "handled" or data.get("agentInvoked") is False
+        self._ends_at_once = handled
+
+    async def _ends_with(self, record: Record) -> bool:
+        kind = record["type"]
+        self._started = self._started or kind == "agent_start"
+        if kind == self._wire.end:
+            return record.get("isTerminal") is not False
+        if kind == "error" and not self._wire.answers and not self._started:
+            self.is_over = True
+            raise Refused(f"prompt: {record.get('error')}")
+        # Older programs never tell of their rest: they are asked for it.
+        asks = kind == "agent_end" and self._wire.name == "pi" and not self._connection.is_ours
+        return asks and not record.get("willRetry") and await self._is_at_rest()
+
+    async def _is_at_rest(self) -> bool:
+        while not self._connection.unread:
+            with suppress(NoAnswer):
+                state = await self._connection.ask("get_state")
+                if not any(state.get(sign) for sign in _BUSY):
+                    return True
+            await asyncio.sleep(ASK_SECONDS)
+        return False

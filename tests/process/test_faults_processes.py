@@ -1,0 +1,153 @@
+"""Commands that misbehave: daemons, floods, giants, signals, odd bytes."""
+
+import asyncio
+import time
+from pathlib import Path
+
+from ludolf.base import loads
+from ludolf.client import Client
+from tests.process.faults import MIB, peak_bytes
+from tests.process.harness import Lab, only, survivors, text_of
+from tests.process.script import answer, bash
+
+CHATTER = "(for i in $(seq 600); do echo tick; sleep 0.1; done) & echo $!"
+
+
+async def _run(lab: Lab, client: Client, command: str, timeout: int = 30) -> tuple[bool, str]:
+    """Have the model run a command; whether it failed, and what the model read of it."""
+    lab.server.add(answer(bash(command, timeout=timeout)), answer("Done."))
+    told = await client.prompt_and_collect("Go", timeout=15)
+    (end,) = only(told, "tool_execution_end")
+    return end["isError"], text_of(end["result"])
+
+
+# ---------------------------------------------------------------- daemons
+
+
+async def test_a_chatty_daemon_holds_neither_tool_nor_command(lab: Lab) -> None:
+    async with lab.client() as client:
+        began = time.monotonic()
+        _, text = await _run(lab, client, CHATTER)
+        reply = await client.request("bash", command=CHATTER)
+        taken = time.monotonic() - began
+        pids = [int(text.split()[0]), int(reply["data"]["output"].split()[0])]
+    assert taken < 4
+    assert await asyncio.to_thread(survivors, pids) == []
+
+
+async def test_a_double_fork_into_its_own_session_dies_with_an_abort(lab: Lab) -> None:
+    command = "(setsid sh -c 'sleep 67 & echo $!; wait' &); sleep 68"
+    async with lab.client() as client:
+        await client.send("bash", id="b", command=command)
+        update = await client.wait_for("bash_execution_update")
+        await client.ask("abort_bash")
+        assert (await client.reply_to("b"))["data"]["cancelled"]
+        pids = [int(update["delta"])]
+        assert await asyncio.to_thread(survivors, pids) == []
+
+
+async def test_a_command_that_ignores_signals_dies_with_an_abort(lab: Lab) -> None:
+    command = "trap '' TERM INT HUP; echo $$; while :; do sleep 1; done"
+    async with lab.client() as client:
+        await client.send("bash", id="b", command=command)
+        update = await client.wait_for("bash_execution_update")
+        began = time.monotonic()
+        await client.ask("abort_bash")
+        assert (await client.reply_to("b"))["data"]["cancelled"]
+        assert time.monotonic() - began < 1
+        assert await asyncio.to_thread(survivors, [int(update["delta"])]) == []
+
+
+async def test_a_time_limit_kills_the_whole_family_and_says_so(lab: Lab) -> None:
+    async with lab.client() as client:
+        failed, text = await _run(lab, client, "setsid sleep 69 & echo $!; wait", timeout=1)
+    assert failed
+    assert "timed out after 1 seconds" in text
+    assert await asyncio.to_thread(survivors, [int(text.split()[0])]) == []
+
+
+# ---------------------------------------------------------------- floods
+
+
+async def test_two_hundred_megabytes_of_output_cost_little_memory(lab: Lab) -> None:
+    async with lab.client() as client:
+        await client.ask("bash", command="true")
+        before = peak_bytes(client.process.pid)
+        failed, text = await _run(lab, client, "yes 0123456789 | head -c 200000000; echo end")
+        grown = peak_bytes(client.process.pid) - before
+    assert not failed
+    assert "end" in text
+    assert "Full output: " in text
+    assert grown < 48 * MIB
+
+
+async def test_a_line_of_fifty_megabytes_is_cut_marked_and_kept(lab: Lab) -> None:
+    async with lab.client() as client:
+        command = "head -c 50000000 /dev/zero | tr '\\0' x"
+        reply = await client.request("bash", command=command, timeout=15)
+    data = reply["data"]
+    assert data["truncated"]
+    assert len(data["output"]) <= 51_200
+    whole = Path(data["fullOutputPath"])
+    assert whole.stat().st_size == 50_000_000
+    assert whole.stat().st_mode & 0o077 == 0
+
+
+# ---------------------------------------------------------------- odd ends and bytes
+
+
+async def test_death_by_a_signal_is_told_by_its_number(lab: Lab) -> None:
+    async with lab.client() as client:
+        failed, text = await _run(lab, client, "echo last words; kill -9 $$")
+        reply = await client.request("bash", command="kill -TERM $$")
+    assert failed
+    assert "137" in text
+    assert "last words" in text
+    assert reply["data"]["exitCode"] == 143
+
+
+async def test_a_command_that_reads_gets_the_end_of_its_input(lab: Lab) -> None:
+    async with lab.client() as client:
+        assert await _run(lab, client, "cat; echo rc=$?") == (False, "rc=0\n")
+        assert (await client.ask("bash", command="cat; echo rc=$?"))["output"] == "rc=0\n"
+        assert (await client.request("get_state"))["success"]
+
+
+async def test_binary_output_is_valid_text_everywhere(lab: Lab) -> None:
+    command = "head -c 300000 /dev/urandom; printf '\\377\\376\\000end'"
+    async with lab.client() as client:
+        failed, text = await _run(lab, client, command)
+        reply = await client.request("bash", command=command)
+    assert not failed
+    for shown in (text, reply["data"]["output"]):
+        assert "end" in shown
+        assert "\x00" not in shown
+    asked = str(lab.server.requests[-1].body)
+    assert "\\x00" not in asked
+    assert all(loads(line) for line in lab.lines)
+
+
+async def test_terminal_control_reaches_neither_host_nor_model(lab: Lab) -> None:
+    command = r"printf '\033]0;pwned\007\033[2J\033]52;c;ZXZpbA==\007red\033[31mX\302\233 2Jover\n'"
+    async with lab.client() as client:
+        failed, text = await _run(lab, client, command)
+        reply = await client.request("bash", command=command)
+    assert not failed
+    for shown in (text, reply["data"]["output"]):
+        assert "redX" in shown
+        assert "pwned" not in shown
+        assert "ZXZpbA" not in shown
+    told = b"".join(
+        line for line in lab.lines if b"toolcall" not in line and b"toolCall" not in line
+    )
+    assert b"\\u001b" not in told.replace(b"\\\\u001b", b"")
+    results = [m for m in lab.server.requests[-1].body["messages"] if m["role"] == "user"]
+    assert "\x1b" not in str(results[-1])
+
+
+async def test_keys_of_providers_are_no_business_of_commands(lab: Lab) -> None:
+    keys = {"ANTHROPIC_API_KEY": "sk-secret-a", "OPENAI_API_KEY": "sk-secret-o"}
+    async with lab.client(**keys) as client:
+        _, text = await _run(lab, client, "env | grep -c sk-secret; true")
+        reply = await client.request("bash", command="env | grep -c sk-secret; true")
+    assert (text, reply["data"]["output"]) == ("0\n", "0\n")
