@@ -12,6 +12,7 @@ from tests.browser.chrome import Chrome, Page
 from tests.examples.ground import Ground
 from tests.examples.web_host import Visitor, hosting
 from tests.export_page import ATTACKS
+from tests.process.harness import WAIT_SECONDS
 
 STATUS = "document.getElementById('status').textContent"
 STORY = "document.getElementById('story').innerText"
@@ -208,10 +209,11 @@ def test_light_and_dark_follow_the_system_and_the_button(shown: Page, ground: Gr
     assert dark != light
 
 
-def test_a_host_that_comes_back_is_found_again(shown: Page, ground: Ground) -> None:
+def test_the_end_of_the_host_is_told(shown: Page, ground: Ground) -> None:
     with hosting(ground) as (visitor, process):
         _open(shown, visitor)
         process.terminate()
+        assert process.wait(WAIT_SECONDS) == 0  # a second signal would cut its farewell short
         shown.wait(f"{STATUS} === 'not connected'")
         assert "has ended" in shown.js(STORY)
 
