@@ -241,8 +241,9 @@ def main(facts_file: str, catalog_file: str = "src/ludolf/ai/catalog.json") -> N
     shelves = {provider: compact(provider, models) for provider, models in facts.items()}
     for provider, maker, ids, api, address in KIN:
         # What the rules say of a maker's models holds wherever they are served.
-        models = kin_of(facts[maker], ids, api, address)
-        shelves.setdefault(provider, compact(maker, models))
+        models = kin_of(facts.get(maker, {}), ids, api, address)
+        if models:
+            shelves.setdefault(provider, compact(maker, models))
     lines = []
     for provider, shelf in shelves.items():
         body = json.dumps(shelf, separators=(",", ":"), ensure_ascii=False)

@@ -40,6 +40,10 @@ def run(words: Sequence[str]) -> int:
         if words[0] in subcommands.MODULES:
             return subcommands.run(words[0], words[1:])
     arguments = parse(_in_our_words(words))
+    if arguments.api_key:
+        from ludolf.modes.process_list import hide
+
+        hide(arguments.api_key)
     if arguments.version:
         sys.stdout.write(f"{__version__}\n")
         return 0

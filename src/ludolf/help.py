@@ -7,13 +7,14 @@ Usage:
   ludolf -p [options] [@files...] [messages...]   answer and end
   ludolf --mode json [options] [messages...]      the same, told as JSON events
   ludolf --mode rpc [options]                     serve a host: one JSON object a line, both ways
-  ludolf auth login|logout|status|check ...       keys and logins (ludolf auth -h)
-  ludolf sessions [list|find|show|rename|delete]  look after stored sessions
+  ludolf auth login|logout|status|check ...       keys and logins
+  ludolf models list|show|refresh|schema ...      models: see them, ask providers for new ones
+  ludolf sessions list|find|show|rename|delete    look after stored sessions
   ludolf export SESSION [FILE]                    write a session as an HTML page
   ludolf view [SESSION]                           watch a session in the browser as it grows
-  ludolf models list|show|refresh|schema          models: see them, ask providers for new ones
-  ludolf schema ...                               JSON Schema of all frames, or their types
+  ludolf schema ...                               JSON Schema of all frames, or TypeScript types
   ludolf install-alias pi|omp|xcsh|pi-early       be started under the name of another program
+`ludolf auth -h`, `ludolf models -h` and so on tell more of each.
 
 Text on stdin goes before the first message. @file puts a text or image file into it.
 `--` ends the options. Without a key and a model, the built-in offline model answers.
@@ -55,8 +56,10 @@ Safety (see docs/safety.md)
                                   written to), read-only
   --sandbox-network on|off        whether commands in the sandbox have the network (default: on)
   --mask-secrets                  show placeholders instead of secret values to the model
+  -a, --approve                   trust the project's .pi folder (settings, extensions) in this run
+  -na, --no-approve               do not
 
-What the model is told
+Prompts, skills, extensions
   --system-prompt TEXT|FILE       instead of the built-in system prompt
   --append-system-prompt TEXT|FILE  after it; may be repeated
   -nc, --no-context-files         no AGENTS.md or CLAUDE.md
@@ -65,8 +68,6 @@ What the model is told
                                   (-np, --no-prompt-templates: no others)
   -e, --extension PATH            load this extension; may be repeated
                                   (-ne, --no-extensions: no others)
-  -a, --approve                   trust the project's .pi folder in this run
-  -na, --no-approve               do not
 
 Limits of one prompt
   --max-turns N                   end the run after N answers of the model
@@ -118,4 +119,9 @@ NO_MODELS = """\
 No model has credentials yet. Set a key in the environment (ANTHROPIC_API_KEY, OPENAI_API_KEY,
 GEMINI_API_KEY, ...), store one with `ludolf auth login`, or add a provider to {models_file}.
 Without either, the built-in model ludolf/offline answers by fixed rules.
+"""
+
+NAMELESS = """\
+No model of {provider} is known yet. Name one with --model {provider}/ID, or ask for all with
+`ludolf models refresh {provider}` (not every provider has a list).
 """

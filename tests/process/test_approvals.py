@@ -275,9 +275,58 @@ async def test_an_extension_may_change_a_call_before_it_is_asked_about(lab: Lab)
     lab.server.add(answer(bash("touch made")), answer("Done."))
     async with lab.client() as client:
         await _prompt(client)
-        await _answer(client, DENY)
+        request = await _answer(client, DENY)
         await client.collect("agent_settled")
     assert list(lab.work.iterdir()) == []
+    assert request["title"] == "Allow bash: touch other"
+    assert request["args"] == {"command": "touch other"}
+
+
+@pytest.mark.parametrize("word", ["command", "path"])
+async def test_an_approval_of_a_tool_of_a_host_covers_all_its_arguments(
+    lab: Lab, word: str
+) -> None:
+    for host in ("test", "production"):
+        lab.server.add(answer(call("peek", {word: "deploy", "host": host})), answer("Done."))
+    async with lab.client("--approval", "on-write") as client:
+        await client.ask("set_host_tools", tools=[HOST_TOOL])
+        await _prompt(client)
+        first = await _answer(client, FOR_SESSION)
+        sent = await client.wait_for("host_tool_call")
+        content = [{"type": "text", "text": "deployed"}]
+        await client.send("host_tool_result", id=sent["id"], result={"content": content})
+        await client.collect("agent_settled")
+        await _prompt(client, "Again")
+        second = await _answer(client, DENY)
+        await client.collect("agent_settled")
+    assert "test" in first["title"]
+    assert "production" in second["title"]
+    assert [failed for _, failed in _results(lab)] == [False, True]
+
+
+async def test_another_spelling_of_a_file_is_no_way_around_a_rule(lab: Lab) -> None:
+    rules = [
+        {"tool": "*", "path": "ada\u2019s/**", "action": "deny"},
+        {"tool": "*", "path": "private/**", "action": "deny"},
+        {"tool": "*", "action": "allow"},
+    ]
+    lab.settings(approval={"rules": rules})
+    for folder in ("ada\u2019s", "private"):
+        (lab.work / folder).mkdir()
+        (lab.work / folder / "key").write_text("the-secret")
+    calls = [
+        call("read", {"path": "ada's/key"}, "c1"),
+        call("grep", {"pattern": "secret", "path": "private"}, "c2"),
+        call("grep", {"pattern": "secret"}, "c3"),
+    ]
+    lab.server.add(answer(*calls), answer("Done."))
+    async with lab.client("--tools", "read,grep") as client:
+        await _prompt(client)
+        request = await _answer(client, DENY)
+        await client.collect("agent_settled")
+    assert request["toolCallId"] == "c3"
+    assert [failed for _, failed in _results(lab)] == [True, True, True]
+    assert "the-secret" not in str(_results(lab))
 
 
 async def test_rules_decide_and_what_they_cannot_read_is_asked_about(lab: Lab) -> None:

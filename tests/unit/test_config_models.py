@@ -13,6 +13,7 @@ from ludolf.ai.access import Access
 from ludolf.ai.models import Model, ModelCost
 from ludolf.config.auth import Keyring
 from ludolf.config.catalog import catalog_models, catalog_providers
+from ludolf.config.credentials import nameless
 from ludolf.config.keys import KEY_VARIABLES
 from ludolf.config.models import LOCAL as LOCAL_PROVIDERS
 from ludolf.config.models import ModelRegistry
@@ -95,7 +96,7 @@ def test_a_model_that_nobody_knows_takes_the_route_of_its_provider(
         tmp_path / "models.json",
         Keyring(tmp_path / "auth.json", Resolver({"OPENCODE_API_KEY": "k"})),
     )
-    assert registry.nameless() == ("opencode", "opencode-go")
+    assert nameless(registry) == ("opencode", "opencode-go")
     choice = choose_model(registry, f"opencode/{model_id}:high")
     assert (choice.model.api, choice.model.base_url) == (api, address)
     assert (choice.model.id, choice.level, choice.model.reasoning) == (model_id, "high", True)

@@ -234,6 +234,48 @@ def test_what_runs_code_later_stays_as_it_is(place: Place) -> None:
     assert os.listdir(place.work) == [".git"]
 
 
+def test_a_repository_gets_no_hooks_and_no_other_settings_by_a_command(place: Place) -> None:
+    git = place.work / ".git"
+    subprocess.run(["git", "init", "-q", "--template="], cwd=place.work, check=True)
+    assert not (git / "hooks").exists()
+    shell = Shell(place, place.sandbox("bwrap"))
+    assert shell.fails("mkdir -p .git/hooks && echo evil > .git/hooks/pre-commit")
+    shell.run("echo ../evil > .git/commondir")
+    assert shell.sandbox.sweep() == (git / "commondir",)
+    shell.sandbox.close()
+    assert not (git / "hooks").exists()
+    assert not (git / "commondir").exists()
+
+
+def test_bubblewrap_takes_away_what_leads_git_to_other_settings(place: Place) -> None:
+    git = place.work / ".git"
+    git.mkdir()
+    box = place.root / "box"
+    box.mkdir()
+    means = Bubblewrap("bwrap", Tmp(box, box, box))
+    policy = Policy(ground=place.ground(), cwd=place.work)
+    argv, _, _ = means.enclose(policy, ("true",), place.work, {})
+    assert argv[argv.index(str(git / "hooks")) - 1] == "--tmpfs"
+    assert means.sweep() == ()
+    (git / "commondir").write_text("../evil")
+    assert means.sweep() == (git / "commondir",)
+    (git / "commondir").write_text("../evil")
+    means.close()
+    assert os.listdir(git) == []
+
+
+def test_what_leads_git_elsewhere_from_the_start_is_left_as_it_is(place: Place) -> None:
+    git = place.work / ".git"
+    git.mkdir()
+    (git / "commondir").write_text("../shared")
+    means = Bubblewrap("bwrap", Tmp(place.root, place.root, place.root))
+    policy = Policy(ground=place.ground(), cwd=place.work)
+    argv, _, _ = means.enclose(policy, ("true",), place.work, {})
+    assert str(git / "commondir") in argv
+    assert means.sweep() == ()
+    assert (git / "commondir").read_text() == "../shared"
+
+
 def test_bubblewrap_gives_commands_a_tmp_of_their_own(place: Place) -> None:
     shell = Shell(place, place.sandbox("bwrap"))
     with tempfile.NamedTemporaryFile(dir="/tmp") as other:

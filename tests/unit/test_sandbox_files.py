@@ -170,6 +170,7 @@ def test_a_hard_link_to_a_file_outside_gives_nothing_away_but_its_own_name(place
     [
         ".git/config",
         ".git/hooks/pre-commit",
+        ".git/commondir",
         ".git",
         "sub/.git/config",
         ".git/modules/sub/hooks/x",

@@ -6,6 +6,11 @@ import msgspec
 
 from ludolf.base import Value
 
+# Headers that let a request in as a key would.
+AUTH_HEADERS = frozenset(
+    ("authorization", "x-api-key", "api-key", "x-goog-api-key", "cf-aig-authorization")
+)
+
 
 class Access(Value):
     """`key` is None where the headers or the surroundings (a cloud identity) do the work.
@@ -19,6 +24,11 @@ class Access(Value):
     base_url: str | None = None
     environment: dict[str, str] = msgspec.field(default_factory=dict)
     without: tuple[str, ...] = ()
+
+    @property
+    def by_header(self) -> bool:
+        """Whether a stated header does what a key would do."""
+        return any(name.lower() in AUTH_HEADERS for name in self.headers)
 
     def over(self, ours: Mapping[str, str]) -> dict[str, str]:
         """The headers stated here, over our own ones, without those that must not be sent."""

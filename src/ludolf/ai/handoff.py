@@ -1,5 +1,6 @@
 """What a model is sent of a conversation: other roles become text, foreign marks are taken off."""
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from itertools import count
@@ -38,6 +39,13 @@ NO_TOOL_IMAGE = "(tool image omitted: model does not support images)"
 _AFTER_COMPACTION = "Earlier parts of this conversation were replaced by this summary:"
 _AFTER_BRANCH = "The conversation came back from another branch, which this summary describes:"
 _LIMIT = 20_000
+_ODD_ID = re.compile(r"[^a-zA-Z0-9_-]")
+_MAX_ID = 64
+
+
+def plain_id(call_id: str, source: AssistantMessage) -> str:
+    """A tool call's id from another model, in letters and a length that most servers take."""
+    return _ODD_ID.sub("_", call_id)[:_MAX_ID]
 
 
 def adapt(

@@ -204,8 +204,24 @@ def tokens(flow: Flow, answer: Answer, refresh: str = "") -> dict[str, Any]:
         "expires": int(now_ms() + (life - flow.early_seconds) * 1000),
     }
     if flow.kind == "codex":
-        fields["accountId"] = _account_in(access)
+        account = chatgpt_account(access)
+        if account is None:
+            raise LoginError("the token names no ChatGPT account")
+        fields["accountId"] = account
     return fields
+
+
+def chatgpt_account(token: str) -> str | None:
+    """The account that a token of ChatGPT was made for, which each request must name."""
+    import base64
+
+    payload = token.partition(".")[2].partition(".")[0]
+    try:
+        claims = loads(base64.urlsafe_b64decode(payload + "=" * (-len(payload) % 4)))
+        account = claims[_ACCOUNT_CLAIM]["chatgpt_account_id"]
+    except (ValueError, KeyError, TypeError):
+        return None
+    return account if isinstance(account, str) and account else None
 
 
 def host_of(address: str) -> str:
@@ -241,19 +257,6 @@ def _complaint(status: int, fields: Mapping[str, Any]) -> str:
         error = error.get("message") or error.get("code")
     more = (error, fields.get("error_description"), fields.get("message"), fields.get("detail"))
     words = dict.fromkeys(word.strip() for word in more if isinstance(word, str) and word.strip())
-    return ": ".join((f"the server answered {status}", *words))[:500]
-
-
-def _account_in(token: str) -> str:
-    """The account that a token of ChatGPT is for, which each request must name."""
-    import base64
-
-    payload = token.partition(".")[2].partition(".")[0]
-    try:
-        claims = loads(base64.urlsafe_b64decode(payload + "=" * (-len(payload) % 4)))
-        account = claims[_ACCOUNT_CLAIM]["chatgpt_account_id"]
-    except (ValueError, KeyError, TypeError):
-        account = None
-    if not isinstance(account, str) or not account:
-        raise LoginError("the token names no ChatGPT account")
-    return account
+    text = ": ".join((f"the server answered {status}", *words))[:500]
+    # It is shown in a terminal, which would obey what it does not print.
+    return "".join(char if char.isprintable() else " " for char in text)

@@ -13,6 +13,7 @@ from ludolf.ai.transport import Transport
 DEVICE_GRANT = "urn:ietf:params:oauth:grant-type:device_code"
 DEVICE_SECONDS = 15 * 60.0
 _POLL_SECONDS = 5.0
+_LONGEST_CODE = 64
 _PASTE = "Paste the address that the browser ended at, or the code:"
 _FOREVER = 2**53 - 1  # how pi writes that a token does not end
 _REFUSED = {
@@ -194,7 +195,7 @@ async def _begin(http: Transport, flow: Flow, domain: str | None) -> _Device:
     launch = answer.body.get("verification_uri_complete")
     return _Device(
         code=answer.text("device_auth_id" if codex else "device_code"),
-        user_code=answer.text("user_code"),
+        user_code=_typeable(answer.text("user_code")),
         url=_web_address(flow.verification_url or answer.text("verification_uri")),
         launch=_web_address(launch) if isinstance(launch, str) and launch else None,
         pause=max(answer.number("interval") or _POLL_SECONDS, flow.least_poll),
@@ -239,6 +240,13 @@ def _problem(answer: Answer) -> str | None:
 
 def _is_pending(problem: str | None) -> bool:
     return problem in ("authorization_pending", "deviceauth_authorization_pending")
+
+
+def _typeable(code: str) -> str:
+    """It is shown in a terminal, which would obey what it does not print."""
+    if len(code) > _LONGEST_CODE or not code.isprintable():
+        raise LoginError("the server gave a code that nobody can type")
+    return code
 
 
 def _web_address(url: str) -> str:

@@ -26,12 +26,16 @@ class Replayer(Transport):
     asks something else than the recorded one is answered by an error.
     """
 
+    plays_back = True
+
     def __init__(
         self, recording: Recording, warn: Warn, *, strict: bool = False, speed: float = 0
     ) -> None:
         super().__init__()
         self._path = recording.path
         self._left = [(_recorded_shape(one), one) for one in recording.exchanges]
+        self._ids = {model.id for model in recording.models}
+        self._named = {shape.model for shape, _ in self._left}
         self._warn = warn
         self._strict = strict
         self._speed = speed
@@ -62,7 +66,7 @@ class Replayer(Transport):
 
     def _take(self, asked: Shape) -> Exchange:
         """The best of those that are left: the same messages, the same question, the next."""
-        fitting = [pair for pair in self._left if pair[0].endpoint == asked.endpoint]
+        fitting = [pair for pair in self._left if self._fits(pair[0], asked)]
         if not fitting:
             raise self._error(f"nothing is left for {asked}")
         shape, found = min(fitting, key=lambda pair: _rank(pair[0], asked))
@@ -74,6 +78,16 @@ class Replayer(Transport):
             self._tell(other, text)
         self._left.remove((shape, found))
         return found
+
+    def _fits(self, recorded: Shape, asked: Shape) -> bool:
+        """Whether it went to the same place, for the same model.
+
+        The name of a deployment is in the recorded request, but not in the environment of a replay.
+        """
+        if recorded.endpoint != asked.endpoint:
+            return False
+        renamed = asked.model in self._ids - self._named and recorded.model not in self._ids
+        return renamed or recorded.model == asked.model
 
     def _tell(self, difference: str, text: str) -> None:
         """Once for each difference: all further requests of a run repeat it."""

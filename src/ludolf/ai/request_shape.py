@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterator
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 
 import msgspec
 
@@ -29,9 +29,11 @@ class Shape(msgspec.Struct, frozen=True, kw_only=True):
     messages: bytes
 
     @property
-    def endpoint(self) -> tuple[str, str, str]:
+    def endpoint(self) -> tuple[str, str]:
         """The same behind every gateway: the way to the endpoint may differ, its end may not."""
-        return (self.method, self.path.rpartition("/")[2], self.model)
+        end = self.path.rpartition("/")[2]
+        # Of Google's, the model is a part of the end.
+        return (self.method, end.rpartition(":")[2])
 
     def __str__(self) -> str:
         model = f" for model {self.model}" if self.model else ""
@@ -75,7 +77,7 @@ def difference(recorded: Shape, asked: Shape) -> str | None:
 def _model(url: str, body: dict[str, Any]) -> str:
     named = body.get("model")
     in_path = _MODEL_IN_PATH.search(url)
-    return named if isinstance(named, str) else in_path[1] if in_path else ""
+    return named if isinstance(named, str) else unquote(in_path[1]) if in_path else ""
 
 
 def _messages(body: dict[str, Any]) -> list[Any]:

@@ -26,7 +26,8 @@ _HARMLESS_BEGINNINGS = ("anthropic-ratelimit-", "x-ratelimit-")
 _HARMLESS_QUERY = frozenset(("alt", "api-version", "beta", "stream", "version"))
 _TELLING_NAME = re.compile(r"auth|cookie|credential|key|passw|secret|signature|token", re.I)
 _SCHEME = re.compile(r"^(?:bearer|basic|token|apikey|digest)\s+", re.I)
-_USERINFO = re.compile(r"(?<=://)[^\s/?#@]+@")
+# User and password in an address.
+USERINFO = re.compile(r"(?<=://)[^\s/?#@]+@")
 
 
 def harmless_headers(headers: Mapping[str, str]) -> dict[str, str]:
@@ -48,7 +49,7 @@ def harmless_url(url: str) -> str:
     )
     host = parts.netloc.rpartition("@")[2]
     # The path of a gateway may hold a whole address.
-    path = _USERINFO.sub("", parts.path)
+    path = USERINFO.sub("", parts.path)
     return urlunsplit((parts.scheme, host, path, query, ""))
 
 
@@ -56,13 +57,13 @@ def secrets_of(url: str, headers: Mapping[str, str]) -> Iterator[str]:
     """The secret values that a request carries, which may occur elsewhere too."""
     for name, value in headers.items():
         if _is_secret(name, value):
-            yield from _parts_of(name, value)
+            yield from parts_of(name, value)
     yield from secrets_of_url(url)
 
 
 def secrets_of_url(url: str) -> Iterator[str]:
     """User and password, also of an address within the address, and unknown query fields."""
-    for found in _USERINFO.findall(unquote(url)):
+    for found in USERINFO.findall(unquote(url)):
         userinfo = found[:-1]
         yield from (userinfo, userinfo.partition(":")[2])
     try:
@@ -85,10 +86,16 @@ def _is_secret(name: str, value: str) -> bool:
     if _is_harmless(name):
         return False
     looks_random = len(value) >= _LONG and not re.search(r"[\s/]", value)
-    return looks_random or _TELLING_NAME.search(name) is not None
+    return looks_random or is_telling(name)
 
 
-def _parts_of(name: str, value: str) -> Iterator[str]:
+def is_telling(name: str) -> bool:
+    """Whether what goes by this name is likely a secret."""
+    return _TELLING_NAME.search(name) is not None
+
+
+def parts_of(name: str, value: str) -> Iterator[str]:
+    """A header's value, and what of it is a secret by itself."""
     token = _SCHEME.sub("", value)
     yield from (value, token)
     if "cookie" in name.lower():
@@ -113,7 +120,7 @@ class Scrubber:
 
     def text(self, text: str) -> str:
         """For texts about addresses: user and password go even if they are not known."""
-        return self.value(_USERINFO.sub(f"{REMOVED}@", text))  # type: ignore[no-any-return]  # a text
+        return self.value(USERINFO.sub(f"{REMOVED}@", text))  # type: ignore[no-any-return]  # a text
 
     def value(self, value: Any) -> Any:
         """The same JSON with the values replaced in all its texts."""

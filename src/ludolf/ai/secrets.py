@@ -1,30 +1,34 @@
 """Keeps keys out of texts: what a server sends back may hold the very key that was sent to it."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from ludolf.ai.access import Access
+from ludolf.ai.scrubbing import SHORTEST, USERINFO, is_telling, parts_of, secrets_of_url
 
 HIDDEN = "[redacted]"
-SHORTEST = 8
 # So much of a key's beginning gives it away where a text was cut in the middle of the key.
 _GIVEAWAY = 16
-_SCHEMES = ("bearer ", "basic ", "token ")
 _OPEN_HEADERS = frozenset(
     ("accept", "content-type", "user-agent", "editor-version", "editor-plugin-version")
 )
 
 
-def secrets_in(access: Access) -> tuple[str, ...]:
-    """All that a request carries to be let in."""
-    found = [access.key or "", *access.environment.values()]
+def secrets_in(access: Access, url: str = "") -> Iterator[str]:
+    """All that a request to this address carries to be let in."""
+    yield access.key or ""
+    yield from (value for name, value in access.environment.items() if is_telling(name))
     for name, value in access.headers.items():
         if name.lower() not in _OPEN_HEADERS:
-            found.append(_without_scheme(value))
-    return tuple(found)
+            yield from parts_of(name, value)
+    yield from secrets_of_url(access.base_url or url)
 
 
 def redact(text: str, secrets: Iterable[str]) -> str:
-    """The text without the secrets, whole or cut off; too short ones are no secrets."""
+    """The text without the secrets, whole or cut off; too short ones are no secrets.
+
+    User and password of an address go even if nobody has named them.
+    """
+    text = USERINFO.sub(f"{HIDDEN}@", text)
     for secret in sorted(set(secrets), key=len, reverse=True):
         if len(secret) >= SHORTEST:
             text = _hide(text, secret)
@@ -46,10 +50,3 @@ def _common(first: str, second: str) -> int:
         if one != other:
             return place
     return min(len(first), len(second))
-
-
-def _without_scheme(value: str) -> str:
-    for scheme in _SCHEMES:
-        if value.lower().startswith(scheme):
-            return value[len(scheme) :]
-    return value

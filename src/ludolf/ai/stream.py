@@ -41,12 +41,12 @@ def _worded(error: ProviderError, request: Request) -> str:
     """
     from ludolf.ai.secrets import redact, secrets_in
 
-    text = redact(str(error), secrets_in(request.access))
+    text, url = str(error), request.access.base_url or request.model.base_url
     if request.model.provider in SERVERS:
         from ludolf.ai.local.kinds import explain
 
-        url = request.access.base_url or request.model.base_url
         text = explain(request.model.provider, url, request.model.id, text)
+    text = redact(text, secrets_in(request.access, url))
     wait, max_wait = error.retry_after, request.max_wait
     if not wait or not max_wait or wait <= max_wait:
         return text

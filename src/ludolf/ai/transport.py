@@ -6,11 +6,11 @@ import threading
 import time
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 import msgspec
 
-from ludolf.ai.errors import ProviderError, kind_of
+from ludolf.ai.errors import ErrorKind, ProviderError, kind_of
 from ludolf.ai.sse import SseParser
 
 if TYPE_CHECKING:
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 CONNECT_SECONDS = 30.0
 MAX_ANSWER_BYTES = 64 << 20
 MAX_ERROR_BYTES = 64 << 10
+_READ_SIZE = 64 << 10
 PACKED = "The answer is compressed, which was not asked for"
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
@@ -143,6 +144,9 @@ class Watcher(Protocol):
 class Transport:
     """Connections to model servers, shared by all requests of an engine."""
 
+    # Whether a recording answers, so that no server needs to run.
+    plays_back = False
+
     def __init__(self) -> None:
         self.watcher: Watcher | None = None
         self._session: aiohttp.ClientSession | None = None
@@ -191,19 +195,9 @@ class Transport:
         import aiohttp
 
         url = sent.url
-        limits = aiohttp.ClientTimeout(
-            total=None, sock_connect=CONNECT_SECONDS, sock_read=sent.idle_seconds or None
-        )
         try:
-            async with self._open().request(
-                sent.method,
-                _as_written(url),
-                headers=sent.headers,
-                data=sent.body,
-                allow_redirects=False,
-                timeout=limits,
-                proxy=_proxy_for(url),
-            ) as raw:
+            async with await self._send(sent) as raw:
+                _read_smaller(raw)
                 yield raw
         except (aiohttp.ServerTimeoutError, TimeoutError) as error:
             raise ProviderError(f"Request timed out: {error or url}", kind="timeout") from error
@@ -216,6 +210,29 @@ class Transport:
             raise ProviderError("terminated", kind="network") from error
         except (aiohttp.ClientError, ConnectionError) as error:
             raise ProviderError(f"Connection error: {error}", kind="network") from error
+
+    async def _send(self, sent: Sent) -> "aiohttp.ClientResponse":
+        import aiohttp
+
+        limits = aiohttp.ClientTimeout(
+            total=None, sock_connect=CONNECT_SECONDS, sock_read=sent.idle_seconds or None
+        )
+        try:
+            return await self._open().request(
+                sent.method,
+                _as_written(sent.url),
+                headers=sent.headers,
+                data=sent.body,
+                allow_redirects=False,
+                timeout=limits,
+                proxy=_proxy_for(sent.url),
+            )
+        except aiohttp.InvalidURL:
+            raise
+        except ValueError as error:
+            # A key or a header that no request can carry, or two ways in that exclude each other.
+            text = f"The request cannot be sent: {error}"
+            raise ProviderError(text, kind="bad_request") from error
 
     def _open(self) -> "aiohttp.ClientSession":
         import aiohttp
@@ -258,7 +275,15 @@ def _import(loop: asyncio.AbstractEventLoop, done: "asyncio.Future[None]") -> No
             loop.call_soon_threadsafe(done.set_result, None)
 
 
-async def check(reply: Reply, describe: "Any") -> None:
+def _read_smaller(raw: "aiohttp.ClientResponse") -> None:
+    # asyncio makes a buffer of 256 KiB for each read, which is mapped and unmapped each time: a
+    # third of what a slow stream costs. Smaller ones are memory that is at hand.
+    transport = raw.connection.transport if raw.connection is not None else None
+    if transport is not None and hasattr(transport, "max_size"):
+        transport.max_size = _READ_SIZE
+
+
+async def check(reply: Reply, describe: Callable[[int, str], str]) -> None:
     """Turn an HTTP failure into a ProviderError; `describe(status, body)` words it.
 
     Raises:
@@ -275,7 +300,7 @@ async def check(reply: Reply, describe: "Any") -> None:
             f"Expected an event stream, got {kind}: {start}. Check the base URL of the provider.",
             kind="bad_request",
         )
-    text: str = describe(reply.status, body)
+    text = describe(reply.status, body)
     raise ProviderError(
         text,
         kind=_kind_of_status(reply.status, text),
@@ -283,7 +308,7 @@ async def check(reply: Reply, describe: "Any") -> None:
     )
 
 
-def _kind_of_status(status: int, text: str) -> Any:
+def _kind_of_status(status: int, text: str) -> ErrorKind:
     kind = kind_of(text)
     if kind == "bad_request" and status in (401, 403):
         return "auth"
@@ -293,11 +318,10 @@ def _kind_of_status(status: int, text: str) -> Any:
 def retry_after(headers: Mapping[str, str]) -> float | None:
     """The wait in seconds that a server asks for."""
     for name, unit in (("retry-after-ms", 1000.0), ("retry-after", 1.0)):
-        value = headers.get(name, "")
-        try:
+        value = headers.get(name, "").strip()
+        # "inf" and "nan" would be numbers too.
+        if value.replace(".", "", 1).isdecimal():
             return float(value) / unit
-        except ValueError:
-            continue
     return _until(headers.get("retry-after", ""))
 
 

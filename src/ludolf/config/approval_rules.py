@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 
 from ludolf.base import ConfigError
-from ludolf.config.patterns import matches_path
+from ludolf.config.patterns import matches_path, reaches
 from ludolf.config.settings import SettingsFiles
 from ludolf.config.simple_command import literal_words
 
@@ -47,13 +47,14 @@ class Approval(
 
 class Call(msgspec.Struct, frozen=True, kw_only=True):
     """A tool call as rules see it. `paths` is one path under its names, absolute: as given, and the
-    real one; empty if it is not that of a file."""
+    real one; empty if it is not that of a file. `walks`: all that is below it is looked at too."""
 
     tool: str
     read_only: bool
     command: str | None = None
     has_path: bool = False
     paths: tuple[str, ...] = ()
+    walks: bool = False
     cwd: str = ""
     home: str = ""
 
@@ -171,15 +172,32 @@ def _fits_path(rule: Rule, call: Call) -> bool | None:
         return False
     if not call.paths:
         return None
-    fits = [_fits_one(rule.path, path, call) for path in call.paths]
     # Allowed only under every name that it has, forbidden under any.
-    return all(fits) if rule.action == "allow" else any(fits)
+    if rule.action == "allow":
+        return all(_fits_one(rule.path, path, call) for path in call.paths)
+    # Who may touch nothing in a folder may not list it either.
+    patterns = (rule.path, rule.path.removesuffix("/**"))
+    if any(_fits_one(pattern, path, call) for pattern in patterns for path in call.paths):
+        return True
+    within = call.walks and any(_reaches_one(rule.path, path, call) for path in call.paths)
+    return None if within else False
 
 
 def _fits_one(pattern: str, path: str, call: Call) -> bool:
+    base, rest = _based(pattern, call)
+    return path.startswith(f"{base}/") and matches_path(rest, path[len(base) + 1 :])
+
+
+def _reaches_one(pattern: str, folder: str, call: Call) -> bool:
+    base, rest = _based(pattern, call)
+    if f"{base}/".startswith(f"{folder.rstrip('/')}/"):
+        return True
+    return folder.startswith(f"{base}/") and reaches(rest, folder[len(base) + 1 :])
+
+
+def _based(pattern: str, call: Call) -> tuple[str, str]:
+    """The folder that a pattern counts from, without a slash at its end, and the rest."""
     if pattern.startswith("/"):
-        return matches_path(pattern, path)
+        return "", pattern[1:]
     base = call.home if pattern.startswith("~/") else call.cwd
-    inside = path.startswith(f"{base.rstrip('/')}/")
-    rest = pattern.removeprefix("~/").removeprefix("./")
-    return inside and matches_path(rest, path[len(base.rstrip("/")) + 1 :])
+    return base.rstrip("/"), pattern.removeprefix("~/").removeprefix("./")

@@ -8,11 +8,18 @@ from ludolf.base import CommandError
 from ludolf.config.keys import KEY_VARIABLES
 from ludolf.config.models import ModelRegistry
 from ludolf.config.oauth import RADIUS, flow_names, flow_of
+from ludolf.config.routes import ROUTES
 from ludolf.config.values import literal
 
 Way = Literal["api-key", "oauth", "device"]
 # Nobody can make a key for these: there is only the login.
 _WITHOUT_KEYS = frozenset(("openai-codex",))
+
+
+def nameless(registry: ModelRegistry) -> tuple[str, ...]:
+    """The providers that have credentials, but of which no model is known."""
+    ready = (name for name in ROUTES if registry.admits_provider(name))
+    return tuple(name for name in ready if not registry.of_provider(name))
 
 
 def gateway_of(registry: ModelRegistry, provider: str) -> str | None:

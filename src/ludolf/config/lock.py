@@ -114,7 +114,7 @@ class FileLock:
 
     def _take(self) -> bool:
         try:
-            os.mkdir(self.directory)
+            os.mkdir(self.directory, 0o700)
         except FileExistsError:
             return self._take_over()
         return True
@@ -127,7 +127,7 @@ class FileLock:
         if age <= self._stale or not _remove(self.directory):
             return False
         try:
-            os.mkdir(self.directory)
+            os.mkdir(self.directory, 0o700)
         except FileExistsError:
             return False
         return True

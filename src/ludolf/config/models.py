@@ -21,6 +21,7 @@ from ludolf.config.models_file import (
     read_models,
 )
 from ludolf.config.models_shape import ProviderEntry
+from ludolf.config.routes import ROUTES
 
 if TYPE_CHECKING:
     from ludolf.config.local import LocalModels
@@ -126,12 +127,13 @@ class ModelRegistry:
         """Every provider that has models, shipped ones first."""
         from ludolf.config.catalog import catalog_providers
 
-        names = (*catalog_providers(), *self._file.providers, *self._found, *self._registered)
+        shipped = (*catalog_providers(), *ROUTES)
+        names = (*shipped, *self._file.providers, *self._found, *self._registered)
         return tuple(name for name in dict.fromkeys(names) if self._of(name))
 
     def knows(self, provider: str) -> bool:
-        """Whether any model of this provider exists."""
-        return bool(self._of(provider))
+        """Whether models of this provider can be asked for, be they known or not."""
+        return provider in ROUTES or bool(self._of(provider))
 
     def of_provider(self, provider: str) -> tuple[Model, ...]:
         return tuple(self._of(provider).values())
@@ -207,6 +209,11 @@ class ModelRegistry:
             headers = {"Authorization": f"Bearer {granted.key}", **headers}
         removed = tuple(name for name, value in self._stated(model).items() if value is None)
         return structs.replace(granted, headers={**granted.headers, **headers}, without=removed)
+
+    def stated_keys(self) -> tuple[str, ...]:
+        """The keys that stand in models.json itself; not those that it only names."""
+        keys = (entry.api_key or "" for entry in self._file.providers.values())
+        return tuple(key for key in keys if not key.startswith(("$", "!")))
 
     def secret_names(self, passed: Iterable[str] = ()) -> frozenset[str]:
         """Environment variables that hold keys and must not reach tools, save those `passed`."""

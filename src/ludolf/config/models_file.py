@@ -11,6 +11,7 @@ from ludolf.ai.models import Model, ModelCost
 from ludolf.base import ConfigError
 from ludolf.config.files import read_object
 from ludolf.config.models_shape import CostEntry, ModelChange, ModelEntry, ProviderEntry
+from ludolf.config.routes import route_of
 
 __all__ = [
     "ModelsFile",
@@ -74,8 +75,9 @@ def make_model(provider: str, owner: ProviderEntry, entry: ModelEntry, kin: Mode
     Raises:
         ConfigError: the API or the address is unknown, or a limit makes no sense.
     """
-    api = entry.api or owner.api or (kin.api if kin else None)
-    base_url = entry.base_url or owner.base_url or (kin.base_url if kin else None)
+    known_api, known_url = (kin.api, kin.base_url) if kin else route_of(provider, entry.id)
+    api = entry.api or owner.api or known_api
+    base_url = entry.base_url or owner.base_url or known_url
     if api is None:
         where = f"Provider {provider}, model {entry.id}"
         raise ConfigError(f'{where}: no "api" specified. Set at provider or model level.')

@@ -28,6 +28,12 @@ def matches_path(pattern: str, path: str) -> bool:
     return any(_shape(part).fullmatch(path) for part in _alternatives(pattern))
 
 
+def reaches(pattern: str, folder: str) -> bool:
+    """Whether a path below a folder may fit; the folder is written as the paths are."""
+    parts = [part for part in folder.split("/") if part]
+    return any(_reaches(each.strip("/").split("/"), parts) for each in _alternatives(pattern))
+
+
 def fits_search(search: str, text: str) -> bool:
     """Whether every word of a search has its letters in the text, in their order.
 
@@ -69,6 +75,15 @@ def _alternatives(pattern: str) -> list[str]:
         return [pattern]
     head, tail = pattern[: found.start()], pattern[found.end() :]
     return [whole for part in found[1].split(",") for whole in _alternatives(f"{head}{part}{tail}")]
+
+
+def _reaches(pattern: list[str], folder: list[str]) -> bool:
+    for place, name in enumerate(folder):
+        if place < len(pattern) and pattern[place] == "**":
+            return True
+        if place >= len(pattern) or not _shape(pattern[place]).fullmatch(name):
+            return False
+    return len(pattern) > len(folder)
 
 
 @cache

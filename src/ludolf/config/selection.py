@@ -11,6 +11,8 @@ from ludolf.ai.messages import THINKING_LEVELS, ThinkingLevel
 from ludolf.ai.models import Model
 from ludolf.base import ConfigError
 from ludolf.config.models import LOCAL, ModelRegistry
+from ludolf.config.models_file import ProviderEntry, make_model
+from ludolf.config.models_shape import ModelEntry
 from ludolf.config.patterns import id_order, is_glob, matches_glob
 from ludolf.config.settings import Settings
 
@@ -19,6 +21,7 @@ from ludolf.config.settings import Settings
 PREFERRED: dict[str, str] = {
     "anthropic": "claude-opus-4-8",
     "openai": "gpt-5.5",
+    "openai-codex": "gpt-5.5",
     "google": "gemini-3.1-pro-preview",
     "openrouter": "moonshotai/kimi-k2.6",
     "deepseek": "deepseek-v4-pro",
@@ -27,9 +30,12 @@ PREFERRED: dict[str, str] = {
     "groq": "openai/gpt-oss-120b",
     "cerebras": "gpt-oss-120b",
     "zai": "glm-5.3",
+    "zai-coding-cn": "glm-5.3",
     "mistral": "devstral-medium-latest",
     "minimax": "MiniMax-M2.7",
+    "minimax-cn": "MiniMax-M2.7",
     "moonshotai": "kimi-k2.6",
+    "moonshotai-cn": "kimi-k2.6",
     "kimi-coding": "kimi-for-coding",
     "huggingface": "moonshotai/Kimi-K2.6",
     "together": "moonshotai/Kimi-K2.6",
@@ -265,8 +271,9 @@ def _custom(registry: ModelRegistry, provider: str, pattern: str) -> Choice:
     head, colon, tail = pattern.rpartition(":")
     if colon and head and as_level(tail):
         model_id, level = head, as_level(tail)
-    models = registry.of_provider(provider)
-    default = registry.find(provider, PREFERRED.get(provider, "")) or models[0]
+    default = registry.find(provider, PREFERRED.get(provider, "")) or _kin(
+        registry, provider, model_id
+    )
     # A level asked for by name says that the unknown model thinks.
     model = msgspec.structs.replace(
         default,
@@ -276,6 +283,15 @@ def _custom(registry: ModelRegistry, provider: str, pattern: str) -> Choice:
     )
     text = f'Model "{model_id}" not found for provider "{provider}". Using custom model id.'
     return Choice(model=model, level=level, warning=text)
+
+
+def _kin(registry: ModelRegistry, provider: str, model_id: str) -> Model:
+    """Another model of the provider; where none is known, one of which only the route is."""
+    models = registry.of_provider(provider)
+    if models:
+        return models[0]
+    owner = registry.entry(provider) or ProviderEntry()
+    return make_model(provider, owner, ModelEntry(id=model_id), None)
 
 
 # ---------------------------------------------------------------- scopes

@@ -142,6 +142,8 @@ class Settings(Value):
     cache_warming: Literal["off", "streaming", "idle"] = "streaming"
     packages: tuple[str | dict[str, Any], ...] = ()
     extensions: tuple[str, ...] = ()
+    # How long a handler of an extension may take, for all events or by their names; 0 is no limit.
+    handler_timeout_ms: Count | dict[str, Count] = 0
     skills: tuple[str, ...] = ()
     prompts: tuple[str, ...] = ()
     themes: tuple[str, ...] = ()

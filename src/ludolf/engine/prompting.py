@@ -31,7 +31,8 @@ NOT_QUEUED = (
 )
 NO_KEY = (
     "No API key found for {provider}. Store one with `ludolf auth login {provider}`, set its "
-    "variable in the environment, or choose another model; --list-models shows those that are ready."
+    "variable in the environment, or choose another model; `ludolf models` shows those that are "
+    "ready."
 )
 # What became of a prompt.
 Disposition = Literal["started", "queued", "handled"]

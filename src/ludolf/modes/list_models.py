@@ -5,6 +5,7 @@ from collections.abc import Sequence
 
 from ludolf.ai.models import Model
 from ludolf.config.auth import Keyring
+from ludolf.config.credentials import nameless
 from ludolf.config.home import Home, find_home
 from ludolf.config.models import ModelRegistry
 from ludolf.config.patterns import fits_search, id_order
@@ -20,9 +21,7 @@ def list_models(search: str) -> int:
     models = registry.available()
     tell_problems(home, registry)
     if not models:
-        from ludolf.help import NO_MODELS
-
-        sys.stderr.write(NO_MODELS.format(models_file=home.models_file))
+        tell_none(home, registry)
         return 0
     found = matching(models, search)
     if found:
@@ -54,14 +53,24 @@ def table(models: Sequence[Model]) -> str:
     return "\n".join(lines) + "\n"
 
 
+def tell_none(home: Home, registry: ModelRegistry) -> None:
+    """Say on stderr why no model can be used, and what to do."""
+    from ludolf.help import NAMELESS, NO_MODELS
+
+    names = nameless(registry)
+    sys.stderr.writelines(NAMELESS.format(provider=name) for name in names)
+    if not names:
+        sys.stderr.write(NO_MODELS.format(models_file=home.models_file))
+
+
 def tell_problems(home: Home, registry: ModelRegistry) -> None:
     """Say on stderr what is wrong with the files."""
     if registry.errors:
         sys.stderr.write(f"Warning: errors in {home.models_file}:\n")
         sys.stderr.writelines(f"{text}\n" for text in registry.errors)
-    sys.stderr.writelines(
-        f"Warning: {text}\n" for text in (*registry.keyring.warnings, *registry.warnings)
-    )
+    keyring = registry.keyring
+    warnings = (*keyring.warnings, *keyring.resolver.warnings, *registry.warnings)
+    sys.stderr.writelines(f"Warning: {text}\n" for text in warnings)
 
 
 def _row(model: Model) -> tuple[str, ...]:

@@ -35,7 +35,7 @@ from ludolf.ai.providers.anthropic_request import (
     has_eager_tools,
     thinking_of,
 )
-from ludolf.ai.providers.gateways import base_url, key_headers, server_headers, user_agent
+from ludolf.ai.providers.gateways import all_headers, base_url, key_headers, server_headers
 from ludolf.ai.transport import Transport, check
 from ludolf.base import dumps, loads
 
@@ -44,7 +44,6 @@ _VERSION = "2023-06-01"
 _BUDGET_BETA = "interleaved-thinking-2025-05-14"
 _TOOLS_BETA = "fine-grained-tool-streaming-2025-05-14"
 _FALLBACK_BETA = "server-side-fallback-2026-07-01"
-_AUTH_HEADERS = frozenset(("authorization", "x-api-key", "cf-aig-authorization"))
 _REDACTED = "[Reasoning redacted]"
 _STOPS: dict[str, StopReason] = {
     "end_turn": "stop",
@@ -88,21 +87,12 @@ class Anthropic:
 
 
 def _headers(request: Request) -> dict[str, str]:
-    headers = {
-        "content-type": "application/json",
-        "accept": "text/event-stream",
-        "anthropic-version": _VERSION,
-        "user-agent": user_agent(),
-    }
+    headers = {"anthropic-version": _VERSION}
     if betas := _betas(request):
         headers["anthropic-beta"] = ",".join(betas)
     by_token = "sk-ant-oat" in (request.access.key or "")
     headers |= key_headers(request, "Authorization" if by_token else "x-api-key")
-    headers |= server_headers(request) | _session_headers(request)
-    headers = {name.lower(): value for name, value in request.access.over(headers).items()}
-    if not headers.keys() & _AUTH_HEADERS:
-        raise ProviderError(f"No API key for provider: {request.model.provider}", kind="auth")
-    return headers
+    return all_headers(request, headers | server_headers(request) | _session_headers(request))
 
 
 def _session_headers(request: Request) -> dict[str, str]:

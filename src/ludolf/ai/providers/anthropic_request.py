@@ -1,6 +1,5 @@
 """The body of a request to the Anthropic Messages API, joined from pieces that are kept."""
 
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
@@ -8,7 +7,7 @@ from typing import Any
 import msgspec
 
 from ludolf.ai.errors import ProviderError
-from ludolf.ai.handoff import Handoff, ModelMessage
+from ludolf.ai.handoff import Handoff, ModelMessage, plain_id
 from ludolf.ai.messages import (
     AssistantMessage,
     Block,
@@ -37,8 +36,6 @@ BUDGETS: dict[ThinkingLevel, int] = {
 }
 _EFFORTS: dict[ThinkingLevel, str] = {"minimal": "low", "low": "low", "medium": "medium"}
 _LEAST = 1024  # the smallest budget that is taken, and what must be left for the answer
-_ODD_ID = re.compile(r"[^a-zA-Z0-9_-]")
-_MAX_ID = 64
 _NO_OUTPUT = "(no tool output)"
 _MAX_FALLBACKS = 3
 # Keywords that are refused in a strict schema, where others take them.
@@ -46,11 +43,6 @@ _NO_CONSTRAINTS = (
     *("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"),
     *("minLength", "maxLength", "maxItems", "uniqueItems", "minProperties", "maxProperties"),
 )
-
-
-def normal_id(call_id: str, source: AssistantMessage) -> str:
-    """A tool call's id from another model, in the letters and the length that are taken here."""
-    return _ODD_ID.sub("_", call_id)[:_MAX_ID]
 
 
 # What holds for every model that these providers ship; an address alone does not tell it.
@@ -99,7 +91,7 @@ class Bodies:
     """Makes request bodies; the form of each message is made once and kept."""
 
     def __init__(self) -> None:
-        self._handoff = Handoff(normal_id)
+        self._handoff = Handoff(plain_id)
         self._pieces = Pieces()
         self._model: Model | None = None
         self._done: list[ModelMessage] = []
@@ -273,7 +265,7 @@ def _options(request: Request) -> Iterator[tuple[bytes, bytes]]:
     if thinking is not None:
         yield b"thinking", dumps(thinking)
     if thinking is not None and thinking["type"] == "adaptive":
-        yield b"output_config", dumps({"effort": _effort(request)})
+        yield b"output_config", dumps({"effort": effort_of(request)})
     if others := fallbacks(request.model):
         yield b"fallbacks", dumps([{"model": other.model} for other in others])
 
@@ -325,6 +317,7 @@ def thinking_of(request: Request) -> tuple[int, dict[str, Any] | None]:
     return limit, {"type": "enabled", "budget_tokens": budget, "display": "summarized"}
 
 
-def _effort(request: Request) -> str:
+def effort_of(request: Request) -> str:
+    """How hard a model that chooses its own thinking budget is to think."""
     named = (request.model.thinking_level_map or {}).get(request.thinking)
     return named or _EFFORTS.get(request.thinking, "high")

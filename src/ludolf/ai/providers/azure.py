@@ -5,11 +5,11 @@ from typing import TYPE_CHECKING, Any
 
 from ludolf.ai.errors import ProviderError
 from ludolf.ai.provider import Provider, Request
-from ludolf.ai.providers.cloud_tokens import Token, Tokens
+from ludolf.ai.providers.cloud_tokens import Token, Tokens, keep_quiet
 from ludolf.ai.providers.gateways import base_url, variable
 from ludolf.ai.providers.openai_compat import Compat
 from ludolf.ai.providers.openai_responses import OpenAIResponses, Variant, describe, options_of
-from ludolf.ai.providers.openai_shared import headers_for, is_admitted
+from ludolf.ai.providers.openai_shared import headers_for
 from ludolf.ai.transport import Transport, check
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ class Gate:
         if request.access.key:
             return {"api-key": request.access.key}
         stated = tuple(variable(request, name) for name in _IDENTITY)
-        if is_admitted(request) or not any(stated[:-1]):
+        if request.access.by_header or not any(stated[:-1]):
             return {}
         named = dict(zip(_IDENTITY, stated, strict=True))
         token = await self._tokens.get(stated, lambda: fetch_token(named))
@@ -140,6 +140,7 @@ def fetch_token(named: dict[str, str]) -> Token:
         from azure.core.exceptions import AzureError, ClientAuthenticationError
     except ImportError as error:
         raise _missing() from error
+    keep_quiet("azure")
     try:
         with credential_for(named) as credential:
             token = credential.get_token(SCOPE)

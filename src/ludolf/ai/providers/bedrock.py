@@ -9,6 +9,8 @@ from ludolf.ai.providers.bedrock_events import FrameParser
 from ludolf.ai.providers.bedrock_identity import Identity, address, variables_of
 from ludolf.ai.providers.bedrock_request import Bodies
 from ludolf.ai.providers.bedrock_stream import BedrockFailure, Reading, failure
+from ludolf.ai.providers.gateways import user_agent
+from ludolf.ai.providers.openai_shared import cut
 from ludolf.ai.transport import Reply, Transport, check, retry_after
 from ludolf.base import loads
 
@@ -62,12 +64,10 @@ class Bedrock:
 
 
 def _headers(request: Request) -> dict[str, str]:
-    from ludolf import __version__
-
     headers = {
         "content-type": "application/json",
         "accept": "application/vnd.amazon.eventstream",
-        "user-agent": f"ludolf/{__version__}",
+        "user-agent": user_agent(),
     }
     return {name.lower(): value for name, value in request.access.over(headers).items()}
 
@@ -80,7 +80,7 @@ def _refusal(status: int, headers: Mapping[str, str], body: str) -> BedrockFailu
         value = None
     told: dict[str, Any] = value if isinstance(value, dict) else {}
     code = headers.get("x-amzn-errortype") or told.get("__type") or told.get("code")
-    message = told.get("message") or told.get("Message") or body.strip()
+    message = told.get("message") or told.get("Message") or cut(body.strip())
     return failure(
         str(code).partition(":")[0].rpartition("#")[2] if code else None,
         str(message) or "status code (no body)",

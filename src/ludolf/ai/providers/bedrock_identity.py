@@ -17,6 +17,7 @@ import msgspec
 
 from ludolf.ai.errors import ProviderError
 from ludolf.ai.provider import Request
+from ludolf.ai.providers.gateways import base_url
 from ludolf.ai.transport import Seal
 
 _DEFAULT_REGION = "us-east-1"
@@ -43,7 +44,7 @@ def variables_of(request: Request) -> Mapping[str, str]:
 
 def address(request: Request, region: str) -> str:
     """The URL of a request. An address of AWS follows the region, any other is used as it is."""
-    base = _base(request)
+    base = base_url(request)
     found = _HOST.fullmatch(urlsplit(base).hostname or "")
     if found and not found["own"] and not found["vpce"] and found["region"] != region:
         tail = ".cn" if region.startswith("cn-") else ""
@@ -58,12 +59,8 @@ def region_of(request: Request, of_profile: str | None = None) -> str:
     stated = variables.get("AWS_REGION") or variables.get("AWS_DEFAULT_REGION") or of_profile
     if arn or stated:
         return arn[1] if arn else str(stated)
-    host = _HOST.fullmatch(urlsplit(_base(request)).hostname or "")
+    host = _HOST.fullmatch(urlsplit(base_url(request)).hostname or "")
     return host["region"] if host else _DEFAULT_REGION
-
-
-def _base(request: Request) -> str:
-    return (request.access.base_url or request.model.base_url).rstrip("/")
 
 
 # ---------------------------------------------------------------- proof

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from ludolf.ai.handoff import Handoff, ModelMessage
+from ludolf.ai.handoff import Handoff, ModelMessage, plain_id
 from ludolf.ai.messages import (
     AssistantMessage,
     Block,
@@ -13,7 +13,6 @@ from ludolf.ai.messages import (
     Part,
     Text,
     Thinking,
-    ThinkingLevel,
     ToolCall,
     ToolResultMessage,
     UserMessage,
@@ -21,7 +20,7 @@ from ludolf.ai.messages import (
 from ludolf.ai.models import Model
 from ludolf.ai.pieces import Pieces
 from ludolf.ai.provider import Request, ToolSpec
-from ludolf.ai.providers.anthropic_request import flag, normal_id, thinking_of
+from ludolf.ai.providers.anthropic_request import effort_of, flag, thinking_of
 from ludolf.ai.strict_schema import sampled_schema
 from ludolf.base import dumps, without_surrogates
 
@@ -34,7 +33,6 @@ _FORMATS = {
     "image/gif": "gif",
     "image/webp": "webp",
 }
-_EFFORTS: dict[ThinkingLevel, str] = {"minimal": "low", "low": "low", "medium": "medium"}
 _CLAUDE = re.compile(r"claude-[a-z]+-(\d+)(?:-(\d{1,2})(?!\d))?")
 _FIRST_ADAPTIVE = (4, 6)
 _GOVERNMENT = ("us-gov.", "arn:aws-us-gov:")
@@ -44,7 +42,7 @@ class Bodies:
     """Makes request bodies; the form of each message is made once and kept."""
 
     def __init__(self) -> None:
-        self._handoff = Handoff(normal_id)
+        self._handoff = Handoff(plain_id)
         self._pieces = Pieces()
         self._model: Model | None = None
 
@@ -231,9 +229,8 @@ def _thinking(request: Request) -> tuple[int, dict[str, Any]]:
     hidden = model.id.startswith(_GOVERNMENT)
     display = {} if hidden else {"display": "summarized"}
     if is_adaptive(model):
-        effort = (model.thinking_level_map or {}).get(level) or _EFFORTS.get(level, "high")
         thinking = {"type": "adaptive", **display}
-        return limit, {"thinking": thinking, "output_config": {"effort": effort}}
+        return limit, {"thinking": thinking, "output_config": {"effort": effort_of(request)}}
     limit, option = thinking_of(request)
     if option is None or option["type"] != "enabled":
         return limit, {}

@@ -18,6 +18,15 @@ class Token(msgspec.Struct, frozen=True):
     expires: float
 
 
+def keep_quiet(library: str) -> None:
+    """Keep a library from telling stderr what its exception says too, unless logging is set up."""
+    import logging
+
+    logger = logging.getLogger(library)
+    if not logger.handlers:
+        logger.addHandler(logging.NullHandler())
+
+
 class Tokens:
     """The tokens of one provider, one for each identity that was asked for."""
 

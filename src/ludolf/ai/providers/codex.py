@@ -4,8 +4,9 @@ import re
 from typing import Any
 
 from ludolf.ai.errors import ProviderError
+from ludolf.ai.oauth import chatgpt_account
 from ludolf.ai.provider import Provider, Request
-from ludolf.ai.providers.gateways import base_url
+from ludolf.ai.providers.gateways import base_url, no_key
 from ludolf.ai.providers.openai_compat import Compat
 from ludolf.ai.providers.openai_responses import (
     OpenAIResponses,
@@ -21,7 +22,6 @@ from ludolf.ai.transport import Reply, Transport, check
 from ludolf.base import loads, now_ms, without_surrogates
 
 API = "openai-codex-responses"
-_CLAIMS = "https://api.openai.com/auth"
 _NO_PROMPT = "You are a helpful assistant."  # the server refuses empty instructions
 _LIMITS = re.compile(r"usage_limit_reached|usage_not_included")
 
@@ -36,10 +36,10 @@ def make(transport: Transport) -> Provider:
 async def _reach(request: Request, compat: Compat) -> tuple[str, dict[str, str]]:
     key = request.access.key
     if not key:
-        raise ProviderError(f"No API key for provider: {request.model.provider}", kind="auth")
+        raise no_key(request)
     ours = {
         "Authorization": f"Bearer {key}",
-        "chatgpt-account-id": account_of(key),
+        "chatgpt-account-id": _account_of(key),
         "OpenAI-Beta": "responses=experimental",
         "originator": "ludolf",
     }
@@ -56,22 +56,9 @@ def _url(request: Request) -> str:
     return f"{base}/codex/responses"
 
 
-def account_of(token: str) -> str:
-    """The ChatGPT account that an access token was made for.
-
-    Raises:
-        ProviderError: the token names none.
-    """
-    from base64 import urlsafe_b64decode
-
-    _, _, rest = token.partition(".")
-    payload = rest.partition(".")[0]
-    try:
-        claims = loads(urlsafe_b64decode(payload + "=" * (-len(payload) % 4)))
-        account = claims[_CLAIMS]["chatgpt_account_id"]
-    except (ValueError, KeyError, TypeError):
-        account = None
-    if not isinstance(account, str) or not account:
+def _account_of(token: str) -> str:
+    account = chatgpt_account(token)
+    if account is None:
         raise ProviderError("The token names no ChatGPT account: log in again.", kind="auth")
     return account
 

@@ -2,8 +2,10 @@
 
 import os
 import re
+from collections.abc import Mapping
 from typing import Literal
 
+from ludolf.ai.access import AUTH_HEADERS
 from ludolf.ai.errors import ProviderError
 from ludolf.ai.messages import AssistantMessage, Image, ToolResultMessage
 from ludolf.ai.provider import Request
@@ -56,6 +58,29 @@ def key_headers(request: Request, usual: KeyHeader) -> dict[str, str]:
     if usual == "Authorization" or _is_copilot(request):
         return {"Authorization": f"Bearer {key}"}
     return {usual: key}
+
+
+def no_key(request: Request) -> ProviderError:
+    """Nothing that the request carries could let it in."""
+    return ProviderError(f"No API key for provider: {request.model.provider}", kind="auth")
+
+
+def all_headers(request: Request, ours: Mapping[str, str]) -> dict[str, str]:
+    """Every header of a request for an event stream, in small letters; stated ones win.
+
+    Raises:
+        ProviderError: none of them could let the request in.
+    """
+    usual = {
+        "content-type": "application/json",
+        "accept": "text/event-stream",
+        "user-agent": user_agent(),
+    }
+    stated = request.access.over({**usual, **ours})
+    headers = {name.lower(): value for name, value in stated.items()}
+    if not headers.keys() & AUTH_HEADERS:
+        raise no_key(request)
+    return headers
 
 
 def server_headers(request: Request) -> dict[str, str]:

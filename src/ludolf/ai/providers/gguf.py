@@ -25,6 +25,8 @@ from ludolf.ai.providers.openai_shared import ABORT_TEXT
 from ludolf.ai.transport import Transport
 
 KEY_BYTES = 24
+# Where a recorded answer is asked for: there is no child then.
+NOWHERE = "http://127.0.0.1"
 
 
 def make(transport: Transport) -> Provider:
@@ -39,13 +41,18 @@ class GgufFiles:
 
     def __init__(self, transport: Transport) -> None:
         self._chat = OpenAICompletions(transport)
+        self._plays_back = transport.plays_back
         self._children: dict[str, Child] = {}
         self._starting = asyncio.Lock()
 
     async def stream(self, request: Request, draft: Draft) -> AsyncGenerator[Iterable[StreamEvent]]:
+        if self._plays_back:
+            async with aclosing(self._chat.stream(_at(request, NOWHERE, "none"), draft)) as stream:
+                async for events in stream:
+                    yield events
+            return
         child = await self._child(request.model)
-        access = Access(key=child.order.key, base_url=f"{child.url}/v1")
-        asked = structs.replace(request, access=access)
+        asked = _at(request, child.url, child.order.key)
         child.users += 1
         try:
             async with aclosing(self._chat.stream(asked, draft)) as stream:
@@ -84,6 +91,10 @@ class GgufFiles:
             if place == wanted or not child.users:
                 del self._children[place]
                 await child.stop()
+
+
+def _at(request: Request, url: str, key: str) -> Request:
+    return structs.replace(request, access=Access(key=key, base_url=f"{url}/v1"))
 
 
 def _same(order: Order, model: Model) -> bool:

@@ -9,7 +9,7 @@ from ludolf.ai.draft import Draft, StreamEvent
 from ludolf.ai.errors import RETRYABLE, ErrorKind, ProviderError, kind_of
 from ludolf.ai.messages import Usage
 from ludolf.ai.provider import Provider, Request
-from ludolf.ai.providers.gateways import base_url, key_headers, server_headers, user_agent
+from ludolf.ai.providers.gateways import base_url, key_headers, no_key, server_headers, user_agent
 from ludolf.ai.providers.google_request import Bodies
 from ludolf.ai.transport import Transport, check
 from ludolf.base import dumps, loads, now_ms
@@ -18,7 +18,6 @@ API = "google-generative-ai"
 NO_END = "{} stream ended without a finish reason"
 STREAM = "streamGenerateContent?alt=sse"
 _KEY_HEADER: Final = "x-goog-api-key"
-_AUTH_HEADERS = frozenset((_KEY_HEADER, "authorization", "cf-aig-authorization"))
 _REFUSALS = frozenset(
     ("SAFETY", "RECITATION", "BLOCKLIST", "PROHIBITED_CONTENT", "SPII", "IMAGE_SAFETY", "LANGUAGE")
 )
@@ -74,16 +73,11 @@ def headers_for(request: Request, admission: Mapping[str, str] | None = None) ->
         ProviderError: there is neither a key nor a configured header that could stand for it.
     """
     way_in = key_headers(request, _KEY_HEADER) if admission is None else admission
-    if not way_in and not is_admitted(request):
-        raise ProviderError(f"No API key for provider: {request.model.provider}", kind="auth")
+    if not way_in and not request.access.by_header:
+        raise no_key(request)
     ours = {"content-type": "application/json", "user-agent": user_agent(), **way_in}
     ours |= server_headers(request)
     return _lower(request.access.over(ours))
-
-
-def is_admitted(request: Request) -> bool:
-    """Whether a configured header does what a key would do."""
-    return any(name.lower() in _AUTH_HEADERS for name in request.access.headers)
 
 
 def _lower(headers: Mapping[str, str]) -> dict[str, str]:

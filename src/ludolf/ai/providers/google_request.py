@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from ludolf.ai.handoff import Handoff, ModelMessage
+from ludolf.ai.handoff import Handoff, ModelMessage, plain_id
 from ludolf.ai.messages import (
     AssistantMessage,
     Block,
@@ -31,20 +31,13 @@ _UNSIGNED_CALL = "skip_thought_signature_validator"
 _GEMINI_3_UP = re.compile(r"gemini-(?:[3-9]|[1-9]\d)|gemini-(?:flash|flash-lite|pro)-latest")
 _WANTS_IDS = re.compile(r"(?:^|/)(?:claude-|gpt-oss-)")
 _BASE64 = re.compile(r"[A-Za-z0-9+/]+={0,2}")
-_ODD_ID = re.compile(r"[^a-zA-Z0-9_-]")
-_MAX_ID = 64
-
-
-def normal_id(call_id: str, source: AssistantMessage) -> str:
-    """A tool call's id from another model, in the letters and the length that are taken here."""
-    return _ODD_ID.sub("_", call_id)[:_MAX_ID]
 
 
 class Bodies:
     """Makes request bodies; the form of each message is made once and kept."""
 
     def __init__(self) -> None:
-        self._handoff = Handoff(normal_id)
+        self._handoff = Handoff(plain_id)
         self._pieces = Pieces()
         self._model_key = ""
 

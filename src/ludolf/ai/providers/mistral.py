@@ -4,11 +4,11 @@ from collections.abc import AsyncGenerator, Iterable
 from typing import TYPE_CHECKING
 
 from ludolf.ai.draft import Draft, StreamEvent
-from ludolf.ai.errors import ProviderError
 from ludolf.ai.provider import Provider, Request
+from ludolf.ai.providers.gateways import all_headers, base_url, key_headers
 from ludolf.ai.providers.mistral_request import Bodies
 from ludolf.ai.providers.mistral_stream import Reading
-from ludolf.ai.providers.openai_shared import ABORT_TEXT, MAX_BODY_CHARS
+from ludolf.ai.providers.openai_shared import ABORT_TEXT, cut
 from ludolf.ai.transport import Transport, check
 
 API = "mistral-conversations"
@@ -47,35 +47,19 @@ class Mistral:
 
 
 def _url(request: Request) -> str:
-    base = (request.access.base_url or request.model.base_url).rstrip("/")
-    return f"{base.removesuffix('/v1')}/v1/chat/completions"
+    return f"{base_url(request).removesuffix('/v1')}/v1/chat/completions"
 
 
 def _headers(request: Request) -> dict[str, str]:
-    from ludolf import __version__
-
-    headers = {
-        "content-type": "application/json",
-        "accept": "text/event-stream",
-        "user-agent": f"ludolf/{__version__}",
-    }
-    if request.access.key:
-        headers["authorization"] = f"Bearer {request.access.key}"
+    headers = key_headers(request, "Authorization")
     if request.session_id and request.cache != "none":
         headers["x-affinity"] = request.session_id
-    headers = {name.lower(): value for name, value in request.access.over(headers).items()}
-    if "authorization" not in headers:
-        raise ProviderError(f"No API key for provider: {request.model.provider}", kind="auth")
-    return headers
+    return all_headers(request, headers)
 
 
 def describe(status: int, body: str) -> str:
     """The text of an HTTP failure: the status, and the body as it came, cut if it is long."""
-    text = body.strip()
-    over = len(text) - MAX_BODY_CHARS
-    if over > 0:
-        text = f"{text[:MAX_BODY_CHARS]}... [truncated {over} chars]"
-    return f"Mistral API error ({status}): {text or 'no body'}"
+    return f"Mistral API error ({status}): {cut(body.strip()) or 'no body'}"
 
 
 if TYPE_CHECKING:

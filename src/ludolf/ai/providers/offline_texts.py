@@ -26,11 +26,12 @@ ask "how do I connect a real model?"."""
 
 CONNECT = """To connect a real model, take one of these ways:
 
-- A hosted model: set ANTHROPIC_API_KEY, OPENAI_API_KEY or GEMINI_API_KEY in the environment and \
-start again; choose a model with `--model provider/id`.
-- A local server (Ollama, llama.cpp, vLLM, LM Studio): add it to models.json with its baseUrl and \
-the api "openai-completions", then choose it with `--model`.
-- From a host: send `set_model` once a key or models.json is in place."""
+- A hosted model: set ANTHROPIC_API_KEY, OPENAI_API_KEY or GEMINI_API_KEY in the environment, or \
+store a key or a login with `ludolf auth login`; choose a model with `--model provider/id`.
+- A model of this machine: start Ollama, llama.cpp, LM Studio or vLLM. They are found by \
+themselves; choose one of their models with `--model ollama/name`.
+- Another server: add it to models.json with its baseUrl and api.
+- From a host: send `login` or `set_model`."""
 
 UNKNOWN = f"""I am the offline demo model of Ludolf: I follow a short table of requests and did \
 not find yours in it. Say "help" for what I can do.

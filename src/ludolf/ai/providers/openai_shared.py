@@ -10,16 +10,15 @@ import msgspec
 from ludolf.ai.errors import ErrorKind, ProviderError, kind_of
 from ludolf.ai.messages import Image
 from ludolf.ai.provider import Request, ToolSpec
-from ludolf.ai.providers.gateways import base_url, key_headers, server_headers, user_agent
+from ludolf.ai.providers.gateways import base_url, key_headers, no_key, server_headers, user_agent
 from ludolf.ai.providers.openai_compat import Compat
 from ludolf.ai.strict_schema import Grammar, grammar_for, sampled_schema
 from ludolf.base import as_text, dumps, loads
 
 ABORT_TEXT = "Request was aborted"
 NO_OUTPUT = "(no tool output)"
-MAX_BODY_CHARS = 4000
+_MAX_BODY_CHARS = 4000
 ODD_EVENT = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
-_AUTH_HEADERS = {"authorization", "api-key", "x-api-key", "cf-aig-authorization"}
 _CACHE_KEY_CHARS = 64
 
 T = TypeVar("T")
@@ -48,8 +47,8 @@ def headers_for(
         ProviderError: there is neither a key nor a configured header that could stand for it.
     """
     way_in = key_headers(request, "Authorization") if admission is None else admission
-    if not way_in and not is_admitted(request):
-        raise ProviderError(f"No API key for provider: {request.model.provider}", kind="auth")
+    if not way_in and not request.access.by_header:
+        raise no_key(request)
     ours = {
         "Content-Type": "application/json",
         "Accept": "text/event-stream",
@@ -59,11 +58,6 @@ def headers_for(
         **_session_headers(request, compat),
     }
     return request.access.over(ours)
-
-
-def is_admitted(request: Request) -> bool:
-    """Whether a configured header does what a key would do."""
-    return any(name.lower() in _AUTH_HEADERS for name in request.access.headers)
 
 
 def _session_headers(request: Request, compat: Compat) -> dict[str, str]:
@@ -145,19 +139,19 @@ def error_text(status: int, body: str) -> str:
     error = value.get("error") if isinstance(value, dict) else None
     message = error_message(error) or error_message(value)
     if message is None:
-        message = _cut(body.strip()) or "status code (no body)"
+        message = cut(body.strip()) or "status code (no body)"
     return f"{status} {message}"
 
 
 def error_message(error: Any) -> str | None:
     """The words of an error object, with what a router's own supplier said below."""
     if isinstance(error, str):
-        return _cut(error) or None
+        return cut(error) or None
     if not isinstance(error, dict) or not isinstance(error.get("message"), str):
         return None
     metadata = error.get("metadata")
     raw = metadata.get("raw") if isinstance(metadata, dict) else None
-    return _cut(error["message"]) + (f"\n{_cut(raw)}" if isinstance(raw, str) and raw else "")
+    return cut(error["message"]) + (f"\n{cut(raw)}" if isinstance(raw, str) and raw else "")
 
 
 def error_kind(error: Any, text: str) -> ErrorKind:
@@ -166,9 +160,10 @@ def error_kind(error: Any, text: str) -> ErrorKind:
     return kind_of(" ".join([text, *(str(mark) for mark in marks if mark)]))
 
 
-def _cut(text: str) -> str:
-    over = len(text) - MAX_BODY_CHARS
-    return text if over <= 0 else f"{text[:MAX_BODY_CHARS]}... [truncated {over} chars]"
+def cut(text: str) -> str:
+    """An error's words, not too many of them."""
+    over = len(text) - _MAX_BODY_CHARS
+    return text if over <= 0 else f"{text[:_MAX_BODY_CHARS]}... [truncated {over} chars]"
 
 
 # ---------------------------------------------------------------- odd events

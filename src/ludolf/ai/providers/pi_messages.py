@@ -13,7 +13,8 @@ from ludolf.ai.handoff import Handoff, ModelMessage
 from ludolf.ai.messages import StopReason, ToolResultMessage, Usage
 from ludolf.ai.pieces import Pieces
 from ludolf.ai.provider import Provider, Request, ToolSpec
-from ludolf.ai.providers.openai_shared import ABORT_TEXT, ODD_EVENT, read_odd
+from ludolf.ai.providers.gateways import all_headers, base_url, key_headers
+from ludolf.ai.providers.openai_shared import ABORT_TEXT, ODD_EVENT, cut, read_odd
 from ludolf.ai.transport import Transport, check
 from ludolf.base import dumps, loads, without_surrogates
 
@@ -38,11 +39,10 @@ class PiMessages:
         self._pieces = Pieces()
 
     async def stream(self, request: Request, draft: Draft) -> AsyncGenerator[Iterable[StreamEvent]]:
-        base = (request.access.base_url or request.model.base_url).rstrip("/")
         reading = Reading(draft)
         async with self._transport.post(
-            f"{base}/messages",
-            _headers(request),
+            f"{base_url(request)}/messages",
+            all_headers(request, key_headers(request, "Authorization")),
             self._body(request),
             idle_seconds=request.idle_seconds,
         ) as reply:
@@ -68,22 +68,6 @@ class PiMessages:
 
 
 # ---------------------------------------------------------------- the request
-
-
-def _headers(request: Request) -> dict[str, str]:
-    from ludolf import __version__
-
-    headers = {
-        "content-type": "application/json",
-        "accept": "text/event-stream",
-        "user-agent": f"ludolf/{__version__}",
-    }
-    if request.access.key:
-        headers["authorization"] = f"Bearer {request.access.key}"
-    headers = {name.lower(): value for name, value in request.access.over(headers).items()}
-    if "authorization" not in headers:
-        raise ProviderError(f"No API key for provider: {request.model.provider}", kind="auth")
-    return headers
 
 
 def _system(request: Request, messages: list[ModelMessage]) -> Iterator[bytes]:
@@ -130,7 +114,7 @@ def describe(status: int, body: str) -> str:
         name = f"{status} {HTTPStatus(status).phrase}"
     except ValueError:
         name = str(status)
-    return f"{name}: {_words(body) or body.strip() or 'no body'}"
+    return f"{name}: {_words(body) or cut(body.strip()) or 'no body'}"
 
 
 def _words(body: str) -> str | None:

@@ -8,9 +8,9 @@ import msgspec
 
 from ludolf.ai.errors import ProviderError
 from ludolf.ai.provider import Provider, Request
-from ludolf.ai.providers.cloud_tokens import Token, Tokens
+from ludolf.ai.providers.cloud_tokens import Token, Tokens, keep_quiet
 from ludolf.ai.providers.gateways import base_url, variable
-from ludolf.ai.providers.google import STREAM, Google, Route, headers_for, is_admitted
+from ludolf.ai.providers.google import STREAM, Google, Route, headers_for
 from ludolf.ai.transport import Transport
 from ludolf.base import loads
 
@@ -18,6 +18,7 @@ API = "google-vertex"
 SCOPES = ("https://www.googleapis.com/auth/cloud-platform",)
 _ANYWHERE = "https://aiplatform.googleapis.com"
 _PLACE = "{location}"
+_SHIPPED = f"https://{_PLACE}-aiplatform.googleapis.com"
 _FILE = "GOOGLE_APPLICATION_CREDENTIALS"
 _WEB_SECONDS = 30.0
 
@@ -39,7 +40,7 @@ class Gate:
             ProviderError: project or location are not known, or there is no way in.
         """
         url = f"{_parent(request)}/{_model_path(request.model.id)}:{STREAM}"
-        if request.access.key or is_admitted(request):
+        if request.access.key or request.access.by_header:
             return url, headers_for(request)
         file = variable(request, _FILE)
         token = await self._tokens.get(file, lambda: fetch_token(file))
@@ -53,12 +54,16 @@ def _parent(request: Request) -> str:
     """All of the address that stands before the model."""
     base = base_url(request)
     if request.access.key:
-        return _versioned(_ANYWHERE if _PLACE in base else base)
-    project, location = _project(request), _location(request)
-    base = _versioned(_regional(location) if _PLACE in base else base)
+        return _versioned(_ANYWHERE if base == _SHIPPED else _placed(base, request))
     if "/projects/" in base:
-        return base
-    return f"{base}/projects/{project}/locations/{location}"
+        return _versioned(_placed(base, request))
+    project, location = _project(request), _location(request)
+    base = _regional(location) if base == _SHIPPED else _placed(base, request)
+    return f"{_versioned(base)}/projects/{project}/locations/{location}"
+
+
+def _placed(base: str, request: Request) -> str:
+    return base.replace(_PLACE, _location(request)) if _PLACE in base else base
 
 
 def _project(request: Request) -> str:
@@ -113,6 +118,7 @@ def fetch_token(file: str) -> Token:
             "Application default credentials need google-auth: pip install 'ludolf[vertex]'",
             kind="auth",
         ) from error
+    keep_quiet("google")
     try:
         credentials = _credentials(file)
         credentials.refresh(_web)

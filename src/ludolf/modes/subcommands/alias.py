@@ -79,13 +79,18 @@ def _make(path: Path) -> None:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         # "x" takes no name that anything has, not even a link that leads nowhere.
-        with path.open("x", encoding="utf-8") as file:
+        with open(path, "x", encoding="utf-8", opener=_open_own) as file:
             os.fchmod(file.fileno(), 0o755)
             file.write(text)
     except FileExistsError:
         raise CommandError(f"{path} exists already, and is left as it is") from None
     except OSError as error:
         raise CommandError(f"{path} cannot be written: {error.strerror}") from error
+
+
+def _open_own(path: str, flags: int) -> int:
+    """Nobody else may write to it, not even before it has its mode."""
+    return os.open(path, flags, 0o700)
 
 
 def _remove(path: Path) -> None:

@@ -3,6 +3,7 @@
 import asyncio
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from ludolf.ai.oauth import Method
@@ -10,10 +11,11 @@ from ludolf.ai.oauth_login import Asker, log_in
 from ludolf.base import CommandError, dumps, iso_time, now_ms
 from ludolf.config.auth import Keyring
 from ludolf.config.auth_status import AuthStatus, auth_status
-from ludolf.config.credentials import checked_key, choose_way, flow_for, login_providers
+from ludolf.config.credentials import checked_key, choose_way, flow_for, login_providers, nameless
 from ludolf.config.home import find_home
 from ludolf.config.models import ModelRegistry
 from ludolf.config.oauth import callback_host
+from ludolf.engine.privacy import exposure
 from ludolf.modes.subcommands.auth_check import check, print_api_key, print_bearer_token
 
 if TYPE_CHECKING:
@@ -55,7 +57,8 @@ def _parser() -> "ArgumentParser":
     from argparse import ArgumentParser
 
     parser = ArgumentParser(prog="ludolf auth", allow_abbrev=False, description=__doc__)
-    actions = parser.add_subparsers(metavar="COMMAND", required=True)
+    parser.set_defaults(run=_status, provider=None, json=False)
+    actions = parser.add_subparsers(metavar="COMMAND", help="default: status")
 
     def add(name: str, help: str, action: object) -> ArgumentParser:
         made = actions.add_parser(name, help=help, description=help, allow_abbrev=False)
@@ -63,27 +66,29 @@ def _parser() -> "ArgumentParser":
         return made
 
     login = add("login", "store a key, or log in", _login)
-    login.add_argument("provider", nargs="?", metavar="PROVIDER")
-    login.add_argument("--method", choices=("api-key", "oauth", "device"))
+    login.add_argument("provider", nargs="?", metavar="PROVIDER", help="default: ask for it")
+    login.add_argument(
+        "--method", choices=("api-key", "oauth", "device"), help="default: the provider's usual one"
+    )
     login.add_argument("--api-key-stdin", action="store_true", help="read the key from stdin")
-    login.add_argument("--domain", help="the GitHub server of an enterprise")
+    login.add_argument("--domain", help="the GitHub server of an enterprise (github-copilot)")
     logout = add("logout", "remove what is stored", _logout)
     which = logout.add_mutually_exclusive_group(required=True)
     which.add_argument("provider", nargs="?", metavar="PROVIDER")
     which.add_argument("--all", action="store_true", help="everything that is stored")
     status = add("status", "show where credentials come from, never themselves", _status)
     status.add_argument("provider", nargs="?", metavar="PROVIDER")
-    status.add_argument("--json", action="store_true")
+    status.add_argument("--json", action="store_true", help="as JSON, for scripts")
     checks = add("check", "say ready, not_ready or invalid (exit code 0, 1 or 2)", check)
-    checks.add_argument("--json", action="store_true")
+    checks.add_argument("--json", action="store_true", help="as JSON, for scripts")
     checks.add_argument("--credentials", action="store_true", help="show the credential too")
     checks.add_argument("--no-refresh", action="store_true", help="renew nothing")
     key = add("print-api-key", "write an API key to stdout", print_api_key)
     bearer = add("print-bearer-token", "write the token of a login to stdout", print_bearer_token)
     bearer.add_argument("--min-expiry", default="30m", help="how long it must last, as 30m or 1h")
     for each in (checks, key, bearer):
-        each.add_argument("--provider")
-        each.add_argument("--model")
+        each.add_argument("--provider", help="whose credential")
+        each.add_argument("--model", help="the credential of its provider: PROVIDER/ID or an id")
     return parser
 
 
@@ -106,13 +111,23 @@ def _login(registry: ModelRegistry, arguments: "Namespace") -> int:
         registry.keyring.store(provider, checked_key(key))
     else:
         _log_in(registry, provider, way, arguments.domain)
-    sys.stderr.write(f"Logged in to {names[provider]}. Stored in {registry.keyring.path}\n")
+    path = registry.keyring.path
+    sys.stderr.write(f"Logged in to {names[provider]}. Stored in {path}\n")
+    if provider in nameless(registry):
+        from ludolf.help import NAMELESS
+
+        sys.stderr.write(NAMELESS.format(provider=provider))
+    exposed = exposure(path)
+    if exposed is not None:
+        sys.stderr.write(f"{exposed}\n")
     return 0
 
 
 def _log_in(registry: ModelRegistry, provider: str, way: Method, domain: str | None) -> None:
     flow = flow_for(registry, provider)
     assert flow is not None
+    if domain and flow.kind != "copilot":
+        raise CommandError("--domain is for github-copilot only")
     asker = _Terminal()
     credential = asyncio.run(log_in(flow, way, asker, domain=domain, host=callback_host()))
     registry.keyring.store_login(provider, credential)
@@ -123,7 +138,10 @@ def _asked_provider(registry: ModelRegistry) -> str:
         raise CommandError("Name the provider: ludolf auth login PROVIDER")
     for name, title in login_providers(registry).items():
         sys.stderr.write(f"  {name}" + (f"  ({title})" if title != name else "") + "\n")
-    return _line("Provider: ")
+    named = _line("Provider: ")
+    if not named:
+        raise CommandError("No provider was named")
+    return named
 
 
 def _given_key(name: str, *, from_stdin: bool) -> str:
@@ -133,7 +151,11 @@ def _given_key(name: str, *, from_stdin: bool) -> str:
         raise CommandError("stdin is no terminal: give the key there with --api-key-stdin")
     from getpass import getpass
 
-    return getpass(f"API key for {name}: ")
+    try:
+        return getpass(f"API key for {name}: ")
+    except EOFError:
+        sys.stderr.write("\n")
+        raise CommandError("No key was given") from None
 
 
 def _line(question: str) -> str:
@@ -160,7 +182,9 @@ class _Terminal:
                 said.set_result(line)
 
         def read() -> None:
-            loop.call_soon_threadsafe(take, _line(f"{question} "))
+            line = _line(f"{question} ")
+            with suppress(RuntimeError):  # the browser was faster, and the loop is closed
+                loop.call_soon_threadsafe(take, line)
 
         # A thread that may wait for a line for ever must not keep the program from ending.
         threading.Thread(target=read, daemon=True).start()
@@ -188,8 +212,13 @@ def _logout(registry: ModelRegistry, arguments: "Namespace") -> int:
 
 
 def _status(registry: ModelRegistry, arguments: "Namespace") -> int:
-    found = auth_status(registry, (arguments.provider,) if arguments.provider else ())
-    sys.stderr.writelines(f"Warning: {text}\n" for text in registry.keyring.warnings)
+    asked = arguments.provider
+    if asked and asked not in (*registry.keyring.stored(), *login_providers(registry)):
+        raise CommandError("There is no provider of this name. See: ludolf models list --all")
+    found = auth_status(registry, (asked,) if asked else ())
+    keyring = registry.keyring
+    warnings = (*keyring.warnings, *keyring.resolver.warnings)
+    sys.stderr.writelines(f"Warning: {text}\n" for text in warnings)
     if arguments.json:
         sys.stdout.write(dumps({"providers": found}).decode() + "\n")
     elif found:
@@ -210,10 +239,10 @@ def _words(status: AuthStatus) -> str:
         case "environment", _:
             plural = "s" if len(status.variables) > 1 else ""
             return f"environment variable{plural} {', '.join(status.variables)}"
-        case "none", _:
+        case "models.json", _:
+            return "API key in models.json"
+        case _:
             return "nothing"
-        case origin, _:
-            return f"API key from {'an' if origin == 'extension' else 'the'} {origin}"
 
 
 def _until(status: AuthStatus) -> str:

@@ -10,7 +10,7 @@ from ludolf.ai.models import Model, thinking_levels
 from ludolf.base import CommandError, dumps
 from ludolf.config.home import Home, find_home
 from ludolf.config.models import LOCAL, ModelRegistry
-from ludolf.modes.list_models import matching, open_registry, table, tell_problems
+from ludolf.modes.list_models import matching, open_registry, table, tell_none, tell_problems
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
@@ -37,7 +37,8 @@ def _parser() -> "ArgumentParser":
     from argparse import ArgumentParser
 
     parser = ArgumentParser(prog="ludolf models", allow_abbrev=False, description=__doc__)
-    words = parser.add_subparsers(metavar="WORD", required=True)
+    parser.set_defaults(act=_list, search=(), all=False, json=False)
+    words = parser.add_subparsers(metavar="COMMAND", help="default: list")
 
     def word(name: str, act: Callable[[Home, Any], int], about: str) -> ArgumentParser:
         made = words.add_parser(name, help=about, description=about, allow_abbrev=False)
@@ -72,9 +73,7 @@ def _list(home: Home, arguments: "Namespace") -> int:
     elif models:
         sys.stderr.write(f'No models matching "{search}"\n')
     else:
-        from ludolf.help import NO_MODELS
-
-        sys.stderr.write(NO_MODELS.format(models_file=home.models_file))
+        tell_none(home, registry)
     return 0
 
 
@@ -112,10 +111,14 @@ def _schema(home: Home, arguments: "Namespace") -> int:
 def _find(registry: ModelRegistry, name: str) -> Model:
     from ludolf.config.selection import match_exact
 
-    model = match_exact(name.strip(), registry.all())
-    if model is None:
-        raise CommandError(f'There is no model "{name}". See: ludolf models list --all {name}')
-    return model
+    wanted = name.strip()
+    model = match_exact(wanted, registry.all())
+    if model is not None:
+        return model
+    named = [one.key for one in registry.all() if one.id.lower() == wanted.lower()]
+    if named:
+        raise CommandError(f"Several providers have {wanted}. Choose one: {', '.join(named)}")
+    raise CommandError(f'There is no model "{name}". See: ludolf models list --all {name}')
 
 
 def _facts(registry: ModelRegistry, model: Model) -> dict[str, Any]:

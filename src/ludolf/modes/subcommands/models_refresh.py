@@ -15,6 +15,7 @@ from ludolf.ai.secrets import redact, secrets_in
 from ludolf.ai.transport import Transport
 from ludolf.base import CommandError, ConfigError
 from ludolf.config.catalog import catalog_models
+from ludolf.config.credentials import gateway_of, nameless
 from ludolf.config.home import Home, env_flag
 from ludolf.config.models import ModelRegistry
 from ludolf.config.models_shape import ModelEntry
@@ -59,7 +60,8 @@ def _to_ask(registry: ModelRegistry, provider: str | None) -> list[Model]:
     """For each provider one model whose server has a list."""
     if provider is None:
         found: dict[str, list[Model]] = {}
-        for model in registry.available():
+        unnamed = [model for name in nameless(registry) for model in _unnamed(registry, name)]
+        for model in (*registry.available(), *unnamed):
             if model.provider not in (*SERVERS, FILES) and can_list(model):
                 found.setdefault(model.provider, []).append(model)
         return [_best(models) for models in found.values()]
@@ -82,14 +84,14 @@ def _best(models: Sequence[Model]) -> Model:
 
 
 def _unnamed(registry: ModelRegistry, provider: str) -> tuple[Model, ...]:
-    """A server of models.json without any model yet, as if it had one."""
-    from ludolf.config.models_file import make_model
+    """A provider of which no model is known yet, as if it had one."""
+    from ludolf.config.models_file import ProviderEntry, make_model
 
     entry = registry.entry(provider)
-    if entry is None:
+    if entry is None and not registry.knows(provider):
         return ()
     try:
-        return (make_model(provider, entry, ModelEntry(id="any"), None),)
+        return (make_model(provider, entry or ProviderEntry(), ModelEntry(id="any"), None),)
     except ConfigError as error:
         raise CommandError(str(error)) from error
 
@@ -107,14 +109,13 @@ async def _ask(registry: ModelRegistry, transport: Transport, model: Model) -> R
     secrets: tuple[str, ...] = ()
     try:
         if registry.ends_soon(model):
-            from ludolf.config.credentials import gateway_of
             from ludolf.config.renewal import renew
 
             await renew(registry.keyring, provider, gateway_of(registry, provider))
         access = await asyncio.to_thread(registry.access, model)
         if access is None:
             return Report(provider=provider, problem="the credentials cannot be used")
-        secrets = secrets_in(access)
+        secrets = tuple(secrets_in(access, model.base_url))
         listed = await list_models(transport, model, access)
     except ProviderError as error:
         return Report(provider=provider, problem=redact(str(error), secrets))

@@ -45,7 +45,7 @@ def _parser() -> ArgumentParser:
     parser = ArgumentParser(prog="ludolf sessions", description="Look after stored sessions.")
     parser.add_argument("--session-dir", metavar="DIR", help="where they are kept")
     parser.set_defaults(act=_list, all=False, json=False, limit=None)
-    words = parser.add_subparsers(title="what to do", metavar="WORD")
+    words = parser.add_subparsers(title="what to do", metavar="COMMAND")
 
     def word(name: str, act: Callable[[Namespace, Place], int], about: str) -> ArgumentParser:
         made = words.add_parser(name, help=about, description=about)
@@ -66,11 +66,15 @@ def _parser() -> ArgumentParser:
     made.add_argument("name")
     made = word("delete", _delete, "move sessions to the trash folder")
     made.add_argument("sessions", nargs="+", metavar="session", help=SESSION_NAMES)
-    made = word("export", _export, "write a session as an HTML page")
-    made.add_argument("session", help=SESSION_NAMES)
-    made.add_argument("file", nargs="?", help="default: a name of its own in the current folder")
-    made.add_argument("--force", action="store_true", help="replace a file that exists")
+    add_export(word("export", export, "write a session as an HTML page"))
     return parser
+
+
+def add_export(parser: ArgumentParser) -> None:
+    """What `export` takes, also when it is a word of its own."""
+    parser.add_argument("session", help=SESSION_NAMES)
+    parser.add_argument("file", nargs="?", help="default: a name of its own in the current folder")
+    parser.add_argument("--force", action="store_true", help="replace a file that exists")
 
 
 def _add_scope(parser: ArgumentParser) -> None:
@@ -223,7 +227,12 @@ def _delete(arguments: Namespace, place: Place) -> int:
     return 0
 
 
-def _export(arguments: Namespace, place: Place) -> int:
+def export(arguments: Namespace, place: Place) -> int:
+    """Write the page, and say where.
+
+    Raises:
+        CommandError: there is no such session, or the page cannot be written.
+    """
     from ludolf.modes.progress import working
     from ludolf.session.export import export_html
 

@@ -1,0 +1,58 @@
+"""`python -m bench`: measure ours and every peer that is there, print, judge, store."""
+
+import argparse
+import sys
+from pathlib import Path
+
+from bench import report, results, verdicts
+from bench.lines import GROUPS
+from bench.programs import find_peers, ours
+from bench.stage import Stage, open_stage, say
+
+
+def main() -> int:
+    given = _arguments()
+    programs = [ours(), *([] if given.alone else find_peers(given.peers))]
+    for program in programs:
+        say(f"{program.name}: {program.kind} {program.version}")
+    wanted = given.only.split(",") if given.only else list(GROUPS)
+    with open_stage(programs, quick=given.quick) as stage:
+        for number in range(given.rounds):
+            for name in wanted:
+                say(f"{name} ({number + 1} of {given.rounds})")
+                GROUPS[name](stage)
+        found = results.record(stage, given.rounds)
+        judged = verdicts.judge(found["figures"], verdicts.bases(programs))
+        _show(stage, judged, given)
+    if not given.quick and not given.only:
+        results.append(found)
+        say(f"stored in {results.FILE}")
+    return int(any(each.over for each in judged if each.is_rule or not given.quick))
+
+
+def _show(stage: Stage, judged: list[verdicts.Verdict], given: argparse.Namespace) -> None:
+    names = [program.name for program in stage.programs]
+    parts = [
+        report.table(judged, names, markdown=given.markdown),
+        report.bars(judged),
+        report.remarks(judged, stage.notes),
+    ]
+    sys.stdout.write("\n\n".join(filter(None, parts)) + "\n")
+    if given.svg:
+        given.svg.write_text(report.drawing(judged))
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
+    parser.add_argument("--peers", default="", help="NAME[:KIND]=COMMAND ...; KIND is pi, omp, tau")
+    parser.add_argument("--alone", action="store_true", help="without any peer")
+    parser.add_argument("--only", help=f"some of {','.join(GROUPS)}; nothing is stored")
+    parser.add_argument("--rounds", type=int, default=1, help="take the median of so many")
+    parser.add_argument("--quick", action="store_true", help="small sizes; nothing is stored")
+    parser.add_argument("--markdown", action="store_true", help="the table in Markdown")
+    parser.add_argument("--svg", type=Path, help="draw the ratios into this file")
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,100 @@
+"""The lines of the bench: what each figure is, and the budget that ours has to keep.
+
+A budget is a ratio to the base measured in the same run, so it holds on any machine; a few lines
+have a budget of their own unit. docs/performance.md shows the same table.
+"""
+
+from typing import Literal
+
+import msgspec
+
+Base = Literal["lean", "fat", "omp", "none"]
+
+
+class Line(msgspec.Struct, frozen=True):
+    """`base`: whose figure the ratio is to: pi of today, pi with whole messages, or omp.
+
+    Without a base the budget is absolute. Without a budget, ours only has to be ahead.
+    """
+
+    key: str
+    what: str
+    unit: str
+    base: Base = "lean"
+    budget: float = 1.0
+
+
+LINES = (
+    Line("start", "cold start to the first reply", "ms", budget=0.40),
+    Line("start.cpu", "cold start, CPU", "ms", budget=0.35),
+    Line("idle.p50", "`get_state` idle, p50", "ms", budget=1.3),
+    Line("idle.p99", "`get_state` idle, p99", "ms", budget=1.0),
+    Line("busy.p99", "`get_state` at 500 deltas/s, p99", "ms", budget=1.0),
+    Line("flat.worst", "`get_state` in a flat-out stream, worst", "ms", budget=0.5),
+    Line("first", "first delta after a prompt, warm", "ms", budget=0.6),
+    Line("paced", "CPU share at 200 deltas/s", "%", budget=0.5),
+    Line("lean.1k", "1k deltas, CPU per delta (pi-delta)", "µs", budget=0.35),
+    Line("lean.5k", "5k deltas, CPU per delta (pi-delta)", "µs", budget=0.35),
+    Line("lean.20k", "20k deltas, CPU per delta (pi-delta)", "µs", budget=0.35),
+    Line("lean.20k.wall", "20k deltas, wall per delta (pi-delta)", "µs", budget=0.4),
+    Line("lean.20k.bytes", "20k deltas, bytes per delta (pi-delta)", "B"),
+    Line("lean.20k.peak", "20k deltas, peak RSS (pi-delta)", "MiB", budget=0.4),
+    Line("fat.20k", "20k deltas, CPU per delta (pi)", "µs", "fat", 0.15),
+    Line("fat.20k.bytes", "20k deltas, bytes per delta (pi)", "B", "fat"),
+    Line("fat.20k.peak", "20k deltas, peak RSS (pi)", "MiB", "fat", 0.4),
+    Line("early.20k", "20k deltas, CPU per delta (pi-early)", "µs", "fat", 0.15),
+    Line("early.20k.bytes", "20k deltas, bytes per delta (pi-early)", "B", "fat"),
+    Line("omp.20k", "20k deltas, CPU per delta (omp)", "µs", "omp", 0.35),
+    Line("omp.20k.bytes", "20k deltas, bytes per delta (omp)", "B", "omp"),
+    Line("omp.20k.peak", "20k deltas, peak RSS (omp)", "MiB", "omp", 0.4),
+    Line("xcsh.20k", "20k deltas, CPU per delta (xcsh)", "µs", "omp", 0.35),
+    Line("xcsh.20k.bytes", "20k deltas, bytes per delta (xcsh)", "B", "omp"),
+    Line("unread.fat", "20k deltas that nobody reads, RSS (pi)", "MiB", "fat", 0.4),
+    Line("unread.omp", "20k deltas that nobody reads, RSS (omp)", "MiB", "omp", 0.4),
+    Line("arguments.5k", "tool arguments, 5k deltas, CPU", "ms", budget=0.05),
+    Line("arguments.20k", "tool arguments, 20k deltas, CPU", "ms", budget=0.02),
+    Line("loop", "tool loop, wall per turn", "ms", budget=0.6),
+    Line("loop.cpu", "tool loop, CPU per turn", "ms", budget=0.6),
+    Line("shell", "RPC `bash`, 100 MB of output", "s", budget=0.10),
+    Line("shell.peak", "RPC `bash`, 100 MB of output, peak RSS", "MiB", budget=0.4),
+    Line("tool", "the model's `bash`, 100 MB of output", "s", budget=0.9),
+    Line("switch.10", "`switch_session`, 10 MB", "ms", budget=0.5),
+    Line("switch.100", "`switch_session`, 100 MB", "ms", budget=0.4),
+    Line("messages.10", "`get_messages`, 10 MB", "ms", budget=0.7),
+    Line("messages.100", "`get_messages`, 100 MB", "ms", budget=0.7),
+    Line("export.10", "`export_html`, 10 MB", "ms"),
+    Line("export.100", "`export_html`, 100 MB", "ms"),
+    Line("load.100", "start on a session of 100 MB", "ms", budget=0.45),
+    Line("load.100.rss", "RSS after switch and `get_messages`, 100 MB", "MiB", budget=0.5),
+    Line("list.10", "`list_sessions`, ten of 1 MB", "ms", "none", 250),
+    Line("list.100", "`list_sessions`, ten of 10 MB", "ms", "none", 2500),
+    Line("rss.idle", "RSS idle", "MiB", budget=0.45),
+    Line("rss.after", "RSS after use", "MiB", budget=0.45),
+    Line("eight.pss", "eight processes, PSS", "MiB", budget=0.45),
+    Line("eight.ready", "eight processes, all ready", "ms", budget=0.45),
+    Line("eight.stream", "eight processes, 2k deltas each, wall", "ms"),
+    Line("frame.100", "an input frame of 100 MB", "s", budget=0.02),
+    Line("queue", "3,000 queued follow-ups, bytes out", "kB", budget=0.05),
+    Line("second", "second session in one process, start", "ms", "none", 10),
+    Line("second.rss", "second session in one process, memory", "MiB", "none", 5),
+    Line("fifty", "fifty sessions in one process, start of each", "ms", "none", 10),
+    Line("fifty.rss", "fifty sessions in one process, memory of each", "MiB", "none", 5),
+    Line("fifty.turn", "fifty sessions at once, CPU of each prompt", "ms", "none", 10),
+)
+BY_KEY = {line.key: line for line in LINES}
+
+
+class Rule(msgspec.Struct, frozen=True):
+    """Growth, which needs no peer: `more` costs at most `limit` times what `less` costs."""
+
+    key: str
+    what: str
+    limit: float
+
+
+RULES = (
+    Rule("growth.deltas", "20k deltas: the second half against the first, CPU", 1.2),
+    Rule("growth.turns", "200 turns: the last twenty against turns 10 to 30, CPU", 1.2),
+    Rule("growth.switch", "`switch_session`: 100 MB against 10 MB, CPU", 11),
+    Rule("growth.arguments", "20k argument deltas: the second half against the first, CPU", 1.2),
+)

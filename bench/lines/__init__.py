@@ -1,0 +1,34 @@
+"""The groups of lines, in the order in which they are measured."""
+
+from collections.abc import Callable
+
+from bench.lines import (
+    arguments,
+    eight,
+    fifty,
+    growth,
+    memory,
+    odd,
+    output,
+    round_trip,
+    sessions,
+    start,
+    streaming,
+    tool_loop,
+)
+from bench.stage import Stage
+
+GROUPS: dict[str, Callable[[Stage], None]] = {
+    "start": start.measure,
+    "round-trip": round_trip.measure,
+    "streaming": streaming.measure,
+    "arguments": arguments.measure,
+    "loop": tool_loop.measure,
+    "output": output.measure,
+    "sessions": sessions.measure,
+    "memory": memory.measure,
+    "eight": eight.measure,
+    "fifty": fifty.measure,
+    "odd": odd.measure,
+    "growth": growth.measure,
+}

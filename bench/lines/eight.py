@@ -1,0 +1,41 @@
+"""Eight processes side by side, as a host with eight workers has them."""
+
+import time
+
+from bench.agent import Agent
+from bench.programs import Program
+from bench.stage import Stage
+
+_COUNT = 8
+
+
+def measure(stage: Stage) -> None:
+    def once(program: Program) -> None:
+        start = time.perf_counter()
+        agents = [stage.home(program).start() for _ in range(_COUNT)]
+        try:
+            for agent, name in [(agent, agent.send("get_state")) for agent in agents]:
+                agent.reply(name, 120)
+            stage.put(program, "eight.ready", 1e3 * (time.perf_counter() - start))
+            agents[0].rest(1)
+            stage.put(program, "eight.pss", sum(agent.memory().pss for agent in agents))
+            stage.put(program, "eight.stream", 1e3 * _stream(agents))
+        finally:
+            for agent in agents:
+                agent.close()
+
+    stage.each("eight.ready", once)
+
+
+def _stream(agents: list[Agent]) -> float:
+    """All answer at once; the driver reads whoever has something to say."""
+    start = time.perf_counter()
+    since = [len(agent.events) for agent in agents]
+    for agent in agents:
+        agent.send("prompt", message="Bench text 2000")
+    while not all(agent.is_idle(first) for agent, first in zip(agents, since, strict=True)):
+        for agent in agents:
+            agent.rest(0.001)
+        if time.perf_counter() - start > 300:
+            break
+    return time.perf_counter() - start

@@ -1,0 +1,86 @@
+"""How cost grows with size, for ours alone: the rules that hold on any machine."""
+
+from collections.abc import Callable
+from functools import partial
+
+from bench.agent import Agent
+from bench.programs import Program
+from bench.session_files import make_session
+from bench.stage import Stage
+
+
+def measure(stage: Stage) -> None:
+    for key, grown in MEASURES.items():
+        stage.attempt(stage.ours, key, partial(_put, stage, key, grown))
+
+
+def _put(stage: Stage, key: str, grown: "Measure", program: Program) -> None:
+    stage.put(program, key, grown(stage, program))
+
+
+def _deltas(stage: Stage, program: Program) -> float:
+    """The second half of a long answer against the first."""
+    with stage.agent(program) as agent:
+        return _second_half(agent, "Bench text {}", stage.size(20_000, 8000))
+
+
+def _arguments(stage: Stage, program: Program) -> float:
+    with stage.agent(program) as agent:
+        return _second_half(agent, "Bench arguments {}", stage.size(20_000, 8000))
+
+
+def _second_half(agent: Agent, prompt: str, count: int) -> float:
+    agent.run(prompt.format(count))  # warm
+    half = min(agent.run(prompt.format(count // 2)).cpu for _ in range(3))
+    whole = min(agent.run(prompt.format(count)).cpu for _ in range(3))
+    return (whole - half) / half
+
+
+def _turns(stage: Stage, program: Program) -> float:
+    """The last twenty turns against turns 10 to 30."""
+    turns = stage.size(200, 100)
+    with stage.agent(program) as agent:
+        agent.run("Bench loop 5 true")
+        agent.send("prompt", message=f"Bench loop {turns} true")
+        first = len(agent.events)
+        early = _cpu_between(agent, first, 10, 30)
+        late = _cpu_between(agent, first, turns - 20, turns)
+    return late / early
+
+
+def _cpu_between(agent: Agent, since: int, start: int, end: int) -> float:
+    _wait_for_turn(agent, since, start)
+    cpu = agent.cpu()
+    _wait_for_turn(agent, since, end)
+    return agent.cpu() - cpu
+
+
+def _wait_for_turn(agent: Agent, since: int, number: int) -> None:
+    agent.wait(lambda: _turns_ended(agent, since) >= number, 300, f"turn {number}")
+
+
+def _turns_ended(agent: Agent, since: int) -> int:
+    return sum(name == "turn_end" for _, name in agent.events[since:])
+
+
+def _switch(stage: Stage, program: Program) -> float:
+    small = stage.size(10_000_000, 2_000_000)
+    costs = []
+    for size in (small, 10 * small):
+        path = make_session(stage.home(program), f"grown{size}", size)
+        with stage.agent(program) as agent:
+            agent.rest(1.5)  # what is imported after the first reply is not counted
+            cpu = agent.cpu()
+            agent.ask("switch_session", timeout=300, sessionPath=str(path))
+            costs.append(agent.cpu() - cpu)
+        path.unlink()
+    return costs[1] / costs[0]
+
+
+Measure = Callable[[Stage, Program], float]
+MEASURES: dict[str, Measure] = {
+    "growth.deltas": _deltas,
+    "growth.turns": _turns,
+    "growth.switch": _switch,
+    "growth.arguments": _arguments,
+}

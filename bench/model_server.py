@@ -1,0 +1,122 @@
+"""A model that answers as fast as it is read: Anthropic's streaming format on a loopback port.
+
+The last user text says what to answer; the words are listed in `answer`. Run as a program it
+prints its port: the load it makes is not the driver's.
+"""
+
+import asyncio
+import json
+import sys
+import time
+from collections.abc import Sequence
+from functools import cache
+from typing import Any
+
+from bench import speech
+
+WORD = "Bench "
+_HEAD = (
+    b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n"
+    b"cache-control: no-cache\r\ntransfer-encoding: chunked\r\n\r\n"
+)
+_NOTHING = b"HTTP/1.1 404 Not Found\r\ncontent-type: text/plain\r\ncontent-length: 0\r\n\r\n"
+_PIECE = 1 << 16
+
+
+async def _serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    try:
+        while True:
+            head = await reader.readuntil(b"\r\n\r\n")
+            body = await reader.readexactly(_length(head))
+            if head.startswith(b"POST ") and b"/messages" in head.split(b"\r\n", 1)[0]:
+                await _answer(json.loads(body)["messages"], writer)
+            else:
+                writer.write(_NOTHING)
+                await writer.drain()
+    except (asyncio.IncompleteReadError, ConnectionError):
+        pass  # the agent has closed the connection
+    finally:
+        writer.close()
+
+
+def _length(head: bytes) -> int:
+    for line in head.split(b"\r\n"):
+        name, _, value = line.partition(b":")
+        if name.lower() == b"content-length":
+            return int(value)
+    return 0
+
+
+async def _answer(messages: Sequence[dict[str, Any]], writer: asyncio.StreamWriter) -> None:
+    asked, results = _asked(messages)
+    writer.write(_HEAD)
+    words = asked.split(" ", 3)
+    if words[1:2] == ["paced"]:
+        await _speak_slowly(writer, int(words[2]), int(words[3]))
+    else:
+        await _speak(writer, answer(asked, results))
+    writer.write(b"0\r\n\r\n")
+    await writer.drain()
+
+
+@cache
+def answer(asked: str, results: int) -> bytes:
+    """`text N`: N pieces, a quarter of them thought; `arguments N`: a call whose arguments come
+    in N pieces; `loop N COMMAND`: N calls of bash, one a turn; `paced N RATE`: N pieces, RATE a
+    second (not made here). With the result of a call, or anything else: one word.
+    """
+    kind, _, rest = asked.removeprefix(WORD).partition(" ")
+    number, _, command = rest.partition(" ")
+    if kind == "loop" and results < int(number):
+        call = json.dumps({"command": command or "true"})
+        return speech.called(f"toolu_{results:06d}", "bash", [call])
+    if kind == "text" and not results:
+        return speech.said(int(number))
+    if kind == "arguments" and not results:
+        return speech.called("toolu_arguments", "write", speech.argument_pieces(int(number)))
+    return speech.said(1)
+
+
+def _asked(messages: Sequence[dict[str, Any]]) -> tuple[str, int]:
+    """The last order, and how many calls were made since."""
+    results = 0
+    for message in reversed(messages):
+        if message["role"] != "user":
+            continue
+        content = message["content"]
+        blocks = [{"type": "text", "text": content}] if isinstance(content, str) else content
+        results += sum(block["type"] == "tool_result" for block in blocks)
+        for block in reversed(blocks):
+            text = block.get("text", "")
+            if block["type"] == "text" and WORD in text:
+                return text[text.index(WORD) :].split("\n")[0].strip(), results
+    return "", results
+
+
+async def _speak(writer: asyncio.StreamWriter, data: bytes) -> None:
+    for start in range(0, len(data), _PIECE):
+        piece = data[start : start + _PIECE]
+        writer.write(b"%x\r\n%b\r\n" % (len(piece), piece))
+        await writer.drain()
+
+
+async def _speak_slowly(writer: asyncio.StreamWriter, count: int, rate: int) -> None:
+    start = time.monotonic()
+    first, *pieces, last = speech.pieces_of_text(count)
+    await _speak(writer, first)
+    for number, piece in enumerate(pieces, 1):
+        await _speak(writer, piece)
+        await asyncio.sleep(max(0.0, start + number / rate - time.monotonic()))
+    await _speak(writer, last)
+
+
+async def main() -> None:
+    server = await asyncio.start_server(_serve, "127.0.0.1", 0, limit=1 << 26)
+    sys.stdout.write(f"{server.sockets[0].getsockname()[1]}\n")
+    sys.stdout.flush()
+    async with server:
+        await server.serve_forever()
+
+
+if __name__ == "__main__":
+    asyncio.run(main())

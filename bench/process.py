@@ -1,0 +1,73 @@
+"""What a process costs: CPU time and memory, read from the system (Linux)."""
+
+import os
+import time
+from pathlib import Path
+
+import msgspec
+
+_SCHED_CLOCK = 2
+
+
+class Memory(msgspec.Struct, frozen=True):
+    """MiB of a process and of all that it started."""
+
+    rss: float
+    pss: float
+    peak: float
+
+
+def cpu_seconds(pid: int) -> float:
+    """CPU time of all threads of a process, ended ones too, without its children."""
+    # The clock of another process, as clock_getcpuclockid(3) makes it: exact to a nanosecond,
+    # where /proc counts in ticks of ten milliseconds.
+    return time.clock_gettime((~pid << 3) | _SCHED_CLOCK)
+
+
+def memory(pid: int) -> Memory:
+    found = [_memory_of(each) for each in family(pid)]
+    return Memory(
+        rss=sum(each.rss for each in found),
+        pss=sum(each.pss for each in found),
+        peak=sum(each.peak for each in found),
+    )
+
+
+def family(pid: int) -> list[int]:
+    """A process and its descendants."""
+    found, waiting = [], [pid]
+    while waiting:
+        each = waiting.pop()
+        found.append(each)
+        for thread in _list(f"/proc/{each}/task"):
+            waiting += map(int, _read(f"/proc/{each}/task/{thread}/children").split())
+    return found
+
+
+def _memory_of(pid: int) -> Memory:
+    sizes = _sizes(_read(f"/proc/{pid}/smaps_rollup"))
+    peak = _sizes(_read(f"/proc/{pid}/status"))
+    return Memory(rss=sizes.get("Rss", 0), pss=sizes.get("Pss", 0), peak=peak.get("VmHWM", 0))
+
+
+def _sizes(text: str) -> dict[str, float]:
+    lines = (line.split() for line in text.splitlines())
+    return {
+        words[0].rstrip(":"): int(words[1]) / 1024
+        for words in lines
+        if len(words) == 3 and words[2] == "kB"
+    }
+
+
+def _read(path: str) -> str:
+    try:
+        return Path(path).read_text()
+    except OSError:  # it ended meanwhile
+        return ""
+
+
+def _list(path: str) -> list[str]:
+    try:
+        return os.listdir(path)
+    except OSError:
+        return []

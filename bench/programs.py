@@ -1,0 +1,176 @@
+"""The programs that are measured: how each is found, started, and given a private home."""
+
+import json
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+import msgspec
+
+from bench.agent import Agent
+from ludolf import __version__
+
+Kind = Literal["ludolf", "pi", "omp", "tau"]
+PEERS: tuple[Kind, ...] = ("pi", "omp", "tau")
+OURS = "ludolf"
+ROOT = Path(__file__).parents[1]
+# The release in which pi stopped to send the whole message with each piece of it.
+LEAN_SINCE = (0, 84)
+_KEPT = ("PATH", "LANG", "LC_ALL", "TERM", "TMPDIR")
+_CLOSED_PORT = "http://127.0.0.1:9"
+_WINDOW = 100_000_000
+
+
+class Program(msgspec.Struct, frozen=True):
+    name: str
+    kind: Kind
+    command: tuple[str, ...]
+    version: str
+
+    @property
+    def is_fat(self) -> bool:
+        """Whether it says the whole message with each piece."""
+        return self.kind != "ludolf" and not self.is_lean
+
+    @property
+    def is_lean(self) -> bool:
+        return self.kind == "pi" and _numbers(self.version) >= LEAN_SINCE
+
+
+def ours() -> Program:
+    return Program(OURS, "ludolf", (sys.executable, "-m", "ludolf"), __version__)
+
+
+def find_peers(given: str) -> list[Program]:
+    """`NAME[:KIND]=COMMAND …`, and whatever of pi, omp and tau is on PATH and not named."""
+    found: dict[str, Program] = {}
+    for word in shlex.split(given):
+        head, _, command = word.partition("=")
+        name, _, kind = head.partition(":")
+        kind = kind or name
+        if kind not in PEERS or not command:
+            sys.exit(f"PEERS: not NAME[:{'|'.join(PEERS)}]=COMMAND: {word}")
+        words = tuple(shlex.split(command))
+        found[name] = Program(name, kind, words, version_of(words))
+    for name in PEERS:
+        path = shutil.which(name)
+        if path and not any(each.kind == name for each in found.values()):
+            found[name] = Program(name, name, (path,), version_of((path,)))
+    return list(found.values())
+
+
+def version_of(command: Sequence[str]) -> str:
+    done = subprocess.run(
+        [*command, "--version"], capture_output=True, text=True, check=False, timeout=60
+    )
+    found = re.search(r"\d+\.\d+[\w.]*", done.stdout + done.stderr)
+    return found[0] if found else "?"
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    return tuple(map(int, re.findall(r"\d+", version)[:2]))
+
+
+class Home:
+    """A private home folder of one program, with a model at the loopback server."""
+
+    def __init__(self, root: Path, program: Program, port: int) -> None:
+        self.program = program
+        self.folder = root / program.name
+        self.work = self.folder / "work"
+        self.agent = self.folder / "agent"
+        self.sessions = self.folder / "sessions"
+        for folder in (self.work, self.agent, self.sessions, self.folder / ".tau"):
+            folder.mkdir(parents=True, exist_ok=True)
+        models = json.dumps({"providers": {"bench": _provider(port)}})
+        (self.agent / "models.json").write_text(models)
+        (self.agent / "models.yml").write_text(models)
+        (self.folder / ".tau" / "providers.json").write_text(json.dumps(_tau_providers(port)))
+
+    def start(self, *more: str, dialect: str = "pi-delta") -> Agent:
+        """Start the program; `dialect` is for ours, the others have one only."""
+        program = self.program
+        words = [*program.command, *self._arguments(dialect), *more]
+        return Agent(words, self.env(), self.work, settles=self.settles(dialect))
+
+    def ready(self, *more: str, dialect: str = "pi-delta") -> Agent:
+        """The same, after its first reply."""
+        agent = self.start(*more, dialect=dialect)
+        try:
+            agent.ask("get_state")
+        except BaseException:
+            agent.kill()
+            raise
+        return agent
+
+    def settles(self, dialect: str) -> bool:
+        if self.program.kind == "ludolf":
+            return dialect in ("pi", "pi-delta")
+        return self.program.kind in ("pi", "tau") and not (
+            self.program.kind == "pi" and _numbers(self.program.version) < (0, 80)
+        )
+
+    def env(self) -> dict[str, str]:
+        env = {name: os.environ[name] for name in _KEPT if name in os.environ}
+        env |= {
+            "HOME": str(self.folder),
+            "PI_CODING_AGENT_DIR": str(self.agent),
+            "PI_OFFLINE": "1",
+            "PI_SKIP_VERSION_CHECK": "1",
+            "PI_TELEMETRY": "0",
+            "BENCH_KEY": "none",
+            "no_proxy": "127.0.0.1,localhost",
+            "NO_PROXY": "127.0.0.1,localhost",
+        }
+        if self.program.kind in ("omp", "tau"):  # they look for catalogs elsewhere
+            env |= {"HTTPS_PROXY": _CLOSED_PORT, "HTTP_PROXY": _CLOSED_PORT}
+        if self.program.kind == "ludolf":
+            env |= {"PYTHONPATH": f"{ROOT}:{ROOT / 'src'}", "LUDOLF_LOCAL_SERVERS": "0"}
+        return env
+
+    def _arguments(self, dialect: str) -> list[str]:
+        model = ["--provider", "bench", "--model", "bench"]
+        kept = ["--session-dir", str(self.sessions), "--thinking", "low"]
+        match self.program.kind:
+            case "ludolf":
+                return ["--mode", "rpc", *model, *kept, "--rpc-dialect", dialect]
+            case "pi":
+                return ["--mode", "rpc", *model, *kept]
+            case "omp":
+                more = ["--model", "bench/bench", "--auto-approve", "--no-title"]
+                return ["--mode", "rpc", *kept, *more]
+            case "tau":
+                return ["--mode", "rpc", *model, "--no-extensions"]
+
+
+def _provider(port: int) -> Mapping[str, Any]:
+    model = {
+        "id": "bench",
+        "name": "bench",
+        "reasoning": True,
+        "input": ["text", "image"],
+        "contextWindow": _WINDOW,
+        "maxTokens": 32000,
+        "cost": {"input": 1, "output": 2, "cacheRead": 0, "cacheWrite": 0},
+    }
+    address = f"http://127.0.0.1:{port}"
+    return {"baseUrl": address, "api": "anthropic-messages", "apiKey": "none", "models": [model]}
+
+
+def _tau_providers(port: int) -> Mapping[str, Any]:
+    provider = {
+        "type": "anthropic",
+        "name": "bench",
+        "base_url": f"http://127.0.0.1:{port}",
+        "api_key_env": "BENCH_KEY",
+        "models": ["bench"],
+        "default_model": "bench",
+        "context_windows": {"bench": _WINDOW},
+    }
+    return {"default_provider": "bench", "providers": [provider]}

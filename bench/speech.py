@@ -1,0 +1,107 @@
+"""What the model of the bench says, as server-sent events of Anthropic's format."""
+
+import json
+import random
+from collections.abc import Iterator, Sequence
+from functools import cache
+from typing import Any
+
+_SYLLABLES = tuple(consonant + vowel for consonant in "bcdfghjklmnprstvz" for vowel in "aeiou")
+_COUNT = 40_000
+
+
+@cache
+def words() -> tuple[str, ...]:
+    """Words in an order that does not repeat: some agents cut a stream that turns in circles."""
+    chance = random.Random(5)
+    return tuple(
+        "".join(chance.choices(_SYLLABLES, k=chance.randint(1, 4)))
+        + ("\n" if chance.random() < 0.06 else " ")
+        for _ in range(_COUNT)
+    )
+
+
+def word(number: int) -> str:
+    return words()[number % _COUNT]
+
+
+def event(kind: str, **fields: Any) -> bytes:
+    body = json.dumps({"type": kind, **fields}, separators=(",", ":"))
+    return f"event: {kind}\ndata: {body}\n\n".encode()
+
+
+def said(count: int) -> bytes:
+    """An answer in this many pieces; the first quarter of them is thought."""
+    thought = count // 4
+    parts = [_start()]
+    if thought:
+        parts += _block(
+            0, {"type": "thinking", "thinking": "", "signature": ""}, _thoughts(thought)
+        )
+    place = int(thought > 0)
+    spoken = ({"type": "text_delta", "text": word(n)} for n in range(thought, count))
+    parts += _block(place, {"type": "text", "text": ""}, spoken)
+    return b"".join((*parts, _stop("end_turn", count)))
+
+
+def _thoughts(count: int) -> Iterator[dict[str, str]]:
+    for number in range(count):
+        yield {"type": "thinking_delta", "thinking": word(number)}
+    yield {"type": "signature_delta", "signature": "c2ln"}
+
+
+def pieces_of_text(count: int) -> list[bytes]:
+    """A text answer to be sent piece by piece."""
+    whole = list(
+        _block(
+            0,
+            {"type": "text", "text": ""},
+            ({"type": "text_delta", "text": word(n)} for n in range(count)),
+        )
+    )
+    first, *middle, last = whole
+    return [_start() + first, *middle, last + _stop("end_turn", count)]
+
+
+def called(call_id: str, name: str, pieces: Sequence[str]) -> bytes:
+    """An answer that is one tool call, its arguments in these pieces."""
+    block = {"type": "tool_use", "id": call_id, "name": name, "input": {}}
+    deltas = ({"type": "input_json_delta", "partial_json": piece} for piece in pieces)
+    return b"".join((_start(), *_block(0, block, deltas), _stop("tool_use", len(pieces))))
+
+
+def argument_pieces(count: int) -> list[str]:
+    """The arguments of a file to write, cut into about this many pieces."""
+    content = "".join(map(word, range(count)))
+    whole = json.dumps({"path": "bench.txt", "content": content})
+    size = max(1, len(whole) // count)
+    return [whole[start : start + size] for start in range(0, len(whole), size)]
+
+
+def _block(index: int, block: dict[str, Any], deltas: Iterator[dict[str, str]]) -> Iterator[bytes]:
+    yield event("content_block_start", index=index, content_block=block)
+    for delta in deltas:
+        yield event("content_block_delta", index=index, delta=delta)
+    yield event("content_block_stop", index=index)
+
+
+def _start() -> bytes:
+    usage = {"input_tokens": 10, "output_tokens": 1}
+    cache_use = {"cache_creation_input_tokens": 0, "cache_read_input_tokens": 0}
+    message: dict[str, Any] = {
+        "id": "msg_bench",
+        "type": "message",
+        "role": "assistant",
+        "model": "bench",
+        "content": [],
+        "stop_reason": None,
+        "stop_sequence": None,
+        "usage": usage | cache_use,
+    }
+    return event("message_start", message=message)
+
+
+def _stop(reason: str, tokens: int) -> bytes:
+    delta = {"stop_reason": reason, "stop_sequence": None}
+    told = event("message_delta", delta=delta, usage={"output_tokens": tokens})
+    return told + event("message_stop")

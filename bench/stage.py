@@ -1,0 +1,98 @@
+"""Where a run of the bench takes place: programs with their homes, the model, and the figures."""
+
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from statistics import median
+from tempfile import TemporaryDirectory
+
+from bench.agent import Agent, Silent
+from bench.programs import OURS, ROOT, Home, Program
+
+Values = dict[str, list[float]]
+
+
+class Stage:
+    """`figures` holds for each program and line the values of all rounds."""
+
+    def __init__(self, root: Path, port: int, programs: list[Program], *, quick: bool) -> None:
+        self.programs = programs
+        self.quick = quick
+        self.root = root
+        self.figures: dict[str, Values] = {program.name: {} for program in programs}
+        self.notes: dict[str, dict[str, str]] = {program.name: {} for program in programs}
+        self._homes = {program.name: Home(root, program, port) for program in programs}
+
+    @property
+    def ours(self) -> Program:
+        return next(program for program in self.programs if program.name == OURS)
+
+    def home(self, program: Program) -> Home:
+        return self._homes[program.name]
+
+    def size(self, whole: int, quick: int) -> int:
+        return quick if self.quick else whole
+
+    def put(self, program: Program, key: str, value: float) -> None:
+        self.figures[program.name].setdefault(key, []).append(value)
+        say(f"  {program.name:8} {key:18} {value:.4g}")
+
+    def note(self, program: Program, key: str, text: str) -> None:
+        """Why a program has no figure on a line."""
+        self.notes[program.name][key] = text
+        say(f"  {program.name:8} {key:18} -- {text}")
+
+    def value(self, program: str, key: str) -> float | None:
+        values = self.figures.get(program, {}).get(key)
+        return median(values) if values else None
+
+    @contextmanager
+    def agent(self, program: Program, *more: str, dialect: str = "pi-delta") -> Iterator[Agent]:
+        """A started and ready agent, ended afterwards whatever happens."""
+        agent = self.home(program).ready(*more, dialect=dialect)
+        try:
+            yield agent
+        except BaseException:
+            agent.kill()
+            raise
+        finally:
+            agent.close()
+
+    def each(self, key: str, measure: Callable[[Program], None]) -> None:
+        """Measure every program; one that cannot is noted, and the others go on."""
+        for program in self.programs:
+            self.attempt(program, key, measure)
+
+    def attempt(self, program: Program, key: str, measure: Callable[[Program], None]) -> None:
+        try:
+            measure(program)
+        except (Silent, OSError) as problem:
+            self.note(program, key, str(problem))
+
+
+@contextmanager
+def open_stage(programs: list[Program], *, quick: bool) -> Iterator[Stage]:
+    with TemporaryDirectory(prefix="bench.") as folder, _model_server() as port:
+        yield Stage(Path(folder), port, programs, quick=quick)
+
+
+@contextmanager
+def _model_server() -> Iterator[int]:
+    with subprocess.Popen(
+        [sys.executable, "-m", "bench.model_server"],
+        cwd=ROOT,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+    ) as server:
+        assert server.stdout is not None
+        try:
+            yield int(server.stdout.readline())
+        finally:
+            server.kill()
+
+
+def say(text: str) -> None:
+    sys.stderr.write(f"{text}\n")
+    sys.stderr.flush()
