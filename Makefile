@@ -4,6 +4,7 @@ WORKERS ?= auto
 PROMPT ?= what is in this folder?
 UV ?= uv
 CLIENTS ?= build/clients
+ROUNDS ?= 1
 
 VENV := .venv
 PY := $(VENV)/bin/python
@@ -12,7 +13,7 @@ COMPILE := $(UV) pip compile pyproject.toml --quiet --universal --python-version
 	--generate-hashes --custom-compile-command "make lock"
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-peers test-clients test-local-model check fmt screenshots \
+.PHONY: help run test test-peers test-clients test-local-model bench check fmt screenshots \
 	setup lock clean
 
 help: ## List these targets
@@ -41,6 +42,9 @@ test-local-model: $(VENV)/.dev ## Ask a real model; LUDOLF_TEST_GGUF names its G
 	@$(PY) -c 'import xllamacpp' 2>/dev/null || $(INSTALL) 'xllamacpp>=2026.10'
 	@$(PY) -m pytest tests/local_model -p no:xdist --durations=0
 
+bench: $(VENV)/.dev ## Measure beside installed peers; PEERS='pi="node cli.js"', QUICK=1, ROUNDS=3
+	@$(PY) -m bench --peers "$$PEERS" --rounds $(ROUNDS) $(if $(QUICK),--quick)
+
 check: $(VENV)/.dev ## Formatting, lint, types, and the house test
 	@$(PY) -m ruff format --check
 	@$(PY) -m ruff check
@@ -62,7 +66,7 @@ lock: ## Renew the lock files (needs uv); FLAGS=--upgrade takes newer versions
 
 clean: ## Remove everything that can be made again
 	@rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
-	@find src tests scripts -name __pycache__ -type d -prune -exec rm -rf {} +
+	@find src tests scripts bench -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(VENV)/.made:
 	@$(PYTHON) -c 'import sys; sys.exit("Ludolf needs Python 3.11 or newer: make PYTHON=python3.x" if sys.version_info < (3, 11) else 0)'

@@ -3,39 +3,44 @@
 import argparse
 import sys
 from pathlib import Path
+from typing import Any
 
 from bench import report, results, verdicts
 from bench.lines import GROUPS
-from bench.programs import find_peers, ours
-from bench.stage import Stage, open_stage, say
+from bench.programs import Program, find_peers, ours
+from bench.stage import open_stage, say
 
 
 def main() -> int:
     given = _arguments()
+    found = results.last() if given.last else _measure(given)
+    programs = [Program(name, command=(), **about) for name, about in found["programs"].items()]
+    judged = verdicts.judge(found["figures"], verdicts.bases(programs))
+    _show(found, judged, given)
+    return int(any(each.over for each in judged if each.is_rule or not found["quick"]))
+
+
+def _measure(given: argparse.Namespace) -> dict[str, Any]:
     programs = [ours(), *([] if given.alone else find_peers(given.peers))]
     for program in programs:
         say(f"{program.name}: {program.kind} {program.version}")
-    wanted = given.only.split(",") if given.only else list(GROUPS)
     with open_stage(programs, quick=given.quick) as stage:
         for number in range(given.rounds):
-            for name in wanted:
+            for name in given.only.split(",") if given.only else GROUPS:
                 say(f"{name} ({number + 1} of {given.rounds})")
                 GROUPS[name](stage)
         found = results.record(stage, given.rounds)
-        judged = verdicts.judge(found["figures"], verdicts.bases(programs))
-        _show(stage, judged, given)
     if not given.quick and not given.only:
         results.append(found)
         say(f"stored in {results.FILE}")
-    return int(any(each.over for each in judged if each.is_rule or not given.quick))
+    return found
 
 
-def _show(stage: Stage, judged: list[verdicts.Verdict], given: argparse.Namespace) -> None:
-    names = [program.name for program in stage.programs]
+def _show(found: dict[str, Any], judged: list[verdicts.Verdict], given: argparse.Namespace) -> None:
     parts = [
-        report.table(judged, names, markdown=given.markdown),
+        report.table(judged, list(found["programs"]), markdown=given.markdown),
         report.bars(judged),
-        report.remarks(judged, stage.notes),
+        report.remarks(judged, found["notes"]),
     ]
     sys.stdout.write("\n\n".join(filter(None, parts)) + "\n")
     if given.svg:
@@ -49,6 +54,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--only", help=f"some of {','.join(GROUPS)}; nothing is stored")
     parser.add_argument("--rounds", type=int, default=1, help="take the median of so many")
     parser.add_argument("--quick", action="store_true", help="small sizes; nothing is stored")
+    parser.add_argument("--last", action="store_true", help="show the last stored run again")
     parser.add_argument("--markdown", action="store_true", help="the table in Markdown")
     parser.add_argument("--svg", type=Path, help="draw the ratios into this file")
     return parser.parse_args()

@@ -3,7 +3,6 @@
 import math
 from collections.abc import Mapping, Sequence
 
-from bench.programs import OURS
 from bench.verdicts import Verdict
 
 _BAR = 40
@@ -117,9 +116,3 @@ def remarks(verdicts: Sequence[Verdict], notes: Mapping[str, Mapping[str, str]])
         f"{name}, {key}: {text}" for name, each in notes.items() for key, text in each.items()
     ]
     return "\n".join(found)
-
-
-def shown_names(verdicts: Sequence[Verdict]) -> list[str]:
-    """Ours first, then the peers in the order of the run."""
-    names = dict.fromkeys(name for each in verdicts for name in each.values)
-    return [OURS, *(name for name in names if name != OURS)]

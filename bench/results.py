@@ -32,6 +32,12 @@ def append(found: dict[str, Any], file: Path = FILE) -> None:
         results.write(json.dumps(found, ensure_ascii=False) + "\n")
 
 
+def last(file: Path = FILE) -> dict[str, Any]:
+    """The run that was stored last."""
+    found: dict[str, Any] = json.loads(file.read_text().splitlines()[-1])
+    return found
+
+
 def medians(stage: Stage) -> dict[str, dict[str, float]]:
     return {
         program.name: {

@@ -39,6 +39,7 @@ class IdentityServer:
     def __init__(self) -> None:
         self.asked: list[Asked] = []
         self.was_asked = threading.Event()
+        self.user_code = "ABCD-1234"
         self.pending = 0
         self.hurried = 0
         self.denied = False
@@ -155,7 +156,7 @@ class IdentityServer:
                 return 404, {"error": "not_found"}
 
     def _device(self, asked: Asked) -> dict[str, Any]:
-        device = {"user_code": "ABCD-1234", "interval": 0.01, "expires_in": 60}
+        device = {"user_code": self.user_code, "interval": 0.01, "expires_in": 60}
         if asked.path == "/codex/usercode":
             return {**device, "device_auth_id": "device-1"}
         uri = f"{self.url}/enter"

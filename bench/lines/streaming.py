@@ -7,38 +7,57 @@ from bench.agent import Agent, Run
 from bench.programs import Home, Program
 from bench.stage import Stage
 
-_SIZES = {"1k": 1000, "5k": 5000, "20k": 20_000}
-_DIALECTS = {"fat": "pi", "early": "pi-early", "omp": "omp", "xcsh": "xcsh"}
-# Nobody else speaks these two: they stand beside the peers of their nearest kin.
-_KIN = {"fat": "early", "omp": "xcsh"}
+_SIZES = {"1k": 1000, "5k": 5000}
+_DIALECTS = {"lean": "pi-delta", "fat": "pi", "early": "pi-early", "omp": "omp", "xcsh": "xcsh"}
+_REMEMBERED = ("lean", "fat", "omp")
 
 
 def measure(stage: Stage) -> None:
     for size, count in _SIZES.items():
-        stage.each(f"lean.{size}", partial(_lean, stage, size, stage.size(count, count // 10)))
+        count = stage.size(count, count // 10)
+        stage.each(f"lean.{size}", partial(_short, stage, size, count))
     stage.each("first", partial(_first, stage))
     whole = stage.size(20_000, 2000)
     for key in _DIALECTS:
-        stage.attempt(stage.ours, f"{key}.20k", partial(_fat, stage, key, whole))
-    for program in stage.programs:
-        if program.is_fat:
-            key = "omp" if program.kind == "omp" else "fat"
-            stage.attempt(program, f"{key}.20k", partial(_fat, stage, key, whole))
-            stage.attempt(program, f"unread.{key}", partial(_unread, stage, key, whole))
-    for key in _KIN:
+        stage.attempt(stage.ours, f"{key}.20k", partial(_long, stage, (key,), whole))
+    for key in ("fat", "omp"):
         stage.attempt(stage.ours, f"unread.{key}", partial(_unread, stage, key, whole))
+    for program in stage.programs[1:]:
+        keys = _keys(program)
+        stage.attempt(program, f"{keys[0]}.20k", partial(_long, stage, keys, whole))
+        if program.is_fat:
+            stage.attempt(program, f"unread.{keys[0]}", partial(_unread, stage, keys[0], whole))
 
 
-def _lean(stage: Stage, size: str, count: int, program: Program) -> None:
+def _keys(program: Program) -> tuple[str, ...]:
+    """The lines that a peer's one way of speaking stands on, the nearest first."""
+    if program.is_lean:
+        return ("lean",)
+    return ("omp", "xcsh", "lean") if program.kind == "omp" else ("fat", "early", "lean")
+
+
+def _short(stage: Stage, size: str, count: int, program: Program) -> None:
     with stage.agent(program) as agent:
         agent.run("Bench text 5")
         run = agent.run(f"Bench text {count}")
-        stage.put(program, f"lean.{size}", 1e6 * run.cpu / count)
-        if size != "20k":
-            return
+    stage.put(program, f"lean.{size}", 1e6 * run.cpu / count)
+
+
+def _long(stage: Stage, keys: tuple[str, ...], count: int, program: Program) -> None:
+    agent = _started(stage.home(program), _DIALECTS[keys[0]])
+    try:
+        agent.run("Bench text 5")
+        run = agent.run(f"Bench text {count}")
+        peak = agent.memory().peak
+    finally:
+        agent.close()
+    for key in keys:
+        stage.put(program, f"{key}.20k", 1e6 * run.cpu / count)
+        stage.put(program, f"{key}.20k.bytes", run.bytes_out / count)
+        if key in _REMEMBERED:
+            stage.put(program, f"{key}.20k.peak", peak)
+    if "lean" in keys:
         stage.put(program, "lean.20k.wall", 1e6 * run.wall / count)
-        stage.put(program, "lean.20k.bytes", run.bytes_out / count)
-        stage.put(program, "lean.20k.peak", agent.memory().peak)
 
 
 def _first(stage: Stage, program: Program) -> None:
@@ -52,21 +71,6 @@ def _first(stage: Stage, program: Program) -> None:
 
 def _delay(run: Run) -> float:
     return run.wall if run.first_update is None else run.first_update
-
-
-def _fat(stage: Stage, key: str, count: int, program: Program) -> None:
-    agent = _started(stage.home(program), _DIALECTS[key])
-    try:
-        agent.run("Bench text 5")
-        run = agent.run(f"Bench text {count}")
-        keys = (key,) if program == stage.ours else (key, _KIN[key])
-        for each in keys:
-            stage.put(program, f"{each}.20k", 1e6 * run.cpu / count)
-            stage.put(program, f"{each}.20k.bytes", run.bytes_out / count)
-        if key in _KIN:
-            stage.put(program, f"{key}.20k.peak", agent.memory().peak)
-    finally:
-        agent.close()
 
 
 def _unread(stage: Stage, key: str, count: int, program: Program) -> None:

@@ -1,5 +1,6 @@
 """The command line: read it, choose a mode, end with the right code."""
 
+import gc
 import os
 import sys
 from collections.abc import Sequence
@@ -11,12 +12,16 @@ from ludolf.config.home import env
 
 USAGE_ERROR = 1
 NO_TERMINAL_MODE = 2
+# A start makes many objects and hardly any garbage: looking for it took a tenth of the time.
+NEW_OBJECTS_PER_COLLECTION = 20_000
 
 
 def main(words: Sequence[str] | None = None) -> None:
     """The `ludolf` command."""
+    gc.set_threshold(NEW_OBJECTS_PER_COLLECTION)
     try:
         _fill_descriptors()
+        _guard_terminal()
         code = run(sys.argv[1:] if words is None else words)
     except LudolfError as error:
         if sys.stderr is not None:
@@ -39,6 +44,7 @@ def run(words: Sequence[str]) -> int:
         # Only the first word can be one, so that no message behind an option is taken for it.
         if words[0] in subcommands.MODULES:
             return subcommands.run(words[0], words[1:])
+        subcommands.warn_of_slip(words[0])
     arguments = parse(_in_our_words(words))
     if arguments.api_key:
         from ludolf.modes.process_list import hide
@@ -132,6 +138,16 @@ def _fill_descriptors() -> None:
                 raise ConfigError("stdout is closed") from None
     if sys.stderr is None:
         sys.stderr = open(os.devnull, "w")  # noqa: SIM115 - for as long as we live
+
+
+def _guard_terminal() -> None:
+    """Names, answers and errors of others must not act on the terminal that shows them."""
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
+        if stream is not None and stream.isatty():
+            from ludolf.modes.terminal import guarded
+
+            setattr(sys, name, guarded(stream))
 
 
 def _own_dialect() -> str:

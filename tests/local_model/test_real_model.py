@@ -96,7 +96,7 @@ async def test_a_question_that_needs_a_tool_is_answered_in_each_family(
     model = {"id": "real", "contextWindow": 8192, "maxTokens": 512}
     entry = {"baseUrl": served.url + path, "api": api, "apiKey": KEY, "models": [model]}
     async with client(home, f"{provider}/real", {provider: entry}) as host:
-        check(await host.prompt_and_wait(QUESTION, SECONDS))
+        check(await host.prompt_and_collect(QUESTION, SECONDS))
 
 
 async def test_the_file_itself_answers_without_any_server_and_leaves_nothing_running(
@@ -106,8 +106,8 @@ async def test_the_file_itself_answers_without_any_server_and_leaves_nothing_run
     providers = {"gguf": {"modelOverrides": {GGUF: change}}}
     async with client(home, GGUF, providers) as host:
         model = (await host.ask("get_state"))["model"]
-        check(await host.prompt_and_wait(QUESTION, SECONDS))
-        again = await host.prompt_and_wait("Say the password once more.", SECONDS)
+        check(await host.prompt_and_collect(QUESTION, SECONDS))
+        again = await host.prompt_and_collect("Say the password once more.", SECONDS)
         children = _children(host.process.pid)
         assert len(children) == 1
     assert (model["provider"], model["contextWindow"]) == ("gguf", 8192)

@@ -2,6 +2,7 @@
 
 import json
 import os
+import pty
 import subprocess
 import sys
 from pathlib import Path
@@ -14,7 +15,7 @@ from ludolf.client.options import PROGRAM
 from tests.process.faults import Pipes
 from tests.process.harness import Lab, text_of
 from tests.process.model_server import ModelServer
-from tests.process.script import answer, bash
+from tests.process.script import Failure, answer, bash
 
 KEY = "sk-of-the-user-5f1b0c77"
 
@@ -171,3 +172,40 @@ def test_what_is_shown_on_a_terminal_cannot_control_it(lab: Lab, words: tuple[st
     for byte in (b"\x1b", b"\x07", b"\xc2\x9b"):
         assert byte not in done.stdout
     assert loads(path.read_bytes().splitlines()[0])["type"] == "session"
+
+
+def _at_a_terminal(lab: Lab, *words: str) -> bytes:
+    """What the program sends to a terminal on which it was started."""
+    master, slave = pty.openpty()
+    program = (sys.executable, "-m", "ludolf", *words)
+    stdin = subprocess.DEVNULL
+    with subprocess.Popen(
+        program, cwd=lab.work, env=lab.env, stdin=stdin, stdout=slave, stderr=slave
+    ) as process:
+        os.close(slave)
+        shown = b""
+        while chunk := _read(master):
+            shown += chunk
+        process.wait(10)
+    os.close(master)
+    return shown
+
+
+def _read(master: int) -> bytes:
+    try:
+        return os.read(master, 1 << 16)
+    except OSError:
+        return b""  # the last one who held the terminal is gone
+
+
+def test_answers_and_errors_cannot_control_the_terminal_either(lab: Lab) -> None:
+    evil = "\x1b]0;pwned\x07\x1b[2J\x9b31mhello\rover"
+    refused = dumps({"error": {"message": evil}})
+    lab.server.add(answer(evil), Failure(status=400, body=refused))
+    for expected in (b"helloover", b"hello"):
+        shown = _at_a_terminal(lab, "-p", "Go")
+        assert expected in shown
+        for ours in (b"\r\x1b[2K", b"\r\n"):
+            shown = shown.replace(ours, b"")
+        for byte in (b"\x1b", b"\x07", b"\xc2\x9b", b"\r", b"pwned"):
+            assert byte not in shown

@@ -323,10 +323,10 @@ def test_show_tells_all_of_one_model(home: Home) -> None:
     lost = home.run("models", "show", "nobody/nothing")
     assert (lost.returncode, lost.stdout) == (1, "")
     assert 'There is no model "nobody/nothing"' in lost.stderr
-    several = home.run("models", "show", "claude-opus-4-8")
+    several = home.run("models", "show", "claude-sonnet-5")
     assert (several.returncode, several.stdout) == (1, "")
-    assert "Several providers have claude-opus-4-8. Choose one: " in several.stderr
-    assert "anthropic/claude-opus-4-8" in several.stderr
+    assert "Several providers have claude-sonnet-5. Choose one: " in several.stderr
+    assert "anthropic/claude-sonnet-5" in several.stderr
 
 
 def test_schema_prints_what_is_published(home: Home) -> None:

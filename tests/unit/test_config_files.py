@@ -126,8 +126,14 @@ def test_writing_keeps_links_and_modes_and_leaves_no_litter(tmp_path: Path) -> N
 
 def test_the_lock_is_a_directory_beside_the_file(tmp_path: Path) -> None:
     path = tmp_path / "auth.json"
-    with settings_lock(path):
-        assert (tmp_path / "auth.json.lock").is_dir()
+    before = os.umask(0)
+    try:
+        with settings_lock(path):
+            made = (tmp_path / "auth.json.lock").stat()
+    finally:
+        os.umask(before)
+    assert stat.S_ISDIR(made.st_mode)
+    assert stat.S_IMODE(made.st_mode) == 0o700
     assert not (tmp_path / "auth.json.lock").exists()
 
 

@@ -156,6 +156,41 @@ def test_variables_that_lead_out_are_taken_away(using: Using, place: Place) -> N
     assert "LUDOLF_SANDBOX=workspace" in told
 
 
+AGENTS = pytest.mark.parametrize(
+    ("variable", "more"), [("SSH_AUTH_SOCK", ""), ("TMUX", ",4711,0")], ids=["ssh", "tmux"]
+)
+
+
+@AGENTS
+def test_who_signs_or_types_for_the_user_cannot_be_spoken_to(
+    variable: str, more: str, place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = place.home / "agent.sock"
+    speak = f"import socket; socket.socket(socket.AF_UNIX).connect({str(path)!r})"
+    with socket.socket(socket.AF_UNIX) as agent:
+        agent.bind(str(path))
+        agent.listen()
+        monkeypatch.setenv(variable, f"{path}{more}")
+        shell = Shell(place, place.sandbox("bwrap", network=True))
+        assert shell.fails(f'python3 -c "{speak}"')
+        assert subprocess.run(["python3", "-c", speak], check=False).returncode == 0
+
+
+@AGENTS
+def test_landlock_leaves_no_network_with_who_signs_or_types_for_the_user(
+    variable: str, more: str, place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if launcher.abi() < launcher.LEAST_ABI:
+        pytest.skip("this kernel has no Landlock")
+    path = place.home / "agent.sock"
+    with socket.socket(socket.AF_UNIX) as agent:
+        agent.bind(str(path))
+        monkeypatch.setenv(variable, f"{path}{more}")
+        reason = lacking(Policy(ground=place.ground(network=True), cwd=place.work))
+        assert reason == f"Landlock cannot keep commands from {path}; cut the network, or remove it"
+        assert lacking(Policy(ground=place.ground(network=False), cwd=place.work)) is None
+
+
 @MEANS
 def test_processes_outside_cannot_be_looked_into_or_ended(using: Using, place: Place) -> None:
     shell = Shell(place, place.sandbox(using))

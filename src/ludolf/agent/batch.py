@@ -106,7 +106,7 @@ class Batch:
             await self._fail(slot, _bug(error))
         else:
             if isinstance(verdict, Block):
-                await self._fail(slot, verdict.reason)
+                await self._fail(slot, verdict.reason, ends_run=verdict.ends_run)
             else:
                 slot.accepted = verdict
 
@@ -155,8 +155,8 @@ class Batch:
 
     # ------------------------------------------------------------ after
 
-    async def _fail(self, slot: _Slot, text: str) -> None:
-        slot.outcome = Outcome(_error(text), True)
+    async def _fail(self, slot: _Slot, text: str, *, ends_run: bool = False) -> None:
+        slot.outcome = Outcome(_error(text).replace(ends_run=ends_run), True)
         await self._end(slot)
 
     async def _end(self, slot: _Slot) -> None:

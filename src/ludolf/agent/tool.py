@@ -161,9 +161,10 @@ class Allow(msgspec.Struct, frozen=True):
 
 
 class Block(msgspec.Struct, frozen=True):
-    """The call must not run; the reason is its error result."""
+    """The call must not run; the reason is its error result, which may ask to end the run."""
 
     reason: str = "Tool execution was blocked"
+    ends_run: bool = False
 
 
 Verdict = Allow | Block

@@ -12,7 +12,7 @@ from ludolf.base import dumps, uuid4
 from ludolf.config.approval_rules import Action, Approval, Call, deadline_ms, judge
 from ludolf.engine.parts import Parts
 from ludolf.protocol.ui import Risk, UiRequest, UiResponse
-from ludolf.tools.paths import resolve
+from ludolf.tools.paths import resolve, resolve_existing
 
 # Gives False if the request cannot be shown to anybody.
 Send = Callable[[UiRequest], bool | None]
@@ -30,6 +30,17 @@ NOBODY = (
 TOO_LATE = "Not run: nobody approved this call of {tool} within {seconds:g} seconds."
 _MOST_SHOWN = 400
 _RISKS: Mapping[str, Risk] = {"bash": "execute", "write": "write", "edit": "write"}
+_WALKING = ("grep", "find")
+# Arguments that an approval does not depend on. All others count, for tools of others every one.
+_MINOR: Mapping[str, tuple[str, ...]] = {
+    "bash": ("timeout",),
+    "read": ("offset", "limit"),
+    "write": ("content",),
+    "edit": ("edits", "oldText", "newText"),
+    "grep": ("pattern", "glob", "ignoreCase", "literal", "context", "limit"),
+    "find": ("pattern", "limit"),
+    "ls": ("limit",),
+}
 
 
 class Approvals:
@@ -54,7 +65,7 @@ class Approvals:
             return None
         if verdict == "deny":
             return Block(FORBIDDEN.format(tool=tool.name))
-        key = (self._host_parts.session.id, tool.name, _essence(args, parts))
+        key = (self._host_parts.session.id, tool.name, _essence(tool.name, args, parts))
         async with self._turn:
             # Whoever waited behind a dialog may have got the answer by it.
             if key in self._approved:
@@ -87,7 +98,7 @@ class Approvals:
         request = UiRequest(
             id=uuid4(),
             method="select",
-            title=f"Allow {tool.name}: {_shown(call.arguments)}",
+            title=f"Allow {tool.name}: {_shown(tool.name, call.arguments)}",
             options=(APPROVE, FOR_SESSION, DENY),
             timeout=limit,
             tool_name=tool.name,
@@ -143,6 +154,7 @@ def _seen_by_rules(tool: Tool, args: Mapping[str, Any], parts: Parts) -> Call:
         command=command if isinstance(command, str) else None,
         has_path=has_path,
         paths=paths,
+        walks=tool.name in _WALKING and any(map(os.path.isdir, paths)),
         cwd=cwd,
         home=os.path.realpath(parts.home.user),
     )
@@ -153,7 +165,7 @@ def _has_path(tool: Tool, args: Mapping[str, Any]) -> bool:
 
 
 def _names(path: Any, parts: Parts) -> tuple[str, ...]:
-    """A path as given and as it really is; nothing for what is no path of a file."""
+    """A path as given, as it is found, and as it really is; nothing for what is no file's."""
     documents = parts.documents
     if not isinstance(path, str) or (documents is not None and documents.address(path)):
         return ()
@@ -161,24 +173,29 @@ def _names(path: Any, parts: Parts) -> tuple[str, ...]:
     named = resolve(path, cwd)
     if named.is_relative_to(cwd):
         named = Path(os.path.realpath(cwd), named.relative_to(cwd))
-    return tuple(dict.fromkeys((str(named), os.path.realpath(named))))
+    # A reader also takes a file for which the given name is another spelling.
+    found = resolve_existing(path, cwd)
+    return tuple(dict.fromkeys((str(named), os.path.realpath(named), os.path.realpath(found))))
 
 
-def _essence(args: Mapping[str, Any], parts: Parts) -> str:
+def _essence(tool: str, args: Mapping[str, Any], parts: Parts) -> str:
     """What an approval for the session covers: this command, this file, else these arguments."""
-    command, path = args.get("command"), args.get("path")
-    if isinstance(command, str):
-        return command
-    if isinstance(path, str):
-        return (_names(path, parts) or (path,))[-1]
-    return dumps(dict(sorted(args.items()))).decode("utf-8", "replace")
+    major = _major(tool, args)
+    path = major.get("path")
+    if tool in _MINOR and isinstance(path, str):
+        major["path"] = (_names(path, parts) or (path,))[-1]
+    return dumps(dict(sorted(major.items()))).decode("utf-8", "replace")
 
 
-def _shown(args: Any) -> str:
+def _shown(tool: str, args: Any) -> str:
     """The argument that tells most, on one line; nothing in it can hide a part of it."""
-    given = args if isinstance(args, dict) else {}
-    telling = [given[key] for key in ("command", "path") if isinstance(given.get(key), str)]
-    text = telling[0] if telling else dumps(args).decode("utf-8", "replace")
+    major = _major(tool, args) if isinstance(args, dict) else {}
+    telling = [major[key] for key in ("command", "path") if isinstance(major.get(key), str)]
+    text = telling[0] if len(major) == 1 and telling else dumps(args).decode("utf-8", "replace")
     plain = "".join(sign if sign.isprintable() else ascii(sign)[1:-1] for sign in text)
     more = len(plain) - _MOST_SHOWN
     return plain if more <= 0 else f"{plain[:_MOST_SHOWN]}… ({more} more characters)"
+
+
+def _major(tool: str, args: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in args.items() if name not in _MINOR.get(tool, ())}

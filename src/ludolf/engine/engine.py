@@ -80,6 +80,7 @@ class Engine:
         self.runner = Runner(parts, self.requests, self.compactor, self.tasks)
         self.prompting = Prompting(parts, self.runner, self.compactor)
         self.sessions = Sessions(parts, self.abort)
+        self.runner.at_rest.append(self.sessions.save_all)
         self.tree = TreeWalk(parts, self.compactor.summaries)
         self.hand_over = HandOver(parts, self.compactor, self.runner, self.sessions)
         self.library = Library(parts)
@@ -213,7 +214,7 @@ class Engine:
         extending.mode = mode
         self.send = send
         extending.make_host = partial(self._make_host, send)
-        self.runner.at_rest.append(self._end_if_asked)
+        self.runner.at_rest.append(self.end_if_asked)
         await extending.start()
         self._connect_safety()
         if self.parts.model_later is not None:
@@ -266,9 +267,10 @@ class Engine:
         """End the program once the present command is answered and the run has settled."""
         self._shutting_down = True
         if not self.runner.running:
-            self._end_if_asked()
+            self.end_if_asked()
 
-    def _end_if_asked(self) -> None:
+    def end_if_asked(self) -> None:
+        """All has come to rest: end the program if somebody asked for it."""
         if self._shutting_down and self.is_settled:
             self.on_shutdown()
 
@@ -288,7 +290,7 @@ class Engine:
         await self.reload()
 
     def _check_idle(self, what: str) -> None:
-        if self.runner.running or self.compactor.running:
+        if not self.is_settled or self.compactor.running:
             raise CommandError(f"Cannot {what} while the agent is working. Abort it or wait.")
 
     async def reload(self) -> None:
@@ -335,5 +337,6 @@ class Engine:
             self.parts.safety.after_command(self.parts)
             self.parts.safety.close()
         self.parts.session.close()
+        self.sessions.close()
         await self.parts.providers.close()
         await self.parts.transport.close()

@@ -18,13 +18,15 @@ if TYPE_CHECKING:
     from ludolf.extensions.finding import Found
     from ludolf.extensions.host import Then
     from ludolf.extensions.payloads import Payload
-    from ludolf.extensions.runner import Runner
+    from ludolf.extensions.runner import Limit, Runner
     from ludolf.extensions.telling import Teller
 
 T = TypeVar("T")
 Mode = Literal["rpc", "json", "print", "sdk"]
 Reason = Literal["startup", "reload", "new", "resume", "fork"]
 GOODBYE_SECONDS = 1.5
+# So long do handlers of what follows an abort have, all together: a run has to come to its end.
+AFTERMATH_SECONDS = 1.0
 _PROVIDER_HOOKS = (
     "before_provider_request",
     "before_provider_headers",
@@ -40,6 +42,7 @@ class Extending:
         self._tasks = tasks
         self._host: EngineHost | None = None
         self._running: set[Scope] = set()
+        self._patience: float | None = None
         self._teller: Teller | None = None
         self._updates: list[Payload] = []
         self.current: Extensions | None = None
@@ -121,7 +124,9 @@ class Extending:
         if self.mode != "sdk":  # there stdout belongs to somebody else's program
             # What extensions print is for people; it must not come between frames, nor at the end.
             sys.stdout = sys.__stdout__ = sys.stderr  # type: ignore[assignment,misc]  # any stream will do
-        extensions = Extensions(self.report, flags=_bare(self._parts.options.flags))
+        limit = _seconds(self._parts.settings.handler_timeout_ms)
+        flags = _bare(self._parts.options.flags)
+        extensions = Extensions(self.report, flags=flags, limit=limit)
         await self._load(extensions)
         for text in extensions.flag_errors():
             raise ConfigError(text)
@@ -222,12 +227,27 @@ class Extending:
         self._running.add(scope)
         if self._host is not None:
             self._host.on_abort(self.stop)
+        limit = self._limit(scope)
         try:
             return await scope.run(work)
         except Aborted:
             return None
         finally:
             self._running.discard(scope)
+            if limit is not None:
+                limit.cancel()
+
+    def _limit(self, scope: Scope) -> asyncio.TimerHandle | None:
+        if self._host is None or not self._host.was_aborted:
+            self._patience = None
+            return None
+        loop = asyncio.get_running_loop()
+        self._patience = self._patience or loop.time() + AFTERMATH_SECONDS
+        return loop.call_at(self._patience, self._cut, scope)
+
+    def _cut(self, scope: Scope) -> None:
+        self.report("<runtime>", "abort", "a handler was cut: it took too long after an abort")
+        scope.abort()
 
     def stop(self) -> None:
         """End the handlers that are waited for now."""
@@ -285,6 +305,12 @@ class Extending:
         self._parts.hub.post(ExtensionError(extension_path=path, event=event, error=text))
         if self.mode in ("json", "print"):
             sys.stderr.write(f"Extension error ({path}, {event}): {text}\n")
+
+
+def _seconds(limit: int | Mapping[str, int]) -> "Limit":
+    if isinstance(limit, int):
+        return limit / 1000 or None
+    return {name: ms / 1000 for name, ms in limit.items() if ms}
 
 
 def _bare(flags: Mapping[str, str | bool]) -> dict[str, str | bool]:

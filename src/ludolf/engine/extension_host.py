@@ -229,6 +229,12 @@ class EngineHost:
         if self._parts.jobs is not None:
             self._parts.jobs.abort()
 
+    @property
+    def was_aborted(self) -> bool:
+        """Whether the present run is on its way to an early end."""
+        scope = self._engine.runner.scope
+        return scope is not None and scope.aborted
+
     def on_abort(self, action: Callable[[], None]) -> None:
         """Do this too when the present run is aborted."""
         if action not in self._engine.runner.on_abort:

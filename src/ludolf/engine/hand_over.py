@@ -125,6 +125,8 @@ class HandOver:
             raise CommandError(str(error)) from error
         finally:
             self._scope = None
+            if self._parts.jobs is not None:
+                self._parts.jobs.wake_soon()
 
     async def _ask(self, instructions: str | None) -> _Written:
         from ludolf.session import summary_text as words

@@ -53,7 +53,8 @@ class Hooks:
         except Failed as error:
             raise ToolError(str(error)) from error
         if answer.block:
-            return Block(answer.reason) if answer.reason else Block()
+            reason = answer.reason or Block().reason
+            return Block(reason, ends_run=answer.terminate)
         return Allow(answer.input)
 
     async def tool_result(self, call: ToolCall, output: ToolOutput, is_error: bool) -> Outcome:

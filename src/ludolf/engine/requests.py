@@ -33,6 +33,8 @@ class Requests:
         self._tasks = tasks
         self._image_block = ImageBlock()
         self._renewals: Renewals | None = None
+        # Agents in the background have it done by their parent, whose tasks outlive theirs.
+        self.renew = self._renew
 
     async def build(self) -> Request:
         """The request for the next answer, with the conversation as it stands.
@@ -80,7 +82,7 @@ class Requests:
         registry = self._parts.registry
         model = model or self._parts.models.require()
         if registry.ends_soon(model):
-            await self._renew(model.provider)
+            await self.renew(model.provider)
         if not registry.runs_command(model):
             return self.bare(model)
         return self._to(model, await asyncio.to_thread(registry.access, model))

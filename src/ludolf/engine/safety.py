@@ -30,6 +30,7 @@ TRUST_WITHDRAWN = (
     "A command in the sandbox changed {folder}, from which code is run. The folder is no longer "
     "trusted: look at it, then trust it again."
 )
+REMOVED = "A command in the sandbox made {path}, by which git would run other code. It was removed."
 
 
 class Safety:
@@ -104,7 +105,9 @@ class Safety:
         """The arguments to run the call with, or why it must not run."""
         real = dict(args) if self.mask is None else self.mask.restore(dict(args))
         if self.approvals is not None:
-            refused = await self.approvals.review(call, tool, real, parts)
+            # What is shown is what runs, whatever an extension made of the call; without secrets.
+            shown = call.replace(arguments=dict(args))
+            refused = await self.approvals.review(shown, tool, real, parts)
             if refused is not None:
                 return refused
         return real
@@ -121,7 +124,12 @@ class Safety:
     def after_command(self, parts: Parts) -> None:
         """Landlock cannot protect a part of a folder that is open; then what runs code from there
         is watched, and a change of it costs the project its trust."""
-        if self.sandbox is None or self.sandbox.name != "landlock":
+        if self.sandbox is None:
+            return
+        for path in self.sandbox.sweep():
+            parts.hub.post(Warned(message=REMOVED.format(path=path)))
+            parts.warn(f"Warning: {REMOVED.format(path=path)}")
+        if self.sandbox.name != "landlock":
             return
         if not parts.settings_files.trusted or self._watched is None:
             return

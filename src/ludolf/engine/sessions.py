@@ -1,5 +1,6 @@
 """Changing the conversation: new, switch, fork, clone. Extensions may veto, and start anew."""
 
+import asyncio
 import os
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from ludolf.extensions.host import Setup, Then
 
 Reason = Literal["new", "resume", "fork"]
+SAVE_AGAIN_SECONDS = 1.0
 
 
 class Opened(Value):
@@ -43,6 +45,35 @@ class Sessions:
     def __init__(self, parts: Parts, stop: Callable[[], Awaitable[None]]) -> None:
         self._parts = parts
         self._stop = stop
+        # Left while the disk refused their last entries: kept until it takes them.
+        self._unsaved: list[Session] = []
+        self._again: asyncio.TimerHandle | None = None
+
+    def save_all(self) -> None:
+        """Store what the disk refused, and try again later what it still refuses."""
+        for session in tuple(self._unsaved):
+            session.flush()
+            if not session.unsaved:
+                self._unsaved.remove(session)
+                session.close()
+        if self._parts.session.unsaved:
+            self._parts.session.flush()
+        self._stop_waiting()
+        if self._unsaved or self._parts.session.unsaved:
+            loop = asyncio.get_running_loop()
+            self._again = loop.call_later(SAVE_AGAIN_SECONDS, self.save_all)
+
+    def _stop_waiting(self) -> None:
+        if self._again is not None:
+            self._again.cancel()
+            self._again = None
+
+    def close(self) -> None:
+        """The last try."""
+        self._stop_waiting()
+        for session in self._unsaved:
+            session.close()
+        self._unsaved = []
 
     async def new(
         self, parent: str | None, *, setup: "Setup | None" = None, then: "Then | None" = None
@@ -190,7 +221,9 @@ class Sessions:
         target = str(session.path) if session.path is not None else None
         await extending.leave(reason, target)
         old, self._parts.session = self._parts.session, session
-        old.close()
+        if old is not session:
+            self._unsaved.append(old)
+        self.save_all()
         await begin()
         await extending.enter(reason, old.path, then)
 
@@ -208,6 +241,11 @@ class Sessions:
         from ludolf.session.finder import check_cwd
 
         cwd = self._parts.place.cwd
+        self.save_all()
+        for session in (self._parts.session, *self._unsaved):
+            if write and session.unsaved and session.path == target:
+                self._unsaved = [other for other in self._unsaved if other is not session]
+                return session
         try:
             session = open_session(target, cwd, self._parts.report, write=write)
         except NotASession as error:

@@ -169,6 +169,9 @@ class Shell:
 
     def _store_elsewhere(self, message: BashExecutionMessage, session: Session) -> None:
         """The session that was left is closed: it is opened once more for this message."""
+        if session.unsaved:
+            self._store(message, session)  # still open: the disk owes it more than this
+            return
         if session.path is not None and session.saved:
             try:
                 session = open_session(session.path, session.header.cwd, self._parts.report)

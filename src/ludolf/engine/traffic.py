@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from ludolf.ai.access import Access
 from ludolf.ai.models import Model
-from ludolf.ai.scrubbing import secrets_of_url
+from ludolf.ai.scrubbing import is_telling, secrets_of_url
 from ludolf.ai.transport import Transport
 from ludolf.base import ConfigError
 from ludolf.config.auth import ApiKey
@@ -87,8 +87,10 @@ def known_secrets(parts: Parts) -> Iterator[str]:
             yield value
         elif name.lower().endswith("_proxy"):
             yield from secrets_of_url(value)
+    yield from parts.registry.stated_keys()
     for credential in parts.registry.keyring.stored().values():
         if isinstance(credential, ApiKey):
-            yield from (credential.key or "", *credential.env.values())
+            yield credential.key or ""
+            yield from (value for name, value in credential.env.items() if is_telling(name))
         else:
             yield from (credential.access, credential.refresh)

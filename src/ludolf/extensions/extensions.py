@@ -20,7 +20,7 @@ from ludolf.extensions.loader import (
 )
 from ludolf.extensions.record import CommandItem, Extension, Flag, LoadError, Origin
 from ludolf.extensions.registry import Registry
-from ludolf.extensions.runner import Report, Runner
+from ludolf.extensions.runner import Limit, Report, Runner
 from ludolf.extensions.runtime import Runtime
 
 
@@ -42,7 +42,7 @@ class Extensions:
         report: Report,
         *,
         flags: Mapping[str, str | bool] | None = None,
-        limit: float | None = None,
+        limit: Limit = None,
     ) -> None:
         self.runner = Runner(report, limit=limit)
         self.errors: list[LoadError] = []

@@ -15,6 +15,8 @@ from ludolf.extensions.shapes import BadAnswer
 P = TypeVar("P", bound=Payload)
 # Extension path, event, text: what becomes `extension_error`.
 Report = Callable[[str, str, str], None]
+# The time in seconds that a handler may take: of any event, or by the event's name.
+Limit = float | Mapping[str, float] | None
 
 
 class Handler(msgspec.Struct, frozen=True, eq=False):
@@ -29,12 +31,12 @@ class Handler(msgspec.Struct, frozen=True, eq=False):
 
 
 class Runner:
-    """The handlers of all extensions. `limit` is the time in seconds that each may take.
+    """The handlers of all extensions; `limit` is the time that each may take.
 
     Handlers run inside the caller's task: whoever may be aborted calls from within a scope.
     """
 
-    def __init__(self, report: Report, *, limit: float | None = None) -> None:
+    def __init__(self, report: Report, *, limit: Limit = None) -> None:
         self.report = report
         self.limit = limit
         self._handlers: dict[str, tuple[Handler, ...]] = {}
@@ -99,8 +101,9 @@ class Runner:
 
     async def _ask(self, handler: Handler, hook: Hook, state: State, context: Any) -> None:
         given = handler.context if context is None else context
+        limit = self.limit.get(hook.name) if isinstance(self.limit, Mapping) else self.limit
         answer = await call(
-            handler.function, state.payload, given, thread=handler.thread, limit=self.limit
+            handler.function, state.payload, given, thread=handler.thread, limit=limit
         )
         if answer is None or hook.kind == "notify":
             return

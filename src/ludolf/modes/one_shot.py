@@ -5,7 +5,7 @@ import base64
 import contextlib
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import msgspec
@@ -20,6 +20,7 @@ from ludolf.modes.progress import Progress, ProgressSink
 from ludolf.modes.signals import Stop, watch_signals
 from ludolf.modes.sink import FrameSink
 from ludolf.modes.stdio import Stdio
+from ludolf.modes.terminal import plain
 from ludolf.protocol.dialects import make_dialect
 
 
@@ -49,6 +50,7 @@ async def _main(options: Options, prompts: Sequence[Said], dialect: str | None) 
 
 
 async def _answer(engine: Engine, prompts: Sequence[Said], dialect: str | None, stop: Stop) -> int:
+    make = plain if sys.stdout.isatty() else str
     with Stdio(on_broken=lambda: stop(1)) as stdio:
         watch_signals(stop)
         if dialect is not None:
@@ -58,7 +60,7 @@ async def _answer(engine: Engine, prompts: Sequence[Said], dialect: str | None, 
         await engine.start("print" if dialect is None else "json")
         code = await stop.race(_converse(engine, prompts))
         if code is None:
-            code = 0 if dialect is not None else _speak_last(engine, stdio)
+            code = 0 if dialect is not None else _speak_last(engine, stdio, make)
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(5):
                 await engine.close()
@@ -74,7 +76,7 @@ async def _converse(engine: Engine, prompts: Sequence[Said]) -> None:
         await engine.settled()
 
 
-def _speak_last(engine: Engine, stdio: Stdio) -> int:
+def _speak_last(engine: Engine, stdio: Stdio, make: Callable[[str], str]) -> int:
     """The text of the last answer, a block a line; a failed one goes to stderr."""
     reached = engine.parts.meter.reached
     if reached is not None:
@@ -90,7 +92,7 @@ def _speak_last(engine: Engine, stdio: Stdio) -> int:
         return 1
     for block in last.content:
         if isinstance(block, Text):
-            stdio.send(block.text.encode("utf-8", "replace") + b"\n")
+            stdio.send(make(block.text).encode("utf-8", "replace") + b"\n")
     return 0
 
 

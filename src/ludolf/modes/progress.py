@@ -11,7 +11,7 @@ from types import TracebackType
 from typing import Self
 
 from ludolf.base import loads
-from ludolf.modes.terminal import one_line
+from ludolf.modes.terminal import one_line, unguarded
 from ludolf.protocol.events import (
     AgentSettled,
     AutoRetryEnd,
@@ -122,7 +122,7 @@ class Progress:
 
     def _write(self, text: str) -> None:
         try:
-            sys.stderr.write(text)
+            unguarded(sys.stderr).write(text)
             sys.stderr.flush()
         except OSError:
             self._watched = False  # the terminal is gone; the work goes on

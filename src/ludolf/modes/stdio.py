@@ -2,31 +2,33 @@
 
 Invariants: the wire lives on private descriptors; fd 0 is the null device and fd 1 is stderr, so
 neither a child nor a stray print can eat a command or spoil a frame. Frames leave whole and in
-order. Reading and writing block only in threads of their own, which also works for files and
-terminals and never makes a shared descriptor non-blocking.
+order. The loop writes what a pipe takes without waiting, and a thread the rest, which also works
+for files and terminals; a shared descriptor is never made non-blocking.
 """
 
 import asyncio
 import contextlib
+import errno
 import os
 import select
 import stat
 import threading
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from types import TracebackType
 
+from ludolf.modes.ear import Ear
 from ludolf.protocol.replies import Frame
 
-MAX_FRAME = 128 << 20
 UNSENT_LIMIT = 1 << 20
+# What one turn of the loop may add before it looks up: a reply waits behind all of it.
+BURST_LIMIT = 4 << 20
 # Output that nobody reads: beyond this the ear pauses too, so that memory stays bounded.
 UNREAD_LIMIT = 32 << 20
-# What stands in for a line over the limit; no JSON begins so, and the reply names the limit.
-TOO_LONG = b"\x00too long"
-_READ = 1 << 18
 _SEGMENTS = 1024
 _PIPE_BUF = 4096
+# Larger bursts are written by the thread, while the loop goes on.
+_AT_ONCE = 1 << 16
 _PIPE_SIZE = 1 << 20
 
 
@@ -43,8 +45,10 @@ class Stdio:
         self._unsent = 0
         self._lock = threading.Lock()
         self._waiters: list[asyncio.Future[None]] = []
-        self._calm = threading.Event()
-        self._calm.set()
+        self._ear: Ear | None = None
+        self._deaf = False
+        self._hearing = False
+        self._nowait = hasattr(os, "RWF_NOWAIT")
         self._broken = False
         self._leaving = False
 
@@ -78,29 +82,32 @@ class Stdio:
     def lines(self, feed: Callable[[list[bytes]], None], end: Callable[[], None]) -> None:
         """Pass lines to `feed` on the loop, in order; `end` follows the last one."""
 
-        def read() -> None:
-            for batch in _split(self._in):
-                self._calm.wait()
-                self._loop.call_soon_threadsafe(feed, batch)
-            self._loop.call_soon_threadsafe(end)
+        def heard(lines: list[bytes]) -> None:
+            self._hearing = True
+            try:
+                feed(lines)
+            finally:
+                self._hearing = False
+                self._flush()  # what is answered at once leaves at once
 
-        threading.Thread(target=read, daemon=True).start()
+        self._ear = Ear(self._in, heard, end)
+        self._ear.open()
 
     # ------------------------------------------------------------ the mouth
 
     def send(self, frame: Frame) -> None:
         """Speak a frame; never blocks. All frames of one turn of the loop leave in one write."""
-        if not self._pending:
+        if not self._pending and not self._hearing:
             self._loop.call_soon(self._flush)
         self._pending.append(frame)
         self._pending_size += len(frame) if isinstance(frame, bytes) else sum(map(len, frame))
 
     def has_room(self) -> bool:
-        return self._unsent + self._pending_size <= UNSENT_LIMIT
+        return self._unsent + self._pending_size <= BURST_LIMIT
 
     async def room(self) -> None:
         """Wait while more than 1 MiB is unsent."""
-        while not self.has_room() and not self._broken and not self._leaving:
+        while self._is_behind() and not self._broken and not self._leaving:
             self._flush()
             waiter: asyncio.Future[None] = self._loop.create_future()
             with self._lock:
@@ -108,6 +115,9 @@ class Stdio:
                     return
                 self._waiters.append(waiter)
             await waiter
+
+    def _is_behind(self) -> bool:
+        return self._unsent + self._pending_size > UNSENT_LIMIT
 
     def leave(self) -> None:
         """Nobody waits for a slow reader any more: the program is about to end."""
@@ -128,31 +138,44 @@ class Stdio:
         size, self._pending_size = self._pending_size, 0
         if not frames or self._broken:
             return
-        if self._write_small(frames, size):
-            return
+        if not self._busy and size <= _AT_ONCE:
+            rest = self._write_at_once(b"".join(_segments(frames)))
+            if not rest:
+                return
+            frames, size = [rest], len(rest)
         with self._lock:
             self._unsent += size
-            if self._unsent > UNREAD_LIMIT:
-                self._calm.clear()
             self._busy = True
             self._queue.append(frames)
+        if self._unsent > UNREAD_LIMIT and self._ear is not None and not self._deaf:
+            self._deaf = True
+            self._ear.pause()
         self._wake.release()
 
-    def _write_small(self, frames: list[Frame], size: int) -> bool:
-        """Write at once if the pipe surely takes it: poll promises PIPE_BUF bytes."""
-        if not self._is_pipe or self._busy or size > _PIPE_BUF:
-            return False
-        ready = self._poll.poll(0)
-        if not ready or ready[0][1] != select.POLLOUT:
-            return False
+    def _write_at_once(self, data: bytes) -> bytes:
+        """Write what the pipe takes without waiting; returns what is left."""
         try:
-            os.write(self._out, b"".join(_segments(frames)))
+            if self._nowait:
+                return data[os.pwritev(self._out, [data], -1, os.RWF_NOWAIT) :]
+            if self._is_free(len(data)):
+                return data[os.write(self._out, data) :]
         except BlockingIOError:
-            return False
-        except OSError:
+            return data
+        except OSError as problem:
+            if self._nowait and problem.errno == errno.EOPNOTSUPP:
+                self._nowait = False
+                return self._write_at_once(data)
             self._broken = True
             self._break()
-        return True
+            return b""
+        return data
+
+    def _is_free(self, size: int) -> bool:
+        """Whether a pipe surely takes it: poll promises PIPE_BUF bytes."""
+        if not self._is_pipe or size > _PIPE_BUF:
+            return False
+        ready = self._poll.poll(0)
+        return bool(ready) and ready[0][1] == select.POLLOUT
 
     def _write_all(self) -> None:
         while True:
@@ -163,7 +186,6 @@ class Stdio:
                 self._write(pieces)
             except OSError:
                 self._broken = True
-                self._calm.set()
                 self._loop.call_soon_threadsafe(self._break)
                 return
             self._written(sum(map(len, pieces)))
@@ -185,54 +207,23 @@ class Stdio:
         with self._lock:
             self._unsent -= size
             self._busy = bool(self._queue)
-            if self._unsent <= UNREAD_LIMIT:
-                self._calm.set()
+            if self._deaf and self._unsent <= UNREAD_LIMIT:
+                self._deaf = False
+                self._loop.call_soon_threadsafe(self._hear_again)
             if self._unsent > UNSENT_LIMIT // 2 or not self._waiters:
                 return
             waiters, self._waiters = self._waiters, []
         self._loop.call_soon_threadsafe(_release, waiters)
 
+    def _hear_again(self) -> None:
+        if self._ear is not None and not self._deaf:
+            self._ear.resume()
+
     def _break(self) -> None:
+        self._deaf = False
+        self._hear_again()
         _release(self._waiters)
         self._on_broken()
-
-
-def _split(fd: int) -> Iterator[list[bytes]]:
-    """Lines as they come: cut at LF only, one trailing CR dropped, an oversized one replaced."""
-    parts: list[bytes] = []
-    size = 0
-    while chunk := _read(fd):
-        head, newline, rest = chunk.partition(b"\n")
-        if size <= MAX_FRAME:
-            parts.append(head)
-        size += len(head)
-        if not newline:
-            continue
-        lines = [_join(parts, size)]
-        *whole, rest = rest.split(b"\n")
-        lines += map(_without_cr, whole)
-        parts, size = [rest], len(rest)
-        yield lines
-    if size:
-        yield [_join(parts, size)]
-
-
-def _join(parts: list[bytes], size: int) -> bytes:
-    return TOO_LONG if size > MAX_FRAME else _without_cr(b"".join(parts))
-
-
-def _without_cr(line: bytes) -> bytes:
-    return line[:-1] if line.endswith(b"\r") else line
-
-
-def _read(fd: int) -> bytes:
-    while True:
-        try:
-            return os.read(fd, _READ)
-        except BlockingIOError:
-            select.select([fd], [], [])
-        except OSError:
-            return b""  # a vanished terminal is the end of input
 
 
 def _segments(frames: list[Frame]) -> list[bytes]:

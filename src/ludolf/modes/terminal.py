@@ -2,7 +2,8 @@
 
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from typing import Any, TextIO, cast
 
 # Control characters, the escape sequences they begin, and marks that turn the reading direction.
 _SEQUENCES = re.compile(
@@ -15,6 +16,32 @@ _SEQUENCES = re.compile(
 def plain(text: str) -> str:
     """The text without anything that a terminal would obey; tabs and line ends stay."""
     return _SEQUENCES.sub("", text)
+
+
+class _Guarded:
+    """A stream to a terminal; what passes through it is plain."""
+
+    def __init__(self, beneath: TextIO) -> None:
+        self.beneath = beneath
+
+    def write(self, text: str) -> int:
+        return self.beneath.write(plain(text))
+
+    def writelines(self, lines: Iterable[str]) -> None:
+        self.beneath.writelines(map(plain, lines))
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.beneath, name)
+
+
+def guarded(stream: TextIO) -> TextIO:
+    """The stream for texts of others: servers, models, files."""
+    return cast(TextIO, _Guarded(stream))
+
+
+def unguarded(stream: TextIO) -> TextIO:
+    """The stream for our own drawing."""
+    return stream.beneath if isinstance(stream, _Guarded) else stream
 
 
 def one_line(text: str, limit: int) -> str:

@@ -73,6 +73,8 @@ class ContextView:
 
     def follow(self, path: Sequence[Entry], omitted: AbstractSet[str]) -> None:
         """Take in what was appended to the path since the last call."""
+        if len(path) == self._seen and not self._stale:
+            return
         new = path[self._seen :]
         if self._stale or any(entry.type in ("compaction", "context_edit") for entry in new):
             self._rebuild(path, omitted)

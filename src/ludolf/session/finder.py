@@ -82,6 +82,11 @@ def latest(place: Place) -> Path | None:
     return next((path for path, _ in _sessions(place)), None)
 
 
+def newest(folder: Path) -> Path | None:
+    """The last changed session of a folder that holds a conversation, of whatever project."""
+    return next((path for path, _ in _files(folder) if _has_messages(path)), None)
+
+
 def find(place: Place, wanted: str) -> Path:
     """The file meant by a path, an id, or the beginning of an id.
 
@@ -196,6 +201,13 @@ def _files(folder: Path) -> Iterator[tuple[Path, Header]]:
         header = read_header(path)
         if header is not None:
             yield path, header
+
+
+def _has_messages(path: Path) -> bool:
+    try:
+        return any(role_of(entry) for entry in read_session(path).entries)
+    except (NotASession, OSError):
+        return False
 
 
 def _match(found: list[tuple[Path, Header]], wanted: str) -> Path | None:

@@ -58,11 +58,11 @@ class SessionFile:
         self._pending.append(line)
         self._drain()
 
-    def flush(self) -> None:
+    def flush(self, *, sync: bool = True) -> None:
         """Write what waits and ask the disk to keep it."""
         if self._pending:
             self._drain()
-        if self._descriptor is None or self._pending or self._synced == self._size:
+        if self._descriptor is None or self._pending or self._synced == self._size or not sync:
             return
         try:
             os.fsync(self._descriptor)
@@ -74,6 +74,9 @@ class SessionFile:
         """Write what waits, without a sync, and let others write the file."""
         if self._pending:
             self._drain()
+        if self._pending:
+            self._warn(f"Session was not saved: {self.path}: what waited for the disk is lost")
+            self._pending.clear()
         self._let_go()
 
     def _drain(self) -> None:

@@ -87,6 +87,16 @@ BRANCH_TASK = (
     f"it is not lost. Use exactly these headings:\n\n{_HEADINGS}\n{_EXACT}"
 )
 
+HANDOFF_TASK = (
+    "The work of the conversation above goes on elsewhere: in a new conversation, with a reader "
+    "who knows nothing of this one and cannot ask. Write the document that is handed over. State "
+    "what was found out as well as what was done, with the commands and places that matter. "
+    f"Use exactly these headings:\n\n{_HEADINGS}{_CRITICAL}\n{_EXACT}"
+)
+HANDOFF_OPENING = (
+    "This conversation carries on the work of an earlier one. Its document of handover, as of then:"
+)
+
 
 class FileLists(Value, omit_defaults=False):
     """Files that the summarised work has touched; one that was changed is not listed as read."""
@@ -117,6 +127,16 @@ def branch_request(
     """What the model is asked for a branch left behind; `replace` puts `focus` for our own task."""
     task = focus if replace and focus else _focused(BRANCH_TASK, focus)
     return f"{_conversation(messages)}\n\n{task}"
+
+
+def handoff_request(messages: Sequence[Message], focus: str | None = None) -> str:
+    """What the model is asked when the work goes on in another session."""
+    return f"{_conversation(messages)}\n\n{_focused(HANDOFF_TASK, focus)}"
+
+
+def handoff_message(document: str) -> str:
+    """What the new session begins with."""
+    return f"{HANDOFF_OPENING}\n\n{document}"
 
 
 def compaction_summary(

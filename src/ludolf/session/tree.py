@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Literal
 
 from ludolf.base import CommandError, dumps, iso_time, short_id, uuid4, uuid7
 from ludolf.session.context import ContextView
@@ -34,6 +35,7 @@ class Session:
         self.header = header
         self.leaf: str | None = None
         self.read_only: str | None = None
+        self.sync: Literal["turn", "always", "off"] = "turn"
         self._header_line = dumps(header) + b"\n"
         self._file = SessionFile(path, self._lines, warn) if path is not None else None
         self._entries: list[Entry] = []
@@ -126,6 +128,8 @@ class Session:
         )
         self._take(entry)
         self._store(entry)
+        if self.sync == "always":
+            self.flush()
         return entry
 
     def branch_to(self, entry_id: str | None) -> None:
@@ -155,9 +159,9 @@ class Session:
         return self.append(SessionInfo(name=clean_name(name)))
 
     def flush(self) -> None:
-        """Write what waits and sync the file."""
+        """Write what waits and, unless that is off, sync the file."""
         if self._file is not None and self._file.exists:
-            self._file.flush()
+            self._file.flush(sync=self.sync != "off")
 
     def close(self) -> None:
         """Write what waits and let others write the file."""

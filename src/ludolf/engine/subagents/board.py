@@ -1,5 +1,6 @@
 """What all agents below one host share: who is told what, their names, their files."""
 
+import os
 import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -96,13 +97,9 @@ class Board:
         path = self._files.get(id) if id else self._known(file or "")
         if path is None:
             raise CommandError(UNKNOWN.format(wanted=id or file))
-        try:
-            data = path.read_bytes()
-        except OSError:
-            data = b""
-        reset = start > len(data)
-        start = 0 if reset else max(0, start)
-        whole = data[start : data.rfind(b"\n") + 1]
+        data, reset = _from_byte(path, start)
+        start = 0 if reset else start
+        whole = data[: data.rfind(b"\n") + 1]
         entries = [loads(line) for line in whole.splitlines()]
         return {
             "sessionFile": str(path),
@@ -115,3 +112,14 @@ class Board:
 
     def _known(self, file: str) -> Path | None:
         return next((path for path in self._files.values() if str(path) == file), None)
+
+
+def _from_byte(path: Path, start: int) -> tuple[bytes, bool]:
+    """What stands there, and whether that is all of it, since the file ends before."""
+    try:
+        with path.open("rb") as file:
+            reset = start > file.seek(0, os.SEEK_END)
+            file.seek(0 if reset else start)
+            return file.read(), reset
+    except OSError:
+        return b"", start > 0

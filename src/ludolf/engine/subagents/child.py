@@ -38,6 +38,7 @@ def make_child(parent: Engine, plan: Plan, finish: "Tool") -> Engine:
     parts = _parts(parent.parts, plan)
     engine = Engine(parts)
     parts.extending = Lent(parts, engine.tasks, parent.parts)
+    engine.requests.renew = parent.requests.renew
     lent = [tool for tool in _provided(parent.parts) if _may_have(plan, tool.name)]
     parts.toolbox.provide("parent", [*lent, finish])
     parts.models.record()

@@ -74,6 +74,7 @@ class Job:
             await self._work(engine)
             self.outcome = self._judge(engine)
         finally:
+            self._engine = None
             detach()
             await close_child(engine)
 

@@ -102,8 +102,15 @@ class Jobs:
         self._calm_down()
         return message
 
+    def wake_soon(self) -> None:
+        """A running engine takes results by itself, at its next turn."""
+        if self._results and not self._waking and not self._is_busy:
+            self._waking = True
+            self._engine.tasks.start(self._wake())
+
     def rested(self) -> bool:
         """A run is over; whether the engine waits for its agents, which is told then."""
+        self._told_waiting = False
         if self._engine.parts.meter.reached is not None:
             self._tell_only()
             self.abort()
@@ -111,7 +118,7 @@ class Jobs:
         if self._told_waiting:
             ids = tuple(job.plan.id for job in (*self._results, *self._running) if not job.silent)
             self._engine.parts.hub.post(AgentWaiting(jobs=ids))
-            self._wake_soon()
+            self.wake_soon()
         return self._told_waiting
 
     # ------------------------------------------------------------ private
@@ -120,6 +127,8 @@ class Jobs:
         try:
             slots = await job.scope.run(self._slot())
             try:
+                if job.scope.aborted:  # in the very moment when it got its place
+                    raise Aborted
                 await job.run(self._engine, lambda engine: _offer_below(engine, self, job.plan))
             finally:
                 slots.release()
@@ -147,21 +156,20 @@ class Jobs:
         job.watch.ended(job.outcome.status)
         if not job.silent:
             self._results.append(job)
-            self._wake_soon()
+            self.wake_soon()
         self._calm_down()
 
-    def _wake_soon(self) -> None:
-        """A running engine takes results by itself, at its next turn."""
-        if self._results and not self._waking and not self._engine.runner.running:
-            self._waking = True
-            self._engine.tasks.start(self._wake())
+    @property
+    def _is_busy(self) -> bool:
+        """Whether the engine runs, or is about to leave its session; it asks again afterwards."""
+        return self._engine.runner.running or self._engine.hand_over.running
 
     async def _wake(self) -> None:
         # Agents that end together are told together.
         await asyncio.sleep(0)
         await self._engine.compactor.over()
         self._waking = False
-        if self._engine.runner.running or not self._results:
+        if self._is_busy or not self._results:
             return
         if self._engine.parts.meter.reached is not None:
             self._tell_only()
@@ -187,6 +195,7 @@ class Jobs:
         if self._told_waiting and not self._engine.runner.running:
             self._told_waiting = False
             self._engine.parts.hub.post(AgentSettled())
+            self._engine.end_if_asked()
 
 
 def _offer_below(engine: "Engine", above: Jobs, plan: "Plan") -> None:

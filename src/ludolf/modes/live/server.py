@@ -1,5 +1,6 @@
 """The web server of the live view: on loopback only, for whoever knows the token, reading only."""
 
+import os
 from collections.abc import Awaitable, Callable
 from hmac import compare_digest
 from typing import TYPE_CHECKING
@@ -64,11 +65,11 @@ class LiveServer:
         await self._runner.setup()
         try:
             await web.TCPSite(self._runner, HOST, port).start()
-        except OSError as problem:
+        except (OSError, OverflowError) as problem:
             await self._runner.cleanup()
             raise CommandError(
-                f"Cannot listen on port {port}: {problem.strerror}. "
-                "Choose another one by --port, or leave it out."
+                f"Cannot listen on port {port}: {_reason(problem)}. "
+                "Choose another one with --port, or leave it out."
             ) from problem
         self._port = self._runner.addresses[0][1]
 
@@ -151,6 +152,12 @@ class LiveServer:
         except ConnectionError:
             pass  # the page was closed
         return response
+
+
+def _reason(problem: OSError | OverflowError) -> str:
+    if isinstance(problem, OSError) and problem.errno:
+        return os.strerror(problem.errno)  # asyncio's own text repeats the address
+    return "ports are numbers from 0 to 65535"
 
 
 async def _send(

@@ -83,6 +83,10 @@ class Connection:
             frame = self._chosen(frame, self._wanted)
         return self._fit(frame)
 
+    def forget_agents(self) -> None:
+        """What they say is not told any more; whoever asks again begins anew."""
+        self._agents = None
+
     def _of_agent(self, event: Event) -> Frame | None:
         """What agents in the background do is told to who asked for it, past any filter."""
         if self._agents is None:

@@ -12,7 +12,6 @@ from ludolf.engine.engine import Engine
 from ludolf.engine.toolbox import offers_tasks
 from ludolf.modes.rpc.call import Call, Data, Handler, Result, Run, Silence
 from ludolf.modes.rpc.prompt_results import PromptResults
-from ludolf.modes.rpc.slash_commands import find, perform
 from ludolf.protocol.dialects.dialect import Traits
 
 Table = dict[str, Handler]
@@ -112,6 +111,7 @@ async def _then_silence(work: Coroutine[Any, Any, Result]) -> Result:
 
 def _answered_here(run: Run, results: PromptResults) -> Run:
     """A command of the program itself: what it says comes first, then the reply."""
+    from ludolf.modes.rpc.slash_commands import find, perform
 
     async def answer(call: Call, name: str, words: str) -> Result:
         await perform(call.engine, name, words)

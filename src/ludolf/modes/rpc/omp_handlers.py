@@ -5,7 +5,6 @@ from ludolf.base import CommandError
 from ludolf.engine.overview import overhead_tokens
 from ludolf.engine.paging import messages_page
 from ludolf.modes.rpc.call import Call, Data, Handler, Result
-from ludolf.modes.rpc.slash_commands import available_commands
 from ludolf.protocol.bounded import VERSIONS
 from ludolf.protocol.commands import GetMessagesPage
 
@@ -50,6 +49,8 @@ def _get_messages_page(call: Call) -> Result:
 
 
 def _get_available_commands(call: Call) -> Result:
+    from ludolf.modes.rpc.slash_commands import available_commands
+
     return Data({"commands": available_commands(call.engine, call.connection.traits)})
 
 

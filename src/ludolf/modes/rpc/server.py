@@ -4,7 +4,6 @@ import asyncio
 import contextlib
 import traceback
 from collections.abc import Awaitable, Coroutine
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ludolf import __version__
@@ -18,7 +17,6 @@ from ludolf.modes.rpc.connection import Connection
 from ludolf.modes.rpc.handlers import HANDLERS, MOVES, OF_A_SESSION
 from ludolf.modes.rpc.manners import adopt, with_manners
 from ludolf.modes.rpc.prompt_results import PromptResults
-from ludolf.modes.rpc.slash_commands import available_commands
 from ludolf.modes.sink import FrameSink
 from ludolf.modes.stdio import Stdio
 from ludolf.protocol.commands import read_command
@@ -73,8 +71,12 @@ class Server:
 
     def _info(self) -> ServerInfo:
         titles = (env("RPC_EMIT_TITLE") or "").strip().lower() in _ON
-        commands = partial(available_commands, self._engine, self._dialect.traits)
-        return ServerInfo(__version__, commands, titles, self._place_of)
+        return ServerInfo(__version__, self._commands, titles, self._place_of)
+
+    def _commands(self) -> tuple[Any, ...]:
+        from ludolf.modes.rpc.slash_commands import available_commands
+
+        return available_commands(self._engine, self._dialect.traits)
 
     def _place_of(self, entry_id: str) -> int:
         entries = self._engine.parts.session.entries()

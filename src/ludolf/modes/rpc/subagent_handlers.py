@@ -15,6 +15,8 @@ def _set_subscription(call: Call) -> Result:
     jobs = call.engine.parts.jobs
     if jobs is not None:
         jobs.board.level = level
+    if level != "events":
+        call.connection.forget_agents()
     return Data({"level": level})
 
 
@@ -29,10 +31,10 @@ def _get_messages(call: Call) -> Result:
     jobs = call.engine.parts.jobs
     if jobs is not None:
         return Data(jobs.board.transcript(command.subagent_id, command.session_file, start))
+    from ludolf.engine.subagents.board import NEITHER, UNKNOWN
+
     wanted = command.subagent_id or command.session_file
-    if not wanted:
-        raise CommandError("get_subagent_messages requires subagentId or sessionFile")
-    raise CommandError(f"Unknown subagent or session file unavailable: {wanted}")
+    raise CommandError(UNKNOWN.format(wanted=wanted) if wanted else NEITHER)
 
 
 def _byte(value: Any) -> int:

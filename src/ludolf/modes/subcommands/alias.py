@@ -53,7 +53,11 @@ def run(words: Sequence[str]) -> int:
 def _parser() -> "ArgumentParser":
     from argparse import ArgumentParser
 
-    parser = ArgumentParser(prog="ludolf install-alias", allow_abbrev=False, description=__doc__)
+    parser = ArgumentParser(
+        prog="ludolf install-alias",
+        allow_abbrev=False,
+        description="Start this program under the name of another, for hosts that insist on it.",
+    )
     parser.add_argument("name", choices=NAMES, help="the name to be started by")
     parser.add_argument("--dir", metavar="DIR", help="where (default: beside ludolf itself)")
     parser.add_argument("--remove", action="store_true", help="remove it, if it was made by this")

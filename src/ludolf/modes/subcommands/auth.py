@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
 
 USAGE_ERROR = 2
+ABOUT = "Log in and out, see what is there, hand a credential to other programs."
 NOTHING = "There are no credentials. `ludolf auth login PROVIDER` stores some.\n"
 NEVER_AN_ARGUMENT = (
     "A key is never an argument, since others could see it in the list of processes: "
@@ -56,7 +57,7 @@ def run(words: Sequence[str]) -> int:
 def _parser() -> "ArgumentParser":
     from argparse import ArgumentParser
 
-    parser = ArgumentParser(prog="ludolf auth", allow_abbrev=False, description=__doc__)
+    parser = ArgumentParser(prog="ludolf auth", allow_abbrev=False, description=ABOUT)
     parser.set_defaults(run=_status, provider=None, json=False)
     actions = parser.add_subparsers(metavar="COMMAND", help="default: status")
 

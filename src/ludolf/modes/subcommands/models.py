@@ -36,7 +36,11 @@ def run(words: Sequence[str]) -> int:
 def _parser() -> "ArgumentParser":
     from argparse import ArgumentParser
 
-    parser = ArgumentParser(prog="ludolf models", allow_abbrev=False, description=__doc__)
+    parser = ArgumentParser(
+        prog="ludolf models",
+        allow_abbrev=False,
+        description="List models, show one, ask providers for new ones, print a schema.",
+    )
     parser.set_defaults(act=_list, search=(), all=False, json=False)
     words = parser.add_subparsers(metavar="COMMAND", help="default: list")
 

@@ -26,7 +26,11 @@ def run(words: Sequence[str]) -> int:
 def _parser() -> "ArgumentParser":
     from argparse import ArgumentParser
 
-    parser = ArgumentParser(prog="ludolf schema", allow_abbrev=False, description=__doc__)
+    parser = ArgumentParser(
+        prog="ludolf schema",
+        allow_abbrev=False,
+        description="Print the JSON Schema of the frames, or TypeScript types of them.",
+    )
     parser.add_argument("--dialect", choices=NAMES, help=f"of what is said (default: {DEFAULT})")
     parser.add_argument(
         "--direction", choices=("in", "out", "both"), default="both", help="default: both"

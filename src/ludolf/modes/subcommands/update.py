@@ -13,7 +13,11 @@ def run(words: Sequence[str]) -> int:
 
     from ludolf.modes.subcommands import models
 
-    parser = ArgumentParser(prog="ludolf update", allow_abbrev=False, description=__doc__)
+    parser = ArgumentParser(
+        prog="ludolf update",
+        allow_abbrev=False,
+        description="pi's words for `ludolf models refresh`.",
+    )
     parser.add_argument(
         "--models", action="store_true", required=True, help="ask providers for their models"
     )

@@ -30,7 +30,11 @@ def run(words: Sequence[str]) -> int:
     import asyncio
     from argparse import ArgumentParser
 
-    parser = ArgumentParser(prog="ludolf view", allow_abbrev=False, description=__doc__)
+    parser = ArgumentParser(
+        prog="ludolf view",
+        allow_abbrev=False,
+        description="Show a session in the browser, growing while it is being written.",
+    )
     parser.add_argument("session", nargs="?", default="last", help=f"{SESSION_NAMES} (the default)")
     parser.add_argument("--port", type=int, default=0, metavar="N", help="default: any free one")
     parser.add_argument("--open", action="store_true", help="open it in the browser")

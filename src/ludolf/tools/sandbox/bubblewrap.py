@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from ludolf.tools.sandbox import places
-from ludolf.tools.sandbox.policy import Policy, program_places, real
+from ludolf.tools.sandbox.policy import Policy, agent_sockets, program_places, real
 from ludolf.tools.sandbox.walls import Tmp
 
 SHOWN_TMP = Path("/tmp")
@@ -22,6 +22,8 @@ class Bubblewrap:
         self.tmp = tmp
         # Folders of settings that were not there: bubblewrap leaves an empty one to lay its own on.
         self.left: set[Path] = set()
+        # Files that lead git to other settings: none was there before, and none may stay.
+        self._foreign: set[Path] = set()
 
     def enclose(
         self, policy: Policy, argv: tuple[str, ...], cwd: Path, env: Mapping[str, str]
@@ -32,7 +34,13 @@ class Bubblewrap:
         laid = (*_system(), *self._own_tmp(), *self._project(policy), *self._hidden(policy))
         return (*begin, *laid, "--chdir", str(cwd), "--", *argv), Path("/"), dict(env)
 
+    def sweep(self) -> tuple[Path, ...]:
+        """Remove what commands made to lead git elsewhere; returns what that was."""
+        found = [path for path in self._foreign if os.path.lexists(path)]
+        return tuple(path for path in found if _unlinked(path))
+
     def close(self) -> None:
+        self.sweep()
         for folder in self.left:
             try:
                 os.rmdir(folder)
@@ -58,12 +66,18 @@ class Bubblewrap:
         if git.is_dir() and not git.is_symlink():
             # What is mounted cannot be moved away to make room for another.
             yield from ("--bind", str(git), str(git))
+            yield from self._absent(git / "hooks")
+            # An empty file in its place would be an error to git: it can only be swept away.
+            if not os.path.lexists(git / "commondir"):
+                self._foreign.add(git / "commondir")
         for place in policy.protected:
-            yield from ("--ro-bind", str(place), str(place))
+            # What we laid ourselves stays as it was laid.
+            if place not in self.left:
+                yield from ("--ro-bind", str(place), str(place))
         yield from self._absent(folder / ".pi")
 
     def _absent(self, own: Path) -> Iterator[str]:
-        """Our own settings of a project run code at the next start, also those made just now."""
+        """Settings and hooks run code later, also those made just now."""
         if os.path.lexists(own) and own not in self.left:
             return
         self.left.add(own)
@@ -71,8 +85,9 @@ class Bubblewrap:
 
     def _hidden(self, policy: Policy) -> Iterator[str]:
         # Those below /run are gone with it.
-        sockets = [path for path in places.CONTROL_SOCKETS if not path.startswith(_RUN)]
-        for path in (*policy.hidden, *filter(Path.exists, map(Path, sockets))):
+        known = (*map(Path, places.CONTROL_SOCKETS), *agent_sockets())
+        sockets = [path for path in known if not str(path).startswith(_RUN) and path.is_socket()]
+        for path in (*policy.hidden, *sockets):
             if not self._is_seen(path, policy):
                 continue
             if path.is_dir():
@@ -84,6 +99,14 @@ class Bubblewrap:
         if not path.is_relative_to(self.tmp.shown):
             return True
         return any(path.is_relative_to(place) for place in (policy.folder, *policy.writable))
+
+
+def _unlinked(path: Path) -> bool:
+    try:
+        os.unlink(path)
+    except OSError:
+        return False  # gone already, or a folder, which leads nowhere
+    return True
 
 
 def find_bubblewrap(cwd: Path) -> str | None:

@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 
 from ludolf.tools.sandbox import launcher, places
-from ludolf.tools.sandbox.policy import Policy
+from ludolf.tools.sandbox.policy import Policy, agent_sockets
 from ludolf.tools.sandbox.walls import Tmp
 
 
@@ -33,6 +33,10 @@ class Landlock:
         told = msgspec.json.encode(plan).decode()
         begin = (self._python, "-I", "-S", "-X", "utf8", "-c", self._source, told)
         return (*begin, *argv), cwd, dict(env)
+
+    def sweep(self) -> tuple[Path, ...]:
+        """The whole repository is open to commands."""
+        return ()
 
     def close(self) -> None:
         """Nothing is left behind."""
@@ -59,7 +63,8 @@ def lacking(policy: Policy) -> str | None:
 def _control_sockets(home: Path) -> Iterator[str]:
     own = os.environ.get("XDG_RUNTIME_DIR") or f"/run/user/{os.getuid()}"
     users = [os.path.join(own, name) for name in places.USER_SOCKETS]
-    for path in (*places.CONTROL_SOCKETS, *users, str(home / ".docker/run/docker.sock")):
+    others = (str(home / ".docker/run/docker.sock"), *map(str, agent_sockets()))
+    for path in (*places.CONTROL_SOCKETS, *users, *others):
         try:
             is_socket = stat.S_ISSOCK(os.stat(path).st_mode)
         except OSError:

@@ -64,7 +64,7 @@ PROJECT_SETTINGS = (
     ".idea",
 )
 # What git itself runs, in any repository.
-GIT_CODE = ("config", "config.worktree", "hooks")
+GIT_CODE = ("config", "config.worktree", "hooks", "commondir")
 
 # Who may speak to one of these commands somebody outside the sandbox.
 CONTROL_SOCKETS = (
@@ -86,6 +86,8 @@ KEPT_IN_RUN = ("/run/current-system", "/run/booted-system", "/run/opengl-driver"
 LEADING_OUT = (
     "SSH_AUTH_SOCK",
     "SSH_AGENT_PID",
+    "TMUX",
+    "TMUX_TMPDIR",
     "GPG_AGENT_INFO",
     "DBUS_SESSION_BUS_ADDRESS",
     "DOCKER_HOST",

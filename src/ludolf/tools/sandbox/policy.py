@@ -102,6 +102,17 @@ def program_places() -> tuple[Path, ...]:
     return (package, Path(sys.prefix), Path(sys.base_prefix), Path(os.__file__).parent)
 
 
+def agent_sockets() -> tuple[Path, ...]:
+    """Where somebody signs for the user, or types into a terminal of theirs."""
+    named = (os.environ.get("SSH_AUTH_SOCK"), os.environ.get("TMUX", "").partition(",")[0])
+    folder = Path(os.environ.get("TMUX_TMPDIR") or "/tmp", f"tmux-{os.getuid()}")
+    try:
+        terminals = tuple(folder.iterdir())
+    except OSError:
+        terminals = ()
+    return real((*map(Path, filter(None, named)), *terminals))
+
+
 def real(paths: Iterable[Path]) -> tuple[Path, ...]:
     """The real paths of those that exist."""
     return tuple(Path(os.path.realpath(path)) for path in paths if os.path.lexists(path))

@@ -68,6 +68,10 @@ class Sandbox:
     ) -> tuple[tuple[str, ...], Path, dict[str, str]]:
         return enclosed(self._means, policy, argv, cwd, env)
 
+    def sweep(self) -> tuple[Path, ...]:
+        """Remove what a command left that would run code outside; returns what that was."""
+        return self._means.sweep()
+
     def close(self) -> None:
         self._means.close()
         _remove(self._box)
