@@ -1,4 +1,4 @@
-"""An event loop in a thread of its own, for callers that have none, or one that they cannot share."""
+"""An event loop in a thread of its own, for callers that have none to share."""
 
 import asyncio
 import threading
@@ -10,7 +10,7 @@ _END: Any = object()
 
 
 class LoopThread:
-    """Started at once; whoever made it stops it. Ctrl-C while waiting cancels what is waited for."""
+    """Started at once; whoever made it stops it. Ctrl-C cancels what is waited for."""
 
     def __init__(self) -> None:
         self._loop = asyncio.new_event_loop()

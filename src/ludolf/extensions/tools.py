@@ -111,7 +111,11 @@ class FunctionTool(msgspec.Struct, frozen=True, kw_only=True, eq=False):
             return dict(args)
         kinds = {field.name: field.kind for field in self.signature.fields}
         try:
-            return {name: convert_value(kinds[name], value) for name, value in args.items() if name in kinds}
+            return {
+                name: convert_value(kinds[name], value)
+                for name, value in args.items()
+                if name in kinds
+            }
         except ValueError as error:
             raise ToolError(f'Validation failed for tool "{self.name}": {error}') from error
 

@@ -2,7 +2,6 @@
 
 from typing import Any, Literal
 
-import msgspec
 from msgspec import UNSET
 
 from ludolf.base import Value
@@ -74,16 +73,3 @@ class UiResponse(Value):
     value: Any = UNSET
     confirmed: Any = UNSET
     cancelled: Any = False
-
-
-_responses = msgspec.json.Decoder(UiResponse)
-
-
-def read_ui_response(body: bytes | dict[str, Any]) -> UiResponse | None:
-    """The answer in a line or object; None for one that names no dialog, which is ignored."""
-    try:
-        if isinstance(body, dict):
-            return msgspec.convert(body, UiResponse)
-        return _responses.decode(body)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return None
