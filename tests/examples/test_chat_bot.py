@@ -91,7 +91,9 @@ def test_what_is_said_meanwhile_is_heard_by_the_same_answer(ground: Ground) -> N
         assert users.hear(2) == ["ada> Both.", "ada> Reading."]
         assert users.end() == 0
     (texts,) = _conversations(ground)
-    assert texts == ["read it", "Reading.", "x", "hurry", "Both."]
+    # It may come before the first answer begins, or while the tool runs.
+    assert texts.index("hurry") in (1, 3)
+    assert [text for text in texts if text != "hurry"] == ["read it", "Reading.", "x", "Both."]
 
 
 def test_a_chat_goes_on_after_a_restart(ground: Ground) -> None:
