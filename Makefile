@@ -1,6 +1,8 @@
 # Needs Python 3.11 or newer, make and git; everything else is installed into .venv.
 PYTHON ?= python3
 WORKERS ?= auto
+SEED ?= 1
+COMMANDS ?= 10000
 PROMPT ?= what is in this folder?
 UV ?= uv
 CLIENTS ?= build/clients
@@ -13,7 +15,7 @@ COMPILE := $(UV) pip compile pyproject.toml --quiet --universal --python-version
 	--generate-hashes --custom-compile-command "make lock"
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-peers test-clients test-local-model bench check fmt screenshots \
+.PHONY: help run test soak audit test-peers test-clients test-local-model bench check fmt screenshots \
 	setup lock clean
 
 help: ## List these targets
@@ -30,6 +32,12 @@ run: $(VENV)/.runtime ## Set up and answer PROMPT with the built-in model: no ke
 
 test: $(VENV)/.dev $(VENV)/.system ## Set up and run all tests
 	@LUDOLF_TEST_GGUF= $(PY) -m pytest -n $(WORKERS) --dist loadgroup
+
+soak: $(VENV)/.dev ## Thousands of commands with random faults; SEED and COMMANDS
+	@$(PY) -m tests.soak $(SEED) $(COMMANDS)
+
+audit: $(VENV)/.dev ## Check locks and installed packages; FLAGS=--online asks for weaknesses too
+	@$(PY) scripts/audit.py $(FLAGS)
 
 test-peers: $(VENV)/.dev ## Compare with the real pi; LUDOLF_PEER_PI says how to start it
 	@$(PY) -m pytest tests/peers tests/browser/test_speed.py -p no:xdist --timeout 60

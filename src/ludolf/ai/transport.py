@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 CONNECT_SECONDS = 30.0
 MAX_ANSWER_BYTES = 64 << 20
 MAX_ERROR_BYTES = 64 << 10
+# So much is taken apart at once: all of it is held while a slow reader is waited for.
+PIECE_BYTES = 64 << 10
 _READ_SIZE = 64 << 10
 PACKED = "The answer is compressed, which was not asked for"
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
@@ -104,7 +106,8 @@ class Reply:
                 raise ProviderError(
                     f"The answer is larger than {MAX_ANSWER_BYTES >> 20} MiB", kind="bad_request"
                 )
-            yield parser.feed(chunk)
+            for start in range(0, len(chunk), PIECE_BYTES):
+                yield parser.feed(chunk[start : start + PIECE_BYTES])
             now = time.monotonic()
             if parser.told:
                 parser.told, heard = False, now

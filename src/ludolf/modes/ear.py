@@ -22,6 +22,8 @@ class Lines:
 
     def add(self, chunk: bytes) -> list[bytes]:
         """The lines that are whole now."""
+        if not self._size and chunk.endswith(b"\n") and b"\r" not in chunk:
+            return chunk[:-1].split(b"\n")  # whole lines, as most hosts write them
         head, newline, rest = chunk.partition(b"\n")
         if self._size <= MAX_FRAME:
             self._parts.append(head)

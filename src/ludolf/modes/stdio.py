@@ -22,7 +22,7 @@ from ludolf.protocol.replies import Frame
 
 UNSENT_LIMIT = 1 << 20
 # What one turn of the loop may add before it looks up: a reply waits behind all of it.
-BURST_LIMIT = 4 << 20
+BURST_LIMIT = 8 << 20
 # Output that nobody reads: beyond this the ear pauses too, so that memory stays bounded.
 UNREAD_LIMIT = 32 << 20
 _SEGMENTS = 1024
@@ -139,7 +139,7 @@ class Stdio:
         if not frames or self._broken:
             return
         if not self._busy and size <= _AT_ONCE:
-            rest = self._write_at_once(b"".join(_segments(frames)))
+            rest = self._write_at_once(_joined(frames))
             if not rest:
                 return
             frames, size = [rest], len(rest)
@@ -224,6 +224,13 @@ class Stdio:
         self._hear_again()
         _release(self._waiters)
         self._on_broken()
+
+
+def _joined(frames: list[Frame]) -> bytes:
+    first = frames[0]
+    if len(frames) == 1 and isinstance(first, bytes):
+        return first
+    return b"".join(_segments(frames))
 
 
 def _segments(frames: list[Frame]) -> list[bytes]:

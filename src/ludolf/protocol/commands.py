@@ -295,6 +295,7 @@ COMMANDS: dict[str, type[Value]] = {
     "cancel_subagent": CancelSubagent,
     "steer_subagent": SteerSubagent,
 }
+_BARE = Bare()
 _FIELD = re.compile(r"`\$?\.?([A-Za-z]+)[^`]*`$|field `([A-Za-z]+)`")
 
 
@@ -311,6 +312,8 @@ def read_command(head: Head, body: Body) -> Command:
         BadFrame: the rest of the line is no JSON.
     """
     kind = COMMANDS[head.type]
+    if kind is Bare:
+        return _BARE  # the line was read to its end for its head
     try:
         if isinstance(body, bytes):
             try:

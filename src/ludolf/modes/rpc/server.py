@@ -216,8 +216,10 @@ class Server:
     def _answer(self, head: Head, data: Result = None, *, error: str | None = None) -> None:
         if isinstance(data, Silence):
             return
-        body = {} if data is None else {"data": data.data, "more": data.more}
-        self._reply(Reply(command=head.type, id=head.id, error=error, **body))
+        if data is None:
+            self._reply(Reply(command=head.type, id=head.id, error=error))
+        else:
+            self._reply(Reply(command=head.type, id=head.id, data=data.data, more=data.more))
 
     def _answer_refusal(self, head: Head, error: LudolfError) -> None:
         code = error.code if isinstance(error, CommandError) else None
