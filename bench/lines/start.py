@@ -1,5 +1,6 @@
 """Cold start: from the start of the process to its first reply."""
 
+from collections import defaultdict
 from statistics import median
 
 from bench.programs import Program
@@ -8,8 +9,8 @@ from bench.stage import Stage
 
 def measure(stage: Stage) -> None:
     rounds = stage.size(10, 3)
-    walls: dict[str, list[float]] = {program.name: [] for program in stage.programs}
-    cpus: dict[str, list[float]] = {program.name: [] for program in stage.programs}
+    walls: dict[str, list[float]] = defaultdict(list)
+    cpus: dict[str, list[float]] = defaultdict(list)
 
     def once(program: Program) -> None:
         more = () if program.kind == "tau" else ("--no-session",)

@@ -267,23 +267,26 @@ async def test_a_child_that_cannot_load_says_why_and_is_gone() -> None:
 
 
 async def test_a_child_that_takes_too_long_is_ended() -> None:
+    before = _children()
     with pytest.raises(ChildError, match="was not loaded in 0 s"):
         await Child.start(_order("/nowhere.gguf"), seconds=0)
-    assert _children() == ""
+    assert _children() <= before
 
 
 async def test_who_stops_waiting_for_a_child_ends_it() -> None:
+    before = _children()
     async with asyncio.TaskGroup() as group:
         loading = group.create_task(Child.start(_order("/nowhere.gguf")))
-        while not _children():  # noqa: ASYNC110 - nothing tells of a child's birth
+        while _children() <= before:  # noqa: ASYNC110 - nothing tells of a child's birth
             await asyncio.sleep(0)
         loading.cancel()
     assert loading.cancelled()
-    assert _children() == ""
+    assert _children() <= before
 
 
-def _children() -> str:
-    return Path(f"/proc/self/task/{os.getpid()}/children").read_text()
+def _children() -> frozenset[str]:
+    """Ours now; other tests of this process may have left some that ended."""
+    return frozenset(Path(f"/proc/self/task/{os.getpid()}/children").read_text().split())
 
 
 def test_the_child_sees_no_keys(monkeypatch: pytest.MonkeyPatch) -> None:
