@@ -142,7 +142,8 @@ class Host:
     # ------------------------------------------------------------ ending
 
     def signal(self, number: signal.Signals) -> None:
-        os.kill(self.pid, number)
+        if self._process.returncode is None:  # else its number may be another's by now
+            self._process.send_signal(number)
 
     async def finish(self) -> int:
         """Read to the end; the exit code."""
