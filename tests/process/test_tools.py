@@ -219,9 +219,19 @@ async def test_abort_kills_the_whole_tree_of_a_command(lab: Lab) -> None:
 
 async def test_abort_in_a_tool_ends_as_hosts_expect(lab: Lab) -> None:
     lab.server.add(answer(bash("echo up; sleep 60", "a"), bash("echo b", "b")))
+    seen: set[str] = set()
+
+    def both(record: Record) -> bool:
+        """The one has said something and the other has ended, in whichever order."""
+        if record["type"] == "tool_execution_update" and text_of(record["partialResult"]):
+            seen.add(f"{record['toolCallId']} says")
+        if record["type"] == "tool_execution_end":
+            seen.add(f"{record['toolCallId']} ends")
+        return {"a says", "b ends"} <= seen
+
     async with lab.client() as client:
         await client.ask("prompt", message="Go")
-        await client.wait_for(lambda r: r.get("toolCallId") == "b" and "_end" in r["type"])
+        await client.wait_for(both)
         await client.send("abort", id="stop")
         await client.reply_to("stop")
         state = await client.ask("get_state")

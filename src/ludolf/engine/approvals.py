@@ -12,7 +12,7 @@ from ludolf.base import dumps, uuid4
 from ludolf.config.approval_rules import Action, Approval, Call, deadline_ms, judge
 from ludolf.engine.parts import Parts
 from ludolf.protocol.ui import Risk, UiRequest, UiResponse
-from ludolf.tools.paths import resolve, resolve_existing
+from ludolf.tools.paths import real_path, resolve, resolve_existing
 
 # Gives False if the request cannot be shown to anybody.
 Send = Callable[[UiRequest], bool | None]
@@ -175,7 +175,7 @@ def _names(path: Any, parts: Parts) -> tuple[str, ...]:
         named = Path(os.path.realpath(cwd), named.relative_to(cwd))
     # A reader also takes a file for which the given name is another spelling.
     found = resolve_existing(path, cwd)
-    return tuple(dict.fromkeys((str(named), os.path.realpath(named), os.path.realpath(found))))
+    return tuple(dict.fromkeys((str(named), real_path(named), real_path(found))))
 
 
 def _essence(tool: str, args: Mapping[str, Any], parts: Parts) -> str:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from ludolf.agent.tool import ToolError, Walls
+from ludolf.tools.paths import real_path
 from ludolf.tools.spill import write_all
 
 T = TypeVar("T")
@@ -76,7 +77,7 @@ def replace_file(path: Path, data: bytes, walls: Walls | None = None) -> None:
     if walls is not None:
         walls.replace(path, data)
         return
-    target = Path(os.path.realpath(path))
+    target = Path(real_path(path))
     try:
         old = os.stat(target)
     except FileNotFoundError:

@@ -1,10 +1,11 @@
 """Changes to one file happen one after another, to different files side by side."""
 
 import asyncio
-import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+
+from ludolf.tools.paths import real_path
 
 _locks: dict[str, tuple[asyncio.Lock, int]] = {}
 
@@ -12,7 +13,7 @@ _locks: dict[str, tuple[asyncio.Lock, int]] = {}
 @asynccontextmanager
 async def file_lock(path: Path) -> AsyncIterator[None]:
     """Hold the one lock of a file, by whatever link it is reached."""
-    async with name_lock(_real(path)):
+    async with name_lock(real_path(path)):
         yield
 
 
@@ -31,7 +32,3 @@ async def name_lock(key: str) -> AsyncIterator[None]:
             _locks[key] = (lock, users)
         else:
             del _locks[key]
-
-
-def _real(path: Path) -> str:
-    return os.path.realpath(path)

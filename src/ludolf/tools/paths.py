@@ -2,10 +2,13 @@
 
 import os
 import re
+from contextlib import suppress
 from pathlib import Path
 
 _ODD_SPACES = re.compile("[\u00a0\u2000-\u200a\u202f\u205f\u3000]")
 _BEFORE_AM_PM = re.compile(r" (?=[AP]M\b)", re.IGNORECASE)
+# How often a path is looked at whose links change meanwhile.
+_LOOKS = 100
 
 
 def resolve(path: str, cwd: Path) -> Path:
@@ -27,9 +30,21 @@ def resolve_existing(path: str, cwd: Path) -> Path:
     return next((found for found in _spellings(plain) if found.exists()), plain)
 
 
+def real_path(path: str | Path) -> str:
+    """The path with every link followed.
+
+    Python's own can fail when a link goes away between being seen and being read: asked again, it
+    tells what is there now. Who changes a path that fast all the time gets an `OSError`.
+    """
+    for _ in range(_LOOKS - 1):
+        with suppress(OSError):
+            return os.path.realpath(path)
+    return os.path.realpath(path)
+
+
 def landed_at(path: str, target: Path, cwd: Path) -> str:
     """The path as given; where it leads out of the working folder, the real one too."""
-    real = os.path.realpath(target)
+    real = real_path(target)
     inside = Path(real).is_relative_to(os.path.realpath(cwd))
     return path if inside or real == path else f"{path} (real path: {real})"
 

@@ -11,7 +11,7 @@ from ludolf.ai.strict_schema import PREFER_STRICT
 from ludolf.base import without_surrogates
 from ludolf.tools.files import error_text, replace_file, settle_in_thread
 from ludolf.tools.locks import file_lock, name_lock
-from ludolf.tools.paths import landed_at, resolve
+from ludolf.tools.paths import landed_at, real_path, resolve
 
 _PARAMETERS: Mapping[str, Any] = {
     "type": "object",
@@ -54,7 +54,7 @@ class WriteTool:
 def _write(target: Path, data: bytes, walls: Walls | None) -> None:
     try:
         if walls is None:
-            os.makedirs(os.path.dirname(os.path.realpath(target)), exist_ok=True)
+            os.makedirs(os.path.dirname(real_path(target)), exist_ok=True)
     except OSError as error:
         raise ToolError(error_text(error, "mkdir", target.parent)) from error
     try:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from ludolf.agent.tool import ToolError, Walls
 from ludolf.tools.files import refuse_opened, refuse_special, write_beside
+from ludolf.tools.paths import real_path
 from ludolf.tools.sandbox.policy import Policy
 
 _STEP = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -55,7 +56,7 @@ class FileWalls:
         self._inodes: tuple[float, frozenset[tuple[int, int]]] = (-_SCAN_SECONDS, frozenset())
 
     def locate(self, path: Path) -> Path:
-        real = Path(os.path.realpath(self._enclosure.tmp.locate(path, self._policy.cwd)))
+        real = Path(real_path(self._enclosure.tmp.locate(path, self._policy.cwd)))
         if self._policy.is_hidden(real):
             raise ToolError(f"{_named(path, real)} is hidden by the sandbox: it holds credentials.")
         return real
