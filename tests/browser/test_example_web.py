@@ -1,6 +1,7 @@
 """The page of the web example in a real browser: it streams, can be stopped, and trusts nobody."""
 
 import io
+import json
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -162,7 +163,7 @@ def test_a_second_page_shows_the_same_and_hears_the_same(
         _settled(shown, "Hello.")
         second = chrome.page()
         _open(second, visitor)
-        assert second.js(STORY) == shown.js(STORY)
+        second.wait(f"{STORY} === {json.dumps(shown.js(STORY))}")
         _say(second, "And?")
         _settled(shown, "Again.")
         second.close()

@@ -237,7 +237,7 @@ def test_ten_thousand_entries_answer_the_keyboard_soon(page: Page, tmp_path: Pat
     page.open(export_html(session, tmp_path / "long.html").as_uri())
     page.key("G")
     page.wait(f"{CURRENT} !== null")
-    assert page.js("performance.getEntriesByType('navigation')[0].loadEventEnd") < 15_000
+    assert page.js("performance.getEntriesByType('navigation')[0].loadEventEnd") < 30_000
     # What exists of a long list is what can be seen of it.
     assert page.js("document.querySelectorAll('.row').length") < 100
     _search(page, "step-9001")

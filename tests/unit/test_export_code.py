@@ -1,83 +1,39 @@
-"""Code, output and changes on the page: colours, folds, marked parts of lines."""
-
-import re
-import time
+"""Code, output and changes on the page: languages, folds, marked parts of lines."""
 
 import pytest
 
-from ludolf.session.export.code import folded
+from ludolf.session.export.code import block, code_block, code_box, folded, language_of
 from ludolf.session.export.diff import edits_diff, numbered_diff
-from ludolf.session.export.highlight import highlight_lines, language_of
 from ludolf.tools.diff import Comparison
 from tests.export_page import Reader
 
-_LANGUAGES = "python js rust bash json yaml toml css html lua sql makefile"
-_HOSTILE = [
-    *"'-[\\",
-    '"\\"',
-    '"""',
-    "/*",
-    "<!--",
-    "--[[",
-    "`\\`",
-    "- ",
-    "${",
-    "#[",
-    "a:",
-    "0.",
-    " \t",
-]
+_COPY = '<button class="copy" type="button">Copy</button>'
 
 
-def _kinds(code: str, language: str) -> list[tuple[str, str]]:
-    html = "\n".join(highlight_lines(code, language))
-    return re.findall(r'<span class="t-(\w)">([^<]*)</span>', html)
+# ---------------------------------------------------------------- code
 
 
-@pytest.mark.parametrize(
-    ("language", "code", "kinds"),
-    [
-        (
-            "python",
-            '@a.b\ndef f(x: Int) -> None:  # c\n    return f"{x}" + 0x1F',
-            [
-                ("a", "@a.b"), ("k", "def"), ("f", "f"), ("t", "Int"), ("k", "None"), ("c", "# c"),
-                ("k", "return"), ("s", 'f"{x}"'), ("n", "0x1F"),
-            ],
-        ),
-        ("js", "const a = `x` // c", [("k", "const"), ("s", "`x`"), ("c", "// c")]),
-        ("go", "func a() { /* c */ }", [("k", "func"), ("f", "a"), ("c", "/* c */")]),
-        ("rust", "fn a<'a>(b: &'a str)", [("k", "fn"), ("k", "str")]),
-        ("bash", 'echo "$a" $b # c', [("k", "echo"), ("s", '"$a"'), ("a", "$b"), ("c", "# c")]),
-        ("json", '{"a": "b", "c": 1}', [("a", '"a"'), ("s", '"b"'), ("a", '"c"'), ("n", "1")]),
-        ("yaml", "a: 1\n- b: x # c", [("a", "a"), ("n", "1"), ("a", "- b"), ("c", "# c")]),
-        ("toml", '[a]\nb = "c"', [("a", "[a]"), ("a", "b"), ("s", '"c"')]),
-        ("sql", "SELECT a FROM b -- c", [("k", "SELECT"), ("k", "FROM"), ("c", "-- c")]),
-        ("html", '<a href="b">', [("a", "&lt;a"), ("s", '"b"'), ("a", "&gt;")]),
-        ("css", "a { color: #fff; }", [("a", "color"), ("a", "#fff")]),
-        ("nothing", "def f", []),
-    ],
-)  # fmt: skip
-def test_code_is_coloured(language: str, code: str, kinds: list[tuple[str, str]]) -> None:
-    assert _kinds(code, language) == kinds
+def test_code_is_plain_text_that_names_its_language() -> None:
+    inside = "<pre><code>a &lt; b\n&amp; c</code></pre>"
+    assert code_block("a < b\r\n& c", "Rust") == (
+        f'<div class="code" data-lang="rust">{_COPY}{inside}</div>'
+    )
+    assert code_block("a < b\n& c", "") == f'<div class="code">{_COPY}{inside}</div>'
 
 
-def test_colours_end_with_their_line() -> None:
-    lines = highlight_lines('"""a\n\n<b>"""', "python")
-    assert lines == [
-        '<span class="t-s">"""a</span>',
-        "",
-        '<span class="t-s">&lt;b&gt;"""</span>',
-    ]
+def test_the_name_of_a_language_cannot_leave_its_attribute() -> None:
+    html = code_block("x", '"><script>' + "x" * 100) + block("x", "", "'\"><b onclick=")
+    assert Reader(html).wrong == []
+    names = [attrs["data-lang"] for attrs in Reader(html).having("div")]
+    assert names == ['"><script>' + "x" * 14, "'\"><b onclick="]
 
 
 def test_a_diff_in_a_message_is_coloured_by_line() -> None:
-    assert highlight_lines("@@ 1\n-a\n+<b>\n c", "diff") == [
-        '<span class="d-hunk">@@ 1</span>',
-        '<span class="d-del">-a</span>',
-        '<span class="d-add">+&lt;b&gt;</span>',
-        " c",
-    ]
+    html = code_block("@@ 1\n-a\n+<b>\n c", "diff")
+    assert html.endswith(
+        '<pre><code><span class="d-hunk">@@ 1</span>\n<span class="d-del">-a</span>\n'
+        '<span class="d-add">+&lt;b&gt;</span>\n c</code></pre></div>'
+    )
 
 
 @pytest.mark.parametrize(
@@ -88,18 +44,14 @@ def test_the_name_of_a_file_tells_its_language(path: str, language: str) -> None
     assert language_of(path) == language
 
 
-@pytest.mark.parametrize("language", _LANGUAGES.split())
-def test_hostile_code_is_coloured_in_linear_time(language: str) -> None:
-    for part in _HOSTILE:
-        code = part * (2_000 // len(part))
-        once = min(_seconds(code, language), _seconds(code, language))
-        assert _seconds(code * 8, language) < 30 * once + 0.1, part
-
-
-def _seconds(code: str, language: str) -> float:
-    start = time.perf_counter()
-    highlight_lines(code, language)
-    return time.perf_counter() - start
+def test_long_code_stands_in_parts_without_a_change_of_its_text() -> None:
+    code = "\n".join(f"line <{number}>" for number in range(500))
+    html = code_block(code, "python")
+    assert len(Reader(html).having("span", "part")) == 9
+    assert Reader(html).text == f"Copy{code}"
+    assert Reader(code_box(code, "python", shown=8)).text == "Copy" + "".join(
+        (code[: code.index("line <8>") - 1], "492 more lines", code[code.index("line <8>") :])
+    )
 
 
 # ---------------------------------------------------------------- folds
@@ -128,6 +80,9 @@ def test_a_very_long_line_is_folded_too() -> None:
 
 def test_an_empty_first_line_survives() -> None:
     assert folded(["", "a"]) == "<pre>\n\na</pre>"
+    html = code_box("a\n" * 8 + "\nb" * 20, "python", shown=8)
+    assert "<pre>a\na\na\na\na\na\na\na</pre>" in html
+    assert "<pre>\n\nb\nb" in html
 
 
 # ---------------------------------------------------------------- changes

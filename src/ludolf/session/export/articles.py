@@ -21,7 +21,7 @@ from ludolf.session.export.cards import bash_card, image_figures, json_block, to
 from ludolf.session.export.code import COPY
 from ludolf.session.export.markdown import render_markdown
 from ludolf.session.export.story import Item, Story, usage_of, ways_on
-from ludolf.session.export.text import attribute, content, one_line, plain_lines
+from ludolf.session.export.text import attribute, content, one_line
 from ludolf.session.export.words import spent_line, stamp, tokens
 
 _SKILL = re.compile(r'<skill name="([^"\n]{1,200})"[^>\n]{0,2000}>\n?')
@@ -85,7 +85,9 @@ def snippet(story: Story, item: Item, limit: int = 90) -> str:
 
 def unmarked(text: str, limit: int) -> str:
     """The beginning of a Markdown text on one line, without its marks."""
-    return one_line(_MARKS.sub("", text[: limit * 6]), limit)
+    start = text[: limit * 6]
+    marked = "*" in start or "`" in start or "#" in start
+    return one_line(_MARKS.sub("", start) if marked else start, limit)
 
 
 # ---------------------------------------------------------------- by kind
@@ -339,7 +341,7 @@ def guess_size(item: Item) -> int:
             return 2 if len(text_of(message.content)) < 400 else 4
         case UserMessage() | AssistantMessage():
             text = text_of(message.content)
-            lines = len(text) // 90 + min(text.count("\n"), len(plain_lines(text)))
+            lines = len(text) // 90 + text.count("\n")
             return next((size for size in range(1, 7) if lines < 2 ** (size + 1)), 7)
         case _:
             return 1

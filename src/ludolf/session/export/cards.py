@@ -13,9 +13,8 @@ from ludolf.ai.messages import (
     ToolResultMessage,
     text_of,
 )
-from ludolf.session.export.code import block, folded
+from ludolf.session.export.code import block, code_box, folded, language_of
 from ludolf.session.export.diff import Diff, edits_diff, numbered_diff
-from ludolf.session.export.highlight import highlight_lines, language_of
 from ludolf.session.export.text import (
     attribute,
     content,
@@ -76,7 +75,7 @@ def image_figures(parts: tuple[Part, ...]) -> list[str]:
 
 def json_block(value: Any) -> str:
     """Any JSON, indented and folded."""
-    return block(folded(highlight_lines(_pretty(value), "json"), css="wrap"), "json")
+    return code_box(_pretty(value), "json", kind="json", css="wrap")
 
 
 # ---------------------------------------------------------------- cards of known tools
@@ -191,7 +190,7 @@ def _command(command: str) -> list[str]:
     lines = plain_lines(command.strip())
     if len(lines) == 1 and len(command) <= 160:
         return []
-    return [block(folded(highlight_lines("\n".join(lines), "bash"), css="wrap"), "command")]
+    return [code_box("\n".join(lines), "bash", kind="command", css="wrap")]
 
 
 def _output(text: str, *, shown: int = 14, tail: bool = False) -> list[str]:
@@ -204,8 +203,7 @@ def _output(text: str, *, shown: int = 14, tail: bool = False) -> list[str]:
 def _code(text: str, language: str, shown: int) -> list[str]:
     if not text:
         return []
-    code = "\n".join(plain_lines(text.rstrip("\n")))
-    return [block(folded(highlight_lines(code, language), shown=shown))]
+    return [code_box(text.rstrip("\n"), language, shown=shown)]
 
 
 def _figure(image: Image) -> str:

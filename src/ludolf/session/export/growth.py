@@ -63,6 +63,7 @@ class Growth:
         self.story = Story(header=header, figures=figures, items=[], path=[], active=set())
         self.touched: dict[int, int] = {}
         self.relinked = False
+        self._parted = False
         self._place: dict[str, int] = {}
         self._early: dict[str, list[int]] = {}
         self._calls: dict[str, tuple[int, ToolCall]] = {}
@@ -105,7 +106,7 @@ class Growth:
                 self._early.setdefault(entry.parent_id, []).append(item.index)
         self._place[entry.id] = item.index
         if item.parent >= 0:
-            items[item.parent].children.append(item.index)
+            self._put_below(items[item.parent], item)
         if entry.id in self._early:
             self._adopt(item, self._early.pop(entry.id))
         if item.kind != "quiet" or any(items[child].shown for child in item.children):
@@ -117,17 +118,21 @@ class Growth:
             # A circle of parents is cut at the entry that would close it.
             if child not in above:
                 self.story.items[child].parent = item.index
-                item.children.append(child)
+                self._put_below(item, self.story.items[child])
         self.relinked = True
         self.story.path.clear()
         self.story.active.clear()
+
+    def _put_below(self, item: Item, child: Item) -> None:
+        item.children.append(child.index)
+        self._parted = self._parted or len(item.children) > 1
 
     def _show(self, item: Item) -> None:
         """An entry is shown with all above it, and forks above tell of it."""
         item.shown = True
         for step, index in enumerate(self._upwards(item)):
             above = self.story.items[index]
-            if step > _FORK_SEES and above.shown:
+            if above.shown and (step > _FORK_SEES or not self._parted):
                 break
             above.shown = True
             if self._forks(above):

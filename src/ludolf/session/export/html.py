@@ -12,6 +12,8 @@ from ludolf.session.export.summary import ToolSpecLike
 from ludolf.session.tree import Session
 
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+# A long page is written in few steps.
+_BUFFER = 1 << 18
 
 
 def default_name(session: Session) -> str:
@@ -100,7 +102,7 @@ def _replace(target: Path, pieces: Iterator[str]) -> Path:
 
 
 def _fill(descriptor: int, pieces: Iterator[str]) -> None:
-    with open(descriptor, "w", encoding="utf-8", errors="replace", newline="\n") as file:
+    with open(descriptor, "w", _BUFFER, encoding="utf-8", errors="replace", newline="\n") as file:
         os.fchmod(file.fileno(), 0o600)
         file.writelines(pieces)
 

@@ -7,7 +7,10 @@ import msgspec
 
 from ludolf.session.export.text import attribute, content, safe_data_url
 
+# Looked at first: most of a text is none of these.
+_SIGN = re.compile(r"[\\`*_~\[\]<&]")
 _TOKEN = re.compile(
+    r"(?=[\\`*_~!\[\]<&hH\n])(?:"
     r"\\(?P<escaped>[!-/:-@\[-`{-~])"
     r"|(?P<hard>\\\n)"
     r"|(?P<code>`+)"
@@ -17,7 +20,7 @@ _TOKEN = re.compile(
     r"|(?P<angle><)"
     r"|(?P<url>(?i:https?://))"
     r"|(?P<entity>&(?:#[0-9]{1,7}|#[xX][0-9a-fA-F]{1,6}|[A-Za-z][A-Za-z0-9]{1,30});)"
-    r"|(?P<line>\n)"
+    r"|(?P<line>\n))"
 )
 _RUN = re.compile("`+")
 _ANGLE = re.compile(
@@ -39,6 +42,8 @@ _TAGS = {"*": "em", "_": "em", "**": "strong", "__": "strong", "~~": "del"}
 
 def render_inline(text: str, *, breaks: bool = False) -> str:
     """One paragraph as HTML. `breaks` keeps the line ends as they were typed."""
+    if "://" not in text and _SIGN.search(text) is None:
+        return content(text).replace("\n", "<br>\n") if breaks else content(text)
     return _Inline(text, breaks).render()
 
 

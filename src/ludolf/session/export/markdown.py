@@ -18,6 +18,8 @@ _HEADING = re.compile(r"(#{1,6})(?:[ \t]+(.*))?\Z", re.DOTALL)
 _MARKER = re.compile(r"([-*+]|[0-9]{1,9}[.)])(?:( {1,4})(?! )| )?")
 _TASK = re.compile(r"\[([ xX])\] ")
 _ALIGN = re.compile(r":?-+:?\Z")
+# What a line begins with that ends or underlines the paragraph before it.
+_ENDINGS = frozenset("`~#>-*+_=0123456789")
 _SETEXT = re.compile(r"(=+|-+)[ \t]*\Z")
 
 
@@ -135,13 +137,13 @@ class _Blocks:
             bare = line.lstrip(" ")
             if not bare.strip():
                 break
-            setext = _SETEXT.match(bare) if taken and len(line) - len(bare) < 4 else None
-            if setext is not None:
-                self._at += 1
-                self._add_heading(1 if bare[0] == "=" else 2, "\n".join(taken))
-                return
-            if taken and len(line) - len(bare) < 4 and _interrupts(bare):
-                break
+            if taken and bare[0] in _ENDINGS and len(line) - len(bare) < 4:
+                if _SETEXT.match(bare):
+                    self._at += 1
+                    self._add_heading(1 if bare[0] == "=" else 2, "\n".join(taken))
+                    return
+                if _interrupts(bare):
+                    break
             hard = line.endswith("  ")
             taken.append(f"{bare.rstrip()}\\" if hard else bare.rstrip())
             self._at += 1

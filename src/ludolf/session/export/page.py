@@ -19,7 +19,8 @@ from ludolf.session.export.text import attribute, content, script_json
 
 _ASSETS = Path(__file__).with_name("assets")
 _STYLES = ("frame.css", "content.css")
-_SCRIPTS = ("story.js", "tree.js", "find.js", "page.js")
+_CODE_SCRIPTS = ("languages.js", "tokens.js", "colour.js")
+_SCRIPTS = ("story.js", *_CODE_SCRIPTS, "tree.js", "find.js", "page.js")
 _LIVE_STYLES = (*_STYLES, "live.css")
 _LIVE_SCRIPTS = (*_SCRIPTS, "live.js")
 _COLOPHON = "Exported by Ludolf. This page loads nothing and sends nothing."
@@ -195,7 +196,7 @@ def _packed_lines(story: Story) -> Iterator[str]:
     """The session file itself, compressed, for the button that saves it."""
     import zlib
 
-    packer = zlib.compressobj(6, zlib.DEFLATED, 31)
+    packer = zlib.compressobj(3, zlib.DEFLATED, 31)
     waiting = packer.compress(dumps(story.header) + b"\n")
     for item in story.items:
         waiting += packer.compress(entry_json(item.entry) + b"\n")

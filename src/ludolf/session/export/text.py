@@ -13,6 +13,10 @@ from ludolf.base import dumps
 _ODD = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff\U000e0000-\U000e007f]"
 )
+# Everything else but the signs of markup, told in one look at each letter.
+_PLAIN = re.compile(
+    "[\t\n -%'-;=?-~\xa0-\u2029\u202f-\u2065\u206a-\ud7ff\ue000-\U000dffff\U000e0080-\U0010ffff]*+"
+)
 _DATA_IMAGE = re.compile(r"data:(image/[a-z]+);base64,([A-Za-z0-9+/]+={0,2})\Z")
 _BASE64 = re.compile(r"[A-Za-z0-9+/]+={0,2}\Z")
 IMAGE_TYPES = frozenset(("image/png", "image/jpeg", "image/gif", "image/webp"))
@@ -20,6 +24,8 @@ IMAGE_TYPES = frozenset(("image/png", "image/jpeg", "image/gif", "image/webp"))
 
 def content(text: str) -> str:
     """Text between tags."""
+    if _PLAIN.fullmatch(text):
+        return text
     if _ODD.search(text):
         text = _ODD.sub(_shown, text)
     return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
@@ -38,7 +44,12 @@ def script_json(value: Any) -> str:
 
 def plain_lines(text: str) -> list[str]:
     """The lines of a text, whatever ends them."""
-    return text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
+    return with_plain_ends(text).split("\n")
+
+
+def with_plain_ends(text: str) -> str:
+    """The same text with every line ended by a line feed."""
+    return text.replace("\r\n", "\n").replace("\r", "\n") if "\r" in text else text
 
 
 def one_line(text: str, limit: int = 120) -> str:
@@ -86,7 +97,7 @@ _ENDS = {22: ("b", "dim"), 23: ("i",), 24: ("u",)}
 
 def terminal_lines(text: str) -> list[str]:
     """Lines of terminal output as HTML; colours become classes, other sequences are dropped."""
-    text = text.replace("\r\n", "\n").replace("\r", "\n")
+    text = with_plain_ends(text)
     if "\x1b" not in text and "\x9b" not in text:
         return content(text).split("\n")
     pieces: list[str] = []

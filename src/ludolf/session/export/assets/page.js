@@ -205,6 +205,7 @@ tree.replaceChildren(rows);
 layOut();
 refilter();
 prepare(document.querySelector(".summary"));
+watchCode(conversation);
 if (location.hash) followHash();
 const later = window.requestIdleCallback ?? setTimeout;
 later(() => prepare(conversation));

@@ -194,6 +194,7 @@ function localTime(text) {
 }
 
 function prepare(element) {
+  watchCode(element);
   for (const time of element.querySelectorAll("time")) {
     const shown = localTime(time.dateTime);
     if (shown) time.textContent = shown;
