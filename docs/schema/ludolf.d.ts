@@ -230,6 +230,8 @@ export interface BashResult {
   fullOutputPath?: string;
   totalLines?: number;
   totalBytes?: number;
+  signal?: string;
+  background?: LeftBehind[];
 }
 
 /** Output of a shell command that the host runs; `id` is that of the host's command. */
@@ -482,6 +484,15 @@ export interface ConfirmRequest {
   title: string;
   message: string;
   timeout?: number;
+}
+
+/**
+ * The files whose words the model is given as instructions: told when they are first used, and
+ * whenever there are others.
+ */
+export interface ContextFilesUsed {
+  type: "context_files";
+  paths: string[];
 }
 
 /** How full the context is; an estimate where no request has been made. */
@@ -1346,6 +1357,12 @@ export interface LastText {
   text: string | null;
 }
 
+/** A process that a command started and that outlives it. */
+export interface LeftBehind {
+  pid: number;
+  name: string;
+}
+
 export interface Levels {
   levels: ("high" | "low" | "max" | "medium" | "minimal" | "off" | "xhigh")[];
 }
@@ -1454,7 +1471,7 @@ export interface LogoutResponse {
 
 export type Message = UserMessage | AssistantMessage | ToolResultMessage | BashExecutionMessage | CustomMessage | BranchSummaryMessage | CompactionSummaryMessage;
 
-/** A message is whole. It is on disk before any sink sees this event. */
+/** A message is whole, and on disk. */
 export interface MessageEnd {
   type: "message_end";
   message: Message;
@@ -1592,10 +1609,10 @@ export interface NewSessionResponse {
   data: SessionChange;
 }
 
-/** Something could not be done as it should. */
+/** Something could not be done as it should, or is worth to be known. */
 export interface Notice {
   type: "notice";
-  level: "warning";
+  level: "info" | "warning";
   message: string;
   source: string;
 }
@@ -1684,6 +1701,8 @@ export interface OmpBashResult {
   fullOutputPath?: string;
   totalLines: number;
   totalBytes: number;
+  signal?: string;
+  background?: LeftBehind[];
   outputLines: number;
   outputBytes: number;
   elidedLines?: number;
@@ -2128,8 +2147,8 @@ export type Piece = TextStart | TextDelta | TextEnd | ThinkingStart | ThinkingDe
 /** The piece alone; the whole is in `message_end`. */
 export interface PieceUpdate {
   type: "message_update";
-  assistantMessageEvent: Piece;
   usage: Usage;
+  assistantMessageEvent: Piece;
   /** The same in all frames of a message; for hosts that want prompt results. */
   messageId?: string;
 }
@@ -2740,7 +2759,7 @@ export interface StopDetails {
 }
 
 /** An entry of a session file, which other programs may have written. */
-export type StoredEntry = MessageEntry | ModelChange | ThinkingLevelChange | Compaction | BranchSummary | CustomEntry | CustomMessageEntry | Label | SessionInfo | { type: string; [key: string]: unknown };
+export type StoredEntry = MessageEntry | ModelChange | ThinkingLevelChange | Compaction | BranchSummary | UsageEntry | CustomEntry | CustomMessageEntry | Label | SessionInfo | { type: string; [key: string]: unknown };
 
 /** A message of a session file, which other programs may have written. */
 export type StoredMessage = UserMessage | AssistantMessage | ToolResultMessage | BashExecutionMessage | CustomMessage | BranchSummaryMessage | CompactionSummaryMessage | { role: string; [key: string]: unknown };
@@ -3048,6 +3067,18 @@ export interface Usage {
   reasoning?: number;
 }
 
+export interface UsageEntry {
+  type: "usage";
+  kind: string;
+  provider: string;
+  model: string;
+  usage: Usage;
+  note?: string;
+  id: string;
+  parentId: string | null;
+  timestamp: string;
+}
+
 /** `attachments` are what a host of early pi sent, beside the content made of them. */
 export interface UserMessage {
   role: "user";
@@ -3307,9 +3338,9 @@ export interface XcshSteerResponse {
 
 export type Command = PromptCommand | SteerCommand | FollowUpCommand | AbortCommand | AbortAndPromptCommand | ClearQueueCommand | NewSessionCommand | GetStateCommand | GetMessagesCommand | SetModelCommand | CycleModelCommand | GetAvailableModelsCommand | SetThinkingLevelCommand | CycleThinkingLevelCommand | GetAvailableThinkingLevelsCommand | SetSteeringModeCommand | SetFollowUpModeCommand | CompactCommand | SetAutoCompactionCommand | SetAutoRetryCommand | AbortRetryCommand | BashCommand | AbortBashCommand | GetSessionStatsCommand | ExportHtmlCommand | SwitchSessionCommand | ForkCommand | BranchCommand | CloneCommand | GetForkMessagesCommand | GetBranchMessagesCommand | GetEntriesCommand | GetTreeCommand | GetLastAssistantTextCommand | SetSessionNameCommand | GetCommandsCommand | SetLimitsCommand | SetProjectTrustCommand | ExtensionUiResponseCommand | ListSessionsCommand | RenameSessionCommand | DeleteSessionCommand | NavigateTreeCommand | ReloadCommand | GetCapabilitiesCommand | SetHostToolsCommand | HostToolUpdateCommand | HostToolResultCommand | HandoffCommand | OpenSessionCommand | SetFastModeCommand | SetHostUriSchemesCommand | HostUriResultCommand | SetInterruptModeCommand | SetTodosCommand | SetEventFilterCommand | SetPromptResultsCommand | NegotiateProtocolCommand | GetMessagesPageCommand | GetAvailableCommandsCommand | SetLocaleCommand | GetLoginProvidersCommand | LoginCommand | LogoutCommand | GetAuthStatusCommand | GetIntegrationsCommand | SetSubagentSubscriptionCommand | GetSubagentsCommand | GetSubagentMessagesCommand | CancelSubagentCommand | SteerSubagentCommand;
 
-export type PiFrame = AgentStart | AgentEnd | TurnStart | TurnEnd | MessageStart | WholeUpdate | MessageEnd | AnyToolStart | ToolUpdate | ToolEnd | QueueUpdate | AgentSettled | AutoRetryStart | AutoRetryEnd | CompactionStart | CompactionEnd | SummaryRetryScheduled | SummaryRetryStart | SummaryRetryFinished | SessionInfoChanged | ThinkingLevelChanged | EntryAppended | BashUpdate | LimitReached | ExtensionError | Warned | HostToolCall | HostToolCancel | HostUriRequest | HostUriCancel | TodoReminder | TodoAutoClear | StreamRuleHit | CommandOutput | SessionInfoUpdate | ModelChanged | ConfigUpdate | PromptResult | SessionSettled | AgentWaiting | SubagentLifecycle | SubagentProgress | SubagentEvent | Chunk | Header | SelectRequest | ConfirmRequest | InputRequest | EditorRequest | NotifyRequest | SetStatusRequest | SetWidgetRequest | SetTitleRequest | SetEditorTextRequest | OpenUrlRequest | CancelRequest | PromptResponse | SteerResponse | FollowUpResponse | AbortResponse | AbortAndPromptResponse | ClearQueueResponse | NewSessionResponse | GetStateResponse | GetMessagesResponse | SetModelResponse | CycleModelResponse | GetAvailableModelsResponse | SetThinkingLevelResponse | CycleThinkingLevelResponse | GetAvailableThinkingLevelsResponse | SetSteeringModeResponse | SetFollowUpModeResponse | CompactResponse | SetAutoCompactionResponse | SetAutoRetryResponse | AbortRetryResponse | BashResponse | AbortBashResponse | GetSessionStatsResponse | ExportHtmlResponse | SwitchSessionResponse | ForkResponse | BranchResponse | CloneResponse | GetForkMessagesResponse | GetBranchMessagesResponse | GetEntriesResponse | GetTreeResponse | GetLastAssistantTextResponse | SetSessionNameResponse | GetCommandsResponse | SetLimitsResponse | SetProjectTrustResponse | ListSessionsResponse | RenameSessionResponse | DeleteSessionResponse | NavigateTreeResponse | ReloadResponse | GetCapabilitiesResponse | SetHostToolsResponse | SetHostUriSchemesResponse | HandoffResponse | OpenSessionResponse | SetFastModeResponse | SetInterruptModeResponse | SetTodosResponse | SetEventFilterResponse | SetPromptResultsResponse | NegotiateProtocolResponse | GetMessagesPageResponse | GetAvailableCommandsResponse | SetLocaleResponse | GetLoginProvidersResponse | LoginResponse | LogoutResponse | GetAuthStatusResponse | GetIntegrationsResponse | SetSubagentSubscriptionResponse | GetSubagentsResponse | GetSubagentMessagesResponse | CancelSubagentResponse | SteerSubagentResponse | FailedResponse;
+export type PiFrame = AgentStart | AgentEnd | TurnStart | TurnEnd | MessageStart | WholeUpdate | MessageEnd | AnyToolStart | ToolUpdate | ToolEnd | QueueUpdate | AgentSettled | AutoRetryStart | AutoRetryEnd | CompactionStart | CompactionEnd | SummaryRetryScheduled | SummaryRetryStart | SummaryRetryFinished | SessionInfoChanged | ThinkingLevelChanged | EntryAppended | BashUpdate | LimitReached | ExtensionError | Warned | ContextFilesUsed | HostToolCall | HostToolCancel | HostUriRequest | HostUriCancel | TodoReminder | TodoAutoClear | StreamRuleHit | CommandOutput | SessionInfoUpdate | ModelChanged | ConfigUpdate | PromptResult | SessionSettled | AgentWaiting | SubagentLifecycle | SubagentProgress | SubagentEvent | Chunk | Header | SelectRequest | ConfirmRequest | InputRequest | EditorRequest | NotifyRequest | SetStatusRequest | SetWidgetRequest | SetTitleRequest | SetEditorTextRequest | OpenUrlRequest | CancelRequest | PromptResponse | SteerResponse | FollowUpResponse | AbortResponse | AbortAndPromptResponse | ClearQueueResponse | NewSessionResponse | GetStateResponse | GetMessagesResponse | SetModelResponse | CycleModelResponse | GetAvailableModelsResponse | SetThinkingLevelResponse | CycleThinkingLevelResponse | GetAvailableThinkingLevelsResponse | SetSteeringModeResponse | SetFollowUpModeResponse | CompactResponse | SetAutoCompactionResponse | SetAutoRetryResponse | AbortRetryResponse | BashResponse | AbortBashResponse | GetSessionStatsResponse | ExportHtmlResponse | SwitchSessionResponse | ForkResponse | BranchResponse | CloneResponse | GetForkMessagesResponse | GetBranchMessagesResponse | GetEntriesResponse | GetTreeResponse | GetLastAssistantTextResponse | SetSessionNameResponse | GetCommandsResponse | SetLimitsResponse | SetProjectTrustResponse | ListSessionsResponse | RenameSessionResponse | DeleteSessionResponse | NavigateTreeResponse | ReloadResponse | GetCapabilitiesResponse | SetHostToolsResponse | SetHostUriSchemesResponse | HandoffResponse | OpenSessionResponse | SetFastModeResponse | SetInterruptModeResponse | SetTodosResponse | SetEventFilterResponse | SetPromptResultsResponse | NegotiateProtocolResponse | GetMessagesPageResponse | GetAvailableCommandsResponse | SetLocaleResponse | GetLoginProvidersResponse | LoginResponse | LogoutResponse | GetAuthStatusResponse | GetIntegrationsResponse | SetSubagentSubscriptionResponse | GetSubagentsResponse | GetSubagentMessagesResponse | CancelSubagentResponse | SteerSubagentResponse | FailedResponse;
 
-export type PiDeltaFrame = AgentStart | AgentEnd | TurnStart | TurnEnd | BegunStart | PieceUpdate | MessageEnd | AnyToolStart | ToolUpdate | ToolEnd | QueueUpdate | AgentSettled | AutoRetryStart | AutoRetryEnd | CompactionStart | FailedCompactionEnd | SummaryRetryScheduled | SummaryRetryStart | SummaryRetryFinished | SessionInfoChanged | ThinkingLevelChanged | EntryAppended | BashUpdate | LimitReached | ExtensionError | Warned | HostToolCall | HostToolCancel | HostUriRequest | HostUriCancel | TodoReminder | TodoAutoClear | StreamRuleHit | CommandOutput | SessionInfoUpdate | ModelChanged | ConfigUpdate | PromptResult | SessionSettled | AgentWaiting | SubagentLifecycle | SubagentProgress | SubagentEvent | Chunk | Header | SelectRequest | ConfirmRequest | InputRequest | EditorRequest | NotifyRequest | SetStatusRequest | SetWidgetRequest | SetTitleRequest | SetEditorTextRequest | OpenUrlRequest | CancelRequest | PromptResponse | SteerResponse | FollowUpResponse | AbortResponse | AbortAndPromptResponse | ClearQueueResponse | NewSessionResponse | DeltaGetStateResponse | GetMessagesResponse | SetModelResponse | CycleModelResponse | GetAvailableModelsResponse | SetThinkingLevelResponse | CycleThinkingLevelResponse | GetAvailableThinkingLevelsResponse | SetSteeringModeResponse | SetFollowUpModeResponse | CompactResponse | SetAutoCompactionResponse | SetAutoRetryResponse | AbortRetryResponse | BashResponse | AbortBashResponse | GetSessionStatsResponse | ExportHtmlResponse | SwitchSessionResponse | ForkResponse | BranchResponse | CloneResponse | GetForkMessagesResponse | GetBranchMessagesResponse | GetEntriesResponse | GetTreeResponse | GetLastAssistantTextResponse | SetSessionNameResponse | GetCommandsResponse | SetLimitsResponse | SetProjectTrustResponse | ListSessionsResponse | RenameSessionResponse | DeleteSessionResponse | NavigateTreeResponse | ReloadResponse | GetCapabilitiesResponse | SetHostToolsResponse | SetHostUriSchemesResponse | HandoffResponse | OpenSessionResponse | SetFastModeResponse | SetInterruptModeResponse | SetTodosResponse | SetEventFilterResponse | SetPromptResultsResponse | NegotiateProtocolResponse | GetMessagesPageResponse | GetAvailableCommandsResponse | SetLocaleResponse | GetLoginProvidersResponse | LoginResponse | LogoutResponse | GetAuthStatusResponse | GetIntegrationsResponse | SetSubagentSubscriptionResponse | GetSubagentsResponse | GetSubagentMessagesResponse | CancelSubagentResponse | SteerSubagentResponse | FailedResponse;
+export type PiDeltaFrame = AgentStart | AgentEnd | TurnStart | TurnEnd | BegunStart | PieceUpdate | MessageEnd | AnyToolStart | ToolUpdate | ToolEnd | QueueUpdate | AgentSettled | AutoRetryStart | AutoRetryEnd | CompactionStart | FailedCompactionEnd | SummaryRetryScheduled | SummaryRetryStart | SummaryRetryFinished | SessionInfoChanged | ThinkingLevelChanged | EntryAppended | BashUpdate | LimitReached | ExtensionError | Warned | ContextFilesUsed | HostToolCall | HostToolCancel | HostUriRequest | HostUriCancel | TodoReminder | TodoAutoClear | StreamRuleHit | CommandOutput | SessionInfoUpdate | ModelChanged | ConfigUpdate | PromptResult | SessionSettled | AgentWaiting | SubagentLifecycle | SubagentProgress | SubagentEvent | Chunk | Header | SelectRequest | ConfirmRequest | InputRequest | EditorRequest | NotifyRequest | SetStatusRequest | SetWidgetRequest | SetTitleRequest | SetEditorTextRequest | OpenUrlRequest | CancelRequest | PromptResponse | SteerResponse | FollowUpResponse | AbortResponse | AbortAndPromptResponse | ClearQueueResponse | NewSessionResponse | DeltaGetStateResponse | GetMessagesResponse | SetModelResponse | CycleModelResponse | GetAvailableModelsResponse | SetThinkingLevelResponse | CycleThinkingLevelResponse | GetAvailableThinkingLevelsResponse | SetSteeringModeResponse | SetFollowUpModeResponse | CompactResponse | SetAutoCompactionResponse | SetAutoRetryResponse | AbortRetryResponse | BashResponse | AbortBashResponse | GetSessionStatsResponse | ExportHtmlResponse | SwitchSessionResponse | ForkResponse | BranchResponse | CloneResponse | GetForkMessagesResponse | GetBranchMessagesResponse | GetEntriesResponse | GetTreeResponse | GetLastAssistantTextResponse | SetSessionNameResponse | GetCommandsResponse | SetLimitsResponse | SetProjectTrustResponse | ListSessionsResponse | RenameSessionResponse | DeleteSessionResponse | NavigateTreeResponse | ReloadResponse | GetCapabilitiesResponse | SetHostToolsResponse | SetHostUriSchemesResponse | HandoffResponse | OpenSessionResponse | SetFastModeResponse | SetInterruptModeResponse | SetTodosResponse | SetEventFilterResponse | SetPromptResultsResponse | NegotiateProtocolResponse | GetMessagesPageResponse | GetAvailableCommandsResponse | SetLocaleResponse | GetLoginProvidersResponse | LoginResponse | LogoutResponse | GetAuthStatusResponse | GetIntegrationsResponse | SetSubagentSubscriptionResponse | GetSubagentsResponse | GetSubagentMessagesResponse | CancelSubagentResponse | SteerSubagentResponse | FailedResponse;
 
 export type OmpFrame = AgentStart | OmpAgentEnd | TurnStart | OmpTurnEnd | OmpMessageStart | OmpUpdate | OmpMessageEnd | AnyToolStart | OmpToolUpdate | OmpToolEnd | OmpRetryStart | OmpRetryEnd | AutoCompactionStart | AutoCompactionEnd | OmpLevelChanged | LimitReached | ExtensionError | Notice | HostToolCall | HostToolCancel | HostUriRequest | HostUriCancel | TodoReminder | TodoAutoClear | StreamRuleHit | CommandOutput | SessionInfoUpdate | ModelChanged | OmpConfigUpdate | PromptResult | SessionSettled | SubagentLifecycle | SubagentProgress | SubagentEvent | OmpReady | CommandsUpdate | Chunk | Header | SelectRequest | ConfirmRequest | InputRequest | EditorRequest | NotifyRequest | SetStatusRequest | SetWidgetRequest | SetTitleRequest | SetEditorTextRequest | OpenUrlRequest | CancelRequest | OmpPromptResponse | OmpSteerResponse | OmpFollowUpResponse | AbortResponse | OmpAbortAndPromptResponse | ClearQueueResponse | NewSessionResponse | OmpGetStateResponse | OmpGetMessagesResponse | OmpSetModelResponse | OmpCycleModelResponse | OmpGetAvailableModelsResponse | SetThinkingLevelResponse | CycleThinkingLevelResponse | GetAvailableThinkingLevelsResponse | SetSteeringModeResponse | SetFollowUpModeResponse | OmpCompactResponse | SetAutoCompactionResponse | SetAutoRetryResponse | AbortRetryResponse | OmpBashResponse | AbortBashResponse | OmpGetSessionStatsResponse | ExportHtmlResponse | SwitchSessionResponse | ForkResponse | BranchResponse | CloneResponse | GetForkMessagesResponse | GetBranchMessagesResponse | GetEntriesResponse | GetTreeResponse | GetLastAssistantTextResponse | SetSessionNameResponse | GetCommandsResponse | SetLimitsResponse | SetProjectTrustResponse | ListSessionsResponse | RenameSessionResponse | DeleteSessionResponse | NavigateTreeResponse | ReloadResponse | GetCapabilitiesResponse | SetHostToolsResponse | SetHostUriSchemesResponse | OmpHandoffResponse | OpenSessionResponse | SetFastModeResponse | SetInterruptModeResponse | SetTodosResponse | SetEventFilterResponse | SetPromptResultsResponse | NegotiateProtocolResponse | OmpGetMessagesPageResponse | GetAvailableCommandsResponse | SetLocaleResponse | GetLoginProvidersResponse | LoginResponse | LogoutResponse | GetAuthStatusResponse | GetIntegrationsResponse | SetSubagentSubscriptionResponse | GetSubagentsResponse | GetSubagentMessagesResponse | CancelSubagentResponse | SteerSubagentResponse | OmpFailedResponse;
 

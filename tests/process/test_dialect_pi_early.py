@@ -62,11 +62,54 @@ async def test_empty_prompts_are_passed_over_and_a_second_one_waits(lab: Lab) ->
         # Nothing is answered here, but by the end of a later command the prompt has been taken.
         told += await client.collect("bash_end")
         gate.open()
+        first = await client.collect("agent_end")
+        second = await client.collect("agent_end")
+    assert types(told).count("agent_start") == 2
+    assert types(first + second).count("agent_start") == 0
+    assert [text_of(message) for message in first[-1]["messages"]] == ["one", "First."]
+    assert [text_of(message) for message in second[-1]["messages"]] == ["two", "Second."]
+    assert not only(told + first + second, "error")
+
+
+async def test_every_prompt_that_was_sent_during_a_run_has_its_own_end(lab: Lab) -> None:
+    gate = Gate()
+    lab.server.add(answer(call("read", {"path": "missing.txt"})), answer(say("First", gate, ".")))
+    lab.server.add(answer("Second."), answer("Third."))
+    async with lab.client(*EARLY) as client:
+        await client.send("prompt", message="one")
+        told = await client.collect("turn_end")
+        told += await client.collect("message_update")
+        for text in ("two", "three"):
+            await client.send("prompt", message=text)
+        await client.send("bash", command="true")
+        told += await client.collect("bash_end")
+        gate.open()
+        ends = [(await client.collect("agent_end"))[-1] for _ in range(3)]
+    said = [[text_of(item) for item in end["messages"] if item["role"] == "user"] for end in ends]
+    assert said == [["one"], ["two"], ["three"]]
+    assert types(told).count("agent_start") == 3
+
+
+async def test_an_abort_ends_the_prompts_that_wait_too(lab: Lab) -> None:
+    lab.server.add(answer(say("First", Gate(), ".")), answer("Now."), answer("Then."))
+    async with lab.client(*EARLY) as client:
+        await client.send("prompt", message="one")
+        told = await client.collect("message_update")
+        await client.send("prompt", message="two")
+        await client.send("bash", command="true")
+        told += await client.collect("bash_end")
+        await client.send("abort")
         told += await client.collect("agent_end")
-    texts = [text_of(message) for message in told[-1]["messages"] if message["role"] == "user"]
-    assert texts == ["one", "two"]
-    assert types(told).count("agent_end") == 1
-    assert not only(told, "error")
+        told += await client.collect("agent_end")
+        await client.send("prompt", message="three")
+        later = await client.collect("agent_end")
+        later += await client.collect("agent_end")
+    assert types(told).count("agent_start") == 2
+    assert only(told, "agent_end")[0]["messages"][-1]["stopReason"] == "aborted"
+    assert only(told, "agent_end")[1]["messages"] == []
+    assert types(later).count("agent_start") == 2
+    ends = [[text_of(item) for item in end["messages"]] for end in only(later, "agent_end")]
+    assert ends == [["three", "Now."], ["two", "Then."]]
 
 
 def test_at_the_end_of_input_the_run_is_finished_first(lab: Lab) -> None:
@@ -127,5 +170,7 @@ async def test_a_failed_attempt_leaves_no_end_behind(lab: Lab) -> None:
     async with lab.client(*EARLY) as client:
         await client.send("prompt", message="Go")
         told = await client.collect("agent_end")
-    assert text_of(told[-1]["messages"][-1]) == "Now it works."
+    said = [text_of(message) for message in told[-1]["messages"]]
+    assert (said[0], said[-1]) == ("Go", "Now it works.")
+    assert types(told).count("agent_start") == 1
     assert not [kind for kind in types(told) if kind.startswith("auto_retry")]

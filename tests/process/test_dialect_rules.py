@@ -139,7 +139,7 @@ async def test_a_spoilt_rule_is_named_and_the_others_count(lab: Lab) -> None:
     lab.server.add(answer("console.log( "), answer("Logger."))
     async with lab.client() as client:
         told = await client.prompt_and_collect("Go")
-        assert "spoilt.md" in client.process.stderr
+    assert "spoilt.md" in client.process.stderr
     assert len(only(told, "ttsr_triggered")) == 1
 
 

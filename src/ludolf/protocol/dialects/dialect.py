@@ -23,12 +23,14 @@ class ServerInfo(msgspec.Struct, frozen=True):
 
     `tells_titles`: requests to name a window are passed on where a family keeps them back.
     `place_of`: the number of the line where the session's file holds an entry, from 0.
+    `cwd`: the folder that the paths of tools begin in.
     """
 
     version: str
     commands: Callable[[], Any] = tuple
     tells_titles: bool = False
     place_of: Callable[[str], int] = _nowhere
+    cwd: Callable[[], str] = str
 
 
 class Traits(msgspec.Struct, frozen=True, kw_only=True):

@@ -3,7 +3,6 @@
 from typing import TYPE_CHECKING, Any
 
 import msgspec
-from msgspec import UNSET
 
 from ludolf.agent.events import (
     AgentEnd,
@@ -23,11 +22,9 @@ from ludolf.base import dumps, now_ms
 from ludolf.protocol.bounded import MAX_FRAME, MAX_REASSEMBLED, VERSIONS
 from ludolf.protocol.dialects.dialect import Dialect, ServerInfo, Traits
 from ludolf.protocol.dialects.eager_ends import EagerEnds
-from ludolf.protocol.dialects.omp_messages import (
-    FAILED,
-    OmpMessages,
-    short_summary,
-)
+from ludolf.protocol.dialects.omp_compaction import compaction_end, compaction_start
+from ludolf.protocol.dialects.omp_messages import FAILED, OmpMessages
+from ludolf.protocol.dialects.omp_notices import NOTICES
 from ludolf.protocol.dialects.omp_replies import OmpReplies, model
 from ludolf.protocol.dialects.omp_subagents import not_terminal
 from ludolf.protocol.dialects.pi import Pi
@@ -45,7 +42,6 @@ from ludolf.protocol.events import (
     SummaryRetryScheduled,
     SummaryRetryStart,
     ThinkingLevelChanged,
-    Warned,
 )
 from ludolf.protocol.host_events import ConfigUpdate, SessionSettled
 from ludolf.protocol.replies import Frame, Reply
@@ -54,7 +50,6 @@ from ludolf.protocol.subagent_events import AgentWaiting
 if TYPE_CHECKING:
     from ludolf.protocol.ui import UiRequest
 
-ACTION = "context-full"
 _ABORTS = ("abort", "abort_and_prompt")
 _MODEL_CHANGES = ("set_model", "cycle_model")
 _UNSPOKEN: tuple[type, ...] = (
@@ -121,23 +116,23 @@ class Omp(Pi):
                 ToolUpdate: self._tool_update,
                 ToolEnd: self._tool_end,
                 QueueUpdate: self._queue_update,
-                CompactionStart: _compaction_start,
-                CompactionEnd: _compaction_end,
+                CompactionStart: compaction_start,
+                CompactionEnd: compaction_end,
                 ThinkingLevelChanged: self._level_changed,
                 AutoRetryStart: self._retry_start,
                 AutoRetryEnd: self._retry_ended,
                 ConfigUpdate: _config_update,
                 SessionSettled: self._session_settled,
-                Warned: _warned,
             }
         )
-        self._table.update(dict.fromkeys(_UNSPOKEN, _silent))
+        self._table.update({**dict.fromkeys(_UNSPOKEN, _silent), **NOTICES})
 
     # ------------------------------------------------------------ start and replies
 
     def greeting(self, info: ServerInfo) -> Frame | None:
         self._tells_titles = info.tells_titles
         self.replies.commands = info.commands
+        self.messages.cwd = info.cwd
         return line(self.ready(info)) + self.replies.commands_update()
 
     def ready(self, info: ServerInfo) -> dict[str, Any]:
@@ -185,7 +180,7 @@ class Omp(Pi):
         return line({"type": "agent_start"})
 
     def _agent_end(self, event: AgentEnd) -> None:
-        messages = [self.messages.render(message) for message in event.messages]
+        messages = self.messages.render_all(event.messages)
         self._held = line({"type": "agent_end", "messages": messages, **self.ending()})
 
     def ending(self) -> dict[str, Any]:
@@ -216,7 +211,7 @@ class Omp(Pi):
             {
                 "type": "turn_end",
                 "message": self.messages.render(event.message),
-                "toolResults": [self.messages.render(item) for item in event.tool_results],
+                "toolResults": self.messages.render_all(event.tool_results),
             }
         )
 
@@ -278,7 +273,7 @@ class Omp(Pi):
     def _tool_end(self, event: ToolEnd) -> Frame:
         """While others still run, a result is told at once and not again in its place."""
         self._open_calls.discard(event.tool_call_id)
-        self.messages.call_ended(event)
+        progress = self.messages.call_ended(event)
         record = msgspec.to_builtins(event)
         name, failed = event.tool_name, event.is_error
         result = self.messages.result(
@@ -286,6 +281,7 @@ class Omp(Pi):
         )
         marks = self.messages.marks
         frame = line({**record, "result": {**result, **_whole(result, failed=failed)}, **marks})
+        frame = line(progress) + frame if progress else frame
         if not self._open_calls:
             return frame
         self._told_early.add(event.tool_call_id)
@@ -349,45 +345,9 @@ def _silent(event: Any) -> None:
     """This family has no word for it."""
 
 
-def _warned(event: Warned) -> Frame:
-    return line(
-        {"type": "notice", "level": "warning", "message": event.message, "source": "ludolf"}
-    )
-
-
 def _config_update(event: ConfigUpdate) -> Frame:
     record = msgspec.to_builtins(event)
     return line({**record, "model": model(record["model"])})
-
-
-def _compaction_start(event: CompactionStart) -> Frame | None:
-    if event.reason == "manual":
-        return None
-    return line({"type": "auto_compaction_start", "reason": event.reason, "action": ACTION})
-
-
-def _compaction_end(event: CompactionEnd) -> Frame | None:
-    if event.reason == "manual":
-        return None
-    record: dict[str, Any] = {
-        "type": "auto_compaction_end",
-        "action": ACTION,
-        "result": None,
-        "aborted": event.aborted,
-        "willRetry": event.will_retry,
-    }
-    if event.result is not None:
-        details = {} if event.result.details is UNSET else event.result.details
-        record["result"] = {
-            "summary": event.result.summary,
-            "shortSummary": short_summary(event.result.summary),
-            "firstKeptEntryId": event.result.first_kept_entry_id,
-            "tokensBefore": event.result.tokens_before,
-            "details": details,
-        }
-    if event.error_message is not None:
-        record["errorMessage"] = event.error_message
-    return line(record)
 
 
 if TYPE_CHECKING:

@@ -5,6 +5,8 @@ process only.
 """
 
 import re
+from collections.abc import Callable, Sequence
+from itertools import groupby
 from time import perf_counter
 from typing import Any, ClassVar
 
@@ -20,15 +22,21 @@ from ludolf.ai.messages import (
     text_of,
 )
 from ludolf.base import dumps
+from ludolf.protocol.dialects.omp_tools import (
+    Record,
+    details_of,
+    displayed,
+    progress_of,
+    refused,
+    with_wall_time,
+)
 
-Record = dict[str, Any]
 INTERRUPTED, DROPPED = "Interrupted by user", "Request was aborted"
 # Kinds of failure, as `errorId`: the numbers that this family is known to send; 0 is none.
 INTERRUPT_ID, ABORT_ID, FAILED = 0x400_1000, 0x800_1000, 0x2_1000
 CANCELLED = "[Command cancelled]\n"
 REMINDER = "todo-reminder"
 ABORTED_COMMAND = "Command aborted"
-_REFUSED = 'Validation failed for tool "'
 _STATUS = re.compile(r"\s*(\d{3})\b")
 
 
@@ -50,7 +58,10 @@ class OmpMessages:
         self._steer_next = False
         self._asked = perf_counter()
         self._first: float | None = None
+        self.cwd: Callable[[], str] = str
         self._calls: dict[str, Record] = {}
+        # The place of every call among those that have ended.
+        self._ended: dict[str, int] = {}
         self._shells: dict[str, Record] = {}
         # Arguments as the model wrote them: of the answer under way, and of calls of this prompt.
         self._pieces: dict[int, list[str]] = {}
@@ -111,16 +122,20 @@ class OmpMessages:
 
     def call_began(self, event: ToolStart) -> None:
         args = event.args if isinstance(event.args, dict) else {}
-        self._calls[event.tool_call_id] = {"at": perf_counter(), "limit": args.get("timeout")}
+        self._calls[event.tool_call_id] = {"at": perf_counter(), "args": args}
 
-    def call_ended(self, event: ToolEnd) -> None:
+    def call_ended(self, event: ToolEnd) -> Record | None:
+        """Returns what is told before the end."""
+        self._ended[event.tool_call_id] = len(self._ended)
         began = self._calls.pop(event.tool_call_id, None)
-        if began is not None and event.tool_name == "bash" and not event.is_error:
-            limit = began["limit"]
-            self._calls[event.tool_call_id] = {
-                "timeoutSeconds": limit if isinstance(limit, int | float) else 0,
-                "wallTimeMs": _since(began["at"], perf_counter()),
-            }
+        if began is None:
+            return None
+        noted = details_of(event, began["args"], self.cwd())
+        if "timeoutSeconds" in noted:
+            noted["wallTimeMs"] = _since(began["at"], perf_counter())
+        if noted:
+            self._calls[event.tool_call_id] = noted
+        return progress_of(event, began["args"], noted)
 
     def shell_ended(self, path: str, counted: Record) -> None:
         """The output of a direct command was cut; `path` holds the whole of it."""
@@ -137,6 +152,20 @@ class OmpMessages:
 
     def render(self, message: Message) -> Record:
         return self.complete(msgspec.to_builtins(message))
+
+    def render_all(self, messages: Sequence[Message]) -> list[Record]:
+        return self.complete_all([msgspec.to_builtins(message) for message in messages])
+
+    def complete_all(self, records: Sequence[Record]) -> list[Record]:
+        """Results of one answer stand in the order in which their calls ended."""
+        made: list[Record] = []
+        for is_result, run in groupby(records, lambda one: one.get("role") == "toolResult"):
+            group = list(run)
+            made += sorted(group, key=self._place) if is_result else group
+        return [self.complete(record) for record in made]
+
+    def _place(self, record: Record) -> int:
+        return self._ended.get(record["toolCallId"], -1)
 
     def complete(self, record: Record) -> Record:
         """A message of the neutral core with what this family adds."""
@@ -178,17 +207,15 @@ class OmpMessages:
         """The result of a tool, with what was noted of its call."""
         noted = self._calls.get(call_id, {})
         content = record["content"]
-        if name == "bash" and failed:
+        if name == "bash" and failed and not noted:
             content = _cancelled(content)
         elif self.tells_wall_time and "wallTimeMs" in noted:
-            content = _with_line(
-                content, f"\n\nWall time: {noted['wallTimeMs'] / 1000:.2f} seconds"
-            )
+            content = with_wall_time(content, noted["wallTimeMs"] / 1000)
         own = record.get("details")
         if own is not None and not isinstance(own, dict):
             return {**record, "content": content}
-        details = {**(own or {}), **noted, **_invalid(content)}
-        return {**record, "content": content, "details": details}
+        details = {**(own or {}), **noted, **refused(content)}
+        return {**record, "content": content, "details": displayed(content, details)}
 
     def call_fields(self, call: ToolCall, place: int) -> bytes:
         """What is added to a finished call, as the rest of a JSON object."""
@@ -219,9 +246,9 @@ def _by_user(record: Record) -> bool:
 
 
 def _stop_details(record: Record) -> Record:
-    """A rule cut the answer in the midst of a call, behind other content."""
+    """A rule cut the answer in the midst of a call."""
     content = record["content"]
-    if len(content) < 2 or content[-1].get("type") != "toolCall":
+    if not content or content[-1].get("type") != "toolCall":
         return {}
     kind = "stream_interrupted_after_content"
     explained = {"type": kind, "category": None, "explanation": record["errorMessage"]}
@@ -245,18 +272,6 @@ def _cancelled(content: list[Record]) -> list[Record]:
         return content
     said = text.removesuffix(ABORTED_COMMAND).rstrip("\n")
     return [*content[:-1], {**content[-1], "text": CANCELLED + (said + "\n" if said else "")}]
-
-
-def _with_line(content: list[Record], line: str) -> list[Record]:
-    if not content or content[-1].get("type") != "text":
-        return [*content, {"type": "text", "text": line.lstrip("\n")}]
-    return [*content[:-1], {**content[-1], "text": content[-1]["text"] + line}]
-
-
-def _invalid(content: list[Record]) -> Record:
-    """Arguments that were refused are named in the details too."""
-    text = str(content[0].get("text", "")) if content else ""
-    return {"isError": True, "error": text} if text.startswith(_REFUSED) else {}
 
 
 def _custom(record: Record) -> Record:

@@ -8,7 +8,8 @@ import msgspec
 from msgspec import UNSET
 
 from ludolf.base import dumps, loads
-from ludolf.protocol.dialects.omp_messages import CANCELLED, OmpMessages, Record, short_summary
+from ludolf.protocol.dialects.omp_messages import CANCELLED, OmpMessages, short_summary
+from ludolf.protocol.dialects.omp_tools import Record, artifact_id
 from ludolf.protocol.framing import NO_ID
 from ludolf.protocol.replies import Reply, render_reply
 
@@ -90,8 +91,8 @@ class OmpReplies:
         data: Record = _plain(reply)
         more = reply.more() if reply.more else {}
         data["messages"] = [
-            _with_snapshot(self._messages.complete(item), more.get("nonMessageTokens", 0))
-            for item in data["messages"]
+            _with_snapshot(item, more.get("nonMessageTokens", 0))
+            for item in self._messages.complete_all(data["messages"])
         ]
         return data
 
@@ -107,8 +108,7 @@ class OmpReplies:
         counted = _counted(data)
         path = data.pop("fullOutputPath", None)
         if path is not None:
-            # The id is the name of the file without its folder and ending.
-            data["artifactId"] = path.replace("\\", "/").rpartition("/")[2].partition(".")[0]
+            data["artifactId"] = artifact_id(path)
         if data["truncated"]:
             counted["elidedBytes"] = counted["totalBytes"] - counted["outputBytes"]
             counted["elidedLines"] = counted["totalLines"] - counted["outputLines"]

@@ -1,6 +1,7 @@
 """pi of December 2025: no replies at all; what went wrong is an `error` record."""
 
 import re
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -15,8 +16,9 @@ from ludolf.agent.events import (
     ToolEnd,
     ToolUpdate,
     TurnEnd,
+    TurnStart,
 )
-from ludolf.ai.messages import text_of
+from ludolf.ai.messages import Message, text_of
 from ludolf.base import dumps, iso_time, now_ms
 from ludolf.protocol.dialects.dialect import Dialect, ServerInfo, Traits
 from ludolf.protocol.dialects.eager_ends import EagerEnds
@@ -30,7 +32,9 @@ from ludolf.protocol.events import (
     CompactionEnd,
     CompactionResult,
     CompactionStart,
+    ContextFilesUsed,
     EntryAppended,
+    Event,
     ExtensionError,
     SessionInfoChanged,
     SummaryRetryFinished,
@@ -45,6 +49,19 @@ from ludolf.protocol.subagent_events import AgentWaiting
 if TYPE_CHECKING:
     from ludolf.protocol.ui import UiRequest
 
+_UNSPOKEN: tuple[type, ...] = (
+    ToolUpdate,
+    AutoRetryStart,
+    AutoRetryEnd,
+    BashUpdate,
+    ContextFilesUsed,
+    EntryAppended,
+    SessionInfoChanged,
+    SummaryRetryScheduled,
+    SummaryRetryStart,
+    SummaryRetryFinished,
+    ThinkingLevelChanged,
+)
 _FAILED = {"compact": "Compaction failed: ", "bash": "Bash command failed: "}
 _PARSE = "Failed to parse command: "
 # A prompt or command without its text is passed over without a word.
@@ -55,8 +72,26 @@ def _line(record: dict[str, Any]) -> bytes:
     return dumps(record) + b"\n"
 
 
+_START = _line({"type": "agent_start"})
+_TURN = _line({"type": "turn_start"})
+
+
+def _end(messages: Sequence[Message]) -> bytes:
+    return _line({"type": "agent_end", "messages": messages})
+
+
+def _pieces(frame: Frame | None) -> list[bytes]:
+    if frame is None:
+        return []
+    return [frame] if isinstance(frame, bytes) else list(frame)
+
+
 class PiEarly(Pi):
-    """The end of a run is held until it is sure that no other attempt follows."""
+    """Every prompt has a start and an end of its own, though it waited for another one.
+
+    The end of a run is held until it is sure that no other attempt follows. A prompt that has to
+    wait starts at once for its host: that it was heard shows, and hosts count starts and ends.
+    """
 
     name = "pi-early"
     traits = Traits(queues_when_busy=True, skips_empty=True, ends_after_run=True)
@@ -66,37 +101,34 @@ class PiEarly(Pi):
         self._ends = EagerEnds()
         self._held: Frame | None = None
         self._info = ServerInfo("")
+        self._running = False
+        self._open = False
+        self._said: list[Message] = []
+        self._ended = 0
+        self._waiting = 0
+        self._begun = 0
+        self._may_stop = False
+        self._turn_held = False
         self._table.update(
             {
                 AgentStart: self._agent_start,
                 AgentEnd: self._agent_end,
+                TurnStart: self._turn_start,
+                QueueUpdate: self._queue_update,
                 AgentSettled: self._agent_settled,
                 AgentWaiting: self._agent_waiting,
                 CompactionStart: self._compaction_start,
                 CompactionEnd: self._compaction_end,
                 MessageStart: _plain,
                 MessageUpdate: self._updates,
-                MessageEnd: _plain,
-                TurnEnd: _plain,
+                MessageEnd: self._message_end,
+                TurnEnd: self._turn_end,
                 ToolEnd: _tool_end,
                 ExtensionError: _extension_error,
                 Warned: _warned,
             }
         )
-        for unspoken in (
-            ToolUpdate,
-            QueueUpdate,
-            AutoRetryStart,
-            AutoRetryEnd,
-            BashUpdate,
-            EntryAppended,
-            SessionInfoChanged,
-            SummaryRetryScheduled,
-            SummaryRetryStart,
-            SummaryRetryFinished,
-            ThinkingLevelChanged,
-        ):
-            self._table[unspoken] = _silent
+        self._table.update(dict.fromkeys(_UNSPOKEN, _silent))
 
     def greeting(self, info: ServerInfo) -> Frame | None:
         self._info = info
@@ -117,30 +149,81 @@ class PiEarly(Pi):
     def ui(self, request: "UiRequest") -> Frame | None:
         return None
 
+    def event(self, event: Event) -> Frame | None:
+        if not self._turn_held or isinstance(event, QueueUpdate):
+            return super().event(event)
+        self._turn_held = False
+        return [_TURN, *_pieces(super().event(event))]
+
     # ------------------------------------------------------------ the run
 
     def _updates(self, update: MessageUpdate) -> Frame | None:
         pieces = [piece for item in self._ends.order(update) for piece in _update(item)]
         return pieces or None
 
-    def _agent_start(self, event: AgentStart) -> Frame:
+    def _agent_start(self, event: AgentStart) -> Frame | None:
+        """Another attempt is no other prompt."""
         self._held = None
-        return _line({"type": "agent_start"})
+        self._running = True
+        self._may_stop = False
+        if self._open:
+            return None
+        self._open = True
+        self._said, self._ended = [], 0
+        return _START
 
     def _agent_end(self, event: AgentEnd) -> None:
-        record = msgspec.to_builtins(event)
-        del record["willRetry"]
-        self._held = _line(record)
+        self._held = _end(self._said[self._ended :])
 
     def _agent_settled(self, event: AgentSettled) -> Frame | None:
+        """A prompt that still waits, since the run was stopped, ends with it."""
+        self._running = False
+        unheard, self._begun = self._begun, 0
+        return [*_pieces(self._release()), *[_end(())] * unheard] or None
+
+    def _release(self) -> Frame | None:
         held, self._held = self._held, None
+        self._open = self._open and held is None
         return held
 
+    def _turn_start(self, event: TurnStart) -> Frame | None:
+        """After an answer without tools it is not clear yet whose turn it is."""
+        if self._may_stop:
+            self._turn_held = True
+            return None
+        return _TURN
+
+    def _turn_end(self, event: TurnEnd) -> Frame:
+        self._may_stop = not event.tool_results
+        return _plain(event)
+
+    def _message_end(self, event: MessageEnd) -> Frame:
+        self._said.append(event.message)
+        return _plain(event)
+
+    def _queue_update(self, event: QueueUpdate) -> Frame | None:
+        before, self._waiting = self._waiting, len(event.follow_up)
+        if self._waiting > before and self._running:
+            self._begun += 1
+            return _START + _TURN
+        if self._waiting < before and self._turn_held:
+            return self._next_prompt()
+        return None
+
+    def _next_prompt(self) -> Frame:
+        self._turn_held = False
+        ended = _end(self._said[self._ended :])
+        self._ended = len(self._said)
+        if not self._begun:
+            return ended + _START + _TURN
+        self._begun -= 1
+        return ended
+
     def _agent_waiting(self, event: AgentWaiting) -> Frame | None:
-        return self._agent_settled(AgentSettled())
+        return self._release()
 
     def _compaction_start(self, event: CompactionStart) -> Frame | None:
-        return self._agent_settled(AgentSettled()) if event.reason == "threshold" else None
+        return self._release() if event.reason == "threshold" else None
 
     def _compaction_end(self, event: CompactionEnd) -> Frame | None:
         if event.reason == "manual":

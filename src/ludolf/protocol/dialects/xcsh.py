@@ -7,9 +7,10 @@ import msgspec
 
 from ludolf.protocol.dialects.dialect import Dialect, ServerInfo, Traits
 from ludolf.protocol.dialects.omp import Omp, line
-from ludolf.protocol.dialects.omp_messages import OmpMessages, Record
+from ludolf.protocol.dialects.omp_messages import OmpMessages
 from ludolf.protocol.dialects.omp_replies import OmpReplies
-from ludolf.protocol.events import Warned
+from ludolf.protocol.dialects.omp_tools import Record
+from ludolf.protocol.events import ContextFilesUsed, Warned
 from ludolf.protocol.framing import NO_ID
 from ludolf.protocol.replies import Frame, Reply
 
@@ -32,7 +33,7 @@ class Xcsh(Omp):
         super().__init__()
         self.messages = _Messages()
         self.replies = _Replies(self.messages)
-        self._table[Warned] = _unspoken
+        self._table[Warned] = self._table[ContextFilesUsed] = _unspoken
 
     def greeting(self, info: ServerInfo) -> Frame | None:
         super().greeting(info)

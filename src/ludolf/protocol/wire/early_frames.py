@@ -80,5 +80,6 @@ EARLY: Replaced = {
     around.BashUpdate: None,
     around.ExtensionError: EarlyError,
     around.Warned: None,
+    around.ContextFilesUsed: None,
 }
 EARLY_FRAMES = frames(EARLY, BashEnd, Chunk, Header)

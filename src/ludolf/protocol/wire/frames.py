@@ -1,8 +1,8 @@
 """Frames of the program that are the same in several dialects, and pi's own two."""
 
-from typing import Any, Literal, get_args
+from typing import Annotated, Any, Literal, get_args
 
-from msgspec import UNSET
+from msgspec import UNSET, Meta
 
 from ludolf.agent import events as run
 from ludolf.ai.messages import (
@@ -27,10 +27,29 @@ from ludolf.session import entries
 SPOKEN: tuple[type[Any], ...] = get_args(Event)
 
 
-class MessageUpdate(Value, tag_field="type", tag="message_update"):
+MessageId = Annotated[
+    str,
+    Meta(description="The same in all frames of a message; for hosts that want prompt results."),
+]
+
+
+class MessageStart(run.MessageStart, kw_only=True):
+    """A message begins; an assistant's is empty unless it failed before its first token."""
+
+    message_id: MessageId | None = None
+
+
+class MessageEnd(run.MessageEnd, kw_only=True):
+    """A message is whole, and on disk."""
+
+    message_id: MessageId | None = None
+
+
+class MessageUpdate(Value, kw_only=True, tag_field="type", tag="message_update"):
     """A piece of an answer, between its `message_start` and `message_end`."""
 
     assistant_message_event: Piece
+    message_id: MessageId | None = None
 
     @property
     def piece(self) -> Piece:
@@ -58,7 +77,7 @@ class BegunMessage(AssistantMessage):
     stop_reason: Literal["pending", "stop", "length", "toolUse", "error", "aborted"]  # type: ignore[assignment]  # one word more than a finished one
 
 
-class BegunStart(run.MessageStart):
+class BegunStart(MessageStart):
     """A message begins; an answer that has not failed yet is `pending`."""
 
     message: (
@@ -81,13 +100,13 @@ class FailedCompactionEnd(around.CompactionEnd, kw_only=True):
 # ---------------------------------------------------------------- as other programs may say it
 
 
-class OpenMessageStart(run.MessageStart):
+class OpenMessageStart(MessageStart):
     """A message of a role that only other programs know."""
 
     message: StoredMessage  # type: ignore[assignment]  # as above
 
 
-class OpenMessageEnd(run.MessageEnd):
+class OpenMessageEnd(MessageEnd):
     message: StoredMessage  # type: ignore[assignment]  # likewise
 
 
@@ -153,6 +172,8 @@ class Chunk(Value, tag_field="type", tag="rpc_chunk"):
 # What an event of the core is on the wire where its own struct does not say it; None: unspoken.
 Replaced = dict[type[Any], type[Any] | None]
 COMMON: Replaced = {
+    run.MessageStart: MessageStart,
+    run.MessageEnd: MessageEnd,
     run.ToolStart: AnyToolStart,
     around.EntryAppended: EntryAppended,
     around.BashUpdate: BashUpdate,

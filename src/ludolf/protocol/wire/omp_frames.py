@@ -13,7 +13,16 @@ from ludolf.protocol import host_events as host
 from ludolf.protocol.subagent_events import AgentWaiting
 from ludolf.protocol.ui import UiRequest
 from ludolf.protocol.wire.answers import CommandItem
-from ludolf.protocol.wire.frames import COMMON, Chunk, Header, MessageUpdate, Replaced, frames
+from ludolf.protocol.wire.frames import (
+    COMMON,
+    Chunk,
+    Header,
+    MessageEnd,
+    MessageStart,
+    MessageUpdate,
+    Replaced,
+    frames,
+)
 from ludolf.protocol.wire.omp_messages import (
     OmpAssistantMessage,
     OmpMessage,
@@ -78,11 +87,11 @@ class OmpTurnEnd(run.TurnEnd):
     tool_results: tuple[OmpToolResultMessage, ...]
 
 
-class OmpMessageStart(run.MessageStart):
+class OmpMessageStart(MessageStart):
     message: OmpMessage  # type: ignore[assignment]  # likewise
 
 
-class OmpMessageEnd(run.MessageEnd):
+class OmpMessageEnd(MessageEnd):
     message: OmpMessage  # type: ignore[assignment]  # likewise
 
 
@@ -181,9 +190,9 @@ class OmpConfigUpdate(host.ConfigUpdate):
 
 
 class Notice(Value, tag_field="type", tag="notice"):
-    """Something could not be done as it should."""
+    """Something could not be done as it should, or is worth to be known."""
 
-    level: Literal["warning"]
+    level: Literal["info", "warning"]
     message: str
     source: str
 
@@ -212,8 +221,14 @@ OMP: Replaced = {
     around.EntryAppended: None,
     around.BashUpdate: None,
     around.Warned: Notice,
+    around.ContextFilesUsed: Notice,
     host.ConfigUpdate: OmpConfigUpdate,
 }
-XCSH: Replaced = {**OMP, around.ThinkingLevelChanged: None, around.Warned: None}
+XCSH: Replaced = {
+    **OMP,
+    around.ThinkingLevelChanged: None,
+    around.Warned: None,
+    around.ContextFilesUsed: None,
+}
 OMP_FRAMES = frames(OMP, OmpReady, CommandsUpdate, UiRequest, Chunk, Header)
 XCSH_FRAMES = frames(XCSH, XcshReady, UiRequest, Chunk, Header)

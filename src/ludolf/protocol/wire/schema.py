@@ -16,11 +16,6 @@ DRAFT = "https://json-schema.org/draft/2020-12/schema"
 # What goes before the names of replies that differ from those of pi.
 _FAMILIES = {"pi": "", "pi-delta": "Delta", "omp": "Omp", "xcsh": "Xcsh"}
 _NOTHING = (None, type(None), UnsetType)
-_OF_MESSAGES = ("message_start", "message_update", "message_end")
-_MESSAGE_ID = {
-    "type": "string",
-    "description": "The same in all frames of a message; for hosts that want prompt results.",
-}
 _ANY_ID = {"description": "Any JSON; it comes back unchanged."}
 
 
@@ -41,8 +36,6 @@ def schema_out(dialect: str) -> Schema:
     wire = WIRE[dialect]
     answers = (one for kind in wire.answers.values() for one in members(kind))
     defs = definitions((*wire.frames, *answers), out=True)
-    for tag in _OF_MESSAGES:
-        defs[wire.by_type()[tag].__name__]["properties"]["messageId"] = _MESSAGE_ID
     roots = [kind.__name__ for kind in wire.frames if kind is not UiRequest]
     if UiRequest in wire.frames:
         roots += _requests(defs)

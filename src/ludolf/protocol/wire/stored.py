@@ -102,6 +102,12 @@ class BranchSummary(entries.BranchSummary, kw_only=True):
     from_hook: bool = False
 
 
+class UsageEntry(entries.UsageEntry, kw_only=True):
+    id: str
+    parent_id: str | None
+    timestamp: str
+
+
 class CustomEntry(entries.CustomEntry, kw_only=True):
     id: str
     parent_id: str | None
@@ -132,6 +138,7 @@ KnownEntry = (
     | ThinkingLevelChange
     | Compaction
     | BranchSummary
+    | UsageEntry
     | CustomEntry
     | CustomMessageEntry
     | Label

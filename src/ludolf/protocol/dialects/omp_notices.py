@@ -1,0 +1,24 @@
+"""What only we tell, in the words that oh-my-pi has for anything."""
+
+from collections.abc import Callable
+from typing import Any
+
+from ludolf.base import dumps
+from ludolf.protocol.events import ContextFilesUsed, Warned
+from ludolf.protocol.replies import Frame
+
+
+def _warned(event: Warned) -> Frame:
+    return _notice("warning", event.message)
+
+
+def _instructed(event: ContextFilesUsed) -> Frame:
+    return _notice("info", f"Instructions from {', '.join(event.paths) or 'no file'}")
+
+
+def _notice(level: str, text: str) -> Frame:
+    record = {"type": "notice", "level": level, "message": text, "source": "ludolf"}
+    return dumps(record) + b"\n"
+
+
+NOTICES: dict[type, Callable[[Any], Frame]] = {Warned: _warned, ContextFilesUsed: _instructed}

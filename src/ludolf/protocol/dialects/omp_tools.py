@@ -1,0 +1,165 @@
+"""What oh-my-pi says of its own tools beyond their text: which file it was, what of it is shown."""
+
+import os
+import re
+from typing import Any
+
+from ludolf.agent.events import ToolEnd
+from ludolf.ai.messages import Text
+
+Record = dict[str, Any]
+_EXITED = re.compile(r"\n*Command exited with code (\d+)\Z")
+_TIMED_OUT = re.compile(r"Command timed out after [\d.]+ seconds\Z")
+_NOTICE = re.compile(
+    r"\n\n\[(?:Showing lines \d+-\d+ of (?P<all>\d+)|(?P<more>\d+) more lines in file)\b[^\]]*\]\Z"
+)
+_REFUSED = re.compile(r'Validation failed for tool "|Tool \S+ not found\Z')
+
+
+def details_of(event: ToolEnd, args: Record, cwd: str) -> Record:
+    """What is known of a finished call of a tool that this family has too."""
+    path = args.get("path")
+    if event.tool_name == "bash":
+        return _bash(event, args)
+    if event.is_error or not isinstance(path, str):
+        return {}
+    if event.tool_name == "write" and "://" not in path:
+        return {"resolvedPath": _place(path, cwd)}
+    return _read(event, args, cwd) if event.tool_name == "read" else {}
+
+
+def progress_of(event: ToolEnd, args: Record, details: Record) -> Record | None:
+    """A write is announced before its end."""
+    if "resolvedPath" not in details or not isinstance(args.get("content"), str):
+        return None
+    size = len(args["content"].encode("utf-8", "replace"))
+    text = f"Writing {size} bytes to {args['path']}"
+    return {
+        "type": "tool_execution_update",
+        "toolCallId": event.tool_call_id,
+        "toolName": event.tool_name,
+        "args": args,
+        "partialResult": {"content": [{"type": "text", "text": text}], "details": details},
+    }
+
+
+def displayed(content: list[Record], details: Record) -> Record:
+    """What a read shows, without the words around it; the details say where it begins."""
+    start = details.pop("startLine", None)
+    if start is None:
+        return details
+    shown = _shown(content[0]["text"])
+    lines = shown.split("\n") if shown else []
+    numbers = list(range(start, start + len(lines)))
+    return {
+        **details,
+        "displayContent": {"text": shown, "startLine": start, "lineNumbers": numbers},
+    }
+
+
+def refused(content: list[Record]) -> Record:
+    """A call that did not come to its tool is named in the details too."""
+    text = str(content[0].get("text", "")) if content else ""
+    return {"isError": True, "error": text} if _REFUSED.match(text) else {}
+
+
+def with_wall_time(content: list[Record], seconds: float) -> list[Record]:
+    """Behind the output of a command, before its exit code."""
+    line = f"\n\nWall time: {seconds:.2f} seconds"
+    if not content or content[-1].get("type") != "text":
+        return [*content, {"type": "text", "text": line.lstrip("\n")}]
+    text = content[-1]["text"]
+    code = _EXITED.search(text)
+    if code:
+        text, line = text[: code.start()] + "\n", f"{line}\n\n{code[0].lstrip()}"
+    return [*content[:-1], {**content[-1], "text": text + line}]
+
+
+def artifact_id(path: str) -> str:
+    """The name of the file that holds the whole, without its folder and ending."""
+    return path.replace("\\", "/").rpartition("/")[2].partition(".")[0]
+
+
+# ---------------------------------------------------------------- private
+
+
+def _bash(event: ToolEnd, args: Record) -> Record:
+    limit = args.get("timeout")
+    known: Record = {"timeoutSeconds": limit if isinstance(limit, int | float) else 0}
+    details = event.result.details
+    if isinstance(details, dict) and isinstance(details.get("truncation"), dict):
+        known["meta"] = {"truncation": _cut(details)}
+    if not event.is_error:
+        return known
+    text = _text(event)
+    code = _EXITED.search(text)
+    if code:
+        return {**known, "exitCode": int(code[1])}
+    return {**known, "timedOut": True} if _TIMED_OUT.search(text) else {}
+
+
+def _cut(details: Record) -> Record:
+    """How much of the output is missing; its end is what was kept."""
+    cut = details["truncation"]
+    lines, shown = cut["totalLines"], cut["outputLines"]
+    numbers = ("totalLines", "totalBytes", "outputLines", "outputBytes", "maxBytes")
+    told = {
+        "direction": "tail",
+        "truncatedBy": "tail",
+        **{name: cut[name] for name in numbers if name in cut},
+        "headRange": {"start": 1, "end": 0},
+        "tailRange": {"start": lines - shown + 1, "end": lines},
+        "elidedLines": lines - shown,
+        "elidedBytes": cut["totalBytes"] - cut["outputBytes"],
+    }
+    path = details.get("fullOutputPath")
+    return {**told, "artifactId": artifact_id(path)} if isinstance(path, str) else told
+
+
+def _read(event: ToolEnd, args: Record, cwd: str) -> Record:
+    shown = _lines(event, args)
+    if "://" in args["path"]:
+        source = {"type": "internal", "value": args["path"]}
+        return {**shown, "meta": {"source": source}}
+    place = _place(args["path"], cwd)
+    source = {"type": "path", "value": place}
+    return {**shown, "fileSize": _size(place), "meta": {"source": source}}
+
+
+def _lines(event: ToolEnd, args: Record) -> Record:
+    """Which lines are shown; of an image there are none."""
+    parts = event.result.content
+    if not parts or not isinstance(parts[0], Text) or not isinstance(parts[-1], Text):
+        return {}
+    offset = args.get("offset")
+    start = max(1, int(offset)) if isinstance(offset, int | float) else 1
+    return {"totalLines": _total(parts[0].text, start), "startLine": start}
+
+
+def _total(text: str, start: int) -> int:
+    notice = _NOTICE.search(text)
+    if notice and notice["all"]:
+        return int(notice["all"])
+    shown = _shown(text)
+    last = start - 1 + (shown.count("\n") + 1 if shown else 0)
+    return last + (int(notice["more"]) if notice else 0)
+
+
+def _shown(text: str) -> str:
+    return _NOTICE.sub("", text).removesuffix("\n")
+
+
+def _place(path: str, cwd: str) -> str:
+    return os.path.normpath(os.path.join(cwd, os.path.expanduser(path)))
+
+
+def _size(path: str) -> int:
+    try:
+        return os.stat(path).st_size
+    except OSError:
+        return 0
+
+
+def _text(event: ToolEnd) -> str:
+    last = event.result.content[-1] if event.result.content else None
+    return last.text if isinstance(last, Text) else ""
