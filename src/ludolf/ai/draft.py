@@ -21,7 +21,7 @@ from ludolf.ai.messages import (
     ToolCall,
     Usage,
 )
-from ludolf.ai.models import Model, price
+from ludolf.ai.models import Model, charge, price
 from ludolf.ai.partial_json import PartialJson
 from ludolf.base import dumps, escape, join_surrogates, now_ms
 
@@ -202,10 +202,6 @@ class Draft:
     def has_tool_calls(self) -> bool:
         return any(block.kind == "toolcall" for block in self._blocks)
 
-    @property
-    def is_empty(self) -> bool:
-        return not self._blocks
-
     def stopped(self, reason: StopReason, raw: str | None = None) -> None:
         """The provider named its reason to stop; it counts once the stream has ended."""
         self._stop, self._raw_stop = reason, raw
@@ -220,9 +216,13 @@ class Draft:
 
     # ------------------------------------------------------------ about the answer
 
-    def count(self, usage: Usage, factor: float = 1) -> None:
-        """New token counts; their cost follows from the model, times a provider's own factor."""
-        self.usage = price(self.model, usage, factor)
+    def count(self, usage: Usage, factor: float = 1, *, charged: float | None = None) -> None:
+        """New token counts; their cost follows from the model, times a provider's own factor.
+
+        Where the server tells what it `charged`, that is the cost.
+        """
+        priced = price(self.model, usage, factor)
+        self.usage = priced if charged is None else charge(priced, charged)
         self.usage_json = dumps(self.usage)
         self._tail = b""
 

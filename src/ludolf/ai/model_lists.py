@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from ludolf.ai.access import Access
 from ludolf.ai.errors import ProviderError
 from ludolf.ai.models import Model
+from ludolf.ai.patience import Patience
 from ludolf.base import Value, loads
 
 if TYPE_CHECKING:
@@ -101,7 +102,7 @@ async def _get(transport: "Transport", url: str, headers: Mapping[str, str]) -> 
     from ludolf.ai.transport import Sent
 
     given = {"Accept-Encoding": "identity", **headers}
-    sent = Sent(method="GET", url=url, headers=given, body=b"", idle_seconds=SECONDS)
+    sent = Sent(method="GET", url=url, headers=given, body=b"", patience=Patience(first=SECONDS))
     body = bytearray()
     async with transport.exchange(sent) as raw:
         while chunk := await raw.content.readany():

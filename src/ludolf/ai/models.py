@@ -80,6 +80,20 @@ def price(model: Model, usage: Usage, factor: float = 1) -> Usage:
     return structs.replace(usage, cost=cost)
 
 
+def charge(usage: Usage, total: float) -> Usage:
+    """The same usage at what the server says it took; the parts keep their shares."""
+    cost = usage.cost
+    share = total / cost.total if cost.total else 0
+    told = Cost(
+        input=cost.input * share,
+        output=cost.output * share,
+        cache_read=cost.cache_read * share,
+        cache_write=cost.cache_write * share,
+        total=total,
+    )
+    return structs.replace(usage, cost=told)
+
+
 def thinking_levels(model: Model) -> tuple[ThinkingLevel, ...]:
     """The levels that a model supports; the two highest only where the model names them."""
     if not model.reasoning:

@@ -5,6 +5,7 @@ from typing import Any, Literal
 
 import msgspec
 
+from ludolf.ai.patience import Patience
 from ludolf.ai.secrets import redact
 from ludolf.ai.transport import Reply, Sent, Transport
 from ludolf.base import LudolfError, Value, dumps, loads, now_ms
@@ -129,9 +130,10 @@ async def ask(
         given["Content-Type"] = f"application/{kind}"
         body = dumps(dict(fields)) if as_json else urlencode(fields).encode()
     method = "GET" if fields is None else "POST"
-    sent = Sent(method=method, url=url, headers=given, body=body, idle_seconds=REQUEST_SECONDS)
+    patience = Patience(first=REQUEST_SECONDS)
+    sent = Sent(method=method, url=url, headers=given, body=body, patience=patience)
     async with http.exchange(sent) as raw:
-        text = await Reply(raw, REQUEST_SECONDS).text()
+        text = await Reply(raw, patience).text()
         status = raw.status
     secrets = [bearer, *(str((fields or {}).get(name, "")) for name in _SECRET_FIELDS)]
     return _read(status, text, secrets)

@@ -10,6 +10,7 @@ from ludolf.ai.draft import Draft, StreamEvent
 from ludolf.ai.errors import ErrorKind
 from ludolf.ai.messages import AssistantMessage, Message, OpaqueMessage, ThinkingLevel
 from ludolf.ai.models import Model
+from ludolf.ai.patience import Patience
 from ludolf.ai.strict_schema import Sampling
 
 
@@ -39,7 +40,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     thinking_budgets: Mapping[str, int] = {}
     session_id: str = ""
     cache: Literal["none", "short", "long"] = "short"
-    idle_seconds: float = 300.0
+    patience: Patience = Patience()
     max_wait: float = 60.0
     cwd: str = ""
 

@@ -191,6 +191,8 @@ class Listening:
         self.status = raw.status
         self.headers: Mapping[str, str] = raw.headers
         self.content: Body = _ListeningBody(raw.content, tape)
+        # By which the silence of the network is limited.
+        self.connection: object = getattr(raw, "connection", None)
 
 
 class _ListeningBody:

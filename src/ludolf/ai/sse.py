@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from ludolf.ai.errors import ProviderError
 
 MAX_EVENT_BYTES = 16 << 20
+_PING_SIZE = 64
 
 
 class SseParser:
@@ -44,7 +45,8 @@ class SseParser:
     def _flush(self) -> bytes:
         data = self._data[0] if len(self._data) == 1 else b"\n".join(self._data)
         self._data = []
-        self.told = True
+        if len(data) > _PING_SIZE or not _is_ping(data):
+            self.told = True
         return data
 
     def _keep(self, piece: bytes) -> None:
@@ -63,3 +65,8 @@ class SseParser:
             chunk = chunk[1:]
         self._after_cr = chunk.endswith(b"\r")
         return chunk.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+
+
+def _is_ping(data: bytes) -> bool:
+    """Whether an event only says that the server is still there."""
+    return b'"ping"' in data or b'"keepalive"' in data

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 import msgspec
 
 from ludolf.ai.errors import ErrorKind, ProviderError, kind_of
+from ludolf.ai.patience import Patience
 from ludolf.ai.sse import SseParser
 
 if TYPE_CHECKING:
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
     from ludolf.ai.messages import ThinkingLevel
     from ludolf.ai.models import Model
 
-CONNECT_SECONDS = 30.0
 MAX_ANSWER_BYTES = 64 << 20
 MAX_ERROR_BYTES = 64 << 10
 # So much is taken apart at once: all of it is held while a slow reader is waited for.
@@ -28,6 +28,7 @@ PIECE_BYTES = 64 << 10
 _READ_SIZE = 64 << 10
 PACKED = "The answer is compressed, which was not asked for"
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
+_USUAL = Patience()
 
 Found = TypeVar("Found", covariant=True)
 # What proves who asks, for the request as it leaves: (address, headers, body) -> all headers.
@@ -64,15 +65,15 @@ class Sent(msgspec.Struct, frozen=True, kw_only=True):
     url: str
     headers: Mapping[str, str]
     body: bytes
-    idle_seconds: float
+    patience: Patience
 
 
 class Reply:
     """An HTTP answer whose body is still to be read."""
 
-    def __init__(self, raw: Raw, idle_seconds: float) -> None:
+    def __init__(self, raw: Raw, patience: Patience) -> None:
         self._raw = raw
-        self._idle = idle_seconds or None
+        self._patience = patience
         self.status = raw.status
         self.headers: Mapping[str, str] = raw.headers
         packed = raw.headers.get("Content-Encoding", "identity").strip().lower()
@@ -99,7 +100,7 @@ class Reply:
         if self._packed:
             # It could unpack to any size, and it was not asked for.
             raise ProviderError(f"{PACKED}: {self._packed}. Check the base URL", kind="bad_request")
-        total, heard = 0, time.monotonic()
+        total, heard, limit = 0, time.monotonic(), self._patience.first
         while chunk := await self._raw.content.readany():
             total += len(chunk)
             if total > MAX_ANSWER_BYTES:
@@ -111,9 +112,12 @@ class Reply:
             now = time.monotonic()
             if parser.told:
                 parser.told, heard = False, now
-            elif self._idle and now - heard > self._idle:
-                # Comments keep the connection alive, but they are not an answer.
-                raise ProviderError(f"Request timed out: no event for {self._idle:.0f} s")
+                if limit != self._patience.between:
+                    limit = self._patience.between
+                    _limit_silence(self._raw, limit)
+            elif limit and now - heard > limit:
+                # Pings keep the connection alive, but they are not an answer.
+                raise ProviderError(f"Request timed out: no event for {limit:.0f} s")
         yield parser.close()
 
     async def finish(self, seconds: float = 0.05) -> None:
@@ -162,7 +166,7 @@ class Transport:
         headers: Mapping[str, str],
         body: bytes,
         *,
-        idle_seconds: float = 300.0,
+        patience: Patience = _USUAL,
         seal: Seal | None = None,
     ) -> AsyncIterator[Reply]:
         """Send a request. Redirects are not followed: a key goes to the configured origin only.
@@ -177,11 +181,11 @@ class Transport:
             body, given = await self.watcher.sending(body, given)
         if seal is not None:
             given = seal(url, given, body)
-        sent = Sent(url=url, headers=given, body=body, idle_seconds=idle_seconds)
+        sent = Sent(url=url, headers=given, body=body, patience=patience)
         async with self.model_exchange(sent) as raw:
             if self.watcher is not None:
                 await self.watcher.answered(raw.status, raw.headers)
-            yield Reply(raw, idle_seconds)
+            yield Reply(raw, patience)
 
     def model_exchange(self, sent: Sent) -> AbstractAsyncContextManager[Raw]:
         """An exchange with a model: what a recording listens to, or stands in for."""
@@ -218,7 +222,9 @@ class Transport:
         import aiohttp
 
         limits = aiohttp.ClientTimeout(
-            total=None, sock_connect=CONNECT_SECONDS, sock_read=sent.idle_seconds or None
+            total=None,
+            sock_connect=sent.patience.connect or None,
+            sock_read=sent.patience.first or None,
         )
         try:
             return await self._open().request(
@@ -284,6 +290,18 @@ def _read_smaller(raw: "aiohttp.ClientResponse") -> None:
     transport = raw.connection.transport if raw.connection is not None else None
     if transport is not None and hasattr(transport, "max_size"):
         transport.max_size = _READ_SIZE
+
+
+def _limit_silence(raw: Raw, seconds: float) -> None:
+    """From now on the network may be silent for so long; of a recording there is none."""
+    connection: aiohttp.connector.Connection | None = getattr(raw, "connection", None)
+    if connection is None or connection.protocol is None or connection.transport is None:
+        return
+    connection.protocol.read_timeout = seconds or None
+    # While a slow reader is waited for, nothing is read, and that is not the server's silence: the
+    # limit then counts from the moment when reading goes on.
+    if connection.transport.is_reading():
+        connection.protocol.start_timeout()
 
 
 async def check(reply: Reply, describe: Callable[[int, str], str]) -> None:

@@ -1,24 +1,20 @@
 """Sums of what answers cost."""
 
-from msgspec import UNSET, structs
+from msgspec import UNSET, UnsetType, structs
 
 from ludolf.ai.messages import Usage
 
 
 def add_usage(first: Usage, second: Usage) -> Usage:
     """The tokens and cost of two calls together."""
-    long_writes = (
-        UNSET
-        if first.cache_write_1h is UNSET and second.cache_write_1h is UNSET
-        else (first.cache_write_1h or 0) + (second.cache_write_1h or 0)
-    )
     return Usage(
         input=first.input + second.input,
         output=first.output + second.output,
         cache_read=first.cache_read + second.cache_read,
         cache_write=first.cache_write + second.cache_write,
         total_tokens=first.total_tokens + second.total_tokens,
-        cache_write_1h=long_writes,
+        cache_write_1h=_both(first.cache_write_1h, second.cache_write_1h),
+        reasoning=_both(first.reasoning, second.reasoning),
         cost=structs.replace(
             first.cost,
             **{
@@ -27,3 +23,10 @@ def add_usage(first: Usage, second: Usage) -> Usage:
             },
         ),
     )
+
+
+def _both(first: int | UnsetType, second: int | UnsetType) -> int | UnsetType:
+    """A count that not every provider tells."""
+    if first is UNSET and second is UNSET:
+        return UNSET
+    return (first or 0) + (second or 0)

@@ -38,7 +38,7 @@ def parse(words: Sequence[str]) -> Arguments:
     """Read the words after the program's name.
 
     Raises:
-        ConfigError: a flag has a bad value, or a short one is unknown.
+        ConfigError: a flag has a bad value or lacks one, or a short one is unknown.
     """
     arguments = Arguments()
     rest = list(words)
@@ -66,7 +66,9 @@ def _take(arguments: Arguments, word: str, rest: list[str]) -> None:
             arguments.list_models = rest.pop(0)
     elif flag in SWITCHES and not equals:
         SWITCHES[flag](arguments)
-    elif flag in VALUES and (equals or rest):
+    elif flag in VALUES:
+        if not equals and not rest:
+            raise ConfigError(f"{flag} {_NEEDS.get(flag, 'needs a value')}")
         VALUES[flag](arguments, value if equals else rest.pop(0))
     elif word.startswith("--") and len(word) > 2:
         _unknown(arguments, flag, value if equals else None, rest)
@@ -150,6 +152,7 @@ def _nothing(arguments: Arguments) -> None:
     """For a terminal, or so anyway."""
 
 
+_NEEDS = {"--mode": "requires text, json, or rpc"}
 VALUES: dict[str, Setter] = {
     "--mode": _mode,
     "--provider": _text("provider"),

@@ -15,7 +15,7 @@ _FLOAT = re.compile(
 
 
 def split(text: str) -> tuple[dict[str, Any], str]:
-    """The header as a dict, and the trimmed body. Without a header all is body.
+    """The header as a dict, and the body, trimmed. Without a header all is body, as it stands.
 
     Raises:
         ValueError: the header is not YAML, or not a mapping.
@@ -23,7 +23,7 @@ def split(text: str) -> tuple[dict[str, Any], str]:
     text = text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n")
     found = _HEADER.match(text)
     if found is None:
-        return {}, text.strip()
+        return {}, text
     return _load(found[1]), text[found.end() :].strip()
 
 

@@ -3,7 +3,7 @@
 import os
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Literal
+from typing import Generic, Literal, Protocol, TypeVar
 
 import msgspec
 
@@ -91,6 +91,37 @@ class Source(msgspec.Struct, frozen=True, kw_only=True):
 
     def allow(self, path: Path) -> bool:
         return self.picks is None or self.picks.allow(path)
+
+
+class Found(Protocol):
+    """What a file of these places holds."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def path(self) -> Path: ...
+    @property
+    def info(self) -> SourceInfo: ...
+
+
+T = TypeVar("T", bound=Found)
+
+
+class Shelf(Generic[T]):
+    """Of two things with one name the first counts; a warning tells of the other."""
+
+    def __init__(self, warnings: list[str]) -> None:
+        self._warnings = warnings
+        self._first: dict[str, T] = {}
+
+    def put(self, item: T) -> None:
+        winner = self._first.setdefault(item.name, item)
+        if winner is not item:
+            self._warnings.append(f'{item.path}: the name "{item.name}" is taken by {winner.path}')
+
+    def items(self) -> tuple[T, ...]:
+        """In the order hosts list them: those given by path come last."""
+        return tuple(sorted(self._first.values(), key=lambda one: one.info.scope == "temporary"))
 
 
 def find_sources(

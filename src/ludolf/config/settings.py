@@ -7,13 +7,13 @@ from typing import Annotated, Any, Literal
 import msgspec
 
 from ludolf.ai.messages import ThinkingLevel
+from ludolf.ai.patience import Patience
 from ludolf.base import ConfigError, Value
 from ludolf.config.files import read_object, write_object
 from ludolf.config.home import Home
 
 Count = Annotated[int, msgspec.Meta(ge=0)]
 QueueMode = Literal["all", "one-at-a-time"]
-RESOURCE_KEYS = ("packages", "extensions", "skills", "prompts", "themes")
 GLOBAL_ONLY = ("defaultProjectTrust", "httpProxy", "cacheWarming", "passKeys")
 
 
@@ -54,7 +54,23 @@ class Retry(Value):
     max_retries: Count = 3
     base_delay_ms: Count = 2000
     max_agent_delay_ms: Count = 60_000
+    # By how much a wait may be longer or shorter: not all who failed at once ask again at once.
+    jitter: Annotated[float, msgspec.Meta(ge=0, le=1)] = 0.2
     provider: ProviderRetry = ProviderRetry()
+
+    def delay_ms(self, attempt: int, asked: float | None = None) -> int:
+        """The wait before this attempt, never shorter than the seconds that the server asks for."""
+        from random import uniform
+
+        longest = self.max_agent_delay_ms
+        plain: int = min(self.base_delay_ms * 2 ** (attempt - 1), longest)
+        spread = round(plain * uniform(1 - self.jitter, 1 + self.jitter))
+        return max(min(spread, longest), int((asked or 0) * 1000))
+
+    def is_too_long(self, asked: float | None) -> bool:
+        """Whether the server asks for more patience than the user has."""
+        limit = self.provider.max_retry_delay_ms
+        return bool(limit and asked and asked * 1000 > limit)
 
 
 class Images(Value):
@@ -63,10 +79,12 @@ class Images(Value):
 
 
 class ThinkingBudgets(Value):
-    minimal: Count = 1024
-    low: Count = 2048
-    medium: Count = 8192
-    high: Count = 16384
+    """None: what the model's provider takes for this level."""
+
+    minimal: Count | None = None
+    low: Count | None = None
+    medium: Count | None = None
+    high: Count | None = None
 
 
 class Todo(Value):
@@ -133,7 +151,11 @@ class Settings(Value):
     retry: Retry = Retry()
     transport: Literal["auto", "sse", "websocket", "websocket-cached"] = "auto"
     http_proxy: str | None = None
-    http_idle_timeout_ms: Count | Literal["disabled"] = 300_000
+    # Silence of a model: until its first event, and between two (None: as given for the first, else
+    # three minutes); then how long a connection may take. 0 is no limit.
+    http_idle_timeout_ms: Count | Literal["disabled"] | None = None
+    stream_idle_timeout_ms: Count | None = None
+    connect_timeout_ms: Count = 30_000
     websocket_connect_timeout_ms: Count = 15_000
     shell_path: str | None = None
     shell_command_prefix: str | None = None
@@ -158,15 +180,19 @@ class Settings(Value):
     secrets: Any = None
 
     @property
-    def idle_timeout_ms(self) -> int:
-        """Silence of a model stream that counts as a failure; 0 is off."""
-        value = self.http_idle_timeout_ms
-        return 0 if isinstance(value, str) else value
-
-    @property
-    def provider_timeout_ms(self) -> int:
+    def patience(self) -> Patience:
+        """How long a model may be silent."""
+        idle = self.http_idle_timeout_ms
+        given = 0 if isinstance(idle, str) else idle
         own = self.retry.provider.timeout_ms
-        return self.idle_timeout_ms if own is None else own
+        given = given if own is None else own
+        between = given if self.stream_idle_timeout_ms is None else self.stream_idle_timeout_ms
+        usual = Patience()
+        return Patience(
+            connect=self.connect_timeout_ms / 1000,
+            first=usual.first if given is None else given / 1000,
+            between=usual.between if between is None else between / 1000,
+        )
 
 
 class SettingsFiles:

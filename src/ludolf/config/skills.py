@@ -11,7 +11,7 @@ from ludolf.base import CommandError, ConfigError
 from ludolf.config import front_matter
 from ludolf.config.files import read_text
 from ludolf.config.ignore import Rule, is_ignored, read_rules
-from ludolf.config.resources import CommandItem, Source, SourceInfo
+from ludolf.config.resources import CommandItem, Shelf, Source, SourceInfo
 
 SKILL_FILE = "SKILL.md"
 LONGEST_NAME = 64
@@ -41,9 +41,9 @@ class Skills(msgspec.Struct, frozen=True, kw_only=True):
 
 def load_skills(sources: Iterable[Source]) -> Skills:
     """All skills of these places in the order hosts list them: those given by path come last."""
-    found: dict[str, Skill] = {}
     seen: set[str] = set()
     warnings: list[str] = []
+    found: Shelf[Skill] = Shelf(warnings)
     for source in sources:
         for path, needs_description in _skill_files(source):
             real = os.path.realpath(path)
@@ -51,15 +51,9 @@ def load_skills(sources: Iterable[Source]) -> Skills:
                 continue
             seen.add(real)
             skill = _read_skill(path, source, warnings, optional=needs_description)
-            if skill is None:
-                continue
-            if skill.name in found:
-                winner = found[skill.name].path
-                warnings.append(f'{path}: the name "{skill.name}" is taken by {winner}')
-                continue
-            found[skill.name] = skill
-    ordered = sorted(found.values(), key=lambda skill: skill.info.scope == "temporary")
-    return Skills(items=tuple(ordered), warnings=tuple(warnings))
+            if skill is not None:
+                found.put(skill)
+    return Skills(items=found.items(), warnings=tuple(warnings))
 
 
 def expand_skill(text: str, skills: Iterable[Skill]) -> str:

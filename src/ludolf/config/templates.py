@@ -9,7 +9,7 @@ import msgspec
 from ludolf.base import ConfigError
 from ludolf.config import front_matter
 from ludolf.config.files import read_text
-from ludolf.config.resources import CommandItem, Source, SourceInfo
+from ludolf.config.resources import CommandItem, Shelf, Source, SourceInfo
 
 LONGEST_DESCRIPTION = 60
 _CALL = re.compile(r"/(\S+)\s*(.*)", re.DOTALL)
@@ -37,20 +37,14 @@ class Templates(msgspec.Struct, frozen=True, kw_only=True):
 
 def load_templates(sources: Iterable[Source]) -> Templates:
     """All templates of these places in the order hosts list them: those given by path last."""
-    found: dict[str, Template] = {}
     warnings: list[str] = []
+    found: Shelf[Template] = Shelf(warnings)
     for source in sources:
         for path in _template_files(source):
             template = _read_template(path, source, warnings)
-            if template is None:
-                continue
-            if template.name in found:
-                winner = found[template.name].path
-                warnings.append(f'{path}: the name "{template.name}" is taken by {winner}')
-                continue
-            found[template.name] = template
-    ordered = sorted(found.values(), key=lambda template: template.info.scope == "temporary")
-    return Templates(items=tuple(ordered), warnings=tuple(warnings))
+            if template is not None:
+                found.put(template)
+    return Templates(items=found.items(), warnings=tuple(warnings))
 
 
 def expand_template(text: str, templates: Iterable[Template]) -> str:

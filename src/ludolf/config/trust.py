@@ -26,6 +26,9 @@ _GUARDED = (
 )
 
 
+_LEFT_ASIDE = "its settings and resources are ignored (see --approve)"
+
+
 class Trust(msgspec.Struct, frozen=True, kw_only=True):
     """The verdict, and what to tell the user if something is left aside."""
 
@@ -52,12 +55,14 @@ def decide_trust(
         saved = saved_decision(home.trust_file, home.cwd)
     except ConfigError as error:
         return Trust(trusted=False, notice=f"Invalid trust file {home.trust_file}: {error}")
+    if saved and _has_changed(home):
+        text = f"{home.cwd} has changed since it was trusted: {_LEFT_ASIDE}"
+        return Trust(trusted=False, notice=text)
     if saved is not None or default == "always":
         return Trust(trusted=default == "always" if saved is None else saved)
     if not guarded_paths(home):
         return Trust(trusted=False)
-    text = f"{home.cwd} is not trusted: its settings and resources are ignored (see --approve)"
-    return Trust(trusted=False, notice=text)
+    return Trust(trusted=False, notice=f"{home.cwd} is not trusted: {_LEFT_ASIDE}")
 
 
 def saved_decision(trust_file: Path, cwd: Path) -> bool | None:
@@ -91,7 +96,39 @@ def save_decision(home: Home, *, trusted: bool) -> None:
         decisions = read_object(path)
         decisions[os.path.realpath(home.cwd)] = trusted
         lock.check()
+        # First: who sees the decision must also see what it was about.
+        _save_digest(home, trusted=trusted)
         write_object(path, decisions, mode=0o600)
+
+
+def _has_changed(home: Home) -> bool:
+    """Whether the project would run something else than when it was trusted; not so if another
+    program of the family wrote the decision down, without what it was about."""
+    try:
+        known = read_object(_digests_file(home)).get(os.path.realpath(home.cwd))
+    except ConfigError:
+        return True
+    if known is None:
+        return False
+    from ludolf.config.trust_digest import digest
+
+    return bool(known != digest(home))
+
+
+def _save_digest(home: Home, *, trusted: bool) -> None:
+    from ludolf.config.files import write_object
+    from ludolf.config.trust_digest import digest
+
+    digests = read_object(_digests_file(home))
+    digests.pop(os.path.realpath(home.cwd), None)
+    if trusted:
+        digests[os.path.realpath(home.cwd)] = digest(home)
+    write_object(_digests_file(home), digests, mode=0o600)
+
+
+def _digests_file(home: Home) -> Path:
+    """Beside the decisions, whose form is pi's."""
+    return home.trust_file.with_name("trust-digests.json")
 
 
 def guarded_paths(home: Home) -> tuple[Path, ...]:

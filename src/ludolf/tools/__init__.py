@@ -7,9 +7,7 @@ from ludolf.tools.options import ImageLimits, ToolOptions, image_limits
 if TYPE_CHECKING:
     from ludolf.agent.tool import Tool
 
-__all__ = ["DEFAULT_ACTIVE", "ImageLimits", "ToolOptions", "builtin_tools", "image_limits"]
-
-DEFAULT_ACTIVE = ("read", "bash", "edit", "write")
+__all__ = ["ImageLimits", "ToolOptions", "builtin_tools", "image_limits"]
 
 
 def builtin_tools(options: ToolOptions) -> "dict[str, Tool]":

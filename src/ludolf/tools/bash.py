@@ -5,14 +5,22 @@ import math
 import os
 import time
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ludolf.agent.tool import Tool, ToolContext, ToolError, ToolOutput, text_output
+import msgspec
+
+from ludolf.agent.tool import LeftBehind, Tool, ToolContext, ToolError, ToolOutput, text_output
 from ludolf.ai.messages import Text
 from ludolf.ai.strict_schema import PREFER_STRICT
 from ludolf.tools.options import ToolOptions
 from ludolf.tools.output import OutputTail
-from ludolf.tools.process import Command, Running, StartError, inside, shell_command
+from ludolf.tools.process import (
+    Command,
+    Running,
+    StartError,
+    inside,
+    shell_command,
+)
 from ludolf.tools.truncate import MAX_BYTES, MAX_LINES, Truncation, size_words
 
 UPDATE_SECONDS = 0.1
@@ -53,12 +61,13 @@ class BashTool:
         return args
 
     async def execute(self, args: Mapping[str, Any], ctx: ToolContext) -> ToolOutput:
+        await ctx.update(ToolOutput(content=()))
         timeout = _checked_timeout(args.get("timeout"))
         with OutputTail() as tail:
             try:
                 command = self._command(args["command"], ctx)
                 async with asyncio.timeout(timeout):
-                    code = await _run(command, tail, ctx)
+                    end = await _run(command, tail, ctx)
             except StartError as error:
                 raise ToolError(str(error)) from error
             except TimeoutError:
@@ -68,7 +77,7 @@ class BashTool:
                 # An abort is plain cancellation, yet the model should see the output so far:
                 # whoever builds the error result takes the text from the exception's arguments.
                 raise asyncio.CancelledError(_failure(tail, "Command aborted")) from None
-            return _result(tail, code)
+            return _result(tail, end)
 
     def _command(self, text: str, ctx: ToolContext) -> Command:
         command = shell_command(
@@ -81,18 +90,23 @@ class BashTool:
         return inside(command, ctx.walls)
 
 
-async def _run(command: Command, tail: OutputTail, ctx: ToolContext) -> int:
-    await ctx.update(ToolOutput(content=()))
+class _End(NamedTuple):
+    code: int
+    signal: str | None
+    left: tuple[LeftBehind, ...]
+
+
+async def _run(command: Command, tail: OutputTail, ctx: ToolContext) -> _End:
     updates = _Updates(tail, ctx)
     async with Running(command) as running:
         while (chunk := await running.read(updates.patience())) != b"":
             if chunk:
                 updates.pending |= bool(tail.feed(chunk))
             await updates.show_if_due()
-        code = await running.exit_code()
+        end = _End(await running.exit_code(), running.signal, running.left_behind())
     updates.pending |= bool(tail.finish())
     await updates.show()
-    return code
+    return end
 
 
 class _Updates:
@@ -132,14 +146,19 @@ def _checked_timeout(timeout: float | None) -> float | None:
     return timeout
 
 
-def _result(tail: OutputTail, code: int) -> ToolOutput:
+def _result(tail: OutputTail, end: _End) -> ToolOutput:
     shown = tail.tail()
     text = _text(tail, shown) or "(no output)"
-    if code != 0:
-        raise ToolError(f"{text}\n\nCommand exited with code {code}")
-    if not shown.truncated:
+    details = _details(tail, shown) if shown.truncated else {}
+    if end.left:
+        details["background"] = msgspec.to_builtins(end.left)
+    if end.code != 0:
+        why = f"[Killed by {end.signal}]\n\n" if end.signal else ""
+        text = f"{text}\n\n{why}Command exited with code {end.code}"
+        raise ToolError(text, text_output(text, details) if end.left else None)
+    if not details:
         return ToolOutput(content=(Text(text=text),))
-    return text_output(text, _details(tail, shown))
+    return text_output(text, details)
 
 
 def _failure(tail: OutputTail, reason: str) -> str:

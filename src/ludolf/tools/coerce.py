@@ -37,6 +37,8 @@ def coerce(value: Any, schema: Any, root: Schema) -> Any:
     types = _types(shape)
     if not types or any(_is_type(value, name) for name in types):
         return value
+    if types == ["array"] and value is not None:
+        return [coerce(value, _item(shape, 0), root)]
     return next((fit for name in types if (fit := _as_type(value, name)) is not _NO_FIT), value)
 
 

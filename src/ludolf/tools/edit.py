@@ -36,7 +36,6 @@ _PARAMETERS: Mapping[str, Any] = {
         "path": {"type": "string", "description": "File to edit, relative or absolute"},
         "edits": {
             "type": "array",
-            "minItems": 1,
             "description": "Replacements, each matched against the file as it was before",
             "items": {
                 "type": "object",

@@ -18,6 +18,7 @@ T = TypeVar("T")
 # The words of pi's runtime, which models and hosts know.
 _WORDS = {
     errno.ENOENT: "no such file or directory",
+    errno.EEXIST: "file already exists",
     errno.EACCES: "permission denied",
     errno.EPERM: "operation not permitted",
     errno.EISDIR: "illegal operation on a directory",

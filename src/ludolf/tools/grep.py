@@ -112,7 +112,8 @@ class _Matches:
         self._count += line.is_match
         if self._count <= self._limit:
             self.lines.append(line)
-        return self._count <= self._limit
+            return True
+        return self._take_as_context(line)
 
     def output(self) -> ToolOutput:
         if not self.lines:
@@ -134,6 +135,15 @@ class _Matches:
             )
         shown = [line.shown() for line in self.lines]
         return listing(shown, limit_notices, details, later_notices=width_notices)
+
+    def _take_as_context(self, line: _Line) -> bool:
+        """Beyond the limit only what stands around the last match is of use."""
+        last = next(known for known in reversed(self.lines) if known.is_match)
+        if line.path != last.path or line.number > last.number + self._context:
+            return False
+        line.is_match = False
+        self.lines.append(line)
+        return True
 
     def _drop_context_of_the_next(self) -> None:
         last = max(index for index, line in enumerate(self.lines) if line.is_match)

@@ -19,7 +19,6 @@ class ToolOptions(Value):
     shell_path: str | None = None
     command_prefix: str | None = None
     auto_resize: bool = True
-    block_images: bool = False
     image_limits: ImageLimits = ImageLimits()
 
 

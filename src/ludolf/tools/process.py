@@ -12,9 +12,9 @@ from typing import Self
 
 import msgspec
 
-from ludolf.agent.tool import Walls
+from ludolf.agent.tool import LeftBehind, Walls
 from ludolf.base import LudolfError
-from ludolf.tools.family import MARK, WARDEN
+from ludolf.tools.family import GRACE_SECONDS, MARK, POLL_SECONDS, WARDEN, living
 
 READ_SIZE = 256 * 1024
 PIPE_SIZE = 1024 * 1024
@@ -143,6 +143,17 @@ class Running:
         code = self._exit.result()
         return 128 - code if code < 0 else code
 
+    @property
+    def signal(self) -> str | None:
+        """What killed the command, once it has ended."""
+        code = self._exit.result()
+        return _signal_name(-code) if code < 0 else None
+
+    def left_behind(self) -> tuple[LeftBehind, ...]:
+        """What runs on, though the command itself has ended."""
+        left = WARDEN.left_behind(self._process.pid, self._mark)
+        return tuple(LeftBehind(pid=each.pid, name=each.name) for each in left)
+
     def _start(self, write_end: int) -> subprocess.Popen[bytes]:
         return subprocess.Popen(
             self._command.argv,
@@ -200,8 +211,17 @@ class Running:
             return None
 
     async def _kill(self) -> None:
-        lives = not self._exit.done()
-        WARDEN.kill(self._process.pid, self._mark, leader_lives=lives)
+        leader = self._process.pid
+        try:
+            tidy = WARDEN.ask(leader, self._mark, leader_lives=not self._exit.done())
+            for _ in range(round(GRACE_SECONDS / POLL_SECONDS)):
+                if not living(tidy):
+                    break
+                await asyncio.sleep(POLL_SECONDS)
+        finally:
+            # Also if who waits was told to hurry. Once reaped, its number may name a stranger.
+            lives = not self._exit.done()
+            WARDEN.kill(leader, self._mark, leader_lives=lives)
         if lives:
             await asyncio.wait({self._exit}, timeout=_DEATH_SECONDS)
 
@@ -214,6 +234,15 @@ def _pipe() -> tuple[int, int]:
     with suppress(OSError):  # a user's allowance for large pipes may be used up
         fcntl.fcntl(write_end, _F_SETPIPE_SZ, PIPE_SIZE)
     return read_end, write_end
+
+
+def _signal_name(number: int) -> str:
+    import signal
+
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
 
 
 def _settle(ready: asyncio.Future[None]) -> None:

@@ -98,8 +98,6 @@ class ReadTool:
         return _text_output(found, path)
 
     async def _image_output(self, found: "_Picture", ctx: ToolContext) -> ToolOutput:
-        if self._options.block_images:
-            return text_output("Image reading is disabled.")
         own = image_limits(ctx.input_limits) if ctx.input_limits else self._options.image_limits
         limits = own if self._options.auto_resize else None
         fitted = await fit_image(found.data, found.mime_type, limits)
@@ -258,6 +256,9 @@ def _picture(document: Document, address: str) -> _Picture:
 
 def _remarked(output: ToolOutput, document: Document) -> ToolOutput:
     """With what the owner of a document says about it."""
+    details = output.details if isinstance(output.details, dict) else {}
+    typed = {**details, "contentType": document.content_type}
+    output = structs.replace(output, details=typed)
     if not document.notes:
         return output
     notes = "\n".join(f"[{note}]" for note in document.notes)

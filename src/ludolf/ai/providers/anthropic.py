@@ -74,7 +74,7 @@ class Anthropic:
             f"{base_url(request)}/v1/messages",
             _headers(request),
             self._bodies.build(request),
-            idle_seconds=request.idle_seconds,
+            patience=request.patience,
         ) as reply:
             await check(reply, describe)
             yield ()

@@ -39,7 +39,7 @@ class Bedrock:
             address(request, proof.region),
             _headers(request),
             body,
-            idle_seconds=request.idle_seconds,
+            patience=request.patience,
             seal=proof.seal,
         ) as reply:
             await self._check(reply)

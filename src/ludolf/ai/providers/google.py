@@ -50,7 +50,7 @@ class Google:
         reading = _Reading(draft, NO_END.format(self._route.owner))
         url, headers = await self._route.reach(request)
         async with self._transport.post(
-            url, headers, self._bodies.build(request), idle_seconds=request.idle_seconds
+            url, headers, self._bodies.build(request), patience=request.patience
         ) as reply:
             await check(reply, describe)
             yield ()

@@ -29,6 +29,7 @@ IMAGE_TURN = "Tool result image:"
 # Gemini 3 refuses a call without a signature; with this one Google lets foreign calls pass.
 _UNSIGNED_CALL = "skip_thought_signature_validator"
 _GEMINI_3_UP = re.compile(r"gemini-(?:[3-9]|[1-9]\d)|gemini-(?:flash|flash-lite|pro)-latest")
+_GEMINI_BELOW_3 = re.compile(r"gemini-(?:live-)?[12](?!\d)")
 _WANTS_IDS = re.compile(r"(?:^|/)(?:claude-|gpt-oss-)")
 _BASE64 = re.compile(r"[A-Za-z0-9+/]+={0,2}")
 
@@ -81,6 +82,10 @@ def is_gemini_3_up(model: Model) -> bool:
     return _GEMINI_3_UP.search(model.id) is not None
 
 
+def _takes_pictures_in_results(model: Model) -> bool:
+    return _GEMINI_BELOW_3.search(model.id) is None
+
+
 # ---------------------------------------------------------------- turns
 
 
@@ -94,7 +99,7 @@ def _close_batch(batch: list[bytes], pictures: list[bytes]) -> Iterator[bytes]:
 
 
 def _pictures(message: ToolResultMessage, model: Model) -> list[bytes]:
-    if is_gemini_3_up(model):
+    if _takes_pictures_in_results(model):
         return []
     return [dumps(_inline(part)) for part in message.content if isinstance(part, Image)]
 
@@ -149,7 +154,7 @@ def _response(message: ToolResultMessage, model: Model) -> dict[str, Any]:
         "response": {"error" if message.is_error else "output": text},
         **_id(message.tool_call_id, model),
     }
-    if images and is_gemini_3_up(model):
+    if images and _takes_pictures_in_results(model):
         answer["parts"] = images
     return {"functionResponse": answer}
 

@@ -34,7 +34,7 @@ class Mistral:
             _url(request),
             _headers(request),
             self._bodies.build(request),
-            idle_seconds=request.idle_seconds,
+            patience=request.patience,
         ) as reply:
             await check(reply, describe)
             yield ()

@@ -8,7 +8,7 @@ import msgspec
 from ludolf.ai.draft import Draft, StreamEvent
 from ludolf.ai.errors import ErrorKind, ProviderError
 from ludolf.ai.messages import StopReason, Usage
-from ludolf.ai.providers.openai_shared import ODD_EVENT, error_message, read_odd
+from ludolf.ai.providers.openai_shared import error_message, read_chunk
 from ludolf.base import dumps, uuid4
 
 NO_END = "Mistral stream ended without a finish reason"
@@ -99,13 +99,10 @@ class Reading:
             ProviderError: the server told of a failure, or what it sent cannot be read.
         """
         for data in events:
-            try:
-                chunk = _decode(data)
-            except ODD_EVENT:
-                if data.strip() == b"[DONE]":
-                    self.done = True
-                    return
-                chunk = read_odd(data, _Chunk)
+            chunk = read_chunk(data, _decode, _Chunk)
+            if chunk is None:
+                self.done = True
+                return
             self._about(chunk, data)
             for choice in (chunk.choices or ())[:1]:
                 self._finish = choice.finish_reason or self._finish

@@ -8,8 +8,8 @@ import msgspec
 from ludolf.ai.draft import Draft, StreamEvent
 from ludolf.ai.errors import ProviderError
 from ludolf.ai.messages import StopReason, Usage
-from ludolf.ai.providers.openai_compat import Compat
-from ludolf.ai.providers.openai_shared import ODD_EVENT, error_kind, error_message, read_odd
+from ludolf.ai.providers.openai_compat import Compat, vendor_of
+from ludolf.ai.providers.openai_shared import error_kind, error_message, read_chunk
 from ludolf.base import dumps, escape, short_id
 
 # ---------------------------------------------------------------- what arrives
@@ -51,6 +51,10 @@ class _CompletionDetails(msgspec.Struct):
     reasoning_tokens: int | None = None
 
 
+class _CostDetails(msgspec.Struct):
+    upstream_inference_cost: float | None = None
+
+
 class _Usage(msgspec.Struct):
     prompt_tokens: int | None = None
     completion_tokens: int | None = None
@@ -58,6 +62,10 @@ class _Usage(msgspec.Struct):
     completion_tokens_details: _CompletionDetails | None = None
     prompt_cache_hit_tokens: int | None = None
     cached_tokens: int | None = None
+    # OpenRouter: what it took from the account, and what the user's own supplier takes beside it
+    cost: float | None = None
+    cost_details: _CostDetails | None = None
+    is_byok: bool | None = None
 
 
 class _Choice(msgspec.Struct, gc=False):
@@ -107,13 +115,10 @@ class ChatReader:
             ProviderError: the server told of a failure, or what it sent cannot be read.
         """
         for data in events:
-            try:
-                chunk = _decode(data)
-            except ODD_EVENT:
-                if data.strip() == b"[DONE]":
-                    self.done = True
-                    return
-                chunk = read_odd(data, _Chunk)
+            chunk = read_chunk(data, _decode, _Chunk)
+            if chunk is None:
+                self.done = True
+                return
             if chunk.usage is not None or chunk.error is not None or not self._named:
                 self._about(chunk)
             if not chunk.choices:
@@ -122,7 +127,7 @@ class ChatReader:
             if choice.finish_reason:
                 self._finish = choice.finish_reason
             if choice.usage is not None:
-                self._draft.count(_usage(choice.usage))
+                self._count(choice.usage)
             delta = choice.delta
             if delta is None:
                 continue
@@ -171,7 +176,12 @@ class ChatReader:
             self._draft.identify(chunk.id, chunk.model)
             self._named = True
         if chunk.usage is not None:
-            self._draft.count(_usage(chunk.usage))
+            self._count(chunk.usage)
+
+    def _count(self, usage: _Usage) -> None:
+        # Elsewhere a number of this name may have another unit.
+        charged = _charged(usage) if vendor_of(self._draft.model) == "openrouter" else None
+        self._draft.count(_usage(usage), charged=charged)
 
     def _think(self, text: str, delta: _Delta) -> Iterator[StreamEvent]:
         if self._thinking is None:
@@ -217,6 +227,12 @@ def _usage(usage: _Usage) -> Usage:
         total_tokens=sent + output + read + write,
         reasoning=(thought.reasoning_tokens or 0) if thought else 0,
     )
+
+
+def _charged(usage: _Usage) -> float | None:
+    details = usage.cost_details
+    beside = details.upstream_inference_cost if details and usage.is_byok else None
+    return None if usage.cost is None else usage.cost + (beside or 0)
 
 
 # ---------------------------------------------------------------- pieces that arrive in pieces

@@ -51,7 +51,7 @@ class OpenAICompletions:
             endpoint(request, "/chat/completions"),
             headers,
             body,
-            idle_seconds=request.idle_seconds,
+            patience=request.patience,
         ) as reply:
             await check(reply, error_text)
             yield ()

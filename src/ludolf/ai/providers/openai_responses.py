@@ -66,9 +66,7 @@ class OpenAIResponses:
         items = self._items.encode(asked, compat)
         body = join_body(variant.fields(request, compat), "input", items)
         reader = ResponsesReader(draft, grammar_arguments(request, compat))
-        async with self._transport.post(
-            url, headers, body, idle_seconds=request.idle_seconds
-        ) as reply:
+        async with self._transport.post(url, headers, body, patience=request.patience) as reply:
             await variant.check(reply)
             yield ()
             async for events in reply.events():

@@ -8,7 +8,7 @@ import msgspec
 from ludolf.ai.draft import BlockKind, Draft, StreamEvent
 from ludolf.ai.errors import ProviderError
 from ludolf.ai.messages import Usage
-from ludolf.ai.providers.openai_shared import ODD_EVENT, error_message, read_odd
+from ludolf.ai.providers.openai_shared import error_message, read_chunk
 from ludolf.base import dumps, escape
 
 _NO_END = "OpenAI Responses stream ended before a terminal response event"
@@ -121,12 +121,9 @@ class ResponsesReader:
         """
         draft = self._draft
         for data in events:
-            try:
-                event = _decode(data)
-            except ODD_EVENT:
-                if data.strip() == b"[DONE]":
-                    continue
-                event = read_odd(data, _Event)
+            event = read_chunk(data, _decode, _Event)
+            if event is None:
+                continue
             kind = _DELTAS.get(event.type)
             if kind is None:
                 handler = self._handlers.get(event.type)
@@ -274,12 +271,13 @@ class ResponsesReader:
         if status in ("failed", "cancelled"):
             self._draft.stopped("error", status)
             raise ProviderError(_failure_of(response))
+        raw = f"{status}.{reason}" if reason else status
         if status == "incomplete" and reason != "max_output_tokens":
-            self._draft.stopped("error", status)
+            self._draft.stopped("error", raw)
             text = f"Response incomplete: {reason or 'unknown'}"
             raise ProviderError(text, kind="refused" if reason == "content_filter" else None)
         if status == "incomplete":
-            self._draft.stopped("length", status)
+            self._draft.stopped("length", raw)
         else:
             self._draft.stopped("toolUse" if self._draft.has_tool_calls else "stop", status)
 

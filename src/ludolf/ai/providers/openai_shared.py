@@ -1,8 +1,8 @@
-"""What both OpenAI APIs share: address, headers, error texts, reading of odd events, hashed ids."""
+"""What the APIs of OpenAI's kind share: address, headers, error texts, odd events, hashed ids."""
 
 import hashlib
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 import msgspec
@@ -171,6 +171,18 @@ def cut(text: str) -> str:
 _WHERE = re.compile(r"`\$(\S*)`$")
 _STEP = re.compile(r"\.([^.\[]+)|\[(\d+)\]")
 _MAX_REPAIRS = 16
+
+
+def read_chunk(data: bytes, decode: Callable[[bytes], T], kind: type[T]) -> T | None:
+    """One chunk of an answer; None for the word that ends it.
+
+    Raises:
+        ProviderError: it is no JSON.
+    """
+    try:
+        return decode(data)
+    except ODD_EVENT:
+        return None if data.strip() == b"[DONE]" else read_odd(data, kind)
 
 
 def read_odd(data: bytes, kind: type[T]) -> T:

@@ -44,7 +44,7 @@ class PiMessages:
             f"{base_url(request)}/messages",
             all_headers(request, key_headers(request, "Authorization")),
             self._body(request),
-            idle_seconds=request.idle_seconds,
+            patience=request.patience,
         ) as reply:
             await check(reply, describe)
             yield ()
