@@ -9,8 +9,8 @@ Usage:
   ludolf --mode rpc [options]                     serve a host: one JSON object a line, both ways
   ludolf auth login|logout|status|check ...       keys and logins
   ludolf models list|show|refresh|schema ...      models: see them, ask providers for new ones
-  ludolf sessions list|find|show|rename|delete    look after stored sessions
-  ludolf export SESSION [FILE]                    write a session as an HTML page
+  ludolf sessions list|find|show|rename|delete|import    look after stored sessions
+  ludolf export SESSION [FILE]                    write a session as an HTML page, or as .jsonl
   ludolf view [SESSION]                           watch a session in the browser as it grows
   ludolf schema ...                               JSON Schema of all frames, or TypeScript types
   ludolf install-alias pi|omp|xcsh|pi-early       be started under the name of another program

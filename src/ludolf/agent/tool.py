@@ -32,6 +32,13 @@ class ToolOutput(Value):
     ends_run: bool = msgspec.field(default=False, name="terminate")
 
 
+class LeftBehind(Value):
+    """A process that a command started and that outlives it."""
+
+    pid: int
+    name: str
+
+
 class Document(msgspec.Struct, frozen=True, kw_only=True):
     """What stands at an address. The content of an image is base64; `fixed` is never to change."""
 
@@ -101,6 +108,8 @@ class ToolContext(msgspec.Struct, frozen=True, kw_only=True):
     call_id: str
     cwd: Path
     report: Callable[[ToolOutput], Awaitable[None]]
+    # The same from outside of the tool's own task, without waiting for anyone.
+    post: Callable[[ToolOutput], None] | None = None
     takes_images: bool = True
     input_limits: Mapping[str, Any] | None = None
     environment: Mapping[str, str] = {}

@@ -10,8 +10,6 @@ async with Client() as client:
 from ludolf.agent.events import (
     AgentEnd,
     AgentStart,
-    MessageEnd,
-    MessageStart,
     QueueUpdate,
     ToolEnd,
     ToolStart,
@@ -54,6 +52,7 @@ from ludolf.protocol.events import (
     CompactionEnd,
     CompactionResult,
     CompactionStart,
+    ContextFilesUsed,
     ExtensionError,
     LimitReached,
     SessionInfoChanged,
@@ -114,7 +113,14 @@ from ludolf.protocol.wire.commands import (
     TaskInput,
 )
 from ludolf.protocol.wire.early_frames import BashEnd, EarlyCompaction, EarlyError
-from ludolf.protocol.wire.frames import BashUpdate, EntryAppended, MessageUpdate, PromptResult
+from ludolf.protocol.wire.frames import (
+    BashUpdate,
+    EntryAppended,
+    MessageEnd,
+    MessageStart,
+    MessageUpdate,
+    PromptResult,
+)
 from ludolf.protocol.wire.moving_answers import FastMode, HandedOver, OpenedSession
 from ludolf.protocol.wire.omp_frames import (
     AutoCompactionEnd,
@@ -174,6 +180,7 @@ __all__ = [
     "CompactionResult",
     "CompactionStart",
     "ConfigUpdate",
+    "ContextFilesUsed",
     "ConversationPage",
     "CycledModel",
     "Disposition",

@@ -136,11 +136,4 @@ def _content(output: ToolOutput) -> HostToolContent:
 
 
 def _tool(function: Callable[..., Any]) -> FunctionTool:
-    return make_tool(
-        function,
-        None,
-        names=(None, None, None),
-        parameters=None,
-        execution="parallel",
-        options={},
-    )
+    return make_tool(function)

@@ -7,7 +7,6 @@ from typing import Any, Unpack, get_args
 import msgspec
 from msgspec import UnsetType
 
-from ludolf.agent.events import MessageEnd
 from ludolf.ai.messages import Image, Message
 from ludolf.client.agents import AgentCommands
 from ludolf.client.answering import answer_to
@@ -23,7 +22,7 @@ from ludolf.client.sessions import SessionCommands
 from ludolf.protocol.answer import Answer, answer_of, checked
 from ludolf.protocol.ui import UiRequest
 from ludolf.protocol.wire.answers import SLOW, UNANSWERED, Accepted, Disposition
-from ludolf.protocol.wire.frames import MessageUpdate
+from ludolf.protocol.wire.frames import MessageEnd, MessageUpdate
 from ludolf.protocol.wire.pieces import TextDelta
 from ludolf.protocol.wire.stored import read_open
 

@@ -7,8 +7,6 @@ import msgspec
 from ludolf.agent.events import (
     AgentEnd,
     AgentStart,
-    MessageEnd,
-    MessageStart,
     QueueUpdate,
     ToolEnd,
     ToolStart,
@@ -23,6 +21,7 @@ from ludolf.protocol.events import (
     AutoRetryStart,
     CompactionEnd,
     CompactionStart,
+    ContextFilesUsed,
     ExtensionError,
     LimitReached,
     SessionInfoChanged,
@@ -59,6 +58,8 @@ from ludolf.protocol.wire.frames import (
     OPEN,
     BashUpdate,
     EntryAppended,
+    MessageEnd,
+    MessageStart,
     MessageUpdate,
     PromptResult,
 )
@@ -108,6 +109,7 @@ TypedEvent = (
     | LimitReached
     | ExtensionError
     | Warned
+    | ContextFilesUsed
     | HostToolCall
     | HostToolCancel
     | TodoReminder

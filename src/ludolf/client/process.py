@@ -103,7 +103,7 @@ class Process:
             pass
         code = await self._child.wait()
         # Something left behind may hold stderr open: it is not waited for.
-        await asyncio.wait((self._draining,), timeout=0.2)
+        await asyncio.wait((self._draining,), timeout=1.0)
         return code
 
     async def ended(self) -> ProgramEnded:

@@ -11,7 +11,8 @@ from ludolf.ai.messages import ToolCall
 from ludolf.base import dumps, uuid4
 from ludolf.config.approval_rules import Action, Approval, Call, deadline_ms, judge
 from ludolf.engine.parts import Parts
-from ludolf.protocol.ui import Risk, UiRequest, UiResponse
+from ludolf.protocol.commands import UiAnswer
+from ludolf.protocol.ui import Risk, UiRequest
 from ludolf.tools.paths import real_path, resolve, resolve_existing
 
 # Gives False if the request cannot be shown to anybody.
@@ -75,7 +76,7 @@ class Approvals:
     def judge(self, tool: Tool, args: Mapping[str, Any], parts: Parts) -> Action:
         return judge(self.say, _seen_by_rules(tool, args, parts))
 
-    def answer(self, response: UiResponse) -> None:
+    def answer(self, response: UiAnswer) -> None:
         """What the user said to a dialog, if it is one of these."""
         future = self._open.get(response.id)
         if future is not None and not future.done():

@@ -82,7 +82,7 @@ def _parts(options: Options, warn: Warn) -> Parts:
     parts.options = options
     parts.home = home = _home(options)
     parts.warn = warn
-    parts.settings_files = _settings(home, options, warn)
+    parts.settings_files = _settings(parts)
     for text in parts.settings_files.warnings:
         warn(f"Warning: {text}")
     parts.registry = ModelRegistry(home.models_file, Keyring(home.auth_file))
@@ -124,8 +124,9 @@ def _transport(parts: Parts) -> Transport:
     return make_transport(parts)
 
 
-def _settings(home: Home, options: Options, warn: Warn) -> SettingsFiles:
+def _settings(parts: Parts) -> SettingsFiles:
     """The settings given, else the user's and the project's if the project is trusted."""
+    home, options = parts.home, parts.options
     if options.settings is not None:
         return SettingsFiles(home, trusted=bool(options.approve), given=options.settings)
     files = SettingsFiles(home)
@@ -134,8 +135,9 @@ def _settings(home: Home, options: Options, warn: Warn) -> SettingsFiles:
 
         default = files.current.default_project_trust
         verdict = decide_trust(home, flag=options.approve, default=default)
+        parts.distrust = verdict.notice
         if verdict.notice:
-            warn(f"Warning: {verdict.notice}")
+            parts.warn(f"Warning: {verdict.notice}")
         if verdict.trusted:
             return SettingsFiles(home, trusted=True)
     return files

@@ -35,7 +35,8 @@ if TYPE_CHECKING:
     from ludolf.engine.extension_host import EngineHost
     from ludolf.engine.logins import Logins
     from ludolf.extensions.dialogs import Dialogs
-    from ludolf.protocol.ui import UiRequest, UiResponse
+    from ludolf.protocol.commands import UiAnswer
+    from ludolf.protocol.ui import UiRequest
 
 
 class State(Value, kw_only=True):
@@ -217,6 +218,7 @@ class Engine:
         self.runner.at_rest.append(self.end_if_asked)
         await extending.start()
         self._connect_safety()
+        self.parts.report_distrust()
         if self.parts.model_later is not None:
             self.parts.model_later()
         if mode != "rpc" and offers_tasks(self.parts, default=False):
@@ -239,7 +241,7 @@ class Engine:
         if self.parts.safety is not None:
             self.parts.safety.hang_up()
 
-    def answer_dialog(self, response: "UiResponse") -> None:
+    def answer_dialog(self, response: "UiAnswer") -> None:
         """What the user said to a dialog, whoever asked."""
         for asker in (self.dialogs, self.logins, self.parts.safety):
             if asker is not None:
@@ -327,6 +329,7 @@ class Engine:
 
     async def close(self) -> None:
         """End what runs, store it, and free everything."""
+        self.shell.abort()  # at the same time: who cleans up may take a moment
         await self.abort()
         await self.parts.extending.leave("quit")
         if self.parts.jobs is not None:

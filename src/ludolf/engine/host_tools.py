@@ -5,7 +5,6 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from ludolf.agent.events import ToolUpdate
 from ludolf.agent.tool import Tool, ToolContext, ToolError, ToolOutput
 from ludolf.ai.messages import Part, text_of
 from ludolf.base import CommandError, short_id
@@ -30,23 +29,17 @@ class Definition(msgspec.Struct, frozen=True, kw_only=True):
     timeout_ms: float | None = None
 
 
-class _Call(msgspec.Struct, frozen=True):
-    """One call that the host has not answered yet."""
-
-    tool: str
-    call_id: str
-    args: Mapping[str, Any]
-
-
 class HostTools:
     """The set of one host. It stays when the session changes."""
 
     def __init__(self, parts: Parts) -> None:
         self._parts = parts
-        self._calls: HostCalls[_Call, ToolOutput] = HostCalls(self._tell_cancel, GONE)
+        self._calls: HostCalls[ToolContext, ToolOutput] = HostCalls(self._tell_cancel, GONE)
 
     def replace(self, tools: Sequence[Definition]) -> list[str]:
         """Offer these from the next request on, and no others of the host.
+
+        What the host was asked before, it still answers.
 
         Raises:
             CommandError: two have one name, or one has the name of another tool.
@@ -58,23 +51,15 @@ class HostTools:
         for name in names:
             if toolbox.source_of(name) not in (None, SOURCE):
                 raise CommandError(f'RPC host tool "{name}" conflicts with an existing tool')
-        self._calls.withdraw(lambda call: call.tool not in names)
         hidden = frozenset(tool.name for tool in tools if tool.hidden)
         toolbox.provide(SOURCE, [_HostTool(self, tool) for tool in tools], hidden=hidden)
         return names
 
     def update(self, id: str, partial: ToolOutput) -> None:
         """The host tells how far it is."""
-        call = self._calls.about(id)
-        if call is not None:
-            self._parts.hub.post(
-                ToolUpdate(
-                    tool_call_id=call.call_id,
-                    tool_name=call.tool,
-                    args=call.args,
-                    partial_result=partial,
-                )
-            )
+        caller = self._calls.about(id)
+        if caller is not None and caller.post is not None:
+            caller.post(partial)
 
     def result(self, id: str, output: ToolOutput, *, failed: bool, is_error: bool) -> None:
         """The host is done. `failed`: only its words count; `is_error`: a whole result, but bad."""
@@ -89,20 +74,20 @@ class HostTools:
         """The host is gone: nobody will answer any more."""
         self._calls.disconnect()
 
-    async def run(self, tool: Definition, args: Mapping[str, Any], call_id: str) -> ToolOutput:
-        """Raises:
-        ToolError: the host said so, is gone, took the tool away, or was too slow.
+    async def run(self, tool: Definition, args: Mapping[str, Any], ctx: ToolContext) -> ToolOutput:
+        """The call goes to the host, whoever makes it; its progress to who hears of the caller.
+
+        Raises:
+            ToolError: the host said so, is gone, or was too slow.
         """
 
         async def send(id: str) -> None:
             await self._parts.hub.emit(
-                HostToolCall(id=id, tool_call_id=call_id, tool_name=tool.name, arguments=args)
+                HostToolCall(id=id, tool_call_id=ctx.call_id, tool_name=tool.name, arguments=args)
             )
 
-        about = _Call(tool.name, call_id, args)
-        return await self._calls.ask(
-            Question(f'Host tool "{tool.name}"', about, tool.timeout_ms), send
-        )
+        question = Question(f'Host tool "{tool.name}"', ctx, tool.timeout_ms)
+        return await self._calls.ask(question, send)
 
     def _tell_cancel(self, id: str) -> None:
         cancel_id = f"host_cancel_{short_id()}"
@@ -129,7 +114,7 @@ class _HostTool:
         return args
 
     async def execute(self, args: Mapping[str, Any], ctx: ToolContext) -> ToolOutput:
-        return await self._host.run(self._definition, args, ctx.call_id)
+        return await self._host.run(self._definition, args, ctx)
 
 
 def output(content: Sequence[Part], details: Any) -> ToolOutput:

@@ -21,7 +21,8 @@ from ludolf.config.credentials import (
 from ludolf.config.oauth import callback_host
 from ludolf.engine.parts import Parts
 from ludolf.extensions.dialogs import Dialogs
-from ludolf.protocol.ui import UiRequest, UiResponse
+from ludolf.protocol.commands import UiAnswer
+from ludolf.protocol.ui import UiRequest
 
 Send = Callable[[UiRequest], bool | None]
 CANCELLED = "Login cancelled"
@@ -111,7 +112,7 @@ class Logins:
             return False
         return bool(await asyncio.to_thread(keyring.forget, provider))
 
-    def answer(self, response: UiResponse) -> None:
+    def answer(self, response: UiAnswer) -> None:
         """What the user said to a dialog, if it is one of a login."""
         for _, asker in self._running.values():
             asker.dialogs.answer(response)

@@ -48,6 +48,8 @@ class ModelState:
         self._settled: Model | None = None
         self.current = model
         self.level: ThinkingLevel = clamp_thinking(model, level) if model else level
+        # What counts again after a model that cannot think.
+        self._chosen_level = level
         self.scoped = tuple(scoped)
 
     def require(self) -> Model:
@@ -76,6 +78,7 @@ class ModelState:
             self.by_default = False
         level = level or self.level
         self.level = clamp_thinking(self.current, level) if self.current else level
+        self._note_level()
 
     def set_model(self, provider: str, model_id: str) -> Model:
         """Raises:
@@ -87,7 +90,7 @@ class ModelState:
             raise CommandError(f"Model not found: {provider}/{model_id}")
         if not self._parts.registry.admits(model):
             raise CommandError(f"No API key for {provider}/{model_id}")
-        self._use(model, self.level)
+        self._use(model, self._kept_level())
         self._remark()
         return model
 
@@ -99,9 +102,10 @@ class ModelState:
         if len(pool) <= 1:
             return None
         keys = [item.model.key for item in pool]
-        here = keys.index(self.current.key) if self.current and self.current.key in keys else -1
+        # From outside the pool one goes on as from its first, as in pi.
+        here = keys.index(self.current.key) if self.current and self.current.key in keys else 0
         chosen = pool[(here + 1) % len(pool)]
-        self._use(chosen.model, chosen.level or self.level, "cycle")
+        self._use(chosen.model, chosen.level or self._kept_level(), "cycle")
         return Cycled(model=chosen.model, thinking_level=self.level, is_scoped=bool(self.scoped))
 
     # ------------------------------------------------------------ this machine
@@ -236,12 +240,20 @@ class ModelState:
         if self._parts.session.read_only is None:
             self._parts.session.append(change)
 
+    def _kept_level(self) -> ThinkingLevel:
+        return self.level if len(self.levels()) > 1 else self._chosen_level
+
+    def _note_level(self) -> None:
+        if len(self.levels()) > 1:
+            self._chosen_level = self.level
+
     def _set_level(self, level: ThinkingLevel) -> None:
         if self.current is not None:
             level = clamp_thinking(self.current, level)
-        if level == self.level:
-            return
         before, self.level = self.level, level
+        self._note_level()
+        if level == before:
+            return
         self._store(ThinkingLevelChange(thinking_level=level))
         self._parts.hub.post(ThinkingLevelChanged(level=level))
         if self._parts.extending.wants("thinking_level_select"):

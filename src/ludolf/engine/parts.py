@@ -58,6 +58,8 @@ class Parts:
     safety: "Safety | None"
     # Agents in the background; None unless the model may start some.
     jobs: "Jobs | None" = None
+    # Why what the project brings is left aside, unless somebody trusts it later.
+    distrust: str | None = None
     # How many agents stand between this one and the host.
     depth: int = 0
     # Sections of the system prompt that belong to this engine alone.
@@ -93,6 +95,11 @@ class Parts:
         """Nothing fails silently: what could not be done goes to stderr and to the host."""
         self.warn(text)
         self.hub.report(text)
+
+    def report_distrust(self) -> None:
+        """What the project brings is left aside; stderr knows already."""
+        if self.distrust is not None and not self.settings_files.trusted:
+            self.hub.report(self.distrust)
 
     def trust_project(self) -> None:
         """Use the project's own settings and resources from now on."""

@@ -119,7 +119,7 @@ class Requests:
             fast=parts.models.wants_fast,
             thinking_budgets=budgets(parts),
             max_wait=parts.settings.retry.provider.max_retry_delay_ms / 1000,
-            idle_seconds=parts.settings.provider_timeout_ms / 1000,
+            patience=parts.settings.patience,
             cwd=str(parts.home.cwd),
         )
 
@@ -137,10 +137,14 @@ def _no_access(parts: Parts, provider: str) -> str:
 
 
 def budgets(parts: Parts) -> dict[str, int]:
+    """The user's own; a level without one gets what its provider takes for it."""
     chosen = parts.settings.thinking_budgets
-    return {
+    named = {
         "minimal": chosen.minimal,
         "low": chosen.low,
         "medium": chosen.medium,
         "high": chosen.high,
+        "xhigh": chosen.high,
+        "max": chosen.high,
     }
+    return {level: budget for level, budget in named.items() if budget is not None}

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 from msgspec import structs
 
 from ludolf.engine.parts import Parts
+from ludolf.protocol.events import ContextFilesUsed
 
 if TYPE_CHECKING:
     from ludolf.config.resources import CommandItem, Kind, Source
@@ -23,6 +24,7 @@ class Resources:
     def __init__(self, parts: Parts) -> None:
         self._parts = parts
         self._more: dict[str, tuple[str, ...]] = {}
+        self._named: tuple[str, ...] = ()
         self.forget()
 
     def add(self, skills: tuple[str, ...], prompts: tuple[str, ...]) -> None:
@@ -119,7 +121,15 @@ class Resources:
     def _build_system_prompt(self) -> str:
         from ludolf.config import system_prompt as prompt
 
-        return prompt.render(prompt.build_sections(self._prompt_sources()))
+        sources = self._prompt_sources()
+        self._name(tuple(str(file.path) for file in sources.context_files))
+        return prompt.render(prompt.build_sections(sources))
+
+    def _name(self, files: tuple[str, ...]) -> None:
+        """Anybody may have laid them there, and the model obeys them: the host shall know."""
+        if files != self._named:
+            self._named = files
+            self._parts.hub.post(ContextFilesUsed(paths=files))
 
     def _prompt_sources(self) -> "PromptSources":
         from ludolf.config import system_prompt as prompt
@@ -151,10 +161,11 @@ class Resources:
         return {SECTION: text} if text is not None else {}
 
     def _sources(self, kind: "Kind", paths: tuple[str, ...], *, off: bool) -> "tuple[Source, ...]":
-        from ludolf.config.resources import find_sources
+        from ludolf.config.resources import find_sources, missing_paths
 
         parts = self._parts
         given = (*paths, *self._more.get(kind, ()))
+        self._warn(missing_paths(parts.home, given))
         return find_sources(kind, parts.home, parts.settings_files, paths=given, discover=not off)
 
     def _warn(self, texts: tuple[str, ...]) -> None:

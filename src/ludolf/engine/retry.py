@@ -27,7 +27,7 @@ class Retries:
         retry = self._parts.settings.retry
         if not retry.enabled or answer.kind not in RETRYABLE:
             return False
-        if self._attempt >= retry.max_retries or self._too_long(answer):
+        if self._attempt >= retry.max_retries or retry.is_too_long(answer.retry_after):
             return False
         if answer.kind == "garbled" and self._garbled:
             return False
@@ -50,8 +50,7 @@ class Retries:
         self._attempt += 1
         self._garbled = self._garbled or answer.kind == "garbled"
         error = answer.message.error_message or ""
-        delay = min(retry.base_delay_ms * 2 ** (self._attempt - 1), retry.max_agent_delay_ms)
-        delay = max(delay, int((answer.retry_after or 0) * 1000))
+        delay = retry.delay_ms(self._attempt, answer.retry_after)
         await self._parts.hub.emit(
             AutoRetryStart(
                 attempt=self._attempt,
@@ -103,10 +102,6 @@ class Retries:
         await self._parts.hub.emit(
             AutoRetryEnd(success=success, attempt=attempt, final_error=error)
         )
-
-    def _too_long(self, answer: Answer) -> bool:
-        limit = self._parts.settings.retry.provider.max_retry_delay_ms
-        return bool(limit and answer.retry_after and answer.retry_after * 1000 > limit)
 
     def _final_error(self, answer: Answer) -> str:
         return answer.message.error_message or "Unknown error"

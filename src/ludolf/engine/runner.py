@@ -95,6 +95,7 @@ class Runner:
     async def _runs(self, prompts: Sequence[Message], scope: Scope) -> None:
         io = TurnIO(self._parts, self._requests, self.retries, self._compactor, scope)
         io.after_turn = self.after_turn
+        self._parts.toolbox.report_unknown()
         line: QueueKind | None = "steering"
         while line is not None:
             end = await run_agent(prompts, io, scope, line=line)

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from ludolf.ai.provider import Provider
     from ludolf.engine.approvals import Approvals, Send
     from ludolf.engine.secrets_mask import Mask
-    from ludolf.protocol.ui import UiResponse
+    from ludolf.protocol.commands import UiAnswer
     from ludolf.tools.sandbox.sandbox import Sandbox
 
 TRUST_WITHDRAWN = (
@@ -81,7 +81,7 @@ class Safety:
         if self.approvals is not None:
             self.approvals.send = send
 
-    def answer(self, response: "UiResponse") -> None:
+    def answer(self, response: "UiAnswer") -> None:
         if self.approvals is not None:
             self.approvals.answer(response)
 

@@ -220,6 +220,8 @@ class Sessions:
         extending = self._parts.extending
         target = str(session.path) if session.path is not None else None
         await extending.leave(reason, target)
+        if len(self._parts.queue):
+            self._parts.queue.clear()  # it was said to the conversation that is left
         old, self._parts.session = self._parts.session, session
         if old is not session:
             self._unsaved.append(old)
@@ -272,6 +274,9 @@ class Sessions:
         """Take model and level from the conversation, where they can still be had."""
         parts = self._parts
         context = parts.session.context
+        if parts.session.leaf is None:
+            parts.models.record()
+            return
         parts.models.restore(context.model, as_level(context.thinking_level or ""))
         if context.thinking_level is None and parts.session.read_only is None:
             parts.session.append(ThinkingLevelChange(thinking_level=parts.models.level))

@@ -2,12 +2,12 @@
 
 import sys
 from collections.abc import Awaitable, Coroutine
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
 from ludolf.agent.scope import Aborted, Scope
-from ludolf.agent.tool import ToolError
+from ludolf.agent.tool import LeftBehind, ToolError
 from ludolf.ai.messages import BashExecutionMessage
 from ludolf.base import CommandError, now_ms
 from ludolf.engine.parts import Parts
@@ -24,6 +24,14 @@ if TYPE_CHECKING:
 
 # Output of a command is told in pieces of at most this size, so that no frame grows without bound.
 _PIECE = 64 * 1024
+
+
+class _End(NamedTuple):
+    """How a command ended; without a code it was aborted."""
+
+    code: int | None
+    signal: str | None = None
+    left: tuple[LeftBehind, ...] = ()
 
 
 class Shell:
@@ -80,7 +88,8 @@ class Shell:
         if whole_program and "ludolf.tools.family" in sys.modules:  # else nothing was ever started
             from ludolf.tools.family import WARDEN
 
-            WARDEN.end_all()
+            for left in WARDEN.end_all():
+                self._parts.warn(f"Warning: could not be ended: {left.name} (process {left.pid})")
 
     # ------------------------------------------------------------ private
 
@@ -104,9 +113,9 @@ class Shell:
         from ludolf.tools.process import StartError
 
         with OutputTail() as tail:
-            code: int | None = None
+            end = _End(None)
             try:
-                code = await scope.run(self._stream(command, tail, reply_id))
+                end = await scope.run(self._stream(command, tail, reply_id))
             except Aborted:
                 pass
             except (StartError, ToolError) as error:
@@ -114,15 +123,17 @@ class Shell:
             shown = tail.tail()
             return BashResult(
                 output=shown.content,
-                exit_code=code,
-                cancelled=code is None,
+                exit_code=end.code,
+                cancelled=end.code is None,
                 truncated=shown.truncated,
                 full_output_path=tail.full_output_path,
                 total_lines=shown.total_lines if shown.truncated else None,
                 total_bytes=shown.total_bytes if shown.truncated else None,
+                signal=end.signal,
+                background=end.left,
             )
 
-    async def _stream(self, command: str, tail: "OutputTail", reply_id: msgspec.Raw | None) -> int:
+    async def _stream(self, command: str, tail: "OutputTail", reply_id: msgspec.Raw | None) -> _End:
         from ludolf.tools.process import Running, inside, shell_command
 
         settings = self._parts.settings
@@ -139,7 +150,8 @@ class Shell:
             while chunk := await child.read():
                 await self._tell(tail.feed(chunk), reply_id)
             await self._tell(tail.finish(), reply_id)
-            return await child.exit_code()
+            code = await child.exit_code()
+            return _End(code, child.signal, child.left_behind())
 
     async def _tell(self, text: str, reply_id: msgspec.Raw | None) -> None:
         for start in range(0, len(text), _PIECE):

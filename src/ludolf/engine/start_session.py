@@ -9,6 +9,7 @@ from ludolf.base import ConfigError
 from ludolf.config.options import Options
 from ludolf.engine.parts import Parts
 from ludolf.session.entries import SessionInfo, ThinkingLevelChange
+from ludolf.session.finder import move_old_sessions
 from ludolf.session.tree import Session, new_session, open_session
 
 Warn = Callable[[str], None]
@@ -39,6 +40,7 @@ def start_session(parts: Parts, warn: Warn) -> Started:
     _check_flags(options)
     if options.no_session:
         return Started(new_session(parts.place.cwd, None, warn), False)
+    _tidy(parts)
     if options.fork is not None:
         return _forked(parts, options.fork, warn)
     path = _existing(parts)
@@ -66,6 +68,13 @@ def _check_flags(options: Options) -> None:
         from ludolf.session.finder import check_session_id
 
         check_session_id(options.session_id)
+
+
+def _tidy(parts: Parts) -> None:
+    named = parts.options.session or parts.options.fork  # as a path it must stay what it is
+    if not named and parts.place.folder != parts.home.agent:
+        for old, new in move_old_sessions(parts.home.agent):
+            parts.warn(f"Moved {old} to {new.parent}, where sessions belong.")
 
 
 def _existing(parts: Parts) -> Path | None:

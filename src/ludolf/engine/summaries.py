@@ -124,12 +124,13 @@ class Summaries:
             garbled += answer.kind == "garbled"
             goes_on = retry.enabled and answer.kind in RETRYABLE and attempt < retry.max_retries
             goes_on = goes_on and not (answer.kind == "garbled" and garbled > 1)
+            goes_on = goes_on and not retry.is_too_long(answer.retry_after)
             if not goes_on:
                 if attempt:
                     await hub.emit(SummaryRetryFinished())
                 return answer
             attempt += 1
-            delay = min(retry.base_delay_ms * 2 ** (attempt - 1), retry.max_agent_delay_ms)
+            delay = retry.delay_ms(attempt, answer.retry_after)
             await hub.emit(
                 SummaryRetryScheduled(
                     attempt=attempt,

@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from ludolf.ai.models import Model
 
 DEFAULT_ACTIVE = ("read", "bash", "edit", "write")
+# Ours too, but only where the settings or the dialect ask for them.
+ON_DEMAND = ("task", "todo", "todo_write")
 
 
 class Toolbox:
@@ -26,6 +28,7 @@ class Toolbox:
         # Tools that come from elsewhere, by who provides them; those of them that are active.
         self._provided: dict[str, dict[str, Tool]] = {}
         self._switched_on: set[str] = set()
+        self._checked = False
 
     def forget(self) -> None:
         """Settings changed: make the tools anew when they are next asked for."""
@@ -44,7 +47,6 @@ class Toolbox:
                     shell_path=settings.shell_path,
                     command_prefix=settings.shell_command_prefix,
                     auto_resize=settings.images.auto_resize,
-                    block_images=settings.images.block_images,
                 )
             )
             extra = self._parts.extending.tools()
@@ -79,6 +81,19 @@ class Toolbox:
         if name in self.tools:
             return "builtin"
         return next((source for source, own in self._provided.items() if name in own), None)
+
+    def report_unknown(self) -> None:
+        """Say once which names of the allowlist no tool has by now; a host may bring some."""
+        listed = self._parts.options.tools or ()
+        if self._checked or not listed or self._parts.depth:
+            return
+        self._checked = True
+        provided = (name for own in self._provided.values() for name in own)
+        known = dict.fromkeys((*self.tools, *provided))
+        unknown = [name for name in listed if name not in known and name not in ON_DEMAND]
+        if unknown:
+            told = f"Unknown in the list of allowed tools: {', '.join(unknown)}."
+            self._parts.warn(f"Warning: {told} Tools are: {', '.join(known)}.")
 
     def active(self) -> tuple[Tool, ...]:
         """The tools that the model may call, in order."""

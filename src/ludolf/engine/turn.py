@@ -130,11 +130,15 @@ class TurnIO:
         async def report(partial: ToolOutput) -> None:
             await self._parts.hub.emit(tool_update(call, partial))
 
+        def post(partial: ToolOutput) -> None:
+            self._parts.hub.post(tool_update(call, partial))
+
         model, safety = self._parts.models.current, self._parts.safety
         return ToolContext(
             call_id=call.id,
             cwd=self._parts.home.cwd,
             report=report,
+            post=post,
             takes_images=model is None or model.takes_images,
             input_limits=model.input_limits if model is not None else None,
             environment=tool_environment(self._parts, model),

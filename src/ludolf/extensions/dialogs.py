@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any
 from ludolf.base import uuid4
 from ludolf.extensions.host import Level, Placement, Ui
 from ludolf.extensions.no_ui import Degraded
-from ludolf.protocol.ui import UiRequest, UiResponse
+from ludolf.protocol.commands import UiAnswer
+from ludolf.protocol.ui import UiRequest
 
-Read = Callable[[UiResponse], Any]
+Read = Callable[[UiAnswer], Any]
 
 
 class Dialogs(Degraded):
@@ -23,7 +24,7 @@ class Dialogs(Degraded):
         self._waiting: dict[str, tuple[asyncio.Future[Any], Read]] = {}
         self._closed = False
 
-    def answer(self, response: UiResponse) -> None:
+    def answer(self, response: UiAnswer) -> None:
         """What the user said, or that they dismissed the dialog."""
         future, read = self._waiting.get(response.id, (None, None))
         if future is None or read is None or future.done():
@@ -131,11 +132,11 @@ class Dialogs(Degraded):
             del self._waiting[request.id]
 
 
-def _value(response: UiResponse) -> str | None:
+def _value(response: UiAnswer) -> str | None:
     return response.value if isinstance(response.value, str) else None
 
 
-def _confirmed(response: UiResponse) -> bool:
+def _confirmed(response: UiAnswer) -> bool:
     return response.confirmed is True
 
 

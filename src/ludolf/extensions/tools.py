@@ -34,6 +34,9 @@ class ToolOptions(TypedDict, total=False):
     read_only: bool
 
 
+NO_OPTIONS: ToolOptions = {}
+
+
 class Signature(msgspec.Struct, frozen=True):
     """The parameters of a function: those of the model, and those that are filled in for it."""
 
@@ -172,12 +175,12 @@ class Progress:
 
 def make_tool(
     function: Callable[..., Any],
-    context: Any,
+    context: Any = None,
     *,
-    names: tuple[str | None, str | None, str | None],
-    parameters: Mapping[str, Any] | None,
-    execution: ExecutionMode,
-    options: ToolOptions,
+    names: tuple[str | None, str | None, str | None] = (None, None, None),
+    parameters: Mapping[str, Any] | None = None,
+    execution: ExecutionMode = "parallel",
+    options: ToolOptions = NO_OPTIONS,
 ) -> FunctionTool:
     """A tool from a function; `names` are its name, label and description where they are given.
 

@@ -1,5 +1,6 @@
 """The result of a shell command that a host ran."""
 
+from ludolf.agent.tool import LeftBehind
 from ludolf.base import Value
 
 
@@ -12,3 +13,6 @@ class BashResult(Value, kw_only=True):
     # Of all that was said, where `output` is only its end.
     total_lines: int | None = None
     total_bytes: int | None = None
+    # What killed the command, such as SIGKILL; and what it left running until the program ends.
+    signal: str | None = None
+    background: tuple[LeftBehind, ...] = ()

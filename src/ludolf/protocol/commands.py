@@ -82,7 +82,10 @@ class SetSessionName(Value):
 
 
 class UiAnswer(Value):
-    """The answer of a user to a dialog; an id that nobody waits for changes nothing."""
+    """The answer of a user to a dialog; an id that nobody waits for changes nothing.
+
+    What does not fit the dialog gives its default.
+    """
 
     id: Any = None
     value: Any = UNSET

@@ -110,6 +110,13 @@ class Warned(Value, tag_field="type", tag="warning"):
     message: str
 
 
+class ContextFilesUsed(Value, tag_field="type", tag="context_files"):
+    """The files whose words the model is given as instructions: told when they are first used, and
+    whenever there are others."""
+
+    paths: tuple[str, ...]
+
+
 SessionEvent = (
     AgentSettled
     | AutoRetryStart
@@ -126,6 +133,7 @@ SessionEvent = (
     | LimitReached
     | ExtensionError
     | Warned
+    | ContextFilesUsed
 )
 Event = AgentEvent | SessionEvent | HostEvent | SubagentNews
 _SPOKEN: tuple[type[msgspec.Struct], ...] = (

@@ -1,4 +1,4 @@
-"""Dialogs and notices of extensions on the wire: requests out, answers in."""
+"""Dialogs and notices of extensions on the wire; the answers are commands."""
 
 from typing import Any, Literal
 
@@ -64,12 +64,3 @@ class UiRequest(Value, kw_only=True, tag_field="type", tag="extension_ui_request
     args: Any = UNSET
     risk: Risk | None = None
     session_id: str | None = None
-
-
-class UiResponse(Value):
-    """The answer to a dialog. What does not fit the dialog gives its default."""
-
-    id: str
-    value: Any = UNSET
-    confirmed: Any = UNSET
-    cancelled: Any = False

@@ -5,7 +5,8 @@ from typing import Any
 
 from ludolf.engine.engine import Engine
 from ludolf.extensions.contain import Failed, call
-from ludolf.protocol.ui import UiRequest, UiResponse
+from ludolf.protocol.commands import UiAnswer
+from ludolf.protocol.ui import UiRequest
 
 _DIALOGS = ("select", "confirm", "input", "editor")
 
@@ -36,9 +37,9 @@ class DialogAnswers:
         self._engine.answer_dialog(_response(request, value))
 
 
-def _response(request: UiRequest, value: Any) -> UiResponse:
+def _response(request: UiRequest, value: Any) -> UiAnswer:
     if value is None:
-        return UiResponse(id=request.id, cancelled=True)
+        return UiAnswer(id=request.id, cancelled=True)
     if request.method == "confirm":
-        return UiResponse(id=request.id, confirmed=bool(value))
-    return UiResponse(id=request.id, value=value)
+        return UiAnswer(id=request.id, confirmed=bool(value))
+    return UiAnswer(id=request.id, value=value)

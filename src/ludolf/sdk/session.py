@@ -71,11 +71,12 @@ class AgentSession:
         options = start_options(self._given)
         engine = build(options, self._given.get("on_warning") or _warn, self._prepare)
         answers = DialogAnswers(engine, self._given.get("on_dialog"))
+        _commands_are_guests(1)
         try:
             _check_alone(engine)
             await engine.start("sdk", answers.send if answers.wanted else None)
         except BaseException:
-            await engine.close()
+            await _close(engine)
             raise
         self._engine = engine
 
@@ -83,7 +84,7 @@ class AgentSession:
         """End what runs, store it, free everything. A second call does nothing."""
         engine, self._engine = self._engine, None
         if engine is not None:
-            await engine.close()
+            await _close(engine)
 
     # ------------------------------------------------------------ talking
 
@@ -281,16 +282,21 @@ class AgentSession:
 
 
 def _tool(function: Any) -> Any:
-    if hasattr(function, "execute"):
-        return function
-    return make_tool(
-        function,
-        None,
-        names=(None, None, None),
-        parameters=None,
-        execution="parallel",
-        options={},
-    )
+    return function if hasattr(function, "execute") else make_tool(function)
+
+
+async def _close(engine: Engine) -> None:
+    try:
+        await engine.close()
+    finally:
+        _commands_are_guests(-1)
+
+
+def _commands_are_guests(more: int) -> None:
+    """What commands leave behind must not become this program's: it knows nothing of it."""
+    from ludolf.tools.family import WARDEN
+
+    WARDEN.guests += more
 
 
 def _check_alone(engine: Engine) -> None:

@@ -88,19 +88,29 @@ def import_file(source: Path, directory: Path) -> Path:
             return target
 
 
-def export_jsonl(session: Session, target: Path | None, cwd: Path) -> Path:
-    """Write the active branch as a file of its own.
+def export_jsonl(session: Session, target: Path | None = None, *, overwrite: bool = False) -> Path:
+    """Write the active branch as a session file of its own, by default into the current folder.
 
     Raises:
-        FileExistsError: the target exists.
-        OSError: it cannot be written.
+        CommandError: the target exists, or cannot be written.
     """
     header = new_header(session.header.cwd, session_id=session.id)
     if target is None:
         stamp = header.timestamp.replace(":", "-").replace(".", "-")
-        target = cwd / f"session-{stamp}.jsonl"
-    branch = _chained(session.path_to_leaf())
-    _write_new(target, [dumps(header) + b"\n", *(entry.line for entry in branch)])
+        target = Path(f"session-{stamp}.jsonl")
+    lines = [dumps(header) + b"\n", *(entry.line for entry in _chained(session.path_to_leaf()))]
+    try:
+        if overwrite:
+            beside = target.with_name(f".{target.name[:100]}.{short_id()}.tmp")
+            _write_new(beside, lines)
+            os.replace(beside, target)
+        else:
+            _write_new(target, lines)
+    except FileExistsError:
+        text = f"File exists: {target}. Choose another name or ask to overwrite it."
+        raise CommandError(text) from None
+    except OSError as error:
+        raise CommandError(f"Cannot write {target}: {error.strerror}") from error
     return target
 
 

@@ -15,7 +15,6 @@ from ludolf.session.summary_text import FileLists
 TOO_SMALL = "Nothing to compact (session too small)"
 ALREADY = "Already compacted"
 NO_BRANCH = "No content to summarize"
-BRANCH_OUTPUT_TOKENS = 4096
 
 _TURN_STARTS = ("user", "bashExecution", "custom", "branchSummary")
 _CAN_BE_FIRST = (*_TURN_STARTS, "assistant")

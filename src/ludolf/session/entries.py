@@ -83,6 +83,16 @@ class BranchSummary(Value, tag_field="type", tag="branch_summary", kw_only=True)
     from_hook: bool
 
 
+class UsageEntry(Value, tag_field="type", tag="usage", kw_only=True):
+    """Work of a model that no message here shows; `note` says what it was for."""
+
+    kind: str
+    provider: str
+    model: str
+    usage: Usage
+    note: str | None = None
+
+
 class CustomEntry(Value, tag_field="type", tag="custom"):
     custom_type: str
     data: Any = UNSET
@@ -110,6 +120,7 @@ EntryBody = (
     | ThinkingLevelChange
     | Compaction
     | BranchSummary
+    | UsageEntry
     | CustomEntry
     | CustomMessageEntry
     | Label

@@ -156,7 +156,7 @@ def read_record(path: Path) -> SessionRecord | None:
     )
 
 
-def move_old_sessions(agent_dir: Path) -> list[Path]:
+def move_old_sessions(agent_dir: Path) -> list[tuple[Path, Path]]:
     """Move session files that an old program left in the agent folder to where they belong."""
     moved = []
     for path in agent_dir.glob("*.jsonl"):
@@ -168,7 +168,7 @@ def move_old_sessions(agent_dir: Path) -> list[Path]:
             make_folders(target.parent)
             if not target.exists():
                 os.rename(path, target)
-                moved.append(target)
+                moved.append((path, target))
         except OSError:
             continue
     return moved

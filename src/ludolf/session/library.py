@@ -16,7 +16,7 @@ from ludolf.ai.messages import (
 from ludolf.base import CommandError, Value, dumps, now_ms
 from ludolf.session.entries import Entry, message_of
 from ludolf.session.finder import Place
-from ludolf.session.reader import NotASession, read_session
+from ludolf.session.reader import NotASession, read_header, read_session
 from ludolf.session.tree import open_session
 
 Warn = Callable[[str], None]
@@ -50,7 +50,7 @@ def rename(place: Place, path: str, name: str, warn: Warn) -> None:
 
 
 def trash(place: Place, path: str, warn: Warn) -> Path:
-    """Move a session file to the trash folder; returns where it is now.
+    """Move a session file and those of its agents to the trash folder; returns where it is now.
 
     Raises:
         CommandError: there is no such session, or it cannot be moved.
@@ -66,6 +66,7 @@ def trash(place: Place, path: str, warn: Warn) -> Path:
         if kept.exists():
             kept = folder / f"{target.stem}-{now_ms()}{target.suffix}"
         shutil.move(target, kept)  # the trash may be on another disk
+        _trash_agents(target, kept.with_suffix(""))
     except NotASession as error:
         raise CommandError(str(error)) from error
     except OSError as error:
@@ -91,6 +92,21 @@ def search(path: Path, wanted: str) -> Iterator[Hit]:
 
 
 # ---------------------------------------------------------------- private
+
+
+def _trash_agents(session: Path, kept: Path) -> None:
+    """A folder of that name may be anything: what is not of an agent of the session stays."""
+    import shutil
+
+    folder = session.with_suffix("")
+    for path in folder.glob("*.jsonl") if folder != session and folder.is_dir() else ():
+        header = read_header(path)
+        parent = Path(header.parent_session or "") if header is not None else Path()
+        if parent.name == session.name or parent.parent.name == folder.name:
+            kept.mkdir(mode=0o700, exist_ok=True)
+            shutil.move(path, kept / path.name)
+    if kept.is_dir() and not any(folder.iterdir()):
+        folder.rmdir()
 
 
 def _existing(place: Place, path: str) -> Path:

@@ -1,10 +1,12 @@
 """Counts, tokens and cost of a whole session, over all its branches."""
 
+from collections.abc import Callable
 from typing import Any, TypeVar
 
 import msgspec
 
 from ludolf.ai.messages import Usage
+from ludolf.ai.usage import add_usage
 from ludolf.base import Value
 from ludolf.session.context import ContextView
 from ludolf.session.entries import Entry, fields, role_of, text_field
@@ -79,10 +81,11 @@ _counted = msgspec.json.Decoder(_Counted)
 
 
 class Tally:
-    """Counts a session once and afterwards only what is new."""
+    """Counts a session once and afterwards only what is new; `told` hears of each piece of work."""
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: Session, told: Callable[[str, Usage], None] | None = None) -> None:
         self.by_model: dict[str, Spent] = {}
+        self._told = told
         self._session = session
         self._seen = 0
         self._roles: dict[str, int] = {}
@@ -143,11 +146,19 @@ class Tally:
         if usage is not None:
             self._all.add(usage)
             self.by_model.setdefault(key, Spent()).add(usage)
+            if self._told is not None:
+                self._told(key, usage)
 
 
-def session_stats(session: Session, context_window: int | None = None) -> SessionStats:
-    """The figures of a session, counted from the start."""
-    return Tally(session).stats(context_window)
+def usage_by_model(session: Session) -> dict[str, Usage]:
+    """What each model took, with all parts of its cost; summaries go under `OTHER_WORK`."""
+    found: dict[str, Usage] = {}
+
+    def add(key: str, usage: Usage) -> None:
+        found[key] = add_usage(found[key], usage) if key in found else usage
+
+    Tally(session, add).stats()
+    return found
 
 
 def context_usage(view: ContextView, context_window: int | None) -> ContextUsage | None:

@@ -106,7 +106,7 @@ def _read(path: Path, source: AgentSource) -> Agent | None:
         name=text_field(header, "name") or path.stem,
         description=text_field(header, "description"),
         source=source,
-        prompt=body,
+        prompt=body.strip(),
         tools=_words(header["tools"]) if header.get("tools") is not None else None,
         models=_words(header.get("model")),
         thinking=as_level(named),

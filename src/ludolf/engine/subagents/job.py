@@ -12,9 +12,13 @@ from ludolf.engine.subagents.yield_tool import YieldTool
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from ludolf.ai.models import Model
     from ludolf.engine.engine import Engine
     from ludolf.engine.subagents.board import Board
+    from ludolf.session.entries import UsageEntry
+    from ludolf.session.tree import Session
 
+SPENT = "subagent"
 REMINDERS = 3
 REMINDER = (
     "You have ended without calling yield, so nothing was handed over. Call yield now with your "
@@ -34,6 +38,7 @@ class Job:
         self.watch = Watch(plan, board)
         self.outcome = Outcome(status="failed", error=BROKEN)
         self.silent = False
+        self.spent: tuple[UsageEntry, ...] = ()
         # What happens before the engine is there can only be waiting.
         self.scope = Scope()
         self._engine: Engine | None = None
@@ -77,6 +82,7 @@ class Job:
             self._engine = None
             detach()
             await close_child(engine)
+            self.spent = _spent(engine.parts.session, self.plan.model)
 
     # ------------------------------------------------------------ private
 
@@ -118,6 +124,18 @@ class Job:
         if not said:
             return Outcome(status="failed", error=SILENT)
         return Outcome(status="completed", text=f"{said}\n{UNASKED}")
+
+
+def _spent(session: "Session", model: "Model") -> "tuple[UsageEntry, ...]":
+    """What its models took; also those of its own agents, whose entries are in its session."""
+    from ludolf.session.entries import UsageEntry
+    from ludolf.session.stats import OTHER_WORK, usage_by_model
+
+    entries = []
+    for key, usage in usage_by_model(session).items():
+        provider, _, name = (model.key if key == OTHER_WORK else key).partition("/")
+        entries.append(UsageEntry(kind=SPENT, provider=provider, model=name, usage=usage))
+    return tuple(entries)
 
 
 def _reminder() -> CustomMessage:

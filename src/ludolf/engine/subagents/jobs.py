@@ -4,13 +4,17 @@ import asyncio
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+import msgspec
+from msgspec import structs
+
 from ludolf.agent.events import MessageEnd, MessageStart
 from ludolf.agent.scope import Aborted, Tasks
 from ludolf.ai.messages import CustomMessage
 from ludolf.base import now_ms
 from ludolf.engine.subagents.board import Board
-from ludolf.protocol.events import AgentSettled
+from ludolf.protocol.events import AgentSettled, EntryAppended
 from ludolf.protocol.subagent_events import AgentWaiting
+from ludolf.session.entries import entry_json
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -152,12 +156,20 @@ class Jobs:
 
     def _ended(self, job: "Job") -> None:
         self._running.remove(job)
+        self._note_work(job)
         self.board.leave(job)
         job.watch.ended(job.outcome.status)
         if not job.silent:
             self._results.append(job)
             self.wake_soon()
         self._calm_down()
+
+    def _note_work(self, job: "Job") -> None:
+        """What an agent took is part of what the session took."""
+        parts = self._engine.parts
+        for body in job.spent if parts.session.read_only is None else ():
+            entry = parts.session.append(structs.replace(body, note=job.plan.id))
+            parts.hub.post(EntryAppended(entry=msgspec.Raw(entry_json(entry))))
 
     @property
     def _is_busy(self) -> bool:

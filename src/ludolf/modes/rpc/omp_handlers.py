@@ -34,6 +34,8 @@ def _set_prompt_results(call: Call) -> Result:
 
 def _negotiate_protocol(call: Call) -> Result:
     version = call.command.protocol_version
+    if version is None:
+        raise CommandError('negotiate_protocol: missing or invalid "protocolVersion"')
     if version not in VERSIONS:
         raise CommandError(f"Unsupported RPC protocol version: {version}")
     call.connection.bound(version)

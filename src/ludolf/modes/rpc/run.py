@@ -13,7 +13,7 @@ from ludolf.modes.stdio import Stdio
 from ludolf.protocol.dialects import make_dialect
 
 WARM_UP_SECONDS = 0.2
-CLOSE_SECONDS = 2.0
+CLOSE_SECONDS = 4.0
 LAST_WORDS_SECONDS = 0.1
 
 

@@ -71,7 +71,10 @@ class Server:
 
     def _info(self) -> ServerInfo:
         titles = (env("RPC_EMIT_TITLE") or "").strip().lower() in _ON
-        return ServerInfo(__version__, self._commands, titles, self._place_of)
+        return ServerInfo(__version__, self._commands, titles, self._place_of, self._cwd)
+
+    def _cwd(self) -> str:
+        return str(self._engine.parts.place.cwd)
 
     def _commands(self) -> tuple[Any, ...]:
         from ludolf.modes.rpc.slash_commands import available_commands

@@ -10,6 +10,8 @@ from ludolf.protocol.commands import CancelSubagent, GetSubagentMessages, SteerS
 
 def _set_subscription(call: Call) -> Result:
     level = call.command.level
+    if level is None:
+        raise CommandError('set_subagent_subscription: missing or invalid "level"')
     if level not in ("off", "progress", "events"):
         raise CommandError(f"Invalid subagent subscription level: {level}")
     jobs = call.engine.parts.jobs

@@ -1,4 +1,4 @@
-"""`ludolf sessions`: stored sessions listed, searched, shown, named, deleted and exported."""
+"""`ludolf sessions`: stored sessions listed, searched, shown, named, deleted, carried about."""
 
 import sys
 import time
@@ -66,7 +66,9 @@ def _parser() -> ArgumentParser:
     made.add_argument("name")
     made = word("delete", _delete, "move sessions to the trash folder")
     made.add_argument("sessions", nargs="+", metavar="session", help=SESSION_NAMES)
-    add_export(word("export", export, "write a session as an HTML page"))
+    add_export(word("export", export, "write a session as an HTML page, or as a file of its own"))
+    made = word("import", _import, "copy session files to where those of this folder are kept")
+    made.add_argument("files", nargs="+", metavar="file", type=Path)
     return parser
 
 
@@ -75,6 +77,11 @@ def add_export(parser: ArgumentParser) -> None:
     parser.add_argument("session", help=SESSION_NAMES)
     parser.add_argument("file", nargs="?", help="default: a name of its own in the current folder")
     parser.add_argument("--force", action="store_true", help="replace a file that exists")
+    parser.add_argument(
+        "--jsonl",
+        action="store_true",
+        help="its active branch as a session file; so is a FILE that ends in .jsonl",
+    )
 
 
 def _add_scope(parser: ArgumentParser) -> None:
@@ -227,18 +234,33 @@ def _delete(arguments: Namespace, place: Place) -> int:
     return 0
 
 
+def _import(arguments: Namespace, place: Place) -> int:
+    from ludolf.session.branching import import_file
+
+    for file in arguments.files:
+        try:
+            say(f"Imported as {import_file(file.expanduser(), place.folder)}")
+        except OSError as error:
+            raise CommandError(f"Cannot import {file}: {error.strerror}") from error
+    return 0
+
+
 def export(arguments: Namespace, place: Place) -> int:
-    """Write the page, and say where.
+    """Write the page or the file, and say where.
 
     Raises:
         CommandError: there is no such session, or the page cannot be written.
     """
     from ludolf.modes.progress import working
+    from ludolf.session.branching import export_jsonl
     from ludolf.session.export import export_html
 
     target = Path(arguments.file).expanduser() if arguments.file else None
     with working("Loading the session"):
         session = _open(arguments, place)
+    if arguments.jsonl or (target is not None and target.suffix == ".jsonl"):
+        say(f"Exported to: {export_jsonl(session, target, overwrite=arguments.force)}")
+        return 0
     with working("Writing the page") as told:
         path = export_html(session, target, overwrite=arguments.force, told=told)
     say(f"Exported to: {path}")
