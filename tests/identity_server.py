@@ -132,7 +132,7 @@ class IdentityServer:
         self.asked.append(asked)
         self.was_asked.set()
         if self.hold is not None:
-            self.hold.wait(5)
+            self.hold.wait(60)
         if asked.path in ("/device", "/codex/usercode"):
             return 200, self._device(asked)
         if self.refusal is not None:

@@ -12,6 +12,7 @@ import msgspec
 from ludolf.base import dumps, loads
 
 Chunk = dict[str, Any]
+_TAKEN: list[socket.socket] = []
 
 
 class Asked(msgspec.Struct, frozen=True):
@@ -71,10 +72,11 @@ class LocalServer:
 
 
 def free_port() -> int:
-    """A port on which nobody listens."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
+    """A port on which nobody listens, and no other test will: it stays taken."""
+    taken = socket.socket()
+    _TAKEN.append(taken)
+    taken.bind(("127.0.0.1", 0))
+    port: int = taken.getsockname()[1]
     return port
 
 
@@ -118,6 +120,7 @@ def shown(*capabilities: str, trained: int = 32_768, parameters: str = "") -> di
 class _Server(ThreadingHTTPServer):
     daemon_threads = True
     block_on_close = False
+    request_queue_size = 128  # a connection that finds no place comes again a second later
 
     def handle_error(self, request: object, client_address: object) -> None:
         """A client that leaves early is normal here."""

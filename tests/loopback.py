@@ -1,7 +1,9 @@
 """A scripted HTTP server on loopback: replies as told, in order, and records what it was asked."""
 
+import socket
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import TracebackType
 from typing import Any, Self
@@ -67,6 +69,14 @@ class Loopback:
     def next_reply(self, asked: Asked) -> Canned:
         self.requests.append(asked)
         return self._replies.pop(0) if len(self._replies) > 1 else self._replies[0]
+
+
+@contextmanager
+def nobody() -> Iterator[str]:
+    """An address where nobody listens, and where no other test can begin to meanwhile."""
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        yield f"http://127.0.0.1:{taken.getsockname()[1]}"
 
 
 class _Server(ThreadingHTTPServer):

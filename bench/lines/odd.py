@@ -17,7 +17,7 @@ def measure(stage: Stage) -> None:
             line = json.dumps({"id": "big", "type": "get_state", "unused": "x" * size})
             start = time.perf_counter()
             agent.write(line.encode() + b"\n")
-            reply = agent.reply("big", 300)
+            reply = agent.reply("big", 150)
             if not reply["success"]:
                 raise Silent(f"refuses a line of {size >> 20} MiB")
             stage.put(program, "frame.100", reply["at"] - start)

@@ -4,7 +4,7 @@ local ludolf = require("ludolf")
 local cases = {}
 
 local function until_it_holds(what, holds)
-  assert(vim.wait(8000, holds, 5), "never: " .. what)
+  assert(vim.wait(20000, holds, 5), "never: " .. what)
 end
 
 local function rests()

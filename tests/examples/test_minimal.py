@@ -102,9 +102,9 @@ def test_an_interrupt_aborts_and_keeps_what_was_said(ground: Ground, client: Com
         assert read_until(process.stdout, b"think") == b"Let me think"
         code, _ = interrupt(process)
     assert code == 130
+    assert survivors(ground.pids) == []
     assert ground.said[-1]["stopReason"] == "aborted"
     assert text_of(ground.said[-1]) == "Let me think"
-    assert survivors(ground.pids) == []
 
 
 def test_a_model_that_fails_is_told_with_an_exit_code(ground: Ground, client: Command) -> None:
@@ -147,7 +147,8 @@ def test_the_shell_client_runs_in_every_shell(ground: Ground, shell: str) -> Non
     _found("jq")
     ground.script({"text": TRICKY})
     command: Sequence[str] = [_found(program), *rest, str(EXAMPLES / "shell" / "ask.sh"), "Go"]
-    assert ground.run(*command).stdout.decode() == TRICKY + "\n"
+    done = ground.run(*command)
+    assert (done.code, done.stdout.decode(), done.stderr) == (0, TRICKY + "\n", "")
 
 
 def test_examples_are_short_enough_to_be_read() -> None:

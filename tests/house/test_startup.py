@@ -77,6 +77,15 @@ LATER = (
     "ludolf.engine.subagents.",
     "ludolf.tools.",
 )
+# What is loaded some time after the start is put off, since a busy machine may need so long for the
+# reply itself.
+PROGRAM = """
+import sys
+from ludolf.modes.rpc import run
+run.WARM_UP_SECONDS = 3600
+from ludolf.cli import main
+main(sys.argv[1:])
+"""
 BUILT_IN_MODELS = ("ludolf.ai.providers.",)
 _IMPORTED = re.compile(r"^import time: +\d+ \| +\d+ \| +(\S+)$", re.MULTILINE)
 
@@ -84,7 +93,7 @@ _IMPORTED = re.compile(r"^import time: +\d+ \| +\d+ \| +(\S+)$", re.MULTILINE)
 def _modules_at_first_reply(home: Path, **environ: str) -> list[str]:
     """The end of input follows the command at once, so little more than the reply is done."""
     done = subprocess.run(
-        [sys.executable, "-X", "importtime", "-m", "ludolf", "--mode", "rpc"],
+        [sys.executable, "-X", "importtime", "-P", "-c", PROGRAM, "--mode", "rpc"],
         input='{"type":"get_state"}\n',
         env={"PATH": os.environ["PATH"], "PYTHONPATH": str(SOURCE), "HOME": str(home), **environ},
         cwd=home,

@@ -5,6 +5,8 @@ from typing import Any
 
 Record = dict[str, Any]
 Lines = tuple[list[str], list[str]]
+# What was said to a conversation is not said to the next.
+LEAVING = ("new_session", "switch_session", "fork", "clone")
 
 
 class QueueLaws:
@@ -52,6 +54,8 @@ class QueueLaws:
             back = [*record["data"]["steering"], *record["data"]["followUp"]]
             assert sorted(back) == sorted(gone), f"cleared {gone}, gave back {back}"
             self.taken = []
+        if record["command"] in LEAVING and record["success"]:
+            self._gone = []
         assert not self._gone, f"the queue was emptied without a word: {self._gone}"
 
 

@@ -267,7 +267,7 @@ def _equip(engine: Engine, gates: Gates) -> None:
 def _home(root: Path, settings: dict[str, Any]) -> Iterator[None]:
     agent = root / "agent"
     agent.mkdir(parents=True, exist_ok=True)
-    retry = {"baseDelayMs": 1, **settings.pop("retry", {})}
+    retry = {"baseDelayMs": 1, "jitter": 0, **settings.pop("retry", {})}
     (agent / "settings.json").write_bytes(dumps({**settings, "retry": retry}))
     before = os.environ.get("LUDOLF_DIR")
     os.environ["LUDOLF_DIR"] = str(agent)

@@ -134,7 +134,7 @@ async def test_a_reload_finds_new_templates(tmp_path: Path) -> None:
         await s.data("reload")
         assert [c["name"] for c in (await s.data("get_commands"))["commands"]] == ["greet"]
         await s.run("/greet Ada")
-        assert asked(s.script.requests[0]) == ["user Greet Ada kindly."]
+        assert asked(s.script.requests[0]) == ["user Greet Ada kindly.\n"]
 
 
 async def test_a_reload_tells_what_is_wrong(tmp_path: Path) -> None:

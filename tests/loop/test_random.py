@@ -4,6 +4,7 @@ import asyncio
 import os
 import tempfile
 from collections import Counter
+from collections.abc import Iterator
 from itertools import cycle
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from hypothesis import Phase, given, settings
 
 from ludolf.session.tree import open_session
 from tests.loop.chance import Play, Step, plays
+from tests.loop.law_of_queue import LEAVING
 from tests.loop.laws import Said, Sent
 from tests.loop.stage import SMALL, Stage, stage, texts
 
@@ -83,7 +85,7 @@ class Actor:
         assert not state["isCompacting"]
 
     def check_queue(self) -> None:
-        """Each accepted text was delivered once, or waits, or was given back."""
+        """Each accepted text was delivered once, or waits, was given back, or its session left."""
         accepted = Counter(self._accepted())
         gone = Counter(texts(self.s.frames))
         steering, follow_up = self.s.queue
@@ -91,7 +93,24 @@ class Actor:
         for record in self.s.frames:
             if record.get("command") == "clear_queue":
                 gone.update([*record["data"]["steering"], *record["data"]["followUp"]])
+        gone.update(self._left_behind())
         assert gone == accepted
+
+    def _left_behind(self) -> Iterator[str]:
+        """What still waited when the session was changed."""
+        waits: list[str] = []
+        dropped: list[str] = []
+        for record in self.s.frames:
+            if record["type"] == "queue_update":
+                before, waits = waits, [*record["steering"], *record["followUp"]]
+                dropped = [] if waits else before
+            elif record["type"] == "message_start":
+                dropped = []
+            elif record.get("command") in LEAVING and record["success"]:
+                yield from dropped
+                dropped = []
+            elif record.get("command") == "clear_queue":
+                dropped = []
 
     async def check_file(self) -> None:
         """What is on disk is what is in memory."""

@@ -10,7 +10,7 @@ from typing import IO, Any, Self
 
 from ludolf.base import dumps, loads
 from ludolf.client import Client, Record
-from tests.process.harness import RPC, SOURCE, Lab, write_all
+from tests.process.harness import RPC, SOURCE, WAIT_SECONDS, Lab, Patient, write_all
 from tests.process.script import answer
 
 SHIM = Path(__file__).parent / "shim"
@@ -77,7 +77,7 @@ def free_disk(pid: int) -> None:
 def plain_client(lab: Lab, *arguments: str) -> Client:
     """A program for which modes count even if root runs the tests."""
     program = (sys.executable, "-c", _PLAIN, *RPC)
-    return Client(*arguments, program=program, cwd=lab.work, env=lab.env)
+    return Patient(*arguments, program=program, cwd=lab.work, env=lab.env)
 
 
 def peak_bytes(pid: int) -> int:
@@ -132,7 +132,7 @@ class Pipes:
                 return told
         raise AssertionError(f"the output ended before {kind}: {told[-3:]}")
 
-    def end(self, seconds: float = 10) -> int:
+    def end(self, seconds: float = WAIT_SECONDS) -> int:
         """End the input and read all that is left; the exit code."""
         self.stdin.close()
         for _ in self.stdout:

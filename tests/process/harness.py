@@ -6,7 +6,8 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from contextlib import asynccontextmanager
 from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 from typing import IO, Any
@@ -15,13 +16,15 @@ import msgspec
 
 from ludolf.base import dumps, loads
 from ludolf.client import Client, Record
+from ludolf.client.connection import SECONDS
 from tests.frames import dialect_of, frames_in, frames_out
 from tests.process.model_server import ModelServer
 
 PROGRAM = (sys.executable, "-m", "ludolf")
 RPC = (*PROGRAM, "--mode", "rpc")
 SOURCE = Path(__file__).parents[2] / "src"
-WAIT_SECONDS = 5.0
+# So long is waited for what comes at once, since a busy machine may be ten times slower.
+WAIT_SECONDS = 15.0
 # Each API family by the model that speaks it here.
 APIS = {
     "claude/large": "anthropic-messages",
@@ -160,7 +163,17 @@ class Lab:
         }
 
 
-class Watched(Client):
+class Patient(Client):
+    """Waits longer than hosts do for what comes at once."""
+
+    @asynccontextmanager
+    async def _limit(self, seconds: float | None, what: str) -> AsyncIterator[None]:
+        patience = WAIT_SECONDS if seconds == SECONDS else seconds
+        async with super()._limit(patience, what):
+            yield
+
+
+class Watched(Patient):
     """All frames of the program, and each command that succeeds, are as the published schema
     tells."""
 
@@ -171,6 +184,10 @@ class Watched(Client):
         self._lines = lines
         self._dialect = dialect_of(arguments, env)
         self._sent: dict[bytes, Record] = {}
+
+    async def close(self) -> int:
+        await self._tasks.close()
+        return await self.process.close(WAIT_SECONDS)
 
     async def send(self, command: str, /, **params: Any) -> Any:
         command_id = await super().send(command, **params)
@@ -253,7 +270,7 @@ class Bell:
             os.close(self._descriptor)
 
 
-def survivors(pids: Iterable[int], seconds: float = 2.0) -> list[int]:
+def survivors(pids: Iterable[int], seconds: float = WAIT_SECONDS) -> list[int]:
     """Those processes that are still there after the time, or sooner if all are gone."""
     deadline = time.monotonic() + seconds
     return [pid for pid in pids if not _is_gone_by(pid, deadline)]

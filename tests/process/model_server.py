@@ -79,6 +79,7 @@ def _gates(reply: Reply) -> list[Gate]:
 class _Server(ThreadingHTTPServer):
     daemon_threads = True
     block_on_close = False
+    request_queue_size = 128  # a connection that finds no place comes again a second later
 
     def handle_error(self, request: object, client_address: object) -> None:
         """A client that leaves early is what many tests are about."""

@@ -26,7 +26,7 @@ class Gate:
 
     def pass_through(self) -> None:
         self.reached.set()
-        self._open.wait(30)
+        self._open.wait(120)
 
 
 class Cut:

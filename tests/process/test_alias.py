@@ -8,7 +8,7 @@ import pytest
 
 from ludolf import __version__
 from ludolf.base import dumps
-from tests.process.harness import Finished, Lab, only, text_of
+from tests.process.harness import WAIT_SECONDS, Finished, Lab, only, text_of
 from tests.process.script import answer
 
 FIRST_RECORDS = {"pi": "response", "omp": "ready", "xcsh": "ready", "pi-early": "agent_start"}
@@ -170,7 +170,7 @@ def test_signals_reach_the_program_behind_the_name(lab: Lab, folder: Path) -> No
         process.stdin.flush()
         process.stdout.readline()
         process.terminate()
-        assert process.wait(5) in (-15, 143)
+        assert process.wait(WAIT_SECONDS) in (-15, 143)
 
 
 # ---------------------------------------------------------------- flags of the name

@@ -10,7 +10,7 @@ import pytest
 
 from ludolf.client import Client, ClientError, NotStarted, ProgramEnded, TooMuchUnread, sync
 from ludolf.client.unread import Unread
-from tests.process.harness import Lab, survivors
+from tests.process.harness import WAIT_SECONDS, Lab, survivors
 from tests.process.script import Gate, answer
 from tests.process.test_client_typed import typed
 
@@ -46,7 +46,7 @@ async def test_the_death_of_the_program_ends_every_waiting(lab: Lab, tools: Any)
             asyncio.ensure_future(client.bash("sleep 60")),
             asyncio.ensure_future(client.reply_to("nobody", None)),
         ]
-        await asyncio.to_thread(gate.reached.wait, 5)
+        assert await asyncio.to_thread(gate.reached.wait, WAIT_SECONDS)
         client.process.send_signal(signal.SIGKILL)
         ends = await asyncio.gather(*waiting, return_exceptions=True)
         gate.open()
@@ -64,7 +64,7 @@ async def test_nothing_is_left_behind(lab: Lab) -> None:
     lab.server.add(answer(gate, "never"))
     async with typed(lab, tools=[_echo], on_dialog=lambda request: None) as client:
         await client.prompt("Go")
-        await asyncio.to_thread(gate.reached.wait, 5)
+        assert await asyncio.to_thread(gate.reached.wait, WAIT_SECONDS)
         pid = client.process.pid
     gate.open()
     assert survivors([pid]) == []
@@ -86,10 +86,10 @@ async def test_a_close_that_is_cancelled_still_ends_the_program(lab: Lab) -> Non
 
 
 async def test_what_the_program_leaves_behind_does_not_hold_us(lab: Lab) -> None:
-    client = typed(lab, program=("sh", "-c", 'sleep 5 & echo \'{"type":"pid","n":\'$!\'}\'; wait'))
+    client = typed(lab, program=("sh", "-c", 'sleep 60 & echo \'{"type":"pid","n":\'$!\'}\'; wait'))
     await client.open()
     left = (await client.wait_for("pid"))["n"]
-    async with asyncio.timeout(4):
+    async with asyncio.timeout(WAIT_SECONDS):
         assert await client.kill() == -signal.SIGKILL
     os.kill(left, signal.SIGKILL)
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import pytest
 
 from ludolf.client import MessageUpdate, Refused, sync
-from tests.process.harness import RPC, Lab, survivors
+from tests.process.harness import RPC, WAIT_SECONDS, Lab, survivors
 from tests.process.script import Gate, answer, call
 
 
@@ -54,7 +54,7 @@ def test_the_thread_ends_with_the_client(lab: Lab) -> None:
         pid = client.pid
         assert client.ask("get_state")["messageCount"] == 0
     for thread in set(threading.enumerate()) - before:
-        thread.join(2)
+        thread.join(WAIT_SECONDS)
     assert set(threading.enumerate()) <= before
     assert survivors([pid]) == []
 

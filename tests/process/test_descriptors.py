@@ -10,7 +10,16 @@ from typing import IO
 import pytest
 
 from ludolf.client.options import PROGRAM
-from tests.process.harness import RPC, Bell, Finished, Lab, messages, types, write_all
+from tests.process.harness import (
+    RPC,
+    WAIT_SECONDS,
+    Bell,
+    Finished,
+    Lab,
+    messages,
+    types,
+    write_all,
+)
 from tests.process.script import answer
 
 STATE = b'{"id":1,"type":"get_state"}\n'
@@ -66,7 +75,7 @@ def test_a_non_blocking_input_is_waited_for(lab: Lab) -> None:
             write_all(ours, STATE)
             assert b'"success":true' in process.stdout.readline()
         ours.close()
-        assert process.wait(5) == 0
+        assert process.wait(WAIT_SECONDS) == 0
 
 
 def test_a_non_blocking_output_that_is_full_is_waited_for(lab: Lab) -> None:
@@ -82,7 +91,7 @@ def test_a_non_blocking_output_that_is_full_is_waited_for(lab: Lab) -> None:
         while told.count(b"\n") <= count and (chunk := ours.read(1 << 20)):
             told += chunk
         process.stdin.close()
-        assert process.wait(5) == 0
+        assert process.wait(WAIT_SECONDS) == 0
     assert told.count(b'"get_state","success":true') == count
 
 

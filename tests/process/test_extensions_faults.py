@@ -131,7 +131,7 @@ async def test_abort_ends_a_hanging_handler(lab: Lab, event: str) -> None:
         # A handler of later events may hang once more: it is not waited for a second time.
         await client.ask("abort")
         await client.wait_for("agent_settled")
-        assert time.monotonic() - started < 4
+        assert time.monotonic() - started < 10
         assert not (await client.ask("get_state"))["isStreaming"]
 
 
@@ -156,7 +156,7 @@ async def test_abort_ends_a_hanging_tool(lab: Lab) -> None:
     async with lab.client() as client:
         await client.ask("prompt", message="Go")
         await client.wait_for("tool_execution_update")
-        assert (await client.request("abort", 2))["success"]
+        assert (await client.request("abort"))["success"]
         await client.wait_for("agent_settled")
         await client.prompt_and_collect("Go on")
     assert notes(lab) == ["cleaned up"]
@@ -180,11 +180,11 @@ async def test_abort_leaves_a_plain_tool_behind_in_its_thread(lab: Lab) -> None:
     async with lab.client() as client:
         await client.ask("prompt", message="Go")
         await client.wait_for("tool_execution_update")
-        assert (await client.request("abort", 2))["success"]
+        assert (await client.request("abort"))["success"]
         await client.prompt_and_collect("Go on")
         started = time.monotonic()
-        await client.process.close()
-    assert time.monotonic() - started < 4
+        await client.close()
+    assert time.monotonic() - started < 10
     assert await client.process.wait() == 0
 
 

@@ -2,8 +2,10 @@
 
 import json
 
+import pytest
+
 from ludolf.client import Client
-from tests.process.extending import lay, lay_in_project, notes
+from tests.process.extending import lay, lay_in_project, notes, told
 from tests.process.harness import Lab
 from tests.process.script import answer
 
@@ -41,7 +43,6 @@ async def test_an_untrusted_extension_does_not_run(lab: Lab) -> None:
     lay_in_project(lab, OURS)
     async with lab.client() as client:
         assert await _commands(client) == set()
-        await client.process.close()
     assert not (lab.work / "loaded").exists()
     assert "is not trusted" in client.process.stderr
 
@@ -125,4 +126,62 @@ async def test_settings_of_an_untrusted_project_name_no_extensions(lab: Lab) -> 
     async with lab.client() as client:
         assert await _commands(client) == set()
     async with lab.client("--approve") as client:
+        assert await _commands(client) == {"ours"}
+
+
+def _warnings(lab: Lab) -> list[str]:
+    return [one["message"] for one in told(lab) if one["type"] == "warning"]
+
+
+async def test_that_a_project_is_not_trusted_is_told_in_one_event(lab: Lab) -> None:
+    lay_in_project(lab, OURS)
+    async with lab.client() as client:
+        await client.ask("get_state")
+        (warning,) = _warnings(lab)
+        assert f"{lab.work} is not trusted" in warning
+        await client.ask("new_session")
+    assert len(_warnings(lab)) == 1
+
+
+async def test_of_a_project_that_an_extension_trusts_nothing_is_told(lab: Lab) -> None:
+    lay_in_project(lab, OURS)
+    lay(lab, SPEAKER.format(trusted="yes", remember=False))
+    async with lab.client() as client:
+        await client.ask("get_state")
+    assert _warnings(lab) == []
+
+
+@pytest.mark.parametrize(
+    "name", ["extensions/ours.py", "extensions/new.py", "settings.json", "x.py"]
+)
+async def test_a_project_that_changed_after_it_was_trusted_has_to_be_trusted_again(
+    lab: Lab, name: str
+) -> None:
+    lay_in_project(lab, OURS)
+    settings = lab.work / ".pi" / "settings.json"
+    settings.write_text(json.dumps({"extensions": ["x.py"]}))
+    async with lab.client() as client:
+        await client.ask("set_project_trust", trusted=True)
+    (lab.work / ".pi" / "skills").mkdir()  # runs nothing
+    async with lab.client() as client:
+        assert await _commands(client) == {"ours"}
+    with (lab.work / ".pi" / name).open("a") as file:
+        file.write("\n")
+    lab.lines.clear()
+    async with lab.client() as client:
+        assert await _commands(client) == set()
+        (warning,) = _warnings(lab)
+        assert f"{lab.work} has changed since it was trusted" in warning
+        await client.ask("set_project_trust", trusted=True)
+    async with lab.client() as client:
+        assert await _commands(client) == {"ours"}
+
+
+async def test_trust_that_pi_stored_is_trust(lab: Lab) -> None:
+    lay_in_project(lab, OURS)
+    (lab.agent / "trust.json").write_text(json.dumps({str(lab.work.resolve()): True}))
+    async with lab.client() as client:
+        assert await _commands(client) == {"ours"}
+    lay_in_project(lab, OURS + "\n")
+    async with lab.client() as client:
         assert await _commands(client) == {"ours"}

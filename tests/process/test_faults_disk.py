@@ -275,7 +275,7 @@ async def test_a_working_folder_that_vanishes_costs_commands_and_not_the_program
 @pytest.mark.parametrize("seconds", [86_400, -86_400, -60 * 86_400])
 async def test_a_clock_that_jumps_changes_no_wait_and_no_order(lab: Lab, seconds: int) -> None:
     clock = Clock(lab.root / "clock")
-    lab.settings(retry={"baseDelayMs": 50, "provider": {"timeoutMs": 5_000}})
+    lab.settings(retry={"baseDelayMs": 50, "provider": {"timeoutMs": 15_000}})
     lab.server.add(answer("First."), Failure(status=529), answer("Second."), answer("Third."))
     async with lab.client(**clock.env) as client:
         await client.prompt_and_collect("One")

@@ -20,7 +20,7 @@ async def _use(lab: Lab, name: str, *wishes: Record) -> tuple[list[tuple[bool, s
     async with lab.client("--tools", "read,write,edit,bash,grep,find,ls") as client:
         await client.prompt_and_collect("Are you there?")
         before = peak_bytes(client.process.pid)
-        told = await client.prompt_and_collect("Go", timeout=15)
+        told = await client.prompt_and_collect("Go")
         grown = peak_bytes(client.process.pid) - before
     ends = {end["toolCallId"]: end for end in only(told, "tool_execution_end")}
     results = [ends[f"c{number}"] for number in range(len(wishes))]
@@ -35,7 +35,7 @@ async def test_devices_pipes_and_folders_are_refused_at_once(lab: Lab) -> None:
     places = ("/dev/zero", "fifo", "/dev/stdin", ".", "/proc/self/mem")
     began = time.monotonic()
     results, grown = await _use(lab, "read", *({"path": path} for path in places))
-    assert time.monotonic() - began < 5
+    assert time.monotonic() - began < 15
     assert all(failed for failed, _ in results)
     assert "character device" in results[0][1]
     assert "named pipe" in results[1][1]
@@ -113,4 +113,4 @@ async def test_a_pattern_without_end_takes_no_time(lab: Lab) -> None:
     began = time.monotonic()
     ((failed, text),), _ = await _use(lab, "grep", {"pattern": "(a+)+$", "path": "."})
     assert (failed, text) == (False, "No matches found")
-    assert time.monotonic() - began < 5
+    assert time.monotonic() - began < 15

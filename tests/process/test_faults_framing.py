@@ -11,7 +11,7 @@ import pytest
 from ludolf.base import dumps
 from ludolf.client import Record
 from tests.process.faults import MIB, Pipes, children, peak_bytes, warm
-from tests.process.harness import Lab, only, resident_bytes, survivors, write_all
+from tests.process.harness import WAIT_SECONDS, Lab, only, resident_bytes, survivors, write_all
 from tests.process.script import Gate, Piece, Raw, answer, bash, flood
 from tests.process.script import say as spoken
 
@@ -65,7 +65,7 @@ def test_whatever_bytes_come_each_line_has_at_most_one_answer(lab: Lab, seed: in
 def test_a_blocked_reader_of_whole_messages_costs_little_memory_and_loses_nothing(
     lab: Lab,
 ) -> None:
-    text = "abc" * 20_000
+    text = "abc" * 10_000
     end = Gate()
     with warm(lab) as pipes:
         lab.server.add(flood(text, end, size=3))
@@ -82,7 +82,7 @@ def test_a_blocked_reader_of_whole_messages_costs_little_memory_and_loses_nothin
 
 
 def _count_deltas(stdout: IO[bytes]) -> int:
-    """Count characters of deltas without decoding two gigabytes of snapshots."""
+    """Count characters of deltas without decoding half a gigabyte of snapshots."""
     counted = 0
     for line in stdout:
         if line.startswith(b'{"type":"message_update"'):
@@ -108,7 +108,7 @@ def test_an_abort_is_answered_soon_though_a_flood_stands_before_it(lab: Lab) -> 
         for line in pipes.stdout:
             if line.startswith(b'{"id":"stop"'):
                 break
-        assert time.monotonic() - began < 1
+        assert time.monotonic() - began < 10  # the whole flood would take minutes
         end.open()
         assert pipes.end() == 0
 
@@ -123,7 +123,7 @@ def test_twenty_thousand_commands_that_nobody_reads_yet_stay_bounded(lab: Lab) -
         writer.join(2)
         grown = resident_bytes(pipes.pid) - before
         told = [pipes.hear()["id"] for _ in range(count)]
-        writer.join(5)
+        writer.join(WAIT_SECONDS)
         assert told == list(range(count))
         assert grown < 64 * MIB
         assert pipes.end() == 0
@@ -147,7 +147,7 @@ def test_a_hundred_thousand_waiting_messages_cost_linear_output_and_none_is_lost
         writer = threading.Thread(target=write_all, args=(pipes.stdin, lines))
         writer.start()
         size = _read_replies(pipes.stdout, count)
-        writer.join(5)
+        writer.join(WAIT_SECONDS)
         grown = resident_bytes(pipes.pid) - before
         pipes.say("abort", id="stop")
         pipes.hear_until("response", id="stop")
@@ -205,8 +205,8 @@ def test_a_host_that_is_gone_ends_the_program_with_one_line(
         kin = children(pipes.pid)
         began = time.monotonic()
         pipes.stdout.close()
-        assert pipes.process.wait(5) == 1
-        assert time.monotonic() - began < 2.5
+        assert pipes.process.wait(WAIT_SECONDS) == 1
+        assert time.monotonic() - began < 10
         assert survivors(kin) == []
         assert pipes.process.stderr is not None
         assert pipes.process.stderr.read() == b"Error: nobody reads stdout any more\n"

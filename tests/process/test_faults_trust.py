@@ -10,10 +10,9 @@ from pathlib import Path
 import pytest
 
 from ludolf.base import dumps, loads
-from ludolf.client import Client
 from ludolf.client.options import PROGRAM
 from tests.process.faults import Pipes
-from tests.process.harness import Lab, text_of
+from tests.process.harness import Lab, Patient, text_of
 from tests.process.model_server import ModelServer
 from tests.process.script import Failure, answer, bash
 
@@ -66,7 +65,7 @@ async def test_opening_a_folder_runs_nothing_from_it(lab: Lab) -> None:
     _lay_traps(lab, marks)
     lab.server.add(answer(bash("echo evil=$EVIL; git status --short | head -1")), answer("Done."))
     # As hosts start it: the folder is no place for modules.
-    async with Client(program=PROGRAM, cwd=lab.work, env=lab.env) as client:
+    async with Patient(program=PROGRAM, cwd=lab.work, env=lab.env) as client:
         await client.ask("get_state")
         assert list(marks.iterdir()) == []
         told = await client.prompt_and_collect("Go")

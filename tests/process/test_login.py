@@ -19,9 +19,10 @@ from ludolf.client import Record
 from ludolf.config.oauth import FLOWS
 from tests.identity_server import IdentityServer
 from tests.process.extending import asked, dialog, reply, told
-from tests.process.harness import PROGRAM, Finished, Lab, only, text_of
+from tests.process.harness import PROGRAM, WAIT_SECONDS, Finished, Lab, only, text_of
 from tests.process.script import answer, call
 from tests.process.test_protocol_page import Stage
+from tests.process.test_subagents import TwoScripts
 
 MODEL = ("--model", "xai/grok-4.3")
 KEY = "sk-login-0123456789abcdef"
@@ -38,6 +39,10 @@ def identity() -> Iterator[IdentityServer]:
 @pytest.fixture
 def env(lab: Lab, identity: IdentityServer) -> dict[str, str]:
     """Sends all logins to the identity server, and the models of xAI to the lab."""
+    return _sent_here(lab, identity)
+
+
+def _sent_here(lab: Lab, identity: IdentityServer) -> dict[str, str]:
     path = lab.agent / "models.json"
     raw = loads(path.read_bytes())
     raw["providers"]["xai"] = {"baseUrl": f"{lab.server.url}/v1"}
@@ -301,27 +306,33 @@ async def test_an_aborted_prompt_does_not_lose_the_new_token(
 
 
 async def test_an_aborted_agent_in_the_background_does_not_lose_the_new_token(
-    lab: Lab, identity: IdentityServer, env: dict[str, str]
+    tmp_path: Path, identity: IdentityServer
 ) -> None:
     identity.hold = threading.Event()
-    _store(lab, xai=_login(left_ms=-1))
-    lab.settings(task={"enabled": True, "agentModelOverrides": {"task": MODEL[1]}})
     delegate = answer(call("task", {"tasks": [{"task": "Say hello."}]}, "c1"))
-    lab.server.add(delegate, answer("Waiting."), delegate, answer("Waiting."))
-    lab.server.add(answer(call("yield", {"result": {"data": "hello"}}, "y1")), answer("Done."))
-    async with lab.client(**env) as client:
-        await client.ask("prompt", message="Go")
-        await asyncio.to_thread(_until_asked, identity)
-        await client.ask("abort")
-        identity.hold.set()
-        await client.ask("prompt", message="Again")
-        await client.wait_for(lambda r: r["type"] == "agent_end" and "Done." in str(r))
+    with TwoScripts() as server:
+        lab = Lab(tmp_path, server)
+        env = _sent_here(lab, identity)
+        _store(lab, xai=_login(left_ms=-1))
+        lab.settings(task={"enabled": True, "agentModelOverrides": {"task": MODEL[1]}})
+        # The agent may be done before or after the second "Waiting." is asked for.
+        server.add(delegate, answer("Waiting."), delegate, answer("Waiting."), answer("Done."))
+        server.of_agents.append(answer(call("yield", {"result": {"data": "hello"}}, "y1")))
+        async with lab.client(**env) as client:
+            await client.ask("prompt", message="Go")
+            await client.wait_for(lambda r: r["type"] == "agent_end" and "Waiting." in str(r))
+            await asyncio.to_thread(_until_asked, identity)
+            await client.ask("abort")
+            await client.wait_for("agent_settled")
+            identity.hold.set()
+            await client.prompt_and_collect("Again")
     assert len(identity.asked) == 1
-    assert lab.server.requests[4].headers["authorization"] == "Bearer access-1"
+    (agents,) = [one for one in server.requests if not one.path.endswith("/v1/messages")]
+    assert agents.headers["authorization"] == "Bearer access-1"
 
 
 def _until_asked(identity: IdentityServer) -> None:
-    assert identity.was_asked.wait(5)
+    assert identity.was_asked.wait(WAIT_SECONDS)
 
 
 def test_two_programs_renew_the_same_login_once(
@@ -343,7 +354,7 @@ def test_two_programs_renew_the_same_login_once(
     ]
     _until_asked(identity)
     identity.hold.set()
-    ends = [program.communicate(timeout=10) for program in programs]
+    ends = [program.communicate(timeout=WAIT_SECONDS) for program in programs]
     assert [program.returncode for program in programs] == [0, 0], ends
     assert len(identity.asked) == 1
 
@@ -506,7 +517,7 @@ def test_the_code_of_a_browser_may_come_on_stdin(
         assert program.stdin is not None
         assert program.stderr is not None
         url = next(line.strip() for line in program.stderr if "http" in line)
-        _, stderr = program.communicate(identity.end_of(url) + "\n", timeout=5)
+        _, stderr = program.communicate(identity.end_of(url) + "\n", timeout=WAIT_SECONDS)
     assert program.returncode == 0, stderr
     assert _stored(lab)["openai-codex"]["accountId"]
 
@@ -597,7 +608,7 @@ def test_an_example_of_the_page_happens_as_it_says(
             stage.play(line)
         assert program.stdin is not None
         program.stdin.close()
-        assert program.wait(5) == 0
+        assert program.wait(WAIT_SECONDS) == 0
 
 
 def test_the_page_has_its_examples_and_names_every_login() -> None:

@@ -1,13 +1,13 @@
 """A model server may do anything: retries are announced and counted, half an answer is none."""
 
 import asyncio
-import time
 from typing import Any
 
 import pytest
 
 from ludolf.client import Record
-from tests.process.harness import APIS, Lab, messages, only, text_of, types
+from tests.loopback import nobody
+from tests.process.harness import APIS, WAIT_SECONDS, Lab, messages, only, text_of, types
 from tests.process.model_server import ModelServer
 from tests.process.script import GARBAGE, Cut, Failure, Gate, Raw, Reply, Reset, answer, bash, say
 
@@ -78,12 +78,10 @@ async def test_a_broken_server_is_asked_four_times(lab: Lab) -> None:
 
 
 async def test_a_server_that_is_down_is_tried_four_times(lab: Lab) -> None:
-    # A port on which nobody listens any more.
-    with ModelServer() as gone:
-        pass
-    models = (lab.agent / "models.json").read_text().replace(lab.server.url, gone.url)
-    (lab.agent / "models.json").write_text(models)
-    told = await _run(lab)
+    with nobody() as url:
+        models = (lab.agent / "models.json").read_text().replace(lab.server.url, url)
+        (lab.agent / "models.json").write_text(models)
+        told = await _run(lab)
     assert _retries(told) == [1, 2, 3, False]
     assert _last(told)["errorMessage"].startswith("Connection error")
 
@@ -112,26 +110,23 @@ async def test_an_error_inside_the_stream_is_asked_again(lab: Lab) -> None:
 
 
 async def test_silence_has_a_deadline(lab: Lab) -> None:
-    lab.settings(retry={"baseDelayMs": 1, "provider": {"timeoutMs": 200}})
-    began = time.monotonic()
+    # Longer than any answer takes on a busy machine, and shorter than the gate stays closed.
+    lab.settings(retry={"baseDelayMs": 1, "provider": {"timeoutMs": 2000}})
     told = await _run(lab, answer(say("Half ", Gate())), answer("All."))
-    assert time.monotonic() - began < 4
     assert _retries(told) == [1, True]
     assert "timed out" in messages(lab.entries)[1]["errorMessage"]
     assert text_of(_last(told)) == "All."
 
 
 async def test_abort_ends_a_wait_between_attempts(lab: Lab) -> None:
-    lab.settings(retry={"baseDelayMs": 60_000})
+    lab.settings(retry={"baseDelayMs": 60_000, "jitter": 0})
     lab.server.add(_OVERLOADED)
     async with lab.client() as client:
         await client.ask("prompt", message="Go")
         start = await client.wait_for("auto_retry_start")
         assert (start["maxAttempts"], start["delayMs"]) == (3, 60_000)
         assert (await client.ask("get_state"))["isStreaming"]
-        began = time.monotonic()
-        await client.ask("abort")
-        assert time.monotonic() - began < 1
+        await client.ask("abort")  # which has no patience for a minute
         told = await client.collect("agent_settled")
     (end,) = only(told, "auto_retry_end")
     assert (end["success"], end["finalError"]) == (False, "Retry cancelled")
@@ -224,7 +219,5 @@ async def test_a_run_ends_while_the_server_still_holds_the_connection(lab: Lab) 
     async with lab.client() as client:
         await client.prompt_and_collect("One")
         await client.ask("prompt", message="Two")
-        await asyncio.to_thread(gate.reached.wait, 5)
-        began = time.monotonic()
-        await client.ask("abort")
-        assert time.monotonic() - began < 1
+        assert await asyncio.to_thread(gate.reached.wait, WAIT_SECONDS)
+        await client.ask("abort")  # the gate stays closed for longer than that is waited for

@@ -6,7 +6,7 @@ import subprocess
 import pytest
 
 from ludolf.base import loads
-from tests.process.harness import PROGRAM, Lab, messages, only, text_of, types
+from tests.process.harness import PROGRAM, WAIT_SECONDS, Lab, messages, only, text_of, types
 from tests.process.script import Failure, Gate, answer, bash, say
 
 _PIXEL = base64.b64decode(
@@ -105,6 +105,37 @@ def test_an_unknown_option_ends_the_start(lab: Lab) -> None:
     assert done.stderr == "Error: Unknown option: --frobnicate\n"
 
 
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (("-p", "--model"), "--model needs a value"),
+        (("-p", "Go", "-t"), "-t needs a value"),
+        (("-p", "Go", "--max-turns"), "--max-turns needs a value"),
+        (("--mode",), "--mode requires text, json, or rpc"),
+    ],
+)
+def test_an_option_without_its_value_says_so(lab: Lab, words: tuple[str, ...], told: str) -> None:
+    done = lab.run(*words)
+    assert (done.code, done.stdout, done.stderr) == (1, b"", f"Error: {told}\n")
+
+
+def test_a_name_of_no_tool_is_told_on_stderr_and_the_others_hold(lab: Lab) -> None:
+    lab.server.add(answer("fine"))
+    done = lab.run("--tools", "read,grepp,task", "-p", "Go")
+    assert (done.code, done.stdout) == (0, b"fine\n")
+    told = "Warning: Unknown in the list of allowed tools: grepp. Tools are: read, bash, edit, "
+    assert told in done.stderr
+    (asked,) = lab.server.requests
+    assert "read" in [tool["name"] for tool in asked.body["tools"]]
+
+
+def test_a_skill_that_is_not_there_is_told_on_stderr(lab: Lab) -> None:
+    lab.server.add(answer("fine"))
+    done = lab.run("--skill", "nowhere", "-p", "Go")
+    assert (done.code, done.stdout) == (0, b"fine\n")
+    assert done.stderr.count(f"Warning: Path does not exist: {lab.work / 'nowhere'}\n") == 1
+
+
 def test_an_unknown_model_ends_the_start(lab: Lab) -> None:
     done = lab.run("--model", "nobody/knows-it", "--mode", "rpc")
     assert (done.code, done.stdout) == (1, b"")
@@ -193,9 +224,9 @@ def test_a_signal_ends_a_one_shot_run_and_stores_what_has_arrived(
         stdout=subprocess.PIPE,
     )
     with process:
-        assert gate.reached.wait(5)
+        assert gate.reached.wait(WAIT_SECONDS)
         process.terminate()
-        assert process.wait(5) == 143
+        assert process.wait(WAIT_SECONDS) == 143
     assert messages(lab.entries)[-1]["stopReason"] == "aborted"
 
 

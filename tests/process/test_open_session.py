@@ -179,7 +179,7 @@ async def test_an_abort_leads_to_rest_in_the_order_of_its_dialect(
         while not gate.reached.wait(0):
             await client.ask("get_state")
         await client.ask("abort")
-        await client.ask("get_last_assistant_text")
+        await client.wait_for("session_settled")
         gate.open()
     assert _ends([loads(line) for line in lab.lines]) == order
 

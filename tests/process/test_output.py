@@ -4,9 +4,12 @@ import asyncio
 import io
 import threading
 
+import pytest
+
 from ludolf.base import loads
 from ludolf.client import Client, Record
 from tests.process.harness import (
+    WAIT_SECONDS,
     Bell,
     Lab,
     messages,
@@ -21,6 +24,8 @@ from tests.process.script import Gate, answer, bash, flood, say
 _DELTAS = 20_000
 _TEXT = "".join(f"{number:>100}" for number in range(_DELTAS))
 _MIB = 1 << 20
+
+pytestmark = pytest.mark.timeout(90)  # much is said here, and the machine may be busy
 
 
 async def _warm_up(lab: Lab, client: Client) -> int:
@@ -52,7 +57,7 @@ async def test_a_host_that_does_not_read_holds_the_model_and_loses_nothing(lab: 
         assert not await asyncio.to_thread(end.reached.wait, 1)
         assert resident_bytes(client.process.pid) - before < 32 * _MIB
         end.open()
-        told = await client.collect("agent_settled", 8)
+        told = await client.collect("agent_settled", 2 * WAIT_SECONDS)
         assert resident_bytes(client.process.pid) - before < 32 * _MIB
     assert _deltas(told) == _TEXT
     assert text_of(only(told, "turn_end")[0]["message"]) == _TEXT
@@ -70,7 +75,7 @@ async def test_whole_message_updates_for_a_slow_host_stay_bounded(lab: Lab) -> N
         await asyncio.to_thread(end.reached.wait, 1)
         assert resident_bytes(client.process.pid) - before < 32 * _MIB
         end.open()
-        told = await client.collect("agent_settled", 8)
+        told = await client.collect("agent_settled", 2 * WAIT_SECONDS)
     assert _deltas(told) == text
 
 
@@ -109,9 +114,9 @@ def test_a_flood_of_commands_is_answered_also_when_nobody_reads_at_first(lab: La
         writer.join(1)
         grown = resident_bytes(process.pid) - before
         replies = [loads(stdout.readline()) for _ in range(count)]
-        writer.join(5)
+        writer.join(WAIT_SECONDS)
         stdin.close()
-        assert process.wait(5) == 0
+        assert process.wait(WAIT_SECONDS) == 0
     assert [reply["id"] for reply in replies] == list(range(count))
     assert grown < 64 * _MIB
 

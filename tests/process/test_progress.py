@@ -91,13 +91,13 @@ def _ask(lab: Lab, *words: str, whole: bool = False, **env: str) -> Terminal:
 
 
 def test_a_retry_counts_down_and_leaves_no_trace(lab: Lab) -> None:
-    lab.settings(retry={"baseDelayMs": 1200})
+    lab.settings(retry={"baseDelayMs": 2400})
     lab.server.add(BUSY, answer("At last."))
     with _ask(lab, "-p", "Go") as terminal:
         code, out = terminal.end()
         seen = terminal.seen
     assert (code, out) == (0, "At last.\n")
-    assert re.search(r"Trying again in 1 s \(attempt 1 of 3\): 529 too busy\r", seen)
+    assert re.search(r"Trying again in [12] s \(attempt 1 of 3\): 529 too busy\r", seen)
     assert "\x1b[31m" not in seen
     assert "\n" not in seen
     assert seen.endswith(CLEARED)
@@ -129,11 +129,11 @@ def test_events_on_the_same_terminal_are_not_disturbed(lab: Lab) -> None:
 
 
 def test_events_in_a_pipe_leave_the_terminal_to_progress(lab: Lab) -> None:
-    lab.settings(retry={"baseDelayMs": 600})
+    lab.settings(retry={"baseDelayMs": 2400})
     lab.server.add(BUSY, answer("At last."))
     with _ask(lab, "--mode", "json", "Go") as terminal:
         code, out = terminal.end()
-        assert "Trying again in 1 s" in terminal.seen
+        assert "Trying again" in terminal.seen
     assert code == 0
     assert "Trying again" not in out
 
@@ -180,7 +180,7 @@ def test_work_that_is_done_at_once_shows_nothing(lab: Lab) -> None:
 
 @pytest.mark.parametrize("words", [("export",), ("--export",)])
 def test_an_export_at_a_terminal_says_where_the_page_is(lab: Lab, words: tuple[str, ...]) -> None:
-    lines = [message(f"u{n}", f"u{n - 1}", "user", content="**x** " * 50) for n in range(3_000)]
+    lines = [message(f"u{n}", f"u{n - 1}", "user", content="**x** " * 50) for n in range(1_000)]
     path = lab.work / "long.jsonl"
     path.write_bytes(b"".join(dumps(line) + b"\n" for line in (header(), *lines)))
     with _ask(lab, *words, str(path), "page.html") as terminal:

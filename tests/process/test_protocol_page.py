@@ -99,6 +99,7 @@ def _env(work: Path) -> dict[str, str]:
         "TMPDIR": str(work.parent),
         "LANG": "C.UTF-8",
         "PYTHONPATH": str(SOURCE),
+        "LUDOLF_LOCAL_SERVERS": "0",
     }
 
 

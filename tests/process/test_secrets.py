@@ -6,7 +6,7 @@ import subprocess
 from pathlib import Path
 
 from ludolf.base import dumps, loads
-from tests.process.harness import PROGRAM, Lab, only, text_of
+from tests.process.harness import PROGRAM, WAIT_SECONDS, Lab, only, text_of
 from tests.process.script import Failure, answer, bash
 
 # One for each way in: stored, in models.json, by a variable, by a variable that a file names.
@@ -126,7 +126,7 @@ def test_a_key_that_is_asked_for_stands_in_no_list_of_processes(lab: Lab) -> Non
         stderr=subprocess.PIPE,
     ) as program:
         words = Path(f"/proc/{program.pid}/cmdline").read_bytes()
-        _, stderr = program.communicate(GIVEN.encode(), timeout=5)
+        _, stderr = program.communicate(GIVEN.encode(), timeout=WAIT_SECONDS)
     assert program.returncode == 0, stderr
     _assert_nowhere("the list of processes", words)
     mode = os.stat(lab.agent / "auth.json").st_mode & 0o777

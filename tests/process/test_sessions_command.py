@@ -156,3 +156,42 @@ def test_words_of_a_package_manager_never_reach_the_model(lab: Lab, word: str) -
     assert done.code == 1
     assert "Ludolf installs no packages" in done.stderr
     assert lab.server.requests == []
+
+
+def test_a_session_is_carried_to_another_folder_as_a_file(told: Lab) -> None:
+    assert told.run("export", "last", "talk.jsonl").code == 0
+    lines = [loads(line) for line in (told.work / "talk.jsonl").read_bytes().splitlines()]
+    assert [line["message"]["role"] for line in lines if line["type"] == "message"] == [
+        "user",
+        "assistant",
+    ]
+    named = told.run("sessions", "export", "last", "--jsonl")
+    (default,) = told.work.glob("session-*.jsonl")
+    assert named.stdout.decode() == f"Exported to: {default.name}\n"
+    done = told.run("sessions", "--session-dir", "talks", "import", "talk.jsonl", "talk.jsonl")
+    assert done.code == 0
+    names = sorted(path.name for path in (told.work / "talks").iterdir())
+    assert names == ["talk-1.jsonl", "talk.jsonl"]
+    shown = told.run("sessions", "--session-dir", "talks", "show", "last").stdout.decode()
+    assert "The harbour is closed." in shown
+
+
+def test_an_import_of_what_is_no_session_is_refused(lab: Lab) -> None:
+    (lab.work / "notes.jsonl").write_text("notes")
+    refused = lab.run("sessions", "import", "notes.jsonl")
+    assert refused.code == 1
+    assert "notes.jsonl" in refused.stderr
+    assert not list((lab.agent / "sessions").rglob("*.jsonl"))
+
+
+def test_sessions_in_the_old_place_are_moved_by_the_next_start(lab: Lab) -> None:
+    path = _write(lab, "..", "eeee-1", "from long ago")
+    other = lab.agent / "notes.jsonl"
+    other.write_text("notes")
+    lab.server.add(answer("fine"))
+    done = lab.run("-p", "hello")
+    assert done.code == 0
+    assert not path.exists()
+    assert other.exists()
+    assert "from long ago" in lab.run("sessions", "list", "--all").stdout.decode()
+    assert f"Moved {lab.agent}" in done.stderr

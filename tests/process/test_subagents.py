@@ -1,5 +1,6 @@
 """Agents in the background as hosts see them: frames, commands, ends."""
 
+import asyncio
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,7 +10,8 @@ import pytest
 
 from ludolf.base import dumps, loads
 from ludolf.client import Client, Record
-from tests.process.harness import Lab, only, text_of, types
+from ludolf.client.connection import Match
+from tests.process.harness import WAIT_SECONDS, Lab, only, text_of, types
 from tests.process.model_server import Asked, ModelServer
 from tests.process.script import Failure, Gate, Reply, answer, bash, call, say
 
@@ -48,8 +50,10 @@ def _task(*tasks: dict[str, str]) -> Reply:
     return answer(call("task", {"context": "none", "tasks": list(tasks)}, "c1"))
 
 
-def _done(data: Any) -> Reply:
-    return answer("hello", call("yield", {"result": {"data": data}}, "y1"))
+def _done(data: Any, gate: Gate | None = None) -> Reply:
+    """An agent that is done; with a gate not before that is open, however slow its parent is."""
+    words = say("hello", gate) if gate is not None else say("hello")
+    return answer(words, call("yield", {"result": {"data": data}}, "y1"))
 
 
 LOOK = {"name": "Look", "agent": "task", "task": "Say hello."}
@@ -59,13 +63,33 @@ async def _terminal(client: Client) -> list[Record]:
     return await client.collect(lambda r: r["type"] == "agent_end" and r["isTerminal"])
 
 
+async def _both(client: Client, *wanted: Match) -> list[Record]:
+    """All events until there was each of these; parent and agent do not wait for each other."""
+    left = list(wanted)
+
+    def is_last(record: Record) -> bool:
+        fits = (one(record) if callable(one) else record["type"] == one for one in left)
+        left[:] = [one for one, fit in zip(left, list(fits), strict=True) if not fit]
+        return not left
+
+    return await client.collect(is_last)
+
+
+def _asked_by_agents(lab: Lab) -> list[Asked]:
+    asked = lab.server.requests
+    return [one for one in asked if "yield" in [tool["name"] for tool in one.body["tools"]]]
+
+
 async def test_omp_hosts_see_the_whole_life_of_an_agent(desk: Lab) -> None:
+    gate = Gate()
     desk.server.add(_task(LOOK), answer("waiting"), answer("all done"))
-    _script(desk, _done("hello"))
+    _script(desk, _done("hello", gate))
     async with desk.client(*OMP) as client:
         assert await client.ask("set_subagent_subscription", level="events") == {"level": "events"}
         await client.ask("prompt", message="delegate")
-        told = await _terminal(client)
+        told = await client.collect("agent_end")
+        gate.open()
+        told += await _terminal(client)
         assert await client.ask("get_subagents") == {"subagents": []}
         kept = await client.ask("get_subagent_messages", subagentId="Look")
     ends = only(told, "agent_end")
@@ -121,28 +145,28 @@ async def test_nobody_hears_of_agents_who_did_not_ask(desk: Lab) -> None:
 
 
 async def test_in_pi_the_tool_is_off_unless_the_settings_say_so(desk: Lab) -> None:
+    gate = Gate()
     desk.server.add(answer("hi"), _task(LOOK), answer("waiting"), answer("all done"))
-    _script(desk, _done("hello"))
+    _script(desk, _done("hello", gate))
     async with desk.client(*DELTA) as client:
         await client.prompt_and_collect("hi")
     desk.settings(task={"enabled": True})
     async with desk.client(*DELTA) as client:
         await client.ask("set_subagent_subscription", level="progress")
         await client.ask("prompt", message="delegate")
-        told = await client.collect("agent_settled")
+        told = await client.collect("agent_waiting")
+        gate.open()
+        woken = await client.collect("agent_settled")
     offered = [[t["name"] for t in asked.body["tools"]] for asked in desk.server.requests]
     assert ["task" in names for names in offered] == [False, True, True, True, True]
-    steps = [kind for kind in types(told) if kind.startswith(("agent_", "subagent_life"))]
-    assert steps == [
-        "agent_start",
-        "agent_end",
-        "agent_waiting",
-        "subagent_lifecycle",
-        "subagent_lifecycle",
-        "agent_start",
-        "agent_end",
-        "agent_settled",
-    ]
+    first, second = (
+        [kind for kind in types(part) if kind.startswith("agent_")] for part in (told, woken)
+    )
+    assert first == ["agent_start", "agent_end", "agent_waiting"]
+    assert second == ["agent_start", "agent_end", "agent_settled"]
+    lives = [life["payload"]["status"] for life in only([*told, *woken], "subagent_lifecycle")]
+    assert lives == ["started", "completed"]
+    assert types(woken).index("subagent_lifecycle") < types(woken).index("agent_start")
 
 
 async def test_a_prompt_is_welcome_while_agents_work(desk: Lab) -> None:
@@ -164,15 +188,23 @@ async def test_a_prompt_is_welcome_while_agents_work(desk: Lab) -> None:
 
 
 async def test_an_agent_whose_model_fails_reports_the_error(desk: Lab) -> None:
+    gate = Gate()
     desk.server.add(_task(LOOK), answer("waiting"), answer("a pity"))
-    _script(desk, Failure(status=400))
+    _script(desk, answer(say("Trying.", gate), bash("true")), Failure(status=400))
     async with desk.client(*OMP) as client:
         await client.ask("set_subagent_subscription", level="progress")
         await client.ask("prompt", message="delegate")
+        await client.wait_for("agent_end")
+        gate.open()
         told = await _terminal(client)
     assert only(told, "subagent_lifecycle")[-1]["payload"]["status"] == "failed"
     assert "it failed" in str(told[-1]["messages"][0]["details"]["jobs"][0]["error"])
     assert text_of(told[-1]["messages"][-1]) == "a pity"
+
+
+def _is_tool_start(record: Record) -> bool:
+    inner = record["payload"]["event"]["type"] if record["type"] == "subagent_event" else ""
+    return bool(inner == "tool_execution_start")
 
 
 async def test_abort_ends_agents_and_their_commands(desk: Lab) -> None:
@@ -181,12 +213,7 @@ async def test_abort_ends_agents_and_their_commands(desk: Lab) -> None:
     async with desk.client(*OMP) as client:
         await client.ask("set_subagent_subscription", level="events")
         await client.ask("prompt", message="delegate")
-        await client.wait_for(
-            lambda r: (
-                r["type"] == "subagent_event"
-                and r["payload"]["event"]["type"] == "tool_execution_start"
-            )
-        )
+        await _both(client, "agent_end", _is_tool_start)
         (running,) = (await client.ask("get_subagents"))["subagents"]
         await client.ask("abort")
         after = await client.ask("get_subagents")
@@ -216,7 +243,7 @@ async def test_a_host_cancels_one_agent_and_the_parent_is_told(desk: Lab) -> Non
     async with desk.client(*OMP) as client:
         await client.ask("set_subagent_subscription", level="progress")
         await client.ask("prompt", message="delegate")
-        await client.wait_for("subagent_progress")
+        await _both(client, "agent_end", "subagent_progress")
         assert await client.ask("cancel_subagent", subagentId="Look") == {"cancelled": True}
         told = await _terminal(client)
         assert await client.ask("cancel_subagent", subagentId="Look") == {"cancelled": False}
@@ -235,7 +262,8 @@ async def test_a_host_speaks_to_one_agent(desk: Lab) -> None:
         gate.open()
         await _terminal(client)
         refused = await client.request("steer_subagent", subagentId="Look", message="Again")
-    assert "Be brief" in dumps(desk.server.requests[3].body["messages"]).decode()
+    _, second = _asked_by_agents(desk)
+    assert "Be brief" in dumps(second.body["messages"]).decode()
     assert refused["error"] == "Subagent not running: Look"
 
 
@@ -246,9 +274,9 @@ async def test_an_agent_that_ends_does_not_disturb_a_handoff(desk: Lab) -> None:
     async with desk.client(*OMP) as client:
         await client.ask("set_subagent_subscription", level="progress")
         await client.ask("prompt", message="delegate")
-        await client.wait_for("agent_end")
+        await _both(client, "agent_end", "subagent_progress")
         await client.send("handoff", id="h")
-        await client.wait_for("subagent_progress")
+        assert await asyncio.to_thread(writing.reached.wait, WAIT_SECONDS)
         working.open()
         await client.wait_for(
             lambda r: r["type"] == "subagent_lifecycle" and r["payload"]["status"] == "completed"
@@ -297,3 +325,23 @@ def test_print_mode_waits_for_agents(desk: Lab) -> None:
     _script(desk, _done("hello"))
     done = desk.run("-p", "delegate")
     assert (done.code, done.stdout) == (0, b"all done\n"), done.stderr
+
+
+@pytest.mark.parametrize("level", ["off", "events"])
+async def test_progress_of_a_hosts_tool_is_told_where_its_call_was(desk: Lab, level: str) -> None:
+    tool = {"name": "peek", "description": "Look", "parameters": {"type": "object"}}
+    desk.server.add(_task(LOOK), answer("waiting"), answer("all done"))
+    _script(desk, answer(call("peek", {}, "p1")), _done("hello"))
+    async with desk.client(*OMP) as client:
+        await client.ask("set_subagent_subscription", level=level)
+        await client.ask("set_host_tools", tools=[tool])
+        await client.ask("prompt", message="delegate")
+        told = await client.collect("host_tool_call")
+        content = {"content": [{"type": "text", "text": "half"}]}
+        await client.send("host_tool_update", id=told[-1]["id"], partialResult=content)
+        await client.send("host_tool_result", id=told[-1]["id"], result=content)
+        told += await _terminal(client)
+    assert "p1" not in [update["toolCallId"] for update in only(told, "tool_execution_update")]
+    wrapped = [frame["payload"]["event"] for frame in only(told, "subagent_event")]
+    updates = [update["toolCallId"] for update in only(wrapped, "tool_execution_update")]
+    assert updates == (["p1"] if level == "events" else [])

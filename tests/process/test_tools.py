@@ -1,13 +1,12 @@
 """Tools through the process: order, refusals, streaming, and an abort that ends everything."""
 
 import asyncio
-import time
 
 import pytest
 
 from ludolf.base import loads
 from ludolf.client import Client, Record
-from tests.process.harness import APIS, Lab, messages, only, survivors, text_of, types
+from tests.process.harness import APIS, WAIT_SECONDS, Lab, messages, only, survivors, text_of, types
 from tests.process.script import Gate, answer, bash, call, raw_call, say
 
 _ABORT_TEXTS = {
@@ -161,14 +160,14 @@ async def test_a_command_reads_no_commands_of_the_host(lab: Lab) -> None:
 
 
 async def test_a_timeout_kills_the_whole_command(lab: Lab) -> None:
-    lab.server.add(answer(bash("sleep 60 & echo $!; wait", timeout=0.2)), answer("Sorry."))
+    lab.server.add(answer(bash("sleep 60 & echo $!; wait", timeout=1.5)), answer("Sorry."))
     async with lab.client() as client:
         told = await client.prompt_and_collect("Go")
         text, is_error = _result(told, "call_1")
         pid, *_ = text.split()
         assert await asyncio.to_thread(survivors, [int(pid)]) == []
     assert is_error
-    assert text.endswith("Command timed out after 0.2 seconds")
+    assert text.endswith("Command timed out after 1.5 seconds")
 
 
 async def test_commands_do_not_see_keys_of_providers(lab: Lab) -> None:
@@ -188,13 +187,11 @@ async def test_state_is_answered_while_a_command_runs(lab: Lab) -> None:
     async with lab.client() as client:
         await client.ask("prompt", message="Go")
         await _output(client, "call_1", "up")
-        asked = time.monotonic()
+        # The command goes on only when the state has been told.
         state = await client.ask("get_state")
-        took = time.monotonic() - asked
         (lab.work / "go").touch()
         await client.wait_for("agent_settled")
     assert state["isStreaming"]
-    assert took < 0.5
 
 
 async def test_abort_kills_the_whole_tree_of_a_command(lab: Lab) -> None:
@@ -296,7 +293,7 @@ async def test_abort_before_the_first_token_tells_a_finished_empty_message(lab: 
     lab.server.add(answer(gate, "Late."))
     async with lab.client() as client:
         await client.ask("prompt", message="Go")
-        await asyncio.to_thread(gate.reached.wait, 5)
+        assert await asyncio.to_thread(gate.reached.wait, WAIT_SECONDS)
         await client.ask("abort")
         told = await client.collect("agent_settled")
     start, end = (only(told, kind)[-1]["message"] for kind in ("message_start", "message_end"))
@@ -310,10 +307,9 @@ async def test_abort_at_once_after_a_prompt_settles_quickly(lab: Lab) -> None:
     lab.server.add(answer(gate, "Late."))
     async with lab.client() as client:
         await client.ask("get_state")
-        asked = time.monotonic()
         await client.send("prompt", message="Go")
+        # The gate stays closed for longer than the reply is waited for.
         assert (await client.request("abort"))["success"]
-        assert time.monotonic() - asked < 1
         told = await client.collect("agent_settled")
     assert only(told, "turn_end")[-1]["message"]["stopReason"] == "aborted"
 

@@ -9,7 +9,7 @@ from tests.soak.soak import soak
 COMMANDS = 250
 
 
-@pytest.mark.timeout(120)
+@pytest.mark.timeout(300)
 @pytest.mark.parametrize("seed", [1, 2])
 async def test_hundreds_of_commands_among_faults_lose_nothing_and_leave_nothing(
     tmp_path: Path, seed: int

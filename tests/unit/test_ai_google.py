@@ -255,7 +255,8 @@ def test_older_models_get_pictures_of_results_in_a_turn_of_their_own() -> None:
         ToolCall(id="c1", name="read", arguments={}), ToolCall(id="c2", name="read", arguments={})
     )
     picture = Image(data="AAAA", mime_type="image/png")
-    turns = contents(user(), said, result("c1", picture), result("c2", Text(text="two")))
+    older = model(id="gemini-2.5-flash")
+    turns = contents(user(), said, result("c1", picture), result("c2", Text(text="two")), by=older)
     assert len(turns[2]["parts"]) == 2
     assert turns[3] == {
         "role": "user",
@@ -264,6 +265,16 @@ def test_older_models_get_pictures_of_results_in_a_turn_of_their_own() -> None:
             {"inlineData": {"mimeType": "image/png", "data": "AAAA"}},
         ],
     }
+
+
+def test_models_of_other_names_get_pictures_inside_results() -> None:
+    said = assistant(ToolCall(id="c1", name="read", arguments={}))
+    picture = Image(data="AAAA", mime_type="image/png")
+    turns = contents(user(), said, result("c1", picture))
+    assert len(turns) == 3
+    assert turns[2]["parts"][0]["functionResponse"]["parts"] == [
+        {"inlineData": {"mimeType": "image/png", "data": "AAAA"}}
+    ]
 
 
 def test_pictures_of_the_user_are_sent_beside_the_text() -> None:

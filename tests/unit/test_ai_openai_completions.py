@@ -9,7 +9,7 @@ from ludolf.ai.access import Access
 from ludolf.ai.draft import BlockDelta, BlockEnd, BlockStart, Draft, StreamEvent
 from ludolf.ai.errors import ProviderError
 from ludolf.ai.messages import AssistantMessage, Text, Thinking, ToolCall
-from ludolf.ai.models import Model
+from ludolf.ai.models import Model, ModelCost
 from ludolf.ai.providers.openai_chat_stream import ChatReader
 from ludolf.ai.providers.openai_compat import chat_compat
 from ludolf.ai.providers.openai_completions import make
@@ -199,6 +199,39 @@ def test_cached_tokens_are_not_counted_as_input(
     got = message.usage
     assert (got.input, got.cache_read, got.cache_write, got.output) == counts
     assert got.total_tokens == sum(counts)
+
+
+@pytest.mark.parametrize(
+    ("told", "total"),
+    [
+        ({"cost": 0.5}, 0.5),
+        ({"cost": 0.01, "is_byok": True, "cost_details": {"upstream_inference_cost": 0.2}}, 0.21),
+        ({"cost": 0.5, "is_byok": False, "cost_details": {"upstream_inference_cost": 0.5}}, 0.5),
+        ({"cost": 0}, 0),
+        ({}, 2.8e-05),
+        ({"cost": {"total": 1}}, 2.8e-05),
+    ],
+)
+def test_a_routers_answer_costs_what_the_router_says(told: dict[str, Any], total: float) -> None:
+    usage = {"prompt_tokens": 10, "completion_tokens": 1, **told}
+    _, message = read(chunk({"content": "x"}, "stop", usage=usage), of=model(provider="openrouter"))
+    cost = message.usage.cost
+    assert cost.total == pytest.approx(total)
+    assert cost.input + cost.output == pytest.approx(total)
+    assert cost.input == pytest.approx(total * 20 / 28)
+
+
+def test_what_a_router_charges_is_known_without_a_price() -> None:
+    unpriced = model(provider="openrouter", cost=ModelCost())
+    usage = {"prompt_tokens": 10, "cost": 0.5}
+    _, message = read(chunk({"content": "x"}, "stop", usage=usage), of=unpriced)
+    assert (message.usage.cost.total, message.usage.cost.input) == (0.5, 0)
+
+
+def test_a_number_called_cost_of_another_server_is_not_taken_for_dollars() -> None:
+    usage = {"prompt_tokens": 10, "completion_tokens": 1, "cost": 7}
+    _, message = read(chunk({"content": "x"}, "stop", usage=usage))
+    assert message.usage.cost.total == pytest.approx(2.8e-05)
 
 
 def test_usage_on_the_choice_and_another_model_name_are_noted() -> None:

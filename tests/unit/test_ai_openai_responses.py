@@ -246,7 +246,10 @@ def test_an_answer_that_is_cut_by_its_length_is_kept() -> None:
         response={"status": "incomplete", "incomplete_details": {"reason": "max_output_tokens"}},
     )
     told, message = read(added(0, "message"), delta(0, "output_text", "Ha"), incomplete)
-    assert (message.stop_reason, message.raw_stop_reason) == ("length", "incomplete")
+    assert (message.stop_reason, message.raw_stop_reason) == (
+        "length",
+        "incomplete.max_output_tokens",
+    )
     assert told[-1] == BlockEnd("text", 0, Text(text="Ha"))
 
 

@@ -22,6 +22,7 @@ from ludolf.ai.draft import Draft, StreamEvent
 from ludolf.ai.errors import ProviderError
 from ludolf.ai.messages import Text, UserMessage
 from ludolf.ai.models import Model, ModelCost
+from ludolf.ai.patience import Patience
 from ludolf.ai.provider import Request as ModelRequest
 from ludolf.ai.recording import Recorder
 from ludolf.ai.recording_file import (
@@ -42,7 +43,7 @@ from ludolf.ai.stream import respond
 from ludolf.ai.transport import Transport, retry_after
 from ludolf.base import ConfigError, dumps
 from ludolf.engine.traffic import stand_in_for
-from tests.loopback import JSON_BODY, Canned, Loopback
+from tests.loopback import JSON_BODY, Canned, Loopback, nobody
 
 KEY = "sk-test-0123456789"
 BODY = {"model": "m", "messages": [{"role": "user", "content": "Hi"}]}
@@ -192,15 +193,13 @@ async def test_a_broken_connection_breaks_again(tmp_path: Path) -> None:
 
 
 async def test_a_server_that_is_not_there_is_not_there_again(tmp_path: Path) -> None:
-    with Loopback(Canned()) as gone:
-        pass
     recorder = _recorder(tmp_path / "a.rec")
-    with pytest.raises(ProviderError) as first:
-        await _events(recorder, gone.url)
+    with nobody() as url, pytest.raises(ProviderError) as first:
+        await _events(recorder, url)
     await recorder.close()
     replayer = Replayer(read_recording(tmp_path / "a.rec"), pytest.fail)
     with pytest.raises(ProviderError) as second:
-        await _events(replayer, gone.url)
+        await _events(replayer, url)
     assert (str(second.value), second.value.kind) == (str(first.value), first.value.kind)
     assert read_recording(tmp_path / "a.rec").exchanges[0].end == "no_answer"
 
@@ -210,7 +209,9 @@ async def test_silence_that_was_not_borne_is_told_again(tmp_path: Path) -> None:
     recorder = _recorder(tmp_path / "a.rec")
     with Loopback(Canned(chunks=(b"data: one\n\n",), hold=hold)) as server:
         with pytest.raises(ProviderError, match="timed out"):
-            async with recorder.post(server.url, {}, dumps(BODY), idle_seconds=0.05) as reply:
+            async with recorder.post(
+                server.url, {}, dumps(BODY), patience=Patience(first=0.05, between=0.05)
+            ) as reply:
                 async for events in reply.events():
                     list(events)
         hold.set()
@@ -607,7 +608,7 @@ async def test_other_servers_than_models_are_out_of_reach() -> None:
 async def _renew(transport: Transport) -> None:
     from ludolf.ai.transport import Sent
 
-    sent = Sent(url="https://id.test/token", headers={}, body=b"", idle_seconds=1)
+    sent = Sent(url="https://id.test/token", headers={}, body=b"", patience=Patience(first=1))
     async with transport.exchange(sent):
         pytest.fail("it was reached")
 
@@ -624,13 +625,16 @@ async def test_the_pace_is_that_of_the_recorded_run_if_wanted() -> None:
     late = one.replace(
         answer=one.answer.replace(ms=40, chunks=(Data(ms=120, text="data: A\n\n"),)), end_ms=160
     )
-    passed = {}
-    for speed in (0, 1, 2):
+
+    async def passed(speed: float) -> float:
         replayer, _ = _replayer(late, speed=speed)
         began = time.monotonic()
         assert await _events(replayer, URL, _body("hi")) == [b"A"]
-        passed[speed] = time.monotonic() - began
-    assert passed[0] < 0.08 <= passed[2] < 0.16 <= passed[1]
+        return time.monotonic() - began
+
+    # The best of some: a busy machine makes everything slower, and nothing quicker.
+    best = {speed: min([await passed(speed) for _ in range(5)]) for speed in (0, 1, 2)}
+    assert best[0] < 0.08 <= best[2] < 0.16 <= best[1]
 
 
 # ---------------------------------------------------------------- what a request asks

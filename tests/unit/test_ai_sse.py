@@ -74,3 +74,12 @@ def test_an_event_without_end_is_refused(monkeypatch: pytest.MonkeyPatch) -> Non
         for _ in range(20):
             list(parser.feed(b"x" * 100))
     assert caught.value.kind == "bad_request"
+
+
+@pytest.mark.parametrize("data", [b'{"type": "ping"}', b'{"type":"keepalive","sequence_number":3}'])
+def test_a_ping_is_given_but_tells_nothing(data: bytes) -> None:
+    parser = SseParser()
+    assert list(parser.feed(b"data: " + data + b"\n\n")) == [data]
+    assert not parser.told
+    assert list(parser.feed(b'data: {"type":"message_stop"}\n\n'))
+    assert parser.told

@@ -79,7 +79,7 @@ def test_whether_a_command_gives_a_key_is_believed_without_running_it(tmp_path: 
 def test_a_slow_command_is_ended_with_its_children() -> None:
     begin = time.monotonic()
     assert run_command("sleep 30 | cat", ENVIRON, limit=0.1) is None
-    assert time.monotonic() - begin < 5
+    assert time.monotonic() - begin < 15
 
 
 def test_variables_of_a_value_are_known() -> None:

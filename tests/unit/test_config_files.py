@@ -41,7 +41,7 @@ def hold_in_child(path: Path) -> subprocess.Popen[str]:
 
 
 def release(child: subprocess.Popen[str]) -> None:
-    child.communicate("go\n", timeout=5)
+    child.communicate("go\n", timeout=15)
 
 
 # ---------------------------------------------------------------- home
@@ -196,7 +196,7 @@ def test_a_held_lock_is_kept_young(tmp_path: Path) -> None:
     lock = FileLock(tmp_path / "auth.json", stale=0.03, pauses=())
     with lock:
         first = directory.stat().st_mtime_ns
-        deadline = time.monotonic() + 5
+        deadline = time.monotonic() + 15
         while directory.stat().st_mtime_ns == first:
             assert time.monotonic() < deadline
         lock.check()

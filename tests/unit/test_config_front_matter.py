@@ -32,6 +32,7 @@ def test_headers_are_read_as_yaml_1_2() -> None:
     ("text", "header", "body"),
     [
         ("no header", {}, "no header"),
+        ("\n no header \n", {}, "\n no header \n"),
         ("---\nnever closed", {}, "---\nnever closed"),
         ("\ufeff---\r\na: b\r\n---\r\nx\r\ny", {"a": "b"}, "x\ny"),
         ("---\n---\nx", {}, "x"),

@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
+from ludolf.ai.patience import Patience
 from ludolf.config.home import Home
 from ludolf.config.lock import settings_lock
-from ludolf.config.settings import Settings, SettingsFiles, keep_sound, merge, migrate
+from ludolf.config.settings import Retry, Settings, SettingsFiles, keep_sound, merge, migrate
 
 
 @pytest.fixture
@@ -147,12 +148,6 @@ def test_model_overrides_fall_back_value_by_value(home: Home) -> None:
     assert compaction.limits("p/other") == (16384, 2)
 
 
-def test_timeouts_can_be_switched_off(home: Home) -> None:
-    put(home.settings_file, {"httpIdleTimeoutMs": "disabled"})
-    settings = SettingsFiles(home).current
-    assert settings.idle_timeout_ms == settings.provider_timeout_ms == 0
-
-
 def test_saving_writes_only_what_changed(home: Home) -> None:
     put(home.settings_file, {"theme": "dark", "compaction": {"enabled": True, "other": 1}})
     files = SettingsFiles(home)
@@ -187,7 +182,9 @@ def test_a_locked_file_is_not_written_but_the_change_counts(home: Home) -> None:
 
 def test_writers_at_the_same_time_lose_nothing(home: Home) -> None:
     def write(key: str) -> None:
-        assert SettingsFiles(home).save({key: True}) is None
+        # Who finds the file locked for too long is told so, and tries again.
+        while SettingsFiles(home).save({key: True}) is not None:
+            pass
 
     threads = [threading.Thread(target=write, args=(f"key{n}",)) for n in range(4)]
     for thread in threads:
@@ -195,3 +192,36 @@ def test_writers_at_the_same_time_lose_nothing(home: Home) -> None:
     for thread in threads:
         thread.join()
     assert set(json.loads(home.settings_file.read_text())) == {f"key{n}" for n in range(4)}
+
+
+def test_waits_between_attempts_double_and_are_spread_by_a_fifth() -> None:
+    for attempt, plain in ((1, 2000), (2, 4000), (3, 8000)):
+        waits = {Retry().delay_ms(attempt) for _ in range(300)}
+        assert 0.8 * plain <= min(waits) < 0.9 * plain
+        assert 1.1 * plain < max(waits) <= 1.2 * plain
+
+
+def test_a_wait_is_never_longer_than_its_limit_nor_shorter_than_the_server_asks_for() -> None:
+    retry = Retry(base_delay_ms=1000, max_agent_delay_ms=1500)
+    assert max(retry.delay_ms(5) for _ in range(300)) == 1500
+    assert retry.delay_ms(1, 30) == 30_000
+    assert Retry(jitter=0).delay_ms(2) == 4000
+
+
+@pytest.mark.parametrize(
+    ("written", "first", "between"),
+    [
+        ({}, 300, 180),
+        ({"httpIdleTimeoutMs": 5000}, 5, 5),
+        ({"httpIdleTimeoutMs": "disabled"}, 0, 0),
+        ({"httpIdleTimeoutMs": 0, "streamIdleTimeoutMs": 7000}, 0, 7),
+        ({"streamIdleTimeoutMs": 0}, 300, 0),
+        ({"retry": {"provider": {"timeoutMs": 9000}}, "httpIdleTimeoutMs": 5000}, 9, 9),
+    ],
+)
+def test_silence_of_a_model_has_its_limits(
+    home: Home, written: dict[str, Any], first: float, between: float
+) -> None:
+    put(home.settings_file, written)
+    patience = SettingsFiles(home).current.patience
+    assert patience == Patience(connect=30, first=first, between=between)

@@ -351,7 +351,7 @@ def extension(api):
     [
         ("'sh', ['-c', 'echo out; echo err >&2; exit 3']", "out\n|err\n|3|False"),
         ("'sh', ['-c', 'echo $PWD'], cwd='sub'", "{folder}/sub\n||0|False"),
-        ("'sh', ['-c', 'echo a; sleep 60'], timeout=50", "a\n||143|True"),
+        ("'sh', ['-c', 'echo a; sleep 60'], timeout=2000", "a\n||143|True"),
         ("'sh', ['-c', 'kill -9 $$']", "||137|False"),
     ],
 )

@@ -11,7 +11,8 @@ import pytest
 from ludolf.base import dumps, loads
 from ludolf.extensions.dialogs import Dialogs
 from ludolf.extensions.no_ui import NoUi
-from ludolf.protocol.ui import UiRequest, UiResponse
+from ludolf.protocol.commands import UiAnswer
+from ludolf.protocol.ui import UiRequest
 from tests.extension_host import Bench
 
 Ask = Callable[[Any], Awaitable[Any]]
@@ -51,7 +52,7 @@ class Wire:
     def _send(self, request: UiRequest) -> None:
         self.sent.append(request)
         if self._answer is not None:
-            response = msgspec.convert({"id": request.id, **self._answer}, UiResponse)
+            response = msgspec.convert({"id": request.id, **self._answer}, UiAnswer)
             asyncio.get_running_loop().call_soon(self.dialogs.answer, response)
 
     def records(self) -> list[dict[str, Any]]:
@@ -96,7 +97,7 @@ async def test_a_dialog_times_out_and_a_late_answer_is_ignored() -> None:
     wire = Wire()
     assert await wire.dialogs.select("Quick", ["a"], timeout=1) is None
     assert await wire.dialogs.editor("Quick", timeout=1) is None
-    wire.dialogs.answer(UiResponse(id=wire.sent[0].id, value="a"))
+    wire.dialogs.answer(UiAnswer(id=wire.sent[0].id, value="a"))
     assert wire.dialogs.open == 0
 
 
@@ -106,7 +107,7 @@ async def test_unknown_ids_and_second_answers_change_nothing() -> None:
         asked = group.create_task(wire.dialogs.select("Pick", ["a", "b"]))
         await asyncio.sleep(0)
         for name, value in (("nobody", "x"), (wire.sent[0].id, "a"), (wire.sent[0].id, "b")):
-            wire.dialogs.answer(UiResponse(id=name, value=value))
+            wire.dialogs.answer(UiAnswer(id=name, value=value))
     assert asked.result() == "a"
 
 

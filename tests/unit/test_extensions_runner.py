@@ -17,7 +17,8 @@ from ludolf.extensions.dialogs import Dialogs
 from ludolf.extensions.hooks import HOOKS
 from ludolf.extensions.host import EarlyHost
 from ludolf.extensions.no_ui import NoUi
-from ludolf.protocol.ui import UiRequest, UiResponse
+from ludolf.protocol.commands import UiAnswer
+from ludolf.protocol.ui import UiRequest
 from tests.extension_host import Bench
 
 ANSWER = AssistantMessage(
@@ -457,15 +458,15 @@ async def test_a_timeout_inside_a_handler_is_its_own(tmp_path: Path) -> None:
 
 
 async def test_the_time_limit_stands_still_while_a_dialog_is_open(tmp_path: Path) -> None:
-    bench = Bench(tmp_path, limit=0.02)
+    bench = Bench(tmp_path, limit=0.2)
     sent: list[UiRequest] = []
     bench.host.ui = dialogs = Dialogs(sent.append)
     body = "if await ctx.ui.confirm('Sure?', 'x'): return {'block': True, 'reason': 'asked'}"
     await bench.load(_handlers("tool_call", body))
 
     async def answer_late() -> None:
-        await asyncio.sleep(0.06)
-        dialogs.answer(UiResponse(id=sent[0].id, confirmed=True))
+        await asyncio.sleep(0.6)
+        dialogs.answer(UiAnswer(id=sent[0].id, confirmed=True))
 
     async with asyncio.TaskGroup() as group:
         group.create_task(answer_late())

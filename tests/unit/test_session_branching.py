@@ -199,9 +199,7 @@ def test_an_export_is_the_active_branch_as_one_line_of_entries(tmp_path: Path) -
     session = talk(None)
     session.branch_to(session.entries()[2].id)
     session.append(user("other"))
-    target = export_jsonl(session, None, tmp_path)
-    assert target.parent == tmp_path
-    assert target.name.startswith("session-20")
+    target = export_jsonl(session, tmp_path / "copy.jsonl")
     lines = stored(target)
     assert lines[0]["id"] == session.id
     assert [line["parentId"] for line in lines[1:]] == [
@@ -209,5 +207,15 @@ def test_an_export_is_the_active_branch_as_one_line_of_entries(tmp_path: Path) -
         *(line["id"] for line in lines[1:-1]),
     ]
     assert texts(open_session(target, "/", no_warning)) == ["question 0", "answer 0", "other"]
-    with pytest.raises(FileExistsError):
-        export_jsonl(session, target, tmp_path)
+    target.write_text("mine")
+    with pytest.raises(CommandError, match=r"^File exists: "):
+        export_jsonl(session, target)
+    assert target.read_text() == "mine"
+    export_jsonl(session, target, overwrite=True)
+    assert stored(target)[0]["id"] == session.id
+    assert list(tmp_path.iterdir()) == [target]
+
+
+def test_an_export_that_cannot_be_written_says_where(tmp_path: Path) -> None:
+    with pytest.raises(CommandError, match=r"^Cannot write .*gone/copy\.jsonl: No such file"):
+        export_jsonl(talk(None), tmp_path / "gone" / "copy.jsonl")

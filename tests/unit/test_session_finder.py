@@ -142,7 +142,8 @@ def test_files_in_the_old_place_are_moved_to_their_project(tmp_path: Path) -> No
     old = make(place, "abc", 1)
     other = tmp_path / "other.jsonl"
     other.write_text("not a session")
-    (moved,) = move_old_sessions(tmp_path)
+    ((before, moved),) = move_old_sessions(tmp_path)
+    assert before == old
     assert moved == tmp_path / "sessions" / "--project--" / old.name
     assert moved.exists()
     assert other.exists()

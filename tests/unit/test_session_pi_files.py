@@ -5,7 +5,7 @@ from pathlib import Path
 
 from ludolf.ai.messages import AssistantMessage, CompactionSummaryMessage, UserMessage, text_of
 from ludolf.session import MessageBody, Session, entry_json, open_session
-from ludolf.session.stats import session_stats
+from ludolf.session.stats import Tally
 
 PI_0_79 = (
     '{"type":"session","version":3,"id":"01a1de0f-dfac-7e74-b731-0ecdf52001c3","timestamp'
@@ -128,7 +128,7 @@ def test_a_file_of_pi_0_79_is_read_and_continued_in_place(tmp_path: Path) -> Non
     assert session.context.thinking_level == "low"
     lines = PI_0_79.splitlines()[1:]
     assert [entry_json(entry).decode() for entry in session.entries()] == lines
-    stats = session_stats(session, 200_000)
+    stats = Tally(session).stats(200_000)
     assert (stats.tokens.total, stats.total_messages) == (240, 4)
     assert stats.context_usage is not None
     assert stats.context_usage.percent == 0.06
@@ -152,5 +152,5 @@ def test_system_messages_and_edits_of_pi_0_87_are_understood(tmp_path: Path) -> 
         "user",
         "assistant",
     ]
-    stats = session_stats(session)
+    stats = Tally(session).stats()
     assert (stats.assistant_messages, stats.total_messages) == (4, 7)

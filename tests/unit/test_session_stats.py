@@ -16,7 +16,7 @@ from ludolf.ai.messages import (
 )
 from ludolf.base import dumps
 from ludolf.session import Compaction, MessageBody, Session, new_session, open_session
-from ludolf.session.stats import OTHER_WORK, Tally, session_stats
+from ludolf.session.stats import OTHER_WORK, Tally
 
 
 def no_warning(text: str) -> None:
@@ -67,7 +67,7 @@ def with_tool(folder: Path | None) -> Session:
 
 def test_an_empty_session_counts_nothing() -> None:
     session = new_session("/project", None, no_warning)
-    assert json.loads(dumps(session_stats(session, 200_000))) == {
+    assert json.loads(dumps(Tally(session).stats(200_000))) == {
         "sessionId": session.id,
         "userMessages": 0,
         "assistantMessages": 0,
@@ -113,7 +113,7 @@ def test_a_tally_goes_on_from_where_it_was() -> None:
     )
     session.append(MessageBody(message=shell))
     found = tally.stats(200_000)
-    assert found == session_stats(session, 200_000)
+    assert found == Tally(session).stats(200_000)
     assert found.total_messages == 5
     assert found.context_usage is not None
     assert found.context_usage.tokens == 6032
@@ -124,9 +124,9 @@ def test_stored_sessions_count_the_same(tmp_path: Path) -> None:
     session.close()
     assert session.path is not None
     again = open_session(session.path, "/", no_warning)
-    assert session_stats(again) == session_stats(session)
-    assert session_stats(again).session_file == str(session.path)
-    assert session_stats(again).context_usage is None
+    assert Tally(again).stats() == Tally(session).stats()
+    assert Tally(again).stats().session_file == str(session.path)
+    assert Tally(again).stats().context_usage is None
 
 
 def test_abandoned_branches_and_summaries_were_paid_for_too() -> None:
@@ -155,8 +155,8 @@ def test_after_a_compaction_the_context_is_unknown_until_the_next_answer() -> No
     session.append(
         Compaction(summary="s", first_kept_entry_id=first, tokens_before=1, from_hook=False)
     )
-    usage = json.loads(dumps(session_stats(session, 1000)))["contextUsage"]
+    usage = json.loads(dumps(Tally(session).stats(1000)))["contextUsage"]
     assert usage == {"tokens": None, "contextWindow": 1000, "percent": None}
     session.append(answer(Text(text="x"), usage=Usage(total_tokens=50)))
-    usage = json.loads(dumps(session_stats(session, 1000)))["contextUsage"]
+    usage = json.loads(dumps(Tally(session).stats(1000)))["contextUsage"]
     assert usage == {"tokens": 50, "contextWindow": 1000, "percent": 5.0}

@@ -248,5 +248,5 @@ def test_damage_of_any_size_is_repaired_in_linear_time(tmp_path: Path) -> None:
         session = open_session(path, "/project", lambda text: None)
         assert len(session.entries()) == count
         session.path_to_leaf()
-        assert time.process_time() - begun < 3
+        assert time.process_time() - begun < 10
         session.close()

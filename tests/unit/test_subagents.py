@@ -10,7 +10,7 @@ import pytest
 
 from ludolf import create_session
 from ludolf.ai.messages import CustomMessage, text_of
-from ludolf.base import CommandError
+from ludolf.base import CommandError, loads
 from ludolf.ext import Api, ToolCalled
 from ludolf.protocol.events import AgentSettled, LimitReached
 from ludolf.protocol.subagent_events import (
@@ -20,6 +20,8 @@ from ludolf.protocol.subagent_events import (
     SubagentProgress,
 )
 from ludolf.sdk import AgentSession, ModelContext, ToolCall, ToolResultMessage, Usage
+from ludolf.session.finder import Place
+from ludolf.session.library import trash
 
 Speech = str | ToolCall | Usage
 Speaker = Callable[[ModelContext], AsyncIterator[Speech]]
@@ -509,3 +511,63 @@ async def test_the_tool_is_there_only_when_asked_for(
     async with create_session(**about, **options) as session:  # type: ignore[arg-type]
         await session.prompt("go")
     assert ("task" in found) is offered
+
+
+async def test_what_agents_and_their_agents_take_is_in_the_figures_of_the_session(
+    tmp_path: Path,
+) -> None:
+    async def speak(context: ModelContext) -> AsyncIterator[Speech]:
+        yield Usage(input=100, output=10)
+        asked = _asked(context)
+        if "Inner work" in asked:
+            yield _done("inner")
+        elif isinstance(context.messages[-1], ToolResultMessage):
+            yield "waiting"
+        elif len(context.messages) > 1:
+            yield _done("outer") if _is_agent(context) else "fine"
+        elif "Outer work" in asked:
+            yield _task({"name": "Inner", "task": "Inner work"})
+        else:
+            yield _task({"name": "Outer", "task": "Outer work"})
+
+    async with _session(speak, tmp_path, store="files", session_dir=tmp_path / "s") as session:
+        await session.prompt("go")
+        stats, path = session.stats(), session.path
+    assert path is not None
+    files = [path, *path.with_suffix("").iterdir()]
+    answers = sum(file.read_text().count('"role":"assistant"') for file in files)
+    assert len(files) == 3
+    assert stats.assistant_messages < answers
+    assert (stats.tokens.input, stats.tokens.output) == (100 * answers, 10 * answers)
+    lines = [loads(line) for line in path.read_bytes().splitlines()]
+    (noted,) = [line for line in lines if line["type"] == "usage"]
+    assert (noted["kind"], noted["note"]) == ("subagent", "Outer")
+
+
+async def test_a_deleted_session_takes_the_files_of_its_agents_along(tmp_path: Path) -> None:
+    model = _delegating({"name": "Look", "task": "Greet"}, agent=_greets)
+    async with _session(model, tmp_path, store="files", session_dir=tmp_path / "s") as session:
+        await session.prompt("go")
+        path = session.path
+    assert path is not None
+    folder = path.with_suffix("")
+    place = Place(agent_dir=tmp_path, cwd=str(tmp_path), custom=tmp_path / "s")
+    kept = trash(place, str(path), print)
+    assert kept.is_file()
+    assert [file.name for file in kept.with_suffix("").iterdir()] == ["Look.jsonl"]
+    assert not folder.exists()
+
+
+async def test_a_deleted_session_leaves_a_folder_of_its_name_that_is_something_else(
+    tmp_path: Path,
+) -> None:
+    async with _session(_greets, tmp_path, store="files", session_dir=tmp_path / "s") as session:
+        await session.prompt("go")
+        path = session.path
+    assert path is not None
+    mine = path.rename(tmp_path / "project.jsonl")
+    (tmp_path / "project").mkdir()
+    (tmp_path / "project" / "data.jsonl").write_bytes(mine.read_bytes())
+    trash(Place(agent_dir=tmp_path, cwd=str(tmp_path)), str(mine), print)
+    assert not mine.exists()
+    assert (tmp_path / "project" / "data.jsonl").exists()

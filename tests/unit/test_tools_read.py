@@ -173,15 +173,12 @@ def test_a_large_image_is_shrunk_and_its_scale_told(tmp_path: Path) -> None:
     )
 
 
-def test_settings_keep_images_as_they_are_or_away(tmp_path: Path) -> None:
+def test_a_setting_keeps_images_as_they_are(tmp_path: Path) -> None:
     (tmp_path / "big.png").write_bytes(png(4000, 10))
     kept = read(tmp_path, ToolOptions(auto_resize=False), path="big.png")
     assert kept.content[1] == Image(
         data=base64.b64encode(png(4000, 10)).decode(), mime_type="image/png"
     )
-    blocked = read(tmp_path, ToolOptions(block_images=True), path="big.png")
-    assert text_of(blocked.content) == "Image reading is disabled."
-    assert len(blocked.content) == 1
 
 
 def test_a_broken_image_is_left_out_with_the_reason(tmp_path: Path) -> None:

@@ -5,7 +5,8 @@ from typing import Any
 import pytest
 
 from ludolf.agent.tool import ToolError
-from ludolf.tools import DEFAULT_ACTIVE, ToolOptions, builtin_tools
+from ludolf.engine.toolbox import DEFAULT_ACTIVE
+from ludolf.tools import ToolOptions, builtin_tools
 from ludolf.tools.schema import check_arguments
 
 READ = builtin_tools(ToolOptions())["read"].parameters
@@ -90,6 +91,7 @@ def test_missing_properties_inside_are_named_by_their_path() -> None:
         ({"anyOf": [{"type": "string"}, {"type": "number"}]}, 3, 3),
         ({"anyOf": [{"type": "number"}, {"type": "boolean"}]}, "true", True),
         ({"type": "array", "items": {"type": "integer"}}, ["1", 2], [1, 2]),
+        ({"type": "array", "items": {"type": "integer"}}, "1", [1]),
         ({"type": "array", "prefixItems": [{"type": "string"}]}, [1, 1], ["1", 1]),
         ({"type": "object", "additionalProperties": {"type": "number"}}, {"a": "1"}, {"a": 1}),
     ],

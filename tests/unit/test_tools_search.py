@@ -122,6 +122,15 @@ def test_grep_stops_at_its_limit_and_says_so(grep: GrepTool, tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("grep", GREPS)
+def test_a_match_beyond_the_limit_may_stand_around_the_last(grep: GrepTool, tmp_path: Path) -> None:
+    make(tmp_path, {"f": "hit 0\n-\nhit 1\n-\n-\nhit 2\n", "g": "hit 3\n"})
+    assert shown(grep, tmp_path, pattern="hit", limit=1, context=3) == (
+        "f:1: hit 0\nf-2- -\nf-3- hit 1\nf-4- -\n\n"
+        "[1 matches limit reached. Use limit=2 for more, or refine pattern]"
+    )
+
+
+@pytest.mark.parametrize("grep", GREPS)
 def test_grep_cuts_long_lines_and_long_results(grep: GrepTool, tmp_path: Path) -> None:
     make(tmp_path, {"f": ("x" * 100_000 + "\n") * 99 + "x" * 500})
     result = run(grep, tmp_path, pattern="x+")

@@ -89,7 +89,7 @@ def test_what_is_no_file_is_refused(tmp_path: Path) -> None:
     assert failure(tmp_path, ".") == (
         f"EISDIR: illegal operation on a directory, open '{tmp_path}'"
     )
-    assert failure(tmp_path, "file/x") == f"EEXIST: file exists, mkdir '{tmp_path}/file'"
+    assert failure(tmp_path, "file/x") == f"EEXIST: file already exists, mkdir '{tmp_path}/file'"
 
 
 def test_one_file_is_changed_by_one_at_a_time_whatever_its_name(tmp_path: Path) -> None:
