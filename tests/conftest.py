@@ -1,6 +1,7 @@
 """The same ground for every test: no keys, settings or proxies of whoever runs them."""
 
 import os
+import signal
 import tempfile
 from collections.abc import Iterator
 
@@ -12,6 +13,11 @@ from ludolf.config.keys import KEY_VARIABLES, OTHER_SECRETS
 # The same examples for everyone; look for new ones with --hypothesis-profile=default.
 settings.register_profile("ludolf", deadline=None, derandomize=True)
 settings.load_profile("ludolf")
+
+# In the background, or under nohup, signals are ignored, and every child inherits that.
+for number in (signal.SIGINT, signal.SIGHUP, signal.SIGQUIT):
+    if signal.getsignal(number) is signal.SIG_IGN:
+        signal.signal(number, signal.SIG_DFL)
 
 _SECRETS = {name for names in KEY_VARIABLES.values() for name in names} | OTHER_SECRETS
 

@@ -180,9 +180,11 @@ def test_work_that_is_done_at_once_shows_nothing(lab: Lab) -> None:
 
 @pytest.mark.parametrize("words", [("export",), ("--export",)])
 def test_an_export_at_a_terminal_says_where_the_page_is(lab: Lab, words: tuple[str, ...]) -> None:
-    lines = [message(f"u{n}", f"u{n - 1}", "user", content="**x** " * 50) for n in range(1_000)]
+    text = "**x** " * 50
+    first = message("u0", None, "user", content=text)
+    lines = [message(f"u{n}", f"u{n - 1}", "user", content=text) for n in range(1, 1_000)]
     path = lab.work / "long.jsonl"
-    path.write_bytes(b"".join(dumps(line) + b"\n" for line in (header(), *lines)))
+    path.write_bytes(b"".join(dumps(line) + b"\n" for line in (header(), first, *lines)))
     with _ask(lab, *words, str(path), "page.html") as terminal:
         assert terminal.end() == (0, "Exported to: page.html\n")
         assert terminal.seen == "" or terminal.seen.endswith(CLEARED)
