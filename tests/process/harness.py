@@ -64,9 +64,10 @@ class Lab:
 
     def settings(self, **settings: Any) -> None:
         path = self.agent / "settings.json"
-        # Retries without the patience that real servers need.
-        old = loads(path.read_bytes()) if path.exists() else {"retry": {"baseDelayMs": 1}}
-        path.write_bytes(dumps({**old, **settings}))
+        old = loads(path.read_bytes()) if path.exists() else {}
+        # Retries without the patience that real servers need, and each time the same.
+        retry = {"baseDelayMs": 1, "jitter": 0, **settings.pop("retry", old.get("retry", {}))}
+        path.write_bytes(dumps({**old, **settings, "retry": retry}))
 
     @property
     def env(self) -> dict[str, str]:

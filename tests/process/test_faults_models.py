@@ -232,17 +232,20 @@ async def test_silence_before_an_answer_and_within_it_have_limits_of_their_own(l
 
 
 async def test_waits_are_spread_and_last_as_long_as_they_are_announced(lab: Lab) -> None:
-    lab.settings(retry={"baseDelayMs": 100})
+    lab.settings(retry={"baseDelayMs": 100, "jitter": 0.2})
     lab.server.add(BUSY, BUSY, BUSY, answer("Better."))
+    spread = []
     async with lab.client() as client:
         await client.ask("prompt", message="Go")
         for plain in (100, 200, 400):
             start = await client.wait_for("auto_retry_start")
             began = time.monotonic()
             assert 0.8 * plain <= start["delayMs"] <= 1.2 * plain
+            spread.append(start["delayMs"] - plain)
             await client.wait_for("agent_start")
             assert (time.monotonic() - began) * 1000 > start["delayMs"] - 20
         await client.collect("agent_settled")
+    assert any(spread)
 
 
 # ---------------------------------------------------------------- storms

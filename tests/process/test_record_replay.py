@@ -162,6 +162,16 @@ async def test_a_failure_for_good_is_the_same_again(lab: Lab, fresh: Fresh, file
     assert [one["attempt"] for one in only(after, "auto_retry_start")] == [1, 2, 3]
 
 
+async def test_waits_are_not_spread_in_a_replay(lab: Lab, fresh: Fresh, file: str) -> None:
+    lab.server.add(*[_BUSY] * 4)
+    async with lab.client("--record", file) as client:
+        await client.prompt_and_collect("Go")
+    fresh.lab.settings(retry={"baseDelayMs": 20, "jitter": 1})
+    async with fresh.client("--replay", file) as client:
+        told = await client.prompt_and_collect("Go")
+    assert [one["delayMs"] for one in only(told, "auto_retry_start")] == [20, 40, 80]
+
+
 async def test_a_compaction_is_the_same_again(lab: Lab, fresh: Fresh, file: str) -> None:
     async def converse(client: Client) -> list[Any]:
         told = await client.prompt_and_collect("Hi")

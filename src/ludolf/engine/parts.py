@@ -11,7 +11,7 @@ from ludolf.config.home import Home
 from ludolf.config.models import ModelRegistry
 from ludolf.config.options import Options
 from ludolf.config.selection import Choice
-from ludolf.config.settings import Settings, SettingsFiles
+from ludolf.config.settings import Retry, Settings, SettingsFiles
 from ludolf.engine.hub import Hub
 from ludolf.engine.limits import Meter
 from ludolf.engine.privacy import exposure
@@ -140,3 +140,9 @@ class Parts:
     @property
     def settings(self) -> Settings:
         return self.settings_files.current
+
+    @property
+    def retry(self) -> Retry:
+        """How failures are tried again; a replay is the same each time."""
+        retry = self.settings.retry
+        return structs.replace(retry, jitter=0.0) if self.options.replay is not None else retry

@@ -24,7 +24,7 @@ class Retries:
 
     def wants(self, answer: Answer) -> bool:
         """Whether this failure is worth another attempt."""
-        retry = self._parts.settings.retry
+        retry = self._parts.retry
         if not retry.enabled or answer.kind not in RETRYABLE:
             return False
         if self._attempt >= retry.max_retries or retry.is_too_long(answer.retry_after):
@@ -46,7 +46,7 @@ class Retries:
 
     async def before_next(self, answer: Answer, scope: Scope) -> bool:
         """Announce the next attempt and wait for its time; False if the wait was stopped."""
-        retry = self._parts.settings.retry
+        retry = self._parts.retry
         self._attempt += 1
         self._garbled = self._garbled or answer.kind == "garbled"
         error = answer.message.error_message or ""

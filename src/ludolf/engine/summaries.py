@@ -117,7 +117,7 @@ class Summaries:
         )
 
     async def _attempts(self, request: Request, start: SummaryRetryStart) -> Answer:
-        retry = self._parts.settings.retry
+        retry = self._parts.retry
         hub, attempt, garbled = self._parts.hub, 0, 0
         while True:
             answer = await respond(request, Draft(request.model), _ignore)
