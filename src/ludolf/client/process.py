@@ -1,11 +1,11 @@
 """A child that speaks lines: started with pipes of its own, read on demand, ended for sure."""
 
 import asyncio
+import os
 import signal
 from collections import deque
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from os import PathLike
 
 from ludolf.agent.scope import Tasks
 from ludolf.client.errors import NotStarted, ProgramEnded
@@ -35,7 +35,7 @@ class Process:
         cls,
         command: Sequence[str],
         *,
-        cwd: str | PathLike[str] | None = None,
+        cwd: str | os.PathLike[str] | None = None,
         env: Mapping[str, str] | None = None,
         name: str | None = None,
     ) -> "Process":
@@ -94,8 +94,11 @@ class Process:
         self._input.close()
 
     def send_signal(self, number: signal.Signals) -> None:
-        with suppress(ProcessLookupError):
-            self._child.send_signal(number)
+        # The library's own looks first whether the child has ended: it would take the exit code
+        # away from the loop, which then knows none.
+        if self._child.returncode is None:
+            with suppress(ProcessLookupError):
+                os.kill(self._child.pid, number)
 
     async def wait(self) -> int:
         """Read on to the end; returns the exit code, or minus the signal that killed it."""
