@@ -2,12 +2,12 @@
 
 import sys
 from collections.abc import Awaitable, Coroutine
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from ludolf.agent.scope import Aborted, Scope
-from ludolf.agent.tool import LeftBehind, ToolError
+from ludolf.agent.tool import ToolError
 from ludolf.ai.messages import BashExecutionMessage
 from ludolf.base import CommandError, now_ms
 from ludolf.engine.parts import Parts
@@ -21,17 +21,10 @@ from ludolf.session.tree import Session, SessionReadOnly, open_session
 
 if TYPE_CHECKING:
     from ludolf.tools.output import OutputTail
+    from ludolf.tools.process import End
 
 # Output of a command is told in pieces of at most this size, so that no frame grows without bound.
 _PIECE = 64 * 1024
-
-
-class _End(NamedTuple):
-    """How a command ended; without a code it was aborted."""
-
-    code: int | None
-    signal: str | None = None
-    left: tuple[LeftBehind, ...] = ()
 
 
 class Shell:
@@ -113,7 +106,7 @@ class Shell:
         from ludolf.tools.process import StartError
 
         with OutputTail() as tail:
-            end = _End(None)
+            end: End | None = None  # it was aborted
             try:
                 end = await scope.run(self._stream(command, tail, reply_id))
             except Aborted:
@@ -123,17 +116,19 @@ class Shell:
             shown = tail.tail()
             return BashResult(
                 output=shown.content,
-                exit_code=end.code,
-                cancelled=end.code is None,
+                exit_code=end.code if end else None,
+                cancelled=end is None,
                 truncated=shown.truncated,
                 full_output_path=tail.full_output_path,
                 total_lines=shown.total_lines if shown.truncated else None,
                 total_bytes=shown.total_bytes if shown.truncated else None,
-                signal=end.signal,
-                background=end.left,
+                signal=end.signal if end else None,
+                background=end.left if end else (),
             )
 
-    async def _stream(self, command: str, tail: "OutputTail", reply_id: msgspec.Raw | None) -> _End:
+    async def _stream(
+        self, command: str, tail: "OutputTail", reply_id: msgspec.Raw | None
+    ) -> "End":
         from ludolf.tools.process import Running, inside, shell_command
 
         settings = self._parts.settings
@@ -150,8 +145,7 @@ class Shell:
             while chunk := await child.read():
                 await self._tell(tail.feed(chunk), reply_id)
             await self._tell(tail.finish(), reply_id)
-            code = await child.exit_code()
-            return _End(code, child.signal, child.left_behind())
+            return await child.end()
 
     async def _tell(self, text: str, reply_id: msgspec.Raw | None) -> None:
         for start in range(0, len(text), _PIECE):

@@ -5,22 +5,16 @@ import math
 import os
 import time
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from ludolf.agent.tool import LeftBehind, Tool, ToolContext, ToolError, ToolOutput, text_output
+from ludolf.agent.tool import Tool, ToolContext, ToolError, ToolOutput, text_output
 from ludolf.ai.messages import Text
 from ludolf.ai.strict_schema import PREFER_STRICT
 from ludolf.tools.options import ToolOptions
 from ludolf.tools.output import OutputTail
-from ludolf.tools.process import (
-    Command,
-    Running,
-    StartError,
-    inside,
-    shell_command,
-)
+from ludolf.tools.process import Command, End, Running, StartError, inside, shell_command
 from ludolf.tools.truncate import MAX_BYTES, MAX_LINES, Truncation, size_words
 
 UPDATE_SECONDS = 0.1
@@ -90,20 +84,14 @@ class BashTool:
         return inside(command, ctx.walls)
 
 
-class _End(NamedTuple):
-    code: int
-    signal: str | None
-    left: tuple[LeftBehind, ...]
-
-
-async def _run(command: Command, tail: OutputTail, ctx: ToolContext) -> _End:
+async def _run(command: Command, tail: OutputTail, ctx: ToolContext) -> End:
     updates = _Updates(tail, ctx)
     async with Running(command) as running:
         while (chunk := await running.read(updates.patience())) != b"":
             if chunk:
                 updates.pending |= bool(tail.feed(chunk))
             await updates.show_if_due()
-        end = _End(await running.exit_code(), running.signal, running.left_behind())
+        end = await running.end()
     updates.pending |= bool(tail.finish())
     await updates.show()
     return end
@@ -146,7 +134,7 @@ def _checked_timeout(timeout: float | None) -> float | None:
     return timeout
 
 
-def _result(tail: OutputTail, end: _End) -> ToolOutput:
+def _result(tail: OutputTail, end: End) -> ToolOutput:
     shown = tail.tail()
     text = _text(tail, shown) or "(no output)"
     details = _details(tail, shown) if shown.truncated else {}

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import NamedTuple, Self
 
 import msgspec
 
@@ -72,6 +72,14 @@ def _shell(shell_path: str | None) -> str:
     from shutil import which
 
     return which("bash") or "sh"
+
+
+class End(NamedTuple):
+    """How a command ended: its code, the signal that killed it, and what it left running."""
+
+    code: int
+    signal: str | None
+    left: tuple[LeftBehind, ...]
 
 
 class Running:
@@ -143,16 +151,16 @@ class Running:
         code = self._exit.result()
         return 128 - code if code < 0 else code
 
-    @property
-    def signal(self) -> str | None:
-        """What killed the command, once it has ended."""
-        code = self._exit.result()
-        return _signal_name(-code) if code < 0 else None
-
-    def left_behind(self) -> tuple[LeftBehind, ...]:
-        """What runs on, though the command itself has ended."""
+    async def end(self) -> End:
+        """Wait for the command's own end, and look what runs on nevertheless."""
+        code = await self.exit_code()
+        raw = self._exit.result()
         left = WARDEN.left_behind(self._process.pid, self._mark)
-        return tuple(LeftBehind(pid=each.pid, name=each.name) for each in left)
+        return End(
+            code,
+            _signal_name(-raw) if raw < 0 else None,
+            tuple(LeftBehind(pid=each.pid, name=each.name) for each in left),
+        )
 
     def _start(self, write_end: int) -> subprocess.Popen[bytes]:
         return subprocess.Popen(

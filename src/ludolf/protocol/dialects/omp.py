@@ -18,9 +18,9 @@ from ludolf.agent.events import (
 )
 from ludolf.ai.draft import BlockDelta, BlockEnd
 from ludolf.ai.messages import ToolCall
-from ludolf.base import dumps, now_ms
+from ludolf.base import now_ms
 from ludolf.protocol.bounded import MAX_FRAME, MAX_REASSEMBLED, VERSIONS
-from ludolf.protocol.dialects.dialect import Dialect, ServerInfo, Traits
+from ludolf.protocol.dialects.dialect import Dialect, ServerInfo, Traits, line
 from ludolf.protocol.dialects.eager_ends import EagerEnds
 from ludolf.protocol.dialects.omp_compaction import compaction_end, compaction_start
 from ludolf.protocol.dialects.omp_messages import FAILED, OmpMessages
@@ -60,10 +60,6 @@ _UNSPOKEN: tuple[type, ...] = (
     SummaryRetryStart,
     SummaryRetryFinished,
 )
-
-
-def line(record: dict[str, Any]) -> bytes:
-    return dumps(record) + b"\n"
 
 
 class Omp(Pi):

@@ -4,7 +4,7 @@ from typing import Any
 
 from msgspec import UNSET
 
-from ludolf.base import dumps
+from ludolf.protocol.dialects.dialect import line
 from ludolf.protocol.dialects.omp_messages import short_summary
 from ludolf.protocol.events import CompactionEnd, CompactionStart
 from ludolf.protocol.replies import Frame
@@ -15,7 +15,7 @@ ACTION = "context-full"
 def compaction_start(event: CompactionStart) -> Frame | None:
     if event.reason == "manual":
         return None
-    return _line({"type": "auto_compaction_start", "reason": event.reason, "action": ACTION})
+    return line({"type": "auto_compaction_start", "reason": event.reason, "action": ACTION})
 
 
 def compaction_end(event: CompactionEnd) -> Frame | None:
@@ -39,8 +39,4 @@ def compaction_end(event: CompactionEnd) -> Frame | None:
         }
     if event.error_message is not None:
         record["errorMessage"] = event.error_message
-    return _line(record)
-
-
-def _line(record: dict[str, Any]) -> bytes:
-    return dumps(record) + b"\n"
+    return line(record)

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
-from ludolf.base import dumps
+from ludolf.protocol.dialects.dialect import line
 from ludolf.protocol.events import ContextFilesUsed, Warned
 from ludolf.protocol.replies import Frame
 
@@ -17,8 +17,7 @@ def _instructed(event: ContextFilesUsed) -> Frame:
 
 
 def _notice(level: str, text: str) -> Frame:
-    record = {"type": "notice", "level": level, "message": text, "source": "ludolf"}
-    return dumps(record) + b"\n"
+    return line({"type": "notice", "level": level, "message": text, "source": "ludolf"})
 
 
 NOTICES: dict[type, Callable[[Any], Frame]] = {Warned: _warned, ContextFilesUsed: _instructed}

@@ -19,8 +19,8 @@ from ludolf.agent.events import (
     TurnStart,
 )
 from ludolf.ai.messages import Message, text_of
-from ludolf.base import dumps, iso_time, now_ms
-from ludolf.protocol.dialects.dialect import Dialect, ServerInfo, Traits
+from ludolf.base import iso_time, now_ms
+from ludolf.protocol.dialects.dialect import Dialect, ServerInfo, Traits, line
 from ludolf.protocol.dialects.eager_ends import EagerEnds
 from ludolf.protocol.dialects.pi import Pi
 from ludolf.protocol.dialects.pi_delta import stream_event
@@ -68,16 +68,12 @@ _PARSE = "Failed to parse command: "
 _WITHOUT_TEXT = re.compile(r'(prompt: missing or invalid "message"|bash: .* "command")$')
 
 
-def _line(record: dict[str, Any]) -> bytes:
-    return dumps(record) + b"\n"
-
-
-_START = _line({"type": "agent_start"})
-_TURN = _line({"type": "turn_start"})
+_START = line({"type": "agent_start"})
+_TURN = line({"type": "turn_start"})
 
 
 def _end(messages: Sequence[Message]) -> bytes:
-    return _line({"type": "agent_end", "messages": messages})
+    return line({"type": "agent_end", "messages": messages})
 
 
 def _pieces(frame: Frame | None) -> list[bytes]:
@@ -139,7 +135,7 @@ class PiEarly(Pi):
             return None
         if reply.error is not None:
             text = _FAILED.get(reply.command, "") + reply.error.removeprefix(_PARSE)
-            return _line({"type": "error", "error": text})
+            return line({"type": "error", "error": text})
         if reply.command == "bash":
             return _bash_end(reply)
         if reply.command == "compact" and isinstance(reply.data, CompactionResult):
@@ -230,7 +226,7 @@ class PiEarly(Pi):
             return None
         if event.result is not None:
             return self._compaction(event.result, auto=True)
-        return _line({"type": "error", "error": event.error_message or "Auto-compaction failed"})
+        return line({"type": "error", "error": event.error_message or "Auto-compaction failed"})
 
     def _compaction(self, result: CompactionResult, *, auto: bool) -> Frame:
         record = {
@@ -240,7 +236,7 @@ class PiEarly(Pi):
             "firstKeptEntryIndex": self._info.place_of(result.first_kept_entry_id),
             "tokensBefore": result.tokens_before,
         }
-        return _line({**record, "auto": True} if auto else record)
+        return line({**record, "auto": True} if auto else record)
 
 
 def _silent(event: Any) -> None:
@@ -248,7 +244,7 @@ def _silent(event: Any) -> None:
 
 
 def _plain(event: Any) -> Frame:
-    return dumps(event) + b"\n"
+    return line(event)
 
 
 def _update(update: MessageUpdate) -> list[bytes]:
@@ -266,7 +262,7 @@ def _tool_end(event: ToolEnd) -> Frame:
     record = msgspec.to_builtins(event)
     if event.is_error:
         record["result"] = text_of(event.result.content, "\n")
-    return _line(record)
+    return line(record)
 
 
 def _bash_end(reply: Reply) -> Frame:
@@ -282,15 +278,15 @@ def _bash_end(reply: Reply) -> Frame:
     }
     if "fullOutputPath" in data:
         message["fullOutputPath"] = data["fullOutputPath"]
-    return _line({"type": "bash_end", "message": message})
+    return line({"type": "bash_end", "message": message})
 
 
 def _extension_error(event: ExtensionError) -> Frame:
-    return _line({"type": "error", "error": f"{event.extension_path}: {event.error}"})
+    return line({"type": "error", "error": f"{event.extension_path}: {event.error}"})
 
 
 def _warned(event: Warned) -> Frame:
-    return _line({"type": "error", "error": event.message})
+    return line({"type": "error", "error": event.message})
 
 
 if TYPE_CHECKING:

@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import msgspec
 
-from ludolf.protocol.dialects.dialect import Dialect, ServerInfo, Traits
-from ludolf.protocol.dialects.omp import Omp, line
+from ludolf.protocol.dialects.dialect import Dialect, ServerInfo, Traits, line
+from ludolf.protocol.dialects.omp import Omp
 from ludolf.protocol.dialects.omp_messages import OmpMessages
 from ludolf.protocol.dialects.omp_replies import OmpReplies
 from ludolf.protocol.dialects.omp_tools import Record
