@@ -4,7 +4,8 @@ import graphlib
 
 from tests.house.source import imports, modules
 
-_LOW = ("base", "ai")
+_GROUND = ("base", "project_files")
+_LOW = (*_GROUND, "ai")
 _TO_PROTOCOL = (*_LOW, "agent", "tools", "session", "config", "protocol")
 _TO_ENGINE = (*_TO_PROTOCOL, "extensions", "engine")
 
@@ -13,7 +14,8 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "": ("sdk",),
     "base": (),
     "help": (),
-    "ai": ("base",),
+    "project_files": ("base",),
+    "ai": _GROUND,
     "agent": _LOW,
     "tools": (*_LOW, "agent"),
     "session": _LOW,
