@@ -146,10 +146,17 @@ class Extending:
 
     async def _load(self, extensions: "Extensions") -> None:
         """First what the user chose; it may speak for the project, whose own comes then."""
+        from ludolf.engine.project_trust import keep_imports, verify_code
+
+        verify_code(self._parts)
         errors = await self._load_found(extensions)
         if not self._parts.settings_files.trusted and await self._project_is_trusted(extensions):
             self._parts.trust_project()
+            verify_code(self._parts)
             errors += await self._load_found(extensions)
+        keep_imports(self._parts)
+        if self._parts.safety is not None:
+            self._parts.safety.guard_code(self._parts)
         for error in errors:
             if error.explicit:
                 raise ConfigError(str(error))
