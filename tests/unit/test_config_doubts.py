@@ -104,23 +104,21 @@ def test_a_file_without_rights_is_a_doubt(home: Home) -> None:
 
 
 @pytest.mark.parametrize("name", ["agent", ".pi"])
-@pytest.mark.parametrize("kind", ["link", "file"])
-def test_a_folder_of_settings_that_leads_nowhere_is_a_doubt(
-    tmp_path: Path, name: str, kind: str
+def test_a_folder_of_settings_that_is_a_link_to_something_missing_is_a_doubt(
+    tmp_path: Path, name: str
 ) -> None:
     agent = tmp_path / ".pi" / "agent"
     place = agent if name == "agent" else agent.parent
     place.parent.mkdir(exist_ok=True)
-    if kind == "link":
-        place.symlink_to(tmp_path / "not mounted")
-    else:
-        place.write_text("")
+    place.symlink_to(tmp_path / "not mounted")
     home = Home(agent=agent, cwd=tmp_path, user=tmp_path)
     assert len(SettingsFiles(home).doubts) == 1
 
 
 def test_no_file_at_all_is_no_doubt(tmp_path: Path) -> None:
     home = Home(agent=tmp_path / "a" / "b", cwd=tmp_path, user=tmp_path)
+    assert SettingsFiles(home, trusted=True).doubts == []
+    (tmp_path / "a").write_text("")  # a file cannot hold settings
     assert SettingsFiles(home, trusted=True).doubts == []
 
 

@@ -25,14 +25,10 @@ _NEAR = 2
 
 def doubt_of_missing(path: Path) -> str | None:
     """Return why a settings file that is not there may exist after all; None if it does not."""
-    for place in (path, *path.parents):
-        if os.path.lexists(place):
-            break
-    if os.path.islink(place) and not os.path.exists(place):
-        return f"{path} cannot be read: {place} is a link to a missing file. {_advice()}"
-    if place != path and not os.path.isdir(place):
-        return f"{path} cannot be read: {place} is not a folder. {_advice()}"
-    return None
+    place = next(each for each in (path, *path.parents) if os.path.lexists(each))
+    if os.path.exists(place):
+        return None
+    return f"{path} cannot be read: {place} is a link to something missing. {_advice()}"
 
 
 def doubt_of_invalid(path: Path, error: ConfigError) -> str | None:
