@@ -1,6 +1,6 @@
-"""Settings that may ask for approval, a sandbox or masked secrets in a way that nobody can read.
+"""Find settings that may ask for approval, a sandbox or masked secrets but cannot be understood.
 
-Such a file ends the start: going on without it would switch off what it asks for.
+Such a file ends the start: to continue without it would switch off what it asks for.
 """
 
 import json
@@ -16,7 +16,7 @@ from ludolf.config.files import CONFIG_LIMIT, decode, read_text
 from ludolf.project_files import read_bytes
 
 GUARDED_KEYS = ("approval", "sandbox", "secrets")
-# Names such as `approvals` and `sandboxing` begin so; `aprovals` is no near word of `approval`.
+# `approvals` and `sandboxing` begin so, and are too far from the keys to be taken for a slip.
 _STEMS = ("approv", "aprov", "sandbox", "secret")
 _ESCAPE = re.compile(r"\\u([0-9a-fA-F]{4})")
 _NO_LETTERS = re.compile(r"[\W\d_]+")

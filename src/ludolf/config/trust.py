@@ -144,7 +144,7 @@ def _judge(home: Home, folder: Path) -> Trust:
 
 
 def _trust_first_use(home: Home, now: str) -> Trust:
-    """Another program of the family stored the decision, without a digest: keep the present one."""
+    """Store the present digest for a decision that pi stored, which keeps none."""
     from ludolf.config.lock import settings_lock
 
     try:
@@ -182,7 +182,7 @@ def _stored_record(home: Home, folder: Path | None = None) -> dict[str, Any] | N
         return None
     if isinstance(value, dict) and isinstance(value.get("imports"), dict):
         return {"digest": value.get("digest"), "imports": dict(value["imports"])}
-    return _record(str(value))  # of an earlier version, whose digests were others
+    return _record(str(value))  # an earlier version stored digests of another kind
 
 
 def _differ(imports: dict[str, Any]) -> bool:

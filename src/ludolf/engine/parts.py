@@ -145,11 +145,11 @@ class Parts:
         self.home = structs.replace(self.home, cwd=Path(cwd))
         self.place = structs.replace(self.place, cwd=cwd)
         self.settings_files = read_settings(self)
-        if "safety" in vars(self):  # else the engine is being built, and asks when it is
+        if "safety" in vars(self):  # else the engine is being built, and `build` renews it
             self._settle()
 
     def _settle(self) -> None:
-        """What guards the machine follows the settings of the folder just entered."""
+        """Apply the approvals, sandbox and mask of the settings of the folder just entered."""
         try:
             self.renew_safety()
         except ConfigError as error:

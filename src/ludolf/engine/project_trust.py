@@ -38,7 +38,7 @@ def read_settings(parts: "Parts") -> SettingsFiles:
     elif os.path.isfile(home.trust_file):
         from ludolf.config.trust import decide_trust
 
-        # Keeps that there is no code: what appears later was not trusted.
+        # Stores that the folder has no code, so that code that appears later is not trusted.
         decide_trust(home)
     return files
 
