@@ -15,7 +15,8 @@ from ludolf.base import ConfigError
 TEXT_LIMIT = 1024 * 1024
 
 IsHidden = Callable[[Path], bool]
-_STEP = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+# O_PATH: a folder on the way may be one that can be passed but not listed.
+_STEP = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 
 

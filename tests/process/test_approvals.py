@@ -505,12 +505,15 @@ def test_a_spoilt_file_that_speaks_of_safety_ends_the_start_and_no_other_does(la
     assert "Correct it first" in done.stderr
 
 
-async def test_a_mistake_made_later_changes_nothing(lab: Lab) -> None:
+@pytest.mark.parametrize(
+    "mistake", [{"approval": {"mode": "nver"}}, {"approval": None, "approvals": {"mode": "always"}}]
+)
+async def test_a_mistake_made_later_changes_nothing(lab: Lab, mistake: dict[str, Any]) -> None:
     lab.settings(approval={"mode": "always"})
     lab.server.add(answer(bash("touch made")), answer("Done."))
     async with lab.client() as client:
         await client.ask("get_state")
-        lab.settings(approval={"mode": "nver"})
+        lab.settings(**mistake)
         await client.ask("reload")
         await _prompt(client)
         await _answer(client, DENY)

@@ -177,11 +177,66 @@ async def test_a_project_that_changed_after_it_was_trusted_has_to_be_trusted_aga
         assert await _commands(client) == {"ours"}
 
 
-async def test_trust_that_pi_stored_is_trust(lab: Lab) -> None:
+async def test_trust_that_pi_stored_is_bound_to_what_it_covers_at_its_first_use(lab: Lab) -> None:
     lay_in_project(lab, OURS)
     (lab.agent / "trust.json").write_text(json.dumps({str(lab.work.resolve()): True}))
     async with lab.client() as client:
         assert await _commands(client) == {"ours"}
     lay_in_project(lab, OURS + "\n")
+    lab.lines.clear()
+    async with lab.client() as client:
+        assert await _commands(client) == set()
+        (warning,) = _warnings(lab)
+        assert "has changed since it was trusted" in warning
+
+
+@pytest.mark.parametrize("command", ["reload", "new_session"])
+async def test_changed_code_is_not_loaded_later_in_the_same_process_either(
+    lab: Lab, command: str
+) -> None:
+    path = lay_in_project(lab, OURS)
+    async with lab.client() as client:
+        await client.ask("set_project_trust", trusted=True)
+        await client.ask(command)
+        assert await _commands(client) == {"ours"}
+        path.write_text(OURS.replace('"ours"', '"evil"'))
+        await client.ask(command)
+        assert await _commands(client) == set()
+        (warning,) = [text for text in _warnings(lab) if "has changed" in text]
+        assert str(lab.work) in warning
+        await client.ask("set_project_trust", trusted=True)
+        assert await _commands(client) == {"evil"}
+
+
+async def test_a_changed_import_from_outside_the_extensions_costs_the_trust(lab: Lab) -> None:
+    helper = lab.work / "lib" / "ours_helper.py"
+    helper.parent.mkdir()
+    helper.write_text("")
+    source = f"import sys\nsys.path.insert(0, {str(helper.parent)!r})\nimport ours_helper\n"
+    lay_in_project(lab, source + OURS)
+    async with lab.client() as client:
+        await client.ask("set_project_trust", trusted=True)
     async with lab.client() as client:
         assert await _commands(client) == {"ours"}
+    helper.write_text("raise SystemExit\n")
+    async with lab.client() as client:
+        assert await _commands(client) == set()
+
+
+async def test_a_session_of_another_folder_does_not_take_the_trust_along(lab: Lab) -> None:
+    lay_in_project(lab, OURS)
+    other = lab.root / "other"
+    (other / ".pi" / "extensions").mkdir(parents=True)
+    evil = OURS.replace('"loaded"', f'"{lab.root}/evil"').replace('"ours"', '"evil"')
+    (other / ".pi" / "extensions" / "evil.py").write_text(evil)
+    session = lab.root / "foreign.jsonl"
+    header = {"type": "session", "version": 3, "id": "f", "timestamp": "2026-01-01T00:00:00Z"}
+    session.write_text(json.dumps({**header, "cwd": str(other)}) + "\n")
+    async with lab.client("--approve") as client:
+        assert await _commands(client) == {"ours"}
+        await client.ask("switch_session", sessionPath=str(session))
+        assert await _commands(client) == set()
+        assert any(f"{other} is not trusted" in text for text in _warnings(lab))
+    async with lab.client("--approve", "--session", str(session)) as client:
+        assert await _commands(client) == set()
+    assert not (lab.root / "evil").exists()

@@ -212,3 +212,15 @@ def test_pauses_add_up_to_the_patience() -> None:
 def test_written_json_is_readable_by_others(tmp_path: Path) -> None:
     write_object(tmp_path / "x.json", {"a": {"b": [1]}})
     assert json.loads((tmp_path / "x.json").read_text()) == {"a": {"b": [1]}}
+
+
+def test_a_file_that_is_made_is_for_its_owner_only(tmp_path: Path) -> None:
+    old = os.umask(0)
+    try:
+        write_object(tmp_path / "new.json", {})
+    finally:
+        os.umask(old)
+    assert (tmp_path / "new.json").stat().st_mode & 0o777 == 0o600
+    (tmp_path / "new.json").chmod(0o640)
+    write_object(tmp_path / "new.json", {"a": 1})
+    assert (tmp_path / "new.json").stat().st_mode & 0o777 == 0o640

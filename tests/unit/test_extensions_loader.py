@@ -151,6 +151,19 @@ def test_a_project_folder_on_the_path_installs_nothing(
     assert list(installed([str(tmp_path)])) == [tmp_path / "trap.py"]
 
 
+def test_sources_of_a_project_on_the_path_install_nothing_and_its_environment_does(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    entry = "[ludolf.extensions]\ntrap = trap:extension\n"
+    for name in ("src", ".venv/lib/site-packages"):
+        _write(tmp_path / name / "trap.py")
+        _write(tmp_path / name / "trap-1.0.dist-info" / "entry_points.txt", entry)
+    monkeypatch.chdir(tmp_path)
+    assert list(installed([str(tmp_path / "src")])) == []
+    place = tmp_path / ".venv/lib/site-packages"
+    assert list(installed([str(place)])) == [place / "trap.py"]
+
+
 # ---------------------------------------------------------------- loading
 
 

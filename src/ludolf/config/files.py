@@ -1,5 +1,6 @@
 """Reading and writing the JSON files that users and other programs edit too."""
 
+import codecs
 import json
 import os
 import re
@@ -7,7 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from ludolf.base import ConfigError, loads
+from ludolf.project_files import read_bytes
 
+# 64 MiB: more than the largest list of models, and little enough for memory.
+CONFIG_LIMIT = 64 * 1024 * 1024
 Stamp = tuple[int, int, int, int, int]
 _COMMENT = re.compile(r'("(?:\\.|[^"\\])*")|//[^\n]*|/\*.*?\*/', re.DOTALL)
 _TRAILING_COMMA = re.compile(r'("(?:\\.|[^"\\])*")|,(?=\s*[}\]])', re.DOTALL)
@@ -17,14 +21,27 @@ def read_text(path: Path) -> str | None:
     """The text of a file without a leading BOM, or None when there is no such file.
 
     Raises:
-        ConfigError: the file is there but cannot be read.
+        ConfigError: the file exists but cannot be read, is not regular, or has more than 64 MiB.
     """
-    try:
-        return path.read_bytes().decode("utf-8", "replace").removeprefix("\ufeff")
-    except (FileNotFoundError, NotADirectoryError):
+    data = read_bytes(path, within=None, limit=CONFIG_LIMIT)
+    if data is None:
         return None
-    except OSError as error:
-        raise ConfigError(f"{path}: {error.strerror or error}") from error
+    try:
+        return decode(data)
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"{path}: {error}") from error
+
+
+def decode(data: bytes, errors: str = "replace") -> str:
+    """Decode UTF-8, or UTF-16 with the byte order mark that PowerShell writes.
+
+    Raises:
+        UnicodeDecodeError: a UTF-16 file ends within a character; with `errors="strict"`, the
+            bytes are not UTF-8.
+    """
+    if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        return data.decode("utf-16")
+    return data.decode("utf-8", errors).removeprefix("\ufeff")
 
 
 def read_object(path: Path, *, relaxed: bool = False) -> dict[str, Any]:
@@ -45,8 +62,10 @@ def read_object(path: Path, *, relaxed: bool = False) -> dict[str, Any]:
     return value
 
 
-def write_object(path: Path, value: dict[str, Any], *, mode: int = 0o644) -> None:
+def write_object(path: Path, value: dict[str, Any], *, mode: int = 0o600) -> None:
     """Replace a JSON file whole: two-space indent, links followed, an existing mode kept.
+
+    A new file is readable by its owner only.
 
     Raises:
         OSError: the file could not be written; the old one is untouched.

@@ -16,6 +16,8 @@ def installed(folders: Iterable[str] | None = None) -> Iterator[Path]:
     """
     places = _search_path(sys.path if folders is None else folders)
     for folder in places:
+        if _is_in_project(folder):
+            continue
         try:
             names = sorted(os.listdir(folder))
         except OSError:
@@ -29,11 +31,27 @@ def installed(folders: Iterable[str] | None = None) -> Iterator[Path]:
 def _search_path(folders: Iterable[str]) -> list[Path]:
     """Where distributions are. The working folder may be on the path, but it installs nothing:
     what lies in a project must not run just because the program was started there."""
-    try:
-        here = os.path.realpath(os.curdir)
-    except FileNotFoundError:
-        here = ""  # it was removed under our feet
+    here = _working_folder()
     return [Path(folder) for folder in folders if folder and os.path.realpath(folder) != here]
+
+
+def _is_in_project(folder: Path) -> bool:
+    """Whether a folder of the import path holds sources of the project: an editable install.
+
+    A command could put metadata of a distribution there.
+    """
+    here = _working_folder()
+    if here in ("", "/", os.path.realpath(os.path.expanduser("~"))):
+        return False
+    real = Path(os.path.realpath(folder))
+    return real.is_relative_to(here) and real.name not in ("site-packages", "dist-packages")
+
+
+def _working_folder() -> str:
+    try:
+        return os.path.realpath(os.curdir)
+    except FileNotFoundError:
+        return ""  # it was removed under our feet
 
 
 def _named_modules(path: Path) -> Iterator[str]:

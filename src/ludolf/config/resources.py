@@ -1,7 +1,7 @@
 """Where skills, templates and extensions come from, and how hosts are told of them."""
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Generic, Literal, Protocol, TypeVar
 
@@ -9,12 +9,13 @@ import msgspec
 
 from ludolf.base import Value
 from ludolf.config.home import Home, expand
-from ludolf.config.settings import Settings, SettingsFiles
+from ludolf.config.settings import SettingsFiles
 from ludolf.config.trust import project_agents_skills
 
 Kind = Literal["skills", "prompts", "extensions"]
 ScopeName = Literal["user", "project", "temporary"]
 _GLOB = frozenset("*?[")
+_Expand = Callable[[Home, Path, str], list[Path]]
 
 
 class SourceInfo(Value, kw_only=True):
@@ -138,10 +139,20 @@ def find_sources(
     """
     sources = [_given(home, path) for path in paths]
     if discover:
-        if files.trusted:
-            sources += _project_sources(kind, home, files.project)
-        sources += _user_sources(kind, home, files.user)
+        sources += _discovered(kind, home, files, _matches)
     return tuple(source for source in sources if source.path.exists())
+
+
+def find_places(
+    kind: Kind, home: Home, files: SettingsFiles, *, paths: Sequence[str] = ()
+) -> tuple[Source, ...]:
+    """The places of `find_sources`, and those where a source can appear later.
+
+    A place may be missing. A glob of the settings gives the folder above its first wildcard, and
+    what it matches now.
+    """
+    sources = [_given(home, path) for path in paths]
+    return (*sources, *_discovered(kind, home, files, _places_of))
 
 
 def missing_paths(home: Home, paths: Iterable[str]) -> tuple[str, ...]:
@@ -156,8 +167,16 @@ def _given(home: Home, path: str) -> Source:
     return Source(path=place, scope="temporary", source="local", base_dir=base)
 
 
-def _project_sources(kind: Kind, home: Home, settings: Settings) -> list[Source]:
-    listed, picks = _listed(kind, home, home.project, settings, scope="project")
+def _discovered(kind: Kind, home: Home, files: SettingsFiles, expand: _Expand) -> list[Source]:
+    sources: list[Source] = []
+    if files.trusted:
+        listed, picks = _listed(home, home.project, getattr(files.project, kind), expand, "project")
+        sources += _project_sources(kind, home, listed, picks)
+    listed, picks = _listed(home, home.agent, getattr(files.user, kind), expand, "user")
+    return sources + _user_sources(kind, home, listed, picks)
+
+
+def _project_sources(kind: Kind, home: Home, listed: list[Source], picks: Picks) -> list[Source]:
     # pi's documentation also names a folder `agent` below the project's own.
     places = (home.project, home.project / "agent")
     found = [*listed, *(_auto(place / kind, place, "project", picks) for place in places)]
@@ -167,8 +186,7 @@ def _project_sources(kind: Kind, home: Home, settings: Settings) -> list[Source]
     return found
 
 
-def _user_sources(kind: Kind, home: Home, settings: Settings) -> list[Source]:
-    listed, picks = _listed(kind, home, home.agent, settings, scope="user")
+def _user_sources(kind: Kind, home: Home, listed: list[Source], picks: Picks) -> list[Source]:
     found = [*listed, _auto(home.agent / kind, home.agent, "user", picks)]
     if kind == "skills":
         personal = home.user / ".agents"
@@ -181,10 +199,8 @@ def _auto(path: Path, base: Path, scope: ScopeName, picks: Picks) -> Source:
 
 
 def _listed(
-    kind: Kind, home: Home, base: Path, settings: Settings, *, scope: ScopeName
+    home: Home, base: Path, entries: tuple[str, ...], expand: _Expand, scope: ScopeName
 ) -> tuple[list[Source], Picks]:
-    entries: tuple[str, ...] = getattr(settings, kind)
-
     def marked(mark: str) -> list[str]:
         return [entry[1:] for entry in entries if entry.startswith(mark)]
 
@@ -198,7 +214,7 @@ def _listed(
     places: list[Path] = []
     for entry in entries:
         if not entry.startswith(("!", "+", "-")):
-            places += _matches(home, base, entry)
+            places += expand(home, base, entry)
     found = dict.fromkeys((*places, *forced_in))
     return [Source(path=p, scope=scope, source="local", picks=picks) for p in found], picks
 
@@ -210,6 +226,14 @@ def _matches(home: Home, base: Path, entry: str) -> list[Path]:
     from glob import glob
 
     return [Path(found) for found in sorted(glob(str(place), recursive=True))]
+
+
+def _places_of(home: Home, base: Path, entry: str) -> list[Path]:
+    place = _place(home, base, entry)
+    if not _GLOB & set(entry) or place.exists():
+        return [place]
+    root = next((up for up in (place, *place.parents) if not _GLOB & set(str(up))), place)
+    return [root, *_matches(home, base, entry)]
 
 
 def _place(home: Home, base: Path, entry: str) -> Path:

@@ -36,22 +36,6 @@ class SecretSettings(
     variables: tuple[str, ...] = ()
 
 
-def refuse_spoilt(files: SettingsFiles) -> None:
-    """Raises:
-    ConfigError: a file that cannot be read speaks of what guards the machine.
-    """
-    for path in files.spoilt:
-        try:
-            text = path.read_bytes()
-        except OSError:
-            text = b""
-        if any(key in text for key in (b'"approval"', b'"sandbox"', b'"secrets"')):
-            raise ConfigError(
-                f"{path} cannot be read, and it holds settings for approval, sandbox or secrets. "
-                "Correct it first."
-            )
-
-
 def read_sandbox(files: SettingsFiles, options: Options) -> SandboxSettings:
     """Raises:
     ConfigError: something in them makes no sense.

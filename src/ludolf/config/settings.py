@@ -1,5 +1,6 @@
 """settings.json: the user's and the trusted project's, merged and checked key by key."""
 
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -198,7 +199,8 @@ class Settings(Value):
 class SettingsFiles:
     """The settings of one session: `current` is what counts, `user` and `project` each file alone.
 
-    A spoilt file is reported in `warnings`, counts as empty and is never written.
+    An invalid file is reported in `warnings`, counts as empty and is never written. `doubts` are
+    the reasons why what guards the machine may be asked for without being understood.
     """
 
     def __init__(
@@ -209,16 +211,16 @@ class SettingsFiles:
         self.trusted = trusted
         self.given = given
         self.warnings: list[str] = []
-        # Files that could not be read at all.
-        self.spoilt: list[Path] = []
+        self.doubts: list[str] = []
         self._user: dict[str, Any] = {}
         self._project: dict[str, Any] = {}
         self.load()
 
     def load(self) -> None:
         """Read both files again."""
-        self.warnings, self.spoilt = [], []
+        self.warnings, self.doubts = [], []
         if self.given is not None:
+            self._look_for_doubts(self.given, None)
             self._user, complaints = keep_sound(migrate(dict(self.given)), Settings)
             self.warnings += [f"Invalid setting: {text}" for text in complaints]
             self._merge()
@@ -262,14 +264,36 @@ class SettingsFiles:
 
     def _read(self, path: Path) -> dict[str, Any] | None:
         try:
-            raw = migrate(read_object(path))
+            raw = read_object(path)
         except ConfigError as error:
+            from ludolf.config.doubts import doubt_of_invalid
+
             self.warnings.append(f"Invalid settings file {path}: {error}")
-            self.spoilt.append(path)
+            self._doubt(doubt_of_invalid(path, error))
             return None
-        sound, complaints = keep_sound(raw, Settings)
+        self._look_for_doubts(raw, path)
+        sound, complaints = keep_sound(migrate(raw), Settings)
         self.warnings += [f"Invalid setting in {path}: {text}" for text in complaints]
         return sound
+
+    def _look_for_doubts(self, raw: Mapping[str, Any], path: Path | None) -> None:
+        if path is not None and not raw and not os.path.isfile(path):
+            from ludolf.config.doubts import doubt_of_missing
+
+            self._doubt(doubt_of_missing(path))
+        known = {field.encode_name for field in msgspec.structs.fields(Settings)}
+        if not raw.keys() <= known:
+            from ludolf.config.doubts import doubt_of_keys
+
+            self._doubt(doubt_of_keys(raw, known, str(path or self.user_name)))
+        if path is not None and not raw.keys().isdisjoint(("approval", "sandbox", "secrets")):
+            from ludolf.config.doubts import doubt_of_repeats
+
+            self._doubt(doubt_of_repeats(path))
+
+    def _doubt(self, text: str | None) -> None:
+        if text is not None:
+            self.doubts.append(text)
 
     def _merge(self) -> None:
         merged = merge(self._user, self._project)

@@ -1,9 +1,9 @@
 """Project trust: whether a folder's settings and resources may be used at all."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import msgspec
 
@@ -52,43 +52,38 @@ def decide_trust(
         if verdict is not None:
             return Trust(trusted=verdict)
     try:
-        saved = saved_decision(home.trust_file, home.cwd)
+        saved = _nearest(home.trust_file, home.cwd)
     except ConfigError as error:
         return Trust(trusted=False, notice=f"Invalid trust file {home.trust_file}: {error}")
-    if saved and _has_changed(home):
-        text = f"{home.cwd} has changed since it was trusted: {_LEFT_ASIDE}"
-        return Trust(trusted=False, notice=text)
+    if saved is not None and saved[1]:
+        return _judge(home, saved[0])
     if saved is not None or default == "always":
-        return Trust(trusted=default == "always" if saved is None else saved)
+        return Trust(trusted=saved is None)
     if not guarded_paths(home):
         return Trust(trusted=False)
     return Trust(trusted=False, notice=f"{home.cwd} is not trusted: {_LEFT_ASIDE}")
 
 
 def saved_decision(trust_file: Path, cwd: Path) -> bool | None:
-    """The decision stored for the nearest ancestor of a folder, itself included.
+    """Return the decision stored for the nearest ancestor of a folder, itself included.
 
     Raises:
-        ConfigError: trust.json is spoilt.
+        ConfigError: trust.json is invalid.
     """
-    decisions = read_object(trust_file)
-    real = Path(os.path.realpath(cwd))
-    for folder in (real, *real.parents):
-        verdict = decisions.get(str(folder))
-        if isinstance(verdict, bool):
-            return verdict
-    return None
+    found = _nearest(trust_file, cwd)
+    return None if found is None else found[1]
 
 
 def save_decision(home: Home, *, trusted: bool) -> None:
     """Remember a decision for this folder, in the form that pi keeps it.
 
     Raises:
-        ConfigError: trust.json is spoilt, or somebody else holds it.
+        ConfigError: trust.json is invalid or locked, or the code of the folder cannot be checked.
         OSError: it cannot be written.
     """
     from ludolf.config.files import write_object
     from ludolf.config.lock import settings_lock
+    from ludolf.config.trust_digest import digest
 
     path = home.trust_file
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -96,39 +91,122 @@ def save_decision(home: Home, *, trusted: bool) -> None:
         decisions = read_object(path)
         decisions[os.path.realpath(home.cwd)] = trusted
         lock.check()
-        # First: who sees the decision must also see what it was about.
-        _save_digest(home, trusted=trusted)
+        # First: a program that sees the decision must also see the code that it is about.
+        _save_record(home, _record(digest(home)) if trusted else None)
         write_object(path, decisions, mode=0o600)
 
 
-def _has_changed(home: Home) -> bool:
-    """Whether the project would run something else than when it was trusted; not so if another
-    program of the family wrote the decision down, without what it was about."""
+def add_imports(home: Home, paths: Iterable[Path]) -> None:
+    """Store digests of files that a trusted project imported from outside its extensions.
+
+    Does nothing if there is no stored decision of this folder, or the files are in it already.
+
+    Raises:
+        ConfigError: the file of digests is invalid or locked.
+        OSError: it cannot be written.
+    """
+    from ludolf.config.lock import settings_lock
+    from ludolf.config.trust_digest import digests_of
+
+    folder, own = Path(os.path.realpath(home.cwd)), os.path.realpath(home.project)
+    record = _stored_record(home)
+    if record is None:
+        return
+    inside = (path for path in paths if path.is_relative_to(folder))
+    fresh = [path for path in inside if not path.is_relative_to(own)]
+    fresh = [path for path in fresh if str(path) not in record["imports"]]
+    if fresh:
+        record["imports"] |= digests_of(fresh)
+        with settings_lock(home.trust_file):
+            _save_record(home, record)
+
+
+def _judge(home: Home, folder: Path) -> Trust:
+    """Compare what the project runs with what it ran when `folder` was trusted."""
+    from ludolf.config.trust_digest import NOTHING, digest
+
     try:
-        known = read_object(_digests_file(home)).get(os.path.realpath(home.cwd))
-    except ConfigError:
-        return True
-    if known is None:
-        return False
-    from ludolf.config.trust_digest import digest
+        record, now = _stored_record(home), digest(home)
+        if record is not None:
+            changed = record["digest"] != now or _differ(record["imports"])
+        elif os.path.realpath(home.cwd) != str(folder) and _stored_record(home, folder):
+            # That decision was about other code than this folder's.
+            changed = now != NOTHING
+        else:
+            return _trust_first_use(home, now)
+    except ConfigError as error:
+        text = f"{home.cwd} is not trusted, since its code cannot be checked: {error}"
+        return Trust(trusted=False, notice=f"{text}; {_LEFT_ASIDE}")
+    if not changed:
+        return Trust(trusted=True)
+    text = f"{home.cwd} has changed since it was trusted: {_LEFT_ASIDE}"
+    return Trust(trusted=False, notice=text)
 
-    return bool(known != digest(home))
+
+def _trust_first_use(home: Home, now: str) -> Trust:
+    """Store the present digest for a decision that pi stored, which keeps none."""
+    from ludolf.config.lock import settings_lock
+
+    try:
+        with settings_lock(home.trust_file):
+            _save_record(home, _record(now))
+    except (ConfigError, OSError) as error:
+        text = f"Changes of {home.cwd} will not be noticed: {error}"
+        return Trust(trusted=True, notice=text)
+    return Trust(trusted=True)
 
 
-def _save_digest(home: Home, *, trusted: bool) -> None:
+def _nearest(trust_file: Path, cwd: Path) -> tuple[Path, bool] | None:
+    decisions = read_object(trust_file)
+    real = Path(os.path.realpath(cwd))
+    for folder in (real, *real.parents):
+        verdict = decisions.get(str(folder))
+        if isinstance(verdict, bool):
+            return folder, verdict
+    return None
+
+
+# ---------------------------------------------------------------- digests
+
+
+def _record(digest: str) -> dict[str, Any]:
+    return {"digest": digest, "imports": {}}
+
+
+def _stored_record(home: Home, folder: Path | None = None) -> dict[str, Any] | None:
+    """Raises:
+    ConfigError: the file is invalid.
+    """
+    value = read_object(_digests_file(home)).get(os.path.realpath(folder or home.cwd))
+    if value is None:
+        return None
+    if isinstance(value, dict) and isinstance(value.get("imports"), dict):
+        return {"digest": value.get("digest"), "imports": dict(value["imports"])}
+    return _record(str(value))  # an earlier version stored digests of another kind
+
+
+def _differ(imports: dict[str, Any]) -> bool:
+    from ludolf.config.trust_digest import digests_of
+
+    return digests_of(map(Path, imports)) != imports
+
+
+def _save_record(home: Home, record: dict[str, Any] | None) -> None:
     from ludolf.config.files import write_object
-    from ludolf.config.trust_digest import digest
 
-    digests = read_object(_digests_file(home))
-    digests.pop(os.path.realpath(home.cwd), None)
-    if trusted:
-        digests[os.path.realpath(home.cwd)] = digest(home)
-    write_object(_digests_file(home), digests, mode=0o600)
+    records = read_object(_digests_file(home))
+    records.pop(os.path.realpath(home.cwd), None)
+    if record is not None:
+        records[os.path.realpath(home.cwd)] = record
+    write_object(_digests_file(home), records, mode=0o600)
 
 
 def _digests_file(home: Home) -> Path:
-    """Beside the decisions, whose form is pi's."""
+    """Next to the decisions, whose form is pi's."""
     return home.trust_file.with_name("trust-digests.json")
+
+
+# ---------------------------------------------------------------- what needs trust
 
 
 def guarded_paths(home: Home) -> tuple[Path, ...]:

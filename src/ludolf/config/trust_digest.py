@@ -1,63 +1,78 @@
-"""What a trusted project would run, as one number: if it changes, trust has to be given again."""
+"""A digest of the code that a trusted project runs, to notice when it changes."""
 
 import os
-import stat
-from collections.abc import Iterator
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ludolf.base import ConfigError
-from ludolf.config.files import read_object
+from ludolf.config.executed import CannotCheck, files_below, links_to, project_code
 from ludolf.config.home import Home
+from ludolf.project_files import FileRefused, read_bytes
 
 if TYPE_CHECKING:
     from hashlib import _Hash
 
-_RUNS = ("settings.json", "extensions", "agent/extensions")
-# Made by tools that run the code, or far too large; neither is looked at by us.
-_PASSED_OVER = ("__pycache__", "node_modules", ".git")
+# The code of all extensions of a project together. Hashing that much takes about 0.1 s.
+MOST_BYTES = 64 * 1024 * 1024
+NOTHING = ""
 
 
 def digest(home: Home) -> str:
-    """A digest of the settings and extensions of a project, and of those that its settings name."""
+    """Return the digest of a project's settings, extensions and shell; `NOTHING` without any.
+
+    Raises:
+        CannotCheck: they have too many files, more than `MOST_BYTES`, or no fixed content.
+    """
     from hashlib import sha256
 
-    total = sha256()
-    for path in (*(home.project / name for name in _RUNS), *_named(home)):
-        for file in _files(path):
-            _add(total, file, os.path.relpath(file, home.project))
+    tops = project_code(home)
+    if not tops:
+        return NOTHING
+    total, left = sha256(), MOST_BYTES
+    for top in tops:
+        for link in links_to(top):
+            _add_name(total, link, home)
+        for path in files_below(top):
+            _add_name(total, path, home)
+            left -= _add_content(total, path, left)
     return total.hexdigest()
 
 
-def _named(home: Home) -> Iterator[Path]:
+def digests_of(paths: Iterable[Path]) -> dict[str, str]:
+    """Return the digest of each file by its path."""
+    from hashlib import sha256
+
+    found, left = {}, MOST_BYTES
+    for path in paths:
+        total = sha256()
+        left -= _add_content(total, path, left)
+        found[str(path)] = total.hexdigest()
+    return found
+
+
+def _add_name(total: "_Hash", path: Path, home: Home) -> None:
+    total.update(os.fsencode(os.path.relpath(path, home.cwd)) + b"\0")
     try:
-        names = read_object(home.project / "settings.json").get("extensions", ())
+        total.update(os.fsencode(os.readlink(path)) + b"\0")
+    except OSError:
+        total.update(b"\0")  # not a link
+
+
+def _add_content(total: "_Hash", path: Path, left: int) -> int:
+    """Add length and content of a regular file; return its size."""
+    data = _content(path, left)
+    total.update(f"{-1 if data is None else len(data)}:".encode())
+    total.update(data or b"")
+    return len(data or b"")
+
+
+def _content(path: Path, left: int) -> bytes | None:
+    if not path.is_file():
+        return None  # the loader takes only regular files
+    try:
+        return read_bytes(path, within=None, limit=left)
+    except FileRefused as error:
+        raise CannotCheck(str(error)) from error
     except ConfigError:
-        return  # spoilt: it names nothing, and its bytes count
-    for name in names if isinstance(names, list) else ():
-        if isinstance(name, str):
-            yield home.project / os.path.expanduser(name.lstrip("+-!"))
-
-
-def _files(path: Path) -> Iterator[Path]:
-    if not path.is_dir():
-        yield path
-        return
-    for folder, folders, files in os.walk(path):
-        folders[:] = sorted(set(folders) - set(_PASSED_OVER))
-        links = [name for name in folders if os.path.islink(os.path.join(folder, name))]
-        for name in sorted((*files, *links)):
-            yield Path(folder, name)
-
-
-def _add(total: "_Hash", path: Path, name: str) -> None:
-    total.update(os.fsencode(name) + b"\0")
-    try:
-        if path.is_symlink():
-            total.update(os.fsencode(os.readlink(path)) + b"\0")
-        # A pipe would be waited for, a device never ends.
-        if stat.S_ISREG(path.stat().st_mode):
-            total.update(path.read_bytes())
-    except OSError as error:
-        total.update(f"{error.errno}".encode())
-    total.update(b"\0")
+        return None  # the loader cannot read it either

@@ -33,6 +33,7 @@ from ludolf.engine.hub import Hub
 from ludolf.engine.limits import Limits, Meter
 from ludolf.engine.models import ModelState, ScopedModel
 from ludolf.engine.parts import Parts
+from ludolf.engine.project_trust import read_settings
 from ludolf.engine.resources import Resources
 from ludolf.engine.start_session import start_session
 from ludolf.engine.stream_rules import StreamRules
@@ -82,7 +83,7 @@ def _parts(options: Options, warn: Warn) -> Parts:
     parts.options = options
     parts.home = home = _home(options)
     parts.warn = warn
-    parts.settings_files = _settings(parts)
+    parts.settings_files = read_settings(parts)
     for text in parts.settings_files.warnings:
         warn(f"Warning: {text}")
     parts.registry = ModelRegistry(home.models_file, Keyring(home.auth_file))
@@ -122,25 +123,6 @@ def _transport(parts: Parts) -> Transport:
     from ludolf.engine.traffic import make_transport
 
     return make_transport(parts)
-
-
-def _settings(parts: Parts) -> SettingsFiles:
-    """The settings given, else the user's and the project's if the project is trusted."""
-    home, options = parts.home, parts.options
-    if options.settings is not None:
-        return SettingsFiles(home, trusted=bool(options.approve), given=options.settings)
-    files = SettingsFiles(home)
-    if home.project.exists() or options.approve is not None:
-        from ludolf.config.trust import decide_trust
-
-        default = files.current.default_project_trust
-        verdict = decide_trust(home, flag=options.approve, default=default)
-        parts.distrust = verdict.notice
-        if verdict.notice:
-            parts.warn(f"Warning: {verdict.notice}")
-        if verdict.trusted:
-            return SettingsFiles(home, trusted=True)
-    return files
 
 
 def recorder(parts: Parts) -> Callable[[Event], None]:

@@ -287,9 +287,8 @@ class Engine:
         self._check_idle("change trust")
         if remember:
             save_decision(self.parts.home, trusted=trusted)
-        given = self.parts.settings_files.given
-        self.parts.settings_files = SettingsFiles(self.parts.home, trusted=trusted, given=given)
-        await self.reload()
+        self.parts.seal = None
+        await self._reload(trusted=trusted)
 
     def _check_idle(self, what: str) -> None:
         if not self.is_settled or self.compactor.running:
@@ -301,10 +300,16 @@ class Engine:
         Raises:
             CommandError: something runs, which must not change under its feet.
         """
+        from ludolf.engine.project_trust import verify_code
+
         self._check_idle("reload")
-        parts = self.parts
+        verify_code(self.parts)
+        await self._reload(trusted=self.parts.settings_files.trusted)
+
+    async def _reload(self, *, trusted: bool) -> None:
+        parts, before = self.parts, self.parts.settings_files
         await parts.extending.leave("reload")
-        parts.settings_files.load()
+        parts.settings_files = SettingsFiles(parts.home, trusted=trusted, given=before.given)
         parts.registry.refresh()
         parts.resources.forget()
         parts.toolbox.forget()
@@ -312,6 +317,7 @@ class Engine:
         try:
             parts.renew_safety()
         except ConfigError as error:
+            parts.settings_files = before
             parts.hub.post(Warned(message=f"What guards the machine stays as it was: {error}"))
         self._connect_safety()
         for text in (*parts.settings_files.warnings, *parts.registry.errors):

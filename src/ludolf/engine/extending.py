@@ -128,6 +128,7 @@ class Extending:
         flags = _bare(self._parts.options.flags)
         extensions = Extensions(self.report, flags=flags, limit=limit)
         await self._load(extensions)
+        self._guard_code(reason)
         for text in extensions.flag_errors():
             raise ConfigError(text)
         if not extensions.count:
@@ -146,15 +147,32 @@ class Extending:
 
     async def _load(self, extensions: "Extensions") -> None:
         """First what the user chose; it may speak for the project, whose own comes then."""
+        from ludolf.engine.project_trust import keep_imports, verify_code
+
+        verify_code(self._parts)
         errors = await self._load_found(extensions)
         if not self._parts.settings_files.trusted and await self._project_is_trusted(extensions):
             self._parts.trust_project()
+            verify_code(self._parts)
             errors += await self._load_found(extensions)
+        keep_imports(self._parts)
         for error in errors:
             if error.explicit:
                 raise ConfigError(str(error))
             self._parts.warn(f"Warning: {error}")
             self.report(error.path, "load", error.error)
+
+    def _guard_code(self, reason: Reason) -> None:
+        """Protect what was imported. A start ends if that fails; a session only reports it."""
+        parts = self._parts
+        if parts.safety is None:
+            return
+        try:
+            parts.safety.guard_code(parts)
+        except ConfigError as error:
+            if reason == "startup":
+                raise
+            parts.report(f"What guards the machine stays as it was: {error}")
 
     async def _load_found(self, extensions: "Extensions") -> list[Any]:
         from ludolf.extensions.finding import find_extensions

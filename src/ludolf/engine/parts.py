@@ -7,6 +7,7 @@ from msgspec import structs
 
 from ludolf.ai.registry import Providers
 from ludolf.ai.transport import Transport
+from ludolf.base import ConfigError
 from ludolf.config.home import Home
 from ludolf.config.models import ModelRegistry
 from ludolf.config.options import Options
@@ -60,6 +61,8 @@ class Parts:
     jobs: "Jobs | None" = None
     # Why what the project brings is left aside, unless somebody trusts it later.
     distrust: str | None = None
+    # The digest of the project's code, from when it was first loaded by a trusted project.
+    seal: str | None = None
     # How many agents stand between this one and the host.
     depth: int = 0
     # Sections of the system prompt that belong to this engine alone.
@@ -100,11 +103,13 @@ class Parts:
         """What the project brings is left aside; stderr knows already."""
         if self.distrust is not None and not self.settings_files.trusted:
             self.hub.report(self.distrust)
+        self.distrust = None
 
     def trust_project(self) -> None:
         """Use the project's own settings and resources from now on."""
         given = self.settings_files.given
         self.settings_files = SettingsFiles(self.home, trusted=True, given=given)
+        self.seal = None
         self.resources.forget()
         self.renew_safety()
 
@@ -112,8 +117,10 @@ class Parts:
         """Approvals, sandbox and mask as the options and settings say now.
 
         Raises:
-            ConfigError: they make no sense, or the sandbox cannot be made.
+            ConfigError: they make no sense or cannot be read, or the sandbox cannot be made.
         """
+        for doubt in self.settings_files.doubts:
+            raise ConfigError(doubt)
         if self.safety is not None:
             self.safety.renew(self)
         elif self._asks_for_safety():
@@ -124,8 +131,7 @@ class Parts:
     def _asks_for_safety(self) -> bool:
         options, files = self.options, self.settings_files
         given: list[Any] = [options.approval, options.sandbox, options.sandbox_network]
-        # A file that nobody can read may ask for it too.
-        given += [options.mask_secrets or None, files.spoilt or None]
+        given.append(options.mask_secrets or None)
         for each in (files.user, files.project):
             given += [each.approval, each.sandbox, each.secrets]
         return any(value is not None for value in given)
@@ -134,8 +140,22 @@ class Parts:
         """Work in another folder from now on: that of the session just opened."""
         if cwd == str(self.home.cwd):
             return
+        from ludolf.engine.project_trust import read_settings
+
         self.home = structs.replace(self.home, cwd=Path(cwd))
         self.place = structs.replace(self.place, cwd=cwd)
+        self.settings_files = read_settings(self)
+        if "safety" in vars(self):  # else the engine is being built, and `build` renews it
+            self._settle()
+
+    def _settle(self) -> None:
+        """Apply the approvals, sandbox and mask of the settings of the folder just entered."""
+        try:
+            self.renew_safety()
+        except ConfigError as error:
+            self.settings_files = SettingsFiles(self.home, given=self.settings_files.given)
+            self.distrust = f"What guards the machine stays as it was: {error}"
+        self.report_distrust()
 
     @property
     def settings(self) -> Settings:

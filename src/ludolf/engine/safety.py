@@ -14,9 +14,9 @@ from ludolf.config.safety_settings import (
     SandboxSettings,
     read_sandbox,
     read_secrets,
-    refuse_spoilt,
 )
 from ludolf.engine.parts import Parts
+from ludolf.engine.project_trust import stop_trusting
 from ludolf.protocol.events import Warned
 
 if TYPE_CHECKING:
@@ -45,6 +45,7 @@ class Safety:
         self.sandbox: Sandbox | None = None
         self.mask: Mask | None = None
         self._asked: SandboxSettings | None = None
+        self._guarded: tuple[Path, ...] = ()
         self._send: Send | None = None
         self._watched: tuple[Path, frozenset[Any]] | None = None
         self.renew(parts)
@@ -56,11 +57,9 @@ class Safety:
             ConfigError: as when made; all stays as it was.
         """
         files, options = parts.settings_files, parts.options
-        refuse_spoilt(files)
         say = read_approvals(files, options.approval)
         asked, secrets = read_sandbox(files, options), read_secrets(files, options)
-        if asked != self._asked:
-            self._rebuild(asked, parts)
+        self._rebuild(asked, parts)
         if say and self.approvals is None:
             from ludolf.engine.approvals import Approvals
 
@@ -74,6 +73,15 @@ class Safety:
             self.mask = Mask(parts, secrets.variables)
         else:
             self.mask = None
+
+    def guard_code(self, parts: Parts) -> None:
+        """Extensions were loaded: protect also the files that they imported.
+
+        Raises:
+            ConfigError: the sandbox cannot protect them; all stays as it was.
+        """
+        if self._asked is not None:
+            self._rebuild(self._asked, parts)
 
     def listen(self, send: "Send | None") -> None:
         """From now on somebody can be asked; nobody, without a way to send."""
@@ -139,14 +147,17 @@ class Safety:
             return
         self._watched = (folder, after)
         text = TRUST_WITHDRAWN.format(folder=folder) + _withdraw_trust(parts)
-        parts.hub.post(Warned(message=text))
-        parts.warn(f"Warning: {text}")
+        stop_trusting(parts, text)
 
     # ------------------------------------------------------------ private
 
     def _rebuild(self, asked: SandboxSettings, parts: Parts) -> None:
-        old, self.sandbox = self.sandbox, _sandbox(asked, parts)
-        self._asked = asked
+        """Make the sandbox again if it or the code that it protects is another."""
+        guarded = _guarded(asked, parts)
+        if (asked, guarded) == (self._asked, self._guarded):
+            return
+        old, self.sandbox = self.sandbox, _sandbox(asked, guarded, parts)
+        self._asked, self._guarded = asked, guarded
         if old is not None:
             old.close()
         if self.sandbox is not None:
@@ -176,7 +187,34 @@ def make_safety(parts: Parts) -> Safety | None:
     return safety if any(each is not None for each in on) else None
 
 
-def _sandbox(asked: SandboxSettings, parts: Parts) -> "Sandbox | None":
+def _guarded(asked: SandboxSettings, parts: Parts) -> tuple[Path, ...]:
+    """Every place of code that this program runs, now or at a later start.
+
+    Raises:
+        ConfigError: code can be run from any file of a folder that commands may write to.
+    """
+    if asked.mode != "workspace":
+        return ()
+    from ludolf.config.executed import code_places
+    from ludolf.extensions.sources import import_folders
+
+    home = parts.home
+    own = os.path.realpath(home.project)
+    imported = (path for path in sorted(import_folders()) if not path.is_relative_to(own))
+    places = code_places(home, parts.settings_files, paths=parts.options.extensions)
+    places = (*places, *imported)
+    for place in places:
+        for folder in (home.cwd, *_places(asked.write, parts)):
+            if Path(os.path.realpath(folder)).is_relative_to(place):
+                raise ConfigError(
+                    f"No sandbox for {folder}: extensions are loaded from {place}, so code that a "
+                    "command writes there would run outside. Name single extensions instead, or "
+                    "start in another folder."
+                )
+    return places
+
+
+def _sandbox(asked: SandboxSettings, guarded: tuple[Path, ...], parts: Parts) -> "Sandbox | None":
     if asked.mode == "off":
         return None
     from ludolf.tools.sandbox.policy import Ground
@@ -191,7 +229,7 @@ def _sandbox(asked: SandboxSettings, parts: Parts) -> "Sandbox | None":
         write=_places(asked.write, parts),
         hide=_places(asked.hide, parts),
         show=_places(asked.show, parts),
-        guarded=_places((*parts.options.extensions, *_shell(parts)), parts),
+        guarded=guarded,
     )
     try:
         return Sandbox(ground, home.cwd, asked.using)
@@ -201,11 +239,6 @@ def _sandbox(asked: SandboxSettings, parts: Parts) -> "Sandbox | None":
 
 def _places(names: tuple[str, ...], parts: Parts) -> tuple[Path, ...]:
     return tuple(parts.home.cwd / expand(name) for name in names)
-
-
-def _shell(parts: Parts) -> tuple[str, ...]:
-    path = parts.settings.shell_path
-    return (path,) if path else ()
 
 
 def _signature(folder: Path) -> frozenset[Any]:

@@ -86,6 +86,9 @@ def check_packages(path: Path) -> None:
 
 
 def _run_module(origin: Origin, name: str) -> ModuleType:
+    from ludolf.extensions.sources import import_from_sources
+
+    import_from_sources(origin.package or origin.path.parent)
     if origin.package is None:
         return _execute(name, origin.path, None)
     if origin.path.name == "__init__.py":
@@ -98,19 +101,14 @@ def _run_module(origin: Origin, name: str) -> ModuleType:
 
 
 def _execute(name: str, path: Path, package: Path | None) -> ModuleType:
-    from importlib.machinery import SourceFileLoader
     from importlib.util import module_from_spec, spec_from_file_location
 
-    class Fresh(SourceFileLoader):
-        """Compiles the source as it is now: a cached form may be older within the same second."""
-
-        def path_stats(self, path: Any) -> Any:
-            raise OSError
+    from ludolf.extensions.sources import FreshSource
 
     spec = spec_from_file_location(
         name,
         path,
-        loader=Fresh(name, str(path)),
+        loader=FreshSource(name, str(path)),
         submodule_search_locations=None if package is None else [str(package)],
     )
     assert spec is not None and spec.loader is not None
