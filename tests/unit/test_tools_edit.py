@@ -4,6 +4,7 @@ import asyncio
 import os
 import stat
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ from ludolf.agent.tool import ToolContext, ToolError, ToolOutput
 from ludolf.ai.messages import text_of
 from ludolf.tools.diff import Comparison
 from ludolf.tools.edit import EditTool
+from ludolf.tools.replacements import Span, splice
 
 
 async def ignore(partial: ToolOutput) -> None:
@@ -288,3 +290,34 @@ def test_an_insertion_into_an_empty_text_has_a_patch_too() -> None:
     compared = Comparison("", "new\n")
     assert compared.patch("f") == "--- f\n+++ f\n@@ -0,0 +1,1 @@\n+new\n"
     assert compared.numbered() == "+1 new"
+
+
+@pytest.mark.parametrize("seed", range(200))
+def test_the_patch_of_any_edits_leads_from_the_old_text_to_the_new(seed: int) -> None:
+    chance = Random(seed)
+    old = "".join(chance.choices("ab\ncd\n", k=chance.randrange(1, 60))).encode()
+    places = sorted(chance.sample(range(len(old) + 1), k=min(len(old) + 1, 6)))
+    texts = ("".join(chance.choices("ab\nc", k=chance.randrange(4))).encode() for _ in places)
+    ends = zip(places[::2], places[1::2], texts, strict=False)
+    spans = [Span(start, end, text) for start, end, text in ends]
+    new = splice(old, spans)
+    at, result, is_added = 0, "", False
+    kept = old.decode().splitlines(keepends=True)
+    for line in Comparison(old, new, spans).patch("f").splitlines(keepends=True)[2:]:
+        if line.startswith("@@"):
+            start, count = map(int, line.split()[1][1:].split(","))
+            begin = start - 1 if count else start
+            result += "".join(kept[at:begin])
+            at = begin
+        elif line.startswith("\\"):
+            result = result.removesuffix("\n") if is_added else result
+        else:
+            is_added = line[0] in "+ "
+            at += line[0] != "+"
+            result += line[1:] if is_added else ""
+    assert result + "".join(kept[at:]) == new.decode()
+
+
+def test_edits_that_touch_each_other_are_both_made(tmp_path: Path) -> None:
+    assert edited(tmp_path, b"abcdef", ("abc", "1"), ("def", "2")) == b"12"
+    assert edited(tmp_path, b"a\nb\nc\n", ("a\n", ""), ("b\n", "B")) == b"Bc\n"

@@ -166,7 +166,7 @@ def test_a_full_disk_leaves_the_old_content_of_linked_files_whole(tmp_path: Path
 
 
 def test_a_path_of_more_folders_than_python_recurses_is_made(tmp_path: Path) -> None:
-    path = "a/" * 1500 + "f"
+    path = "a/" * 1100 + "f"
     write(tmp_path, path, "x")
     assert (tmp_path / path).read_text() == "x"
     subprocess.run(["rm", "-rf", "--", "a"], cwd=tmp_path, check=True)

@@ -1,5 +1,6 @@
 """The two pictures of an edit: a numbered diff for people, a unified patch for programs."""
 
+from collections import deque
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
@@ -97,21 +98,23 @@ class Comparison:
 
 
 def _regions(old: Lines, new: Lines, spans: Sequence[Span]) -> list[Change]:
-    """The lines that each span touches; neighbours are joined."""
+    """The lines that the spans touch; spans on the same or on neighbouring lines share a region."""
     regions: list[Change] = []
+    waiting = deque(spans)
     shift = 0
-    for span in spans:
-        begin = old.start(old.number(span.start))
-        first = Change(old.number(begin), 0, new.number(begin + shift), 0)
-        shift += len(span.text) - (span.end - span.start)
-        end = old.start(old.number(span.end - 1) + 1)
-        if end == span.end and not new.begins_line(end + shift):
-            # The replacement ate the newline: the next line belongs to it as well.
-            end = old.start(old.number(end) + 1)
-        last = Change(0, old.lines_before(end), 0, new.lines_before(end + shift))
-        if regions and first.old_start <= regions[-1].old_end:
-            first = regions.pop()
-        regions.append(first._replace(old_end=last.old_end, new_end=last.new_end))
+    while waiting:
+        begin = end = old.line_start(waiting[0].start)
+        new_begin = begin + shift
+        while waiting and old.line_start(waiting[0].start) <= end:
+            span = waiting.popleft()
+            shift += len(span.text) - (span.end - span.start)
+            end = max(end, old.start(old.number(span.end - 1) + 1))
+            ends_here = not waiting or waiting[0].start >= end
+            if ends_here and end == span.end and not new.begins_line(end + shift):
+                # The replacement ate the newline: the next line belongs to it as well.
+                end = old.start(old.number(end) + 1)
+        olds = old.number(begin), old.lines_before(end)
+        regions.append(Change(*olds, new.number(new_begin), new.lines_before(end + shift)))
     return regions
 
 

@@ -50,6 +50,10 @@ class Lines:
         piece = min(offset // _PIECE, len(self._reached) - 1)
         return self._reached[piece] + self._data.count(b"\n", piece * _PIECE, offset)
 
+    def line_start(self, offset: int) -> int:
+        """Where the line that holds an offset begins."""
+        return self.start(self.number(offset))
+
     def begins_line(self, offset: int) -> bool:
         return offset == 0 or self._data[offset - 1] == 0x0A
 
