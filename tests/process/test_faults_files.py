@@ -3,6 +3,7 @@
 import asyncio
 import os
 import time
+from base64 import b64encode
 from pathlib import Path
 
 import pytest
@@ -53,6 +54,24 @@ async def test_giants_are_refused_or_cut_within_little_memory(lab: Lab) -> None:
     assert "too large" in results[0][1]
     assert "Line 1 is 100.0MB" in results[1][1]
     assert grown < 32 * MIB
+
+
+async def test_a_prompt_image_that_is_none_is_left_out_and_starts_no_program(lab: Lab) -> None:
+    folder = lab.work / "bin"
+    folder.mkdir()
+    (folder / "gs").write_text(f"#!/bin/sh\ntouch {lab.work}/ran\n")
+    (folder / "gs").chmod(0o755)
+    data = b64encode(b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 9 9\n%%EndComments\n").decode()
+    image = {"type": "image", "data": data, "mimeType": "image/png"}
+    lab.server.add(answer("Nothing to see."))
+    lab.env["PATH"] = f"{folder}:{os.environ['PATH']}"
+    async with lab.client() as client:
+        told = await client.prompt_and_collect("What is this?", images=[image])
+    said = only(told, "message_end")[0]["message"]
+    assert said["role"] == "user"
+    assert [part["type"] for part in said["content"]] == ["text"]
+    assert "[Image omitted: could not be converted" in text_of(said)
+    assert not (lab.work / "ran").exists()
 
 
 # ---------------------------------------------------------------- changing

@@ -7,6 +7,8 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from ludolf.ai.messages import AssistantMessage, Text, Usage, UserMessage, text_of
 from ludolf.session import MessageBody, Session, new_session, open_session
 
@@ -76,6 +78,7 @@ def test_entries_that_a_full_disk_refused_are_written_when_room_returns(tmp_path
     assert session.unsaved == 0
     assert warnings[1:] == [f"Session is saved again: {session.path}"]
     session.close()
+    assert session.path is not None
     assert texts(open_session(session.path, "/", no_warning)) == ["one", "two", "three", "four"]
 
 
@@ -149,6 +152,95 @@ def test_a_file_replaced_by_an_editor_is_followed(tmp_path: Path) -> None:
     session.append(answer("two"))
     session.close()
     assert texts(open_session(session.path, "/project", no_warning)) == ["one", "two"]
+
+
+@pytest.mark.parametrize("change", ["replace", "overwrite", "same size", "folder", "pipe", "link"])
+def test_entries_are_never_appended_to_a_file_of_somebody_else(tmp_path: Path, change: str) -> None:
+    warnings: list[str] = []
+    session = new_session("/project", tmp_path / "sessions", warnings.append)
+    session.append(user("one"))
+    path = session.path
+    assert path is not None
+    strange = b"x" * path.stat().st_size if change == "same size" else b"other content\n"
+    if change not in ("overwrite", "same size"):
+        path.unlink()
+    if change == "folder":
+        path.mkdir()
+    elif change == "pipe":
+        os.mkfifo(path)
+    elif change == "link":
+        (tmp_path / "notes").write_bytes(strange)
+        path.symlink_to(tmp_path / "notes")
+    else:
+        path.write_bytes(strange)
+
+    session.append(answer("two"))
+    session.append(user("three"))
+
+    if path.is_file():
+        assert path.read_bytes() == strange
+    new = path.with_name(f"{path.stem}-1.jsonl")
+    assert session.path == new
+    assert warnings == [
+        f"Session file was replaced by something else: {path}. "
+        f"The whole session is written to a new file: {new}"
+    ]
+    session.close()
+    assert texts(open_session(new, "/project", no_warning)) == ["one", "two", "three"]
+
+
+def test_a_file_that_now_holds_another_session_is_left_to_it(tmp_path: Path) -> None:
+    warnings: list[str] = []
+    session = new_session("/project", tmp_path, warnings.append)
+    session.append(user("one"))
+    other = new_session("/project", tmp_path, no_warning)
+    other.append(user("other"))
+    other.close()
+    assert session.path is not None
+    assert other.path is not None
+    path, content = session.path, other.path.read_bytes()
+    os.replace(other.path, path)
+    session.append(answer("two"))
+    assert path.read_bytes() == content
+    assert session.path != path
+    assert len(stored(session.path)) == 3
+    assert len(warnings) == 1
+
+
+@pytest.mark.parametrize("left", [0, 1, 200, -10])
+def test_a_file_that_was_cut_short_is_left_and_the_session_stored_whole(
+    tmp_path: Path, left: int
+) -> None:
+    warnings: list[str] = []
+    session = new_session("/project", tmp_path, warnings.append)
+    session.append(user("one"))
+    session.append(answer("two"))
+    path = session.path
+    assert path is not None
+    rest = path.read_bytes()[:left]
+    os.truncate(path, len(rest))
+    session.append(user("three"))
+    session.append(answer("four"))
+    session.close()
+    assert len(warnings) == 1
+    if rest:
+        assert path.read_bytes() == rest
+    assert session.path is not None
+    assert texts(open_session(session.path, "/", no_warning)) == ["one", "two", "three", "four"]
+
+
+def test_a_session_whose_header_follows_damage_is_still_recognised(tmp_path: Path) -> None:
+    made = new_session("/project", tmp_path, no_warning)
+    made.append(user("one"))
+    made.close()
+    assert made.path is not None
+    made.path.write_bytes(b"damage\n" + made.path.read_bytes())
+    warnings: list[str] = []
+    session = open_session(made.path, "/project", warnings.append)
+    session.append(answer("two"))
+    assert session.path == made.path
+    assert [_is_json(line) for line in made.path.read_bytes().splitlines()] == [False, *[True] * 3]
+    assert len(warnings) == 1
 
 
 def test_a_new_session_never_overwrites_a_file_that_took_its_name(tmp_path: Path) -> None:

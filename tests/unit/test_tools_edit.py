@@ -4,6 +4,7 @@ import asyncio
 import os
 import stat
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ from ludolf.agent.tool import ToolContext, ToolError, ToolOutput
 from ludolf.ai.messages import text_of
 from ludolf.tools.diff import Comparison
 from ludolf.tools.edit import EditTool
+from ludolf.tools.replacements import Span, splice
 
 
 async def ignore(partial: ToolOutput) -> None:
@@ -76,7 +78,84 @@ def test_look_alikes_match_and_untouched_lines_keep_their_bytes(tmp_path: Path) 
 def test_near_and_exact_matches_on_shared_lines_go_together(tmp_path: Path) -> None:
     before = "first\u2019s line  \nmiddle one two\nlast\u00a0line \n"
     after = edited(tmp_path, before.encode(), ("one", "1"), ("two", "2"), ("first's", "1st"))
-    assert after == "1st line\nmiddle 1 2\nlast\u00a0line \n".encode()
+    assert after == "1st line  \nmiddle 1 2\nlast\u00a0line \n".encode()
+
+
+@pytest.mark.parametrize(
+    ("before", "old", "after"),
+    [
+        ("s = \u201cq\u201d; x\u00b2 \u2212 1   \n", 's = "q"', "NEW; x\u00b2 \u2212 1   \n"),
+        (
+            "\u00bd \u2460 \ufb01 \u201cq\u201d \uff21 \u00bd  \n",
+            '"q"',
+            "\u00bd \u2460 \ufb01 NEW \uff21 \u00bd  \n",
+        ),
+        ("caf\u00e9 \u00a0 \u00bd\t\n", "cafe\u0301", "NEW \u00a0 \u00bd\t\n"),
+        ("cafe\u0301 \u00a0 \u00bd\t\n", "caf\u00e9", "NEW \u00a0 \u00bd\t\n"),
+        ("\u1100\u1161\u11a8 \u2013 \u00bd\n", "\uac01 -", "NEW \u00bd\n"),
+        ("a \r\n\u2019b \r\n\u00bd \r\n", "a\n'b", "NEW \r\n\u00bd \r\n"),
+        ("one \r\ntwo\n\u00bd\r\n", "one\ntwo\n", "NEW\u00bd\r\n"),
+        ("\u00bd  \n\u2018x\u2019\n", "\n'x'", "\u00bd  NEW\n"),
+        ("\u00bd\u3000\u2018x\u2019\u3000", "'x'", "\u00bd\u3000NEW\u3000"),
+        ("\ufeff\u2018x\u2019 \u00bd", "'x'", "\ufeffNEW \u00bd"),
+    ],
+)
+def test_a_near_match_changes_the_matched_text_only(
+    before: str, old: str, after: str, tmp_path: Path
+) -> None:
+    assert edited(tmp_path, before.encode(), (old, "NEW")).decode() == after
+
+
+@pytest.mark.parametrize(("text", "old"), [("\ufb01le\n", "ile"), ("\u00bd cup\n", "2 cup")])
+def test_half_a_character_cannot_be_replaced(text: str, old: str, tmp_path: Path) -> None:
+    assert failure(tmp_path, text.encode(), (old, "NEW")).startswith("Could not find the exact")
+
+
+@pytest.mark.parametrize(
+    ("text", "old"), [("aaa", "aa"), ("ababab", "abab"), ("\u2019\u2019'", "''"), ("   ", "  ")]
+)
+def test_occurrences_that_overlap_are_ambiguous(text: str, old: str, tmp_path: Path) -> None:
+    assert failure(tmp_path, text.encode(), (old, "b")).startswith(
+        "Found 2 occurrences of the text"
+    )
+
+
+def test_a_letter_that_is_also_the_base_of_an_accent_is_ambiguous(tmp_path: Path) -> None:
+    assert failure(tmp_path, b"e\xcc\x81 e", ("e", "i")).startswith("Found 2 occurrences")
+
+
+@pytest.mark.parametrize("place", [0, 65_530, 65_536, 1_048_570, 3_000_000])
+@pytest.mark.parametrize("filler", ["ab \n", "\u4e2d", "a", " ", "\u0315\u0323", "\U0001f600"])
+def test_a_near_match_is_found_wherever_a_large_file_is_cut(
+    filler: str, place: int, tmp_path: Path
+) -> None:
+    before = filler * (place // len(filler.encode()))
+    after = filler * 100
+    data = f"{before}x\u201cq\u201d \u2013 z\u00bd{after}".encode()
+    changed = edited(tmp_path, data, ('x"q" - z', "NEW"))
+    assert changed == f"{before}NEW\u00bd{after}".encode()
+
+
+def test_a_large_file_of_short_lines_costs_little(tmp_path: Path) -> None:
+    import tracemalloc
+
+    data = b"ab\n" * 1_000_000 + b"needle\n" + b"ab\n" * 1_000_000
+    (tmp_path / "f.txt").write_bytes(data)
+    tracemalloc.start()
+    try:
+        edit(tmp_path, ("needle", "pin"))
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 5 * len(data)
+    assert (tmp_path / "f.txt").read_bytes() == data.replace(b"needle", b"pin")
+
+
+def test_long_lines_are_cut_in_the_diff_and_the_patch(tmp_path: Path) -> None:
+    (tmp_path / "f.txt").write_text("x" * 1_000_000 + "needle\n")
+    details = edit(tmp_path, ("needle", "pin")).details
+    assert len(details["diff"]) + len(details["patch"]) < 300_000
+    assert "... [truncated]\n" in details["diff"]
 
 
 def test_text_that_is_not_utf8_is_refused_untouched(tmp_path: Path) -> None:
@@ -211,3 +290,34 @@ def test_an_insertion_into_an_empty_text_has_a_patch_too() -> None:
     compared = Comparison("", "new\n")
     assert compared.patch("f") == "--- f\n+++ f\n@@ -0,0 +1,1 @@\n+new\n"
     assert compared.numbered() == "+1 new"
+
+
+@pytest.mark.parametrize("seed", range(200))
+def test_the_patch_of_any_edits_leads_from_the_old_text_to_the_new(seed: int) -> None:
+    chance = Random(seed)
+    old = "".join(chance.choices("ab\ncd\n", k=chance.randrange(1, 60))).encode()
+    places = sorted(chance.sample(range(len(old) + 1), k=min(len(old) + 1, 6)))
+    texts = ("".join(chance.choices("ab\nc", k=chance.randrange(4))).encode() for _ in places)
+    ends = zip(places[::2], places[1::2], texts, strict=False)
+    spans = [Span(start, end, text) for start, end, text in ends]
+    new = splice(old, spans)
+    at, result, is_added = 0, "", False
+    kept = old.decode().splitlines(keepends=True)
+    for line in Comparison(old, new, spans).patch("f").splitlines(keepends=True)[2:]:
+        if line.startswith("@@"):
+            start, count = map(int, line.split()[1][1:].split(","))
+            begin = start - 1 if count else start
+            result += "".join(kept[at:begin])
+            at = begin
+        elif line.startswith("\\"):
+            result = result.removesuffix("\n") if is_added else result
+        else:
+            is_added = line[0] in "+ "
+            at += line[0] != "+"
+            result += line[1:] if is_added else ""
+    assert result + "".join(kept[at:]) == new.decode()
+
+
+def test_edits_that_touch_each_other_are_both_made(tmp_path: Path) -> None:
+    assert edited(tmp_path, b"abcdef", ("abc", "1"), ("def", "2")) == b"12"
+    assert edited(tmp_path, b"a\nb\nc\n", ("a\n", ""), ("b\n", "B")) == b"Bc\n"

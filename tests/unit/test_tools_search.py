@@ -2,6 +2,8 @@
 
 import asyncio
 import os
+import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +12,7 @@ from msgspec import UNSET
 
 from ludolf.agent.tool import Tool, ToolContext, ToolError, ToolOutput
 from ludolf.ai.messages import text_of
-from ludolf.tools import ripgrep
+from ludolf.tools import ToolOptions, builtin_tools, ripgrep
 from ludolf.tools.find import FindTool
 from ludolf.tools.grep import GrepTool
 from ludolf.tools.ls import LsTool
@@ -266,3 +268,79 @@ def test_names_that_are_not_utf8_do_not_break_a_result(tmp_path: Path) -> None:
         *(shown(grep, tmp_path, pattern="needle") for grep in GREPS),
     ):
         assert text.startswith("caf?.txt")
+
+
+@pytest.fixture
+def deep(tmp_path: Path) -> Iterator[Path]:
+    """A folder with a file whose path is longer than the system allows."""
+    here = os.open(tmp_path, os.O_RDONLY)
+    for _ in range(25):
+        os.mkdir("d" * 200, dir_fd=here)
+        there = os.open("d" * 200, os.O_RDONLY, dir_fd=here)
+        os.close(here)
+        here = there
+    os.close(os.open("needle.txt", os.O_CREAT | os.O_WRONLY, dir_fd=here))
+    os.close(here)
+    (tmp_path / "needle.txt").write_text("needle\n")
+    yield tmp_path
+    # From the inside: no path reaches the innermost folder.
+    subprocess.run(["rm", "-rf", "--", "d" * 200], cwd=tmp_path, check=True)
+
+
+def test_find_says_that_folders_are_too_deep(deep: Path) -> None:
+    assert shown(FindTool(), deep, pattern="needle*").startswith(
+        "needle.txt\n\n[Some folders are too deep to search"
+    )
+    assert shown(FindTool(), deep, pattern="other*").startswith(
+        "No files found matching pattern\n\n[Some folders are too deep to search"
+    )
+
+
+@pytest.mark.parametrize("grep", GREPS)
+def test_grep_says_that_not_everything_was_searched(grep: GrepTool, deep: Path) -> None:
+    notice = "[Some files or folders could not be searched: not readable, or too deep]"
+    assert shown(grep, deep, pattern="needle") == f"needle.txt:1: needle\n\n{notice}"
+    assert shown(grep, deep, pattern="other") == f"No matches found\n\n{notice}"
+
+
+@pytest.mark.parametrize("tool", [*GREPS, FindTool()])
+def test_a_pattern_or_a_folder_that_is_not_unicode_breaks_no_search(
+    tool: Tool, tmp_path: Path
+) -> None:
+    odd = Path(os.fsdecode(os.fsencode(tmp_path) + b"/\xff"))
+    make(odd, {"needle": "needle\n"})
+    assert "needle" in shown(tool, odd, pattern="needle")
+    for pattern in ("\ud800", "\udcff", "a\0b"):
+        try:
+            text = shown(tool, odd, pattern=pattern)
+        except ToolError as error:
+            text = str(error)
+        assert text
+
+
+TOOLS = [*builtin_tools(ToolOptions()).values(), GrepTool(None)]
+ARGUMENTS: dict[str, Any] = {
+    "pattern": "x",
+    "content": "x",
+    "edits": [{"oldText": "a", "newText": "b"}],
+}
+
+
+@pytest.mark.parametrize("tool", [tool for tool in TOOLS if tool.name != "bash"], ids=repr)
+def test_a_path_that_no_file_can_have_is_refused_with_a_reason(tool: Tool, tmp_path: Path) -> None:
+    for path, reason in (
+        ("a\0b", "Invalid path: it contains a NUL character."),
+        ("file:///a%00b", "Invalid path: it contains a NUL character."),
+        ("~\0", "Invalid path: it contains a NUL character."),
+        ("\ud800", "Invalid path: it contains a lone surrogate."),
+        ("a/\udcff", "Invalid path: it contains a lone surrogate."),
+        ("file://[", "Invalid path: not a valid file URL"),
+        ("x" * 5000, ""),
+        ("x" * 300, ""),
+        ("a/" * 3000, ""),
+        ("/".join(["d" * 200] * 30), ""),
+    ):
+        text = failure(tool, tmp_path, path=path, **ARGUMENTS)
+        assert text.startswith(reason)
+        assert reason or "ENAMETOOLONG" in text or text.startswith("Path not found: ")
+    assert os.listdir(tmp_path) == []

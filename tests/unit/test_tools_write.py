@@ -4,6 +4,7 @@ import asyncio
 import os
 import resource
 import stat
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -135,3 +136,37 @@ def test_a_cancelled_change_is_waited_for(tmp_path: Path) -> None:
         return False
 
     assert asyncio.run(scenario())
+
+
+def test_all_names_of_a_file_keep_the_same_content(tmp_path: Path) -> None:
+    target, other = tmp_path / "one", tmp_path / "two"
+    target.write_text("a long old text")
+    target.chmod(0o751)
+    os.link(target, other)
+    for content in ("new", "a text that is longer than the old one was", ""):
+        write(tmp_path, "one", content)
+        assert (target.read_text(), other.read_text()) == (content, content)
+    assert target.samefile(other)
+    assert stat.S_IMODE(other.stat().st_mode) == 0o751
+    assert sorted(os.listdir(tmp_path)) == ["one", "two"]
+
+
+def test_a_full_disk_leaves_the_old_content_of_linked_files_whole(tmp_path: Path) -> None:
+    target, other = tmp_path / "one", tmp_path / "two"
+    target.write_text("old content")
+    os.link(target, other)
+    limit = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100, limit[1]))
+    try:
+        with pytest.raises(ToolError):
+            write(tmp_path, "one", "x" * 1000)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limit)
+    assert (target.read_text(), other.read_text()) == ("old content", "old content")
+
+
+def test_a_path_of_more_folders_than_python_recurses_is_made(tmp_path: Path) -> None:
+    path = "a/" * 1100 + "f"
+    write(tmp_path, path, "x")
+    assert (tmp_path / path).read_text() == "x"
+    subprocess.run(["rm", "-rf", "--", "a"], cwd=tmp_path, check=True)

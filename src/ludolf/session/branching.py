@@ -15,7 +15,7 @@ from ludolf.session.entries import (
     text_field,
 )
 from ludolf.session.outline import user_text
-from ludolf.session.reader import NotASession, read_header, read_lines
+from ludolf.session.reader import read_lines, require_header
 from ludolf.session.store import Warn, make_folders
 from ludolf.session.tree import Session, new_header, new_session, open_session
 
@@ -73,8 +73,7 @@ def import_file(source: Path, directory: Path) -> Path:
     """
     if not source.exists():
         raise CommandError(f"File not found: {source}")
-    if read_header(source) is None:
-        raise NotASession(f"Session file is not a valid pi session: {source}")
+    require_header(source)
     make_folders(directory)
     target = directory / source.name
     number = 0

@@ -190,6 +190,13 @@ def read_object(line: bytes) -> dict[str, Any] | None:
     return value if isinstance(value, dict) else None
 
 
+def header_version(header: dict[str, Any]) -> int | None:
+    """The version that a header states; 1 without the key, None for anything but 1 or above."""
+    version = header.get("version", 1)
+    is_number = isinstance(version, int) and not isinstance(version, bool)
+    return version if is_number and version >= 1 else None
+
+
 def entry_of(body: dict[str, Any]) -> Entry | None:
     """An entry from decoded JSON; None without a string id and type."""
     kind, entry_id, parent = body.get("type"), body.get("id"), body.get("parentId")

@@ -1,46 +1,59 @@
-"""Session files of older versions, brought to the present one; lines that are no JSON stay."""
+"""Convert the lines of version 1 and 2 session files to the present version."""
 
 from typing import Any
 
 from ludolf.base import dumps, short_id, uuid4
-from ludolf.session.entries import VERSION, read_object
+from ludolf.session.entries import VERSION, header_version, read_object
 
 
 def migrate(lines: list[bytes]) -> list[bytes]:
-    """The lines of a version 1 or 2 file as version 3; the same list if it is version 3 already."""
+    """The lines of a version 1 or 2 file as version 3; the same list for any other version.
+
+    Lines that are not JSON and lines that need no change keep their bytes.
+    """
     objects = [read_object(line) for line in lines]
-    header = next((item for item in objects if item is not None), None)
+    first = next((index for index, item in enumerate(objects) if item is not None), None)
+    header = objects[first] if first is not None else None
     if header is None or header.get("type") != "session":
         return lines
-    version = header.get("version")
-    if isinstance(version, int) and version >= VERSION:
+    version = header_version(header)
+    if version is None or version >= VERSION:
         return lines
-    known = [item for item in objects if item is not None]
-    if not isinstance(version, int) or version < 2:
-        _link(known)
-    _rename_hook_messages(known)
+    entries = [item for item in objects[first:] if item is not None][1:]
+    changed = _link(header, entries) if version == 1 else set()
+    changed |= _rename_hook_messages(entries)
     header["version"] = VERSION
+    changed.add(id(header))
     return [
-        line if item is None else dumps(item) + b"\n"
+        dumps(item) + b"\n" if item is not None and id(item) in changed else line
         for line, item in zip(lines, objects, strict=True)
     ]
 
 
-def _link(objects: list[dict[str, Any]]) -> None:
-    """Version 1 is a plain list: give each entry an id and the one before as its parent."""
-    used: set[str] = set()
+def _link(header: dict[str, Any], entries: list[dict[str, Any]]) -> set[int]:
+    """Give each entry of a version 1 file, which is a plain list, an id and its predecessor as
+    parent. Ids and parents that are there already stay. Returns the identities of changed entries.
+    """
+    used = {item["id"] for item in entries if isinstance(item.get("id"), str)}
+    changed: set[int] = set()
     parent: str | None = None
-    for item in objects[1:]:
-        item["id"] = _new_id(used)
-        item["parentId"] = parent
+    for item in entries:
+        if not isinstance(item.get("id"), str):
+            item["id"] = _new_id(used)
+            changed.add(id(item))
+        if "parentId" not in item:
+            item["parentId"] = parent
+            changed.add(id(item))
         parent = item["id"]
-    for item in objects[1:]:
-        if item.get("type") == "compaction":
-            _point_to_kept(item, objects)
+    for item in entries:
+        if item.get("type") == "compaction" and "firstKeptEntryIndex" in item:
+            _point_to_kept(item, [header, *entries])
+            changed.add(id(item))
+    return changed
 
 
 def _point_to_kept(item: dict[str, Any], objects: list[dict[str, Any]]) -> None:
-    index = item.pop("firstKeptEntryIndex", None)
+    index = item.pop("firstKeptEntryIndex")
     if not isinstance(index, int):
         return
     # The index counts the header, which is no entry: 0 means everything from the first one.
@@ -48,11 +61,14 @@ def _point_to_kept(item: dict[str, Any], objects: list[dict[str, Any]]) -> None:
         item["firstKeptEntryId"] = objects[max(index, 1)]["id"]
 
 
-def _rename_hook_messages(objects: list[dict[str, Any]]) -> None:
-    for item in objects:
+def _rename_hook_messages(entries: list[dict[str, Any]]) -> set[int]:
+    changed: set[int] = set()
+    for item in entries:
         message = item.get("message")
         if isinstance(message, dict) and message.get("role") == "hookMessage":
             message["role"] = "custom"
+            changed.add(id(item))
+    return changed
 
 
 def _new_id(used: set[str]) -> str:

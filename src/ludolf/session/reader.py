@@ -8,10 +8,18 @@ from typing import Any, BinaryIO
 import msgspec
 
 from ludolf.base import CommandError
-from ludolf.session.entries import Entry, Header, read_entry, read_object
+from ludolf.session.entries import (
+    VERSION,
+    Entry,
+    Header,
+    header_version,
+    read_entry,
+    read_object,
+)
 
 HEADER_SCAN = 1 << 20
 _HEADER_LIMIT = 16 << 20
+_SHOWN = 40
 
 
 class NotASession(CommandError):
@@ -19,10 +27,11 @@ class NotASession(CommandError):
 
 
 class Loaded(msgspec.Struct, kw_only=True):
-    """What a file held. `torn`: its last line has no LF."""
+    """The content of a file. `torn`: its last line has no LF. `header_at`: offset of the header."""
 
     header: Header | None
     header_line: bytes
+    header_at: int
     entries: list[Entry]
     bad_lines: int
     torn: bool
@@ -49,6 +58,7 @@ def parse_lines(lines: list[bytes], path: Path) -> Loaded:
 
 def _parse(file: BinaryIO, path: Path) -> Loaded:
     header, first, bad = _read_header(file, path)
+    header_at = file.tell() - len(first)
     entries: list[Entry] = []
     last = first
     for last in file:
@@ -64,6 +74,7 @@ def _parse(file: BinaryIO, path: Path) -> Loaded:
     return Loaded(
         header=header,
         header_line=whole_line(first),
+        header_at=header_at,
         entries=entries,
         bad_lines=bad,
         torn=torn,
@@ -84,10 +95,23 @@ def read_lines(path: Path) -> list[bytes]:
 def read_header(path: Path) -> Header | None:
     """The header, looked for in the first part of the file only; None if it is no session."""
     try:
-        with open_regular(path) as file:
-            return _read_header(file, path, limit=HEADER_SCAN)[0]
+        return require_header(path)
     except (NotASession, OSError):
         return None
+
+
+def require_header(path: Path) -> Header:
+    """The header, looked for in the first part of the file only.
+
+    Raises:
+        NotASession: the file has no valid header.
+        OSError: it cannot be read.
+    """
+    with open_regular(path) as file:
+        header = _read_header(file, path, limit=HEADER_SCAN)[0]
+    if header is None:
+        raise NotASession(_not_a_session(path))
+    return header
 
 
 def open_regular(path: Path) -> BinaryIO:
@@ -120,14 +144,26 @@ def _read_header(
 def _header(value: dict[str, Any], path: Path) -> Header:
     if value.get("type") != "session" or not isinstance(value.get("id"), str):
         raise NotASession(_not_a_session(path))
-    version, parent = value.get("version"), value.get("parentSession")
+    version, parent = header_version(value), value.get("parentSession")
+    if version is None:
+        raise NotASession(
+            f"Session file has an invalid version ({_shown(value['version'])}): {path}. It was not "
+            f"changed. Correct the version in its first line; programs of today write {VERSION}."
+        )
     return Header(
-        version=version if isinstance(version, int) else None,
+        version=version,
         id=value["id"],
         timestamp=str(value.get("timestamp") or ""),
         cwd=str(value.get("cwd") or ""),
         parent_session=parent if isinstance(parent, str) else None,
     )
+
+
+def _shown(value: Any) -> str:
+    import json
+
+    text = json.dumps(value)
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
 
 
 def _not_a_session(path: Path) -> str:

@@ -4,10 +4,13 @@ import errno
 import os
 import stat
 from collections.abc import Callable, Iterable, Iterator
+from itertools import count
 from pathlib import Path
 
 from ludolf.session import lease
 
+# How much of the header line is compared before each write.
+_COMPARED = 4096
 _APPENDING = os.O_APPEND | os.O_CLOEXEC | os.O_NOCTTY
 
 Warn = Callable[[str], None]
@@ -26,6 +29,7 @@ class SessionFile:
         self._warn = warn
         self._descriptor: int | None = None
         self._size = 0
+        self._header_at = 0
         self._synced = -1
         self._torn = False
         self._pending: list[bytes] = []
@@ -37,14 +41,16 @@ class SessionFile:
         """How many lines wait to be written."""
         return len(self._pending)
 
-    def attach(self, size: int, *, torn: bool) -> bool:
+    def attach(self, size: int, *, torn: bool, header_at: int) -> bool:
         """Become the writer of the existing file; False if another process is.
+
+        `header_at` is the offset of the header line, by which the file is recognised later.
 
         Raises:
             OSError: it cannot be opened for writing.
         """
         self.exists = True
-        self._size, self._torn = size, torn
+        self._size, self._torn, self._header_at = size, torn, header_at
         return self._open(create=False)
 
     def create(self) -> None:
@@ -99,20 +105,46 @@ class SessionFile:
         try:
             at_path = os.stat(self.path)
         except FileNotFoundError:
-            self._warn(f"Session file had vanished and is written again: {self.path}")
-            self._let_go()
-            self._make()
+            self._make_again("had vanished")
             return False
         held = os.fstat(self._descriptor)
+        if not stat.S_ISREG(at_path.st_mode):
+            self._make_again("was replaced by something else")
+            return False
         if (at_path.st_dev, at_path.st_ino) != (held.st_dev, held.st_ino):
             self._let_go()
             self._open_alone(create=False)
-            held = at_path
-        if held.st_size != self._size:
-            self._meet_foreign(held.st_size)
+        return self._is_continuable()
+
+    def _is_continuable(self) -> bool:
+        """Whether the open file is still this session; if not, the session is in a new file now."""
+        assert self._descriptor is not None
+        size = os.fstat(self._descriptor).st_size
+        header = next(iter(self._whole()))[:_COMPARED].rstrip(b"\n")
+        if os.pread(self._descriptor, len(header), self._header_at) != header:
+            self._make_again("was replaced by something else")
+            return False
+        if size < self._size:
+            self._make_again("was cut short by another program")
+            return False
+        if size > self._size:
+            self._meet_growth(size)
         return True
 
-    def _meet_foreign(self, size: int) -> None:
+    def _make_again(self, cause: str) -> None:
+        """Store the whole session from memory: at its path if that is free, else next to it."""
+        self._let_go()
+        old, self.path = self.path, _free_name(self.path)
+        if old == self.path:
+            self._warn(f"Session file {cause} and is written again: {self.path}")
+        else:
+            self._warn(
+                f"Session file {cause}: {old}. "
+                f"The whole session is written to a new file: {self.path}"
+            )
+        self._make()
+
+    def _meet_growth(self, size: int) -> None:
         if not self._told_foreign:
             self._told_foreign = True
             self._warn(
@@ -127,7 +159,7 @@ class SessionFile:
         make_folders(self.path.parent)
         self.path = _free_name(self.path)
         self._open_alone(create=True)
-        self._size, self._torn = 0, False
+        self._size, self._torn, self._header_at = 0, False, 0
         try:
             self._write(b"".join(self._whole()))
         except OSError:
@@ -136,7 +168,7 @@ class SessionFile:
             raise
 
     def _open(self, *, create: bool) -> bool:
-        flags = os.O_RDWR | _APPENDING | (os.O_CREAT if create else 0)
+        flags = os.O_RDWR | _APPENDING | (os.O_CREAT | os.O_NOFOLLOW if create else 0)
         descriptor = os.open(self.path, flags, 0o600)
         if create:
             os.fchmod(descriptor, 0o600)
@@ -212,25 +244,58 @@ def make_folders(folder: Path) -> None:
         os.chmod(place, 0o700)
 
 
-def replace_file(path: Path, lines: Iterable[bytes]) -> None:
-    """Put new content in the place of a session file in one step, for the owner only.
+def rewrite(
+    path: Path, change: Callable[[list[bytes]], list[bytes]], version: int
+) -> tuple[list[bytes], Path]:
+    """Replace the lines of an old session file in one step, for the owner only.
+
+    Returns the new lines, and the path under which the old file is kept: the name of the file with
+    `.v1.bak` or `.v2.bak` after it, which no program takes for a session.
 
     Raises:
         OSError: nothing was changed; so also if another process writes the file.
     """
-    descriptor = os.open(path, os.O_RDWR | _APPENDING)
+    target = Path(os.path.realpath(path))
+    descriptor = os.open(target, os.O_RDWR | os.O_NOFOLLOW | _APPENDING)
     taken = lease.take(descriptor)
     if taken is None:
         os.close(descriptor)
         raise OSError(errno.EBUSY, "in use by another process", str(path))
     try:
-        _write_beside(path, lines)
+        with open(os.dup(taken), "rb") as file:
+            file.seek(0)
+            old = list(file)
+        lines = change(old)
+        kept = _keep(target, old, f".v{version}")
+        try:
+            _write_beside(target, lines)
+        except OSError:
+            kept.unlink(missing_ok=True)
+            raise
+        os.chmod(kept, 0o600)
     finally:
         lease.release(taken)
+    return lines, kept
+
+
+def _keep(path: Path, lines: list[bytes], mark: str) -> Path:
+    """Give the old file a second name; a copy of it where the file system has no links."""
+    for number in count():
+        kept = path.with_name(f"{path.name}{mark}{f'-{number}' if number else ''}.bak")
+        try:
+            os.link(path, kept)
+        except FileExistsError:
+            continue
+        except OSError:
+            if kept.exists():
+                continue
+            _write_beside(kept, lines)
+        return kept
+    raise AssertionError("unreachable")
 
 
 def _write_beside(path: Path, lines: Iterable[bytes]) -> None:
-    beside = path.with_name(f".{path.name}.{os.urandom(4).hex()}.tmp")
+    beside = path.with_name(f".{path.name[:100]}.{os.urandom(4).hex()}.tmp")
     descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     try:
         with open(descriptor, "wb") as file:

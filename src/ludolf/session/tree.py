@@ -18,7 +18,7 @@ from ludolf.session.entries import (
 )
 from ludolf.session.reader import Loaded, parse_lines, read_lines, read_session
 from ludolf.session.repair import repair
-from ludolf.session.store import SessionFile, Warn, replace_file
+from ludolf.session.store import SessionFile, Warn, rewrite
 
 # What a host has seen finished must be on disk, so the first message starts the file.
 _STARTS_FILE = ("message", "custom_message")
@@ -193,7 +193,8 @@ class Session:
     def _attach(self, loaded: Loaded) -> None:
         assert self._file is not None
         try:
-            if not self._file.attach(loaded.size, torn=loaded.torn):
+            size, torn, header_at = loaded.size, loaded.torn, loaded.header_at
+            if not self._file.attach(size, torn=torn, header_at=header_at):
                 self.read_only = (
                     f"Session is in use by another process: {self.path}. "
                     "Fork it or start a new session to go on."
@@ -279,10 +280,10 @@ def file_name(header: Header) -> str:
 def open_session(path: Path, cwd: str, warn: Warn, *, write: bool = True) -> Session:
     """Open a session file; a missing or empty one gives a new session bound to that path.
 
-    Old versions are brought to the present one. `write=False` only looks.
+    Files of version 1 and 2 are converted, and the old file is kept. `write=False` only looks.
 
     Raises:
-        NotASession: the file is something else; it was left untouched.
+        NotASession: the file is something else, or its version is invalid; it was left untouched.
         OSError: it cannot be read.
     """
     try:
@@ -291,8 +292,9 @@ def open_session(path: Path, cwd: str, warn: Warn, *, write: bool = True) -> Ses
         loaded = None
     if loaded is None or loaded.header is None:
         return Session(new_header(cwd), path, warn)
-    if (loaded.header.version or 1) < VERSION:
-        return _open_old(path, warn, write=write)
+    version = loaded.header.version or 1
+    if version < VERSION:
+        return _open_old(path, version, warn, write=write)
     return _opened(path, loaded, warn, write=write)
 
 
@@ -314,17 +316,21 @@ def _opened(path: Path, loaded: Loaded, warn: Warn, *, write: bool) -> Session:
     return session
 
 
-def _open_old(path: Path, warn: Warn, *, write: bool) -> Session:
+def _open_old(path: Path, version: int, warn: Warn, *, write: bool) -> Session:
     from ludolf.session.migrate import migrate
 
-    lines = migrate(read_lines(path))
     problem: OSError | None = None
+    lines: list[bytes] | None = None
     if write:
         try:
-            replace_file(path, lines)
+            lines, kept = rewrite(path, migrate, version)
+            warn(
+                f"Session file was converted from version {version} to {VERSION}: {path}. "
+                f"The old file is kept as {kept}"
+            )
         except OSError as error:
             problem = error
-    loaded = parse_lines(lines, path)
+    loaded = parse_lines(migrate(read_lines(path)) if lines is None else lines, path)
     session = _opened(path, loaded, warn, write=write and problem is None)
     if problem is not None:
         session.read_only = (

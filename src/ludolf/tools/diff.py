@@ -1,9 +1,19 @@
 """The two pictures of an edit: a numbered diff for people, a unified patch for programs."""
 
+from collections import deque
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
+from ludolf.tools.lines import Lines
+from ludolf.tools.replacements import Span
+
 CONTEXT = 4
+# A line of more characters is cut in both pictures.
+LONGEST_LINE = 1 << 16
+# A region of more lines is shown as replaced whole.
+_MOST_LINES = 5_000
+# An insertion among equal lines is shown as far down as this many lines.
+_MOST_SLID = 1_000
 
 
 class Change(NamedTuple):
@@ -16,12 +26,18 @@ class Change(NamedTuple):
 
 
 class Comparison:
-    """Two texts compared line by line."""
+    """Two texts compared line by line; a CRLF counts as a newline."""
 
-    def __init__(self, old: str, new: str) -> None:
-        self._old = _lines(old)
-        self._new = _lines(new)
-        self._changes = _changes(self._old, self._new)
+    def __init__(
+        self, old: str | bytes, new: str | bytes, spans: Sequence[Span] | None = None
+    ) -> None:
+        """`spans` are the replacements that turned `old` into `new`, if that is known: then only
+        the lines around them are read.
+        """
+        self._old, self._new = Lines(old), Lines(new)
+        whole = [Change(0, len(self._old), 0, len(self._new))]
+        regions = whole if spans is None else _regions(self._old, self._new, spans)
+        self._changes = _changes(self._old, self._new, regions)
 
     @property
     def first_changed_line(self) -> int | None:
@@ -78,37 +94,70 @@ class Comparison:
     def _numbered_lines(self, sign: str, start: int, end: int) -> Iterator[tuple[str, int, str]]:
         source = self._new if sign == "+" else self._old
         for index in range(start, end):
-            yield sign, index + 1, source[index]
+            yield sign, index + 1, _cut(source[index])
 
 
-def _lines(text: str) -> list[str]:
-    lines = [f"{line}\n" for line in text.split("\n")]
-    last = lines.pop().removesuffix("\n")
-    return [*lines, last] if last else lines
+def _regions(old: Lines, new: Lines, spans: Sequence[Span]) -> list[Change]:
+    """The lines that the spans touch; spans on the same or on neighbouring lines share a region."""
+    regions: list[Change] = []
+    waiting = deque(spans)
+    shift = 0
+    while waiting:
+        begin = end = old.line_start(waiting[0].start)
+        new_begin = begin + shift
+        while waiting and old.line_start(waiting[0].start) <= end:
+            span = waiting.popleft()
+            shift += len(span.text) - (span.end - span.start)
+            end = max(end, old.start(old.number(span.end - 1) + 1))
+            ends_here = not waiting or waiting[0].start >= end
+            if ends_here and end == span.end and not new.begins_line(end + shift):
+                # The replacement ate the newline: the next line belongs to it as well.
+                end = old.start(old.number(end) + 1)
+        olds = old.number(begin), old.lines_before(end)
+        regions.append(Change(*olds, new.number(new_begin), new.lines_before(end + shift)))
+    return regions
 
 
-def _changes(old: list[str], new: list[str]) -> list[Change]:
+def _changes(old: Lines, new: Lines, regions: Sequence[Change]) -> list[Change]:
+    limits = [*(region.old_start for region in regions[1:]), len(old)]
+    changes: list[Change] = []
+    for region, limit in zip(regions, limits, strict=True):
+        changes += _narrowed(old, new, region, limit)
+    return changes
+
+
+def _narrowed(old: Lines, new: Lines, region: Change, limit: int) -> list[Change]:
+    """The differences inside a region, as far down as they can stand before line `limit`."""
+    i, i_end, j, j_end = region
+    while i < i_end and j < j_end and old[i] == new[j]:
+        i, j = i + 1, j + 1
+    slid = 0
+    while (i == i_end) != (j == j_end) and i_end < limit and slid < _MOST_SLID:
+        following = old[i_end]
+        if following != (new[j] if i == i_end else old[i]):
+            break
+        i, i_end, j, j_end, slid = i + 1, i_end + 1, j + 1, j_end + 1, slid + 1
+    while i < i_end and j < j_end and old[i_end - 1] == new[j_end - 1]:
+        i_end, j_end = i_end - 1, j_end - 1
+    return _matched(old, new, Change(i, i_end, j, j_end))
+
+
+def _matched(old: Lines, new: Lines, region: Change) -> list[Change]:
+    i, i_end, j, j_end = region
+    if i == i_end and j == j_end:
+        return []
+    many = max(i_end - i, j_end - j) > _MOST_LINES
+    if i == i_end or j == j_end or many:
+        return [region]
     from difflib import SequenceMatcher
 
-    # Most edits touch little: without the common head and tail the matcher has little to do.
-    head = _common(old, new)
-    tail = _common(old[head:][::-1], new[head:][::-1])
-    middle_old, middle_new = old[head : len(old) - tail], new[head : len(new) - tail]
-    matcher = SequenceMatcher(None, middle_old, middle_new)
+    left = [old[line] for line in range(i, i_end)]
+    right = [new[line] for line in range(j, j_end)]
     return [
-        Change(i1 + head, i2 + head, j1 + head, j2 + head)
-        for tag, i1, i2, j1, j2 in matcher.get_opcodes()
+        Change(i1 + i, i2 + i, j1 + j, j2 + j)
+        for tag, i1, i2, j1, j2 in SequenceMatcher(None, left, right).get_opcodes()
         if tag != "equal"
     ]
-
-
-def _common(left: Sequence[str], right: Sequence[str]) -> int:
-    count = 0
-    for one, other in zip(left, right, strict=False):
-        if one != other:
-            break
-        count += 1
-    return count
 
 
 def _hunks(changes: Sequence[Change]) -> list[list[Change]]:
@@ -125,3 +174,10 @@ def _hunks(changes: Sequence[Change]) -> list[list[Change]]:
 def _range(start: int, end: int) -> str:
     count = end - start
     return f"{start + 1 if count else start},{count}"
+
+
+def _cut(line: str) -> str:
+    if len(line) <= LONGEST_LINE:
+        return line
+    newline = "\n" if line.endswith("\n") else ""
+    return f"{line[:LONGEST_LINE]}... [truncated]{newline}"

@@ -3,7 +3,6 @@
 import asyncio
 import errno
 import os
-from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -23,12 +22,14 @@ from ludolf.base import loads, without_surrogates
 from ludolf.tools.diff import Comparison
 from ludolf.tools.files import error_code, error_text, open_regular, replace_file, settle_in_thread
 from ludolf.tools.locks import file_lock, name_lock
+from ludolf.tools.lookalikes import decoded, encoded
 from ludolf.tools.paths import landed_at, resolve
 from ludolf.tools.replacements import Replacement, Span, plan, splice
 from ludolf.tools.truncate import size_words
 
 MAX_FILE_BYTES = 64 * 1024 * 1024
-_BOM = "\ufeff"
+_BOM = b"\xef\xbb\xbf"
+_CHECKED = 1 << 20
 
 _PARAMETERS: Mapping[str, Any] = {
     "type": "object",
@@ -90,26 +91,21 @@ class EditTool:
         edits = [_replacement(edit) for edit in args["edits"]]
         address = ctx.address(path)
         if ctx.documents is not None and address is not None:
-            compared = await _edit_document(ctx.documents, address, edits)
-            return _told(compared, edits, address, address)
+            details = await _edit_document(ctx.documents, address, edits)
+            return _output(details, edits, address)
         target = resolve(path, ctx.cwd)
         async with file_lock(target):
-            compared = await settle_in_thread(partial(_edit, target, edits, path, ctx.walls))
-        return _told(compared, edits, path, landed_at(path, target, ctx.cwd))
+            details = await settle_in_thread(partial(_edit, target, edits, path, ctx.walls))
+        return _output(details, edits, landed_at(path, target, ctx.cwd))
 
 
-def _told(compared: Comparison, edits: Sequence[Replacement], path: str, place: str) -> ToolOutput:
-    details = {
-        "diff": compared.numbered(),
-        "patch": compared.patch(path),
-        "firstChangedLine": compared.first_changed_line,
-    }
+def _output(details: dict[str, Any], edits: Sequence[Replacement], place: str) -> ToolOutput:
     return text_output(f"Successfully replaced {len(edits)} block(s) in {place}.", details)
 
 
 async def _edit_document(
     documents: Documents, address: str, edits: Sequence[Replacement]
-) -> Comparison:
+) -> dict[str, Any]:
     documents.check_writable(address)
     async with name_lock(address):
         document = await documents.read(address)
@@ -117,9 +113,10 @@ async def _edit_document(
             raise ToolError(f"Could not edit {address}: it is never to change.")
         if document.content_type.startswith("image/"):
             raise ToolError(f"Could not edit {address}: it is an image.")
-        text, compared = await asyncio.to_thread(_changed, document.content, edits, address)
-        await documents.write(address, text)
-    return compared
+        content = encoded(document.content)
+        data, details = await asyncio.to_thread(_changed, content, edits, address)
+        await documents.write(address, decoded(data))
+    return details
 
 
 def _parsed(edits: str) -> Any:
@@ -134,37 +131,72 @@ def _replacement(edit: Mapping[str, str]) -> Replacement:
     return Replacement(old.replace("\r\n", "\n"), new.replace("\r\n", "\n"))
 
 
-def _edit(target: Path, edits: Sequence[Replacement], path: str, walls: Walls | None) -> Comparison:
-    text, compared = _changed(_load(target, path, walls), edits, path)
-    _store(target, text, walls)
-    return compared
+def _edit(
+    target: Path, edits: Sequence[Replacement], path: str, walls: Walls | None
+) -> dict[str, Any]:
+    data, details = _changed(_load(target, path, walls), edits, path)
+    _store(target, data, walls)
+    return details
 
 
-def _changed(text: str, edits: Sequence[Replacement], path: str) -> tuple[str, Comparison]:
-    mark = _BOM if text.startswith(_BOM) else ""
-    body = text.removeprefix(_BOM)
-    flat = body.replace("\r\n", "\n")
-    spans = plan(flat, edits, path)
-    changed = splice(flat, spans)
-    if changed == flat:
+def _changed(data: bytes, edits: Sequence[Replacement], path: str) -> tuple[bytes, dict[str, Any]]:
+    """The new content, and the details of the result.
+
+    Raises:
+        ToolError: an edit cannot be made, or none changes anything.
+    """
+    mark = _BOM if data.startswith(_BOM) else b""
+    body = data[len(mark) :]
+    spans = plan(body, edits, path)
+    if not _is_changed(body, spans):
         raise ToolError(
             f"No changes made to {path}. The replacement is the same as the text it replaces."
         )
-    return mark + splice(body, _in_original(body, spans)), Comparison(flat, changed)
+    changed = splice(body, spans)
+    compared = Comparison(body, changed, spans)
+    details = {
+        "diff": compared.numbered(),
+        "patch": compared.patch(path),
+        "firstChangedLine": compared.first_changed_line,
+    }
+    return mark + changed, details
 
 
-def _load(target: Path, path: str, walls: Walls | None) -> str:
+def _is_changed(body: bytes, spans: Sequence[Span]) -> bool:
+    """Whether more than line endings become different."""
+    start, end = spans[0].start, spans[-1].end
+    old = body[start:end]
+    new = splice(old, [Span(s.start - start, s.end - start, s.text) for s in spans])
+    return new.replace(b"\r\n", b"\n") != old.replace(b"\r\n", b"\n")
+
+
+def _load(target: Path, path: str, walls: Walls | None) -> bytes:
     try:
         data = _read(target, path, walls)
     except OSError as error:
         raise ToolError(f"Could not edit file: {path}. Error code: {error_code(error)}.") from error
-    try:
-        return data.decode()
-    except UnicodeDecodeError as error:
+    offset = _first_invalid(data)
+    if offset is not None:
         raise ToolError(
-            f"Could not edit file: {path}. It is not UTF-8 text (byte 0x{data[error.start]:02x} at "
-            f"offset {error.start}), and editing it as text would damage it. Use bash instead."
-        ) from error
+            f"Could not edit file: {path}. It is not UTF-8 text (byte 0x{data[offset]:02x} at "
+            f"offset {offset}), and editing it as text would damage it. Use bash instead."
+        )
+    return data
+
+
+def _first_invalid(data: bytes) -> int | None:
+    """The offset of the first byte that is not UTF-8; decoded in parts to need little memory."""
+    start = 0
+    while start < len(data):
+        end = min(start + _CHECKED, len(data))
+        while end < len(data) and end > start + _CHECKED - 4 and data[end] & 0xC0 == 0x80:
+            end -= 1
+        try:
+            data[start:end].decode()
+        except UnicodeDecodeError as error:
+            return start + error.start
+        start = end
+    return None
 
 
 def _read(target: Path, path: str, walls: Walls | None) -> bytes:
@@ -172,8 +204,11 @@ def _read(target: Path, path: str, walls: Walls | None) -> bytes:
     try:
         if walls is None and not os.access(target, os.W_OK):
             raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
-        with open(file, "rb", closefd=False) as source:
-            data = source.read(MAX_FILE_BYTES + 1)
+        # Read at once by its size; a file that grows meanwhile, or hides its size, is read on.
+        with open(file, "rb", closefd=False, buffering=0) as source:
+            data = source.read(min(os.fstat(file).st_size, MAX_FILE_BYTES)) or b""
+            while len(data) <= MAX_FILE_BYTES and (more := source.read(_CHECKED)):
+                data += more
     finally:
         os.close(file)
     if len(data) > MAX_FILE_BYTES:
@@ -182,38 +217,11 @@ def _read(target: Path, path: str, walls: Walls | None) -> bytes:
     return data
 
 
-def _store(target: Path, text: str, walls: Walls | None) -> None:
+def _store(target: Path, data: bytes, walls: Walls | None) -> None:
     try:
-        replace_file(target, text.encode(), walls)
+        replace_file(target, data, walls)
     except OSError as error:
         raise ToolError(error_text(error, "open", target)) from error
-
-
-def _in_original(body: str, spans: Sequence[Span]) -> list[Span]:
-    """The spans where CRLF still counts as two characters; new lines end like the first one."""
-    if "\r\n" not in body:
-        return list(spans)
-    first = body.index("\n")
-    ending = "\r\n" if body[first - 1 : first] == "\r" else "\n"
-    shifts = _crlf_places(body)
-
-    def original(place: int) -> int:
-        return place + bisect_left(shifts, place)
-
-    return [
-        Span(original(span.start), original(span.end), span.text.replace("\n", ending))
-        for span in spans
-    ]
-
-
-def _crlf_places(body: str) -> list[int]:
-    """Where each CRLF stands in the text in which it counts as one character."""
-    places: list[int] = []
-    at = body.find("\r\n")
-    while at >= 0:
-        places.append(at - len(places))
-        at = body.find("\r\n", at + 2)
-    return places
 
 
 if TYPE_CHECKING:

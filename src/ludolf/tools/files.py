@@ -5,6 +5,7 @@ import errno
 import os
 import stat
 from collections.abc import Callable
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from typing import TypeVar
@@ -73,7 +74,9 @@ def open_regular(path: Path, walls: Walls | None = None) -> int:
 def replace_file(path: Path, data: bytes, walls: Walls | None = None) -> None:
     """Write beside, sync, rename: until the new content is on disk the old one stays whole.
 
-    Links are followed; mode and owner are kept. Within walls, missing folders are made too.
+    Links are followed; mode and owner are kept. A file with several hard links is written in place,
+    so that all its names keep the same content; within walls the name gets a file of its own.
+    Within walls, missing folders are made too.
     """
     if walls is not None:
         walls.replace(path, data)
@@ -87,6 +90,9 @@ def replace_file(path: Path, data: bytes, walls: Walls | None = None) -> None:
     refuse_special(old, path)
     if not os.access(target, os.W_OK):
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+    if old.st_nlink > 1:
+        _write_in_place(target, data)
+        return
     try:
         write_beside(target, data, old)
     except OSError as error:
@@ -175,9 +181,41 @@ def _keep_owner_and_mode(file: int, old: os.stat_result) -> None:
     os.fchmod(file, stat.S_IMODE(old.st_mode))
 
 
+def make_folders(folder: str) -> None:
+    """Make a folder and those above it. A path may have more parts than Python recurses.
+
+    Raises:
+        OSError: it cannot be made; nothing is made on a path that is too long.
+    """
+    with suppress(FileNotFoundError, NotADirectoryError):
+        os.lstat(folder)
+    missing = []
+    while not os.path.lexists(folder):
+        missing.append(folder)
+        folder = os.path.dirname(folder)
+    for place in reversed(missing):
+        with suppress(FileExistsError):
+            os.mkdir(place)
+    os.makedirs(missing[0] if missing else folder, exist_ok=True)
+
+
+def _reserve(file: int, size: int) -> None:
+    """Have the system set room aside, so that a full disk leaves the old content whole."""
+    old_size = os.fstat(file).st_size
+    try:
+        os.posix_fallocate(file, 0, max(1, size))
+    except AttributeError:  # not on this system
+        return
+    except OSError as error:
+        os.ftruncate(file, old_size)
+        if error.errno not in (errno.EOPNOTSUPP, errno.EINVAL, errno.ENOSYS):
+            raise
+
+
 def _write_in_place(target: Path, data: bytes) -> None:
     file = os.open(target, os.O_WRONLY | os.O_CLOEXEC)
     try:
+        _reserve(file, len(data))
         write_all(file, data)
         os.ftruncate(file, len(data))
         os.fsync(file)

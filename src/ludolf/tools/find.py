@@ -4,13 +4,18 @@ import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from ludolf.agent.tool import Tool, ToolContext, ToolError, ToolOutput, text_output
+from ludolf.agent.tool import Tool, ToolContext, ToolError, ToolOutput
 from ludolf.tools.listing import listing, whole_number
-from ludolf.tools.paths import resolve
+from ludolf.tools.paths import exists, is_folder, resolve
 from ludolf.tools.process import inside
 from ludolf.tools.ripgrep import each_record, find_command
+from ludolf.tools.search import TOO_DEEP
 
 DEFAULT_LIMIT = 1000
+_TOO_DEEP_NOTICE = (
+    "Some folders are too deep to search: their paths exceed the limit of the system. "
+    "Use bash: cd into one of them and search there"
+)
 
 _PARAMETERS: Mapping[str, Any] = {
     "type": "object",
@@ -45,9 +50,9 @@ class FindTool:
     async def execute(self, args: Mapping[str, Any], ctx: ToolContext) -> ToolOutput:
         folder = resolve(args.get("path") or ".", ctx.cwd)
         place = folder if ctx.walls is None else ctx.walls.locate(folder)
-        if not place.exists():
+        if not exists(place):
             raise ToolError(f"Path not found: {folder}")
-        if not place.is_dir():
+        if not is_folder(place):
             raise ToolError(f"Not a directory: {folder}")
         limit = whole_number(args.get("limit"), DEFAULT_LIMIT)
         found: list[str] = []
@@ -59,15 +64,14 @@ class FindTool:
 
         command = find_command(folder, args["pattern"], ctx.environment or os.environ)
         code = await each_record(inside(command, ctx.walls), b"\0", take)
-        if code:
+        if code not in (0, TOO_DEEP):
             raise ToolError(found[0].strip() if found else f"Search failed with code {code}")
-        return _output(found, limit)
+        return _output(found, limit, [_TOO_DEEP_NOTICE] if code == TOO_DEEP else [])
 
 
-def _output(found: list[str], limit: int) -> ToolOutput:
+def _output(found: list[str], limit: int, notices: list[str]) -> ToolOutput:
     if not found:
-        return text_output("No files found matching pattern")
-    notices: list[str] = []
+        return listing(["No files found matching pattern"], notices, {})
     details: dict[str, Any] = {}
     if len(found) > limit:
         notices.append(

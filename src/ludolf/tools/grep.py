@@ -1,18 +1,22 @@
 """The grep tool: lines of files that fit a pattern."""
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ludolf.agent.tool import Tool, ToolContext, ToolError, ToolOutput, text_output
+from ludolf.agent.tool import Tool, ToolContext, ToolError, ToolOutput
 from ludolf.tools.listing import listing, whole_number
-from ludolf.tools.paths import resolve
+from ludolf.tools.paths import exists, is_folder, resolve
 from ludolf.tools.process import inside
 from ludolf.tools.ripgrep import Grep, each_record, grep_command, ripgrep_path
+from ludolf.tools.search import TOO_DEEP
 
 DEFAULT_LIMIT = 100
 MAX_LINE_CHARS = 500
+# Of ripgrep and of our own search: something could not be read.
+_PARTIAL_CODES = (2, TOO_DEEP)
+_PARTIAL_NOTICE = "Some files or folders could not be searched: not readable, or too deep"
 
 _PARAMETERS: Mapping[str, Any] = {
     "type": "object",
@@ -53,16 +57,17 @@ class GrepTool:
     async def execute(self, args: Mapping[str, Any], ctx: ToolContext) -> ToolOutput:
         target = resolve(args.get("path") or ".", ctx.cwd)
         place = target if ctx.walls is None else ctx.walls.locate(target)
-        if not place.exists():
+        if not exists(place):
             raise ToolError(f"Path not found: {target}")
-        grep = _grep(args, target, one_file=not place.is_dir())
+        grep = _grep(args, target, one_file=not is_folder(place))
         found = _Matches(whole_number(args.get("limit"), DEFAULT_LIMIT), grep.context)
         program = ripgrep_path() if self._program == "" else self._program
         command = grep_command(grep, ctx.environment or os.environ, program)
         code = await each_record(inside(command, ctx.walls), b"\n", found.take)
-        if not found.lines and (code > 1 or (code and found.message)):
+        is_partial = code in _PARTIAL_CODES and not found.message
+        if not found.lines and not is_partial and (code > 1 or (code and found.message)):
             raise ToolError(found.message or f"Search failed with code {code}")
-        return found.output()
+        return found.output([_PARTIAL_NOTICE] if is_partial else [])
 
 
 def _grep(args: Mapping[str, Any], target: Path, *, one_file: bool) -> Grep:
@@ -115,9 +120,9 @@ class _Matches:
             return True
         return self._take_as_context(line)
 
-    def output(self) -> ToolOutput:
+    def output(self, notices: Sequence[str] = ()) -> ToolOutput:
         if not self.lines:
-            return text_output("No matches found")
+            return listing(["No matches found"], notices, {})
         details: dict[str, Any] = {}
         limit_notices: list[str] = []
         width_notices: list[str] = []
@@ -134,7 +139,7 @@ class _Matches:
                 f"Some lines truncated to {MAX_LINE_CHARS} chars. Use read tool to see full lines"
             )
         shown = [line.shown() for line in self.lines]
-        return listing(shown, limit_notices, details, later_notices=width_notices)
+        return listing(shown, limit_notices, details, later_notices=[*width_notices, *notices])
 
     def _take_as_context(self, line: _Line) -> bool:
         """Beyond the limit only what stands around the last match is of use."""

@@ -2,23 +2,31 @@
 
 import asyncio
 import base64
-from functools import partial
-from io import BytesIO
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator, Mapping
+from functools import cache, partial
+from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
 from ludolf.ai.messages import Image
 from ludolf.tools.options import ImageLimits
+from ludolf.tools.pictures import Decoded, Form, Size, decode, encode, fitted
 
 if TYPE_CHECKING:
-    from PIL.Image import Image as Picture
+    from concurrent.futures import Executor
 
+# How much of a file shows its type.
+SNIFF_BYTES = 4100
 KEPT_TYPES = ("image/png", "image/jpeg", "image/gif", "image/webp")
 CONVERT_FAILED = "[Image omitted: could not be converted to a supported inline image format.]"
 RESIZE_FAILED = "[Image omitted: could not be resized below the inline image size limit.]"
-# Unpacked, an image takes up to four bytes a pixel, whatever its file size.
-_MAX_PIXELS = 100_000_000
+_FORMS: Mapping[str, Form] = {
+    "image/png": "PNG",
+    "image/jpeg": "JPEG",
+    "image/gif": "GIF",
+    "image/webp": "WEBP",
+    "image/bmp": "BMP",
+}
 _LESSER_QUALITIES = (85, 70, 55, 40)
 _PNG_SIGNATURE = b"\x89PNG\r\n\x1a\n"
 
@@ -43,18 +51,29 @@ def sniff(opening: bytes) -> str | None:
     return "image/bmp" if _is_bmp(opening) else None
 
 
-async def fit_image(data: bytes, mime_type: str, limits: ImageLimits | None) -> Fitted:
-    """Convert and shrink in a thread; without limits only convert."""
-    return await asyncio.to_thread(partial(_fit, data, mime_type, limits))
+async def fit_image(data: bytes, limits: ImageLimits | None) -> Fitted:
+    """Convert and shrink an image; without limits only convert.
+
+    The type is taken from the content. Images are worked on one after another in a thread of their
+    own, so that several of them need no more memory than one.
+    """
+    return await _in_order(partial(_fit, data, limits))
 
 
 async def fit_block(image: Image, limits: ImageLimits | None) -> Fitted:
     """The same for an image block of a message."""
-    try:
-        data = base64.b64decode(image.data, validate=False)
-    except ValueError:
-        return Fitted(None, (CONVERT_FAILED,))
-    return await fit_image(data, sniff(data) or image.mime_type, limits)
+    return await _in_order(partial(_fit_block, image, limits))
+
+
+async def _in_order(work: Callable[[], Fitted]) -> Fitted:
+    return await asyncio.get_running_loop().run_in_executor(_worker(), work)
+
+
+@cache
+def _worker() -> "Executor":
+    from concurrent.futures import ThreadPoolExecutor
+
+    return ThreadPoolExecutor(1, "images")
 
 
 def _is_animated_png(opening: bytes) -> bool:
@@ -69,43 +88,69 @@ def _is_bmp(opening: bytes) -> bool:
     return opening.startswith(b"BM") and opening[6:10] == bytes(4) and header in (12, 40, 108, 124)
 
 
-def _fit(data: bytes, mime_type: str, limits: ImageLimits | None) -> Fitted:
-    hints: tuple[str, ...] = ()
-    if mime_type not in KEPT_TYPES:
-        converted = _as_png(data)
-        if converted is None:
-            return Fitted(None, (CONVERT_FAILED,))
-        hints = (f"[Image converted from {mime_type} to image/png.]",)
-        data, mime_type = converted, "image/png"
-    if limits is None:
-        return Fitted(_block(data, mime_type), hints)
-    fitted = _shrink(data, mime_type, limits)
-    return Fitted(fitted.image, hints + fitted.hints if fitted.image else fitted.hints)
+def _form(data: bytes) -> Form | None:
+    # Animated PNGs too: what sends an image means it as one.
+    if data.startswith(_PNG_SIGNATURE):
+        return "PNG"
+    return _FORMS.get(sniff(data[:SNIFF_BYTES]) or "")
 
 
-def _as_png(data: bytes) -> bytes | None:
-    picture = _open(data)
-    return None if picture is None else _encode(picture, "PNG")
+def _fit_block(image: Image, limits: ImageLimits | None) -> Fitted:
+    try:
+        data = base64.b64decode(image.data, validate=False)
+    except ValueError:
+        return Fitted(None, (CONVERT_FAILED,))
+    return _fit(data, limits)
 
 
-def _shrink(data: bytes, mime_type: str, limits: ImageLimits) -> Fitted:
-    picture = _open(data)
-    if picture is None:
-        return Fitted(None, (RESIZE_FAILED,))
-    width, height = picture.size
-    within = width <= limits.max_width and height <= limits.max_height
-    if within and _base64_size(data) < limits.max_bytes:
+def _fit(data: bytes, limits: ImageLimits | None) -> Fitted:
+    form = _form(data)
+    if form is None:
+        return Fitted(None, (CONVERT_FAILED,))
+    mime_type = f"image/{form.lower()}"
+    is_kept = mime_type in KEPT_TYPES
+    if is_kept and limits is None:
         return Fitted(_block(data, mime_type))
-    ratio = min(1.0, limits.max_width / width, limits.max_height / height)
-    size = (max(1, round(width * ratio)), max(1, round(height * ratio)))
-    found = _first_that_fits(picture, size, limits)
+    decoded = decode(data, form, (limits.max_width, limits.max_height) if limits else None)
+    if is_kept:
+        return _shrunk(decoded, data, mime_type, limits or ImageLimits())
+    if decoded is None:
+        return Fitted(None, (CONVERT_FAILED,))
+    return _converted(decoded, mime_type, limits)
+
+
+def _converted(decoded: Decoded, mime_type: str, limits: ImageLimits | None) -> Fitted:
+    is_within = limits is None or fitted(decoded.size, _box(limits)) == decoded.size
+    data = encode(decoded.drawn(decoded.size), "PNG") if is_within else b""
+    if data is None:
+        return Fitted(None, (CONVERT_FAILED,))
+    if limits is None:
+        result = Fitted(_block(data, "image/png"))
+    else:
+        result = _shrunk(decoded, data, "image/png", limits)
+    hint = f"[Image converted from {mime_type} to image/png.]"
+    return Fitted(result.image, (hint, *result.hints)) if result.image else result
+
+
+def _shrunk(decoded: Decoded | None, data: bytes, mime_type: str, limits: ImageLimits) -> Fitted:
+    """The data as it is if it is within the limits, else a smaller picture."""
+    if decoded is None:
+        return Fitted(None, (RESIZE_FAILED,))
+    size = fitted(decoded.size, _box(limits))
+    if size == decoded.size and _base64_size(data) < limits.max_bytes:
+        return Fitted(_block(data, mime_type))
+    found = _first_that_fits(decoded, size, limits)
     if found is None:
         return Fitted(None, (RESIZE_FAILED,))
     encoded, encoded_type, shown = found
-    return Fitted(_block(encoded, encoded_type), _scale_hint((width, height), shown))
+    return Fitted(_block(encoded, encoded_type), _scale_hint(decoded.size, shown))
 
 
-def _scale_hint(original: tuple[int, int], shown: tuple[int, int]) -> tuple[str, ...]:
+def _box(limits: ImageLimits) -> Size:
+    return limits.max_width, limits.max_height
+
+
+def _scale_hint(original: Size, shown: Size) -> tuple[str, ...]:
     if original == shown:
         return ()
     return (
@@ -115,12 +160,12 @@ def _scale_hint(original: tuple[int, int], shown: tuple[int, int]) -> tuple[str,
 
 
 def _first_that_fits(
-    picture: "Picture", size: tuple[int, int], limits: ImageLimits
-) -> tuple[bytes, str, tuple[int, int]] | None:
+    decoded: Decoded, size: Size, limits: ImageLimits
+) -> tuple[bytes, str, Size] | None:
     while True:
-        shrunk = picture if picture.size == size else _resized(picture, size)
+        shrunk = decoded.drawn(size)
         for form, quality in _candidates(limits):
-            data = _encode(shrunk, form, quality)
+            data = encode(shrunk, form, quality)
             if data is not None and _base64_size(data) < limits.max_bytes:
                 return data, f"image/{form.lower()}", size
         if size == (1, 1):
@@ -128,51 +173,10 @@ def _first_that_fits(
         size = (max(1, size[0] * 3 // 4), max(1, size[1] * 3 // 4))
 
 
-def _resized(picture: "Picture", size: tuple[int, int]) -> "Picture":
-    # Colours of a palette cannot be mixed.
-    smooth = picture.convert(_plain_mode(picture, "PNG")) if picture.mode in "P1" else picture
-    return smooth.resize(size, reducing_gap=3.0)
-
-
-def _candidates(limits: ImageLimits) -> tuple[tuple[str, int], ...]:
-    qualities = (limits.jpeg_quality, *_LESSER_QUALITIES)
-    return (("PNG", 0), *(("JPEG", quality) for quality in qualities))
-
-
-def _open(data: bytes) -> "Picture | None":
-    """The picture upright and unpacked, or None if it is broken or too large to unpack."""
-    import warnings
-
-    from PIL import Image as images
-    from PIL import ImageOps
-
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", images.DecompressionBombWarning)
-        try:
-            picture: Picture = images.open(BytesIO(data))
-            if picture.size[0] * picture.size[1] > _MAX_PIXELS:
-                return None
-            upright = ImageOps.exif_transpose(picture)
-            upright.load()
-        except (OSError, ValueError, SyntaxError, images.DecompressionBombError):
-            return None
-    return upright
-
-
-def _encode(picture: "Picture", form: str, quality: int = 0) -> bytes | None:
-    options: dict[str, Any] = {"quality": quality} if form == "JPEG" else {}
-    wanted = ("RGB", "L") if form == "JPEG" else ("RGB", "RGBA", "L", "LA", "P", "1", "I;16")
-    target = BytesIO()
-    try:
-        ready = picture if picture.mode in wanted else picture.convert(_plain_mode(picture, form))
-        ready.save(target, form, **options)
-    except (OSError, ValueError):
-        return None
-    return target.getvalue()
-
-
-def _plain_mode(picture: "Picture", form: str) -> str:
-    return "RGB" if form == "JPEG" or not picture.has_transparency_data else "RGBA"
+def _candidates(limits: ImageLimits) -> Iterator[tuple[Literal["PNG", "JPEG"], int]]:
+    yield "PNG", 0
+    for quality in (limits.jpeg_quality, *_LESSER_QUALITIES):
+        yield "JPEG", quality
 
 
 def _base64_size(data: bytes) -> int:

@@ -55,9 +55,9 @@ class LsTool:
 
 
 def _entries(folder: Path, most: int) -> list[str]:
-    if not folder.exists():
+    if not os.path.exists(folder):
         raise ToolError(f"Path not found: {folder}")
-    if not folder.is_dir():
+    if not os.path.isdir(folder):
         raise ToolError(f"Not a directory: {folder}")
     try:
         names = os.listdir(folder)

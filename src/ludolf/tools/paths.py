@@ -5,6 +5,8 @@ import re
 from contextlib import suppress
 from pathlib import Path
 
+from ludolf.agent.tool import ToolError
+
 _ODD_SPACES = re.compile("[\u00a0\u2000-\u200a\u202f\u205f\u3000]")
 _BEFORE_AM_PM = re.compile(r" (?=[AP]M\b)", re.IGNORECASE)
 # How often a path is looked at whose links change meanwhile.
@@ -12,10 +14,15 @@ _LOOKS = 100
 
 
 def resolve(path: str, cwd: Path) -> Path:
-    """The absolute path that is meant: `@`, `~`, `file://` and odd spaces understood."""
+    """The absolute path that is meant: `@`, `~`, `file://` and odd spaces understood.
+
+    Raises:
+        ToolError: no file can have such a path.
+    """
     text = _ODD_SPACES.sub(" ", path.removeprefix("@"))
     if text.startswith("file://"):
         text = _from_url(text)
+    _refuse_impossible(text)
     return Path(os.path.normpath(cwd / os.path.expanduser(text)))
 
 
@@ -27,7 +34,16 @@ def resolve_existing(path: str, cwd: Path) -> Path:
     plain = resolve(path, cwd)
     if os.path.lexists(plain):
         return plain
-    return next((found for found in _spellings(plain) if found.exists()), plain)
+    return next((found for found in _spellings(plain) if os.path.exists(found)), plain)
+
+
+def exists(path: Path) -> bool:
+    """Whether something is there; False, too, for a name that is too long. Follows links."""
+    return os.path.exists(path)
+
+
+def is_folder(path: Path) -> bool:
+    return os.path.isdir(path)
 
 
 def real_path(path: str | Path) -> str:
@@ -52,7 +68,19 @@ def landed_at(path: str, target: Path, cwd: Path) -> str:
 def _from_url(url: str) -> str:
     from urllib.parse import unquote, urlsplit
 
-    return unquote(urlsplit(url).path)
+    try:
+        return unquote(urlsplit(url).path)
+    except ValueError as error:
+        raise ToolError(f"Invalid path: not a valid file URL ({error}).") from error
+
+
+def _refuse_impossible(path: str) -> None:
+    if "\0" in path:
+        raise ToolError("Invalid path: it contains a NUL character.")
+    try:
+        path.encode()
+    except UnicodeEncodeError as error:
+        raise ToolError("Invalid path: it contains a lone surrogate.") from error
 
 
 def _spellings(plain: Path) -> tuple[Path, ...]:

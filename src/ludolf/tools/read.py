@@ -22,9 +22,10 @@ from ludolf.agent.tool import (
 from ludolf.ai.messages import Part, Text
 from ludolf.ai.strict_schema import PREFER_STRICT
 from ludolf.tools.files import error_text, open_regular
-from ludolf.tools.images import fit_image, sniff
+from ludolf.tools.images import SNIFF_BYTES, fit_image, sniff
 from ludolf.tools.options import ToolOptions, image_limits
 from ludolf.tools.paths import resolve_existing
+from ludolf.tools.pictures import MAX_FILE_BYTES as MAX_IMAGE_BYTES
 from ludolf.tools.truncate import (
     MAX_BYTES,
     MAX_LINES,
@@ -35,7 +36,6 @@ from ludolf.tools.truncate import (
     size_words,
 )
 
-SNIFF_BYTES = 4100
 MAX_SCAN_BYTES = 256 * 1024 * 1024
 _CHUNK = 1024 * 1024
 # A little more than is shown, so that what comes after the last whole line is seen to exist.
@@ -100,7 +100,7 @@ class ReadTool:
     async def _image_output(self, found: "_Picture", ctx: ToolContext) -> ToolOutput:
         own = image_limits(ctx.input_limits) if ctx.input_limits else self._options.image_limits
         limits = own if self._options.auto_resize else None
-        fitted = await fit_image(found.data, found.mime_type, limits)
+        fitted = await fit_image(found.data, limits)
         mime_type = fitted.image.mime_type if fitted.image else found.mime_type
         notes = [f"Read image file [{mime_type}]", *fitted.hints]
         if not ctx.takes_images:
@@ -131,7 +131,7 @@ def _look_at(path: Path, scan: "_Scan", walls: Walls | None) -> "_Picture | _Sel
         opening = os.read(file, SNIFF_BYTES)
         mime_type = sniff(opening)
         if mime_type:
-            return _Picture(_read_all(file, opening, path), mime_type)
+            return _Picture(_read_all(file, opening), mime_type)
         return _select(file, opening, path, scan)
     except OSError as error:
         raise ToolError(error_text(error, "read")) from error
@@ -148,11 +148,13 @@ def _open(path: Path, walls: Walls | None) -> int:
         raise ToolError(error_text(error, "access", path)) from error
 
 
-def _read_all(file: int, opening: bytes, path: Path) -> bytes:
-    _refuse_huge(os.fstat(file).st_size, path)
-    chunks = [opening]
+def _read_all(file: int, opening: bytes) -> bytes:
+    chunks, size = [opening], len(opening)
     while chunk := os.read(file, _CHUNK):
         chunks.append(chunk)
+        size += len(chunk)
+        if size > MAX_IMAGE_BYTES:
+            raise ToolError(f"Image is too large to read: more than {size_words(MAX_IMAGE_BYTES)}.")
     return b"".join(chunks)
 
 

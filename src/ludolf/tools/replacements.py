@@ -1,23 +1,12 @@
 """Find the texts that an edit names and work out what to put where, without touching the rest."""
 
-import re
-from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from itertools import pairwise
 
 import msgspec
 
 from ludolf.agent.tool import ToolError
-
-_LOOKALIKES = str.maketrans(
-    {
-        **dict.fromkeys("\u2018\u2019\u201a\u201b", "'"),
-        **dict.fromkeys("\u201c\u201d\u201e\u201f", '"'),
-        **dict.fromkeys("\u2010\u2011\u2012\u2013\u2014\u2015\u2212", "-"),
-        **dict.fromkeys("\u00a0\u202f\u205f\u3000", " "),
-        **dict.fromkeys(map(chr, range(0x2002, 0x200B)), " "),
-    }
-)
+from ludolf.tools.lookalikes import Hit, NormalText, encoded, normalise
 
 
 class Replacement(msgspec.Struct, frozen=True):
@@ -26,114 +15,99 @@ class Replacement(msgspec.Struct, frozen=True):
 
 
 class Span(msgspec.Struct, frozen=True):
-    """Put `text` in place of `start` to `end`."""
+    """Put `text` in place of the bytes from `start` to `end`."""
 
     start: int
     end: int
-    text: str
+    text: bytes
 
 
 class _Match(msgspec.Struct, frozen=True):
     index: int
     start: int
     end: int
-    new: str
 
 
-def plan(text: str, replacements: Sequence[Replacement], path: str) -> list[Span]:
-    """Where each replacement goes, in order. All are matched against the text as it is.
+def plan(data: bytes, replacements: Sequence[Replacement], path: str) -> list[Span]:
+    """Where each replacement goes, in order. All are matched against the data as it is.
+
+    A text is matched exactly, or else without regard to look-alikes, line endings and blanks at the
+    ends of lines. Either way only the bytes of the match are replaced.
 
     Raises:
         ToolError: a text is empty, missing, ambiguous, or overlaps another.
     """
+    _refuse_empty(replacements, path)
+    wanted = [normalise(item.old) for item in replacements]
+    normal = NormalText(data, [text for text in wanted if text])
+    hits = iter(normal.hits)
     several = len(replacements) > 1
-    _refuse_empty(replacements, path, several)
-    exact = all(item.old in text for item in replacements)
-    normal = normalise(text)
-    source = text if exact else normal
     matches = []
     for index, item in enumerate(replacements):
-        wanted = item.old if exact else normalise(item.old)
-        start = source.find(wanted) if wanted else -1
-        if start < 0:
-            raise ToolError(_not_found(path, index, several))
-        # Counted without regard to blanks and look-alikes: what looks the same is ambiguous.
-        alike = normalise(item.old)
-        count = normal.count(alike) if alike else text.count(item.old)
+        hit = next(hits) if wanted[index] else Hit()
+        start, end, count = _exact(data, item.old)
+        # What looks the same is ambiguous as well.
+        count = max(count, hit.count)
         if count > 1:
             raise ToolError(_not_unique(path, index, count, several))
-        matches.append(_Match(index, start, start + len(wanted), item.new))
+        found = (start, end) if end else _near(normal, hit, len(wanted[index]))
+        if found is None:
+            raise ToolError(_not_found(path, index, several))
+        matches.append(_Match(index, *found))
     matches.sort(key=lambda match: match.start)
     _refuse_overlap(matches, path)
-    if exact:
-        return [Span(match.start, match.end, match.new) for match in matches]
-    return _line_spans(text, normal, matches)
+    ending = _line_ending(data)
+    news = [encoded(replacements[match.index].new.replace("\n", ending)) for match in matches]
+    return [Span(match.start, match.end, new) for match, new in zip(matches, news, strict=True)]
 
 
-def splice(text: str, spans: Sequence[Span]) -> str:
-    """The text with every span replaced."""
-    pieces: list[str] = []
+def splice(data: bytes, spans: Sequence[Span]) -> bytes:
+    """The data with every span replaced."""
+    view = memoryview(data)
+    pieces: list[bytes | memoryview] = []
     at = 0
     for span in spans:
-        pieces += (text[at : span.start], span.text)
+        pieces += (view[at : span.start], span.text)
         at = span.end
-    return "".join((*pieces, text[at:]))
+    return b"".join((*pieces, view[at:]))
 
 
-def normalise(text: str) -> str:
-    """The text without the differences that models overlook; it keeps its lines."""
-    if not text.isascii():
-        from unicodedata import normalize
+def _exact(data: bytes, old: str) -> tuple[int, int, int]:
+    """Start, end and number of exact occurrences; all zero if there is none.
 
-        text = normalize("NFKC", text).translate(_LOOKALIKES)
-    return "\n".join(map(str.rstrip, text.split("\n")))
-
-
-def _line_spans(text: str, normal: str, matches: Sequence[_Match]) -> list[Span]:
-    """Spans of whole lines: a touched line takes its normal form, all others keep their bytes."""
-    lines, normal_lines = _Lines(text), _Lines(normal)
-    spans: list[Span] = []
-    group: list[_Match] = []
-    for match in matches:
-        if group and normal_lines.first(match) >= normal_lines.after(group[-1]):
-            spans.append(_group_span(lines, normal_lines, group))
-            group = []
-        group.append(match)
-    spans.append(_group_span(lines, normal_lines, group))
-    return spans
+    A CRLF counts as the newline that the old text has in its place, and is never cut in two.
+    """
+    spellings = [old, old.replace("\n", "\r\n")] if "\n" in old else [old]
+    for text in map(encoded, spellings):
+        start = data.find(text)
+        end = start + len(text)
+        if start < 0 or _cuts_line_ending(data, start) or _cuts_line_ending(data, end):
+            continue
+        is_unique = data.find(text, start + 1) < 0
+        return start, end, 1 if is_unique else max(2, data.count(text))
+    return 0, 0, 0
 
 
-def _group_span(lines: "_Lines", normal: "_Lines", group: Sequence[_Match]) -> Span:
-    first, after = normal.first(group[0]), normal.after(group[-1])
-    start, end = normal.start(first), normal.start(after)
-    inner = [Span(match.start - start, match.end - start, match.new) for match in group]
-    return Span(lines.start(first), lines.start(after), splice(normal.text[start:end], inner))
+def _cuts_line_ending(data: bytes, place: int) -> bool:
+    return place > 0 and data[place - 1 : place + 1] == b"\r\n"
 
 
-class _Lines:
-    """Where the lines of a text begin; each owns its newline."""
-
-    def __init__(self, text: str) -> None:
-        self.text = text
-        self._starts = [0, *(found.end() for found in re.finditer("\n", text))]
-
-    def start(self, line: int) -> int:
-        return self._starts[line] if line < len(self._starts) else len(self.text)
-
-    def first(self, match: _Match) -> int:
-        return bisect_right(self._starts, match.start) - 1
-
-    def after(self, match: _Match) -> int:
-        """The first line that the match leaves alone."""
-        return max(bisect_left(self._starts, match.end), self.first(match) + 1)
+def _near(normal: NormalText, hit: Hit, size: int) -> tuple[int, int] | None:
+    return normal.bytes_of(hit.first, hit.first + size) if hit.count else None
 
 
-def _refuse_empty(replacements: Sequence[Replacement], path: str, several: bool) -> None:
+def _line_ending(data: bytes) -> str:
+    """New lines end like the first one of the file."""
+    first = data.find(b"\n")
+    return "\r\n" if first > 0 and data[first - 1 : first] == b"\r" else "\n"
+
+
+def _refuse_empty(replacements: Sequence[Replacement], path: str) -> None:
     if not replacements:
         raise ToolError("Edit tool input is invalid. edits must contain at least one replacement.")
     for index, item in enumerate(replacements):
         if not item.old:
-            name = f"edits[{index}].oldText" if several else "oldText"
+            name = f"edits[{index}].oldText" if len(replacements) > 1 else "oldText"
             raise ToolError(f"{name} must not be empty in {path}.")
 
 

@@ -1,6 +1,7 @@
 """Start a search in a child process: ripgrep where there is one, else our own stand-in."""
 
 import asyncio
+import json
 import os
 import sys
 from collections.abc import Callable, Mapping
@@ -113,5 +114,6 @@ def _stand_in(query: Mapping[str, object]) -> tuple[str, ...]:
         "-X",
         "utf8",
         search.__file__,
-        msgspec.json.encode(query).decode(),
+        # With every character beyond ASCII escaped: a path need not be valid UTF-8.
+        json.dumps(query),
     )

@@ -4,6 +4,7 @@ Python's patterns can take exponential time and hold the interpreter meanwhile; 
 killed. Argument: one JSON object (see `main`). Output: the form of `rg --null`.
 """
 
+import errno
 import json
 import os
 import re
@@ -15,6 +16,10 @@ from typing import Any, NamedTuple
 IGNORE_FILES = (".gitignore", ".ignore")
 ALWAYS_SKIPPED = ".git"
 LONGEST_LINE = 4096
+# The exit code of a search that passed over paths longer than the system allows.
+TOO_DEEP = 3
+
+too_deep: list[str] = []
 
 
 class Entry(NamedTuple):
@@ -174,7 +179,8 @@ def _walk_folder(
     try:
         with os.scandir(folder) as found:
             entries = sorted(found, key=lambda entry: entry.name)
-    except OSError:
+    except OSError as error:
+        _note_depth(error)
         return
     for item in entries:
         is_folder = item.is_dir(follow_symlinks=False)
@@ -242,8 +248,14 @@ def _text_lines(full_path: str) -> Iterator[bytes]:
             if b"\0" in file.peek(8192)[:8192]:
                 return
             yield from file
-    except OSError:
-        return
+    except OSError as error:
+        _note_depth(error)
+
+
+def _note_depth(error: OSError) -> None:
+    """Remember that something was passed over because its path is too long."""
+    if error.errno == errno.ENAMETOOLONG:
+        too_deep.append(str(error.filename))
 
 
 def main(argument: str) -> int:
@@ -256,7 +268,7 @@ def main(argument: str) -> int:
         if "find" in query:
             for path in find_paths(query["root"], query["find"]):
                 write(os.fsencode(path) + b"\0")
-            return 0
+            return TOO_DEEP if too_deep else 0
         flags = re.IGNORECASE if query["ignoreCase"] else re.NOFLAG
         pattern = re.escape(query["grep"]) if query["literal"] else query["grep"]
         search = re.compile(pattern, flags).search
@@ -266,7 +278,7 @@ def main(argument: str) -> int:
     for path, full_path in searched_files(query["root"], query["only"], query["glob"]):
         for line in matching_lines(full_path, search, query["context"]):
             write(os.fsencode(path) + b"\0" + line.encode("utf-8", "replace") + b"\n")
-    return 0
+    return TOO_DEEP if too_deep else 0
 
 
 if __name__ == "__main__":

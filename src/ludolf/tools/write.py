@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from ludolf.agent.tool import Tool, ToolContext, ToolError, ToolOutput, Walls, text_output
 from ludolf.ai.strict_schema import PREFER_STRICT
 from ludolf.base import without_surrogates
-from ludolf.tools.files import error_text, replace_file, settle_in_thread
+from ludolf.tools.files import error_text, make_folders, replace_file, settle_in_thread
 from ludolf.tools.locks import file_lock, name_lock
 from ludolf.tools.paths import landed_at, real_path, resolve
 
@@ -54,7 +54,7 @@ class WriteTool:
 def _write(target: Path, data: bytes, walls: Walls | None) -> None:
     try:
         if walls is None:
-            os.makedirs(os.path.dirname(real_path(target)), exist_ok=True)
+            make_folders(os.path.dirname(real_path(target)))
     except OSError as error:
         raise ToolError(error_text(error, "mkdir", target.parent)) from error
     try:

@@ -1,0 +1,235 @@
+"""Find texts in a file without regard to look-alike characters, line endings and blanks at the ends
+of lines, and map each find back to the bytes of the file.
+
+The file is normalised in pieces of about 64 KiB: that needs no second copy of it in memory, and no
+single call holds the interpreter for long.
+"""
+
+import re
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+from functools import cache
+from itertools import accumulate
+
+import msgspec
+
+_PIECE = 1 << 16
+_WINDOW = 1 << 20
+# How far beyond the size of a piece a place to cut is looked for in a line without end.
+_REACH = 1 << 12
+# Bytes that begin a visible character which never merges with the one before it.
+_CUT = re.compile(rb"[!-~\xc3\xd0\xd1\xe4-\xe9]")
+_BLANK_END = re.compile(r"[ \t\r\x0b\x0c\x1c-\x1f]\n")
+# Sorting long runs of combining marks takes quadratic time. Unicode's own limit is 30.
+_LONGEST_RUN_OF_MARKS = 32
+_LOOKALIKES = str.maketrans(
+    {
+        **dict.fromkeys("\u2018\u2019\u201a\u201b", "'"),
+        **dict.fromkeys("\u201c\u201d\u201e\u201f", '"'),
+        **dict.fromkeys("\u2010\u2011\u2012\u2013\u2014\u2015\u2212", "-"),
+        **dict.fromkeys("\u00a0\u202f\u205f\u3000", " "),
+        **dict.fromkeys(map(chr, range(0x2002, 0x200B)), " "),
+    }
+)
+_ANY_LOOKALIKE = re.compile(f"[{''.join(map(chr, _LOOKALIKES))}]")
+
+
+class Hit(msgspec.Struct):
+    """Where a text first occurs in the normalised file (-1: nowhere), and how often.
+
+    Occurrences that overlap the first one count too.
+    """
+
+    first: int = -1
+    count: int = 0
+
+
+def normalise(text: str) -> str:
+    """The text without the differences that models overlook; it keeps its lines."""
+    data = encoded(text)
+    cuts = list(_cuts(data))
+    return "".join(_normal(decoded(data[start:end]), last=end == len(data)) for start, end in cuts)
+
+
+def encoded(text: str) -> bytes:
+    """UTF-8; lone surrogates, which documents of a host may hold, come back by `decoded`."""
+    return text.encode("utf-8", "surrogatepass")
+
+
+def decoded(data: bytes) -> str:
+    return data.decode("utf-8", "surrogatepass")
+
+
+class NormalText:
+    """The normalised content of a file, searched for several texts in one pass."""
+
+    def __init__(self, data: bytes, wanted: Sequence[str]) -> None:
+        """Every text of `wanted` must be normalised and not empty."""
+        self._data = data
+        self._cuts: list[tuple[int, int]] = []
+        self._starts: list[int] = []
+        self.hits = [Hit() for _ in wanted]
+        base, pending, size = 0, [""], 0
+        overlap = max(map(len, wanted), default=1) - 1
+        for piece in self._pieces():
+            pending.append(piece)
+            size += len(piece)
+            if size >= _WINDOW + 4 * overlap:
+                window = "".join(pending)
+                self._look(window, base, size - overlap, wanted)
+                base += size - overlap
+                pending, size = [window[size - overlap :]], overlap
+        self._look("".join(pending), base, size, wanted)
+
+    def bytes_of(self, start: int, end: int) -> tuple[int, int] | None:
+        """Where in the file that part is; None if it begins or ends inside a character."""
+        first, last = self._unit_at(start), self._unit_at(end - 1)
+        if first is None or last is None or first[2] != start or last[3] != end:
+            return None
+        return first[0], last[1]
+
+    def _pieces(self) -> Iterator[str]:
+        reached = 0
+        for start, end in _cuts(self._data):
+            piece = _normal(decoded(self._data[start:end]), last=end == len(self._data))
+            self._cuts.append((start, end))
+            self._starts.append(reached)
+            reached += len(piece)
+            yield piece
+
+    def _look(self, window: str, base: int, step: int, wanted: Sequence[str]) -> None:
+        """Count what begins in the first `step` characters of the window."""
+        for text, hit in zip(wanted, self.hits, strict=True):
+            end = step + len(text) - 1
+            count = window.count(text, 0, end)
+            if not count:
+                continue
+            first = window.find(text, 0, end)
+            if count == 1 and window.find(text, first + 1, end) >= 0:
+                count = 2
+            if not hit.count:
+                hit.first = base + first
+            hit.count += count
+
+    def _unit_at(self, place: int) -> tuple[int, int, int, int] | None:
+        """The unit that a normalised character comes from: its bytes and its normalised extent."""
+        index = bisect_right(self._starts, place) - 1
+        start, end = self._cuts[index]
+        text, last = decoded(self._data[start:end]), end == len(self._data)
+        units = _units(text, last=last)
+        if "".join(normal for _, normal in units) != _normal(text, last=last):
+            return None
+        ends = list(accumulate(len(normal) for _, normal in units))
+        at = bisect_right(ends, place - self._starts[index])
+        before = start + sum(len(encoded(source)) for source, _ in units[:at])
+        source, normal = units[at]
+        reached = self._starts[index] + ends[at]
+        return before, before + len(encoded(source)), reached - len(normal), reached
+
+
+def _cuts(data: bytes) -> Iterator[tuple[int, int]]:
+    """Pieces of whole lines; a line that is too long is cut before a character of its own."""
+    start = 0
+    while start < len(data):
+        end = start + _PIECE
+        if end >= len(data):
+            end = len(data)
+        elif (newline := data.rfind(b"\n", start, end)) >= 0:
+            end = newline + 1
+        else:
+            end = _cut_in_line(data, end)
+        yield start, end
+        start = end
+
+
+def _cut_in_line(data: bytes, end: int) -> int:
+    found = _CUT.search(data, end, end + _REACH)
+    if found is not None:
+        return found.start()
+    end = min(end + _REACH, len(data))
+    while end < len(data) and (data[end] & 0xC0 == 0x80 or data[end] == 0x0A):
+        end -= 1
+    return end
+
+
+def _normal(text: str, *, last: bool) -> str:
+    """`last`: the text ends where the file ends, so its last line is whole."""
+    text = _folded(text, composed=_is_composable(text))
+    if not last and text.isascii() and not _BLANK_END.search(text):
+        return text
+    lines = text.split("\n")
+    tail = lines.pop()
+    return "".join((*(f"{line.rstrip()}\n" for line in lines), tail.rstrip() if last else tail))
+
+
+def _folded(text: str, *, composed: bool) -> str:
+    if text.isascii():
+        return text
+    if composed:
+        from unicodedata import normalize
+
+        text = normalize("NFKC", text)
+    return text.translate(_LOOKALIKES) if _ANY_LOOKALIKE.search(text) else text
+
+
+def _is_composable(text: str) -> bool:
+    if text.isascii():
+        return True
+    from unicodedata import is_normalized
+
+    # Both checks end at marks in disorder, which are the costly ones.
+    return is_normalized("NFKC", text) or not _runs_of_marks().search(text)
+
+
+@cache
+def _runs_of_marks() -> re.Pattern[str]:
+    from unicodedata import combining
+
+    marks = [chr(code) for code in range(0x300, 0x10000) if combining(chr(code))]
+    # One range for the rest: a long class is slow. It holds old scripts, but no emoji.
+    mark = f"[{''.join(marks)}\U000101fd-\U0001e94a]"
+    return re.compile(f"{mark}{mark}{{{_LONGEST_RUN_OF_MARKS}}}")
+
+
+def _units(text: str, *, last: bool) -> list[tuple[str, str]]:
+    """The text in the smallest parts that are normalised by themselves, each with its result."""
+    composed = _is_composable(text)
+    lines = text.split("\n")
+    units: list[tuple[str, str]] = []
+    for number, line in enumerate(lines, 1):
+        is_whole = number < len(lines)
+        body = line.removesuffix("\r") if is_whole else line
+        segments = _segments(body, composed=composed)
+        parts = [(part, _folded(part, composed=composed)) for part in segments]
+        units += _without_blank_end(parts) if is_whole or last else parts
+        if is_whole:
+            units.append((f"{line[len(body) :]}\n", "\n"))
+    return units
+
+
+def _segments(line: str, *, composed: bool) -> list[str]:
+    if not composed or line.isascii():
+        return list(line)
+    from unicodedata import combining, normalize
+
+    segments: list[str] = []
+    for letter in line:
+        if letter.isascii() or not segments:
+            segments.append(letter)
+            continue
+        before = segments[-1]
+        apart = normalize("NFKC", before) + normalize("NFKC", letter)
+        if combining(letter) or normalize("NFKC", before + letter) != apart:
+            segments[-1] += letter
+        else:
+            segments.append(letter)
+    return segments
+
+
+def _without_blank_end(parts: list[tuple[str, str]]) -> list[tuple[str, str]]:
+    room = len("".join(normal for _, normal in parts).rstrip())
+    kept: list[tuple[str, str]] = []
+    for source, normal in parts:
+        kept.append((source, normal[:room]))
+        room -= len(kept[-1][1])
+    return kept

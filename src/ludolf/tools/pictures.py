@@ -1,0 +1,241 @@
+"""Decode and encode images with Pillow, within limits of memory and time.
+
+Only the decoder of the one format that the content shows is used, never one that Pillow picks.
+"""
+
+import struct
+import zlib
+from io import BytesIO
+from typing import TYPE_CHECKING, Any, Literal, cast
+
+import msgspec
+
+if TYPE_CHECKING:
+    from PIL.Image import Image as Picture
+    from PIL.ImageFile import ImageFile
+    from PIL.JpegImagePlugin import JpegImageFile
+
+Form = Literal["PNG", "JPEG", "GIF", "WEBP", "BMP"]
+Size = tuple[int, int]
+
+MAX_FILE_BYTES = 64 * 1024 * 1024
+# What one image may take while it is decoded. 7680x4320 pixels of four bytes fit.
+_MAX_MEMORY = 134_000_000
+_MAX_JPEG_PIXELS = 120_000_000
+# Each scan of a JPEG goes over the whole image; progressive ones have about ten.
+_MAX_JPEG_SCANS = 64
+# The decoder of WebP holds two canvases, and hands its result on by a copy.
+_WEBP_BYTES_PER_PIXEL = 16
+# A compressed block may expand a thousandfold; other threads run between two blocks.
+_BLOCK = 4096
+_ORIENTATION = 0x0112
+_MOST_READS_OF_HEADER = 10_000
+_MOST_READS = 200_000
+_REDUCIBLE = ("1", "L", "LA", "P", "RGB", "RGBA", "CMYK", "YCbCr")
+_STRIP = 64
+
+
+class Decoded(msgspec.Struct, frozen=True):
+    """A picture as stored, its size when upright, and how to turn it.
+
+    A large JPEG is decoded at a fraction of its size, but not below the size that was asked for.
+    """
+
+    picture: Any
+    size: Size
+    orientation: int
+
+    def drawn(self, size: Size) -> "Picture":
+        """The picture upright, in a size."""
+        stored = _turned_size(size, self.orientation)
+        picture: Picture = self.picture
+        if picture.size != stored:
+            picture = _mixable(_reduced(picture, stored)).resize(stored)
+        return _turned(picture, self.orientation)
+
+
+def decode(data: bytes, form: Form, box: Size | None) -> Decoded | None:
+    """Decode an image that is to be shown within a box.
+
+    Returns None if it is broken, is not of that format, or takes too much memory.
+    """
+    if len(data) > MAX_FILE_BYTES:
+        return None
+    from PIL.Image import DecompressionBombError
+
+    source = _Source(data)
+    try:
+        picture = _opened(source, form)
+        stored = picture.size
+        if not _prepare(picture, form, data, box):
+            return None
+        source.reads_left = _MOST_READS
+        picture.decodermaxblock = _BLOCK
+        picture.load()
+        orientation = _orientation(picture)
+    # Each of these has been seen from a decoder that was given broken data.
+    except (
+        *(ArithmeticError, AssertionError, AttributeError, EOFError, LookupError, MemoryError),
+        *(OSError, RuntimeError, SyntaxError, TypeError, ValueError, struct.error, zlib.error),
+        DecompressionBombError,
+    ):
+        return None
+    return Decoded(picture, _turned_size(stored, orientation), orientation)
+
+
+def fitted(size: Size, box: Size | None) -> Size:
+    """The size within a box, with the same proportions."""
+    if box is None:
+        return size
+    ratio = min(1.0, box[0] / size[0], box[1] / size[1])
+    return max(1, round(size[0] * ratio)), max(1, round(size[1] * ratio))
+
+
+def encode(picture: "Picture", form: Literal["PNG", "JPEG"], quality: int = 0) -> bytes | None:
+    """The picture as a file, or None if it cannot be stored in that format."""
+    options: dict[str, Any] = {"quality": quality} if form == "JPEG" else {}
+    wanted = ("RGB", "L") if form == "JPEG" else ("RGB", "RGBA", "L", "LA", "P", "1", "I;16")
+    target = BytesIO()
+    try:
+        ready = picture if picture.mode in wanted else picture.convert(_plain_mode(picture, form))
+        ready.save(target, form, **options)
+    except (OSError, ValueError):
+        return None
+    return target.getvalue()
+
+
+class _Source(BytesIO):
+    """Data that is read in a limited number of calls: millions of tiny chunks have no end."""
+
+    def __init__(self, data: bytes) -> None:
+        super().__init__(data)
+        self.reads_left = _MOST_READS_OF_HEADER
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        self.reads_left -= 1
+        if self.reads_left < 0:
+            raise OSError("too many parts in an image")
+        return super().read(size)
+
+
+def _opened(source: _Source, form: Form) -> "ImageFile":
+    """Read the header only."""
+    match form:
+        case "PNG":
+            from PIL.PngImagePlugin import PngImageFile
+
+            return PngImageFile(source)
+        case "JPEG":
+            from PIL.JpegImagePlugin import JpegImageFile
+
+            return JpegImageFile(source)
+        case "GIF":
+            from PIL.GifImagePlugin import GifImageFile
+
+            return GifImageFile(source)
+        case "WEBP":
+            from PIL.WebPImagePlugin import WebPImageFile
+
+            return WebPImageFile(source)
+        case "BMP":
+            from PIL.BmpImagePlugin import BmpImageFile
+
+            return BmpImageFile(source)
+
+
+def _prepare(picture: "ImageFile", form: Form, data: bytes, box: Size | None) -> bool:
+    """Whether the picture can be decoded within the limits; a large JPEG is set to be reduced."""
+    if form == "JPEG":
+        return _prepare_jpeg(cast("JpegImageFile", picture), data, box)
+    pixels = picture.size[0] * picture.size[1]
+    return pixels * (_WEBP_BYTES_PER_PIXEL if form == "WEBP" else 4) <= _MAX_MEMORY
+
+
+def _prepare_jpeg(picture: "JpegImageFile", data: bytes, box: Size | None) -> bool:
+    pixels = picture.size[0] * picture.size[1]
+    if pixels > _MAX_JPEG_PIXELS or data.count(b"\xff\xda") > _MAX_JPEG_SCANS:
+        return False
+    kept = _coefficient_bytes(picture) if _keeps_coefficients(data) else 0
+    if kept + pixels * 4 > _MAX_MEMORY:
+        orientation = _orientation(picture)
+        upright = _turned_size(picture.size, orientation)
+        picture.draft(None, _turned_size(fitted(upright, box), orientation))
+    return kept + picture.size[0] * picture.size[1] * 4 <= _MAX_MEMORY
+
+
+def _coefficient_bytes(picture: "JpegImageFile") -> int:
+    pixels = picture.size[0] * picture.size[1]
+    sampled = [layer[1] * layer[2] for layer in picture.layer]
+    widest = max(layer[1] for layer in picture.layer) * max(layer[2] for layer in picture.layer)
+    return 2 * pixels * sum(sampled) // widest
+
+
+def _keeps_coefficients(data: bytes) -> bool:
+    """Whether the decoder must hold all of a JPEG before it can show any: it has several scans."""
+    at, components, progressive = 2, 0, False
+    while at + 10 <= len(data) and data[at] == 0xFF:
+        marker = data[at + 1]
+        if marker == 0xFF:
+            at += 1
+        elif marker == 0xDA:
+            return progressive or data[at + 4] < components
+        else:
+            if 0xC0 <= marker <= 0xCF and marker not in (0xC4, 0xC8, 0xCC):
+                progressive, components = marker & 3 == 2, data[at + 9]
+            at += 2 + int.from_bytes(data[at + 2 : at + 4])
+    return True
+
+
+def _reduced(picture: "Picture", size: Size) -> "Picture":
+    """The picture divided by a whole number, but not below a size.
+
+    That is done in strips, since Pillow copies a picture with transparency or a palette whole.
+    """
+    from PIL import Image
+
+    width, height = picture.size
+    factor = min(width // size[0], height // size[1])
+    if factor < 2 or picture.mode not in _REDUCIBLE:
+        return picture
+    target: Picture | None = None
+    for top in range(0, height, _STRIP * factor):
+        strip = picture.crop((0, top, width, min(height, top + _STRIP * factor)))
+        small = _mixable(strip).reduce(factor)
+        target = target or Image.new(small.mode, (small.width, -(-height // factor)))
+        target.paste(small, (0, top // factor))
+    return target or picture
+
+
+def _mixable(picture: "Picture") -> "Picture":
+    """The picture itself, or without its palette: the colours of a palette cannot be mixed."""
+    return picture.convert(_plain_mode(picture, "PNG")) if picture.mode in "P1" else picture
+
+
+def _orientation(picture: "ImageFile") -> int:
+    orientation = picture.getexif().get(_ORIENTATION, 1)
+    return orientation if orientation in range(1, 9) else 1
+
+
+def _turned_size(size: Size, orientation: int) -> Size:
+    return size[::-1] if orientation >= 5 else size
+
+
+def _turned(picture: "Picture", orientation: int) -> "Picture":
+    if orientation == 1:
+        return picture
+    from PIL.Image import Transpose
+
+    turns = (
+        Transpose.FLIP_LEFT_RIGHT,
+        Transpose.ROTATE_180,
+        Transpose.FLIP_TOP_BOTTOM,
+        Transpose.TRANSPOSE,
+        Transpose.ROTATE_270,
+        Transpose.TRANSVERSE,
+        Transpose.ROTATE_90,
+    )
+    return picture.transpose(turns[orientation - 2])
+
+
+def _plain_mode(picture: "Picture", form: str) -> str:
+    return "RGB" if form == "JPEG" or not picture.has_transparency_data else "RGBA"
