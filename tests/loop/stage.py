@@ -1,6 +1,7 @@
 """A whole engine in process: the real server on pipes of memory, a scripted model behind it."""
 
 import asyncio
+import json
 import os
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
@@ -19,7 +20,7 @@ from ludolf.ai.models import ModelCost
 from ludolf.ai.provider import Request
 from ludolf.ai.providers.playback import Piece
 from ludolf.ai.providers.scripted import Failure, Reply, Scripted, Tokens
-from ludolf.base import dumps, loads
+from ludolf.base import dumps
 from ludolf.config.options import Options
 from ludolf.engine.build import build
 from ludolf.engine.engine import Engine
@@ -54,10 +55,12 @@ class MemoryStdio:
         self.feed, self.end = feed, end
 
     def send(self, frame: Frame) -> None:
-        line = frame if isinstance(frame, bytes) else b"".join(frame)
-        assert line.endswith(b"\n"), line
-        assert line.count(b"\n") == 1, line
-        self._hear(loads(line))
+        data = frame if isinstance(frame, bytes) else b"".join(frame)
+        *lines, rest = data.split(b"\n")
+        assert lines, data
+        assert rest == b"", data
+        for line in lines:
+            self._hear(json.loads(line.decode(), parse_constant=_refuse_constant))
 
     def has_room(self) -> bool:
         return True
@@ -99,8 +102,16 @@ class Recorder:
 class Stage:
     """One engine, its host and its model. `log` holds all that was said both ways, in order."""
 
-    def __init__(self, root: Path, engine: Engine, script: Scripted, waits: Iterator[int]) -> None:
+    def __init__(
+        self,
+        root: Path,
+        engine: Engine,
+        script: Scripted,
+        waits: Iterator[int],
+        dialect: str = "pi-delta",
+    ) -> None:
         self.root = root
+        self.dialect = dialect
         self.engine = engine
         self.script = script
         self.log: Log = []
@@ -111,7 +122,7 @@ class Stage:
         self._planned: dict[str, Callable[[], object]] = {}
         self._numbers = iter(range(1, 1_000_000))
         engine.parts.hub.attach(self.recorder)
-        self.server = Server(engine, make_dialect("pi-delta"), cast(Stdio, self._stdio))
+        self.server = Server(engine, make_dialect(dialect), cast(Stdio, self._stdio))
 
     # ------------------------------------------------------------ speaking
 
@@ -149,6 +160,10 @@ class Stage:
         await self.data("prompt", message=text, **fields)
         await self.settled()
         return [item.record for item in self.log[start:] if isinstance(item, Said)]
+
+    def feed(self, *lines: bytes) -> None:
+        """Say lines in one read, whatever they hold."""
+        self._stdio.feed(list(lines))
 
     # ------------------------------------------------------------ hearing
 
@@ -195,7 +210,7 @@ class Stage:
     # ------------------------------------------------------------ private
 
     def _hear(self, record: Record) -> None:
-        frames_out("pi-delta").check(record)
+        frames_out(self.dialect).check(record)
         self.log.append(Said(record))
         self._changed.set()
         if record["type"] in self._planned:
@@ -219,6 +234,7 @@ async def stage(
     waits: Iterator[int] | None = None,
     options: dict[str, Any] | None = None,
     lawful: bool = True,
+    dialect: str = "pi-delta",
 ) -> AsyncIterator[Stage]:
     """An engine in a home of its own. On leaving, all that was said is held against the laws."""
     trouble: list[Any] = []
@@ -226,7 +242,7 @@ async def stage(
     with _home(root, settings or {}):
         script = Scripted(replies)
         engine = _engine(root, script, options or {})
-        made = Stage(root, engine, script, waits or repeat(0))
+        made = Stage(root, engine, script, waits or repeat(0), dialect)
         _equip(engine, made.gates)
         serving = Tasks().start(made.server.serve())
         await asyncio.sleep(0)
@@ -240,6 +256,10 @@ async def stage(
         check(made.log)
     assert made.recorder.late == []
     assert trouble == []
+
+
+def _refuse_constant(name: str) -> Any:
+    raise AssertionError(f"{name} is not JSON")
 
 
 def _engine(root: Path, script: Scripted, options: dict[str, Any]) -> Engine:
