@@ -183,6 +183,17 @@ async def test_constants_that_json_lacks_are_refused(tmp_path: Path, constant: s
         assert errors == [f"Failed to parse command: {constant} is not a JSON value"] * 2
 
 
+async def test_entries_of_a_file_that_is_not_utf_8_are_valid_text(tmp_path: Path) -> None:
+    async with stage(tmp_path, lawful=False) as s:
+        path = tmp_path / "work" / "odd.jsonl"
+        head = {"type": "session", "version": 3, "id": "x", "cwd": str(path.parent)}
+        note = b'{"type":"custom","id":"aaaaaaaa","parentId":null,"customType":"c\xff"}\n'
+        path.write_bytes(json.dumps(head).encode() + b"\n" + note)
+        await s.data("switch_session", sessionPath=str(path))
+        entries = (await s.data("get_entries"))["entries"]
+        assert entries[0]["customType"] == "c\ufffd"
+
+
 # ---------------------------------------------------------------- bugs
 
 
