@@ -187,7 +187,10 @@ async def test_entries_of_a_file_that_is_not_utf_8_are_valid_text(tmp_path: Path
     async with stage(tmp_path, lawful=False) as s:
         path = tmp_path / "work" / "odd.jsonl"
         head = {"type": "session", "version": 3, "id": "x", "cwd": str(path.parent)}
-        note = b'{"type":"custom","id":"aaaaaaaa","parentId":null,"customType":"c\xff"}\n'
+        note = (
+            b'{"type":"custom","id":"aaaaaaaa","parentId":null,"customType":"c\xff",'
+            b'"timestamp":"2026-01-01T00:00:00.000Z"}\n'
+        )
         path.write_bytes(json.dumps(head).encode() + b"\n" + note)
         await s.data("switch_session", sessionPath=str(path))
         entries = (await s.data("get_entries"))["entries"]
