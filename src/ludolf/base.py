@@ -9,7 +9,6 @@ from typing import Any, Self, dataclass_transform
 
 import msgspec
 
-
 # What Linux takes; other systems take no more.
 _PATH_BYTES, _NAME_BYTES = 4096, 255
 

@@ -276,7 +276,7 @@ async def test_of_many_calls_a_limited_number_runs_at_once(tmp_path: Path) -> No
 async def test_an_abort_stores_the_results_of_many_calls_in_few_steps(
     tmp_path: Path, tool: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    count, synced = 1_000, []
+    count, synced = 1_000, list[int]()
     monkeypatch.setattr(os, "fsync", synced.append)
     ask = calls(*(call(tool, f"c{place}", name="gate") for place in range(count)))
     async with stage(tmp_path, ask, settings={"sync": "always"}) as s:
