@@ -65,9 +65,12 @@ class Batch:
                 break
             await self._admit(slot, broken)
         await self._execute_all([slot for slot in slots if slot.accepted and not slot.outcome])
-        if self._scope.aborted:
-            return await self._emit_results(slots)
-        return tuple([await self._tell_result(slot) for slot in slots])
+        results: list[ToolResultMessage] = []
+        for place, slot in enumerate(slots):
+            if self._scope.aborted:
+                return (*results, *await self._emit_results(slots[place:]))
+            results.append(await self._tell_result(slot))
+        return tuple(results)
 
     async def _one_by_one(
         self, slots: Sequence[_Slot], broken: frozenset[str]

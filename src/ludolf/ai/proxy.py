@@ -24,6 +24,17 @@ class Proxy(msgspec.Struct, frozen=True):
     user: str | None = None
     password: str = ""
 
+    @property
+    def headers(self) -> dict[str, str]:
+        """The headers that prove to the proxy who asks."""
+        return {} if self.user is None else {"Proxy-Authorization": f"Basic {self.login}"}
+
+    @property
+    def login(self) -> str:
+        from base64 import b64encode
+
+        return b64encode(f"{self.user}:{self.password}".encode()).decode()
+
 
 def use_proxy(address: str | None) -> None:
     """Set the proxy of requests for which the environment names none."""
@@ -82,8 +93,6 @@ def proxies() -> dict[str, str]:
 
 def proxy_secrets() -> Iterator[str]:
     """Yield the passwords of all proxies in use, in the forms in which they are sent."""
-    from base64 import b64encode
-
     for scheme in _PORTS:
         address = _address(scheme)
         try:
@@ -91,8 +100,7 @@ def proxy_secrets() -> Iterator[str]:
         except ProviderError:
             continue
         if proxy is not None and proxy.user is not None:
-            login = f"{proxy.user}:{proxy.password}"
-            yield from (proxy.password, login, b64encode(login.encode()).decode())
+            yield from (proxy.password, f"{proxy.user}:{proxy.password}", proxy.login)
 
 
 def _address(scheme: str) -> str | None:

@@ -213,7 +213,8 @@ class Transport:
                 _read_smaller(raw)
                 yield raw
         except (aiohttp.ServerTimeoutError, TimeoutError) as error:
-            raise ProviderError(f"Request timed out: {error or url}", kind="timeout") from error
+            text = str(error) or f"no answer from {_origin(url)} in time"
+            raise ProviderError(f"Request timed out: {text}", kind="timeout") from error
         except aiohttp.InvalidURL as error:
             raise ProviderError(f"Not a valid URL: {url}", kind="bad_request") from error
         except aiohttp.ClientConnectorError as error:
@@ -236,21 +237,21 @@ class Transport:
             sock_read=sent.patience.first or None,
         )
         proxy = proxy_for(sent.url)
-        auth = None
-        if proxy is not None and proxy.user is not None:
-            auth = aiohttp.BasicAuth(proxy.user, proxy.password, encoding="utf-8")
+        login = proxy.headers if proxy is not None else {}
+        # A tunnel is asked for with headers of its own; else the proxy reads those of the request.
+        tunnelled = sent.url[:6].lower() == "https:"
         try:
             # Each byte of the head restarts the limit of the socket; these two count through.
             async with asyncio.timeout(_connect_seconds(sent.patience)) as deadline:
                 return await self._open().request(
                     sent.method,
                     _as_written(sent.url),
-                    headers=sent.headers,
+                    headers=sent.headers if tunnelled else {**sent.headers, **login},
                     data=sent.body,
                     allow_redirects=False,
                     timeout=limits,
                     proxy=proxy.url if proxy is not None else None,
-                    proxy_auth=auth,
+                    proxy_headers=login if tunnelled else None,
                     trace_request_ctx=(deadline, sent.patience.first),
                 )
         except aiohttp.InvalidURL:
