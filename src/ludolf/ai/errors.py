@@ -118,6 +118,14 @@ def kind_of(text: str) -> ErrorKind:
     return next((kind for pattern, kind in ordered if pattern.search(text)), "bad_request")
 
 
+def kind_of_status(status: int, text: str) -> ErrorKind:
+    """Return the kind of an HTTP failure, by its text and else by its status."""
+    kind = kind_of(text)
+    if kind == "bad_request" and status in (401, 403):
+        return "auth"
+    return kind
+
+
 def retry_after(headers: Mapping[str, str]) -> float | None:
     """The wait in seconds that a server asks for."""
     for name, unit in (("retry-after-ms", 1000.0), ("retry-after", 1.0)):

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import msgspec
 
-from ludolf.ai.errors import ErrorKind, ProviderError, kind_of, retry_after
+from ludolf.ai.errors import ErrorKind, ProviderError, kind_of_status, retry_after
 from ludolf.ai.patience import Patience
 from ludolf.ai.proxy import proxy_for
 from ludolf.ai.sse import SseParser
@@ -345,16 +345,9 @@ async def check(reply: Reply, describe: Callable[[int, str], str]) -> None:
     text = describe(reply.status, body)
     raise ProviderError(
         text,
-        kind=_kind_of_status(reply.status, text),
+        kind=kind_of_status(reply.status, text),
         retry_after=retry_after(reply.headers),
     )
-
-
-def _kind_of_status(status: int, text: str) -> ErrorKind:
-    kind = kind_of(text)
-    if kind == "bad_request" and status in (401, 403):
-        return "auth"
-    return kind
 
 
 def _as_written(url: str) -> "str | yarl.URL":
