@@ -1,5 +1,6 @@
 """The ground floor: the value base class, ids, clock, root errors, JSON that survives odd text."""
 
+import itertools
 import json
 import math
 import os
@@ -7,6 +8,9 @@ import time
 from typing import Any, Self, dataclass_transform
 
 import msgspec
+
+# What Linux takes; other systems take no more.
+_PATH_BYTES, _NAME_BYTES = 4096, 255
 
 
 @dataclass_transform(kw_only_default=True, frozen_default=True, field_specifiers=(msgspec.field,))
@@ -33,6 +37,25 @@ class CommandError(LudolfError):
 
 class ConfigError(LudolfError):
     """A file of the user's configuration cannot be used; the text names the file."""
+
+
+def check_path(path: str) -> str:
+    """Return the path if a file can have it.
+
+    Raises:
+        CommandError: the path holds a character that no file name can have, or is too long.
+    """
+    shown = repr(path if len(path) <= 60 else path[:60] + "…")
+    try:
+        encoded = os.fsencode(path)
+    except UnicodeEncodeError:
+        raise CommandError(f"Not a usable path: {shown} holds a lone surrogate") from None
+    if b"\0" in encoded:
+        raise CommandError(f"Not a usable path: {shown} holds a NUL character")
+    if len(encoded) >= _PATH_BYTES or max(map(len, encoded.split(b"/"))) > _NAME_BYTES:
+        limits = f"{_PATH_BYTES - 1:,} bytes, {_NAME_BYTES} for each name"
+        raise CommandError(f"Not a usable path: {shown} is too long (at most {limits})")
+    return path
 
 
 def now_ms() -> int:
@@ -73,6 +96,10 @@ def _shape_uuid(raw: bytearray, *, version: int) -> str:
 
 _encoder = msgspec.json.Encoder()
 _decoder = msgspec.json.Decoder()
+# Deeper values could be parsed, but not in every state rendered again: both recurse.
+MAX_NESTING = 256
+_NO_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
+_AS_STEPS = bytes.maketrans(b"[{]}", b"\2\2\0\0")
 _PLAIN = (str, int, bool, type(None))
 
 
@@ -91,11 +118,23 @@ def loads(data: bytes | bytearray | memoryview | str) -> Any:
         ValueError: the text is not JSON, or is nested too deeply.
     """
     try:
-        return _decoder.decode(data)
-    except (msgspec.DecodeError, UnicodeDecodeError):
-        return json.loads(as_text(data))
+        try:
+            return _decoder.decode(data)
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            return json.loads(as_text(data))
     except RecursionError:
         raise ValueError("nested too deeply") from None
+
+
+def is_nested_deeper(data: bytes, limit: int = MAX_NESTING) -> bool:
+    """Return whether arrays and objects of JSON text are nested deeper than `limit`."""
+    if data.count(b"[") + data.count(b"{") <= limit:
+        return False
+    unescaped = data.replace(rb"\\", b"").replace(rb"\"", b"")
+    outside_strings = b"".join(unescaped.split(b'"')[::2])
+    steps = outside_strings.translate(_AS_STEPS, _NO_BRACKETS)
+    depths = itertools.accumulate(steps, lambda depth, step: depth + step - 1, initial=0)
+    return max(depths) > limit
 
 
 def as_text(data: bytes | bytearray | memoryview | str) -> str:

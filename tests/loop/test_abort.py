@@ -1,7 +1,11 @@
 """Abort in every state: what was there is kept, everything comes to rest, the queue stays."""
 
+import os
 from pathlib import Path
 
+import pytest
+
+from ludolf.agent.batch import AT_ONCE
 from ludolf.ai.providers.playback import Piece
 from tests.loop.stage import (
     SMALL,
@@ -249,3 +253,41 @@ async def test_abort_and_prompt_replaces_the_run(tmp_path: Path) -> None:
 def _event(record: dict[str, object]) -> object:
     event = record.get("assistantMessageEvent")
     return event.get("type") if isinstance(event, dict) else None
+
+
+# ---------------------------------------------------------------- answers with many calls
+
+
+async def test_of_many_calls_a_limited_number_runs_at_once(tmp_path: Path) -> None:
+    ask = calls(*(call("hold", f"c{place}", name=f"g{place}") for place in range(AT_ONCE + 2)))
+    async with stage(tmp_path, ask, say("done")) as s:
+        await s.data("prompt", message="go")
+        for place in range(AT_ONCE):
+            await s.gates.reached(f"g{place}")
+        assert not s.gates.is_reached(f"g{AT_ONCE}")
+        s.gates.open("g3")
+        await s.gates.reached(f"g{AT_ONCE}")
+        s.gates.open_all()
+        await s.settled()
+        assert len(texts(s.frames, "toolResult")) == AT_ONCE + 2
+
+
+@pytest.mark.parametrize("tool", ["hold", "solo"])
+async def test_an_abort_stores_the_results_of_many_calls_in_few_steps(
+    tmp_path: Path, tool: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    count, synced = 1_000, list[int]()
+    monkeypatch.setattr(os, "fsync", synced.append)
+    ask = calls(*(call(tool, f"c{place}", name="gate") for place in range(count)))
+    async with stage(tmp_path, ask, settings={"sync": "always"}) as s:
+        await s.data("prompt", message="go")
+        await s.gates.reached("gate")
+        before, start = len(synced), len(s.frames)
+        s.when("message_start", lambda: s.send("get_state"))
+        await abort(s)
+        assert len(synced) - before < count / 20
+        # Other commands are answered between two groups of results.
+        told = [frame.get("command") or frame["type"] for frame in s.frames[start:]]
+        assert told.index("get_state") < len(told) - count
+        # Every call has its end and its result in the order that the laws demand.
+        assert len(texts(s.frames, "toolResult")) == count

@@ -58,6 +58,10 @@ class PlainOutside:
     def post(self, event: MessageUpdate) -> None:
         self.updates += 1
 
+    async def emit_all(self, events: Sequence[AgentEvent]) -> None:
+        for event in events:
+            await self.emit(event)
+
     def has_room(self) -> bool:
         return True
 

@@ -39,6 +39,9 @@ class Gates:
         async with asyncio.timeout(5):
             await self._reached.setdefault(name, asyncio.Event()).wait()
 
+    def is_reached(self, name: str) -> bool:
+        return name in self._reached and self._reached[name].is_set()
+
     async def pass_through(self, name: str) -> None:
         self._reached.setdefault(name, asyncio.Event()).set()
         if not self._all:

@@ -1,11 +1,13 @@
 """A key goes to its provider and to nobody else: not into replies, files, texts or commands."""
 
+import base64
 import json
 import os
 import subprocess
 from pathlib import Path
 
 from ludolf.base import dumps, loads
+from tests.loopback import Canned, Loopback
 from tests.process.harness import PROGRAM, WAIT_SECONDS, Lab, only, text_of
 from tests.process.script import Failure, answer, bash
 
@@ -131,3 +133,29 @@ def test_a_key_that_is_asked_for_stands_in_no_list_of_processes(lab: Lab) -> Non
     _assert_nowhere("the list of processes", words)
     mode = os.stat(lab.agent / "auth.json").st_mode & 0o777
     assert mode == 0o600
+
+
+async def test_the_proxy_of_the_settings_is_used_and_its_password_is_told_to_nobody_else(
+    lab: Lab,
+) -> None:
+    password = "pass-of-the-proxy-61c2"
+    login = base64.b64encode(f"me:{password}".encode()).decode()
+    path = lab.agent / "models.json"
+    raw = loads(path.read_bytes())
+    raw["providers"]["chat"]["baseUrl"] = "http://model.test/v1"
+    path.write_bytes(dumps(raw))
+    refusal = Canned(status=407, chunks=[f"you sent Basic {login}, {password}".encode()])
+    with Loopback(refusal) as proxy:
+        lab.settings(httpProxy=proxy.url.replace("://", f"://me:{password}@"))
+        recording = str(lab.root / "traffic.jsonl")
+        async with lab.client("--model", "chat/large", "--record", recording) as client:
+            told = await client.prompt_and_collect("Go")
+            bash_env = await client.ask("bash", command="env")
+    asked = proxy.requests[0]
+    assert asked.path == "http://model.test/v1/chat/completions"
+    assert asked.headers["proxy-authorization"] == f"Basic {login}"
+    assert only(told, "turn_end")[-1]["message"]["errorMessage"].startswith("407 ")
+    assert password not in bash_env["output"]
+    written = [Path(recording), *lab.sessions]
+    said = b"".join((*lab.lines, *(file.read_bytes() for file in written)))
+    assert [secret for secret in (password, login) if secret.encode() in said] == []

@@ -5,8 +5,7 @@ from email.utils import formatdate
 
 import pytest
 
-from ludolf.ai.errors import RETRYABLE, ErrorKind, ProviderError, is_overflow, kind_of
-from ludolf.ai.transport import retry_after
+from ludolf.ai.errors import RETRYABLE, ErrorKind, ProviderError, is_overflow, kind_of, retry_after
 
 OVERFLOWS = [
     "400 prompt is too long: 213462 tokens > 200000 maximum",

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 from ludolf.ai.access import Access
 from ludolf.ai.draft import Draft, StreamEvent
-from ludolf.ai.errors import ProviderError
+from ludolf.ai.errors import ProviderError, retry_after
 from ludolf.ai.messages import Text, UserMessage
 from ludolf.ai.models import Model, ModelCost
 from ludolf.ai.patience import Patience
@@ -40,7 +40,7 @@ from ludolf.ai.replaying import Replayer
 from ludolf.ai.request_shape import difference, shape_of
 from ludolf.ai.scrubbing import REMOVED, Scrubber, harmless_url
 from ludolf.ai.stream import respond
-from ludolf.ai.transport import Transport, retry_after
+from ludolf.ai.transport import Transport
 from ludolf.base import ConfigError, dumps
 from ludolf.engine.traffic import stand_in_for
 from tests.loopback import JSON_BODY, Canned, Loopback, nobody

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from ludolf.ai.patience import Patience
+from ludolf.ai.proxy import Proxy, proxy_for
 from ludolf.config.home import Home
 from ludolf.config.lock import settings_lock
 from ludolf.config.settings import Retry, Settings, SettingsFiles, keep_sound, merge, migrate
@@ -62,6 +63,16 @@ def test_even_a_trusted_project_cannot_move_proxy_trust_or_keys(home: Home) -> N
     )
     files = SettingsFiles(home, trusted=True)
     assert files.current == Settings()
+    assert proxy_for("https://api.test") is None
+
+
+def test_the_proxy_of_the_user_counts_until_the_settings_are_read_again(home: Home) -> None:
+    put(home.settings_file, {"httpProxy": "http://mine.test:1"})
+    files = SettingsFiles(home)
+    assert proxy_for("https://api.test") == Proxy("http://mine.test:1")
+    put(home.settings_file, {})
+    files.load()
+    assert proxy_for("https://api.test") is None
 
 
 def test_objects_merge_and_arrays_are_replaced() -> None:

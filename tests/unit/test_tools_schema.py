@@ -179,3 +179,25 @@ def test_built_in_tools_come_in_order_with_usable_schemas() -> None:
         assert check_arguments(tool.name, tool.parameters, needed) == needed
         assert tool.description
         assert tool.snippet
+
+
+@pytest.mark.parametrize("depth", [200, 300, 450, 900])
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"type": "object"},
+        {"type": "object", "properties": {"v": {"anyOf": [{"type": "string"}, {"$ref": "#"}]}}},
+    ],
+)
+def test_arguments_of_any_depth_fit_or_are_refused_in_words(
+    schema: dict[str, Any], depth: int
+) -> None:
+    value: Any = {}
+    for _ in range(depth):
+        value = {"v": [value]}
+    try:
+        check_arguments("read", schema, value)
+    except ToolError as error:
+        assert str(error).startswith('Validation failed for tool "read":')
+        return
+    assert depth < 300

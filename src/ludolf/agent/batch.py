@@ -2,9 +2,9 @@
 
 import asyncio
 import traceback
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
-from ludolf.agent.events import MessageEnd, MessageStart, ToolEnd, ToolStart, ToolUpdate
+from ludolf.agent.events import AgentEvent, MessageEnd, MessageStart, ToolEnd, ToolStart, ToolUpdate
 from ludolf.agent.io import Accepted, AgentIO, Outcome
 from ludolf.agent.scope import Aborted, Scope
 from ludolf.agent.tool import Block, ToolError, ToolOutput, text_output
@@ -15,6 +15,10 @@ CUT_OFF = (
     'Tool call "{name}" was not executed: the response hit the output token limit, '
     "so its arguments may be truncated. Re-issue the tool call with complete arguments."
 )
+# So many calls of one answer run at the same time.
+AT_ONCE = 16
+# So many calls are stored and told in one step after an abort.
+_GROUP = 64
 ABORTED = "Operation aborted"
 SKIPPED = (
     "Skipped due to queued user message. This call did not run and proves nothing. "
@@ -55,10 +59,18 @@ class Batch:
     ) -> tuple[ToolResultMessage, ...]:
         if any(self._io.runs_alone(slot.call) for slot in slots):
             return await self._one_by_one(slots, broken)
-        for slot in slots:
+        for place, slot in enumerate(slots):
+            if self._scope.aborted:
+                await self._emit_ends(slots[place:], with_starts=True)
+                break
             await self._admit(slot, broken)
         await self._execute_all([slot for slot in slots if slot.accepted and not slot.outcome])
-        return tuple([await self._tell_result(slot) for slot in slots])
+        results: list[ToolResultMessage] = []
+        for place, slot in enumerate(slots):
+            if self._scope.aborted:
+                return (*results, *await self._emit_results(slots[place:]))
+            results.append(await self._tell_result(slot))
+        return tuple(results)
 
     async def _one_by_one(
         self, slots: Sequence[_Slot], broken: frozenset[str]
@@ -67,8 +79,10 @@ class Batch:
 
         Between two of them a waiting message of the user may cut the rest.
         """
-        results = []
+        results: list[ToolResultMessage] = []
         for place, slot in enumerate(slots):
+            if self._scope.aborted:
+                return (*results, *await self._emit_rest(slots[place:]))
             if place and self._io.interrupted():
                 await self._skip(slot)
             else:
@@ -111,10 +125,7 @@ class Batch:
                 slot.accepted = verdict
 
     async def _start(self, slot: _Slot) -> None:
-        call = slot.call
-        await self._io.emit(
-            ToolStart(tool_call_id=call.id, tool_name=call.name, args=call.arguments)
-        )
+        await self._io.emit(_started(slot.call))
 
     # ------------------------------------------------------------ running
 
@@ -125,13 +136,19 @@ class Batch:
         try:
             await self._scope.run(work)
         except Aborted:
-            for slot in slots:
-                await self._end(slot)
+            await self._emit_ends([slot for slot in slots if not slot.told])
 
     async def _side_by_side(self, slots: Sequence[_Slot]) -> None:
+        """Run calls in their order, a limited number at a time: an abort has to stop them all."""
+        waiting = iter(slots)
+
+        async def run_next() -> None:
+            for slot in waiting:
+                await self._execute(slot)
+
         async with asyncio.TaskGroup() as group:
-            for slot in slots:
-                group.create_task(self._execute(slot))
+            for _ in range(min(AT_ONCE, len(slots))):
+                group.create_task(run_next())
 
     async def _execute(self, slot: _Slot) -> None:
         slot.outcome = await self._outcome(slot)
@@ -160,37 +177,92 @@ class Batch:
         await self._end(slot)
 
     async def _end(self, slot: _Slot) -> None:
-        if slot.told:
-            return
-        slot.told = True
-        outcome = slot.outcome or Outcome(_error(ABORTED), True)
-        slot.outcome = outcome
-        await self._io.emit(
-            ToolEnd(
-                tool_call_id=slot.call.id,
-                tool_name=slot.call.name,
-                result=outcome.output,
-                is_error=outcome.is_error,
-            )
-        )
+        if not slot.told:
+            await self._io.emit(_ended(slot))
 
     async def _tell_result(self, slot: _Slot) -> ToolResultMessage:
-        assert slot.outcome is not None
-        output = slot.outcome.output
-        result = ToolResultMessage(
-            tool_call_id=slot.call.id,
-            tool_name=slot.call.name,
-            content=output.content,
-            details=output.details,
-            usage=output.usage,
-            is_error=slot.outcome.is_error,
-            timestamp=now_ms(),
-        )
+        result = _result(slot)
         await self._io.emit(MessageStart(message=result))
-        final = await self._io.finish_message(result)
-        assert isinstance(final, ToolResultMessage)
+        final = await self._finish(result)
         await self._io.emit(MessageEnd(message=final))
         return final
+
+    async def _finish(self, result: ToolResultMessage) -> ToolResultMessage:
+        final = await self._io.finish_message(result)
+        assert isinstance(final, ToolResultMessage)
+        return final
+
+    # ------------------------------------------------------------ after an abort
+
+    async def _emit_ends(self, slots: Sequence[_Slot], *, with_starts: bool = False) -> None:
+        """End calls that the abort came before, in groups: there may be thousands."""
+        for group in _groups(slots):
+            events: list[AgentEvent] = []
+            for slot in group:
+                if with_starts:
+                    events.append(_started(slot.call))
+                events.append(_ended(slot))
+            await self._io.emit_all(events)
+
+    async def _emit_results(self, slots: Sequence[_Slot]) -> tuple[ToolResultMessage, ...]:
+        finals: list[ToolResultMessage] = []
+        for group in _groups(slots):
+            events: list[AgentEvent] = []
+            for slot in group:
+                events += await self._result_events(slot, finals)
+            await self._io.emit_all(events)
+        return tuple(finals)
+
+    async def _emit_rest(self, slots: Sequence[_Slot]) -> tuple[ToolResultMessage, ...]:
+        """End calls that run one by one: each has its result before the next one starts."""
+        finals: list[ToolResultMessage] = []
+        for group in _groups(slots):
+            events: list[AgentEvent] = []
+            for slot in group:
+                events += (_started(slot.call), _ended(slot))
+                events += await self._result_events(slot, finals)
+            await self._io.emit_all(events)
+        return tuple(finals)
+
+    async def _result_events(
+        self, slot: _Slot, finals: list[ToolResultMessage]
+    ) -> tuple[AgentEvent, AgentEvent]:
+        result = _result(slot)
+        finals.append(await self._finish(result))
+        return MessageStart(message=result), MessageEnd(message=finals[-1])
+
+
+def _groups(slots: Sequence[_Slot]) -> Iterator[Sequence[_Slot]]:
+    return (slots[start : start + _GROUP] for start in range(0, len(slots), _GROUP))
+
+
+def _started(call: ToolCall) -> ToolStart:
+    return ToolStart(tool_call_id=call.id, tool_name=call.name, args=call.arguments)
+
+
+def _ended(slot: _Slot) -> ToolEnd:
+    slot.told = True
+    slot.outcome = slot.outcome or Outcome(_error(ABORTED), True)
+    return ToolEnd(
+        tool_call_id=slot.call.id,
+        tool_name=slot.call.name,
+        result=slot.outcome.output,
+        is_error=slot.outcome.is_error,
+    )
+
+
+def _result(slot: _Slot) -> ToolResultMessage:
+    assert slot.outcome is not None
+    output = slot.outcome.output
+    return ToolResultMessage(
+        tool_call_id=slot.call.id,
+        tool_name=slot.call.name,
+        content=output.content,
+        details=output.details,
+        usage=output.usage,
+        is_error=slot.outcome.is_error,
+        timestamp=now_ms(),
+    )
 
 
 def tool_update(call: ToolCall, partial: ToolOutput) -> ToolUpdate:

@@ -1,5 +1,6 @@
 """All that the loop asks of the outside."""
 
+from collections.abc import Sequence
 from typing import Protocol
 
 import msgspec
@@ -30,6 +31,9 @@ class AgentIO(Protocol):
 
     async def emit(self, event: AgentEvent) -> None:
         """Called for every event but updates; returns once it is stored, spoken and heard."""
+
+    async def emit_all(self, events: Sequence[AgentEvent]) -> None:
+        """Called for the ends and results of calls after an abort; as `emit`, in one step."""
 
     def post(self, event: MessageUpdate) -> None:
         """Called for every piece of an answer; must not wait. A StreamCut ends the answer."""

@@ -13,6 +13,7 @@ ProviderError
 """
 
 import re
+import time
 from collections.abc import Mapping
 from typing import Any, Literal
 
@@ -115,3 +116,32 @@ def kind_of(text: str) -> ErrorKind:
         (_AUTH, "auth"),
     )
     return next((kind for pattern, kind in ordered if pattern.search(text)), "bad_request")
+
+
+def kind_of_status(status: int, text: str) -> ErrorKind:
+    """Return the kind of an HTTP failure, by its text and else by its status."""
+    kind = kind_of(text)
+    if kind == "bad_request" and status in (401, 403):
+        return "auth"
+    return kind
+
+
+def retry_after(headers: Mapping[str, str]) -> float | None:
+    """The wait in seconds that a server asks for."""
+    for name, unit in (("retry-after-ms", 1000.0), ("retry-after", 1.0)):
+        value = headers.get(name, "").strip()
+        # "inf" and "nan" would be numbers too.
+        if value.replace(".", "", 1).isdecimal():
+            return float(value) / unit
+    return _until(headers.get("retry-after", ""))
+
+
+def _until(date: str) -> float | None:
+    if not date:
+        return None
+    from email.utils import parsedate_to_datetime
+
+    try:
+        return max(0.0, parsedate_to_datetime(date).timestamp() - time.time())
+    except ValueError:
+        return None

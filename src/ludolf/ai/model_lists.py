@@ -1,5 +1,6 @@
 """The models that a provider itself lists: how to ask each API, and what its answer tells."""
 
+import asyncio
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
@@ -105,10 +106,11 @@ async def _get(transport: "Transport", url: str, headers: Mapping[str, str]) -> 
     sent = Sent(method="GET", url=url, headers=given, body=b"", patience=Patience(first=SECONDS))
     body = bytearray()
     async with transport.exchange(sent) as raw:
-        while chunk := await raw.content.readany():
-            body += chunk
-            if len(body) > _MOST_BYTES:
-                raise ProviderError("The list of models is too long", kind="bad_request")
+        async with asyncio.timeout(SECONDS):
+            while chunk := await raw.content.readany():
+                body += chunk
+                if len(body) > _MOST_BYTES:
+                    raise ProviderError("The list of models is too long", kind="bad_request")
     text = " ".join(bytes(body[:2000]).decode("utf-8", "replace").split())[:200]
     if raw.status != 200:
         raise ProviderError(f"{raw.status} {text}".strip(), kind="bad_request")

@@ -8,7 +8,7 @@ import re
 from typing import Any, Literal
 
 from ludolf.ai.chunks import Chunks
-from ludolf.base import loads
+from ludolf.base import MAX_NESTING, is_nested_deeper, loads
 
 _Mode = Literal[
     "start", "value", "key", "key_text", "colon", "text", "scalar", "after", "done", "bad"
@@ -20,7 +20,6 @@ _SPACE = re.compile(r"[ \t\n\r]+")
 _SCALAR = re.compile(r"[^,\]}\s]+")
 _WHOLE_SCALAR = re.compile(r"true|false|null|-?(0|[1-9]\d*)(\.\d+)?([eE][+-]?\d+)?")
 _MAX_SCALAR = 400
-_MAX_DEPTH = 500
 _ESCAPES = '"\\/bfnrtu'
 _HEX = "0123456789abcdefABCDEF"
 _CONTROL = {"\n": "\\n", "\r": "\\r", "\t": "\\t", "\b": "\\b", "\f": "\\f"}
@@ -66,6 +65,8 @@ class PartialJson:
         if not text.strip():
             return {}
         try:
+            if is_nested_deeper(text.encode("utf-8", "surrogatepass")):
+                raise RecursionError
             return loads(text)
         except (ValueError, RecursionError) as error:
             if self._mode == "done":
@@ -110,7 +111,7 @@ class PartialJson:
             self._mode = "bad"
 
     def _open_value(self, char: str) -> None:
-        if char in "{[" and len(self._stack) == _MAX_DEPTH:
+        if char in "{[" and len(self._stack) == MAX_NESTING:
             self._mode = "bad"
         elif char == "{":
             self._commit("{")

@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from ludolf.ai.errors import ProviderError
+from ludolf.ai.errors import ProviderError, retry_after
 from ludolf.ai.messages import ThinkingLevel
 from ludolf.ai.models import Model
 from ludolf.ai.recording_file import (
@@ -24,7 +24,7 @@ from ludolf.ai.recording_file import (
     Request,
 )
 from ludolf.ai.scrubbing import Scrubber, harmless_headers, harmless_url, secrets_of
-from ludolf.ai.transport import Body, Raw, Sent, Transport, retry_after
+from ludolf.ai.transport import Body, Raw, Sent, Transport
 from ludolf.base import iso_time, loads
 
 Warn = Callable[[str], None]

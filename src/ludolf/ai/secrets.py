@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Iterator
 
 from ludolf.ai.access import Access
+from ludolf.ai.proxy import proxy_secrets
 from ludolf.ai.scrubbing import SHORTEST, USERINFO, is_telling, parts_of, secrets_of_url
 
 HIDDEN = "[redacted]"
@@ -26,10 +27,10 @@ def secrets_in(access: Access, url: str = "") -> Iterator[str]:
 def redact(text: str, secrets: Iterable[str]) -> str:
     """The text without the secrets, whole or cut off; too short ones are no secrets.
 
-    User and password of an address go even if nobody has named them.
+    User and password of an address are removed in every case, and those of the proxy.
     """
     text = USERINFO.sub(f"{HIDDEN}@", text)
-    for secret in sorted(set(secrets), key=len, reverse=True):
+    for secret in sorted({*secrets, *proxy_secrets()}, key=len, reverse=True):
         if len(secret) >= SHORTEST:
             text = _hide(text, secret)
     return text

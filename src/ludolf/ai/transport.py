@@ -6,12 +6,13 @@ import threading
 import time
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import msgspec
 
-from ludolf.ai.errors import ErrorKind, ProviderError, kind_of
+from ludolf.ai.errors import ErrorKind, ProviderError, kind_of_status, retry_after
 from ludolf.ai.patience import Patience
+from ludolf.ai.proxy import proxy_for
 from ludolf.ai.sse import SseParser
 
 if TYPE_CHECKING:
@@ -23,11 +24,12 @@ if TYPE_CHECKING:
 
 MAX_ANSWER_BYTES = 64 << 20
 MAX_ERROR_BYTES = 64 << 10
+# An error, or a short answer that is read as a whole, has to be there within this time.
+ERROR_SECONDS = 30.0
 # So much is taken apart at once: all of it is held while a slow reader is waited for.
 PIECE_BYTES = 64 << 10
 _READ_SIZE = 64 << 10
 PACKED = "The answer is compressed, which was not asked for"
-LOOPBACK = ("127.0.0.1", "localhost", "::1")
 _USUAL = Patience()
 
 Found = TypeVar("Found", covariant=True)
@@ -80,15 +82,19 @@ class Reply:
         self._packed = "" if packed in ("", "identity") else packed
 
     async def text(self) -> str:
-        """The first part of the body, for error texts."""
+        """Return the first part of the body: at most 64 KiB, and what comes within 30 s."""
         if self._packed:
             return ""
-        body = await self._raw.content.read(MAX_ERROR_BYTES)
-        while len(body) < MAX_ERROR_BYTES and not self._raw.content.at_eof():
-            more = await self._raw.content.read(MAX_ERROR_BYTES - len(body))
-            if not more:
-                break
-            body += more
+        body = bytearray()
+        limit = min(ERROR_SECONDS, self._patience.first or ERROR_SECONDS)
+        # A server that sends its text byte by byte has said enough by then.
+        with suppress(TimeoutError):
+            async with asyncio.timeout(limit):
+                while len(body) < MAX_ERROR_BYTES:
+                    more = await self._raw.content.read(MAX_ERROR_BYTES - len(body))
+                    if not more:
+                        break
+                    body += more
         return body.decode("utf-8", "replace")
 
     def events(self) -> AsyncIterator[Iterator[bytes]]:
@@ -207,12 +213,16 @@ class Transport:
                 _read_smaller(raw)
                 yield raw
         except (aiohttp.ServerTimeoutError, TimeoutError) as error:
-            raise ProviderError(f"Request timed out: {error or url}", kind="timeout") from error
+            text = str(error) or f"no answer from {_origin(url)} in time"
+            raise ProviderError(f"Request timed out: {text}", kind="timeout") from error
         except aiohttp.InvalidURL as error:
             raise ProviderError(f"Not a valid URL: {url}", kind="bad_request") from error
         except aiohttp.ClientConnectorError as error:
             reason = error.os_error.strerror or error
-            raise ProviderError(f"Connection error: {reason} ({_origin(url)})") from error
+            place = _refusing(error) or _origin(url)
+            raise ProviderError(f"Connection error: {reason} ({place})") from error
+        except aiohttp.ClientHttpProxyError as error:
+            raise _refused_by_proxy(error) from error
         except aiohttp.ClientPayloadError as error:
             raise ProviderError("terminated", kind="network") from error
         except (aiohttp.ClientError, ConnectionError) as error:
@@ -226,16 +236,24 @@ class Transport:
             sock_connect=sent.patience.connect or None,
             sock_read=sent.patience.first or None,
         )
+        proxy = proxy_for(sent.url)
+        login = proxy.headers if proxy is not None else {}
+        # A tunnel is asked for with headers of its own; else the proxy reads those of the request.
+        tunnelled = sent.url[:6].lower() == "https:"
         try:
-            return await self._open().request(
-                sent.method,
-                _as_written(sent.url),
-                headers=sent.headers,
-                data=sent.body,
-                allow_redirects=False,
-                timeout=limits,
-                proxy=_proxy_for(sent.url),
-            )
+            # Each byte of the head restarts the limit of the socket; these two count through.
+            async with asyncio.timeout(_connect_seconds(sent.patience)) as deadline:
+                return await self._open().request(
+                    sent.method,
+                    _as_written(sent.url),
+                    headers=sent.headers if tunnelled else {**sent.headers, **login},
+                    data=sent.body,
+                    allow_redirects=False,
+                    timeout=limits,
+                    proxy=proxy.url if proxy is not None else None,
+                    proxy_headers=login if tunnelled else None,
+                    trace_request_ctx=(deadline, sent.patience.first),
+                )
         except aiohttp.InvalidURL:
             raise
         except ValueError as error:
@@ -247,7 +265,10 @@ class Transport:
         import aiohttp
 
         if self._session is None or self._session.closed:
+            trace = aiohttp.TraceConfig()
+            trace.on_request_headers_sent.append(_limit_head)
             self._session = aiohttp.ClientSession(
+                trace_configs=[trace],
                 connector=aiohttp.TCPConnector(limit=0),
                 auto_decompress=False,
                 cookie_jar=aiohttp.DummyCookieJar(),
@@ -324,37 +345,9 @@ async def check(reply: Reply, describe: Callable[[int, str], str]) -> None:
     text = describe(reply.status, body)
     raise ProviderError(
         text,
-        kind=_kind_of_status(reply.status, text),
+        kind=kind_of_status(reply.status, text),
         retry_after=retry_after(reply.headers),
     )
-
-
-def _kind_of_status(status: int, text: str) -> ErrorKind:
-    kind = kind_of(text)
-    if kind == "bad_request" and status in (401, 403):
-        return "auth"
-    return kind
-
-
-def retry_after(headers: Mapping[str, str]) -> float | None:
-    """The wait in seconds that a server asks for."""
-    for name, unit in (("retry-after-ms", 1000.0), ("retry-after", 1.0)):
-        value = headers.get(name, "").strip()
-        # "inf" and "nan" would be numbers too.
-        if value.replace(".", "", 1).isdecimal():
-            return float(value) / unit
-    return _until(headers.get("retry-after", ""))
-
-
-def _until(date: str) -> float | None:
-    if not date:
-        return None
-    from email.utils import parsedate_to_datetime
-
-    try:
-        return max(0.0, parsedate_to_datetime(date).timestamp() - time.time())
-    except ValueError:
-        return None
 
 
 def _as_written(url: str) -> "str | yarl.URL":
@@ -372,17 +365,30 @@ def _network_errors() -> tuple[type[Exception], ...]:
     return (library.ClientError,) if library is not None else ()
 
 
+def _connect_seconds(patience: Patience) -> float | None:
+    """The time until a request can be sent, by way of a proxy too; None is no limit."""
+    return patience.connect + patience.first if patience.connect and patience.first else None
+
+
+async def _limit_head(_: Any, context: Any, __: Any) -> None:
+    """The request leaves: from now on the head of the answer has its own limit."""
+    deadline, seconds = context.trace_request_ctx
+    deadline.reschedule(asyncio.get_running_loop().time() + seconds if seconds else None)
+
+
+def _refusing(error: "aiohttp.ClientConnectorError") -> str:
+    """The proxy, if it was that which could not be reached."""
+    import aiohttp
+
+    is_proxy = isinstance(error, aiohttp.ClientProxyConnectionError)
+    return f"proxy {error.host}:{error.port}" if is_proxy else ""
+
+
+def _refused_by_proxy(error: "aiohttp.ClientHttpProxyError") -> ProviderError:
+    text = f"The proxy refused the connection: {error.status} {error.message}"
+    kind: ErrorKind = "auth" if error.status == 407 else "network"
+    return ProviderError(text, kind=kind)
+
+
 def _origin(url: str) -> str:
     return "/".join(url.split("/", 3)[:3])
-
-
-def _proxy_for(url: str) -> str | None:
-    from urllib.parse import urlsplit
-    from urllib.request import getproxies_environment, proxy_bypass
-
-    parts = urlsplit(url)
-    host = parts.hostname or ""
-    proxies = getproxies_environment()
-    if not proxies or host in LOOPBACK or proxy_bypass(host):
-        return None
-    return proxies.get(parts.scheme) or proxies.get("all")

@@ -9,6 +9,7 @@ import msgspec
 
 from ludolf.ai.messages import ThinkingLevel
 from ludolf.ai.patience import Patience
+from ludolf.ai.proxy import use_proxy
 from ludolf.base import ConfigError, Value
 from ludolf.config.files import read_object, write_object
 from ludolf.config.home import Home
@@ -300,6 +301,7 @@ class SettingsFiles:
         self.user = msgspec.convert(self._user, Settings)
         self.project = msgspec.convert(self._project, Settings)
         self.current = msgspec.convert(merged, Settings)
+        use_proxy(self.user.http_proxy)
 
 
 def merge(lower: Mapping[str, Any], upper: Mapping[str, Any]) -> dict[str, Any]:

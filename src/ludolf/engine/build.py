@@ -29,7 +29,7 @@ from ludolf.config.selection import (
 from ludolf.config.settings import SettingsFiles
 from ludolf.engine.builtin import SCRIPT_VARIABLE, ensure_builtin, fallback
 from ludolf.engine.engine import Engine
-from ludolf.engine.hub import Hub
+from ludolf.engine.hub import Hub, Record
 from ludolf.engine.limits import Limits, Meter
 from ludolf.engine.models import ModelState, ScopedModel
 from ludolf.engine.parts import Parts
@@ -125,10 +125,16 @@ def _transport(parts: Parts) -> Transport:
     return make_transport(parts)
 
 
-def recorder(parts: Parts) -> Callable[[Event], None]:
-    """What writes the messages of a run into the session."""
+def recorder(parts: Parts) -> Record:
+    """Return the function that writes the messages of a run into the session."""
 
-    def record(event: Event) -> None:
+    def record(*events: Event) -> None:
+        if len(events) > 1:
+            with parts.session.together():
+                for event in events:
+                    record(event)
+            return
+        (event,) = events
         if isinstance(event, MessageEnd):
             message = event.message
             body = _custom(message) if isinstance(message, CustomMessage) else None

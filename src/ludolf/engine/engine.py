@@ -1,6 +1,7 @@
 """One agent session that commands can act on; it holds the parts and delegates to them."""
 
 import asyncio
+import os
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -10,7 +11,7 @@ from ludolf.agent.queue import QueueKind, QueueMode
 from ludolf.agent.scope import Tasks
 from ludolf.ai.messages import ThinkingLevel
 from ludolf.ai.models import Model
-from ludolf.base import CommandError, ConfigError, Value
+from ludolf.base import CommandError, ConfigError, Value, check_path
 from ludolf.config.settings import SettingsFiles
 from ludolf.engine.compact import Compactor
 from ludolf.engine.extending import Extending, Mode
@@ -57,7 +58,7 @@ class State(Value, kw_only=True):
 
 
 def _from(folder: Path, path: str) -> Path:
-    return Path(folder, Path(path).expanduser())
+    return Path(folder, os.path.expanduser(check_path(path)))
 
 
 def _nothing() -> None:

@@ -1,7 +1,7 @@
 """One road for events: recorded on disk, then spoken by the sinks."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Protocol
 
 from ludolf.protocol.events import Event, Warned
@@ -20,10 +20,16 @@ class Sink(Protocol):
         """Wait while the reader lags behind."""
 
 
+class Record(Protocol):
+    """Writes what has to be kept of events, with one write for all of one call."""
+
+    def __call__(self, *events: Event) -> None: ...
+
+
 class Hub:
     """No await stands between recording and telling, so what a host sees finished is on disk."""
 
-    def __init__(self, record: Callable[[Event], None]) -> None:
+    def __init__(self, record: Record) -> None:
         self._record = record
         self._sinks: list[Sink] = []
         self._before: Callable[[Event], Awaitable[None]] | None = None
@@ -77,6 +83,20 @@ class Hub:
         self._record(event)
         self.tell(event)
         await self.room()
+
+    async def emit_all(self, events: Sequence[Event]) -> None:
+        """Emit events that belong together: one write for all, and then they are told.
+
+        Commands are let in afterwards, since there may be many such groups.
+        """
+        if self._before is not None:
+            for event in events:
+                await self.emit(event)
+        else:
+            self._record(*events)
+            for event in events:
+                self.tell(event)
+        await self.breathe()
 
     def has_room(self) -> bool:
         return all(sink.has_room() for sink in self._sinks)

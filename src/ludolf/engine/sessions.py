@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from msgspec import structs
 
-from ludolf.base import CommandError, Value
+from ludolf.base import CommandError, Value, check_path
 from ludolf.config.selection import as_level
 from ludolf.engine.parts import Parts
 from ludolf.session.entries import ThinkingLevelChange
@@ -33,7 +33,7 @@ class Opened(Value):
 
 
 def _folder_at(path: str, cwd: str) -> Path:
-    return Path(os.path.normpath(Path(cwd, os.path.expanduser(path))))
+    return Path(os.path.normpath(Path(cwd, os.path.expanduser(check_path(path)))))
 
 
 class Sessions:
@@ -78,6 +78,11 @@ class Sessions:
     async def new(
         self, parent: str | None, *, setup: "Setup | None" = None, then: "Then | None" = None
     ) -> bool:
+        """Raises:
+        CommandError: no file can have the path of the parent.
+        """
+        if parent is not None:
+            check_path(parent)
         if await self._vetoed("new", None):
             return True
         await self._stop()
@@ -262,8 +267,8 @@ class Sessions:
         return path.parent if path is not None else None
 
     def _find(self, path: str) -> Path:
-        target = Path(self._parts.place.cwd, path).expanduser()
-        if target.exists() and not target.is_file():
+        target = Path(self._parts.place.cwd, check_path(path)).expanduser()
+        if os.path.exists(target) and not os.path.isfile(target):
             raise CommandError(f"Session file is not a regular file: {path}")
         return target
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from ludolf.ai.access import Access
 from ludolf.ai.models import Model
+from ludolf.ai.proxy import proxy_secrets
 from ludolf.ai.scrubbing import is_telling, secrets_of_url
 from ludolf.ai.transport import Transport
 from ludolf.base import ConfigError
@@ -87,6 +88,7 @@ def known_secrets(parts: Parts) -> Iterator[str]:
             yield value
         elif name.lower().endswith("_proxy"):
             yield from secrets_of_url(value)
+    yield from proxy_secrets()
     yield from parts.registry.stated_keys()
     for credential in parts.registry.keyring.stored().values():
         if isinstance(credential, ApiKey):

@@ -1,5 +1,6 @@
 """The engine's side of a run: what the agent loop asks for, answered from the parts."""
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from ludolf.agent.batch import tool_update
@@ -53,6 +54,9 @@ class TurnIO:
         if isinstance(event, MessageEnd) and isinstance(event.message, AssistantMessage):
             self._parts.meter.count(event.message)
             await self._retries.answered(event.message)
+
+    async def emit_all(self, events: Sequence[AgentEvent]) -> None:
+        await self._parts.hub.emit_all(events)
 
     async def _end_turn(self, event: TurnEnd) -> None:
         """Handlers of `turn_end` come first; messages held back for the end of a turn after it."""

@@ -321,16 +321,31 @@ def read_command(head: Head, body: Body) -> Command:
         if isinstance(body, bytes):
             try:
                 return _decoder(kind).decode(body)
-            except UnicodeDecodeError:
+            except msgspec.ValidationError:
+                raise
+            except (msgspec.DecodeError, UnicodeDecodeError):
                 body = repair(body)
-            except msgspec.DecodeError as error:
-                if isinstance(error, msgspec.ValidationError):
-                    raise
-                body = repair(body)
-        return msgspec.convert(body, kind)
+        return _convert(head, body, kind)
     except msgspec.ValidationError as error:
         found = _FIELD.search(str(error))
         field = (found.group(1) or found.group(2)) if found else "parameters"
         raise BadCommand(f'{head.type}: missing or invalid "{field}"') from None
     except RecursionError:
         raise BadCommand(f"{head.type}: nested too deeply") from None
+
+
+def _convert(head: Head, body: dict[str, Any], kind: type[Value]) -> Command:
+    """Convert an object that may hold lone surrogates; unknown keys are ignored.
+
+    Text keeps lone surrogates. msgspec cannot compare them with the names of fields or choices.
+    """
+    fields = {field.encode_name: field.type for field in msgspec.structs.fields(kind)}
+    values = {name: body[name] for name in fields if name in body}
+    for name, value in values.items():
+        try:
+            msgspec.convert(value, fields[name])
+        except UnicodeEncodeError:
+            raise BadCommand(f'{head.type}: missing or invalid "{name}"') from None
+        except msgspec.ValidationError:
+            continue  # reported below, as for every other line
+    return msgspec.convert(values, kind)

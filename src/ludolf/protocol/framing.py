@@ -2,15 +2,18 @@
 
 import json
 import re
+from codecs import BOM_UTF8
 from typing import Any
 
 import msgspec
 
-from ludolf.base import LudolfError, as_text, dumps
+from ludolf.base import LudolfError, as_text, dumps, is_nested_deeper, loads
 
 NO_ID = msgspec.Raw(b"")
 # Enough for a line that cannot be read as a whole: most hosts write the id first.
 _FIRST_ID = re.compile(rb'\s*\{\s*"id"\s*:\s*("(?:[^"\\]|\\.)*"|-?[0-9.eE+-]+)\s*,')
+# Python converts no integer of more digits unless it is told to.
+_MAX_DIGITS = 4300
 _SHAPE = 'expected a JSON object with a string "type"'
 
 
@@ -45,51 +48,91 @@ Body = bytes | dict[str, Any]
 
 
 def read_head(line: bytes) -> tuple[Head, Body]:
-    """The head of a line, and its body: the bytes, or the object where bytes need repair.
+    """Return the head of a line and its body: the bytes, or an object if they need repair.
+
+    The id of the head is always valid UTF-8 JSON, so that a reply can carry it as it is.
 
     Raises:
-        BadFrame: the line is not JSON, not an object, or has no type.
+        BadFrame: the line is not JSON, not an object, has no type, or is nested too deeply.
     """
     try:
-        return _heads.decode(line), line
+        if is_nested_deeper(line):
+            raise RecursionError
+        head = _heads.decode(line)
+        if line.isascii() or _is_text(head.id):
+            return head, line
+        value = repair(line)
     except msgspec.ValidationError:
         untyped = line.strip() != b"null"
         raise BadFrame(_SHAPE, _find_id(line), untyped=untyped) from None
     except RecursionError:
         raise BadFrame("nested too deeply", _first_id(line)) from None
     except (msgspec.DecodeError, UnicodeDecodeError):
+        if line.startswith(BOM_UTF8):
+            return read_head(line[len(BOM_UTF8) :])
         value = repair(line)
-    found = dumps(value["id"]) if "id" in value else b""
-    return Head(value["type"], msgspec.Raw(found)), value
+    return Head(value["type"], _id_of(value, line)), value
 
 
 def repair(line: bytes) -> dict[str, Any]:
     """Read what JavaScript accepts and msgspec does not: a BOM, bad UTF-8, lone surrogates.
 
     Raises:
-        BadFrame: the line is no command after all.
+        BadFrame: the line is not a command after all.
     """
     try:
-        value = json.loads(as_text(line))
+        value = json.loads(as_text(line), parse_constant=_refuse_constant, parse_int=_integer)
     except RecursionError:
         raise BadFrame("nested too deeply", _first_id(line)) from None
     except ValueError as error:
         raise BadFrame(str(error)) from None
     if not isinstance(value, dict) or not isinstance(value.get("type"), str):
-        raise BadFrame(_SHAPE)
+        found = _id_of(value, line) if isinstance(value, dict) else NO_ID
+        raise BadFrame(_SHAPE, found, untyped=value is not None)
     return value
+
+
+def _id_of(value: dict[str, Any], line: bytes) -> msgspec.Raw:
+    """Return the id of a repaired line, byte for byte unless it stands next to a lone surrogate."""
+    try:
+        return _ids.decode(as_text(line)).id
+    except msgspec.DecodeError:
+        return msgspec.Raw(dumps(value["id"])) if "id" in value else NO_ID
+
+
+def _refuse_constant(name: str) -> Any:
+    raise ValueError(f"{name} is not a JSON value")
+
+
+def _integer(digits: str) -> int | float:
+    """Convert as JavaScript does where Python refuses the number of digits."""
+    return int(digits) if len(digits) <= _MAX_DIGITS else float(digits)
+
+
+def _is_text(data: msgspec.Raw) -> bool:
+    try:
+        bytes(data).decode()
+    except UnicodeDecodeError:
+        return False
+    return True
 
 
 def _find_id(line: bytes) -> msgspec.Raw:
     try:
-        return _ids.decode(line).id
-    except msgspec.DecodeError:
-        return NO_ID
+        found = _ids.decode(line).id
+    except (ValueError, RecursionError):
+        return _first_id(line)
+    return found if _is_text(found) else _as_text(bytes(found))
 
 
 def _first_id(line: bytes) -> msgspec.Raw:
     found = _FIRST_ID.match(line)
+    return _as_text(found[1]) if found else NO_ID
+
+
+def _as_text(data: bytes) -> msgspec.Raw:
+    """Write an id again, its invalid UTF-8 replaced."""
     try:
-        return msgspec.Raw(dumps(json.loads(found[1]))) if found else NO_ID
+        return msgspec.Raw(dumps(loads(data)))
     except ValueError:
         return NO_ID

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import msgspec
 
-from ludolf.base import CommandError, Value
+from ludolf.base import CommandError, Value, check_path
 from ludolf.session.entries import Entry, Header, fields, message_of, role_of, text_field, time_ms
 from ludolf.session.outline import user_text
 from ludolf.session.reader import Loaded, NotASession, read_header, read_session
@@ -95,7 +95,7 @@ def find(place: Place, wanted: str) -> Path:
         CommandError: there is none.
     """
     if "/" in wanted or "\\" in wanted or wanted.endswith(".jsonl"):
-        return Path(place.cwd, os.path.expanduser(wanted))
+        return Path(place.cwd, os.path.expanduser(check_path(wanted)))
     here = list(_sessions(place))
     path = _match(here, wanted)
     if path is not None:

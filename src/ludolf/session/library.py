@@ -13,7 +13,7 @@ from ludolf.ai.messages import (
     ToolCall,
     text_of,
 )
-from ludolf.base import CommandError, Value, dumps, now_ms
+from ludolf.base import CommandError, Value, check_path, dumps, now_ms
 from ludolf.session.entries import Entry, message_of
 from ludolf.session.finder import Place
 from ludolf.session.reader import NotASession, read_header, read_session
@@ -75,7 +75,7 @@ def trash(place: Place, path: str, warn: Warn) -> Path:
 
 
 def resolve(place: Place, path: str) -> Path:
-    return Path(place.cwd, os.path.expanduser(path))
+    return Path(place.cwd, os.path.expanduser(check_path(path)))
 
 
 def search(path: Path, wanted: str) -> Iterator[Hit]:

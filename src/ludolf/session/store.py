@@ -4,6 +4,7 @@ import errno
 import os
 import stat
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from itertools import count
 from pathlib import Path
 
@@ -33,6 +34,7 @@ class SessionFile:
         self._synced = -1
         self._torn = False
         self._pending: list[bytes] = []
+        self._holding = False
         self._failing = False
         self._told_foreign = False
 
@@ -62,7 +64,19 @@ class SessionFile:
     def add(self, line: bytes) -> None:
         """Append one line, together with those that could not be written before."""
         self._pending.append(line)
-        self._drain()
+        if not self._holding:
+            self._drain()
+
+    @contextmanager
+    def together(self) -> Iterator[None]:
+        """Write the lines that are added meanwhile with one write, at the end."""
+        self._holding = True
+        try:
+            yield
+        finally:
+            self._holding = False
+            if self._pending:
+                self._drain()
 
     def flush(self, *, sync: bool = True) -> None:
         """Write what waits and ask the disk to keep it."""

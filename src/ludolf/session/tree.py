@@ -1,6 +1,7 @@
 """The conversation: a tree of entries with a current leaf, kept in memory and in one file."""
 
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Literal
 
@@ -43,6 +44,7 @@ class Session:
         self._path: list[Entry] | None = []
         self._labels: dict[str, Entry] = {}
         self._name: str | None = None
+        self._holding = False
         self._omitted: set[str] = set()
         self._view = ContextView()
 
@@ -128,9 +130,24 @@ class Session:
         )
         self._take(entry)
         self._store(entry)
-        if self.sync == "always":
+        if self.sync == "always" and not self._holding:
             self.flush()
         return entry
+
+    @contextmanager
+    def together(self) -> Iterator[None]:
+        """Store the entries that are appended meanwhile with one write and at most one sync."""
+        if self._file is None:
+            yield
+            return
+        self._holding = True
+        try:
+            with self._file.together():
+                yield
+        finally:
+            self._holding = False
+        if self.sync == "always":
+            self.flush()
 
     def branch_to(self, entry_id: str | None) -> None:
         """Go on from another entry, or from before the first one. Nothing is written.

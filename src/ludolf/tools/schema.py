@@ -10,6 +10,10 @@ from ludolf.tools.coerce import coerce, without_nulls
 if TYPE_CHECKING:
     from jsonschema_rs import ValidationError, Validator
 
+TOO_DEEP = (
+    'Validation failed for tool "{name}": the arguments are nested too deeply. '
+    "Re-issue the tool call with flatter arguments."
+)
 _MOST_VALIDATORS = 512
 _validators: dict[int, "tuple[Mapping[str, Any], Validator]"] = {}
 
@@ -47,10 +51,13 @@ def check_arguments(name: str, schema: Mapping[str, Any], args: Any) -> dict[str
         ToolError: they do not fit the schema; the text tells the model why.
     """
     validator = _validator(name, schema)
-    mended = coerce(without_nulls(args, schema, schema), schema, schema)
-    errors = list(validator.iter_errors(mended))
-    if errors or not isinstance(mended, dict):
-        raise ToolError(_failure(name, _reasons(errors) or ["root: must be object"], args))
+    try:
+        mended = coerce(without_nulls(args, schema, schema), schema, schema)
+        errors = list(validator.iter_errors(mended))
+        if errors or not isinstance(mended, dict):
+            raise ToolError(_failure(name, _reasons(errors) or ["root: must be object"], args))
+    except (RecursionError, ValueError):  # the validator has a limit of its own
+        raise ToolError(TOO_DEEP.format(name=name)) from None
     return mended
 
 

@@ -4,6 +4,7 @@ from collections.abc import AsyncGenerator, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from ludolf.ai.draft import Draft, StreamEvent
+from ludolf.ai.errors import retry_after
 from ludolf.ai.provider import Provider, Request
 from ludolf.ai.providers.bedrock_events import FrameParser
 from ludolf.ai.providers.bedrock_identity import Identity, address, variables_of
@@ -11,7 +12,7 @@ from ludolf.ai.providers.bedrock_request import Bodies
 from ludolf.ai.providers.bedrock_stream import BedrockFailure, Reading, failure
 from ludolf.ai.providers.gateways import user_agent
 from ludolf.ai.providers.openai_shared import cut
-from ludolf.ai.transport import Reply, Transport, check, retry_after
+from ludolf.ai.transport import Reply, Transport, check
 from ludolf.base import loads
 
 API = "bedrock-converse-stream"

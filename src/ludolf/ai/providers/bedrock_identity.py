@@ -18,6 +18,7 @@ import msgspec
 from ludolf.ai.errors import ProviderError
 from ludolf.ai.provider import Request
 from ludolf.ai.providers.gateways import base_url
+from ludolf.ai.proxy import proxies, setting_in_use
 from ludolf.ai.transport import Seal
 
 _DEFAULT_REGION = "us-east-1"
@@ -137,6 +138,7 @@ def _wanted(request: Request, variables: Mapping[str, str]) -> _Wanted:
 
 
 def _find(wanted: _Wanted) -> _Found:
+    from botocore.config import Config  # type: ignore[import-untyped]  # it has none
     from botocore.credentials import Credentials  # type: ignore[import-untyped]  # it has none
     from botocore.session import Session  # type: ignore[import-untyped]  # it has none
 
@@ -145,6 +147,8 @@ def _find(wanted: _Wanted) -> _Found:
     session = Session(profile=wanted.profile)
     for name, path in wanted.files:
         session.set_config_variable(name, path)
+    if setting_in_use():
+        session.set_default_client_config(Config(proxies=proxies()))
     credentials = session.get_credentials()
     if credentials is None:
         raise ProviderError(_NOBODY, kind="auth")

@@ -11,6 +11,7 @@ from ludolf.ai.provider import Provider, Request
 from ludolf.ai.providers.cloud_tokens import Token, Tokens, keep_quiet
 from ludolf.ai.providers.gateways import base_url, variable
 from ludolf.ai.providers.google import STREAM, Google, Route, headers_for
+from ludolf.ai.proxy import proxies, proxy_for
 from ludolf.ai.transport import Transport
 from ludolf.base import loads
 
@@ -180,16 +181,17 @@ class Answer(msgspec.Struct, frozen=True):
 def _web(url: str, method: str = "GET", body: Any = None, headers: Any = None, **_: Any) -> Answer:
     """HTTP for google-auth, which brings none of its own."""
     from urllib.error import HTTPError
+    from urllib.request import ProxyHandler, build_opener
     from urllib.request import Request as Asked
-    from urllib.request import urlopen
 
     from google.auth import exceptions
 
     failed: Callable[..., Exception] = exceptions.TransportError
     data = body.encode() if isinstance(body, str) else body
     asked = Asked(url, data=data, headers=dict(headers or {}), method=method)
+    way = ProxyHandler(proxies() if proxy_for(url) is not None else {})
     try:
-        with urlopen(asked, timeout=_WEB_SECONDS) as reply:
+        with build_opener(way).open(asked, timeout=_WEB_SECONDS) as reply:
             return Answer(reply.status, reply.headers, reply.read())
     except HTTPError as error:
         with error:

@@ -227,12 +227,13 @@ def _get_fork_messages(call: Call) -> Result:
 
 
 def _get_entries(call: Call) -> Result:
+    from ludolf.session.entries import entry_json
     from ludolf.session.outline import entries_since
 
     session = call.engine.parts.session
     pieces = [b'{"entries":[']
     for place, entry in enumerate(entries_since(session, call.command.since)):
-        pieces += (b"," if place else b"", entry.line.rstrip(b"\n"))
+        pieces += (b"," if place else b"", entry_json(entry))
     return Data([*pieces, b'],"leafId":', dumps(session.leaf), b"}"])
 
 

@@ -1,13 +1,14 @@
 """What hosts of a family expect of some commands, laid over the handlers that all share."""
 
 import asyncio
+import os
 from collections.abc import Coroutine, Mapping
 from pathlib import Path
 from typing import Any
 
 from msgspec import structs
 
-from ludolf.base import CommandError
+from ludolf.base import CommandError, check_path
 from ludolf.engine.engine import Engine
 from ludolf.engine.toolbox import offers_tasks
 from ludolf.modes.rpc.call import Call, Data, Handler, Result, Run, Silence
@@ -177,7 +178,7 @@ def _skipped_when_empty(run: Run) -> Run:
 def _only_existing(run: Run) -> Run:
     def check(call: Call) -> Result | Coroutine[Any, Any, Result]:
         path = call.command.session_path
-        if not Path(call.engine.parts.place.cwd, path).expanduser().exists():
+        if not os.path.exists(Path(call.engine.parts.place.cwd, check_path(path)).expanduser()):
             raise CommandError(f"File not found: {path}")
         return run(call)
 

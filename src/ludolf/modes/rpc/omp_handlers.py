@@ -36,10 +36,10 @@ def _negotiate_protocol(call: Call) -> Result:
     version = call.command.protocol_version
     if version is None:
         raise CommandError('negotiate_protocol: missing or invalid "protocolVersion"')
-    if version not in VERSIONS:
+    if isinstance(version, bool) or version not in VERSIONS:
         raise CommandError(f"Unsupported RPC protocol version: {version}")
-    call.connection.bound(version)
-    return Data({"protocolVersion": version})
+    call.connection.bound(int(version))
+    return Data({"protocolVersion": int(version)})
 
 
 def _get_messages_page(call: Call) -> Result:

@@ -6,13 +6,15 @@ import traceback
 from collections.abc import Awaitable, Coroutine
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from ludolf import __version__
 from ludolf.agent.scope import Tasks
 from ludolf.base import CommandError, LudolfError
 from ludolf.config.home import env
 from ludolf.engine.engine import Engine
 from ludolf.modes.ear import MAX_FRAME, TOO_LONG
-from ludolf.modes.rpc.call import Call, Data, Handler, Result, Silence
+from ludolf.modes.rpc.call import Call, Data, Handler, Pace, Result, Silence
 from ludolf.modes.rpc.connection import Connection
 from ludolf.modes.rpc.handlers import HANDLERS, MOVES, OF_A_SESSION
 from ludolf.modes.rpc.manners import adopt, with_manners
@@ -21,7 +23,7 @@ from ludolf.modes.sink import FrameSink
 from ludolf.modes.stdio import Stdio
 from ludolf.protocol.commands import read_command
 from ludolf.protocol.dialects import Dialect, ServerInfo
-from ludolf.protocol.framing import BadFrame, Head, read_head
+from ludolf.protocol.framing import BadFrame, Body, Head, read_head
 from ludolf.protocol.replies import Reply
 
 if TYPE_CHECKING:
@@ -29,6 +31,8 @@ if TYPE_CHECKING:
 
 SHUTDOWN_SECONDS = 5.0
 _DONE = (Data, Silence)
+# Stands for the head of a line until it has been read.
+_UNREAD = Head("parse")
 _ON = ("1", "true", "yes", "on")
 
 
@@ -108,33 +112,29 @@ class Server:
     # ------------------------------------------------------------ commands
 
     def feed(self, lines: list[bytes]) -> None:
-        """Lines of the host, in order."""
+        """Handle lines of the host, in order, each on its own."""
         for line in lines:
             if line and not line.isspace():
                 self._handle(line)
 
     def _handle(self, line: bytes) -> None:
-        if line is TOO_LONG:
-            self._refuse(BadFrame(f"the line is longer than {MAX_FRAME >> 20} MiB"))
-            return
+        """Answer one line; nothing that it holds keeps the next ones from being read."""
+        head = _UNREAD
         try:
-            head, body = read_head(line)
-        except BadFrame as error:
-            self._refuse(error)
-            return
-        handler = self._handlers.get(head.type)
-        if handler is None:
-            self._answer(head, error=f"Unknown command: {head.type}")
-            return
-        try:
+            head, body = _read(line)
+            handler = self._handlers.get(head.type)
+            if handler is None:
+                raise CommandError(f"Unknown command: {head.type}")
             call = self._call(head, read_command(head, body))
+            pace = handler.pace_of(call)
         except BadFrame as error:
             self._refuse(error)
-            return
         except LudolfError as error:
-            self._answer(head, error=str(error))
-            return
-        self._start(handler, call)
+            self._answer_refusal(head, error)
+        except Exception as error:  # a bug in reading a line is an error reply, too
+            self._answer_bug(head, error)
+        else:
+            self._start(handler, call, pace)
 
     def _call(self, head: Head, command: Any) -> Call:
         def answer(result: Result) -> None:
@@ -142,8 +142,7 @@ class Server:
 
         return Call(self._engine, command, head, self._dialect, answer, self._turn)
 
-    def _start(self, handler: Handler, call: Call) -> None:
-        pace = handler.pace_of(call)
+    def _start(self, handler: Handler, call: Call, pace: Pace) -> None:
         if self._moves and call.head.type in OF_A_SESSION:
             pace = "turn"  # it is meant for the session that is about to be opened
         if pace == "turn" and self._turn is not None:
@@ -183,8 +182,8 @@ class Server:
 
     def _begin(self, handler: Handler, call: Call) -> Coroutine[Any, Any, Result] | None:
         """Run a handler as far as it goes without waiting, and answer if that was all."""
-        self._dialect.begun(call.head.type)
         try:
+            self._dialect.begun(call.head.type)
             result = handler.run(call)
         except LudolfError as error:
             self._answer_refusal(call.head, error)
@@ -229,17 +228,31 @@ class Server:
         self._reply(Reply(command=head.type, id=head.id, error=str(error), code=code))
 
     def _answer_bug(self, head: Head, error: Exception) -> None:
-        traceback.print_exception(error)
-        text = f"Internal error in {head.type}: {type(error).__name__}: {error}"
-        self._answer(head, error=text)
+        self._reply(_bug(head.type, head.id, error))
 
     def _refuse(self, error: BadFrame) -> None:
         self._reply(Reply(command="parse", id=error.id, error=str(error), untyped=error.untyped))
 
     def _reply(self, reply: Reply) -> None:
-        frame = self._dialect.reply(reply)
+        try:
+            frame = self._dialect.reply(reply)
+        except Exception as error:  # data that cannot be written is an error reply, not silence
+            frame = self._dialect.reply(_bug(reply.command, reply.id, error))
         if frame is not None:
             self._stdio.send(frame)
+
+
+def _read(line: bytes) -> tuple[Head, Body]:
+    if line is TOO_LONG:
+        raise BadFrame(f"the line is longer than {MAX_FRAME >> 20} MiB")
+    return read_head(line)
+
+
+def _bug(command: str, id: msgspec.Raw, error: Exception) -> Reply:
+    with contextlib.suppress(OSError, ValueError):  # nobody may read stderr any more
+        traceback.print_exception(error)
+    text = f"Internal error in {command}: {type(error).__name__}: {error}"
+    return Reply(command=command, id=id, error=text)
 
 
 async def _a_moment(earlier: "asyncio.Task[Any] | None") -> None:

@@ -1,6 +1,7 @@
 """Commands about agents in the background: who hears of them, who runs, what they have said."""
 
 import math
+import sys
 from typing import Any
 
 from ludolf.base import CommandError
@@ -42,9 +43,12 @@ def _get_messages(call: Call) -> Result:
 def _byte(value: Any) -> int:
     if value is None:
         return 0
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+    if isinstance(value, bool) or not isinstance(value, int | float):
         raise CommandError("fromByte must be a number")
-    return max(0, int(value))
+    if isinstance(value, float) and not math.isfinite(value):
+        raise CommandError("fromByte must be a number")
+    # No file is larger, and no larger number can be sought.
+    return min(max(0, int(value)), sys.maxsize)
 
 
 def _cancel(call: Call) -> Result:

@@ -15,6 +15,7 @@ from ludolf.config.credentials import checked_key, choose_way, flow_for, login_p
 from ludolf.config.home import find_home
 from ludolf.config.models import ModelRegistry
 from ludolf.config.oauth import callback_host
+from ludolf.config.settings import SettingsFiles
 from ludolf.engine.privacy import exposure
 from ludolf.modes.subcommands.auth_check import check, print_api_key, print_bearer_token
 
@@ -49,6 +50,7 @@ def run(words: Sequence[str]) -> int:
             sys.stderr.write(NEVER_AN_ARGUMENT)
         return USAGE_ERROR
     home = find_home()
+    SettingsFiles(home)  # sets the proxy, which logins use too
     registry = ModelRegistry(home.models_file, Keyring(home.auth_file))
     action: Callable[[ModelRegistry, Namespace], int] = arguments.run
     return action(registry, arguments)

@@ -1,0 +1,148 @@
+"""The proxy of a request: that of the environment, else that of the setting `httpProxy`.
+
+The setting holds for the whole process, like the variables: model requests, logins, renewals and
+lists of models all ask here.
+"""
+
+import os
+import re
+from collections.abc import Iterator
+
+import msgspec
+
+from ludolf.ai.errors import ProviderError
+
+LOOPBACK = ("127.0.0.1", "localhost", "::1")
+_PORTS = {"http": 80, "https": 443}
+_setting: str | None = None
+
+
+class Proxy(msgspec.Struct, frozen=True):
+    """`url` holds neither user nor password, so that texts may name it."""
+
+    url: str
+    user: str | None = None
+    password: str = ""
+
+    @property
+    def headers(self) -> dict[str, str]:
+        """The headers that prove to the proxy who asks."""
+        return {} if self.user is None else {"Proxy-Authorization": f"Basic {self.login}"}
+
+    @property
+    def login(self) -> str:
+        from base64 import b64encode
+
+        return b64encode(f"{self.user}:{self.password}".encode()).decode()
+
+
+def use_proxy(address: str | None) -> None:
+    """Set the proxy of requests for which the environment names none."""
+    global _setting
+    _setting = (address or "").strip() or None
+
+
+def proxy_for(url: str) -> Proxy | None:
+    """Return the proxy of an address, or None if it is reached directly.
+
+    Addresses of this machine are always reached directly, and those that `NO_PROXY` names.
+
+    Raises:
+        ProviderError: the address of the proxy cannot be used.
+    """
+    from urllib.parse import urlsplit
+
+    try:
+        parts = urlsplit(url)
+        host, port = parts.hostname or "", parts.port
+    except ValueError:
+        return None  # reported by the code that sends the request
+    address = _address(parts.scheme)
+    if address is None or host in LOOPBACK:
+        return None
+    if _is_exempt(host, port or _PORTS.get(parts.scheme)):
+        return None
+    return _read(address)
+
+
+def setting_in_use() -> bool:
+    """Whether the setting names a proxy; libraries read the environment on their own."""
+    return _setting is not None
+
+
+def proxies() -> dict[str, str]:
+    """Return the proxies by scheme, user and password included, for libraries that take them so.
+
+    Raises:
+        ProviderError: the address of the proxy cannot be used.
+    """
+    from urllib.parse import quote
+
+    found = {}
+    for scheme in _PORTS:
+        address = _address(scheme)
+        if address is None:
+            continue
+        proxy = _read(address)
+        login = ""
+        if proxy.user is not None:
+            login = f"{quote(proxy.user, safe='')}:{quote(proxy.password, safe='')}@"
+        found[scheme] = proxy.url.replace("://", f"://{login}", 1)
+    return found
+
+
+def proxy_secrets() -> Iterator[str]:
+    """Yield the passwords of all proxies in use, in the forms in which they are sent."""
+    for scheme in _PORTS:
+        address = _address(scheme)
+        try:
+            proxy = _read(address) if address else None
+        except ProviderError:
+            continue
+        if proxy is not None and proxy.user is not None:
+            yield from (proxy.password, f"{proxy.user}:{proxy.password}", proxy.login)
+
+
+def _address(scheme: str) -> str | None:
+    from urllib.request import getproxies_environment
+
+    variables = getproxies_environment()
+    return variables.get(scheme) or variables.get("all") or _setting
+
+
+def _is_exempt(host: str, port: int | None) -> bool:
+    """Whether `NO_PROXY` names a host: by its name, a domain above it, a port, or `*`."""
+    listed = os.environ.get("no_proxy") or os.environ.get("NO_PROXY") or ""
+    for entry in re.split(r"[\s,]+", listed):
+        if entry == "*":
+            return True
+        name, _, number = entry.lower().rpartition(":")
+        if not name or not number.isdecimal() or (":" in name and not name.endswith("]")):
+            name, number = entry.lower(), ""
+        name = name.strip("[]").removeprefix("*").removeprefix(".")
+        fits = host == name or host.endswith(f".{name}")
+        if name and fits and (not number or int(number) == port):
+            return True
+    return False
+
+
+def _read(address: str) -> Proxy:
+    from urllib.parse import unquote, urlsplit
+
+    whole = address if "://" in address else f"http://{address}"
+    try:
+        parts = urlsplit(whole)
+        host, port = parts.hostname, parts.port
+    except ValueError:
+        host, port, parts = None, None, urlsplit("")
+    if not host or parts.scheme not in _PORTS:
+        raise ProviderError(
+            "The address of the proxy cannot be used: it must be http://[USER:PASSWORD@]HOST:PORT "
+            "or https://… Check httpProxy in settings.json, HTTP_PROXY, HTTPS_PROXY and ALL_PROXY.",
+            kind="bad_request",
+        )
+    place = f"[{host}]" if ":" in host else host
+    url = f"{parts.scheme}://{place}:{port or _PORTS[parts.scheme]}"
+    if parts.username is None:
+        return Proxy(url)
+    return Proxy(url, unquote(parts.username), unquote(parts.password or ""))

@@ -1,0 +1,251 @@
+"""The way to model servers: deadlines for servers that send byte by byte, and proxies."""
+
+import asyncio
+import base64
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
+
+import pytest
+
+from ludolf.ai.errors import ProviderError
+from ludolf.ai.oauth import ask
+from ludolf.ai.patience import Patience
+from ludolf.ai.proxy import Proxy, proxies, proxy_for, proxy_secrets, use_proxy
+from ludolf.ai.secrets import redact
+from ludolf.ai.transport import Reply, Sent, Transport, check
+from tests.loopback import Canned, Loopback, nobody
+
+PATIENCE = Patience(connect=5.0, first=0.2, between=0.2)
+LONG = 10.0
+HEAD = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\n"
+REFUSED = b"HTTP/1.1 500 X\r\ncontent-type: text/plain\r\nconnection: close\r\n\r\n"
+
+
+@pytest.fixture(autouse=True)
+def _no_proxy() -> object:
+    yield
+    use_proxy(None)
+
+
+@asynccontextmanager
+async def _dripping(first: bytes, drop: bytes) -> AsyncIterator[str]:
+    """A server that sends a beginning at once and then one drop after another, without end."""
+
+    ending, ended = asyncio.Event(), asyncio.Event()
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with suppress(OSError, asyncio.IncompleteReadError):
+            await reader.readuntil(b"\r\n\r\n")
+            writer.write(first)
+            while not ending.is_set():
+                writer.write(drop)
+                await writer.drain()
+                await asyncio.sleep(0.02)
+        writer.close()
+        ended.set()
+
+    server = await asyncio.start_server(serve, "127.0.0.1", 0)
+    try:
+        yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+    finally:
+        ending.set()
+        server.close()
+        await ended.wait()
+
+
+async def _read_all(reply: Reply) -> None:
+    await check(reply, lambda status, body: f"{status} {body}")
+    async for found in reply.events():
+        list(found)
+
+
+# ---------------------------------------------------------------- deadlines
+
+
+@pytest.mark.parametrize(
+    ("first", "drop"),
+    [
+        (b"HTTP/1.1 200 ", b"O"),
+        (b"HTTP/1.1 200 OK\r\nx-a: ", b"a"),
+        (b"HTTP/1.1 200 OK\r\n", b"x-a: b\r\n"),
+        (b"", b"HTTP/1.1 100 Continue\r\n\r\n"),
+        (b"", b"HTTP/1.1 103 Early Hints\r\nlink: </a>\r\n\r\n"),
+        (HEAD, b": ping\n\n"),
+        (HEAD, b"\n"),
+        (HEAD + b"data: ", b"a"),
+        (HEAD + b"data: ", b"\r"),
+    ],
+)
+async def test_an_answer_byte_by_byte_has_a_deadline(first: bytes, drop: bytes) -> None:
+    transport = Transport()
+    async with _dripping(first, drop) as url, asyncio.timeout(LONG):
+        with pytest.raises(ProviderError, match=r"^Request timed out: no "):
+            async with transport.post(url, {}, b"{}", patience=PATIENCE) as reply:
+                await _read_all(reply)
+    await transport.close()
+
+
+async def test_an_error_byte_by_byte_is_told_as_far_as_it_came() -> None:
+    transport = Transport()
+    async with _dripping(REFUSED + b"broken", b".") as url, asyncio.timeout(LONG):
+        with pytest.raises(ProviderError, match=r"^500 broken\.+$"):
+            async with transport.post(url, {}, b"{}", patience=PATIENCE) as reply:
+                await _read_all(reply)
+    await transport.close()
+
+
+async def test_an_answer_that_is_slow_within_the_limits_is_taken() -> None:
+    transport = Transport()
+    async with _dripping(HEAD, b"data: x\n\n") as url, asyncio.timeout(LONG):
+        seen = 0
+        async with transport.post(url, {}, b"{}", patience=PATIENCE) as reply:
+            async for found in reply.events():
+                seen += len(list(found))
+                if seen > 20:  # for twice the limit between two events
+                    break
+    await transport.close()
+    assert seen > 20
+
+
+async def test_an_abort_does_not_wait_for_the_deadline() -> None:
+    transport = Transport()
+
+    async def send() -> None:
+        async with transport.post(url, {}, b"{}", patience=Patience()) as reply:
+            await _read_all(reply)
+
+    async with (
+        _dripping(b"HTTP/1.1 200 ", b"O") as url,
+        asyncio.timeout(LONG),
+        asyncio.TaskGroup() as group,
+    ):
+        task = group.create_task(send())
+        await asyncio.sleep(0.1)
+        task.cancel()
+    await transport.close()
+
+
+# ---------------------------------------------------------------- which proxy
+
+
+@pytest.fixture
+def variables(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    def put(**values: str) -> None:
+        for name, value in values.items():
+            monkeypatch.setenv(name, value)
+
+    return put
+
+
+def test_the_setting_counts_for_both_schemes() -> None:
+    use_proxy(" http://me:p%40ss@proxy.test ")
+    expected = Proxy("http://proxy.test:80", "me", "p@ss")
+    assert proxy_for("https://api.test/v1") == proxy_for("http://api.test") == expected
+    assert proxies() == dict.fromkeys(("http", "https"), "http://me:p%40ss@proxy.test:80")
+    assert proxy_for("http://127.0.0.1:11434/v1") is None
+    assert proxy_for("http://localhost/v1") is None
+    assert proxy_for("http://[::1]:8080/v1") is None
+
+
+def test_the_environment_goes_before_the_setting(variables: Callable[..., None]) -> None:
+    use_proxy("http://setting.test:1")
+    variables(HTTPS_PROXY="https://variable.test:2")
+    assert proxy_for("https://api.test") == Proxy("https://variable.test:2")
+    assert proxy_for("http://api.test") == Proxy("http://setting.test:1")
+    variables(ALL_PROXY="all.test:3")
+    assert proxy_for("http://api.test") == Proxy("http://all.test:3")
+
+
+@pytest.mark.parametrize(
+    ("listed", "direct"),
+    [
+        ("api.test", True),
+        ("other.test, api.test", True),
+        ("other.test api.test", True),
+        ("API.test", True),
+        ("test", True),
+        (".test", True),
+        ("*.test", True),
+        ("*", True),
+        ("api.test:443", True),
+        ("api.test:8443", False),
+        ("pi.test", False),
+        ("other.test", False),
+        ("", False),
+    ],
+)
+def test_no_proxy_names_hosts_that_are_reached_directly(
+    variables: Callable[..., None], listed: str, direct: bool
+) -> None:
+    use_proxy("http://proxy.test:1")
+    variables(NO_PROXY=listed)
+    assert (proxy_for("https://api.test/v1") is None) is direct
+
+
+@pytest.mark.parametrize(
+    "address", ["socks5://me:hidden-1@proxy.test:1", "http://", "http://a:b:c"]
+)
+def test_an_address_that_cannot_be_used_is_refused_without_its_password(address: str) -> None:
+    use_proxy(address)
+    with pytest.raises(ProviderError, match="cannot be used") as error:
+        proxy_for("https://api.test")
+    assert "hidden-1" not in str(error.value)
+
+
+# ---------------------------------------------------------------- through a proxy
+
+
+async def test_requests_go_through_the_proxy_with_its_password() -> None:
+    transport = Transport()
+    with Loopback(Canned(chunks=[b"data: x\n\n"])) as proxy:
+        use_proxy(proxy.url.replace("://", "://me:p%40ss-word@"))
+        async with transport.post("http://model.test/v1/chat", {"x-key": "k"}, b"{}") as reply:
+            found = [event async for read in reply.events() for event in read]
+        answer = await ask(transport, "http://login.test/token", {"a": "b"})
+    await transport.close()
+    assert found == [b"x"]
+    assert answer.status == 200
+    login = base64.b64encode(b"me:p@ss-word").decode()
+    asked = [(one.path, one.headers["proxy-authorization"]) for one in proxy.requests]
+    assert asked == [
+        ("http://model.test/v1/chat", f"Basic {login}"),
+        ("http://login.test/token", f"Basic {login}"),
+    ]
+
+
+async def test_a_proxy_that_cannot_be_reached_is_named_without_its_password() -> None:
+    transport = Transport()
+    with nobody() as url:
+        use_proxy(url.replace("://", "://me:hidden-word@"))
+        sent = Sent(url="https://api.test", headers={}, body=b"", patience=PATIENCE)
+        with pytest.raises(
+            ProviderError, match=r"Connection error: .*proxy 127\.0\.0\.1:"
+        ) as error:
+            async with transport.exchange(sent):
+                pass
+    await transport.close()
+    assert "hidden-word" not in str(error.value)
+
+
+async def test_a_proxy_that_refuses_is_an_error_of_its_own() -> None:
+    transport = Transport()
+    with Loopback(Canned(status=407)) as proxy:
+        # It knows no CONNECT, which is as good as a refusal.
+        use_proxy(proxy.url.replace("://", "://me:hidden-word@"))
+        sent = Sent(url="https://api.test", headers={}, body=b"", patience=PATIENCE)
+        with pytest.raises(
+            ProviderError, match=r"^The proxy refused the connection: 501 "
+        ) as error:
+            async with transport.exchange(sent):
+                pass
+    await transport.close()
+    assert "hidden-word" not in str(error.value)
+
+
+def test_what_a_proxy_sends_back_is_redacted() -> None:
+    use_proxy("http://me:hidden-word@proxy.test:1")
+    login = base64.b64encode(b"me:hidden-word").decode()
+    assert login in set(proxy_secrets())
+    shown = redact(f"407 you sent Basic {login}, that is me:hidden-word or hidden-word", ())
+    assert "hidden-word" not in shown
+    assert login not in shown
