@@ -110,16 +110,29 @@ async def test_the_end_of_the_program_lets_a_daemon_clean_up(lab: Lab) -> None:
 
 UNTOUCHABLE = """
 import os
+from pathlib import Path
+
+from ludolf.tools import family, supervisor
+
+REFUSE = '''
+import os
 
 kill = os.kill
 
 def refuse(pid, number):
-    if open(f"/proc/{pid}/comm").read() == "sleep\\n":
+    if open(f"/proc/{pid}/comm").read() == "sleep\\\\n":
         raise PermissionError  # as if it had become somebody else
     kill(pid, number)
 
+os.kill = refuse
+'''
+
 def extension(api):
-    os.kill = refuse
+    exec(REFUSE, {})
+    source = Path(supervisor.__file__).read_text().replace("import _socket", REFUSE, 1)
+    changed = Path(os.environ["HOME"], "supervisor.txt")
+    changed.write_text(source.replace("import marshal", "import _socket, marshal", 1))
+    family._script = lambda: str(changed)
 """
 
 
