@@ -112,7 +112,7 @@ UNTOUCHABLE = """
 import os
 from pathlib import Path
 
-from ludolf.tools import family, supervisor
+from ludolf.tools import supervisor
 
 REFUSE = '''
 import os
@@ -130,9 +130,10 @@ os.kill = refuse
 def extension(api):
     exec(REFUSE, {})
     source = Path(supervisor.__file__).read_text().replace("import _socket", REFUSE, 1)
-    changed = Path(os.environ["HOME"], "supervisor.txt")
+    changed = Path(os.environ["HOME"], "changed", "supervisor.py")
+    changed.parent.mkdir()
     changed.write_text(source.replace("import marshal", "import _socket, marshal", 1))
-    family._script = lambda: str(changed)
+    supervisor.__file__ = str(changed)
 """
 
 

@@ -9,8 +9,10 @@ import select
 import signal
 import socket
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 from ludolf.tools import supervisor
@@ -19,6 +21,8 @@ from ludolf.tools.supervisor import DEATH_SECONDS, GRACE_SECONDS, POLL_SECONDS, 
 # Reapers that are kept for the next commands; a new one costs about a millisecond.
 _MOST_IDLE = 4
 _SEND_SECONDS = 10.0
+# Imported rather than run as a script, since only then its compiled form is used.
+_PROGRAM = "import sys; sys.path.append(sys.argv[1]); import supervisor; supervisor.main()"
 _BLOCKED = (signal.SIGHUP, signal.SIGINT, signal.SIGTERM)
 
 Message = tuple[Any, ...]
@@ -49,16 +53,20 @@ class Reaper:
         """
         variables = {os.fsencode(name): os.fsencode(value) for name, value in env.items()}
         request = supervisor.pack([os.fsencode(word) for word in argv], os.fsencode(cwd), variables)
+        self.go_on()
         self._channel.settimeout(_SEND_SECONDS)
         try:
             socket.send_fds(self._channel, [supervisor.RUN], [output])
             self._channel.sendall(request)
-        finally:
-            self._channel.setblocking(False)
+        except OSError:
+            self.kill()
+            raise
+        self._channel.setblocking(False)
         self.busy = True
 
     def end(self) -> None:
         """Have everything ended: those that clean up get a second, then all are killed."""
+        self.go_on()
         try:
             self._channel.send(supervisor.END)
         except OSError:
@@ -80,6 +88,11 @@ class Reaper:
             while (message := supervisor.unpack(self._buffer)) is not None:
                 self._take(message)
 
+    def go_on(self) -> None:
+        """Continue the reaper, which a command may have stopped: it has the same user."""
+        if self.pid and not self.gone:
+            supervisor.send_signal(self.pid, signal.SIGCONT)
+
     def kill(self) -> None:
         """Give up a reaper that does not answer: the supervisor kills everything below it."""
         if not self.gone and self.pid:
@@ -89,7 +102,12 @@ class Reaper:
     def close(self) -> None:
         """End the reaper; it kills at once whatever still runs below it."""
         self._lose()
-        self._channel.close()
+        if self.report is None:
+            self._channel.close()
+        else:
+            # A loop still waits for this descriptor: it must not name another file meanwhile.
+            with suppress(OSError):
+                self._channel.shutdown(socket.SHUT_RDWR)
 
     def _take(self, message: Message) -> None:
         kind = message[0]
@@ -126,33 +144,30 @@ class Warden:
         self._idle: list[Reaper] = []
         self._others: list[Reaper] = []
         self._dead: set[int] = set()
+        # Sessions of an embedding program may run in threads of their own.
+        self._lock = threading.Lock()
         os.register_at_fork(after_in_child=self._forget)
 
-    def take(self) -> Reaper:
-        """Return a reaper that is free for a command.
+    def take(self, report: Callable[[Message], None]) -> Reaper:
+        """Return a reaper that is free for a command; `report` gets its messages.
 
         Raises:
             OSError: the supervisor cannot be started.
         """
-        if not self.guests and not self._adopts:
-            _become_subreaper()
-            self._adopts = True
-        if self._rights != (now := _rights()):
-            self.dismiss()  # its processes would keep the rights that this one has given up
-            self._rights = now
-        for reaper in (*self._idle, *self._others):
-            if reaper.report is None:
-                reaper.receive()
-        self._sort()
-        reaper = self._idle.pop() if self._idle else self._new()
-        self._others.append(reaper)
+        with self._lock:
+            reaper = self._free()
+            reaper.report = report
+            self._others.append(reaper)
         return reaper
 
     def give_back(self, reaper: Reaper) -> None:
         """A command has ended; what it left running stays until the end of the program."""
-        reaper.report = None
-        self._sort()
-        self._reap()
+        with self._lock:
+            reaper.report = None
+            if reaper.gone:
+                reaper.close()
+            self._sort()
+            self._reap()
 
     def end_all(self) -> tuple[tuple[int, str], ...]:
         """End whatever any command left running; for the end of the program.
@@ -185,10 +200,26 @@ class Warden:
         if self._control is not None:
             self._control.close()
             self._control = None
+            supervisor.send_signal(self._pid, signal.SIGCONT)
             self._dead.add(self._pid)
+
+    def _free(self) -> Reaper:
+        if not self.guests and not self._adopts:
+            _become_subreaper()
+            self._adopts = True
+        if self._rights != (now := _rights()):
+            self.dismiss()  # its processes would keep the rights that this one has given up
+            self._rights = now
+        for reaper in (*self._idle, *self._others):
+            if reaper.report is None:
+                reaper.receive()
+        self._sort()
+        return self._idle.pop() if self._idle else self._new()
 
     def _new(self) -> Reaper:
         ours, theirs = socket.socketpair()
+        if self._control is not None:
+            supervisor.send_signal(self._pid, signal.SIGCONT)
         with theirs:
             if self._control is None or not _sent(self._control, theirs):
                 self._start()
@@ -209,7 +240,7 @@ class Warden:
         with theirs:
             self._pid = os.posix_spawn(
                 python,
-                (python, "-I", "-S", _script()),
+                (python, "-I", "-S", "-c", _PROGRAM, os.path.dirname(supervisor.__file__)),
                 {},
                 file_actions=[
                     (os.POSIX_SPAWN_DUP2, theirs.fileno(), 0),
@@ -269,6 +300,7 @@ class Warden:
         if self._control is not None:
             self._control.close()
         self._control, self._idle, self._others, self._dead = None, [], [], set()
+        self._lock = threading.Lock()
 
 
 WARDEN = Warden()
@@ -276,13 +308,6 @@ WARDEN = Warden()
 
 def _rights() -> object:
     return os.getresuid(), os.getresgid(), os.getgroups()
-
-
-def _script() -> str:
-    """The compiled file if there is one: that starts faster."""
-    spec = supervisor.__spec__
-    cached = spec.cached if spec is not None else None
-    return cached if cached and os.path.exists(cached) else supervisor.__file__
 
 
 def _sent(control: socket.socket, channel: socket.socket) -> bool:

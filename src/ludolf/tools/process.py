@@ -166,8 +166,7 @@ class Running:
 
     def _start(self, write_end: int) -> None:
         self._reaper: Reaper | None = None
-        self._reaper = WARDEN.take()
-        self._reaper.report = self._receive
+        self._reaper = WARDEN.take(self._receive)
         self._loop.add_reader(self._reaper.fileno(), self._reaper.receive)
         command = self._command
         self._reaper.run(command.argv, str(command.cwd), command.env, write_end)

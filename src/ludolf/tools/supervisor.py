@@ -1,6 +1,6 @@
 """Supervise commands so that none of their processes outlives the program: standard library only.
 
-This file is a program. Ludolf starts it once, with a socket as its input, and sends one more socket
+Ludolf starts this as a program once, with a socket as its input, and sends one more socket
 for each command that runs at the same time; for each the supervisor forks a reaper, which runs one
 command after another. Both are subreapers: orphans become their children. So every process of a
 command stays below its reaper, whatever group, session, parent or environment it leaves, and below
@@ -31,9 +31,8 @@ POLL_SECONDS = 0.005
 # How long supervisor and reapers try to kill when the program is gone already.
 LAST_SECONDS = 5.0
 RUN, END = b"R", b"E"
-
 _REAP_SECONDS = 2.0
-_MOST_NAMED = 100
+_MOST_NAMED, _MOST_FILES = 100, 65536
 PR_SET_CHILD_SUBREAPER, _PR_SET_NAME = 36, 15
 SIGKILL, _SIGTERM = 9, 15
 _IGNORED_BY_PYTHON = (13, 25)  # SIGPIPE, SIGXFSZ
@@ -43,9 +42,10 @@ class Process:
     def __init__(self, pid: int, stat: bytes) -> None:
         # The name before the last parenthesis may hold anything, even spaces and parentheses.
         head, _, rest = stat.rpartition(b")")
-        state, parent, _group, session = rest.split()[:4]
-        self.pid, self.parent, self.session = pid, int(parent), int(session)
-        self.dead = state in (b"Z", b"X")
+        fields = rest.split()
+        self.pid, self.parent, self.session = pid, int(fields[1]), int(fields[3])
+        # A process whose first thread has ended looks dead while other threads run.
+        self.dead = fields[0] in (b"Z", b"X") and int(fields[17]) < 2
         # It is shown to people: what could control their terminal is left out.
         name = head.partition(b"(")[2].decode("utf-8", "replace")
         self.name = "".join(filter(str.isprintable, name))
@@ -66,11 +66,10 @@ def unpack(buffer: bytearray) -> tuple[Any, ...] | None:
     return fields
 
 
-def receive(channel: _socket.socket, size: int) -> tuple[bytes, list[int]]:
-    """Read once: the data, empty at the end, and the descriptors that came with it."""
-    flags = getattr(_socket, "MSG_CMSG_CLOEXEC", 0)
+def _receive(channel: _socket.socket) -> tuple[bytes, list[int]]:
+    """Read one byte, none at the end, and the descriptors that came with it."""
     try:
-        data, ancillary, _, _ = channel.recvmsg(size, _socket.CMSG_SPACE(4), flags)
+        data, ancillary, _, _ = channel.recvmsg(1, _socket.CMSG_SPACE(4))
     except ConnectionError:
         return b"", []
     files = [
@@ -125,10 +124,7 @@ def send_signal(pid: int, number: int = SIGKILL) -> None:
 
 
 def ask_to_end(pids: Iterable[int]) -> set[int]:
-    """Send SIGTERM to all if any of them handles it; returns those that do.
-
-    The others would just die of it, or ignore it: nothing is gained by waiting for them.
-    """
+    """Send SIGTERM to all if any of them handles it; returns those that do, to be waited for."""
     tidy = {pid for pid in pids if _handles_sigterm(pid)}
     for pid in pids if tidy else ():
         send_signal(pid, _SIGTERM)
@@ -183,10 +179,6 @@ class _Events:
         ready = self._poll.poll(None if seconds is None else seconds * 1000)
         return any(file == self._channel for file, _ in ready)
 
-    def close(self) -> None:
-        for pid in tuple(self._handles):
-            self.forget(pid)
-
 
 def _reap(took: Callable[[int, int], None]) -> bool:
     """Collect dead children; whether any child is left."""
@@ -225,14 +217,14 @@ class _Reaper:
         self._busy = False
 
     def serve(self) -> int:
-        """Returns the exit code: 0 if nothing is left running."""
+        """Return the exit code, 0 if nothing is left running."""
         while True:
             patience = _REAP_SECONDS if self._events.exact else POLL_SECONDS
             has_input = self._events.wait(patience if self._busy else None)
             self._collect()
             if not has_input:
                 continue
-            data, files = receive(self._channel, 1)
+            data, files = _receive(self._channel)
             if not data:
                 return 1 if _kill_below(LAST_SECONDS, self._took) else 0
             if data == RUN:
@@ -283,7 +275,7 @@ class _Reaper:
         is_left = _reap(self._took)
         if self._status is not None:
             left = living(below((os.getpid(),), processes())) if is_left else []
-            for process in left:
+            for process in left[:_MOST_NAMED]:
                 self._events.watch(process.pid)
             self._tell_exit(left)
             self._busy = is_left
@@ -339,7 +331,6 @@ class _Supervisor:
         self._has_strays = False
 
     def serve(self) -> None:
-        """Returns in a new reaper too, when that has done."""
         while True:
             patience = POLL_SECONDS if self._has_strays or not self._events.exact else None
             has_input = self._events.wait(patience)
@@ -348,31 +339,26 @@ class _Supervisor:
                 self._kill_strays()
             if not has_input:
                 continue
-            data, files = receive(self._control, 1)
+            data, files = _receive(self._control)
             if not data:
                 _kill_below(LAST_SECONDS, self._took)
                 return
             for file in files:
-                if self._fork(file):
-                    return
+                self._fork(file)
+                os.close(file)
 
-    def _fork(self, file: int) -> bool:
-        """Fork a reaper; True in the reaper, when it has done."""
+    def _fork(self, file: int) -> None:
         try:
             pid = os.fork()
         except OSError:
-            os.close(file)  # the program sees the end of the socket
-            return False
-        if pid:
-            os.close(file)
-            self._reapers.add(pid)
-            self._events.watch(pid)
-            return False
-        self._events.close()
-        self._control.close()
-        _adopt_orphans(b"ludolf-reaper")
-        os.dup2(1, 0)
-        os._exit(_Reaper(_socket.socket(fileno=file)).serve())
+            return  # the program sees the end of the socket
+        if pid == 0:
+            os.closerange(3, file)
+            os.closerange(file + 1, _MOST_FILES)
+            _adopt_orphans(b"ludolf-reaper")
+            os._exit(_Reaper(_socket.socket(fileno=file)).serve())
+        self._reapers.add(pid)
+        self._events.watch(pid)
 
     def _took(self, pid: int, status: int) -> None:
         self._events.forget(pid)
@@ -382,9 +368,8 @@ class _Supervisor:
 
     def _kill_strays(self) -> None:
         table = processes()
-        mine = os.getpid()
-        strays = [one.pid for one in table.values() if one.parent == mine and not one.dead]
-        roots = set(strays) - self._reapers
+        children = {one.pid for one in table.values() if one.parent == os.getpid() and not one.dead}
+        roots = children - self._reapers
         for pid in roots | below(roots, table):
             send_signal(pid)
         self._has_strays = bool(roots)
@@ -402,13 +387,9 @@ def _adopt_orphans(name: bytes) -> None:
 
 
 def main() -> None:
-    os.closerange(3, 65536)  # what the program's own parent left open to everybody
+    os.closerange(3, _MOST_FILES)  # what the program's own parent left open to everybody
     control = os.dup(0)
     os.dup2(1, 0)  # the null device
     os.chdir("/")
     _adopt_orphans(b"ludolf-supervis")
     _Supervisor(_socket.socket(fileno=control)).serve()
-
-
-if __name__ == "__main__":
-    main()
