@@ -166,7 +166,7 @@ def test_no_program_is_found_through_the_path(
 
 def test_reapers_are_used_again_and_few_are_kept(tmp_path: Path) -> None:
     async def scenario() -> None:
-        await asyncio.gather(*(whole("true", tmp_path) for _ in range(12)))
+        await asyncio.gather(*(whole("true", tmp_path) for _ in range(16)))
         first = {output for _, output in [await whole("echo $PPID", tmp_path) for _ in range(5)]}
         assert len(first) == 1
 
@@ -174,7 +174,7 @@ def test_reapers_are_used_again_and_few_are_kept(tmp_path: Path) -> None:
     names = [Path(f"/proc/{pid}/comm") for pid in os.listdir("/proc") if pid.isdigit()]
     mine = [path.parent.name for path in names if _is(path, "ludolf-reaper")]
     ours = [pid for pid in mine if _parent(_parent(pid)) == str(os.getpid())]
-    assert 1 <= len(ours) <= 4
+    assert 1 <= len(ours) <= 8
 
 
 def _is(comm: Path, name: str) -> bool:
@@ -217,8 +217,9 @@ def test_a_fork_of_this_program_does_not_keep_its_commands_alive(tmp_path: Path)
 def test_a_command_that_cannot_start_says_why(tmp_path: Path) -> None:
     async def attempt(shell: str) -> None:
         command = shell_command("true", cwd=tmp_path, env={}, shell_path=shell)
-        async with Running(command):
-            raise AssertionError
+        async with Running(command) as begun:
+            assert await begun.read() == b""
+            await begun.exit_code()
 
     (tmp_path / "plain").touch()
     with pytest.raises(StartError, match=r"Cannot start .*/plain: .*Permission denied"):

@@ -19,7 +19,7 @@ from ludolf.tools import supervisor
 from ludolf.tools.supervisor import DEATH_SECONDS, GRACE_SECONDS, POLL_SECONDS, Process
 
 # Reapers that are kept for the next commands; a new one costs about a millisecond.
-_MOST_IDLE = 4
+_MOST_IDLE = 8
 _SEND_SECONDS = 10.0
 # Imported rather than run as a script, since only then its compiled form is used.
 _PROGRAM = "import sys; sys.path.append(sys.argv[1]); import supervisor; supervisor.main()"
@@ -45,7 +45,7 @@ class Reaper:
         return self._channel.fileno()
 
     def run(self, argv: Sequence[str], cwd: str, env: Mapping[str, str], output: int) -> None:
-        """Send a command; the reaper answers with `started` or `failed`, then with `exited`.
+        """Send a command; the reaper answers with `failed` or, when it has ended, with `exited`.
 
         Raises:
             OSError: the reaper does not take it.
@@ -111,7 +111,7 @@ class Reaper:
 
     def _take(self, message: Message) -> None:
         kind = message[0]
-        if kind == "started":
+        if kind == "hello":
             self.pid = message[1]
         elif kind == "exited":
             self.busy = bool(message[2])

@@ -87,6 +87,8 @@ class End(NamedTuple):
 class Running:
     """A running command. Leaving the block before the command has ended kills its whole family.
 
+    That it cannot start is known when its exit is asked for, so that nothing waits for it before.
+
     A command that ends by itself may leave children behind (`server &`); they live on until
     `WARDEN.end_all()`, or until this program is gone.
     """
@@ -96,26 +98,20 @@ class Running:
         self._at_end = False
         self._drain_until = 0.0
         self._left: tuple[LeftBehind, ...] = ()
+        self._failure: str | None = None
 
     async def __aenter__(self) -> Self:
         self._loop = asyncio.get_running_loop()
-        self._started: asyncio.Future[str] = self._loop.create_future()
         self._exit: asyncio.Future[int] = self._loop.create_future()
         self._ended: asyncio.Future[None] = self._loop.create_future()
         self._pipe, write_end = _pipe()
         try:
             self._start(write_end)
-            failure = await self._started
         except (OSError, ValueError) as error:
-            failure = str(error)
-        except BaseException:
-            self._leave(kill=True)
-            raise
+            self._leave(kill=False)
+            raise self._start_error(str(error)) from error
         finally:
             os.close(write_end)
-        if failure:
-            self._leave(kill=False)
-            raise StartError(f"Cannot start {self._command.argv[0]}: {failure}")
         return self
 
     async def __aexit__(
@@ -153,13 +149,23 @@ class Running:
         return b""
 
     async def exit_code(self) -> int:
-        """Wait for the command's own end; 128 + n when signal n killed it."""
+        """Wait for the command's own end; 128 + n when signal n killed it.
+
+        Raises:
+            StartError: it did not start.
+        """
         await asyncio.wait({self._exit})
+        if self._failure is not None:
+            raise self._start_error(self._failure)
         code = self._exit.result()
         return 128 - code if code < 0 else code
 
     async def end(self) -> End:
-        """Wait for the command's own end, and look what runs on nevertheless."""
+        """Wait for the command's own end, and look what runs on nevertheless.
+
+        Raises:
+            StartError: it did not start.
+        """
         code = await self.exit_code()
         raw = self._exit.result()
         return End(code, _signal_name(-raw) if raw < 0 else None, self._left)
@@ -171,13 +177,15 @@ class Running:
         command = self._command
         self._reaper.run(command.argv, str(command.cwd), command.env, write_end)
 
+    def _start_error(self, reason: str) -> StartError:
+        return StartError(f"Cannot start {self._command.argv[0]}: {reason}")
+
     def _receive(self, message: Message) -> None:
         """A message of the reaper has come."""
         match message:
-            case ("started", _):
-                _settle(self._started, "")
             case ("failed", text):
-                _settle(self._started, str(text))
+                self._failure = str(text)
+                _settle(self._exit, 0)
             case ("exited", code, left):
                 self._left = tuple(LeftBehind(pid=pid, name=name) for pid, name in left)
                 self._drain_until = self._loop.time() + DRAIN_SECONDS
@@ -186,7 +194,6 @@ class Running:
                 _settle(self._ended, None)
             case ("lost",):
                 # Somebody killed it; the supervisor kills what it ran.
-                _settle(self._started, "its supervisor was killed")
                 _settle(self._exit, -SIGKILL)
                 _settle(self._ended, None)
 

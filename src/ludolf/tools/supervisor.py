@@ -195,15 +195,14 @@ def _reap(took: Callable[[int, int], None]) -> bool:
 def _kill_below(seconds: float, took: Callable[[int, int], None]) -> list[Process]:
     """Kill all descendants until none is left; returns those that live on nevertheless."""
     until = time.monotonic() + seconds
-    while True:
+    while _reap(took):
         found = below((os.getpid(),), processes())
-        for pid in found:
-            send_signal(pid)
-        if not _reap(took):
-            return []
         if time.monotonic() > until:
             return living(found)
+        for pid in found:
+            send_signal(pid)
         time.sleep(POLL_SECONDS)
+    return []
 
 
 class _Reaper:
@@ -218,6 +217,7 @@ class _Reaper:
 
     def serve(self) -> int:
         """Return the exit code, 0 if nothing is left running."""
+        self._send("hello", os.getpid())
         while True:
             patience = _REAP_SECONDS if self._events.exact else POLL_SECONDS
             has_input = self._events.wait(patience if self._busy else None)
@@ -244,7 +244,6 @@ class _Reaper:
                 os.close(file)
         self._busy = True
         self._events.watch(self._command)
-        self._send("started", os.getpid())
 
     def _request(self) -> tuple[Any, ...]:
         buffer = bytearray()
