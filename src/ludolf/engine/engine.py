@@ -214,6 +214,8 @@ class Engine:
         extending = self.parts.extending
         extending.mode = mode
         hide_keys(self.parts)
+        if mode != "sdk" and self.parts.safety is not None:
+            self.parts.safety.close_imports(self.parts.home.cwd)
         self.send = send
         extending.make_host = partial(self._make_host, send)
         self.runner.at_rest.append(self.end_if_asked)

@@ -12,6 +12,7 @@ import msgspec
 
 from ludolf.agent.tool import LeftBehind, Walls
 from ludolf.base import LudolfError
+from ludolf.programs import find_program
 from ludolf.tools.family import WARDEN, Message, Reaper
 from ludolf.tools.supervisor import DEATH_SECONDS, GRACE_SECONDS, SIGKILL
 
@@ -68,12 +69,10 @@ def _shell(shell_path: str | None) -> str:
         path = os.path.expanduser(shell_path)
         if not os.path.exists(path):
             raise StartError(f"Shell not found: {path}. Correct the shellPath setting.")
-        return path
+        return os.path.abspath(path)
     if os.path.exists("/bin/bash"):
         return "/bin/bash"
-    from shutil import which
-
-    return which("bash") or "sh"
+    return find_program("bash") or "/bin/sh"
 
 
 class End(NamedTuple):
