@@ -61,8 +61,8 @@ def test_a_string_sequence_that_never_ends_does_not_swallow_everything() -> None
 
 def test_any_cut_of_any_control_gives_the_same_text() -> None:
     chance = random.Random(1)
-    words = (b"\x1b", b"\x1b]", b"\xc2\x9d", b"P", b"\xc2", b"\x9c", b"\x07", b"\n", b"\x18", b"ab")
-    words += (b"\x1b[31m", b"\x1b\\", b"\xe2\x82\xac", b"x" * 2000)
+    words = [b"\x1b", b"\x1b]", b"\xc2\x9d", b"P", b"\xc2", b"\x9c", b"\x07", b"\n", b"\x18", b"ab"]
+    words += [b"\x1b[31m", b"\x1b\\", b"\xe2\x82\xac", b"x" * 2000]
     for _ in range(300):
         raw = b"".join(chance.choices(words, k=12))
         whole, cut = Cleaner(), Cleaner()
