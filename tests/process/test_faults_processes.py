@@ -1,6 +1,7 @@
 """Commands that misbehave: daemons, floods, giants, signals, odd bytes."""
 
 import asyncio
+import os
 import random
 import time
 from pathlib import Path
@@ -110,16 +111,30 @@ async def test_the_end_of_the_program_lets_a_daemon_clean_up(lab: Lab) -> None:
 
 UNTOUCHABLE = """
 import os
+from pathlib import Path
+
+from ludolf.tools import supervisor
+
+REFUSE = '''
+import os
 
 kill = os.kill
 
 def refuse(pid, number):
-    if open(f"/proc/{pid}/comm").read() == "sleep\\n":
+    if open(f"/proc/{pid}/comm").read() == "sleep\\\\n":
         raise PermissionError  # as if it had become somebody else
     kill(pid, number)
 
+os.kill = refuse
+'''
+
 def extension(api):
-    os.kill = refuse
+    exec(REFUSE, {})
+    source = Path(supervisor.__file__).read_text().replace("import _socket", REFUSE, 1)
+    changed = Path(os.environ["HOME"], "changed", "supervisor.py")
+    changed.parent.mkdir()
+    changed.write_text(source.replace("import marshal", "import _socket, marshal", 1))
+    supervisor.__file__ = str(changed)
 """
 
 
@@ -248,3 +263,26 @@ async def test_keys_of_providers_are_no_business_of_commands(lab: Lab) -> None:
         _, text = await _run(lab, client, "env | grep -c sk-secret; true")
         reply = await client.request("bash", command="env | grep -c sk-secret; true")
     assert (text, reply["data"]["output"]) == ("0\n", "0\n")
+
+
+# What the kernel shows of the environment of every process between a command and its test.
+ENVIRONS = """
+pid=$$
+until [ $pid -eq %d ]; do
+    tr '\\0' '\\n' < /proc/$pid/environ
+    echo end
+    pid=$(cut -d' ' -f4 /proc/$pid/stat)
+done
+"""
+
+
+async def test_keys_are_not_in_the_environment_of_a_process_above_a_command(lab: Lab) -> None:
+    keys = {"OPENAI_API_KEY": "sk-secret-o", "GEMINI_API_KEY": "sk-secret-g"}
+    async with lab.client(**keys, OTHER="kept") as client:
+        _, text = await _run(lab, client, ENVIRONS % os.getpid())
+        # The program, its supervisor, the reaper and the command itself.
+        assert text.count("end\n") >= 4
+        assert "OTHER=kept" in text
+        assert "sk-secret" not in text
+        shown = Path(f"/proc/{client.process.pid}/environ").read_bytes()
+        assert b"sk-secret" not in shown

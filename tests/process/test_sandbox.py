@@ -12,7 +12,7 @@ import pytest
 from ludolf.base import dumps, loads
 from ludolf.tools.sandbox.policy import Ground
 from ludolf.tools.sandbox.sandbox import NoSandbox, Sandbox, Using
-from tests.process.extending import told
+from tests.process.extending import lay, told
 from tests.process.harness import Bell, Lab, only, survivors, text_of
 from tests.process.model_server import ModelServer
 from tests.process.script import answer, bash, call
@@ -68,6 +68,41 @@ def root() -> Iterator[Path]:
 def box(root: Path, request: pytest.FixtureRequest) -> Iterator[Box]:
     with ModelServer() as server:
         yield Box(root, server, request.param)
+
+
+# ---------------------------------------------------------------- programs that run outside
+
+PLANTED = ("sh", "bash", "grep", "rg", "python", "python3", "bwrap", "basename", "kill")
+EXEC = """
+def extension(api):
+    async def after(event, ctx):
+        await api.exec("basename", ["x"])
+    api.on("turn_end", after)
+"""
+
+
+async def test_no_program_that_a_command_wrote_runs_outside(box: Box) -> None:
+    lay(box, EXEC)
+    ran = box.outside / "ran"
+    bin_folder = box.work / ".venv/bin"
+    # A module in the folder that PYTHONPATH names would be imported by the program itself.
+    script = f"printf '#!/bin/sh\\n: > {ran}-%s\\n' $name > $name"
+    plant = f"for name in {' '.join(PLANTED)}; do {script}; done"
+    module = f"open({str(ran) + '-module'!r}, 'w')"
+    box.server.add(
+        answer(bash(f"mkdir -p .venv/bin; cd .venv/bin; {plant}; chmod 755 *", "c1")),
+        answer(bash(f'echo "{module}" | tee difflib.py PIL.py > yaml.py; sleep 60 &', "c2")),
+        answer(call("write", {"path": "a", "content": "x"}, "c3")),
+        answer(call("edit", {"path": "a", "edits": [{"oldText": "x", "newText": "y"}]}, "c4")),
+        answer(call("grep", {"pattern": "y"}, "c5"), bash("exit 3", "c6")),
+        answer("Done."),
+    )
+    env = {"PATH": f"{bin_folder}:{os.environ['PATH']}", "PYTHONPATH": str(box.work)}
+    results = await box.results(*WORKSPACE, "--tools", "bash,write,edit,grep", **env)
+    assert sorted(failed for _, failed in results) == [False] * 5 + [True]
+    assert (bin_folder / "grep").exists()
+    assert (box.work / "difflib.py").exists()
+    assert list(box.outside.glob("ran*")) == []
 
 
 # ---------------------------------------------------------------- tools

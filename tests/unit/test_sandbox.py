@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from ludolf.programs import find_program
 from ludolf.tools.sandbox import launcher
-from ludolf.tools.sandbox.bubblewrap import Bubblewrap, find_bubblewrap
+from ludolf.tools.sandbox.bubblewrap import Bubblewrap
 from ludolf.tools.sandbox.landlock import lacking
 from ludolf.tools.sandbox.policy import Ground, Mode, Policy
 from ludolf.tools.sandbox.sandbox import NoSandbox, Sandbox, Using, disproof
@@ -330,7 +331,7 @@ def test_bubblewrap_is_not_taken_from_the_working_folder(
     fake.write_text("#!/bin/sh\nexit 0\n")
     fake.chmod(0o755)
     monkeypatch.setenv("PATH", f"{fake.parent}:bin")
-    found = find_bubblewrap(tmp_path)
+    found = find_program("bwrap", (tmp_path,))
     assert found != str(fake)
     assert found is None or not found.startswith(str(tmp_path))
 

@@ -1,7 +1,9 @@
 """Command output: cleaned however it is cut, counted, its tail kept, its whole spilled."""
 
 import os
+import random
 import stat
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -24,6 +26,15 @@ SAMPLES = [
     ),
     (b"bad \xff byte", "bad \ufffd byte"),
     (b"\x1b[31\nnext", "\nnext"),
+    (b"\x1b]0;no end\nnext\n", "\nnext\n"),
+    (b"\x1bPno end\nnext\n", "\nnext\n"),
+    (b"\x1b_no end\nnext \xc2\x9eno end\nlast", "\nnext \nlast"),
+    (b"\x1b]0;cancelled\x18seen \xc2\x9dcancelled\x1aseen", "seen seen"),
+    (b"\x1b]0;no end\x1b[31mred", "red"),
+    (b"\x1b\x1b[31m]0;text", "]0;text"),
+    (b"\x1bX" + b"x" * 4096 + b"seen", "seen"),
+    (b"\x1bX" + b"x" * 4095 + b"\xc2\x9cseen", "seen"),
+    (b"\x1bX" + b"x" * 4096 + b"\xc2\xa9seen", "\u00a9seen"),
 ]
 
 
@@ -46,6 +57,19 @@ def test_a_string_sequence_that_never_ends_does_not_swallow_everything() -> None
     for _ in range(20):
         cleaner.feed(b"x" * 100_000)
     assert cleaner.feed(b"seen") == "seen"
+
+
+def test_any_cut_of_any_control_gives_the_same_text() -> None:
+    chance = random.Random(1)
+    words = [b"\x1b", b"\x1b]", b"\xc2\x9d", b"P", b"\xc2", b"\x9c", b"\x07", b"\n", b"\x18", b"ab"]
+    words += [b"\x1b[31m", b"\x1b\\", b"\xe2\x82\xac", b"x" * 2000]
+    for _ in range(300):
+        raw = b"".join(chance.choices(words, k=12))
+        whole, cut = Cleaner(), Cleaner()
+        at = sorted(chance.choices(range(len(raw)), k=6))
+        pieces = [raw[a:b] for a, b in pairwise([0, *at, len(raw)])]
+        text = "".join(map(cut.feed, pieces)) + cut.finish()
+        assert text == whole.feed(raw) + whole.finish(), (raw, at)
 
 
 def test_small_output_makes_no_file(tmp_path: Path) -> None:

@@ -198,8 +198,8 @@ def test_a_missing_folder_and_a_missing_shell_are_told(tmp_path: Path) -> None:
 
 def test_a_command_that_cannot_start_leaves_no_descriptor_open(tmp_path: Path) -> None:
     async def attempt() -> None:
-        async with Running(shell_command("x\0y", cwd=tmp_path, env=os.environ)):
-            pass
+        async with Running(shell_command("x\0y", cwd=tmp_path, env=os.environ)) as running:
+            await running.exit_code()
 
     asyncio.run(collect("true", tmp_path))
     before = len(os.listdir("/proc/self/fd"))

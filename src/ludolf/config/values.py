@@ -3,6 +3,9 @@
 import os
 import re
 from collections.abc import Mapping
+from pathlib import Path
+
+from ludolf.programs import safe_path
 
 COMMAND_LIMIT = 10.0
 _NAME = r"[A-Za-z_][A-Za-z0-9_]*"
@@ -17,6 +20,8 @@ class Resolver:
     def __init__(self, environ: Mapping[str, str] = os.environ, *, bare_names: bool = True) -> None:
         self.environ = environ
         self.warnings: list[str] = []
+        # Where commands in the sandbox can write: no program from there runs for a key.
+        self.writable: tuple[Path, ...] = ()
         self._bare_names = bare_names
         self._outputs: dict[str, str] = {}
 
@@ -64,7 +69,10 @@ class Resolver:
     def _output(self, command: str, over: Mapping[str, str] | None, *, cached: bool) -> str | None:
         if cached and command in self._outputs:
             return self._outputs[command]
-        output = run_command(command, {**self.environ, **(over or {})})
+        environ = {**self.environ, **(over or {})}
+        if self.writable and "PATH" in environ:
+            environ["PATH"] = safe_path(environ["PATH"], self.writable)
+        output = run_command(command, environ)
         if output is None:
             self.warnings.append(f"the key command gave nothing: {command.split(' ', 1)[0]}")
         elif cached:

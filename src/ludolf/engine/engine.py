@@ -26,7 +26,7 @@ from ludolf.engine.requests import Requests
 from ludolf.engine.runner import Runner
 from ludolf.engine.sessions import Sessions
 from ludolf.engine.shell import Shell
-from ludolf.engine.toolbox import offers_tasks
+from ludolf.engine.toolbox import hide_keys, offers_tasks
 from ludolf.engine.tree import TreeWalk
 from ludolf.protocol.events import CompactionResult, SessionInfoChanged, Warned
 from ludolf.session.stats import SessionStats, Tally
@@ -214,6 +214,9 @@ class Engine:
         """
         extending = self.parts.extending
         extending.mode = mode
+        hide_keys(self.parts)
+        if mode != "sdk" and self.parts.safety is not None:
+            self.parts.safety.close_imports(self.parts.home.cwd)
         self.send = send
         extending.make_host = partial(self._make_host, send)
         self.runner.at_rest.append(self.end_if_asked)

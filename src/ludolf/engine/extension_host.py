@@ -30,6 +30,7 @@ from ludolf.extensions.host import (
     Ui,
 )
 from ludolf.extensions.payloads import PromptOptions
+from ludolf.programs import safe_path
 from ludolf.protocol.events import CompactionResult, EntryAppended
 from ludolf.session.entries import CustomEntry, Label, entry_json
 from ludolf.session.stats import ContextUsage, context_usage
@@ -121,7 +122,13 @@ class EngineHost:
 
     @property
     def environment(self) -> Mapping[str, str]:
-        return tool_environment(self._parts, self.model)
+        """For programs that extensions run, which are outside the sandbox."""
+        environment = dict(tool_environment(self._parts, self.model))
+        safety = self._parts.safety
+        writable = safety.writable(self._parts.home.cwd) if safety is not None else ()
+        if writable:
+            environment["PATH"] = safe_path(environment["PATH"], writable)
+        return environment
 
     # ------------------------------------------------------------ the conversation
 

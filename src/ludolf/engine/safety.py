@@ -126,6 +126,24 @@ class Safety:
         """
         return None if self.sandbox is None else self.sandbox.walls(cwd)
 
+    def writable(self, cwd: Path) -> tuple[Path, ...]:
+        """Where commands in the sandbox can write; nothing without one."""
+        return () if self.sandbox is None else self.sandbox.writable(cwd)
+
+    def close_imports(self, cwd: Path) -> None:
+        """Import nothing any more from where commands can write, except what is protected there."""
+        import sys
+
+        from ludolf.programs import lies_in
+        from ludolf.tools.sandbox.policy import program_places
+
+        writable = self.writable(cwd)
+        sys.path[:] = [
+            place
+            for place in sys.path
+            if not lies_in(place, writable) or lies_in(place, program_places())
+        ]
+
     def provider(self, inner: "Provider") -> "Provider":
         return inner if self.mask is None else self.mask.provider(inner)
 
@@ -158,6 +176,7 @@ class Safety:
             return
         old, self.sandbox = self.sandbox, _sandbox(asked, guarded, parts)
         self._asked, self._guarded = asked, guarded
+        parts.registry.keyring.resolver.writable = self.writable(parts.home.cwd)
         if old is not None:
             old.close()
         if self.sandbox is not None:

@@ -81,8 +81,8 @@ class Shell:
         if whole_program and "ludolf.tools.family" in sys.modules:  # else nothing was ever started
             from ludolf.tools.family import WARDEN
 
-            for left in WARDEN.end_all():
-                self._parts.warn(f"Warning: could not be ended: {left.name} (process {left.pid})")
+            for pid, name in WARDEN.end_all():
+                self._parts.warn(f"Warning: could not be ended: {name} (process {pid})")
 
     # ------------------------------------------------------------ private
 

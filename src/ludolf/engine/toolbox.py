@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from ludolf.agent.tool import Tool, sampling_of
 from ludolf.ai.provider import ToolSpec
 from ludolf.config.options import Options
+from ludolf.engine.own_environment import wipe
 from ludolf.engine.parts import Parts
 
 if TYPE_CHECKING:
@@ -155,9 +156,17 @@ def offers_tasks(parts: Parts, *, default: bool) -> bool:
     return not options.no_tools and (default if chosen is None else chosen)
 
 
+def hide_keys(parts: Parts) -> frozenset[str]:
+    """Take keys out of what the kernel shows of our own environment; returns their names."""
+    hidden = parts.registry.secret_names() - set(parts.settings.pass_keys)
+    if parts.extending.mode != "sdk":  # the memory of another program is not ours to change
+        wipe(hidden)
+    return hidden
+
+
 def tool_environment(parts: Parts, model: "Model | None") -> Mapping[str, str]:
     """The environment of commands: keys of providers taken out, facts about the session put in."""
-    hidden = parts.registry.secret_names() - set(parts.settings.pass_keys)
+    hidden = hide_keys(parts)
     environment = {name: value for name, value in os.environ.items() if name not in hidden}
     own_bin = str(parts.home.agent / "bin")
     environment["PATH"] = own_bin + os.pathsep + environment.get("PATH", os.defpath)

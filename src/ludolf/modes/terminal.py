@@ -7,7 +7,9 @@ from typing import Any, TextIO, cast
 
 # Control characters, the escape sequences they begin, and marks that turn the reading direction.
 _SEQUENCES = re.compile(
-    r"\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)?|\x1b\[[0-?]*[ -/]*[@-~]?|\x1b[PX^_][^\x1b]*(?:\x1b\\)?"
+    # A control string without its end hides no more than the rest of its line.
+    r"\x1b\][^\n\x07\x1b]*(?:\x07|\x1b\\)?|\x1b\[[0-?]*[ -/]*[@-~]?"
+    r"|\x1b[PX^_][^\n\x1b]*(?:\x1b\\)?"
     r"|\x1b.?|[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]",
     re.DOTALL,
 )

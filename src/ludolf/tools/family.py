@@ -1,287 +1,355 @@
-"""Everything that a command started, found again and ended: by group, by parentage, by a mark.
+"""The processes of commands, seen from the program: started, listed and ended by the supervisor.
 
-A process can leave its group (`setsid`) and its parent (a double fork), but it keeps the mark in
-its environment; and since we are its subreaper, it cannot leave our own line of descent. A program
-that only uses us is not made one: there, who sheds group, parent and environment is free.
+`supervisor.py` runs as a process of its own. It starts with the first command and serves all
+sessions of this program.
 """
 
 import os
+import select
 import signal
+import socket
+import sys
+import threading
 import time
-from collections.abc import Iterable
-from typing import NamedTuple
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from typing import Any
 
-MARK = "LUDOLF_FAMILY"
-_PR_SET_CHILD_SUBREAPER = 36
-_KILL_ROUNDS = 50
-# How long those may take that clean up when they are asked to end, and how long death takes.
-GRACE_SECONDS = 1.0
-_DEATH_SECONDS = 0.5
-POLL_SECONDS = 0.005
+from ludolf.tools import supervisor
+from ludolf.tools.supervisor import DEATH_SECONDS, GRACE_SECONDS, POLL_SECONDS, Process
 
-# A killed agent runs no clean-up. This shell sees its end of the pipe close and kills what carries
-# the mark; one for all commands costs less than a launcher around each (about 0.8 ms a command).
-_GUARD_SCRIPT = """
-cd /
-trap '' HUP INT TERM
-read -r line
-for round in 1 2 3; do
-    for file in $(grep -lsF "$1" /proc/[0-9]*/environ); do
-        pid=${file#/proc/}
-        kill -KILL "${pid%/environ}"
-    done
-done
-"""
+# Reapers that are kept for the next commands; a new one costs about a millisecond.
+_MOST_IDLE = 8
+_SEND_SECONDS = 10.0
+# Imported rather than run as a script, since only then its compiled form is used.
+_PROGRAM = "import sys; sys.path.append(sys.argv[1]); import supervisor; supervisor.main()"
+_BLOCKED = (signal.SIGHUP, signal.SIGINT, signal.SIGTERM)
+
+Message = tuple[Any, ...]
 
 
-class Process(NamedTuple):
-    pid: int
-    parent: int
-    session: int
-    dead: bool
-    name: str
+class Reaper:
+    """The process that runs one command at a time; everything the command starts is below it."""
+
+    def __init__(self, channel: socket.socket) -> None:
+        self._channel = channel
+        self._buffer = bytearray()
+        self.pid = 0
+        # Whether processes of a command are running, and whether the reaper itself is gone.
+        self.busy = False
+        self.gone = False
+        self.survivors: tuple[tuple[int, str], ...] = ()
+        self.report: Callable[[Message], None] | None = None
+
+    def fileno(self) -> int:
+        return self._channel.fileno()
+
+    def run(self, argv: Sequence[str], cwd: str, env: Mapping[str, str], output: int) -> None:
+        """Send a command; the reaper answers with `failed` or, when it has ended, with `exited`.
+
+        Raises:
+            OSError: the reaper does not take it.
+            ValueError: an argument or a variable cannot be encoded.
+        """
+        variables = {os.fsencode(name): os.fsencode(value) for name, value in env.items()}
+        request = supervisor.pack([os.fsencode(word) for word in argv], os.fsencode(cwd), variables)
+        self.go_on()
+        self._channel.settimeout(_SEND_SECONDS)
+        try:
+            socket.send_fds(self._channel, [supervisor.RUN], [output])
+            self._channel.sendall(request)
+        except OSError:
+            self.kill()
+            raise
+        self._channel.setblocking(False)
+        self.busy = True
+
+    def end(self) -> None:
+        """Have everything ended: those that clean up get a second, then all are killed."""
+        self.go_on()
+        try:
+            self._channel.send(supervisor.END)
+        except OSError:
+            self._lose()
+
+    def receive(self) -> None:
+        """Take the messages that have arrived and report them."""
+        while True:
+            try:
+                data = self._channel.recv(65536)
+            except BlockingIOError:
+                return
+            except OSError:
+                data = b""
+            if not data:
+                self._lose()
+                return
+            self._buffer += data
+            while (message := supervisor.unpack(self._buffer)) is not None:
+                self._take(message)
+
+    def go_on(self) -> None:
+        """Continue the reaper, which a command may have stopped: it has the same user."""
+        if self.pid and not self.gone:
+            supervisor.send_signal(self.pid, signal.SIGCONT)
+
+    def kill(self) -> None:
+        """Give up a reaper that does not answer: the supervisor kills everything below it."""
+        if not self.gone and self.pid:
+            supervisor.send_signal(self.pid)
+        self.close()
+
+    def close(self) -> None:
+        """End the reaper; it kills at once whatever still runs below it."""
+        self._lose()
+        if self.report is None:
+            self._channel.close()
+        else:
+            # A loop still waits for this descriptor: it must not name another file meanwhile.
+            with suppress(OSError):
+                self._channel.shutdown(socket.SHUT_RDWR)
+
+    def _take(self, message: Message) -> None:
+        kind = message[0]
+        if kind == "hello":
+            self.pid = message[1]
+        elif kind == "exited":
+            self.busy = bool(message[2])
+        elif kind == "ended":
+            self.survivors = tuple(message[1])
+            self.busy = bool(self.survivors)
+        else:
+            self.busy = False
+        if self.report is not None:
+            self.report(message)
+
+    def _lose(self) -> None:
+        if not self.gone:
+            self.gone = True
+            self.busy = False
+            if self.report is not None:
+                self.report(("lost",))
 
 
 class Warden:
-    """The one place that knows this program's commands, their guard and their strays."""
+    """The reapers of this program and the supervisor that forks them."""
 
     def __init__(self) -> None:
         # How many sessions are open in a program that is not ours: its orphans stay whose they are.
         self.guests = 0
+        self._control: socket.socket | None = None
+        self._pid = 0
+        self._rights: object = None
         self._adopts = False
-        self._token = ""
-        self._count = 0
-        self._guard_pid = 0
-        self._guard_pipe = -1
-        self._leaders: set[int] = set()
-        self._strays: set[int] = set()
+        self._idle: list[Reaper] = []
+        self._others: list[Reaper] = []
+        self._dead: set[int] = set()
+        # Sessions of an embedding program may run in threads of their own.
+        self._lock = threading.Lock()
+        os.register_at_fork(after_in_child=self._forget)
 
-    def new_mark(self) -> str:
-        """The mark for one more command; the first one also sets up guard and subreaper."""
-        if not self._token:
-            self._token = os.urandom(8).hex()
-            self._start_guard()
+    def take(self, report: Callable[[Message], None]) -> Reaper:
+        """Return a reaper that is free for a command; `report` gets its messages.
+
+        Raises:
+            OSError: the supervisor cannot be started.
+        """
+        with self._lock:
+            reaper = self._free()
+            reaper.report = report
+            self._others.append(reaper)
+        return reaper
+
+    def give_back(self, reaper: Reaper) -> None:
+        """A command has ended; what it left running stays until the end of the program."""
+        with self._lock:
+            reaper.report = None
+            if reaper.gone:
+                reaper.close()
+            self._sort()
+            self._reap()
+
+    def end_all(self) -> tuple[tuple[int, str], ...]:
+        """End whatever any command left running; for the end of the program.
+
+        Processes that clean up when they are asked to end get a moment for it. Returns those that
+        survive, by number and name: they have changed their user, or hang in the kernel.
+        """
+        reapers = [reaper for reaper in self._others if reaper.busy]
+        for reaper in reapers:
+            reaper.survivors = ()
+            reaper.end()
+        until = time.monotonic() + GRACE_SECONDS + DEATH_SECONDS
+        left = reapers
+        while (left := [one for one in left if one.busy and not one.survivors]) and (
+            seconds := until - time.monotonic()
+        ) > 0:
+            for reaper in _readable(left, seconds):
+                reaper.receive()
+        survivors = {pid: name for reaper in reapers for pid, name in reaper.survivors}
+        self.dismiss()
+        survivors |= {each.pid: each.name for each in self._end_adopted()}
+        self._reap()
+        return tuple(survivors.items())
+
+    def dismiss(self) -> None:
+        """End the supervisor, its reapers, and whatever still runs below them."""
+        for reaper in (*self._idle, *self._others):
+            reaper.kill() if reaper.busy else reaper.close()
+        self._idle, self._others = [], []
+        if self._control is not None:
+            self._control.close()
+            self._control = None
+            supervisor.send_signal(self._pid, signal.SIGCONT)
+            self._dead.add(self._pid)
+
+    def _free(self) -> Reaper:
         if not self.guests and not self._adopts:
             _become_subreaper()
             self._adopts = True
-        self._count += 1
-        return f"{self._token}.{self._count}"
+        if self._rights != (now := _rights()):
+            self.dismiss()  # its processes would keep the rights that this one has given up
+            self._rights = now
+        for reaper in (*self._idle, *self._others):
+            if reaper.report is None:
+                reaper.receive()
+        self._sort()
+        return self._idle.pop() if self._idle else self._new()
 
-    def started(self, leader: int) -> None:
-        """From now on this child is its owner's to reap."""
-        self._leaders.add(leader)
-        self._strays.discard(leader)
+    def _new(self) -> Reaper:
+        ours, theirs = socket.socketpair()
+        if self._control is not None:
+            supervisor.send_signal(self._pid, signal.SIGCONT)
+        with theirs:
+            if self._control is None or not _sent(self._control, theirs):
+                self._start()
+                assert self._control is not None
+                if not _sent(self._control, theirs):
+                    ours.close()
+                    raise OSError("the supervisor of commands does not start")
+        return Reaper(ours)
 
-    def ended(self, leader: int) -> None:
-        """The owner has reaped its child; orphans of it that are dead are reaped too."""
-        self._leaders.discard(leader)
-        self._reap()
+    def _start(self) -> None:
+        if self._control is not None:
+            self._control.close()
+            self._dead.add(self._pid)
+        self._control, theirs = socket.socketpair()
+        # Not through a virtual environment, and nothing else that a command could have changed.
+        python = os.path.realpath(sys.executable)
+        null = (os.POSIX_SPAWN_OPEN, 1, os.devnull, os.O_RDWR, 0)
+        with theirs:
+            self._pid = os.posix_spawn(
+                python,
+                (python, "-I", "-S", "-c", _PROGRAM, os.path.dirname(supervisor.__file__)),
+                {},
+                file_actions=[
+                    (os.POSIX_SPAWN_DUP2, theirs.fileno(), 0),
+                    null,
+                    (os.POSIX_SPAWN_DUP2, 1, 2),
+                ],
+                setsid=True,
+                setsigmask=_BLOCKED,
+            )
+        self._control.settimeout(_SEND_SECONDS)
 
-    def left_behind(self, leader: int, mark: str) -> tuple[Process, ...]:
-        """What an ended command left running: it was their parent, now we are, or init is."""
-        needle = f"{MARK}={mark}\0".encode()
-        return tuple(
-            child
-            for child in (_children() if self._adopts else _processes().values())
-            if not child.dead
-            and child.pid not in self._leaders
-            and child.pid != self._guard_pid
-            and (child.session == leader or _carries(child.pid, needle))
-        )
+    def _sort(self) -> None:
+        """Put reapers where they belong: free, busy or in use, or gone."""
+        for reaper in tuple(self._others):
+            if reaper.gone:
+                reaper.close()
+                self._others.remove(reaper)
+            elif reaper.report is None and not reaper.busy:
+                self._others.remove(reaper)
+                self._idle.append(reaper)
+        alive = [reaper for reaper in self._idle if not reaper.gone]
+        for reaper in (*alive[_MOST_IDLE:], *(each for each in self._idle if each.gone)):
+            reaper.close()
+        self._idle = alive[:_MOST_IDLE]
 
-    def ask(self, leader: int, mark: str, *, leader_lives: bool) -> set[int]:
-        """Ask a command with all its kin to end, if any of them cleans up then: returns those."""
-        return _ask(f"{MARK}={mark}\0".encode(), {leader} if leader_lives else set())
+    def _end_adopted(self) -> list[Process]:
+        """End our descendants in sessions other than our own, such as orphans of a supervisor
+        that was killed; returns those that survive."""
+        found = self._adopted()
+        _wait_for(supervisor.ask_to_end(found), GRACE_SECONDS)
+        for pid in found | self._adopted():
+            supervisor.send_signal(pid)
+        self._dead |= found
+        return _wait_for(found, DEATH_SECONDS / 2)
 
-    def kill(self, leader: int, mark: str, *, leader_lives: bool) -> None:
-        """Kill a command with all its kin; its owner still has to reap the leader."""
-        if leader_lives:
-            # Not yet reaped, so its number cannot name a stranger, and neither can its group's.
-            _signal(-leader)
-        self._kill_all(f"{MARK}={mark}\0".encode(), {leader} if leader_lives else set())
-
-    def end_all(self) -> tuple[Process, ...]:
-        """End whatever any command left running; for the end of the program.
-
-        Who cleans up when asked to end may do so for a moment. Returns those that survive all of
-        it: they have changed their user, or hang in the kernel.
-        """
-        if not self._token:
-            return ()
-        needle = f"{MARK}={self._token}.".encode()
-        _wait_for(_ask(needle, self._kin()), GRACE_SECONDS)
-        killed = self._kill_all(needle, self._kin())
-        left = _wait_for(killed, _DEATH_SECONDS)
-        self._dismiss_guard()
-        self._reap()
-        self._token = ""
-        return left
-
-    def _kin(self) -> set[int]:
-        """Our descendants in sessions other than our own."""
-        processes = _processes()
-        kin = _descendants(processes, {os.getpid()}) - {os.getpid(), self._guard_pid}
-        return {pid for pid in kin if processes[pid].session != os.getsid(0)}
-
-    def _kill_all(self, needle: bytes, roots: set[int]) -> set[int]:
-        killed: set[int] = set()
-        for _ in range(_KILL_ROUNDS):
-            found = _members(needle, roots) - killed
-            if not found:
-                break
-            for pid in found:
-                _signal(pid)
-            killed |= found
-        self._strays |= killed - self._leaders
-        return killed
+    def _adopted(self) -> set[int]:
+        if not self._adopts:
+            return set()
+        table = supervisor.processes()
+        kin = supervisor.below((os.getpid(),), table) - self._dead
+        return {pid for pid in kin if table[pid].session != os.getsid(0)}
 
     def _reap(self) -> None:
-        for process in _children() if self._adopts else ():
-            if process.pid not in self._leaders and self._is_adopted(process):
-                self._strays.add(process.pid)
-        self._strays = {pid for pid in self._strays if not _reaped(pid)}
+        if self._adopts:
+            own = os.getsid(0)
+            # What this program forks by itself shares its session or leads one of its own.
+            self._dead |= {
+                child.pid for child in _children() if child.session not in (own, child.pid)
+            }
+        self._dead = {pid for pid in self._dead if not _reaped(pid)}
 
-    def _is_adopted(self, child: Process) -> bool:
-        # What this program forks by itself shares its session or leads one of its own. A leader
-        # may still be an orphan that called setsid; then it carries the mark.
-        if child.session == os.getsid(0):
-            return False
-        return child.session != child.pid or _carries(child.pid, f"{MARK}={self._token}.".encode())
-
-    def _start_guard(self) -> None:
-        if not os.path.isdir("/proc/self"):
-            return
-        receive, self._guard_pipe = os.pipe()
-        to_null = (os.POSIX_SPAWN_OPEN, 1, os.devnull, os.O_WRONLY, 0)
-        actions = [(os.POSIX_SPAWN_DUP2, receive, 0), to_null, (os.POSIX_SPAWN_DUP2, 1, 2)]
-        argv = ["sh", "-c", _GUARD_SCRIPT, "guard", f"{MARK}={self._token}."]
-        env = {"PATH": os.environ.get("PATH", os.defpath)}
-        try:
-            self._guard_pid = os.posix_spawn(
-                "/bin/sh", argv, env, file_actions=actions, setsid=True
-            )
-        finally:
-            os.close(receive)
-
-    def _dismiss_guard(self) -> None:
-        if self._guard_pipe >= 0:
-            os.close(self._guard_pipe)
-            self._strays.add(self._guard_pid)
-            self._guard_pipe = -1
+    def _forget(self) -> None:
+        """A fork of this process must not hold the sockets: their end ends the commands."""
+        for reaper in (*self._idle, *self._others):
+            reaper.report = None
+            reaper.close()
+        if self._control is not None:
+            self._control.close()
+        self._control, self._idle, self._others, self._dead = None, [], [], set()
+        self._lock = threading.Lock()
 
 
 WARDEN = Warden()
+
+
+def _rights() -> object:
+    return os.getresuid(), os.getresgid(), os.getgroups()
+
+
+def _sent(control: socket.socket, channel: socket.socket) -> bool:
+    try:
+        socket.send_fds(control, [supervisor.RUN], [channel.fileno()])
+    except OSError:
+        return False
+    return True
+
+
+def _readable(reapers: Sequence[Reaper], seconds: float) -> list[Reaper]:
+    poll = select.poll()
+    for reaper in reapers:
+        poll.register(reaper.fileno(), select.POLLIN)
+    ready = {file for file, _ in poll.poll(seconds * 1000)}
+    return [reaper for reaper in reapers if reaper.fileno() in ready]
 
 
 def _become_subreaper() -> None:
     import ctypes
 
     try:
-        ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+        ctypes.CDLL(None).prctl(supervisor.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     except (OSError, AttributeError):
-        return  # not Linux: groups and parentage must do
+        return  # not Linux: the supervisor must do
 
 
-def living(pids: set[int]) -> tuple[Process, ...]:
-    """Those that have not ended."""
-    return tuple(process for process in _look_up(pids) if not process.dead)
-
-
-def _wait_for(pids: set[int], seconds: float) -> tuple[Process, ...]:
+def _wait_for(pids: set[int], seconds: float) -> list[Process]:
     """Wait until all have ended, at most so long; those that have not."""
     deadline = time.monotonic() + seconds
-    while (left := living(pids)) and time.monotonic() < deadline:
+    while (left := supervisor.living(pids)) and time.monotonic() < deadline:
         time.sleep(POLL_SECONDS)
     return left
 
 
-def _ask(needle: bytes, roots: set[int]) -> set[int]:
-    members = _members(needle, roots)
-    tidy = {pid for pid in members if _cleans_up(pid)}
-    # The others would just die of it, or are deaf: nothing is gained by waiting for them.
-    for pid in members if tidy else ():
-        _signal(pid, signal.SIGTERM)
-    return tidy
-
-
-def _cleans_up(pid: int) -> bool:
-    """Whether a process does something of its own when it is asked to end."""
+def _children() -> Iterable[Process]:
     try:
-        status = _read(f"/proc/{pid}/status")
+        with open(f"/proc/self/task/{os.getpid()}/children", "rb", buffering=0) as file:
+            pids = file.read().split()
     except OSError:
-        return False
-    caught = status.partition(b"\nSigCgt:")[2].partition(b"\n")[0]
-    return bool(int(caught or b"0", 16) >> (signal.SIGTERM - 1) & 1)
-
-
-def _members(needle: bytes, roots: set[int]) -> set[int]:
-    """Living processes that carry the mark, the roots, and the descendants of both."""
-    processes = _processes()
-    marked = {pid for pid in processes if pid in roots or _carries(pid, needle)}
-    kin = _descendants(processes, marked)
-    return {pid for pid in kin if pid in processes and not processes[pid].dead}
-
-
-def _descendants(processes: dict[int, Process], roots: set[int]) -> set[int]:
-    by_parent: dict[int, list[int]] = {}
-    for process in processes.values():
-        by_parent.setdefault(process.parent, []).append(process.pid)
-    found = set(roots)
-    todo = list(roots)
-    while todo:
-        new = [pid for pid in by_parent.get(todo.pop(), ()) if pid not in found]
-        found.update(new)
-        todo.extend(new)
-    return found
-
-
-def _processes() -> dict[int, Process]:
-    try:
-        pids = [int(name) for name in os.listdir("/proc") if name.isdigit()]
-    except OSError:
-        return {}
-    return {process.pid: process for process in _look_up(pids)}
-
-
-def _children() -> list[Process]:
-    try:
-        text = _read(f"/proc/self/task/{os.getpid()}/children")
-    except OSError:
-        return []
-    return list(_look_up(int(pid) for pid in text.split()))
-
-
-def _look_up(pids: Iterable[int]) -> Iterable[Process]:
-    for pid in pids:
-        try:
-            stat = _read(f"/proc/{pid}/stat")
-        except OSError:
-            continue
-        # The name before the last parenthesis may hold anything, even spaces and parentheses.
-        head, _, rest = stat.rpartition(b")")
-        state, parent, _group, session = rest.split()[:4]
-        # It is shown to people: what could control their terminal is left out.
-        name = "".join(filter(str.isprintable, head.partition(b"(")[2].decode("utf-8", "replace")))
-        yield Process(pid, int(parent), int(session), state in (b"Z", b"X"), name)
-
-
-def _carries(pid: int, needle: bytes) -> bool:
-    try:
-        return needle in _read(f"/proc/{pid}/environ")
-    except OSError:
-        return False
-
-
-def _read(path: str) -> bytes:
-    with open(path, "rb", buffering=0) as file:
-        return file.read()
-
-
-def _signal(pid: int, number: int = signal.SIGKILL) -> None:
-    try:
-        os.kill(pid, number)
-    except (ProcessLookupError, PermissionError):
-        return  # already gone, or changed its user: out of our reach
+        return ()
+    return supervisor.look_up(map(int, pids))
 
 
 def _reaped(pid: int) -> bool:

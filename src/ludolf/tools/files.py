@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from ludolf.agent.tool import ToolError, Walls
+from ludolf.tools.atomic import write_atomically
 from ludolf.tools.paths import real_path
 from ludolf.tools.spill import write_all
 
@@ -72,7 +73,7 @@ def open_regular(path: Path, walls: Walls | None = None) -> int:
 
 
 def replace_file(path: Path, data: bytes, walls: Walls | None = None) -> None:
-    """Write beside, sync, rename: until the new content is on disk the old one stays whole.
+    """Replace a file atomically: until the new content is on disk the old one stays whole.
 
     Links are followed; mode and owner are kept. A file with several hard links is written in place,
     so that all its names keep the same content; within walls the name gets a file of its own.
@@ -85,7 +86,7 @@ def replace_file(path: Path, data: bytes, walls: Walls | None = None) -> None:
     try:
         old = os.stat(target)
     except FileNotFoundError:
-        write_beside(target, data, None)
+        write_atomically(target, data, None)
         return
     refuse_special(old, path)
     if not os.access(target, os.W_OK):
@@ -94,7 +95,7 @@ def replace_file(path: Path, data: bytes, walls: Walls | None = None) -> None:
         _write_in_place(target, data)
         return
     try:
-        write_beside(target, data, old)
+        write_atomically(target, data, old)
     except OSError as error:
         if error.errno not in _CANNOT_REPLACE:
             raise
@@ -151,34 +152,6 @@ def _proc_device() -> int:
         return os.stat("/proc").st_dev
     except OSError:
         return -1
-
-
-def write_beside(
-    target: Path, data: bytes, old: os.stat_result | None, folder: int | None = None
-) -> None:
-    """Put a new file in the place of the old one; with a `folder`, the target is a name in it."""
-    beside = target.with_name(f".ludolf-{os.urandom(6).hex()}.tmp")
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
-    file = os.open(beside, flags, 0o600 if old else 0o666, dir_fd=folder)
-    try:
-        try:
-            write_all(file, data)
-            if old:
-                _keep_owner_and_mode(file, old)
-            os.fsync(file)
-        finally:
-            os.close(file)
-        os.replace(beside, target, src_dir_fd=folder, dst_dir_fd=folder)
-    except BaseException:
-        os.unlink(beside, dir_fd=folder)
-        raise
-
-
-def _keep_owner_and_mode(file: int, old: os.stat_result) -> None:
-    new = os.fstat(file)
-    if (new.st_uid, new.st_gid) != (old.st_uid, old.st_gid):
-        os.fchown(file, old.st_uid, old.st_gid)
-    os.fchmod(file, stat.S_IMODE(old.st_mode))
 
 
 def make_folders(folder: str) -> None:

@@ -61,7 +61,7 @@ class GrepTool:
             raise ToolError(f"Path not found: {target}")
         grep = _grep(args, target, one_file=not is_folder(place))
         found = _Matches(whole_number(args.get("limit"), DEFAULT_LIMIT), grep.context)
-        program = ripgrep_path() if self._program == "" else self._program
+        program = ripgrep_path(ctx.cwd) if self._program == "" else self._program
         command = grep_command(grep, ctx.environment or os.environ, program)
         code = await each_record(inside(command, ctx.walls), b"\n", found.take)
         is_partial = code in _PARTIAL_CODES and not found.message

@@ -13,21 +13,23 @@ _CONTROLS = bytes(set(range(32)) - {0x09, 0x0A} | {0x7F})
 
 # Terminal control in both spellings: two bytes from ESC, or one C1 character (C2 xx in UTF-8).
 _STRING_START = rb"(?:\x1b[\]PX^_]|\xc2[\x90\x98\x9d\x9e\x9f])"
-_STRING_BODY = rb"(?:[^\x07\x1b\xc2]|\xc2(?!\x9c))*+"
+# A string without its end must not hide the output after it: it ends with its line, when it is
+# cancelled (CAN, SUB), or after this many bytes.
+_LONGEST_STRING = 4096
+_STRING_BODY = rb"(?:[^\n\x07\x18\x1a\x1b\xc2]|\xc2(?!\x9c)){0,%d}+" % _LONGEST_STRING
 _SEQUENCE = re.compile(
     rb"(?:\x1b\[|\xc2\x9b)[0-?]*[ -/]*[@-~]?"
-    rb"|" + _STRING_START + _STRING_BODY + rb"(?:\x07|\xc2\x9c)?"
+    rb"|" + _STRING_START + _STRING_BODY + rb"(?:[\x07\x18\x1a]|\xc2\x9c)?"
     rb"|\x1b[ -/]*[0-~]?"
     rb"|\xc2[\x80-\x9f]"
 )
 _C1 = re.compile(rb"\xc2(?:[\x80-\x9f]|\Z)")
 _STYLE = re.compile(rb"\x1b\[[0-9;]*m")
 _FREQUENT = 8
-_STRING_END = re.compile(rb"\x07|\xc2\x9c|(?=\x1b)")
-_OPEN_STRING = re.compile(_STRING_START + _STRING_BODY + rb"\Z")
+_STRING_END = re.compile(rb"[\x07\x18\x1a]|\xc2\x9c|(?=[\n\x1b])")
+_OPEN_STRING = re.compile(_STRING_START + rb"(" + _STRING_BODY + rb")\Z")
 _UNFINISHED = re.compile(rb"(?:\x1b(?:\[[0-?]*)?[ -/]*|\xc2(?:\x9b[0-?]*[ -/]*)?)\Z")
 _LONGEST_UNFINISHED = 64
-_LONGEST_STRING = 1024 * 1024
 
 
 class Cleaner:
@@ -37,7 +39,7 @@ class Cleaner:
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
         self._held = b""
         self._in_string = False
-        self._skipped = 0
+        self._string_bytes = 0
 
     def feed(self, data: bytes) -> str:
         if self._held:
@@ -59,26 +61,33 @@ class Cleaner:
         if unfinished:
             self._held = unfinished.group()
             data = data[: unfinished.start()]
-        if _OPEN_STRING.search(data, max(0, data.rfind(b"\x1b"))):
+        string = _OPEN_STRING.search(data, max(0, data.rfind(b"\x1b")))
+        if string:
             self._in_string = True
-            self._skipped = 0
+            self._string_bytes = len(string[1])
         # Colours repeat: removing all copies of one at once is ten times faster than the pattern.
         for _ in range(_FREQUENT):
             found = _STYLE.search(data)
             if not found:
                 break
-            data = data.replace(found.group(), b"")
+            # CAN ends a control string as the ESC did, and is removed below.
+            data = data.replace(found.group(), b"\x18")
         return _SEQUENCE.sub(b"", data) if _has_control(data) else data
 
     def _skip_string(self, data: bytes) -> bytes:
+        room = _LONGEST_STRING - self._string_bytes
         end = _STRING_END.search(data)
-        if end:
+        if end and end.start() <= room:
             self._in_string = False
             return data[end.end() :]
-        # Binary data may look like the start of a string that never ends: not for ever.
-        self._skipped += len(data)
-        self._in_string = self._skipped < _LONGEST_STRING
-        self._held = data[-1:] if data.endswith(b"\xc2") else b""
+        if data.endswith(b"\xc2"):  # perhaps half of the end
+            self._held = data[-1:]
+            data = data[:-1]
+        if len(data) > room:
+            self._in_string = False
+            data, self._held = data + self._held, b""
+            return data[room:]
+        self._string_bytes += len(data)
         return b""
 
 

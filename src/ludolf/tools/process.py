@@ -2,25 +2,28 @@
 
 import asyncio
 import os
-import subprocess
-import threading
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
-from typing import NamedTuple, Self
+from typing import NamedTuple, Self, TypeVar
 
 import msgspec
 
 from ludolf.agent.tool import LeftBehind, Walls
 from ludolf.base import LudolfError
-from ludolf.tools.family import GRACE_SECONDS, MARK, POLL_SECONDS, WARDEN, living
+from ludolf.programs import find_program
+from ludolf.tools.family import WARDEN, Message, Reaper
+from ludolf.tools.supervisor import DEATH_SECONDS, GRACE_SECONDS, SIGKILL
+
+T = TypeVar("T")
 
 READ_SIZE = 256 * 1024
 PIPE_SIZE = 1024 * 1024
 QUIET_SECONDS = 0.1
 DRAIN_SECONDS = 0.5
-_DEATH_SECONDS = 1.0
+# The reaper keeps to its own times; after this it is taken for dead.
+_END_SECONDS = GRACE_SECONDS + DEATH_SECONDS + 1.0
 _F_SETPIPE_SZ = 1031
 
 
@@ -66,12 +69,10 @@ def _shell(shell_path: str | None) -> str:
         path = os.path.expanduser(shell_path)
         if not os.path.exists(path):
             raise StartError(f"Shell not found: {path}. Correct the shellPath setting.")
-        return path
+        return os.path.abspath(path)
     if os.path.exists("/bin/bash"):
         return "/bin/bash"
-    from shutil import which
-
-    return which("bash") or "sh"
+    return find_program("bash") or "/bin/sh"
 
 
 class End(NamedTuple):
@@ -85,6 +86,8 @@ class End(NamedTuple):
 class Running:
     """A running command. Leaving the block before the command has ended kills its whole family.
 
+    That it cannot start is known when its exit is asked for, so that nothing waits for it before.
+
     A command that ends by itself may leave children behind (`server &`); they live on until
     `WARDEN.end_all()`, or until this program is gone.
     """
@@ -93,21 +96,21 @@ class Running:
         self._command = command
         self._at_end = False
         self._drain_until = 0.0
+        self._left: tuple[LeftBehind, ...] = ()
+        self._failure: str | None = None
 
     async def __aenter__(self) -> Self:
         self._loop = asyncio.get_running_loop()
-        self._mark = WARDEN.new_mark()
+        self._exit: asyncio.Future[int] = self._loop.create_future()
+        self._ended: asyncio.Future[None] = self._loop.create_future()
         self._pipe, write_end = _pipe()
         try:
-            self._process = self._start(write_end)
+            self._start(write_end)
         except (OSError, ValueError) as error:
-            os.close(self._pipe)
-            raise StartError(f"Cannot start {self._command.argv[0]}: {error}") from error
+            self._leave(kill=False)
+            raise self._start_error(str(error)) from error
         finally:
             os.close(write_end)
-        WARDEN.started(self._process.pid)
-        self._exit: asyncio.Future[int] = self._loop.create_future()
-        self._watch_exit()
         return self
 
     async def __aexit__(
@@ -116,12 +119,11 @@ class Running:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
+        answered = False
         try:
-            if kind is not None or not self._exit.done():
-                await self._kill()
+            answered = (kind is None and self._exit.done()) or await self._kill()
         finally:
-            os.close(self._pipe)
-            WARDEN.ended(self._process.pid)
+            self._leave(kill=not answered)
 
     async def read(self, patience: float | None = None) -> bytes | None:
         """The next piece of output; `b""` at its end; None if `patience` seconds brought nothing.
@@ -146,52 +148,62 @@ class Running:
         return b""
 
     async def exit_code(self) -> int:
-        """Wait for the command's own end; 128 + n when signal n killed it."""
+        """Wait for the command's own end; 128 + n when signal n killed it.
+
+        Raises:
+            StartError: it did not start.
+        """
         await asyncio.wait({self._exit})
+        if self._failure is not None:
+            raise self._start_error(self._failure)
         code = self._exit.result()
         return 128 - code if code < 0 else code
 
     async def end(self) -> End:
-        """Wait for the command's own end, and look what runs on nevertheless."""
+        """Wait for the command's own end, and look what runs on nevertheless.
+
+        Raises:
+            StartError: it did not start.
+        """
         code = await self.exit_code()
         raw = self._exit.result()
-        left = WARDEN.left_behind(self._process.pid, self._mark)
-        return End(
-            code,
-            _signal_name(-raw) if raw < 0 else None,
-            tuple(LeftBehind(pid=each.pid, name=each.name) for each in left),
-        )
+        return End(code, _signal_name(-raw) if raw < 0 else None, self._left)
 
-    def _start(self, write_end: int) -> subprocess.Popen[bytes]:
-        return subprocess.Popen(
-            self._command.argv,
-            cwd=self._command.cwd,
-            env={**self._command.env, MARK: self._mark},
-            stdin=subprocess.DEVNULL,
-            stdout=write_end,
-            stderr=write_end,
-            start_new_session=True,
-        )
+    def _start(self, write_end: int) -> None:
+        self._reaper: Reaper | None = None
+        self._reaper = WARDEN.take(self._receive)
+        self._loop.add_reader(self._reaper.fileno(), self._reaper.receive)
+        command = self._command
+        self._reaper.run(command.argv, str(command.cwd), command.env, write_end)
 
-    def _watch_exit(self) -> None:
-        try:
-            pidfd = os.pidfd_open(self._process.pid)
-        except (AttributeError, OSError):
-            threading.Thread(target=self._wait_in_thread, daemon=True).start()
-        else:
-            self._loop.add_reader(pidfd, self._exited, pidfd)
+    def _start_error(self, reason: str) -> StartError:
+        return StartError(f"Cannot start {self._command.argv[0]}: {reason}")
 
-    def _wait_in_thread(self) -> None:
-        self._process.wait()
-        with suppress(RuntimeError):  # the loop was closed meanwhile: nobody waits any more
-            self._loop.call_soon_threadsafe(self._exited, None)
+    def _receive(self, message: Message) -> None:
+        """A message of the reaper has come."""
+        match message:
+            case ("failed", text):
+                self._failure = str(text)
+                _settle(self._exit, 0)
+            case ("exited", code, left):
+                self._left = tuple(LeftBehind(pid=pid, name=name) for pid, name in left)
+                self._drain_until = self._loop.time() + DRAIN_SECONDS
+                _settle(self._exit, int(code))
+            case ("ended", _):
+                _settle(self._ended, None)
+            case ("lost",):
+                # Somebody killed it; the supervisor kills what it ran.
+                _settle(self._exit, -SIGKILL)
+                _settle(self._ended, None)
 
-    def _exited(self, pidfd: int | None) -> None:
-        if pidfd is not None:
-            self._loop.remove_reader(pidfd)
-            os.close(pidfd)
-        self._drain_until = self._loop.time() + DRAIN_SECONDS
-        self._exit.set_result(self._process.wait())
+    def _leave(self, *, kill: bool) -> None:
+        os.close(self._pipe)
+        if self._reaper is None:
+            return
+        self._loop.remove_reader(self._reaper.fileno())
+        if kill:
+            self._reaper.kill()
+        WARDEN.give_back(self._reaper)
 
     def _drain_left(self) -> float:
         return min(QUIET_SECONDS, self._drain_until - self._loop.time())
@@ -202,7 +214,7 @@ class Running:
             return False
         ready: asyncio.Future[None] = self._loop.create_future()
         # Watched only while someone waits: a reader that lags pauses the command.
-        self._loop.add_reader(self._pipe, _settle, ready)
+        self._loop.add_reader(self._pipe, _settle, ready, None)
         waited: set[asyncio.Future[None] | asyncio.Future[int]] = {ready}
         if not self._exit.done():
             waited.add(self._exit)
@@ -218,20 +230,12 @@ class Running:
         except BlockingIOError:
             return None
 
-    async def _kill(self) -> None:
-        leader = self._process.pid
-        try:
-            tidy = WARDEN.ask(leader, self._mark, leader_lives=not self._exit.done())
-            for _ in range(round(GRACE_SECONDS / POLL_SECONDS)):
-                if not living(tidy):
-                    break
-                await asyncio.sleep(POLL_SECONDS)
-        finally:
-            # Also if who waits was told to hurry. Once reaped, its number may name a stranger.
-            lives = not self._exit.done()
-            WARDEN.kill(leader, self._mark, leader_lives=lives)
-        if lives:
-            await asyncio.wait({self._exit}, timeout=_DEATH_SECONDS)
+    async def _kill(self) -> bool:
+        """Have everything ended; False if the reaper does not answer in time."""
+        assert self._reaper is not None
+        self._reaper.end()
+        await asyncio.wait({self._ended}, timeout=_END_SECONDS)
+        return self._ended.done()
 
 
 def _pipe() -> tuple[int, int]:
@@ -253,6 +257,6 @@ def _signal_name(number: int) -> str:
         return f"signal {number}"
 
 
-def _settle(ready: asyncio.Future[None]) -> None:
-    if not ready.done():
-        ready.set_result(None)
+def _settle(future: asyncio.Future[T], value: T) -> None:
+    if not future.done():
+        future.set_result(value)

@@ -11,6 +11,7 @@ from pathlib import Path
 import msgspec
 
 from ludolf.agent.tool import ToolError
+from ludolf.programs import find_program
 from ludolf.tools import search
 from ludolf.tools.process import Command, Running, StartError
 
@@ -32,12 +33,15 @@ class Grep(msgspec.Struct, frozen=True, kw_only=True):
 
 
 @cache
-def ripgrep_path() -> str | None:
-    """The program beside our interpreter, where its wheel puts it, else the one on PATH."""
+def ripgrep_path(cwd: Path) -> str | None:
+    """The program beside our interpreter, where its wheel puts it, else one of the system.
+
+    A program that the working folder holds is not used: searching it must run nothing from it.
+    """
     from shutil import which
 
     beside = [os.path.dirname(sys.executable), os.path.join(sys.prefix, "bin")]
-    return which("rg", path=os.pathsep.join(beside)) or which("rg")
+    return which("rg", path=os.pathsep.join(beside)) or find_program("rg", (cwd,))
 
 
 def grep_command(grep: Grep, env: Mapping[str, str], program: str | None) -> Command:

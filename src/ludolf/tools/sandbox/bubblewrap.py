@@ -11,7 +11,6 @@ from ludolf.tools.sandbox.walls import Tmp
 SHOWN_TMP = Path("/tmp")
 _APART = ("--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try")
 _RUN = ("/run/", "/var/run/")
-_SYSTEM_FOLDERS = ("/usr/bin", "/bin", "/usr/local/bin", "/run/current-system/sw/bin")
 
 
 class Bubblewrap:
@@ -107,18 +106,6 @@ def _unlinked(path: Path) -> bool:
     except OSError:
         return False  # gone already, or a folder, which leads nowhere
     return True
-
-
-def find_bubblewrap(cwd: Path) -> str | None:
-    """The program, from no place that the working folder holds."""
-    folder = Path(os.path.realpath(cwd))
-    for place in (*_SYSTEM_FOLDERS, *os.environ.get("PATH", "").split(os.pathsep)):
-        found = os.path.realpath(os.path.join(place, "bwrap"))
-        if not os.path.isabs(place) or Path(found).is_relative_to(folder):
-            continue
-        if os.path.isfile(found) and os.access(found, os.X_OK):
-            return found
-    return None
 
 
 def _system() -> Iterator[str]:

@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Literal
 
 from ludolf.agent.tool import ToolError
+from ludolf.programs import find_program
 from ludolf.tools.sandbox import places
-from ludolf.tools.sandbox.bubblewrap import SHOWN_TMP, Bubblewrap, find_bubblewrap
+from ludolf.tools.sandbox.bubblewrap import SHOWN_TMP, Bubblewrap
 from ludolf.tools.sandbox.landlock import Landlock, lacking
 from ludolf.tools.sandbox.policy import Ground, Policy, real
 from ludolf.tools.sandbox.walls import FileWalls, Tmp
@@ -68,6 +69,10 @@ class Sandbox:
     ) -> tuple[tuple[str, ...], Path, dict[str, str]]:
         return enclosed(self._means, policy, argv, cwd, env)
 
+    def writable(self, cwd: Path) -> tuple[Path, ...]:
+        """Where commands can write: nothing from there may run outside."""
+        return (*Policy(ground=self.ground, cwd=cwd).writable, self._box)
+
     def sweep(self) -> tuple[Path, ...]:
         """Remove what a command left that would run code outside; returns what that was."""
         return self._means.sweep()
@@ -110,7 +115,8 @@ class Sandbox:
         )
 
     def _bubblewrap(self, policy: Policy) -> Bubblewrap | str:
-        program = find_bubblewrap(policy.cwd) if sys.platform.startswith("linux") else None
+        closed = (policy.cwd, *policy.writable)
+        program = find_program("bwrap", closed) if sys.platform.startswith("linux") else None
         if program is None:
             return "bubblewrap (bwrap) is not installed"
         return Bubblewrap(program, Tmp(self._box, SHOWN_TMP, self._box.parent))

@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from ludolf.agent.tool import ToolError, Walls
-from ludolf.tools.files import refuse_opened, refuse_special, write_beside
+from ludolf.tools.atomic import write_atomically
+from ludolf.tools.files import refuse_opened, refuse_special
 from ludolf.tools.paths import real_path
 from ludolf.tools.sandbox.policy import Policy
 
@@ -81,7 +82,7 @@ class FileWalls:
             try:
                 old = os.stat(real.name, dir_fd=folder, follow_symlinks=False)
             except FileNotFoundError:
-                write_beside(Path(real.name), data, None, folder)
+                write_atomically(Path(real.name), data, None, folder)
                 return
             if stat.S_ISLNK(old.st_mode):
                 raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))
@@ -89,7 +90,7 @@ class FileWalls:
             if not os.access(real.name, os.W_OK, dir_fd=folder):
                 raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
             # The name gets new content; what else is linked to the old content keeps it.
-            write_beside(Path(real.name), data, old, folder)
+            write_atomically(Path(real.name), data, old, folder)
 
     def enclose(
         self, argv: tuple[str, ...], cwd: Path, env: Mapping[str, str]

@@ -1,0 +1,37 @@
+"""Find programs to run outside the sandbox: from no place that commands can write to."""
+
+import os
+from collections.abc import Iterable
+from pathlib import Path
+
+_SYSTEM_FOLDERS = ("/usr/bin", "/bin", "/usr/local/bin", "/run/current-system/sw/bin")
+
+
+def find_program(name: str, writable: Iterable[Path] = ()) -> str | None:
+    """Return the path of a program; None if there is none outside the writable places.
+
+    Folders of the system come before those of PATH; relative entries of PATH are not used.
+    """
+    places = tuple(writable)
+    for folder in (*_SYSTEM_FOLDERS, *os.environ.get("PATH", "").split(os.pathsep)):
+        found = os.path.join(folder, name)
+        # Neither the program nor a link to it may be one that a command could have put there.
+        if not os.path.isabs(folder) or lies_in(found, places) or lies_in(folder, places):
+            continue
+        if os.path.isfile(found) and os.access(found, os.X_OK):
+            return found
+    return None
+
+
+def safe_path(path: str, writable: Iterable[Path]) -> str:
+    """Return a PATH without its relative entries and those that lie in a writable place."""
+    places = tuple(writable)
+    folders = path.split(os.pathsep)
+    return os.pathsep.join(
+        folder for folder in folders if os.path.isabs(folder) and not lies_in(folder, places)
+    )
+
+
+def lies_in(path: str, places: Iterable[Path]) -> bool:
+    real = Path(os.path.realpath(path))
+    return any(real.is_relative_to(os.path.realpath(place)) for place in places)

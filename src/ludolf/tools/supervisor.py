@@ -1,0 +1,394 @@
+"""Supervise commands so that none of their processes outlives the program: standard library only.
+
+Ludolf starts this as a program once, with a socket as its input, and sends one more socket
+for each command that runs at the same time; for each the supervisor forks a reaper, which runs one
+command after another. Both are subreapers: orphans become their children. So every process of a
+command stays below its reaper, whatever group, session, parent or environment it leaves, and below
+the supervisor if the reaper is killed. When a socket is closed, also by a SIGKILL of the program,
+the process at its other end kills everything below it.
+
+Only modules that load fast are imported: `socket`, `signal` and `typing` would double the start.
+"""
+
+from __future__ import annotations
+
+import _socket
+import marshal
+import os
+import select
+import sys
+import time
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+    from typing import Any
+
+# How long processes may take that clean up when they are asked to end, and how long death takes.
+GRACE_SECONDS = 1.0
+DEATH_SECONDS = 1.0
+POLL_SECONDS = 0.005
+# How long supervisor and reapers try to kill when the program is gone already.
+LAST_SECONDS = 5.0
+RUN, END = b"R", b"E"
+_REAP_SECONDS = 2.0
+_MOST_NAMED, _MOST_FILES = 100, 65536
+PR_SET_CHILD_SUBREAPER, _PR_SET_NAME = 36, 15
+SIGKILL, _SIGTERM = 9, 15
+_IGNORED_BY_PYTHON = (13, 25)  # SIGPIPE, SIGXFSZ
+
+
+class Process:
+    def __init__(self, pid: int, stat: bytes) -> None:
+        # The name before the last parenthesis may hold anything, even spaces and parentheses.
+        head, _, rest = stat.rpartition(b")")
+        fields = rest.split()
+        self.pid, self.parent, self.session = pid, int(fields[1]), int(fields[3])
+        # A process whose first thread has ended looks dead while other threads run.
+        self.dead = fields[0] in (b"Z", b"X") and int(fields[17]) < 2
+        # It is shown to people: what could control their terminal is left out.
+        name = head.partition(b"(")[2].decode("utf-8", "replace")
+        self.name = "".join(filter(str.isprintable, name))
+
+
+def pack(*fields: Any) -> bytes:
+    data = marshal.dumps(fields)
+    return len(data).to_bytes(4, "big") + data
+
+
+def unpack(buffer: bytearray) -> tuple[Any, ...] | None:
+    """Take one message from the front of the buffer; None if it is not complete yet."""
+    end = 4 + int.from_bytes(buffer[:4], "big")
+    if len(buffer) < max(end, 5):
+        return None
+    fields: tuple[Any, ...] = marshal.loads(bytes(buffer[4:end]))
+    del buffer[:end]
+    return fields
+
+
+def _receive(channel: _socket.socket) -> tuple[bytes, list[int]]:
+    """Read one byte, none at the end, and the descriptors that came with it."""
+    try:
+        data, ancillary, _, _ = channel.recvmsg(1, _socket.CMSG_SPACE(4))
+    except ConnectionError:
+        return b"", []
+    files = [
+        int.from_bytes(value[:4], sys.byteorder)
+        for level, kind, value in ancillary
+        if level == _socket.SOL_SOCKET and kind == _socket.SCM_RIGHTS
+    ]
+    for file in files:
+        os.set_inheritable(file, False)
+    return data, files
+
+
+def processes() -> dict[int, Process]:
+    try:
+        pids = [int(name) for name in os.listdir("/proc") if name.isdigit()]
+    except OSError:
+        return {}
+    return {process.pid: process for process in look_up(pids)}
+
+
+def look_up(pids: Iterable[int]) -> Iterable[Process]:
+    for pid in pids:
+        try:
+            yield Process(pid, _read(f"/proc/{pid}/stat"))
+        except OSError:
+            continue
+
+
+def below(roots: Iterable[int], table: Mapping[int, Process]) -> set[int]:
+    """The living descendants of some processes."""
+    by_parent: dict[int, list[int]] = {}
+    for process in table.values():
+        by_parent.setdefault(process.parent, []).append(process.pid)
+    found: set[int] = set()
+    todo = list(roots)
+    while todo:
+        new = [pid for pid in by_parent.get(todo.pop(), ()) if pid not in found]
+        found.update(new)
+        todo.extend(new)
+    return {pid for pid in found if not table[pid].dead}
+
+
+def living(pids: Iterable[int]) -> list[Process]:
+    return [process for process in look_up(pids) if not process.dead]
+
+
+def send_signal(pid: int, number: int = SIGKILL) -> None:
+    try:
+        os.kill(pid, number)
+    except (ProcessLookupError, PermissionError):
+        return  # already gone, or changed its user: out of our reach
+
+
+def ask_to_end(pids: Iterable[int]) -> set[int]:
+    """Send SIGTERM to all if any of them handles it; returns those that do, to be waited for."""
+    tidy = {pid for pid in pids if _handles_sigterm(pid)}
+    for pid in pids if tidy else ():
+        send_signal(pid, _SIGTERM)
+    return tidy
+
+
+def _handles_sigterm(pid: int) -> bool:
+    try:
+        status = _read(f"/proc/{pid}/status")
+    except OSError:
+        return False
+    caught = status.partition(b"\nSigCgt:")[2].partition(b"\n")[0]
+    return bool(int(caught or b"0", 16) >> (_SIGTERM - 1) & 1)
+
+
+def _read(path: str) -> bytes:
+    with open(path, "rb", buffering=0) as file:
+        return file.read()
+
+
+class _Events:
+    """Wait for input on a socket and for the end of children."""
+
+    def __init__(self, channel: int) -> None:
+        self._channel = channel
+        self._poll = select.poll()
+        self._poll.register(channel, select.POLLIN)
+        self._handles: dict[int, int] = {}
+        # Whether the end of a child is noticed at once, without looking every few milliseconds.
+        self.exact = hasattr(os, "pidfd_open")
+
+    def watch(self, pid: int) -> None:
+        if pid in self._handles or not self.exact:
+            return
+        try:
+            self._handles[pid] = os.pidfd_open(pid)
+        except ProcessLookupError:
+            return
+        except OSError:
+            self.exact = False  # an old kernel, or a filter of system calls
+            return
+        self._poll.register(self._handles[pid], select.POLLIN)
+
+    def forget(self, pid: int) -> None:
+        handle = self._handles.pop(pid, -1)
+        if handle >= 0:
+            self._poll.unregister(handle)
+            os.close(handle)
+
+    def wait(self, seconds: float | None) -> bool:
+        """Whether there is input on the socket."""
+        ready = self._poll.poll(None if seconds is None else seconds * 1000)
+        return any(file == self._channel for file, _ in ready)
+
+
+def _reap(took: Callable[[int, int], None]) -> bool:
+    """Collect dead children; whether any child is left."""
+    while True:
+        try:
+            pid, status = os.waitpid(-1, os.WNOHANG)
+        except ChildProcessError:
+            return False
+        if pid == 0:
+            return True
+        took(pid, status)
+
+
+def _kill_below(seconds: float, took: Callable[[int, int], None]) -> list[Process]:
+    """Kill all descendants until none is left; returns those that live on nevertheless."""
+    until = time.monotonic() + seconds
+    while _reap(took):
+        found = below((os.getpid(),), processes())
+        if time.monotonic() > until:
+            return living(found)
+        for pid in found:
+            send_signal(pid)
+        time.sleep(POLL_SECONDS)
+    return []
+
+
+class _Reaper:
+    """Run one command after another; each must have left nothing behind before the next one."""
+
+    def __init__(self, channel: _socket.socket) -> None:
+        self._channel = channel
+        self._events = _Events(channel.fileno())
+        self._command = 0
+        self._status: int | None = None
+        self._busy = False
+
+    def serve(self) -> int:
+        """Return the exit code, 0 if nothing is left running."""
+        self._send("hello", os.getpid())
+        while True:
+            patience = _REAP_SECONDS if self._events.exact else POLL_SECONDS
+            has_input = self._events.wait(patience if self._busy else None)
+            self._collect()
+            if not has_input:
+                continue
+            data, files = _receive(self._channel)
+            if not data:
+                return 1 if _kill_below(LAST_SECONDS, self._took) else 0
+            if data == RUN:
+                self._run(files)
+            else:
+                self._end()
+
+    def _run(self, files: list[int]) -> None:
+        try:
+            argv, cwd, env = self._request()
+            self._command = _spawn(argv, cwd, env, files[0])
+        except (OSError, ValueError, IndexError, EOFError) as error:
+            self._send("failed", str(error))
+            return
+        finally:
+            for file in files:
+                os.close(file)
+        self._busy = True
+        self._events.watch(self._command)
+
+    def _request(self) -> tuple[Any, ...]:
+        buffer = bytearray()
+        while (fields := unpack(buffer)) is None:
+            data = self._channel.recv(1 << 20)
+            if not data:
+                raise EOFError
+            buffer += data
+        return fields
+
+    def _end(self) -> None:
+        tidy = ask_to_end(below((os.getpid(),), processes()))
+        until = time.monotonic() + GRACE_SECONDS
+        # The program sends nothing meanwhile: input is its end, and a reason to hurry.
+        while living(tidy) and time.monotonic() < until and not self._events.wait(0):
+            time.sleep(POLL_SECONDS)
+            _reap(self._took)
+        if self._command:
+            send_signal(-self._command)  # for systems without a table of processes in /proc
+        left = _kill_below(DEATH_SECONDS, self._took)
+        self._tell_exit(left)
+        self._busy = bool(left)
+        self._send("ended", _named(left))
+
+    def _collect(self) -> None:
+        if not self._busy:
+            return
+        is_left = _reap(self._took)
+        if self._status is not None:
+            left = living(below((os.getpid(),), processes())) if is_left else []
+            for process in left[:_MOST_NAMED]:
+                self._events.watch(process.pid)
+            self._tell_exit(left)
+            self._busy = is_left
+        elif not is_left:
+            self._busy = False
+            self._send("idle")
+
+    def _took(self, pid: int, status: int) -> None:
+        self._events.forget(pid)
+        if pid == self._command:
+            self._command = 0
+            self._status = status
+
+    def _tell_exit(self, left: list[Process]) -> None:
+        if self._status is not None:
+            code, self._status = os.waitstatus_to_exitcode(self._status), None
+            self._send("exited", code, _named(left))
+
+    def _send(self, *fields: Any) -> None:
+        try:
+            self._channel.sendall(pack(*fields))
+        except OSError:
+            return  # the program is gone; the next look at the socket says so
+
+
+def _named(found: list[Process]) -> list[tuple[int, str]]:
+    return [(process.pid, process.name) for process in found[:_MOST_NAMED]]
+
+
+def _spawn(argv: list[bytes], cwd: bytes, env: dict[bytes, bytes], output: int) -> int:
+    os.chdir(cwd)
+    try:
+        return os.posix_spawn(
+            argv[0],
+            argv,
+            env,
+            # Input is the null device already.
+            file_actions=[(os.POSIX_SPAWN_DUP2, output, 1), (os.POSIX_SPAWN_DUP2, output, 2)],
+            setsid=True,
+            setsigmask=(),
+            setsigdef=_IGNORED_BY_PYTHON,
+        )
+    finally:
+        os.chdir("/")
+
+
+class _Supervisor:
+    def __init__(self, control: _socket.socket) -> None:
+        self._control = control
+        self._events = _Events(control.fileno())
+        self._reapers: set[int] = set()
+        # Whether a reaper was killed: what it ran is killed too.
+        self._has_strays = False
+
+    def serve(self) -> None:
+        while True:
+            patience = POLL_SECONDS if self._has_strays or not self._events.exact else None
+            has_input = self._events.wait(patience)
+            _reap(self._took)
+            if self._has_strays:
+                self._kill_strays()
+            if not has_input:
+                continue
+            data, files = _receive(self._control)
+            if not data:
+                _kill_below(LAST_SECONDS, self._took)
+                return
+            for file in files:
+                self._fork(file)
+                os.close(file)
+
+    def _fork(self, file: int) -> None:
+        try:
+            pid = os.fork()
+        except OSError:
+            return  # the program sees the end of the socket
+        if pid == 0:
+            os.closerange(3, file)
+            os.closerange(file + 1, _MOST_FILES)
+            _adopt_orphans(b"ludolf-reaper")
+            os._exit(_Reaper(_socket.socket(fileno=file)).serve())
+        self._reapers.add(pid)
+        self._events.watch(pid)
+
+    def _took(self, pid: int, status: int) -> None:
+        self._events.forget(pid)
+        if pid in self._reapers:
+            self._reapers.discard(pid)
+            self._has_strays |= status != 0
+
+    def _kill_strays(self) -> None:
+        table = processes()
+        children = {one.pid for one in table.values() if one.parent == os.getpid() and not one.dead}
+        roots = children - self._reapers
+        for pid in roots | below(roots, table):
+            send_signal(pid)
+        self._has_strays = bool(roots)
+
+
+def _adopt_orphans(name: bytes) -> None:
+    import ctypes
+
+    try:
+        libc = ctypes.CDLL(None)
+        libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+        libc.prctl(_PR_SET_NAME, name, 0, 0, 0)
+    except (OSError, AttributeError):
+        return  # not Linux: parentage must do
+
+
+def main() -> None:
+    os.closerange(3, _MOST_FILES)  # what the program's own parent left open to everybody
+    control = os.dup(0)
+    os.dup2(1, 0)  # the null device
+    os.chdir("/")
+    _adopt_orphans(b"ludolf-supervis")
+    _Supervisor(_socket.socket(fileno=control)).serve()
