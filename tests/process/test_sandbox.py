@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 
 from ludolf.base import dumps, loads
+from ludolf.tools.sandbox.guard import NoSandbox
 from ludolf.tools.sandbox.policy import Ground
-from ludolf.tools.sandbox.sandbox import NoSandbox, Sandbox, Using
+from ludolf.tools.sandbox.sandbox import Sandbox, Using
 from tests.process.extending import told
 from tests.process.harness import Bell, Lab, only, survivors, text_of
 from tests.process.model_server import ModelServer

@@ -1,6 +1,6 @@
 """What a tool is: a name, a schema, and an execute that may report progress."""
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
@@ -73,6 +73,10 @@ class Documents(Protocol):
 class Walls(Protocol):
     """The sandbox around tools: which files they reach, and how their commands are shut in."""
 
+    @property
+    def output_folder(self) -> Path:
+        """Where the whole output of commands is kept, so that they can look it up."""
+
     def locate(self, path: Path) -> Path:
         """Where a path really is.
 
@@ -87,6 +91,17 @@ class Walls(Protocol):
             OSError: it cannot be opened, or is a folder.
             ToolError: it is hidden, or no file.
         """
+
+    def open_folder(self, path: Path) -> int:
+        """A descriptor for listing a folder.
+
+        Raises:
+            OSError: it cannot be opened, or is not a folder.
+            ToolError: it is hidden.
+        """
+
+    def hidden_among(self, paths: Iterable[Path]) -> frozenset[Path]:
+        """Those of the paths that are hidden, also by a hard link to a hidden file."""
 
     def replace(self, path: Path, data: bytes) -> None:
         """Give a file new content; it is made with its folders if it is missing.
