@@ -100,8 +100,12 @@ class Walls(Protocol):
             ToolError: it is hidden.
         """
 
-    def hidden_among(self, paths: Iterable[Path]) -> frozenset[Path]:
-        """Those of the paths that are hidden, also by a hard link to a hidden file."""
+    def hidden_among(self, folder: Path, names: Iterable[str]) -> frozenset[str]:
+        """The files below a folder that are hard links to hidden files.
+
+        Raises:
+            ToolError: the folder is hidden.
+        """
 
     def replace(self, path: Path, data: bytes) -> None:
         """Give a file new content; it is made with its folders if it is missing.

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ludolf.agent.tool import Tool, ToolContext, ToolError, ToolOutput, Walls, text_output
+from ludolf.tools.files import error_text
 from ludolf.tools.listing import listing, whole_number
 from ludolf.tools.paths import resolve
 from ludolf.tools.process import inside
@@ -57,17 +58,27 @@ class GrepTool:
         if not place.exists():
             raise ToolError(f"Path not found: {target}")
         grep = _grep(args, target, one_file=not place.is_dir())
-        if grep.only and ctx.walls is not None and ctx.walls.hidden_among((target,)):
-            raise ToolError(f"{target} is a link to a file that the sandbox hides.")
+        if grep.only and ctx.walls is not None:
+            await asyncio.to_thread(_check_readable, target, ctx.walls)
         found = _Matches(whole_number(args.get("limit"), DEFAULT_LIMIT), grep.context)
         program = ripgrep_path() if self._program == "" else self._program
         command = grep_command(grep, ctx.environment or os.environ, program)
         code = await each_record(inside(command, ctx.walls), b"\n", found.take)
-        if ctx.walls is not None:
+        if ctx.walls is not None and not grep.only:
             await asyncio.to_thread(found.drop_hidden, grep.root, ctx.walls)
         if not found.lines and (code > 1 or (code and found.message)):
             raise ToolError(found.message or f"Search failed with code {code}")
         return found.output()
+
+
+def _check_readable(path: Path, walls: Walls) -> None:
+    """Raises:
+    ToolError: the file is hidden, or not a regular file.
+    """
+    try:
+        os.close(walls.open(path))
+    except OSError as error:
+        raise ToolError(error_text(error, "open", path)) from error
 
 
 def _grep(args: Mapping[str, Any], target: Path, *, one_file: bool) -> Grep:
@@ -122,8 +133,8 @@ class _Matches:
 
     def drop_hidden(self, root: Path, walls: Walls) -> None:
         """Remove lines of hidden files, which a hard link makes appear under another name."""
-        hidden = walls.hidden_among({root / line.path for line in self.lines})
-        self.lines = [line for line in self.lines if root / line.path not in hidden]
+        hidden = walls.hidden_among(root, {line.path for line in self.lines})
+        self.lines = [line for line in self.lines if line.path not in hidden]
         if not any(line.is_match for line in self.lines):
             self.lines = []  # what stood around the first match beyond the limit
 

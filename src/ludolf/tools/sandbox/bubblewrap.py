@@ -75,6 +75,8 @@ class Bubblewrap:
     def _present(self, entry: Entry) -> Path | None:
         """The path to mount, created empty if it is absent; None if no one can create it."""
         path, is_folder = entry
+        if not os.path.lexists(path) and (stand_in := self._left.stands_for(path)) is not None:
+            return stand_in
         while not os.path.lexists(path.parent):
             path, is_folder = path.parent, True
         if os.path.lexists(path):

@@ -44,7 +44,7 @@ def survey(policy: Policy) -> Guard:
     """
     if policy.ground.mode != "workspace":
         return Guard((), (), ())
-    repositories = tuple(each for root in policy.writable for each in _repositories(root))
+    repositories = tuple(each for root in _tops(policy) for each in _repositories(root))
     entries: dict[Path, bool] = {}
     pinned = {each for each in repositories if policy.is_within(each)}
     for path, is_folder in (*_fixed(policy), *_of_git(repositories), *_guarded(policy)):
@@ -64,7 +64,7 @@ def code_by_links(policy: Policy) -> tuple[Path, ...]:
     if policy.ground.mode != "workspace":
         return ()
     found: list[Path] = []
-    for root in policy.writable:
+    for root in _tops(policy):
         repositories = tuple(_repositories(root))
         found += [path for path, _ in _of_git(repositories)]
         for each in repositories:
@@ -72,6 +72,11 @@ def code_by_links(policy: Policy) -> tuple[Path, ...]:
     for path, _ in _fixed(policy):
         found += _links_in(path)
     return tuple(found)
+
+
+def _tops(policy: Policy) -> set[Path]:
+    """Folders in which git may work."""
+    return {policy.folder, *policy.writable}
 
 
 def _depth(path: Path) -> tuple[int, Path]:
@@ -82,7 +87,7 @@ def _fixed(policy: Policy) -> Iterator[tuple[Path, bool]]:
     for name in places.PROJECT_SETTINGS:
         path = policy.folder / name
         yield path, path.is_dir() or not os.path.lexists(path)
-    for root in policy.writable:
+    for root in _tops(policy):
         # A folder without a repository may get one; a file or link leads to the real one.
         git = root / ".git"
         if os.path.lexists(git) and (git.is_symlink() or not git.is_dir()):
@@ -109,7 +114,7 @@ def _add(entry: Entry, policy: Policy, entries: dict[Path, bool]) -> None:
     for link in followed.links:
         if not policy.is_writable(link):
             continue
-        if link.parent in policy.writable:
+        if link.parent in _tops(policy):
             raise NoSandbox(
                 f"No sandbox for {policy.cwd}: {link} is a link, and code is run by it: a command "
                 "could replace it. Put what it leads to in its place, or start read-only."

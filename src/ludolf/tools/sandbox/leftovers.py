@@ -62,6 +62,11 @@ class Leftovers:
                 flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
                 os.close(os.open(path.name, flags, 0o644, dir_fd=parent))
 
+    def stands_for(self, path: Path) -> Path | None:
+        """The empty folder that was created for a path whose folder does not exist."""
+        made = (each for each in path.parents if str(each) in self._record.made)
+        return next((each for each in made if each.is_dir()), None)
+
     def adopt(self, path: Path) -> None:
         """Share an empty file or folder that another living sandbox has created."""
         if str(path) not in self._record.made and any(
@@ -153,7 +158,7 @@ def _unlinked(path: Path) -> bool:
 
 
 def _remove_empty(paths: Iterable[str]) -> None:
-    for path in map(Path, paths):
+    for path in sorted(map(Path, paths), reverse=True):
         try:
             with open_folder(path.parent) as parent:
                 found = os.stat(path.name, dir_fd=parent, follow_symlinks=False)

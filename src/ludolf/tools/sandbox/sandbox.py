@@ -101,6 +101,8 @@ class Sandbox:
                 f"Start ludolf in {cwd} to work there."
             )
         policy = self._policy(self._shown_start)
+        if folder == self._start:
+            return
         if policy.is_protected(folder) or policy.is_hidden(folder):
             raise NoSandbox(f"The sandbox protects {cwd}: tools cannot work there.")
 

@@ -126,8 +126,9 @@ class FileWalls:
         with open_folder(real) as folder:
             return os.open(".", _READ | os.O_DIRECTORY, dir_fd=folder)
 
-    def hidden_among(self, paths: Iterable[Path]) -> frozenset[Path]:
-        return frozenset(path for path in paths if self._is_hidden_at(path))
+    def hidden_among(self, folder: Path, names: Iterable[str]) -> frozenset[str]:
+        place = self.locate(folder)
+        return frozenset(name for name in names if self._is_hidden_at(place / name))
 
     def replace(self, path: Path, data: bytes) -> None:
         real = self._checked_target(path)
@@ -168,9 +169,9 @@ class FileWalls:
 
     def _is_hidden_at(self, path: Path) -> bool:
         try:
-            return self._is_hidden_file(os.lstat(self.locate(path)))
-        except (ToolError, OSError):
-            return True  # hidden by its path, or changed since it was found
+            return self._is_hidden_file(os.lstat(path))
+        except OSError:
+            return True  # gone since it was found
 
     def _is_hidden_file(self, found: os.stat_result) -> bool:
         """Whether a file is a hidden one under the name of a hard link."""
