@@ -12,7 +12,7 @@ import pytest
 from ludolf.agent.tool import ToolError
 from ludolf.tools.sandbox import launcher
 from ludolf.tools.sandbox.bubblewrap import Bubblewrap, find_bubblewrap
-from ludolf.tools.sandbox.guard import NoSandbox
+from ludolf.tools.sandbox.guard import NoSandbox, survey
 from ludolf.tools.sandbox.landlock import lacking
 from ludolf.tools.sandbox.policy import Ground, Policy
 from ludolf.tools.sandbox.sandbox import Sandbox, Using, disproof
@@ -271,8 +271,8 @@ def test_bubblewrap_takes_away_what_leads_git_to_other_settings(place: Place) ->
     git.mkdir()
     box = place.root / "box"
     box.mkdir()
-    means = Bubblewrap("bwrap", Tmp(box, box, box))
     policy = Policy(ground=place.ground(), cwd=place.work)
+    means = Bubblewrap("bwrap", Tmp(box, box, box), survey(policy))
     argv, _, _ = means.enclose(policy, ("true",), place.work, {})
     assert argv[argv.index(str(git / "hooks")) - 1] == "--ro-bind-try"
     assert means.sweep() == ()
@@ -287,8 +287,8 @@ def test_what_leads_git_elsewhere_from_the_start_is_left_as_it_is(place: Place) 
     git = place.work / ".git"
     git.mkdir()
     (git / "commondir").write_text("../shared")
-    means = Bubblewrap("bwrap", Tmp(place.root, place.root, place.root))
     policy = Policy(ground=place.ground(), cwd=place.work)
+    means = Bubblewrap("bwrap", Tmp(place.root, place.root, place.root), survey(policy))
     argv, _, _ = means.enclose(policy, ("true",), place.work, {})
     assert str(git / "commondir") in argv
     assert means.sweep() == ()
@@ -326,8 +326,8 @@ def test_a_bubblewrap_that_shuts_nothing_in_is_not_believed(place: Place) -> Non
     fake.chmod(0o755)
     box = place.root / "box"
     box.mkdir()
-    means = Bubblewrap(str(fake), Tmp(box, box, box))
     policy = Policy(ground=place.ground(), cwd=place.work)
+    means = Bubblewrap(str(fake), Tmp(box, box, box), survey(policy))
     assert disproof(means, policy) == "it lets commands write outside"
     assert sorted(os.listdir(place.agent)) == ["auth.json"]
 
@@ -355,8 +355,8 @@ def test_a_bubblewrap_that_leaves_the_kernels_settings_open_is_not_believed(plac
     box.mkdir()
     policy = Policy(ground=place.ground(), cwd=place.work)
     tmp = Tmp(box, Path("/tmp"), box)
-    assert disproof(Bubblewrap(program, tmp), policy) is None
-    reason = disproof(Bubblewrap(str(fake), tmp), policy)
+    assert disproof(Bubblewrap(program, tmp, survey(policy)), policy) is None
+    reason = disproof(Bubblewrap(str(fake), tmp, survey(policy)), policy)
     assert reason == "it lets commands change the kernel's settings"
 
 

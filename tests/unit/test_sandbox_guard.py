@@ -150,6 +150,19 @@ def test_a_place_to_write_to_around_the_folder_does_not_uncover_it(place: Place)
     assert code.read_text() == "old"
 
 
+def test_a_folder_that_was_replaced_from_outside_is_not_opened_by_its_old_name(
+    place: Place,
+) -> None:
+    code = _write(place.work / "a" / "ext.py")
+    shell = _shell(place, guarded=(code,))
+    code.unlink()
+    code.parent.rmdir()
+    code.parent.symlink_to(place.outside)
+    assert shell.fails("echo evil > a/new")
+    assert shell.fails(f"echo evil > {place.outside}/new")
+    assert os.listdir(place.outside) == ["open.txt"]
+
+
 def test_a_hidden_file_in_the_folder_cannot_be_moved_into_sight(place: Place) -> None:
     secret = _write(place.work / "a" / "b" / "key", "hush")
     (place.work / ".env").symlink_to("a/b/key")

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from ludolf.agent.tool import ToolError
 from ludolf.tools.sandbox import places
-from ludolf.tools.sandbox.guard import Entry, Guard, survey
+from ludolf.tools.sandbox.guard import Entry, Guard
 from ludolf.tools.sandbox.leftovers import Leftovers
 from ludolf.tools.sandbox.policy import Policy, agent_sockets, program_places, real
 from ludolf.tools.sandbox.walls import Tmp
@@ -19,19 +19,18 @@ _SYSTEM_FOLDERS = ("/usr/bin", "/bin", "/usr/local/bin", "/run/current-system/sw
 class Bubblewrap:
     name = "bwrap"
 
-    def __init__(self, program: str, tmp: Tmp) -> None:
+    def __init__(self, program: str, tmp: Tmp, guard: Guard) -> None:
+        """`guard` must be found before any command runs."""
         self._program = program
         self.tmp = tmp
-        self._guard: Guard | None = None
+        self._entries, self._pinned = guard.entries, guard.pinned
         self._left = Leftovers(tmp.base)
+        self._left.forbid(guard.foreign)
         self._of_kernel = tuple(_of_kernel())
 
     def enclose(
         self, policy: Policy, argv: tuple[str, ...], cwd: Path, env: Mapping[str, str]
     ) -> tuple[tuple[str, ...], Path, dict[str, str]]:
-        """Raises:
-        NoSandbox: a command could replace a link that leads to code.
-        """
         network = () if policy.ground.network else ("--unshare-net",)
         # Root would otherwise keep the power to undo it all.
         begin = (self._program, "--die-with-parent", *_APART, *network, "--cap-drop", "ALL")
@@ -60,14 +59,12 @@ class Bubblewrap:
         yield from ("--ro-bind", str(policy.folder), str(policy.folder))
         for place in policy.writable:
             yield from ("--bind", str(place), str(place))
-        if self._guard is None:
-            self._guard = survey(policy)
-            self._left.forbid(self._guard.foreign)
         # A mounted folder cannot be moved away to make room for another. Only those from before
         # the first command: a later one could become a link before it is mounted.
-        for folder in self._guard.pinned:
-            yield from ("--bind-try", str(folder), str(folder))
-        for entry in self._guard.entries:
+        self._pinned = tuple(folder for folder in self._pinned if folder.is_same())
+        for folder in self._pinned:
+            yield from ("--bind-try", str(folder.path), str(folder.path))
+        for entry in self._entries:
             kept = self._present(entry)
             if kept is not None:
                 yield from ("--ro-bind-try", str(kept), str(kept))

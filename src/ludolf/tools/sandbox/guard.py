@@ -29,11 +29,20 @@ class Entry(NamedTuple):
     is_folder: bool
 
 
-class Guard(NamedTuple):
-    """`pinned` folders hold entries and can be written to, but not renamed or removed."""
+class Pinned(NamedTuple):
+    """A folder that holds entries: it can be written to, but not renamed or removed."""
 
+    path: Path
+    inode: tuple[int, int]
+
+    def is_same(self) -> bool:
+        """Whether the path still leads to the folder; another one could become a link."""
+        return _inode(self.path) == self.inode
+
+
+class Guard(NamedTuple):
     entries: tuple[Entry, ...]
-    pinned: tuple[Path, ...]
+    pinned: tuple[Pinned, ...]
     # Files that lead git to other settings. An empty file in their place is an error to git.
     foreign: tuple[Path, ...]
 
@@ -44,17 +53,18 @@ def survey(policy: Policy) -> Guard:
     """
     if policy.ground.mode != "workspace":
         return Guard((), (), ())
+    roots = policy.writable
     repositories = tuple(each for root in _tops(policy) for each in _repositories(root))
     entries: dict[Path, bool] = {}
-    pinned = {each for each in repositories if policy.is_within(each)}
+    pinned = {each for each in repositories if _is_below(each, roots)}
     for path, is_folder in (*_fixed(policy), *_of_git(repositories), *_guarded(policy)):
         _add(Entry(path, is_folder), policy, entries)
     for path in (*entries, *pinned, *policy.hidden):
-        pinned |= {each for each in path.parents if policy.is_within(each)}
-    foreign = [each / "commondir" for each in repositories if policy.is_writable(each)]
+        pinned |= {each for each in path.parents if _is_below(each, roots)}
+    foreign = [each / "commondir" for each in repositories if _is_below(each, roots)]
     return Guard(
         tuple(Entry(path, entries[path]) for path in sorted(entries, key=_depth)),
-        tuple(sorted((path for path in pinned if path.is_dir()), key=_depth)),
+        tuple(Pinned(path, _inode(path)) for path in sorted(pinned, key=_depth) if path.is_dir()),
         tuple(path for path in foreign if not os.path.lexists(path)),
     )
 
@@ -72,6 +82,18 @@ def code_by_links(policy: Policy) -> tuple[Path, ...]:
     for path, _ in _fixed(policy):
         found += _links_in(path)
     return tuple(found)
+
+
+def _is_below(path: Path, roots: tuple[Path, ...]) -> bool:
+    return any(root in path.parents for root in roots)
+
+
+def _inode(path: Path) -> tuple[int, int]:
+    try:
+        found = os.lstat(path)
+    except OSError:
+        return (0, 0)
+    return found.st_dev, found.st_ino
 
 
 def _tops(policy: Policy) -> set[Path]:
@@ -110,9 +132,9 @@ def _guarded(policy: Policy) -> Iterator[tuple[Path, bool]]:
 
 
 def _add(entry: Entry, policy: Policy, entries: dict[Path, bool]) -> None:
-    followed = follow(entry.path.absolute())
+    followed, roots = follow(entry.path.absolute()), policy.writable
     for link in followed.links:
-        if not policy.is_writable(link):
+        if not _is_below(link, roots):
             continue
         if link.parent in _tops(policy):
             raise NoSandbox(
@@ -121,7 +143,7 @@ def _add(entry: Entry, policy: Policy, entries: dict[Path, bool]) -> None:
             )
         # A link cannot be mounted over; its folder can.
         entries[link.parent] = True
-    if policy.is_within(followed.path):
+    if _is_below(followed.path, roots):
         entries.setdefault(followed.path, entry.is_folder)
 
 

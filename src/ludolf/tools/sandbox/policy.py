@@ -77,10 +77,6 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
     def is_writable(self, path: Path) -> bool:
         return any(path.is_relative_to(place) for place in self.writable)
 
-    def is_within(self, path: Path) -> bool:
-        """Whether a path is below a folder that may be written to."""
-        return self.is_writable(path) and path not in self.writable
-
     def is_protected(self, path: Path) -> bool:
         """Whether code is run later from a path in a writable place, also if nothing is there."""
         if any(path.is_relative_to(place) for place in self.guarded):

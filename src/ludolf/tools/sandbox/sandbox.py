@@ -156,9 +156,10 @@ class Sandbox:
         program = find_bubblewrap(policy.cwd) if sys.platform.startswith("linux") else None
         if program is None:
             return "bubblewrap (bwrap) is not installed"
-        survey(policy)  # raises before another kind of sandbox is tried
+        # Raises if it must: another kind of sandbox would protect even less.
+        guard = survey(policy)
         private = tuple(map(Path, places.PRIVATE))
-        return Bubblewrap(program, self._tmp(SHOWN_TMP, private, shown_in_private()))
+        return Bubblewrap(program, self._tmp(SHOWN_TMP, private, shown_in_private()), guard)
 
     def _landlock(self, policy: Policy) -> Landlock | str:
         if reason := lacking(policy):
