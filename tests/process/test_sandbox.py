@@ -2,6 +2,8 @@
 
 import asyncio
 import os
+import select
+import signal
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,8 +12,9 @@ from typing import Any
 import pytest
 
 from ludolf.base import dumps, loads
+from ludolf.tools.sandbox.guard import NoSandbox
 from ludolf.tools.sandbox.policy import Ground
-from ludolf.tools.sandbox.sandbox import NoSandbox, Sandbox, Using
+from ludolf.tools.sandbox.sandbox import Sandbox, Using
 from tests.process.extending import lay, told
 from tests.process.harness import Bell, Lab, only, survivors, text_of
 from tests.process.model_server import ModelServer
@@ -233,6 +236,45 @@ async def test_an_abort_ends_all_that_runs_inside(box: Box) -> None:
         await client.ask("abort")
         await client.collect("agent_settled")
         assert await asyncio.to_thread(survivors, _running(mark)) == []
+
+
+async def test_an_aborted_command_leaves_nothing_that_leads_git_elsewhere(root: Path) -> None:
+    with ModelServer() as server:
+        box = Box(root, server, "bwrap")
+        (box.work / ".git").mkdir()
+        foreign = box.work / ".git" / "commondir"
+        bell = Bell(box.work / "bell")
+        server.add(answer(bash("echo evil > .git/commondir; echo > bell; sleep 60")))
+        async with box.client(*WORKSPACE) as client:
+            await client.ask("prompt", message="Go")
+            assert bell.rings(20)
+            assert foreign.exists()
+            await client.ask("abort")
+            await client.collect("agent_settled")
+            assert not foreign.exists()
+    assert any("commondir" in one["message"] for one in only(told(box), "warning"))
+
+
+async def test_a_killed_program_leaves_nothing_that_leads_git_elsewhere(root: Path) -> None:
+    with ModelServer() as server:
+        box = Box(root, server, "bwrap")
+        (box.work / ".git").mkdir()
+        bell = Bell(box.work / "bell")
+        server.add(answer(bash("echo evil > .git/commondir; echo > bell; sleep 60")))
+        async with box.client(*WORKSPACE) as client:
+            await client.ask("prompt", message="Go")
+            assert bell.rings(20)
+            (sweeper,) = _sweepers(client.process.pid)
+            ended = os.pidfd_open(sweeper)
+            os.kill(client.process.pid, signal.SIGKILL)
+            assert select.select([ended], [], [], 20)[0]
+            os.close(ended)
+    assert not (box.work / ".git" / "commondir").exists()
+
+
+def _sweepers(parent: int) -> list[int]:
+    children = Path(f"/proc/{parent}/task/{parent}/children").read_text().split()
+    return [int(pid) for pid in children if b"sweeper" in Path(f"/proc/{pid}/cmdline").read_bytes()]
 
 
 def _running(mark: str) -> list[int]:

@@ -9,67 +9,16 @@ from pathlib import Path
 
 import pytest
 
+from ludolf.agent.tool import ToolError
 from ludolf.programs import find_program
 from ludolf.tools.sandbox import launcher
 from ludolf.tools.sandbox.bubblewrap import Bubblewrap
+from ludolf.tools.sandbox.guard import NoSandbox, survey
 from ludolf.tools.sandbox.landlock import lacking
-from ludolf.tools.sandbox.policy import Ground, Mode, Policy
-from ludolf.tools.sandbox.sandbox import NoSandbox, Sandbox, Using, disproof
+from ludolf.tools.sandbox.policy import Ground, Policy
+from ludolf.tools.sandbox.sandbox import Sandbox, Using, disproof
 from ludolf.tools.sandbox.walls import Tmp
-
-SECRET = "the-secret-key"
-
-
-class Place:
-    """Not below /tmp, which is another folder to commands."""
-
-    def __init__(self, root: Path) -> None:
-        self.root = root
-        self.work, self.home, self.outside = root / "work", root / "home", root / "outside"
-        self.agent = self.home / ".pi" / "agent"
-        for folder in (self.work, self.agent, self.home / ".ssh", self.outside):
-            folder.mkdir(parents=True)
-        (self.agent / "auth.json").write_text(SECRET)
-        (self.home / ".ssh" / "id").write_text(SECRET)
-        (self.outside / "open.txt").write_text("open")
-        self._made: list[Sandbox] = []
-
-    def ground(self, mode: Mode = "workspace", *, network: bool = True) -> Ground:
-        return Ground(mode=mode, network=network, home=self.home, agent=self.agent)
-
-    def sandbox(self, using: Using, mode: Mode = "workspace", *, network: bool = False) -> Sandbox:
-        try:
-            made = Sandbox(self.ground(mode, network=network), self.work, using)
-        except NoSandbox as error:
-            pytest.skip(str(error))
-        self._made.append(made)
-        return made
-
-    def close(self) -> None:
-        for sandbox in self._made:
-            sandbox.close()
-
-
-class Shell:
-    def __init__(self, place: Place, sandbox: Sandbox) -> None:
-        self._place = place
-        self.sandbox = sandbox
-
-    def run(self, command: str, **env: str) -> "subprocess.CompletedProcess[str]":
-        walls = self.sandbox.walls(self._place.work)
-        given = {"PATH": os.environ["PATH"], "HOME": str(self._place.home), **env}
-        argv, cwd, made = walls.enclose(("/bin/bash", "-c", command), self._place.work, given)
-        return subprocess.run(
-            argv, cwd=cwd, env=made, capture_output=True, text=True, timeout=20, check=False
-        )
-
-    def fails(self, command: str) -> bool:
-        return self.run(command).returncode != 0
-
-    def says(self, command: str, **env: str) -> str:
-        done = self.run(command, **env)
-        assert done.returncode == 0, done.stderr
-        return done.stdout
+from tests.unit.sandbox_place import SECRET, Place, Shell
 
 
 @pytest.fixture
@@ -241,6 +190,41 @@ def test_nobody_gains_rights_inside(using: Using, place: Place) -> None:
 
 
 @MEANS
+def test_no_file_of_the_kernel_can_be_opened_for_writing(using: Using, place: Place) -> None:
+    """Only opened: nothing is written to a file that should turn out to be open."""
+    shell = Shell(place, place.sandbox(using))
+    script = (
+        "import os\n"
+        "for top in ('/proc', '/sys'):\n"
+        "    for folder, names, files in os.walk(top):\n"
+        "        if folder == '/proc':\n"
+        "            names[:] = [n for n in names if not n.isdigit()]\n"
+        "        for name in files:\n"
+        "            path = os.path.join(folder, name)\n"
+        "            try: os.close(os.open(path, os.O_WRONLY | os.O_NONBLOCK))\n"
+        "            except OSError: continue\n"
+        "            print(path)\n"
+    )
+    assert shell.says(f'python3 -c "{script}"') == ""
+
+
+@MEANS
+def test_no_terminal_and_no_disk_of_others_is_open(using: Using, place: Place) -> None:
+    master, slave = os.openpty()
+    shell = Shell(place, place.sandbox(using))
+    try:
+        name = os.ttyname(slave)
+        assert shell.fails(f"exec 3< {name}")
+        assert shell.fails(f"exec 3> {name}")
+    finally:
+        os.close(master)
+        os.close(slave)
+    disks = "/dev/[svx]d[a-z] /dev/nvme*n*"
+    assert shell.fails(f"for disk in {disks}; do (exec 3< $disk) && exit 0; done; exit 1")
+    assert shell.says("echo out > /dev/null; echo err > /dev/stderr; head -c 1 /dev/zero | wc -c")
+
+
+@MEANS
 def test_the_exit_code_and_output_are_those_of_the_command(using: Using, place: Place) -> None:
     done = Shell(place, place.sandbox(using)).run("echo out; echo err >&2; exit 7")
     assert (done.stdout, done.stderr, done.returncode) == ("out\n", "err\n", 7)
@@ -288,10 +272,10 @@ def test_bubblewrap_takes_away_what_leads_git_to_other_settings(place: Place) ->
     git.mkdir()
     box = place.root / "box"
     box.mkdir()
-    means = Bubblewrap("bwrap", Tmp(box, box, box))
     policy = Policy(ground=place.ground(), cwd=place.work)
+    means = Bubblewrap("bwrap", Tmp(box, box, box), survey(policy))
     argv, _, _ = means.enclose(policy, ("true",), place.work, {})
-    assert argv[argv.index(str(git / "hooks")) - 1] == "--tmpfs"
+    assert argv[argv.index(str(git / "hooks")) - 1] == "--ro-bind-try"
     assert means.sweep() == ()
     (git / "commondir").write_text("../evil")
     assert means.sweep() == (git / "commondir",)
@@ -304,8 +288,8 @@ def test_what_leads_git_elsewhere_from_the_start_is_left_as_it_is(place: Place) 
     git = place.work / ".git"
     git.mkdir()
     (git / "commondir").write_text("../shared")
-    means = Bubblewrap("bwrap", Tmp(place.root, place.root, place.root))
     policy = Policy(ground=place.ground(), cwd=place.work)
+    means = Bubblewrap("bwrap", Tmp(place.root, place.root, place.root), survey(policy))
     argv, _, _ = means.enclose(policy, ("true",), place.work, {})
     assert str(git / "commondir") in argv
     assert means.sweep() == ()
@@ -343,10 +327,38 @@ def test_a_bubblewrap_that_shuts_nothing_in_is_not_believed(place: Place) -> Non
     fake.chmod(0o755)
     box = place.root / "box"
     box.mkdir()
-    means = Bubblewrap(str(fake), Tmp(box, box, box))
     policy = Policy(ground=place.ground(), cwd=place.work)
+    means = Bubblewrap(str(fake), Tmp(box, box, box), survey(policy))
     assert disproof(means, policy) == "it lets commands write outside"
     assert sorted(os.listdir(place.agent)) == ["auth.json"]
+
+
+def test_a_bubblewrap_that_leaves_the_kernels_settings_open_is_not_believed(place: Place) -> None:
+    """It starts the real one, without the mounts over files of the kernel."""
+    program = find_program("bwrap", (place.work,))
+    if program is None or os.geteuid() != 0:
+        pytest.skip("needs bubblewrap, and root, to whom these files belong")
+    fake = place.root / "bin" / "bwrap"
+    fake.parent.mkdir()
+    fake.write_text(
+        "#!/usr/bin/env python3\n"
+        "import os, sys\n"
+        "words, kept = sys.argv[1:], []\n"
+        "while words:\n"
+        "    if words[0] == '--ro-bind-try' and words[1].startswith('/proc/'):\n"
+        "        words = words[3:]\n"
+        "    else:\n"
+        "        kept.append(words.pop(0))\n"
+        f"os.execv({program!r}, [{program!r}, *kept])\n"
+    )
+    fake.chmod(0o755)
+    box = place.root / "box"
+    box.mkdir()
+    policy = Policy(ground=place.ground(), cwd=place.work)
+    tmp = Tmp(box, Path("/tmp"), box)
+    assert disproof(Bubblewrap(program, tmp, survey(policy)), policy) is None
+    reason = disproof(Bubblewrap(str(fake), tmp, survey(policy)), policy)
+    assert reason == "it lets commands change the kernel's settings"
 
 
 # ---------------------------------------------------------------- Landlock
@@ -419,6 +431,34 @@ def test_a_folder_that_holds_the_home_is_no_workspace(place: Place) -> None:
             Sandbox(place.ground(), cwd)
     with pytest.raises(NoSandbox, match="hides"):
         Sandbox(place.ground("read-only"), place.home / ".ssh")
+
+
+def test_a_folder_for_the_agents_files_is_refused_before_it_exists(place: Place) -> None:
+    inside = place.work / "state" / "agent"
+    with pytest.raises(NoSandbox, match="it holds"):
+        Sandbox(place.ground(agent=inside), place.work)
+    (place.work / "link").symlink_to(place.outside)
+    with pytest.raises(NoSandbox, match="it holds"):
+        Sandbox(place.ground(agent=place.work / "link" / "agent"), place.work)
+    assert not inside.exists()
+
+
+@MEANS
+def test_the_walls_stay_around_the_folder_of_the_start(using: Using, place: Place) -> None:
+    sandbox = place.sandbox(using)
+    for name in (".git/hooks", ".pi/extensions", "sub"):
+        (place.work / name).mkdir(parents=True)
+    (place.work / "link").symlink_to(place.outside)
+    for cwd in (place.outside, place.home, place.root, place.work / "link", place.work / ".."):
+        with pytest.raises(NoSandbox, match="Start ludolf in"):
+            sandbox.walls(cwd)
+    for cwd in (place.work / ".git/hooks", place.work / ".pi/extensions"):
+        with pytest.raises(NoSandbox, match="protects"):
+            sandbox.walls(cwd)
+    walls = sandbox.walls(place.work / "sub")
+    walls.replace(place.work / "sub" / "new", b"x")
+    with pytest.raises(ToolError, match="as it is"):
+        walls.replace(place.work / ".pi" / "x", b"x")
 
 
 def test_where_nothing_shuts_commands_in_the_text_says_what_to_install(

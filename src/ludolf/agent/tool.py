@@ -1,6 +1,6 @@
 """What a tool is: a name, a schema, and an execute that may report progress."""
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
@@ -73,6 +73,10 @@ class Documents(Protocol):
 class Walls(Protocol):
     """The sandbox around tools: which files they reach, and how their commands are shut in."""
 
+    @property
+    def output_folder(self) -> Path:
+        """Where the whole output of commands is kept, so that they can look it up."""
+
     def locate(self, path: Path) -> Path:
         """Where a path really is.
 
@@ -86,6 +90,21 @@ class Walls(Protocol):
         Raises:
             OSError: it cannot be opened, or is a folder.
             ToolError: it is hidden, or no file.
+        """
+
+    def open_folder(self, path: Path) -> int:
+        """A descriptor for listing a folder.
+
+        Raises:
+            OSError: it cannot be opened, or is not a folder.
+            ToolError: it is hidden.
+        """
+
+    def hidden_among(self, folder: Path, names: Iterable[str]) -> frozenset[str]:
+        """The files below a folder that are hard links to hidden files.
+
+        Raises:
+            ToolError: the folder is hidden.
         """
 
     def replace(self, path: Path, data: bytes) -> None:

@@ -64,6 +64,18 @@ def build(
     parts = _parts(options, warn)
     if prepare is not None:
         prepare(parts)
+    # Before the session, whose file may be of others and names a folder to work in.
+    parts.safety = None
+    parts.renew_safety()
+    try:
+        return _engine(parts, warn)
+    except BaseException:
+        if parts.safety is not None:
+            parts.safety.close()
+        raise
+
+
+def _engine(parts: Parts, warn: Warn) -> Engine:
     started = start_session(parts, parts.report)
     parts.session = started.session
     _choose_model(parts, resumed=started.resumed, warn=warn)
@@ -72,8 +84,6 @@ def build(
         warn(f"Warning: {text}")
     parts.transport.begin(parts.models.current, parts.models.level)
     started.finish(parts)
-    parts.safety = None
-    parts.renew_safety()
     return Engine(parts)
 
 
@@ -82,6 +92,7 @@ def _parts(options: Options, warn: Warn) -> Parts:
     parts = Parts()
     parts.options = options
     parts.home = home = _home(options)
+    parts.start = home.cwd
     parts.warn = warn
     parts.settings_files = read_settings(parts)
     for text in parts.settings_files.warnings:

@@ -83,6 +83,7 @@ class Engine:
         self.prompting = Prompting(parts, self.runner, self.compactor)
         self.sessions = Sessions(parts, self.abort)
         self.runner.at_rest.append(self.sessions.save_all)
+        self.runner.at_rest.append(self._after_commands)
         self.tree = TreeWalk(parts, self.compactor.summaries)
         self.hand_over = HandOver(parts, self.compactor, self.runner, self.sessions)
         self.library = Library(parts)
@@ -337,6 +338,11 @@ class Engine:
         self.parts.session.set_name(name)
         self.parts.hub.post(SessionInfoChanged(name=self.parts.session.name))
 
+    def _after_commands(self) -> None:
+        """Also for commands that were aborted, whose calls have no result to look at."""
+        if self.parts.safety is not None:
+            self.parts.safety.after_command(self.parts)
+
     async def close(self) -> None:
         """End what runs, store it, and free everything."""
         self.shell.abort()  # at the same time: who cleans up may take a moment
@@ -346,8 +352,8 @@ class Engine:
             await self.parts.jobs.close()
         self.shell.close(whole_program=self.parts.extending.mode != "sdk")
         await self.tasks.close()
+        self._after_commands()
         if self.parts.safety is not None:
-            self.parts.safety.after_command(self.parts)
             self.parts.safety.close()
         self.parts.session.close()
         self.sessions.close()

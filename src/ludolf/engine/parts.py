@@ -39,6 +39,8 @@ class Parts:
 
     options: Options
     home: Home
+    # The folder that the host started in. A session may move `home.cwd`, never this.
+    start: Path
     settings_files: SettingsFiles
     warn: "Callable[[str], None]"
     registry: ModelRegistry
@@ -135,6 +137,15 @@ class Parts:
         for each in (files.user, files.project):
             given += [each.approval, each.sandbox, each.secrets]
         return any(value is not None for value in given)
+
+    def check_folder(self, cwd: str, file: Path | None) -> None:
+        """Refuse to work in the folder of a session if it is outside the sandbox.
+
+        Raises:
+            CommandError: it is.
+        """
+        if self.safety is not None:
+            self.safety.check_folder(Path(cwd), file)
 
     def move_to(self, cwd: str) -> None:
         """Work in another folder from now on: that of the session just opened."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from ludolf.agent.tool import Block, Tool, Walls
 from ludolf.ai.messages import ToolCall
-from ludolf.base import ConfigError
+from ludolf.base import CommandError, ConfigError
 from ludolf.config.approval_rules import read_approvals
 from ludolf.config.home import expand
 from ludolf.config.safety_settings import (
@@ -144,6 +144,27 @@ class Safety:
             if not lies_in(place, writable) or lies_in(place, program_places())
         ]
 
+    def check_folder(self, cwd: Path, file: Path | None) -> None:
+        """Raises:
+        CommandError: a session cannot work in its folder within the sandbox.
+        """
+        if self.sandbox is None:
+            return
+        from ludolf.tools.sandbox.guard import NoSandbox
+
+        try:
+            self.sandbox.check_folder(cwd)
+        except NoSandbox as error:
+            raise CommandError(
+                f"The session {file} cannot be opened here: {error} To continue the conversation "
+                "here instead, start with --fork and this file."
+            ) from error
+
+    @property
+    def output_folder(self) -> Path | None:
+        """Where the output of commands is kept in a sandbox; None without one."""
+        return None if self.sandbox is None else self.sandbox.output_folder
+
     def provider(self, inner: "Provider") -> "Provider":
         return inner if self.mask is None else self.mask.provider(inner)
 
@@ -236,8 +257,9 @@ def _guarded(asked: SandboxSettings, parts: Parts) -> tuple[Path, ...]:
 def _sandbox(asked: SandboxSettings, guarded: tuple[Path, ...], parts: Parts) -> "Sandbox | None":
     if asked.mode == "off":
         return None
+    from ludolf.tools.sandbox.guard import NoSandbox
     from ludolf.tools.sandbox.policy import Ground
-    from ludolf.tools.sandbox.sandbox import NoSandbox, Sandbox
+    from ludolf.tools.sandbox.sandbox import Sandbox
 
     home = parts.home
     ground = Ground(
@@ -251,13 +273,14 @@ def _sandbox(asked: SandboxSettings, guarded: tuple[Path, ...], parts: Parts) ->
         guarded=guarded,
     )
     try:
-        return Sandbox(ground, home.cwd, asked.using)
+        # Not the folder of the session: a file of others may name any folder.
+        return Sandbox(ground, parts.start, asked.using)
     except NoSandbox as error:
         raise ConfigError(str(error)) from error
 
 
 def _places(names: tuple[str, ...], parts: Parts) -> tuple[Path, ...]:
-    return tuple(parts.home.cwd / expand(name) for name in names)
+    return tuple(parts.start / expand(name) for name in names)
 
 
 def _signature(folder: Path) -> frozenset[Any]:

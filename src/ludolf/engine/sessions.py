@@ -11,7 +11,7 @@ from msgspec import structs
 from ludolf.base import CommandError, Value, check_path
 from ludolf.config.selection import as_level
 from ludolf.engine.parts import Parts
-from ludolf.session.entries import ThinkingLevelChange
+from ludolf.session.entries import Header, ThinkingLevelChange
 from ludolf.session.outline import user_text
 from ludolf.session.reader import NotASession, read_header
 from ludolf.session.tree import Session, new_session, open_session
@@ -101,7 +101,7 @@ class Sessions:
 
     async def switch(self, path: str, *, then: "Then | None" = None) -> bool:
         """Raises:
-        CommandError: the file is no session, or its folder is gone.
+        CommandError: the file is not a session, or its folder is gone or outside the sandbox.
         """
         target = self._find(path)
         if await self._vetoed("resume", str(target)):
@@ -236,17 +236,13 @@ class Sessions:
 
     def _check(self, target: Path, shown: str) -> None:
         """Refuse what cannot be opened before anything is stopped for it."""
-        from ludolf.session.finder import check_cwd
-
         header = read_header(target)
         if header is not None:
-            check_cwd(header, target, self._parts.place.cwd)
+            self._check_folder(header, target)
         else:
             self._open(target, shown, write=False).close()
 
     def _open(self, target: Path, shown: str, *, write: bool = True) -> Session:
-        from ludolf.session.finder import check_cwd
-
         cwd = self._parts.place.cwd
         self.save_all()
         for session in (self._parts.session, *self._unsaved):
@@ -259,8 +255,19 @@ class Sessions:
             raise CommandError(str(error)) from error
         except OSError as error:
             raise CommandError(f"Cannot open session {shown}: {error.strerror}") from error
-        check_cwd(session.header, target, cwd)
+        try:
+            self._check_folder(session.header, target)
+        except CommandError:
+            session.close()
+            raise
         return session
+
+    def _check_folder(self, header: Header, target: Path) -> None:
+        from ludolf.session.finder import check_cwd
+
+        check_cwd(header, target, self._parts.place.cwd)
+        if header.cwd:
+            self._parts.check_folder(header.cwd, target)
 
     def _folder(self) -> Path | None:
         path = self._parts.session.path

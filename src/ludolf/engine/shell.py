@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Awaitable, Coroutine
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -105,7 +106,7 @@ class Shell:
         from ludolf.tools.output import OutputTail
         from ludolf.tools.process import StartError
 
-        with OutputTail() as tail:
+        with OutputTail(self._output_folder()) as tail:
             end: End | None = None  # it was aborted
             try:
                 end = await scope.run(self._stream(command, tail, reply_id))
@@ -125,6 +126,10 @@ class Shell:
                 signal=end.signal if end else None,
                 background=end.left if end else (),
             )
+
+    def _output_folder(self) -> Path | None:
+        safety = self._parts.safety
+        return safety.output_folder if safety is not None else None
 
     async def _stream(
         self, command: str, tail: "OutputTail", reply_id: msgspec.Raw | None

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import msgspec
 
-from ludolf.base import ConfigError
+from ludolf.base import CommandError, ConfigError
 from ludolf.config.options import Options
 from ludolf.engine.parts import Parts
 from ludolf.session.entries import SessionInfo, ThinkingLevelChange
@@ -98,8 +98,14 @@ def _opened(parts: Parts, path: Path, warn: Warn) -> Started:
 
     session = open_session(path, parts.place.cwd, warn)
     parts.report_exposure(path)
-    check_cwd(session.header, path, parts.place.cwd)
-    parts.move_to(session.header.cwd or parts.place.cwd)
+    cwd = session.header.cwd or parts.place.cwd
+    try:
+        check_cwd(session.header, path, parts.place.cwd)
+        parts.check_folder(cwd, path)
+    except CommandError:
+        session.close()
+        raise
+    parts.move_to(cwd)
     return Started(session, len(session.entries()) > 0)
 
 

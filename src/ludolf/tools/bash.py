@@ -57,7 +57,7 @@ class BashTool:
     async def execute(self, args: Mapping[str, Any], ctx: ToolContext) -> ToolOutput:
         await ctx.update(ToolOutput(content=()))
         timeout = _checked_timeout(args.get("timeout"))
-        with OutputTail() as tail:
+        with OutputTail(ctx.walls.output_folder if ctx.walls is not None else None) as tail:
             try:
                 command = self._command(args["command"], ctx)
                 async with asyncio.timeout(timeout):

@@ -1,11 +1,13 @@
 """The grep tool: lines of files that fit a pattern."""
 
+import asyncio
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ludolf.agent.tool import Tool, ToolContext, ToolError, ToolOutput
+from ludolf.agent.tool import Tool, ToolContext, ToolError, ToolOutput, Walls
+from ludolf.tools.files import error_text
 from ludolf.tools.listing import listing, whole_number
 from ludolf.tools.paths import exists, is_folder, resolve
 from ludolf.tools.process import inside
@@ -60,14 +62,28 @@ class GrepTool:
         if not exists(place):
             raise ToolError(f"Path not found: {target}")
         grep = _grep(args, target, one_file=not is_folder(place))
+        if grep.only and ctx.walls is not None:
+            await asyncio.to_thread(_check_readable, target, ctx.walls)
         found = _Matches(whole_number(args.get("limit"), DEFAULT_LIMIT), grep.context)
         program = ripgrep_path(ctx.cwd) if self._program == "" else self._program
         command = grep_command(grep, ctx.environment or os.environ, program)
         code = await each_record(inside(command, ctx.walls), b"\n", found.take)
+        if ctx.walls is not None and not grep.only:
+            await asyncio.to_thread(found.drop_hidden, grep.root, ctx.walls)
         is_partial = code in _PARTIAL_CODES and not found.message
         if not found.lines and not is_partial and (code > 1 or (code and found.message)):
             raise ToolError(found.message or f"Search failed with code {code}")
         return found.output([_PARTIAL_NOTICE] if is_partial else [])
+
+
+def _check_readable(path: Path, walls: Walls) -> None:
+    """Raises:
+    ToolError: the file is hidden, or not a regular file.
+    """
+    try:
+        os.close(walls.open(path))
+    except OSError as error:
+        raise ToolError(error_text(error, "open", path)) from error
 
 
 def _grep(args: Mapping[str, Any], target: Path, *, one_file: bool) -> Grep:
@@ -119,6 +135,13 @@ class _Matches:
             self.lines.append(line)
             return True
         return self._take_as_context(line)
+
+    def drop_hidden(self, root: Path, walls: Walls) -> None:
+        """Remove lines of hidden files, which a hard link makes appear under another name."""
+        hidden = walls.hidden_among(root, {line.path for line in self.lines})
+        self.lines = [line for line in self.lines if line.path not in hidden]
+        if not any(line.is_match for line in self.lines):
+            self.lines = []  # what stood around the first match beyond the limit
 
     def output(self, notices: Sequence[str] = ()) -> ToolOutput:
         if not self.lines:

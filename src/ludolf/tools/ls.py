@@ -2,12 +2,13 @@
 
 import asyncio
 import os
+import stat
 from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ludolf.agent.tool import Tool, ToolContext, ToolError, ToolOutput, text_output
+from ludolf.agent.tool import Tool, ToolContext, ToolError, ToolOutput, Walls, text_output
 from ludolf.tools.files import error_text
 from ludolf.tools.listing import listing, whole_number
 from ludolf.tools.paths import resolve
@@ -40,10 +41,8 @@ class LsTool:
 
     async def execute(self, args: Mapping[str, Any], ctx: ToolContext) -> ToolOutput:
         folder = resolve(args.get("path") or ".", ctx.cwd)
-        if ctx.walls is not None:
-            folder = ctx.walls.locate(folder)
         limit = whole_number(args.get("limit"), DEFAULT_LIMIT)
-        names = await asyncio.to_thread(partial(_entries, folder, limit + 1))
+        names = await asyncio.to_thread(partial(_entries, folder, limit + 1, ctx.walls))
         if not names:
             return text_output("(empty directory)")
         notices: list[str] = []
@@ -54,30 +53,52 @@ class LsTool:
         return listing(names[:limit], notices, details)
 
 
-def _entries(folder: Path, most: int) -> list[str]:
-    if not os.path.exists(folder):
-        raise ToolError(f"Path not found: {folder}")
-    if not os.path.isdir(folder):
-        raise ToolError(f"Not a directory: {folder}")
+def _entries(path: Path, most: int, walls: Walls | None) -> list[str]:
     try:
-        names = os.listdir(folder)
+        folder = _opened(path, walls)
+    except (FileNotFoundError, ValueError):  # a name with a null character cannot exist
+        raise ToolError(f"Path not found: {path}") from None
+    except NotADirectoryError:
+        raise ToolError(f"Not a directory: {path}") from None
     except OSError as error:
-        raise ToolError(f"Cannot read directory: {error_text(error, 'scandir', folder)}") from error
+        raise ToolError(f"Cannot read directory: {error_text(error, 'scandir', path)}") from error
+    try:
+        return _shown(folder, path, most, walls)
+    except OSError as error:
+        raise ToolError(f"Cannot read directory: {error_text(error, 'scandir', path)}") from error
+    finally:
+        os.close(folder)
+
+
+def _opened(path: Path, walls: Walls | None) -> int:
+    if walls is not None:
+        return walls.open_folder(path)
+    return os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+
+
+def _shown(folder: int, path: Path, most: int, walls: Walls | None) -> list[str]:
     shown: list[str] = []
-    for name in sorted(names, key=lambda name: (name.lower(), name)):
-        shown += _entry(folder, name)
+    for name in sorted(os.listdir(folder), key=lambda name: (name.lower(), name)):
+        try:
+            shown.append(f"{name}/" if _is_folder(folder, path, name, walls) else name)
+        except OSError:
+            continue  # a broken link, or gone meanwhile
         if len(shown) == most:
             break
     return shown
 
 
-def _entry(folder: Path, name: str) -> list[str]:
-    path = os.path.join(folder, name)
-    try:
-        os.stat(path)
-    except OSError:
-        return []  # a broken link, or gone meanwhile
-    return [f"{name}/" if os.path.isdir(path) else name]
+def _is_folder(folder: int, path: Path, name: str, walls: Walls | None) -> bool:
+    """Raises:
+    OSError: the entry is gone, or leads nowhere.
+    """
+    found = os.stat(name, dir_fd=folder, follow_symlinks=walls is None)
+    if walls is not None and stat.S_ISLNK(found.st_mode):
+        try:
+            found = os.lstat(walls.locate(path / name))
+        except ToolError:
+            return False  # nothing is said about a hidden place, not even that it exists
+    return stat.S_ISDIR(found.st_mode)
 
 
 if TYPE_CHECKING:

@@ -6,6 +6,8 @@ import time
 from pathlib import Path
 
 MAX_SPILL_BYTES = 1024**3
+# Folders with the output of commands in a sandbox, one for each working folder.
+OUTPUT_PREFIX = "output-"
 _KEEP_SECONDS = 7 * 24 * 3600
 _CUT_NOTE = b"\n[output over 1 GiB is not kept]\n"
 
@@ -58,6 +60,12 @@ def spill_folder() -> Path:
     return folder
 
 
+def make_private(folder: Path) -> Path:
+    """Create a folder that only this user can enter."""
+    folder.mkdir(mode=0o700, exist_ok=True)
+    return folder
+
+
 def _is_private(folder: Path) -> bool:
     found = folder.lstat()
     private = not found.st_mode & 0o077 and found.st_uid == os.getuid()
@@ -68,7 +76,9 @@ def _remove_old(folder: Path) -> None:
     limit = time.time() - _KEEP_SECONDS
     for entry in os.scandir(folder):
         try:
-            if entry.stat(follow_symlinks=False).st_mtime < limit:
+            if entry.name.startswith(OUTPUT_PREFIX):
+                _remove_old(Path(entry.path))
+            elif entry.stat(follow_symlinks=False).st_mtime < limit:
                 os.unlink(entry.path)
         except OSError:
             continue  # another process of ours may clean up at the same time

@@ -57,6 +57,7 @@ def _parts(lender: Parts, plan: Plan) -> Parts:
     parts = Parts()
     parts.options = structs.replace(lender.options, tools=_tools(lender, plan))
     parts.home, parts.place, parts.warn = lender.home, lender.place, lender.warn
+    parts.start = lender.start
     parts.settings_files, parts.registry = lender.settings_files, lender.registry
     parts.transport, parts.providers = lender.transport, lender.providers
     parts.depth = lender.depth + 1

@@ -1,28 +1,31 @@
-"""Commands shut in by bubblewrap: namespaces of their own, and a file system laid out for them."""
+"""Run commands in bubblewrap: in their own namespaces, with a file system laid out for them."""
 
 import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from ludolf.agent.tool import ToolError
 from ludolf.tools.sandbox import places
+from ludolf.tools.sandbox.guard import Entry, Guard
+from ludolf.tools.sandbox.leftovers import Leftovers
 from ludolf.tools.sandbox.policy import Policy, agent_sockets, program_places, real
 from ludolf.tools.sandbox.walls import Tmp
 
 SHOWN_TMP = Path("/tmp")
 _APART = ("--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try")
-_RUN = ("/run/", "/var/run/")
 
 
 class Bubblewrap:
     name = "bwrap"
 
-    def __init__(self, program: str, tmp: Tmp) -> None:
+    def __init__(self, program: str, tmp: Tmp, guard: Guard) -> None:
+        """`guard` must be found before any command runs."""
         self._program = program
         self.tmp = tmp
-        # Folders of settings that were not there: bubblewrap leaves an empty one to lay its own on.
-        self.left: set[Path] = set()
-        # Files that lead git to other settings: none was there before, and none may stay.
-        self._foreign: set[Path] = set()
+        self._entries, self._pinned = guard.entries, guard.pinned
+        self._left = Leftovers(tmp.base)
+        self._left.forbid(guard.foreign)
+        self._of_kernel = tuple(_of_kernel())
 
     def enclose(
         self, policy: Policy, argv: tuple[str, ...], cwd: Path, env: Mapping[str, str]
@@ -30,63 +33,66 @@ class Bubblewrap:
         network = () if policy.ground.network else ("--unshare-net",)
         # Root would otherwise keep the power to undo it all.
         begin = (self._program, "--die-with-parent", *_APART, *network, "--cap-drop", "ALL")
-        laid = (*_system(), *self._own_tmp(), *self._project(policy), *self._hidden(policy))
+        system = (*_system(), *self._of_kernel, "--bind", str(self.tmp.real), str(self.tmp.shown))
+        laid = (*system, *self._project(policy), *self._own_files(), *self._hidden(policy))
         return (*begin, *laid, "--chdir", str(cwd), "--", *argv), Path("/"), dict(env)
 
     def sweep(self) -> tuple[Path, ...]:
-        """Remove what commands made to lead git elsewhere; returns what that was."""
-        found = [path for path in self._foreign if os.path.lexists(path)]
-        return tuple(path for path in found if _unlinked(path))
+        """Remove files that commands made to lead git elsewhere; returns these files."""
+        return self._left.sweep()
 
     def close(self) -> None:
-        self.sweep()
-        for folder in self.left:
-            try:
-                os.rmdir(folder)
-            except OSError:
-                continue  # somebody put something into it
+        self._left.close()
 
-    def _own_tmp(self) -> Iterator[str]:
-        yield from ("--bind", str(self.tmp.real), str(self.tmp.shown))
-        # Of what lies in the real one, commands see what tools tell them of and run.
+    def _own_files(self) -> Iterator[str]:
+        """The output of earlier commands and this program, which may lie in replaced folders."""
+        base, shown = self.tmp.base, self.tmp.shown
+        if not base.is_relative_to(shown):
+            yield from ("--tmpfs", str(base))
         for kept in (self.tmp.kept, *real(program_places())):
-            if kept.is_relative_to(self.tmp.shown):
+            if kept.is_relative_to(shown) or kept.is_relative_to(base):
                 yield from ("--ro-bind-try", str(kept), str(kept))
 
     def _project(self, policy: Policy) -> Iterator[str]:
-        folder = policy.folder
         # A folder below the private temporary one must be laid there to be seen at all.
-        yield from ("--ro-bind", str(folder), str(folder))
+        yield from ("--ro-bind", str(policy.folder), str(policy.folder))
         for place in policy.writable:
             yield from ("--bind", str(place), str(place))
-        if policy.ground.mode != "workspace":
-            return
-        git = folder / ".git"
-        if git.is_dir() and not git.is_symlink():
-            # What is mounted cannot be moved away to make room for another.
-            yield from ("--bind", str(git), str(git))
-            yield from self._absent(git / "hooks")
-            # An empty file in its place would be an error to git: it can only be swept away.
-            if not os.path.lexists(git / "commondir"):
-                self._foreign.add(git / "commondir")
-        for place in policy.protected:
-            # What we laid ourselves stays as it was laid.
-            if place not in self.left:
-                yield from ("--ro-bind", str(place), str(place))
-        yield from self._absent(folder / ".pi")
+        # A mounted folder cannot be moved away to make room for another. Only those from before
+        # the first command: a later one could become a link before it is mounted.
+        self._pinned = tuple(folder for folder in self._pinned if folder.is_same())
+        for folder in self._pinned:
+            yield from ("--bind-try", str(folder.path), str(folder.path))
+        for entry in self._entries:
+            kept = self._present(entry)
+            if kept is not None:
+                yield from ("--ro-bind-try", str(kept), str(kept))
 
-    def _absent(self, own: Path) -> Iterator[str]:
-        """Settings and hooks run code later, also those made just now."""
-        if os.path.lexists(own) and own not in self.left:
-            return
-        self.left.add(own)
-        yield from ("--tmpfs", str(own), "--remount-ro", str(own))
+    def _present(self, entry: Entry) -> Path | None:
+        """The path to mount, created empty if it is absent; None if no one can create it."""
+        path, is_folder = entry
+        if not os.path.lexists(path) and (stand_in := self._left.stands_for(path)) is not None:
+            return stand_in
+        while not os.path.lexists(path.parent):
+            path, is_folder = path.parent, True
+        if os.path.lexists(path):
+            self._left.adopt(path)
+            return path
+        try:
+            self._left.make(path, folder=is_folder)
+        except (PermissionError, NotADirectoryError):
+            return None
+        except FileExistsError:
+            return path
+        except OSError as error:
+            if error.errno in places.NO_FILES_HERE:
+                return None
+            raise ToolError(f"The sandbox cannot protect {path}: {error.strerror}.") from error
+        return path
 
     def _hidden(self, policy: Policy) -> Iterator[str]:
-        # Those below /run are gone with it.
-        known = (*map(Path, places.CONTROL_SOCKETS), *agent_sockets())
-        sockets = [path for path in known if not str(path).startswith(_RUN) and path.is_socket()]
-        for path in (*policy.hidden, *sockets):
+        sockets = (*map(Path, places.CONTROL_SOCKETS), *agent_sockets())
+        for path in (*policy.hidden, *(path for path in sockets if path.is_socket())):
             if not self._is_seen(path, policy):
                 continue
             if path.is_dir():
@@ -95,26 +101,39 @@ class Bubblewrap:
                 yield from ("--ro-bind", os.devnull, str(path))
 
     def _is_seen(self, path: Path, policy: Policy) -> bool:
-        if not path.is_relative_to(self.tmp.shown):
+        replaced = (self.tmp.shown, self.tmp.base, *map(Path, places.PRIVATE))
+        if not any(path.is_relative_to(place) for place in replaced):
             return True
         return any(path.is_relative_to(place) for place in (policy.folder, *policy.writable))
 
 
-def _unlinked(path: Path) -> bool:
-    try:
-        os.unlink(path)
-    except OSError:
-        return False  # gone already, or a folder, which leads nowhere
-    return True
+def shown_in_private() -> tuple[Path, ...]:
+    """Files in private places that commands see nevertheless."""
+    names = os.path.realpath("/etc/resolv.conf")
+    kept = (*places.KEPT_IN_RUN, names)
+    return tuple(Path(path) for path in kept if path.startswith(("/run/", "/var/run/")))
 
 
 def _system() -> Iterator[str]:
     yield from ("--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc")
-    # The sockets of services lie there; whoever may speak to one may be outside by it.
+    # The sockets of services lie there; code that may speak to one may get outside by it.
     for folder in ("/run", "/var/run"):
         if os.path.isdir(folder) and not os.path.islink(folder):
             yield from ("--tmpfs", folder)
-    names = os.path.realpath("/etc/resolv.conf")
-    for kept in (*places.KEPT_IN_RUN, names):
-        if kept.startswith(_RUN):
-            yield from ("--ro-bind-try", kept, kept)
+    for kept in map(str, shown_in_private()):
+        yield from ("--ro-bind-try", kept, kept)
+
+
+def _of_kernel() -> Iterator[str]:
+    """Files of /proc that belong to the whole machine: root may write them without capabilities.
+
+    `kernel.core_pattern` for example names a program that the kernel runs outside. bubblewrap
+    covers only folders that can themselves be written to, and /proc/sys is not one.
+    """
+    if os.geteuid() != 0:
+        return
+    for entry in os.scandir("/proc"):
+        if entry.name.isdigit() or entry.is_symlink():
+            continue
+        if entry.is_dir() or entry.stat().st_mode & 0o222:
+            yield from ("--ro-bind-try", entry.path, entry.path)

@@ -9,7 +9,8 @@ from pathlib import Path
 import msgspec
 
 from ludolf.tools.sandbox import launcher, places
-from ludolf.tools.sandbox.policy import Policy, agent_sockets
+from ludolf.tools.sandbox.links import follow
+from ludolf.tools.sandbox.policy import Policy, agent_sockets, program_places
 from ludolf.tools.sandbox.walls import Tmp
 
 
@@ -26,7 +27,8 @@ class Landlock:
         self, policy: Policy, argv: tuple[str, ...], cwd: Path, env: Mapping[str, str]
     ) -> tuple[tuple[str, ...], Path, dict[str, str]]:
         plan = {
-            "hidden": [str(path) for path in policy.hidden],
+            "hidden": [str(path) for path in (*policy.hidden, self.tmp.base)],
+            "read": [str(self.tmp.kept)],
             "write": [str(path) for path in (*policy.writable, self.tmp.real)],
             "network": policy.ground.network,
         }
@@ -49,8 +51,10 @@ def lacking(policy: Policy) -> str | None:
     within = [path for path in policy.hidden if policy.is_writable(path)]
     if within:
         return f"Landlock cannot hide {within[0]} in a folder that is open to commands"
-    if policy.ground.mode == "workspace" and policy.guarded:
-        return f"Landlock cannot protect {policy.guarded[0]}, from which this program runs"
+    # A change of .pi costs the project its trust; of other code it would not be noticed.
+    run = [path for path in _run(policy) if not path.is_relative_to(policy.folder / ".pi")]
+    if run:
+        return f"Landlock cannot protect {run[0]}, from which this program runs"
     if not policy.ground.network:
         known = launcher.can_cut_network()
         return None if known else f"Landlock cannot cut the network on {os.uname().machine}"
@@ -60,11 +64,20 @@ def lacking(policy: Policy) -> str | None:
     return None
 
 
+def _run(policy: Policy) -> Iterator[Path]:
+    """Code of this program in folders that are open to commands."""
+    ground = policy.ground
+    for path in (*ground.guarded, *program_places(), ground.agent):
+        followed = follow(path.absolute())
+        yield from (each for each in (followed.path, *followed.links) if policy.is_writable(each))
+
+
 def _control_sockets(home: Path) -> Iterator[str]:
     own = os.environ.get("XDG_RUNTIME_DIR") or f"/run/user/{os.getuid()}"
     users = [os.path.join(own, name) for name in places.USER_SOCKETS]
     others = (str(home / ".docker/run/docker.sock"), *map(str, agent_sockets()))
-    for path in (*places.CONTROL_SOCKETS, *users, *others):
+    displays = map(str, Path(places.X_SOCKETS).glob("X*"))
+    for path in (*places.CONTROL_SOCKETS, *users, *others, *displays):
         try:
             is_socket = stat.S_ISSOCK(os.stat(path).st_mode)
         except OSError:

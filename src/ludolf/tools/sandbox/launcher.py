@@ -1,6 +1,7 @@
 """Shut oneself in by Landlock, then become the command: a program, standard library only.
 
-Arguments: a JSON object `{"hidden": [paths], "write": [paths], "network": bool}`, then the command.
+Arguments: a JSON object `{"hidden": [paths], "read": [paths], "write": [paths], "network": bool}`,
+then the command. Paths to read and write may lie in hidden ones.
 Whatever goes wrong before the walls stand ends it; the command never runs without them.
 """
 
@@ -21,7 +22,9 @@ TRUNCATE, IOCTL_DEV = 1 << 14, 1 << 15
 READ = EXECUTE | READ_FILE | READ_DIR
 _MAKE_DEVICES = 1 << 6 | 1 << 11
 _ON_FILES = EXECUTE | WRITE_FILE | READ_FILE | TRUNCATE | IOCTL_DEV
-_DEVICES = ("null", "zero", "full", "tty", "random", "urandom", "ptmx", "pts")
+# Others are hidden: disks, cameras, keyboards. So are terminals: Landlock can only open the folder
+# of all, also those in which somebody else types.
+_DEVICES = ("null", "zero", "full", "tty", "random", "urandom")
 _BIND_TCP, _CONNECT_TCP = 1 << 0, 1 << 1
 _SCOPES = 1 << 0 | 1 << 1  # abstract sockets, signals
 
@@ -83,7 +86,7 @@ def _around(folder: str, hidden: frozenset[str]) -> Iterator[tuple[str, int]]:
             yield path, READ
 
 
-def shut_in(hidden: frozenset[str], write: list[str], *, network: bool) -> None:
+def shut_in(hidden: frozenset[str], read: list[str], write: list[str], *, network: bool) -> None:
     """Raises:
     OSError: the walls cannot be built.
     """
@@ -96,8 +99,10 @@ def shut_in(hidden: frozenset[str], write: list[str], *, network: bool) -> None:
     size = 24 if version >= 6 else 16 if version >= 4 else 8
     attributes = struct.pack("=QQQ", rights, cut, scopes)[:size]
     rules = _check(_libc.syscall(_CREATE, attributes, ctypes.c_size_t(size), 0))
-    for path, allowed in readable(hidden):
+    for path, allowed in readable(hidden | {"/dev"}):
         _allow(rules, path, allowed & rights)
+    for path in read:
+        _allow(rules, path, READ & rights)
     for path in write:
         _allow(rules, path, rights & ~_MAKE_DEVICES)
     for name in _DEVICES:
@@ -169,7 +174,8 @@ def main(words: list[str]) -> int:
     """Does not return unless something went wrong."""
     try:
         plan = json.loads(words[0])
-        shut_in(frozenset(plan["hidden"]), plan["write"], network=plan["network"])
+        hidden, network = frozenset(plan["hidden"]), plan["network"]
+        shut_in(hidden, plan["read"], plan["write"], network=network)
         os.execvp(words[1], words[1:])
     except (OSError, ValueError, KeyError, IndexError) as error:
         sys.stderr.write(f"sandbox: the command was not run: {error}\n")

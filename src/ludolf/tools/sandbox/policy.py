@@ -18,7 +18,8 @@ class Ground(msgspec.Struct, frozen=True, kw_only=True):
     """What holds for every working folder of a session.
 
     `write` are further folders that may be written to, `hide` and `show` change the list of hidden
-    places, `guarded` are files that the program itself runs code from.
+    places, `guarded` are files that the program itself runs code from, `linked` is code that links
+    in protected folders lead to.
     """
 
     mode: Mode
@@ -29,25 +30,36 @@ class Ground(msgspec.Struct, frozen=True, kw_only=True):
     hide: tuple[Path, ...] = ()
     show: tuple[Path, ...] = ()
     guarded: tuple[Path, ...] = ()
+    linked: tuple[Path, ...] = ()
 
 
 class Policy(msgspec.Struct, frozen=True, kw_only=True):
-    """The ground with one working folder on it. Paths are looked up anew each time: what is hidden
-    may come to be while the session lasts."""
+    """The ground with one working folder on it.
+
+    Hidden places are looked up each time: one may come to be while the session lasts. `start` is
+    the real path of the folder that the walls are built around; by default that of `cwd`.
+    """
 
     ground: Ground
     cwd: Path
+    start: Path | None = None
 
     @property
     def folder(self) -> Path:
-        return Path(os.path.realpath(self.cwd))
+        return self.start or Path(os.path.realpath(self.cwd))
 
     @property
     def writable(self) -> tuple[Path, ...]:
-        """Existing folders that may be written to, beside the private one for temporary files."""
-        own = (self.folder,) if self.ground.mode == "workspace" else ()
-        more = self.ground.write if self.ground.mode == "workspace" else ()
-        return (*own, *(path for path in real(more) if path.is_dir()))
+        """Existing folders that may be written to, next to the private one for temporary files.
+
+        A folder within another one is left out, and so is a path with a link: a command could
+        make it lead elsewhere.
+        """
+        if self.ground.mode != "workspace":
+            return ()
+        more = (path for path in self.ground.write if os.path.realpath(path) == str(path))
+        wanted = {self.folder, *(path for path in more if path.is_dir())}
+        return tuple(sorted(path for path in wanted if not wanted & set(path.parents)))
 
     @property
     def hidden(self) -> tuple[Path, ...]:
@@ -71,28 +83,25 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
             return True
         if path.is_relative_to(self.folder):
             parts = path.relative_to(self.folder).parts
-            if parts and parts[0] in places.PROJECT_SETTINGS:
+            # In lower case, since some file systems do not tell the difference.
+            if parts and parts[0].lower() in places.PROJECT_SETTINGS:
                 return True
-        return _is_git_code(path.parts)
+        return _is_git_code(tuple(part.lower() for part in path.parts))
+
+    @property
+    def code(self) -> tuple[Path, ...]:
+        """Code that runs outside the sandbox: of this program, or by links; links unresolved."""
+        ground = self.ground
+        return (*ground.guarded, *ground.linked, *program_places(), ground.agent)
 
     @property
     def guarded(self) -> tuple[Path, ...]:
-        """Existing code of this very program, where a writable place holds it."""
-        own = (*self.ground.guarded, *program_places())
-        return tuple(path for path in real(own) if self.is_writable(path))
-
-    @property
-    def protected(self) -> tuple[Path, ...]:
-        """Existing places within writable ones that stay as they are."""
-        folder = self.folder
-        settings = [folder / name for name in places.PROJECT_SETTINGS]
-        git = folder / ".git"
-        run = [git] if git.is_file() else [git / name for name in places.GIT_CODE]
-        found = [path for path in (*settings, *run) if path.exists() and not path.is_symlink()]
-        return (*found, *self.guarded) if self.ground.mode == "workspace" else ()
+        """Real paths of that code where a writable place holds it, or would hold it."""
+        found = (Path(os.path.realpath(path)) for path in self.code)
+        return tuple(path for path in found if self.is_writable(path))
 
     def hidden_inodes(self) -> frozenset[tuple[int, int]]:
-        """Of all hidden files, to know them again under the name of a hard link."""
+        """Of hidden files with several names, to recognize them under another name."""
         return frozenset(_inodes(self.hidden))
 
 
@@ -119,9 +128,12 @@ def real(paths: Iterable[Path]) -> tuple[Path, ...]:
 
 
 def _is_git_code(parts: tuple[str, ...]) -> bool:
-    if ".git" not in parts:
-        return False
-    inside = parts[parts.index(".git") + 1 :]
+    return any(
+        _is_code_in_git(parts[place + 1 :]) for place, name in enumerate(parts) if name == ".git"
+    )
+
+
+def _is_code_in_git(inside: tuple[str, ...]) -> bool:
     # `.git` itself may be a file that names another folder.
     if not inside or inside[0] in places.GIT_CODE:
         return True
@@ -135,5 +147,5 @@ def _inodes(roots: Iterable[Path]) -> Iterator[tuple[int, int]]:
                 found = path.lstat()
             except OSError:
                 continue
-            if stat.S_ISREG(found.st_mode):
+            if stat.S_ISREG(found.st_mode) and found.st_nlink > 1:
                 yield found.st_dev, found.st_ino

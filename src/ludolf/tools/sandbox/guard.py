@@ -1,0 +1,206 @@
+"""Which paths of a working folder must stay as they are, found once before any command runs."""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from ludolf.agent.tool import ToolError
+from ludolf.base import ConfigError
+from ludolf.project_files import read_text
+from ludolf.tools.sandbox import places
+from ludolf.tools.sandbox.links import follow
+from ludolf.tools.sandbox.policy import Policy
+
+# Folders of settings are searched for links up to this number of entries.
+_MOST_ENTRIES = 10_000
+# Folders of a repository that hold neither settings nor further repositories.
+_NO_SETTINGS = ("objects", "refs", "logs", "hooks", "info", "lfs")
+
+
+class NoSandbox(ToolError):
+    """No sandbox can be made as it was asked for; the text says why and what to do."""
+
+
+class Entry(NamedTuple):
+    """A path to keep as it is; while it is absent, an empty file or folder stands for it."""
+
+    path: Path
+    is_folder: bool
+
+
+class Pinned(NamedTuple):
+    """A folder that holds entries: it can be written to, but not renamed or removed."""
+
+    path: Path
+    inode: tuple[int, int]
+
+    def is_same(self) -> bool:
+        """Whether the path still leads to the folder; another one could become a link."""
+        return _inode(self.path) == self.inode
+
+
+class Guard(NamedTuple):
+    entries: tuple[Entry, ...]
+    pinned: tuple[Pinned, ...]
+    # Files that lead git to other settings. An empty file in their place is an error to git.
+    foreign: tuple[Path, ...]
+
+
+def survey(policy: Policy) -> Guard:
+    """Raises:
+    NoSandbox: a command could replace a link that leads to code.
+    """
+    if policy.ground.mode != "workspace":
+        return Guard((), (), ())
+    roots = policy.writable
+    repositories = tuple(each for root in _tops(policy) for each in _repositories(root))
+    entries: dict[Path, bool] = {}
+    pinned = {each for each in repositories if _is_below(each, roots)}
+    for path, is_folder in (*_fixed(policy), *_of_git(repositories), *_guarded(policy)):
+        _add(Entry(path, is_folder), policy, entries)
+    for path in (*entries, *pinned, *policy.hidden):
+        pinned |= {each for each in path.parents if _is_below(each, roots)}
+    foreign = [each / "commondir" for each in repositories if _is_below(each, roots)]
+    return Guard(
+        tuple(Entry(path, entries[path]) for path in sorted(entries, key=_depth)),
+        tuple(Pinned(path, _inode(path)) for path in sorted(pinned, key=_depth) if path.is_dir()),
+        tuple(path for path in foreign if not os.path.lexists(path)),
+    )
+
+
+def code_by_links(policy: Policy) -> tuple[Path, ...]:
+    """Code outside the protected names that links and settings of git lead to."""
+    if policy.ground.mode != "workspace":
+        return ()
+    found: list[Path] = []
+    for root in _tops(policy):
+        repositories = tuple(_repositories(root))
+        found += [path for path, _ in _of_git(repositories)]
+        for each in repositories:
+            found += _links_in(each / "hooks")
+    for path, _ in _fixed(policy):
+        found += _links_in(path)
+    return tuple(found)
+
+
+def _is_below(path: Path, roots: tuple[Path, ...]) -> bool:
+    return any(root in path.parents for root in roots)
+
+
+def _inode(path: Path) -> tuple[int, int]:
+    try:
+        found = os.lstat(path)
+    except OSError:
+        return (0, 0)
+    return found.st_dev, found.st_ino
+
+
+def _tops(policy: Policy) -> set[Path]:
+    """Folders in which git may work."""
+    return {policy.folder, *policy.writable}
+
+
+def _depth(path: Path) -> tuple[int, Path]:
+    return len(path.parts), path
+
+
+def _fixed(policy: Policy) -> Iterator[tuple[Path, bool]]:
+    for name in places.PROJECT_SETTINGS:
+        path = policy.folder / name
+        yield path, path.is_dir() or not os.path.lexists(path)
+    for root in _tops(policy):
+        # A folder without a repository may get one; a file or link leads to the real one.
+        git = root / ".git"
+        if os.path.lexists(git) and (git.is_symlink() or not git.is_dir()):
+            yield git, git.is_dir()
+
+
+def _of_git(repositories: tuple[Path, ...]) -> Iterator[tuple[Path, bool]]:
+    for each in repositories:
+        yield each / "config.worktree", False
+        if (each / "commondir").exists():
+            yield each / "commondir", False
+        else:
+            yield each / "hooks", True
+            yield each / "config", False
+
+
+def _guarded(policy: Policy) -> Iterator[tuple[Path, bool]]:
+    for path in policy.code:
+        yield path, path.is_dir() or not path.exists()
+
+
+def _add(entry: Entry, policy: Policy, entries: dict[Path, bool]) -> None:
+    followed, roots = follow(entry.path.absolute()), policy.writable
+    for link in followed.links:
+        if not _is_below(link, roots):
+            continue
+        if link.parent in _tops(policy):
+            raise NoSandbox(
+                f"No sandbox for {policy.cwd}: {link} is a link, and code is run by it: a command "
+                "could replace it. Put what it leads to in its place, or start read-only."
+            )
+        # A link cannot be mounted over; its folder can.
+        entries[link.parent] = True
+    if _is_below(followed.path, roots):
+        entries.setdefault(followed.path, entry.is_folder)
+
+
+# ---------------------------------------------------------------- repositories
+
+
+def _repositories(root: Path) -> Iterator[Path]:
+    """The folders from which git reads settings and hooks for a working folder."""
+    git = _git_folder(root / ".git")
+    if git is None:
+        return
+    yield git
+    shared = _named_in(git / "commondir", "")
+    if shared is not None:
+        yield shared
+    for base in {git, shared or git}:
+        yield from _below(base / "modules")
+        yield from _below(base / "worktrees")
+
+
+def _git_folder(git: Path) -> Path | None:
+    if git.is_dir():
+        return follow(git).path
+    return _named_in(git, "gitdir:")
+
+
+def _named_in(file: Path, prefix: str) -> Path | None:
+    """The folder that a file of git names, if it exists."""
+    try:
+        text = read_text(file, within=None, limit=4096)
+    except ConfigError:
+        return None
+    if text is None or not text.startswith(prefix):
+        return None
+    name = text.removeprefix(prefix).strip()
+    if not name or "\0" in name:
+        return None
+    folder = follow(file.parent / name).path
+    return folder if folder.is_dir() else None
+
+
+def _below(folder: Path) -> Iterator[Path]:
+    for place, names, files in os.walk(folder):
+        names[:] = [name for name in names if name not in _NO_SETTINGS]
+        if "HEAD" in files:
+            yield Path(place)
+
+
+def _links_in(folder: Path) -> list[Path]:
+    found: list[Path] = []
+    seen = 0
+    for place, names, files in os.walk(folder):
+        for name in (*names, *files):
+            path = os.path.join(place, name)
+            if os.path.islink(path):
+                found.append(Path(path))
+        seen += len(names) + len(files)
+        if seen > _MOST_ENTRIES:
+            break
+    return found
