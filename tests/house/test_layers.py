@@ -4,7 +4,7 @@ import graphlib
 
 from tests.house.source import imports, modules
 
-_GROUND = ("base", "project_files")
+_GROUND = ("base", "project_files", "visible")
 _LOW = (*_GROUND, "ai")
 _TO_PROTOCOL = (*_LOW, "agent", "tools", "session", "config", "protocol")
 _TO_ENGINE = (*_TO_PROTOCOL, "extensions", "engine")
@@ -15,6 +15,7 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "base": (),
     "help": (),
     "project_files": ("base",),
+    "visible": (),
     "ai": _GROUND,
     "agent": _LOW,
     "tools": (*_LOW, "agent"),
