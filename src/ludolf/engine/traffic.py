@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 
 from ludolf.ai.access import Access
 from ludolf.ai.models import Model
-from ludolf.ai.scrubbing import is_telling, secrets_of_url
+from ludolf.ai.scrubbing import secrets_of_url
+from ludolf.ai.secret_names import is_secret_name
 from ludolf.ai.transport import Transport
 from ludolf.base import ConfigError
 from ludolf.config.auth import ApiKey
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
 STAND_IN = "replayed"
 _CLAIMS = b'{"https://api.openai.com/auth":{"chatgpt_account_id":"replayed"}}'
 _PLACES = ("GOOGLE_CLOUD_PROJECT", "GOOGLE_CLOUD_LOCATION")
-_TELLING = re.compile(r"(?:^|_)(?:KEY|TOKEN|SECRET|PASSWORD|PASSWD|PAT)$", re.I)
 
 
 def make_transport(parts: Parts) -> Transport:
@@ -83,7 +83,7 @@ def known_secrets(parts: Parts) -> Iterator[str]:
     yield parts.options.api_key or ""
     names = parts.registry.secret_names()
     for name, value in os.environ.items():
-        if name in names or _TELLING.search(name):
+        if name in names or is_secret_name(name):
             yield value
         elif name.lower().endswith("_proxy"):
             yield from secrets_of_url(value)
@@ -91,6 +91,6 @@ def known_secrets(parts: Parts) -> Iterator[str]:
     for credential in parts.registry.keyring.stored().values():
         if isinstance(credential, ApiKey):
             yield credential.key or ""
-            yield from (value for name, value in credential.env.items() if is_telling(name))
+            yield from (value for name, value in credential.env.items() if is_secret_name(name))
         else:
             yield from (credential.access, credential.refresh)
