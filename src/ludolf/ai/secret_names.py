@@ -34,11 +34,27 @@ _SECRET_PLACES = frozenset(("WEBHOOK", "DSN"))
 
 def is_secret_name(name: str) -> bool:
     """Whether the value that goes by this name is likely a secret."""
-    words = [word.upper() for word in _WORD.findall(name)]
-    if not words or words == ["PWD"]:
-        return False
-    if words[-1] in _PLACES and not _SECRET_PLACES.intersection(words):
-        return False
+    words = _words(name)
+    return _are_telling(words) and not _tell_place(words)
+
+
+def is_place_name(name: str) -> bool:
+    """Whether the value that goes by this name likely says where a secret is, or whose it is."""
+    words = _words(name)
+    return _are_telling(words) and _tell_place(words)
+
+
+def _words(name: str) -> list[str]:
+    return [word.upper() for word in _WORD.findall(name)]
+
+
+def _tell_place(words: list[str]) -> bool:
+    return words[-1] in _PLACES and not _SECRET_PLACES.intersection(words)
+
+
+def _are_telling(words: list[str]) -> bool:
+    if words == ["PWD"]:
+        return False  # the working folder
     return any(map(_is_telling, words)) or "CONNECTIONSTRING" in "".join(words)
 
 

@@ -11,8 +11,8 @@ from ludolf.base import escape
 
 # Shorter values ("none", "local") occur in innocent text and protect nothing.
 SHORTEST = 8
-# The cost of a value that repeats itself stays bounded.
-_MOST_PLACES = 8
+# So many values may share a part of eight characters; this bounds the cost of each look.
+_MOST_ALIKE = 64
 # Half of a key gives it away, but at least so many characters, and at most so many.
 _LEAST_PART, _MOST_PART = 12, 16
 _KEY = re.compile(r"(?=.*\d)(?=.*[A-Za-z])[^\s/]{16,}")
@@ -59,11 +59,20 @@ class Finder(Generic[AnyStr]):
         self._places: dict[AnyStr, list[tuple[AnyStr, int, int]]] = {}
         self._step = _MOST_PART
         for value, least in values:
-            self._step = min(self._step, least - SHORTEST + 1)
-            for at in range(len(value) - SHORTEST + 1):
-                places = self._places.setdefault(value[at : at + SHORTEST], [])
-                if len(places) < _MOST_PLACES:
+            # Every occurrence has one of these parts within the first `step` places.
+            whole = least == len(value)
+            step = min(least, 2 * SHORTEST) - SHORTEST + 1
+            known: set[AnyStr] = set()
+            for at in range(step if whole else len(value) - SHORTEST + 1):
+                part = value[at : at + SHORTEST]
+                if part in known:
+                    step = min(step, at) if whole else step
+                    continue
+                known.add(part)
+                places = self._places.setdefault(part, [])
+                if len(places) < _MOST_ALIKE:
                     places.append((value, at, least))
+            self._step = min(self._step, step)
 
     def spans(self, text: AnyStr) -> list[tuple[int, int, AnyStr]]:
         """Return start, end and value of each occurrence; none overlaps another."""
@@ -87,7 +96,13 @@ def _longest(
 ) -> tuple[int, int, AnyStr] | None:
     best: tuple[int, int, AnyStr] | None = None
     for value, place, least in candidates:
-        start, end = _around(text, at, value, place)
+        if least == len(value):
+            start = at - place
+            if start < 0 or text[start : start + least] != value:
+                continue
+            end = start + least
+        else:
+            start, end = _around(text, at, value, place)
         # Characters before `done` belong to the occurrence before, as far as its length goes.
         if end - start >= least and (best is None or (-start, end) > (-best[0], best[1])):
             best = (max(start, done), end, value)

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator
 
-from ludolf.ai.access import Access
+from ludolf.ai.access import AUTH_HEADERS, Access
 from ludolf.ai.scrubbing import Scrubber, parts_of, secrets_of_url
 from ludolf.ai.secret_names import is_secret_name
 
@@ -20,6 +20,15 @@ def secrets_in(access: Access, url: str = "") -> Iterator[str]:
         if name.lower() not in _OPEN_HEADERS:
             yield from parts_of(name, value)
     yield from secrets_of_url(access.base_url or url)
+
+
+def credentials_in(access: Access) -> Iterator[str]:
+    """Key, tokens and authorization headers, without other headers that a request carries."""
+    yield access.key or ""
+    yield from (value for name, value in access.environment.items() if is_secret_name(name))
+    for name, value in access.headers.items():
+        if name.lower() in AUTH_HEADERS or is_secret_name(name):
+            yield from parts_of(name, value)
 
 
 def scrubber_for(access: Access, url: str) -> Scrubber:
