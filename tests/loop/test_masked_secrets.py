@@ -72,13 +72,14 @@ async def test_no_tool_gets_a_credential(
     (tmp_path / "agent").mkdir()
     (tmp_path / "agent" / "auth.json").write_text(json.dumps(entries))
     inside = f"a{_mask(name)}b"
-    args: dict[str, Any] = {
+    every: dict[str, dict[str, Any]] = {
         "bash": {"command": f"echo {inside} > file"},
         "write": {"path": "file", "content": inside},
         "edit": {"path": "file", "edits": [{"oldText": "x", "newText": inside}]},
         "echo": {"name": inside},
-    }[tool]
-    async with stage(tmp_path, calls(call(tool, "c1", **args)), say("."), options=ON) as here:
+    }
+    reply = calls(call(tool, "c1", **every[tool]))
+    async with stage(tmp_path, reply, say("."), options=ON) as here:
         await here.run("Go")
     (result,) = _results(here)
     assert (
@@ -118,8 +119,12 @@ async def test_plain_values_are_put_into_every_tool_wherever_they_stand(
 
 @pytest.mark.parametrize(
     "value",
-    ["x; touch ../PWNED; #", "$(touch PWNED)", "`touch PWNED`", "-oProxyCommand=x", "a b c d e f"]
-    + [
+    [
+        "x; touch ../PWNED; #",
+        "$(touch PWNED)",
+        "`touch PWNED`",
+        "-oProxyCommand=x",
+        "a b c d e f",
         "x\ntouch PWNED",
         "'; touch PWNED '",
         "@/etc/passwd",

@@ -64,7 +64,7 @@ def test_titles_escape_what_is_not_printable_too() -> None:
 
 
 def test_no_other_character_of_a_format_category_is_unseen() -> None:
-    """Format characters that stay as they are have a glyph: signs around Arabic or Kaithi digits."""
+    """Format characters that stay as they are have a glyph, as signs around Arabic digits."""
     left = {
         code
         for code in range(0x110000)

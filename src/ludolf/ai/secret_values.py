@@ -34,7 +34,7 @@ def encodings(value: str) -> Iterator[tuple[str, str]]:
 
 def disguises(value: str) -> Iterator[str]:
     """Yield further forms, in which a server may repeat a key in its errors."""
-    yield from (value.upper(), value.lower(), value[::-1])
+    yield from (value.upper(), value.lower(), value[::-1], " ".join(value))
     code = value.encode("utf-8", "surrogatepass").hex()
     yield from (code, code.upper())
 

@@ -1,4 +1,4 @@
-"""Read `.env` files: every value that one of the programs that use such files would take from them."""
+"""Read `.env` files, with every value that one of the programs using such files would read."""
 
 import os
 import re
