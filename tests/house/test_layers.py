@@ -4,7 +4,7 @@ import graphlib
 
 from tests.house.source import imports, modules
 
-_GROUND = ("base", "programs", "project_files")
+_GROUND = ("base", "programs", "project_files", "visible")
 _LOW = (*_GROUND, "ai")
 _TO_PROTOCOL = (*_LOW, "agent", "tools", "session", "config", "protocol")
 _TO_ENGINE = (*_TO_PROTOCOL, "extensions", "engine")
@@ -16,6 +16,7 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "help": (),
     "programs": (),
     "project_files": ("base",),
+    "visible": (),
     "ai": _GROUND,
     "agent": _LOW,
     "tools": (*_LOW, "agent"),

@@ -361,13 +361,15 @@ async def test_rules_decide_and_what_they_cannot_read_is_asked_about(lab: Lab) -
 
 
 async def test_a_dialog_shows_the_whole_call_even_if_its_title_cannot(lab: Lab) -> None:
-    command = "echo a\n\x1b[2Krm -rf x\u202e" + "#" * 1000
+    command = "echo a\n\x1b[2Krm -rf x\u202e\u3164\u2800\U000e0101" + "#" * 1000
     lab.server.add(answer(bash(command)), answer("Done."))
     async with lab.client("--approval", "always") as client:
         await _prompt(client)
         request = await _answer(client, DENY)
         await client.collect("agent_settled")
-    assert request["title"].startswith(r"Allow bash: echo a\n\x1b[2Krm -rf x\u202e###")
+    assert request["title"].startswith(
+        r"Allow bash: echo a\n\x1b[2Krm -rf x\u202e\u3164\u2800\U000e0101###"
+    )
     assert request["title"].endswith(" more characters)")
     assert request["args"] == {"command": command}
 

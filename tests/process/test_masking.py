@@ -106,18 +106,36 @@ async def test_stored_keys_and_named_variables_are_secrets(lab: Lab) -> None:
     assert lab.server.requests[0].headers["x-api-key"] == STORED
 
 
-async def test_a_dialog_for_approval_shows_the_placeholder_and_rules_see_the_value(
-    lab: Lab,
-) -> None:
+async def test_a_dialog_and_rules_see_the_call_that_will_run(lab: Lab) -> None:
+    (lab.work / ".env").write_text("BUILD_TOKEN=x; touch ../PWNED; #\n")
     rules = [{"tool": "bash", "command": f"echo {TOKEN}", "action": "deny"}]
     lab.settings(approval={"mode": "always", "rules": rules, "timeoutMs": 20})
-    other = f"echo  --  {PLACEHOLDER}"
-    lab.server.add(answer(bash(f"echo {PLACEHOLDER}", "c1"), bash(other, "c2")), answer("Done."))
+    commands = (f"echo {PLACEHOLDER}", f"echo  --  {PLACEHOLDER}")
+    hidden = "make TOKEN=__LUDOLF_SECRET_BUILD_TOKEN__"
+    calls = [bash(text, f"c{at}") for at, text in enumerate((*commands, hidden))]
+    lab.server.add(answer(*calls), answer("Done."))
     async with lab.client("--mask-secrets", **ENV) as client:
         await client.prompt_and_collect("Go")
     (request,) = [one for one in told(lab) if one.get("method") == "select"]
-    assert request["args"] == {"command": other}
+    assert request["title"] == f"Allow bash: echo  --  {TOKEN}"
+    assert request["args"] == {"command": f"echo  --  {TOKEN}"}
     assert "a rule of the user forbids" in _results(lab)[0]
+    assert "__LUDOLF_SECRET_BUILD_TOKEN__ cannot be put into a call" in "".join(_results(lab))
+
+
+async def test_no_tool_gets_a_credential(lab: Lab) -> None:
+    key = {"claude": {"type": "api_key", "key": STORED}}
+    (lab.agent / "auth.json").write_text(json.dumps(key))
+    mask = "__LUDOLF_SECRET_CLAUDE_KEY__"
+    lab.server.add(
+        answer(bash(f"echo {mask}", "c1"), call("write", {"path": "leak", "content": mask}, "c2")),
+        answer("Done."),
+    )
+    async with lab.client("--mask-secrets") as client:
+        await client.prompt_and_collect("Go")
+    text = f"{mask} stands for a credential that tools cannot use. Continue without it."
+    assert _results(lab) == [text, text]
+    assert not (lab.work / "leak").exists()
 
 
 async def test_without_the_switch_all_is_sent_as_it_is(lab: Lab) -> None:

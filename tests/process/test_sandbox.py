@@ -368,6 +368,20 @@ async def test_the_user_can_open_and_hide_more(root: Path) -> None:
     assert sorted(os.listdir(box.outside)) == ["new", "open.txt", "other", "secret"]
 
 
+async def test_values_of_a_hidden_file_are_masked_and_in_no_call(root: Path) -> None:
+    with ModelServer() as server:
+        box = Box(root, server)
+        (box.work / ".env").write_text("DEPLOY_TOKEN=Zq7plain01Xv9Lm\n")
+        hidden = {"hide": [str(box.work / ".env")]}
+        box.settings(sandbox={"mode": "workspace", "using": "bwrap", **hidden})
+        _skip_without(box, "bwrap")
+        mask = "__LUDOLF_SECRET_DEPLOY_TOKEN__"
+        server.add(answer(bash(f"echo {mask}", "c1")), answer("Done."))
+        await box.results("--mask-secrets")
+    (end,) = only(told(box), "tool_execution_end")
+    assert text_of(end["result"]).startswith(f"{mask} stands for a credential")
+
+
 async def test_under_landlock_a_project_whose_code_changes_loses_its_trust(root: Path) -> None:
     with ModelServer() as server:
         box = Box(root, server, "landlock")

@@ -68,11 +68,11 @@ class View:
             response.close()
             connection.close()
 
-    def end(self, number: int = signal.SIGINT) -> int:
-        """Stop it; gives the exit code. It has nothing to complain about."""
+    def end(self, number: int = signal.SIGINT, *, complaint: str = "") -> int:
+        """Stop it; gives the exit code. It has nothing else to complain about."""
         if self.process.poll() is None:
             self.process.send_signal(number)
-        assert self.process.communicate(timeout=WAIT_SECONDS) == ("", "")
+        assert self.process.communicate(timeout=WAIT_SECONDS) == ("", complaint)
         return self.process.returncode
 
 
@@ -243,8 +243,25 @@ def test_a_replaced_file_is_another_reading(view: View, source: Path) -> None:
         told = events.next()
     assert told["id"].partition("-")[0] != known.partition("-")[0]
     assert _news(view, known)[0] == 409
-    assert _news(view, "nonsense")[0] == 409
     assert b"Another" in view.ask(view.root)[1]
+
+
+@pytest.mark.parametrize("after", ["", "nonsense", "-1", "x-", "x-" + "9" * 5000, "x-%D9%A3"])
+def test_a_mark_that_is_none_is_a_bad_request(view: View, after: str) -> None:
+    status, body = _news(view, after)
+    assert (status, body) == (400, "`after` is not a mark.\n")
+
+
+def test_a_link_in_the_place_of_the_file_is_not_followed(lab: Lab, source: Path) -> None:
+    view = View(lab, str(source))
+    before = source.read_bytes()
+    other = source.with_name("other")
+    other.write_bytes(before + dumps(message("p1", "u1", "user", content="ELSEWHERE")) + b"\n")
+    source.unlink()
+    source.symlink_to(other)
+    assert view.ask(f"{view.root}session.jsonl")[1] == before
+    assert b"ELSEWHERE" not in view.ask(view.root)[1]
+    view.end(complaint=f"The session file became a link, which is not followed: {source}\n")
 
 
 def test_the_file_can_be_had_as_it_is(view: View, source: Path) -> None:

@@ -29,7 +29,8 @@ def test_markup_becomes_text() -> None:
         ("a\x7f\x9bb", "a\u2421\ufffdb"),
         ("a\ud83db", "a\ufffdb"),
         ("a\U000e0041b", "a[U+E0041]b"),
-        ("עברית \u200e 🇩🇪 tab\tline\n", "עברית \u200e 🇩🇪 tab\tline\n"),
+        ("עברית \u200e 🇩🇪 tab\tline\n", "עברית [U+200E] 🇩🇪 tab\tline\n"),
+        ("<\u200b>", "&lt;[U+200B]&gt;"),
     ],
 )
 def test_what_hides_or_reorders_text_is_made_visible(hidden: str, shown: str) -> None:

@@ -181,3 +181,45 @@ def test_growth_costs_what_is_new_not_what_is_there(path: Path) -> None:
 
 def _bytes_read() -> int:
     return int(Path("/proc/self/io").read_text().split()[1])
+
+
+def test_a_path_that_becomes_a_link_keeps_the_file_that_was_opened(path: Path) -> None:
+    other = path.with_name("other")
+    other.write_bytes(HEAD + _line("secret"))
+    with Follower(path, no_warning) as follower:
+        follower.read()
+        path.unlink()
+        path.symlink_to(other)
+        with pytest.raises(NotASession, match="became a link"):
+            follower.read()
+        assert _bytes_of(follower) == HEAD + _line("u1")
+
+
+def test_a_folder_that_becomes_a_link_is_not_followed_either(tmp_path: Path) -> None:
+    folder, elsewhere = tmp_path / "a", tmp_path / "b"
+    for place in (folder, elsewhere):
+        place.mkdir()
+        (place / "s.jsonl").write_bytes(HEAD + _line(place.name))
+    with Follower(folder / "s.jsonl", no_warning) as follower:
+        follower.read()
+        folder.rename(tmp_path / "c")
+        folder.symlink_to(elsewhere)
+        with pytest.raises(NotASession, match="became a link"):
+            follower.read()
+        assert _bytes_of(follower) == HEAD + _line("a")
+
+
+def test_a_session_is_found_through_a_link_that_was_there_before(path: Path) -> None:
+    link = path.with_name("link")
+    link.symlink_to(path)
+    with Follower(link, no_warning) as follower:
+        assert _ids(follower.read()) == ["u1"]
+
+
+def _bytes_of(follower: Follower) -> bytes:
+    opened = follower.opened()
+    assert opened is not None
+    try:
+        return os.pread(opened[0], opened[1], 0)
+    finally:
+        os.close(opened[0])

@@ -2,17 +2,22 @@
 
 import base64
 import binascii
-import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 from urllib.parse import parse_qsl, quote, unquote, urlsplit, urlunsplit
 
-from ludolf.base import escape
+from ludolf.ai.secret_names import is_secret_name
+from ludolf.ai.secret_values import (
+    SHORTEST,
+    Finder,
+    disguises,
+    encodings,
+    least_part,
+    looks_like_key,
+)
 
 REMOVED = "[removed]"
-# Shorter values ("none", "local") occur in innocent text and protect nothing.
-SHORTEST = 8
 _LONG = 20
 _HARMLESS_HEADERS = frozenset(
     (
@@ -24,7 +29,6 @@ _HARMLESS_HEADERS = frozenset(
 )
 _HARMLESS_BEGINNINGS = ("anthropic-ratelimit-", "x-ratelimit-")
 _HARMLESS_QUERY = frozenset(("alt", "api-version", "beta", "stream", "version"))
-_TELLING_NAME = re.compile(r"auth|cookie|credential|key|passw|secret|signature|token", re.I)
 _SCHEME = re.compile(r"^(?:bearer|basic|token|apikey|digest)\s+", re.I)
 # User and password in an address.
 USERINFO = re.compile(r"(?<=://)[^\s/?#@]+@")
@@ -86,12 +90,7 @@ def _is_secret(name: str, value: str) -> bool:
     if _is_harmless(name):
         return False
     looks_random = len(value) >= _LONG and not re.search(r"[\s/]", value)
-    return looks_random or is_telling(name)
-
-
-def is_telling(name: str) -> bool:
-    """Whether what goes by this name is likely a secret."""
-    return _TELLING_NAME.search(name) is not None
+    return looks_random or is_secret_name(name)
 
 
 def parts_of(name: str, value: str) -> Iterator[str]:
@@ -109,58 +108,69 @@ def parts_of(name: str, value: str) -> Iterator[str]:
 
 
 class Scrubber:
-    """Replaces known values, in the forms that they take in JSON, addresses and base64."""
+    """Replaces known values, whole or in part, in the forms that they take on their way."""
 
-    def __init__(self, values: Iterable[str]) -> None:
-        known = {value for value in values if len(value) >= SHORTEST}
-        forms = sorted({form for value in known for form in _forms(value)}, key=len, reverse=True)
-        pattern = "|".join(map(re.escape, forms))
-        self._text = re.compile(pattern) if forms else None
-        self._bytes = re.compile(pattern.encode("utf-8", "surrogatepass")) if forms else None
+    def __init__(self, values: Iterable[str], mark: str = REMOVED) -> None:
+        self._mark = mark
+        known = dict(_needles(values))
+        self._text = Finder(known.items())
+        coded = {text.encode("utf-8", "surrogatepass"): least for text, least in known.items()}
+        self._bytes = Finder(coded.items())
 
     def text(self, text: str) -> str:
         """For texts about addresses: user and password go even if they are not known."""
-        return self.value(USERINFO.sub(f"{REMOVED}@", text))  # type: ignore[no-any-return]  # a text
+        return self.value(USERINFO.sub(f"{self._mark}@", text))  # type: ignore[no-any-return]  # a text
 
     def value(self, value: Any) -> Any:
         """The same JSON with the values replaced in all its texts."""
-        if self._text is None:
-            return value
         if isinstance(value, str):
-            return self._text.sub(REMOVED, value)
-        if isinstance(value, list):
+            spans = self._text.spans(value)
+            return replace_spans(value, [(start, end, self._mark) for start, end, _ in spans])
+        if isinstance(value, list | tuple):
             return [self.value(item) for item in value]
-        if isinstance(value, dict):
+        if isinstance(value, Mapping):
             return {self.value(name): self.value(item) for name, item in value.items()}
         return value
 
     def chunks(self, chunks: Sequence[bytes]) -> list[bytes]:
         """The same pieces of a body; a value may lie across the end of a piece."""
         whole = b"".join(chunks)
-        spans = [found.span() for found in self._bytes.finditer(whole)] if self._bytes else []
+        spans = [(start, end) for start, end, _ in self._bytes.spans(whole)]
         if not spans:
             return list(chunks)
         cleaned, start = [], 0
         for chunk in chunks:
-            cleaned.append(_between(whole, start, start + len(chunk), spans))
+            cleaned.append(self._between(whole, start, start + len(chunk), spans))
             start += len(chunk)
         return cleaned
 
+    def _between(
+        self, whole: bytes, start: int, end: int, spans: Iterable[tuple[int, int]]
+    ) -> bytes:
+        pieces, at = [], start
+        for first, last in spans:
+            if last <= at or first >= end:
+                continue
+            if first >= start:
+                pieces += [whole[at:first], self._mark.encode()]
+            at = min(last, end)
+        return b"".join((*pieces, whole[at:end]))
 
-def _between(whole: bytes, start: int, end: int, spans: Iterable[tuple[int, int]]) -> bytes:
-    pieces, at = [], start
-    for first, last in spans:
-        if last <= at or first >= end:
-            continue
-        if first >= start:
-            pieces += [whole[at:first], REMOVED.encode()]
-        at = min(last, end)
-    return b"".join((*pieces, whole[at:end]))
+
+def replace_spans(text: str, spans: Iterable[tuple[int, int, str]]) -> str:
+    """Return the text with other text in the place of each span."""
+    pieces, at = [], 0
+    for start, end, other in spans:
+        pieces += [text[at:start], other]
+        at = end
+    return "".join((*pieces, text[at:])) if at else text
 
 
-def _forms(value: str) -> Iterator[str]:
-    escaped = escape(value).decode()
-    yield from (value, escaped, escaped.replace("/", "\\/"), json.dumps(value)[1:-1])
-    data = value.encode("utf-8", "surrogatepass")
-    yield from (quote(data), quote(data, safe=""))
-    yield from (base64.b64encode(data).decode(), base64.urlsafe_b64encode(data).decode())
+def _needles(values: Iterable[str]) -> Iterator[tuple[str, int]]:
+    for value in values:
+        if len(value) >= SHORTEST:
+            forms = [text for _, text in encodings(value)]
+            if looks_like_key(value):
+                yield from ((form, least_part(form)) for form in (*forms, *disguises(value)))
+            else:
+                yield from ((form, len(form)) for form in forms)

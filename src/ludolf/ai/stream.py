@@ -2,6 +2,7 @@
 
 from collections.abc import Awaitable, Callable, Iterable
 from contextlib import aclosing
+from typing import TYPE_CHECKING
 
 from msgspec import structs
 
@@ -11,6 +12,9 @@ from ludolf.ai.local import SERVERS
 from ludolf.ai.messages import Diagnostic
 from ludolf.ai.provider import Answer, Request
 from ludolf.base import now_ms
+
+if TYPE_CHECKING:
+    from ludolf.ai.scrubbing import Scrubber
 
 
 async def respond(
@@ -25,28 +29,33 @@ async def respond(
                 await take(events)
         await take(draft.end_all())
     except ProviderError as error:
-        message = draft.finish("error", _worded(error, request))
+        from ludolf.ai.secrets import scrubber_for
+
+        scrubber = scrubber_for(request.access, _url(request))
+        message = draft.finish("error", _worded(error, request, scrubber))
         if error.diagnostic is not None:
-            kind, details = error.diagnostic
+            kind, details = error.diagnostic[0], scrubber.value(error.diagnostic[1])
             noted = Diagnostic(type=kind, timestamp=now_ms(), details=details)
             message = structs.replace(message, diagnostics=(noted,))
         return Answer(message, kind=error.kind, retry_after=error.retry_after)
     return Answer(draft.finish())
 
 
-def _worded(error: ProviderError, request: Request) -> str:
+def _url(request: Request) -> str:
+    return request.access.base_url or request.model.base_url
+
+
+def _worded(error: ProviderError, request: Request, scrubber: "Scrubber") -> str:
     """The error's text without the keys that a server may have sent back in it.
 
     A wait that is longer than we would wait is named first.
     """
-    from ludolf.ai.secrets import redact, secrets_in
-
-    text, url = str(error), request.access.base_url or request.model.base_url
+    text, url = str(error), _url(request)
     if request.model.provider in SERVERS:
         from ludolf.ai.local.kinds import explain
 
         text = explain(request.model.provider, url, request.model.id, text)
-    text = redact(text, secrets_in(request.access, url))
+    text = scrubber.text(text)
     wait, max_wait = error.retry_after, request.max_wait
     if not wait or not max_wait or wait <= max_wait:
         return text

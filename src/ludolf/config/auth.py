@@ -1,7 +1,7 @@
 """Credentials: what auth.json stores, what the environment holds, and which of them wins."""
 
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, Literal
 
@@ -186,6 +186,23 @@ class Keyring:
         for value in configured:
             names |= names_in(value)
         return frozenset(names - set(passed))
+
+    def credentials(self) -> Iterator[tuple[str, str]]:
+        """Names and texts of the keys of this run and of auth.json, without running a command."""
+        from ludolf.ai.secret_names import is_secret_name
+
+        for provider, key in self._runtime.items():
+            yield f"{provider}_key", key
+        for provider, credential in self.stored().items():
+            if isinstance(credential, OAuth):
+                yield f"{provider}_access", credential.access
+                yield f"{provider}_refresh", credential.refresh
+                continue
+            key = self.resolver.plain_text(credential.key or "", over=credential.env)
+            yield f"{provider}_key", key
+            for name, value in credential.env.items():
+                if is_secret_name(name):
+                    yield f"{provider}_{name}", value
 
     def _from_credential(self, provider: str, credential: Credential) -> Access | None:
         if isinstance(credential, OAuth):

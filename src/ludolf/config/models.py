@@ -1,6 +1,6 @@
 """All models that can be asked for: shipped ones, models.json, and those registered at run time."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -210,20 +210,35 @@ class ModelRegistry:
         removed = tuple(name for name, value in self._stated(model).items() if value is None)
         return structs.replace(granted, headers={**granted.headers, **headers}, without=removed)
 
-    def stated_keys(self) -> tuple[str, ...]:
-        """The keys that stand in models.json itself; not those that it only names."""
-        keys = (entry.api_key or "" for entry in self._file.providers.values())
-        return tuple(key for key in keys if not key.startswith(("$", "!")))
+    def credentials(self) -> Iterator[tuple[str, str]]:
+        """Names and texts of all keys, logins and tokens that no command has to be run for."""
+        from ludolf.ai.scrubbing import parts_of
+        from ludolf.ai.secret_names import is_secret_name
+        from ludolf.ai.secrets import credentials_in
+
+        yield from self.keyring.credentials()
+        for provider, header, value in self._stated_values():
+            if header == "key" or header.lower() in AUTH_HEADERS or is_secret_name(header):
+                text = self.keyring.resolver.plain_text(value)
+                yield from ((f"{provider}_{header}", part) for part in parts_of(header, text))
+        for provider, admission in self._admissions.items():
+            if isinstance(admission, Access):
+                yield from ((f"{provider}_access", value) for value in credentials_in(admission))
 
     def secret_names(self, passed: Iterable[str] = ()) -> frozenset[str]:
         """Environment variables that hold keys and must not reach tools, save those `passed`."""
-        values: list[str] = []
-        for entry in self._file.providers.values():
-            changes = (*entry.models, *entry.model_overrides.values())
-            values.append(entry.api_key or "")
-            for headers in (entry.headers, *(change.headers or {} for change in changes)):
-                values += [value for value in headers.values() if value is not None]
+        values = [value for _, _, value in self._stated_values()]
         return self.keyring.secret_names(values, passed=passed)
+
+    def _stated_values(self) -> Iterator[tuple[str, str, str]]:
+        """Provider, header and value of what models.json states; keys have the header `key`."""
+        for provider, entry in self._file.providers.items():
+            yield provider, "key", entry.api_key or ""
+            changes = (*entry.models, *entry.model_overrides.values())
+            for headers in (entry.headers, *(change.headers or {} for change in changes)):
+                for name, value in headers.items():
+                    if value is not None:
+                        yield provider, name, value
 
     def _of(self, provider: str) -> dict[str, Model]:
         found = self._models.get(provider)

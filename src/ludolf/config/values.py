@@ -49,6 +49,10 @@ class Resolver:
         text = _TOKEN.sub(fill, value)
         return None if missing or not text else text
 
+    def plain_text(self, value: str, *, over: Mapping[str, str] | None = None) -> str:
+        """The text of a value, or nothing if only a command knows it or a variable is unset."""
+        return "" if value.startswith("!") else self.resolve(value, over=over) or ""
+
     def can_resolve(self, value: str, over: Mapping[str, str] | None = None) -> bool:
         """Whether `resolve` would give something; a command is believed without being run."""
         return value.startswith("!") or self.resolve(value, over=over) is not None

@@ -14,6 +14,7 @@ from ludolf.engine.parts import Parts
 from ludolf.protocol.commands import UiAnswer
 from ludolf.protocol.ui import Risk, UiRequest
 from ludolf.tools.paths import real_path, resolve, resolve_existing
+from ludolf.visible import escape_hidden
 
 # Gives False if the request cannot be shown to anybody.
 Send = Callable[[UiRequest], bool | None]
@@ -193,7 +194,7 @@ def _shown(tool: str, args: Any) -> str:
     major = _major(tool, args) if isinstance(args, dict) else {}
     telling = [major[key] for key in ("command", "path") if isinstance(major.get(key), str)]
     text = telling[0] if len(major) == 1 and telling else dumps(args).decode("utf-8", "replace")
-    plain = "".join(sign if sign.isprintable() else ascii(sign)[1:-1] for sign in text)
+    plain = escape_hidden(text)
     more = len(plain) - _MOST_SHOWN
     return plain if more <= 0 else f"{plain[:_MOST_SHOWN]}… ({more} more characters)"
 

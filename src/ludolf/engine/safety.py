@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ludolf.agent.tool import Block, Tool, Walls
+from ludolf.agent.tool import Block, Tool, ToolError, Walls
 from ludolf.ai.messages import ToolCall
 from ludolf.base import CommandError, ConfigError
 from ludolf.config.approval_rules import read_approvals
@@ -67,12 +67,14 @@ class Safety:
             self.approvals.send = self._send
         elif self.approvals is not None:
             self.approvals.say = say
-        if secrets.mask:
+        if not secrets.mask:
+            self.mask = None
+        elif self.mask is not None:
+            self.mask.variables = frozenset(secrets.variables)
+        else:
             from ludolf.engine.secrets_mask import Mask
 
-            self.mask = Mask(parts, secrets.variables)
-        else:
-            self.mask = None
+            self.mask = Mask(parts, secrets.variables, self._hides)
 
     def guard_code(self, parts: Parts) -> None:
         """Extensions were loaded: protect also the files that they imported.
@@ -110,11 +112,16 @@ class Safety:
     async def review(
         self, call: ToolCall, tool: Tool, args: Mapping[str, Any], parts: Parts
     ) -> dict[str, Any] | Block:
-        """The arguments to run the call with, or why it must not run."""
+        """The arguments to run the call with, or why it must not run.
+
+        Raises:
+            ToolError: an argument holds the placeholder of a secret that cannot be used in calls.
+        """
         real = dict(args) if self.mask is None else self.mask.restore(dict(args))
         if self.approvals is not None:
-            # What is shown is what runs, whatever an extension made of the call; without secrets.
-            shown = call.replace(arguments=dict(args))
+            # What is shown is what runs: with values in the place of placeholders, and whatever an
+            # extension made of the call.
+            shown = call.replace(arguments=real)
             refused = await self.approvals.review(shown, tool, real, parts)
             if refused is not None:
                 return refused
@@ -189,6 +196,16 @@ class Safety:
         stop_trusting(parts, text)
 
     # ------------------------------------------------------------ private
+
+    def _hides(self, cwd: Path, path: Path) -> bool:
+        """Whether the sandbox keeps a file from tools that work in a folder."""
+        try:
+            walls = self.walls(cwd)
+            if walls is not None:
+                walls.locate(path)
+        except ToolError:
+            return True
+        return False
 
     def _rebuild(self, asked: SandboxSettings, parts: Parts) -> None:
         """Make the sandbox again if it or the code that it protects is another."""

@@ -1,36 +1,35 @@
-"""Secret values become placeholders on their way to a model, and real again for tools."""
+"""Replace secret values by placeholders in requests, and placeholders by values in tool calls."""
 
-import os
 import re
-import stat
-from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping
-from pathlib import Path
+from collections.abc import AsyncGenerator, Iterable, Mapping
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 from msgspec import structs
 
+from ludolf.agent.tool import ToolError
 from ludolf.ai.draft import Draft, StreamEvent
 from ludolf.ai.messages import Message, OpaqueMessage, Thinking
 from ludolf.ai.provider import Provider, Request
+from ludolf.ai.scrubbing import replace_spans
+from ludolf.ai.secret_values import SHORTEST, Finder, encodings
 from ludolf.engine.parts import Parts
+from ludolf.engine.secret_sources import IsHidden, Secret, Sources
 
-# Shorter values occur in innocent text.
-SHORTEST = 8
-_MOST_BYTES = 64 * 1024
-_TELLING = re.compile(
-    r"(?:^|_)(?:API_?KEY|KEY|TOKEN|SECRET|PASSWORD|PASSWD|PASSPHRASE|CREDENTIALS?|AUTH|DSN|COOKIE"
-    r"|PAT)(?:_|$)",
-    re.IGNORECASE,
+CREDENTIAL = "{placeholder} stands for a credential that tools cannot use. Continue without it."
+SPECIAL = (
+    "{placeholder} cannot be put into a call: its value has characters that a shell would not take "
+    "as they are. Let the program read {source} instead."
 )
-_WHERE_ONLY = re.compile(r"_(?:FILE|PATH|DIR|DIRECTORY|SOCK|HOST|USER|URL|NAME|ID)$", re.IGNORECASE)
-_PASSWORD_IN_URL = re.compile(r"://[^\s/:@]*:([^\s/@]+)@")
-_LINE = re.compile(r"^\s*(?:export\s+)?([A-Za-z_]\w*)\s*=\s*(.*?)\s*$", re.MULTILINE)
-_EXAMPLE = (".example", ".sample", ".template", ".dist")
-# Never shown to a model as text, or not ours to change.
+GONE = "{placeholder} stands for a value that is not in the environment or the folder any more."
+# Characters that mean themselves in every shell, and in texts in quotes.
+_PLAIN = re.compile(r"[A-Za-z0-9_+/][A-Za-z0-9_./:@%+=,-]*")
+_PLACEHOLDER = re.compile(r"__LUDOLF_SECRET_[A-Z0-9]+(?:_[A-Z0-9]+)*__")
+# Not sent to a model as text, or names of our own that must stay as they are.
 _KEPT_FIELDS = frozenset(
     (
-        *("data", "details", "usage", "diagnostics", "id", "tool_call_id", "tool_name", "name"),
+        *("data", "details", "usage", "diagnostics", "tool_name", "name"),
         *("api", "provider", "model", "mime_type", "response_id"),
         *("text_signature", "thinking_signature", "thought_signature"),
     )
@@ -38,16 +37,21 @@ _KEPT_FIELDS = frozenset(
 
 
 class Mask:
-    """The secrets of one session: looked up for every request, since keys and files change."""
+    """The secrets of one session: looked up for every request, since keys and files change.
 
-    def __init__(self, parts: Parts, variables: Iterable[str]) -> None:
-        self._parts = parts
-        self._variables = frozenset(variables)
-        self._names: dict[str, str] = {}
-        self._pattern: re.Pattern[str] | None = None
+    A value that was found once stays masked, since the conversation may hold it.
+    """
+
+    def __init__(self, parts: Parts, variables: Iterable[str], is_hidden: IsHidden) -> None:
+        """`is_hidden` says whether the sandbox keeps a file from tools in a working folder."""
+        self._sources = Sources(parts, is_hidden)
+        self.variables = frozenset(variables)
+        # By text, of all times; by placeholder, of now.
+        self._placeholders: dict[str, str] = {}
+        self._current: dict[str, Secret] = {}
+        self._finder: Finder[str] = Finder(())
+        self._numbers: dict[str, int] = {}
         self._copies: dict[int, tuple[Any, Any]] = {}
-        # By provider: the keys that requests were sent with, wherever they come from.
-        self._used: dict[str, str] = {}
 
     def provider(self, inner: Provider) -> Provider:
         return MaskedProvider(inner, self)
@@ -55,27 +59,49 @@ class Mask:
     def request(self, request: Request) -> Request:
         """The same request without secrets. A message always gives the same copy, so that what a
         provider made of it can be kept."""
-        if request.access.key:
-            self._used[request.model.provider] = request.access.key
+        self._sources.note(request.access, request.model)
         self._look_up()
-        if self._pattern is None:
+        if not self._placeholders:
             return request
         return structs.replace(
             request,
             system=self.hide(request.system),
             messages=tuple(map(self._message, request.messages)),
-            tools=tuple(self._without(tool) for tool in request.tools),
+            # Keys of a schema are names of our own, as those of tools.
+            tools=tuple(self._without(tool, keys=False) for tool in request.tools),
         )
 
     def hide(self, text: str) -> str:
-        pattern = self._pattern
-        return text if pattern is None else pattern.sub(lambda m: self._names[m[0]], text)
+        names = self._placeholders
+        spans = self._finder.spans(text)
+        return replace_spans(text, [(start, end, names.get(v, v)) for start, end, v in spans])
 
     def restore(self, value: Any) -> Any:
-        """The same JSON with the values in the place of their placeholders."""
-        self._look_up()
-        values = {placeholder: secret for secret, placeholder in self._names.items()}
-        return _restored(value, values) if values else value
+        """Return the same JSON with values in the place of their placeholders.
+
+        Raises:
+            ToolError: a placeholder stands for a credential, or for a value that has a meaning of
+                its own where it would stand.
+        """
+        if isinstance(value, str):
+            # In one pass: what a value itself holds is not replaced again.
+            return _PLACEHOLDER.sub(self._value, value) if "__LUDOLF_SECRET_" in value else value
+        if isinstance(value, Mapping):
+            return {self.restore(key): self.restore(item) for key, item in value.items()}
+        return [self.restore(item) for item in value] if isinstance(value, list) else value
+
+    def _value(self, found: re.Match[str]) -> str:
+        placeholder = found[0]
+        secret = self._current.get(placeholder)
+        if secret is None:
+            if placeholder in self._placeholders.values():
+                raise ToolError(GONE.format(placeholder=placeholder))
+            return placeholder  # text like any other
+        if secret.source is None:
+            raise ToolError(CREDENTIAL.format(placeholder=placeholder))
+        if not _PLAIN.fullmatch(secret.value):
+            raise ToolError(SPECIAL.format(placeholder=placeholder, source=secret.source))
+        return secret.value
 
     # ------------------------------------------------------------ hiding
 
@@ -85,23 +111,28 @@ class Mask:
             known = self._copies[id(message)] = (message, self._without(message))
         return known[1]
 
-    def _without(self, value: Any) -> Any:
+    def _without(self, value: Any, *, keys: bool = True) -> Any:
         if isinstance(value, str):
             return self.hide(value)
         if isinstance(value, Mapping):
-            return {key: self._without(item) for key, item in value.items()}
+            return {
+                self._without(key) if keys else key: self._without(item, keys=keys)
+                for key, item in value.items()
+            }
         if isinstance(value, list | tuple):
-            changed = [self._without(item) for item in value]
+            changed = [self._without(item, keys=keys) for item in value]
             same = all(new is old for new, old in zip(changed, value, strict=True))
             return value if same else type(value)(changed)
-        return self._struct_without(value) if isinstance(value, msgspec.Struct) else value
+        if isinstance(value, msgspec.Struct):
+            return self._struct_without(value, keys=keys)
+        return value
 
-    def _struct_without(self, value: msgspec.Struct) -> Any:
+    def _struct_without(self, value: msgspec.Struct, *, keys: bool) -> Any:
         changes = {}
         for name in value.__struct_fields__:
             if name not in _KEPT_FIELDS:
                 old = getattr(value, name)
-                new = self._without(old)
+                new = self._without(old, keys=keys)
                 if new is not old and new != old:
                     changes[name] = new
         if changes and isinstance(value, Thinking):
@@ -111,24 +142,33 @@ class Mask:
     # ------------------------------------------------------------ finding
 
     def _look_up(self) -> None:
-        found = _placeholders(self._secrets())
-        if found != self._names:
-            self._names, self._copies = found, {}
-            ordered = sorted(found, key=len, reverse=True)
-            self._pattern = re.compile("|".join(map(re.escape, ordered))) if found else None
+        before = len(self._placeholders)
+        current: dict[str, Secret] = {}
+        for secret in self._sources.secrets(self.variables):
+            for form in _forms(secret):
+                # The first source of a text counts: credentials come before variables.
+                current.setdefault(self._placeholder(form), form)
+        self._current = current
+        if len(self._placeholders) != before:
+            self._copies = {}
+            # Placeholders that stand in a text already stay whole.
+            texts = (*self._placeholders, *self._placeholders.values())
+            self._finder = Finder((text, len(text)) for text in texts)
 
-    def _secrets(self) -> Iterator[tuple[str, str]]:
-        registry = self._parts.registry
-        own = registry.secret_names() | self._variables
-        yield from _telling(os.environ.items(), own)
-        for provider, credential in registry.keyring.stored().items():
-            for field in ("key", "access", "refresh"):
-                value = getattr(credential, field, None)
-                if isinstance(value, str) and not value.startswith(("!", "$")):
-                    yield f"{provider}_{field}", value
-        yield from ((f"{provider}_key", key) for provider, key in self._used.items())
-        for path in _env_files(self._parts.home.cwd):
-            yield from _telling(_LINE.findall(_read(path)), own)
+    def _placeholder(self, secret: Secret) -> str:
+        """The placeholder of a value; one whose name is taken by another value gets a number."""
+        known = self._placeholders.get(secret.value)
+        if known is not None:
+            return known
+        base = re.sub(r"[^A-Z0-9]+", "_", secret.name.upper()).strip("_") or "VALUE"
+        name = base
+        while name in self._numbers:
+            self._numbers[base] += 1
+            name = f"{base}_{self._numbers[base]}"
+        self._numbers[name] = 1
+        placeholder = f"__LUDOLF_SECRET_{name}__"
+        self._placeholders[secret.value] = placeholder
+        return placeholder
 
 
 class MaskedProvider:
@@ -150,64 +190,23 @@ class MaskedProvider:
         return self._inner.stream(self._mask.request(request), draft)
 
 
-def _placeholders(secrets: Iterable[tuple[str, str]]) -> dict[str, str]:
-    """By value; who has the name of another value gets a number."""
-    names: dict[str, str] = {}
-    taken: set[str] = set()
-    for name, value in secrets:
-        if len(value) < SHORTEST or value in names:
-            continue
-        plain = base = re.sub(r"\W+", "_", name).upper()
-        number = 1
-        while plain in taken:
-            number += 1
-            plain = f"{base}_{number}"
-        taken.add(plain)
-        names[value] = f"__LUDOLF_SECRET_{plain}__"
-    return names
-
-
-def _telling(pairs: Iterable[tuple[str, str]], own: frozenset[str]) -> Iterator[tuple[str, str]]:
-    for name, written in pairs:
-        value = written.strip("'\"") if written[:1] in "'\"" else written
-        if name in own or (_TELLING.search(name) and not _WHERE_ONLY.search(name)):
-            yield name, value
-        else:
-            for password in _PASSWORD_IN_URL.findall(value):
-                yield f"{name}_PASSWORD", password
-
-
-def _env_files(cwd: Path) -> Iterator[Path]:
-    for path in sorted(cwd.glob(".env*")):
-        if not path.name.endswith(_EXAMPLE):
-            yield path
-
-
-def _read(path: Path) -> str:
-    """A small regular file; anything else counts as empty."""
-    try:
-        file = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    except OSError:
-        return ""
-    try:
-        if not stat.S_ISREG(os.fstat(file).st_mode):
-            return ""
-        return os.read(file, _MOST_BYTES).decode("utf-8", "replace")
-    except OSError:
-        return ""
-    finally:
-        os.close(file)
-
-
-def _restored(value: Any, values: Mapping[str, str]) -> Any:
-    if isinstance(value, str):
-        if "__LUDOLF_SECRET_" in value:
-            for placeholder, secret in values.items():
-                value = value.replace(placeholder, secret)
-        return value
-    if isinstance(value, Mapping):
-        return {key: _restored(item, values) for key, item in value.items()}
-    return [_restored(item, values) for item in value] if isinstance(value, list) else value
+@lru_cache(maxsize=4096)
+def _forms(secret: Secret) -> tuple[Secret, ...]:
+    """The value, its lines, and their encodings, each as a secret of its own."""
+    value = secret.value
+    texts = {value: ""}
+    texts.setdefault(value.strip(), "_TRIMMED")
+    if "\n" in value:
+        texts.setdefault(value.replace("\r\n", "\n").replace("\n", "\r\n"), "_CRLF")
+        for line in map(str.strip, value.splitlines()):
+            if not line.startswith("-----"):
+                texts.setdefault(line, "_LINE")
+    return tuple(
+        Secret(f"{secret.name}{ending}_{kind}", form, secret.source)
+        for text, ending in texts.items()
+        if len(text) >= SHORTEST
+        for kind, form in encodings(text)
+    )
 
 
 if TYPE_CHECKING:

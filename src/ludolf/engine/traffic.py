@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING
 from ludolf.ai.access import Access
 from ludolf.ai.models import Model
 from ludolf.ai.proxy import proxy_secrets
-from ludolf.ai.scrubbing import is_telling, secrets_of_url
+from ludolf.ai.scrubbing import secrets_of_url
 from ludolf.ai.transport import Transport
 from ludolf.base import ConfigError
-from ludolf.config.auth import ApiKey
 from ludolf.config.home import expand
 from ludolf.config.keys import ALSO_NEEDED
 from ludolf.config.selection import Choice
 from ludolf.engine.parts import Parts
+from ludolf.engine.secret_sources import credentials, secrets_of_environment
 
 if TYPE_CHECKING:
     from ludolf.ai.recording import Recorder
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 STAND_IN = "replayed"
 _CLAIMS = b'{"https://api.openai.com/auth":{"chatgpt_account_id":"replayed"}}'
 _PLACES = ("GOOGLE_CLOUD_PROJECT", "GOOGLE_CLOUD_LOCATION")
-_TELLING = re.compile(r"(?:^|_)(?:KEY|TOKEN|SECRET|PASSWORD|PASSWD|PAT)$", re.I)
 
 
 def make_transport(parts: Parts) -> Transport:
@@ -81,18 +80,9 @@ def _path(parts: Parts, name: str) -> Path:
 
 def known_secrets(parts: Parts) -> Iterator[str]:
     """The keys that this process could send, and what looks like one in its environment."""
-    yield parts.options.api_key or ""
-    names = parts.registry.secret_names()
+    yield from (value for _, value in credentials(parts))
+    yield from secrets_of_environment(os.environ)
     for name, value in os.environ.items():
-        if name in names or _TELLING.search(name):
-            yield value
-        elif name.lower().endswith("_proxy"):
+        if name.lower().endswith("_proxy"):
             yield from secrets_of_url(value)
     yield from proxy_secrets()
-    yield from parts.registry.stated_keys()
-    for credential in parts.registry.keyring.stored().values():
-        if isinstance(credential, ApiKey):
-            yield credential.key or ""
-            yield from (value for name, value in credential.env.items() if is_telling(name))
-        else:
-            yield from (credential.access, credential.refresh)

@@ -38,6 +38,8 @@ class Follower:
 
     def __init__(self, path: Path, warn: Warn) -> None:
         self.path = path
+        # The file that was asked for, also if the path comes to lead elsewhere.
+        self._file = os.path.realpath(path)
         self._warn = warn
         self._descriptor = -1
         self._forget()
@@ -73,11 +75,18 @@ class Follower:
                 raise
             return None
 
+    def opened(self) -> tuple[int, int] | None:
+        """A descriptor of the session file that was read last, and how many bytes of it were read.
+
+        The caller closes the descriptor. Returns None if what was read is not a session.
+        """
+        return None if self._header is None else (os.dup(self._descriptor), self._read)
+
     # ------------------------------------------------------------ the file
 
     def _find_place(self) -> bool:
         """Hold the file that the path names now; False if it holds nothing new."""
-        there = os.stat(self.path)
+        there = os.stat(self._file, follow_symlinks=False)
         if self._descriptor < 0:
             self._reopen()
             return True
@@ -94,16 +103,20 @@ class Follower:
         return held.st_size > self._read
 
     def _reopen(self) -> None:
-        """Begin again with whatever the path names.
+        """Begin again with the file that now has the path. Links are not followed.
 
         Raises:
-            NotASession: it is no regular file.
+            NotASession: it is not a regular file, or the path leads through a link now.
         """
-        self.close()
-        flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
-        self._descriptor = os.open(self.path, flags)
-        if not stat.S_ISREG(os.fstat(self._descriptor).st_mode):
+        flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY | os.O_NOFOLLOW
+        if os.path.realpath(self._file) != self._file:
+            raise NotASession(f"The session file became a link, which is not followed: {self.path}")
+        descriptor = os.open(self._file, flags)
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            os.close(descriptor)
             raise NotASession(f"Session file is not a regular file: {self.path}")
+        self.close()
+        self._descriptor = descriptor
         self._forget()
 
     def _forget(self) -> None:

@@ -18,6 +18,7 @@ HOST = "127.0.0.1"
 _NAMES = (HOST, "localhost")
 _BEAT_SECONDS = 15.0
 _AGAIN_MS = 1000
+_CHUNK = 1 << 18
 _HEADERS = {
     "Cache-Control": "no-store",
     "Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'",
@@ -117,16 +118,32 @@ class LiveServer:
         from aiohttp import web
 
         known = read_mark(request.query.get("after", ""))
-        pieces = await self._watch.news(known) if known is not None else None
+        if known is None:
+            return web.Response(status=400, headers=_HEADERS, text="`after` is not a mark.\n")
+        pieces = await self._watch.news(known)
         if pieces is None:
             return web.Response(status=409, headers=_HEADERS, text="Load the page again.\n")
         return await _send(request, pieces, {})
 
     async def _lines(self, request: "Request") -> "StreamResponse":
+        """Send the bytes of the file that was opened, whatever has its name by now."""
         from aiohttp import web
 
+        await self._watch.refresh()
+        opened = await self._watch.opened()
+        if opened is None:
+            return web.Response(status=404, headers=_HEADERS, text="There is no session now.\n")
         kind = {"Content-Type": "application/x-ndjson", "Content-Disposition": "attachment"}
-        return web.FileResponse(self._watch.path, headers={**_HEADERS, **kind})
+        descriptor, size = opened
+        try:
+            response = web.StreamResponse(
+                headers={**_HEADERS, **kind, "Content-Length": str(size)},
+            )
+            await response.prepare(request)
+            await _copy(response, descriptor, size)
+            return response
+        finally:
+            os.close(descriptor)
 
     async def _events(self, request: "Request") -> "StreamResponse":
         """Tell how far the session is whenever it grows; a page then asks for the news it lacks."""
@@ -158,6 +175,18 @@ def _reason(problem: OSError | OverflowError) -> str:
     if isinstance(problem, OSError) and problem.errno:
         return os.strerror(problem.errno)  # asyncio's own text repeats the address
     return "ports are numbers from 0 to 65535"
+
+
+async def _copy(response: "StreamResponse", descriptor: int, size: int) -> None:
+    import asyncio
+
+    sent = 0
+    while sent < size:
+        data = await asyncio.to_thread(os.pread, descriptor, min(_CHUNK, size - sent), sent)
+        if not data:
+            return  # the file was cut; the connection ends short of its length
+        sent += len(data)
+        await response.write(data)
 
 
 async def _send(

@@ -1,6 +1,7 @@
 """One watched session: its story brought up to date, and those who wait for more of it."""
 
 import asyncio
+import re
 from pathlib import Path
 
 import msgspec
@@ -13,6 +14,7 @@ from ludolf.session.store import Warn
 
 _LOOK_SECONDS = 0.15
 _PIECE = 1 << 18
+_MARK = re.compile("([0-9a-z]{1,40})-([0-9]{1,15})")
 
 
 class Mark(msgspec.Struct, frozen=True):
@@ -26,8 +28,9 @@ class Mark(msgspec.Struct, frozen=True):
 
 
 def read_mark(text: str) -> Mark | None:
-    reading, _, count = text.partition("-")
-    return Mark(reading, int(count)) if count.isascii() and count.isdigit() else None
+    """Return the mark that a page sends back; None if the text is not one."""
+    found = _MARK.fullmatch(text)
+    return Mark(found[1], int(found[2])) if found else None
 
 
 class Watch:
@@ -94,6 +97,11 @@ class Watch:
                 lambda: "".join(render_news(self._growth, known.count, str(now)))
             )
             return [pieces.encode("utf-8", "replace")]
+
+    async def opened(self) -> tuple[int, int] | None:
+        """A descriptor of the session file, for the caller to close, and its size in bytes."""
+        async with self._lock:
+            return self._follower.opened()
 
     async def after(self, known: Mark | None, seconds: float) -> Mark:
         """The mark as soon as it is another one, or the same after so much time."""

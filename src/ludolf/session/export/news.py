@@ -6,8 +6,9 @@ from ludolf.session.export.articles import article
 from ludolf.session.export.chart import read_chart
 from ludolf.session.export.growth import Growth
 from ludolf.session.export.page import roots_nav, tree_data
+from ludolf.session.export.story import Item
 from ludolf.session.export.summary import summary_html, title
-from ludolf.session.export.text import content, script_json
+from ludolf.session.export.text import content, script_json, visible
 
 
 def render_news(growth: Growth, after: int, mark: str) -> Iterator[str]:
@@ -18,7 +19,7 @@ def render_news(growth: Growth, after: int, mark: str) -> Iterator[str]:
         index for index, when in growth.touched.items() if when > after and index < after
     )
     chart = read_chart(story)
-    labels = {str(index): story.items[index].label for index in changed}
+    labels = {str(index): _label(story.items[index]) for index in changed}
     data = {**tree_data(story, new, chart), "from": after, "mark": mark, "changed": labels}
     yield f'<!doctype html><meta charset="utf-8"><title>{content(title(story))}</title>\n'
     yield f'<div id="summary">{summary_html(story, chart)}</div>\n'
@@ -26,3 +27,7 @@ def render_news(growth: Growth, after: int, mark: str) -> Iterator[str]:
     for item in (*(story.items[index] for index in changed), *new):
         yield article(story, item)
     yield f'<script type="application/json" id="data">{script_json(data)}</script>\n'
+
+
+def _label(item: Item) -> str | None:
+    return None if item.label is None else visible(item.label)

@@ -15,7 +15,7 @@ from ludolf.session.export.articles import article, fork_nav, guess_size, snippe
 from ludolf.session.export.chart import Chart, chart_data, read_chart
 from ludolf.session.export.story import Item, Story, letter
 from ludolf.session.export.summary import ToolSpecLike, prompt_html, summary_html, title
-from ludolf.session.export.text import attribute, content, script_json
+from ludolf.session.export.text import attribute, content, script_json, visible
 
 _ASSETS = Path(__file__).with_name("assets")
 _STYLES = ("frame.css", "content.css")
@@ -183,8 +183,8 @@ def tree_data(story: Story, items: Sequence[Item], chart: Chart) -> dict[str, ob
         "ids": [item.id for item in items],
         "parents": [item.parent for item in items],
         "kinds": "".join(map(letter, items)),
-        "texts": [snippet(story, item) for item in items],
-        "labels": {str(item.index): item.label for item in items if item.label},
+        "texts": [visible(snippet(story, item)) for item in items],
+        "labels": {str(item.index): visible(item.label) for item in items if item.label},
         "times": [time_ms(item.entry.timestamp) for item in items],
         "leaf": story.path[-1] if story.path else -1,
         "chart": chart_data(chart),

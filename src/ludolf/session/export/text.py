@@ -1,4 +1,4 @@
-"""Untrusted text made safe for a page: escaped, without hidden controls, terminal colours as spans.
+"""Untrusted text made safe for a page: escaped, hidden characters shown, terminal colours as spans.
 
 Every string of a session passes through `content` or `attribute` before it reaches the page.
 """
@@ -7,16 +7,14 @@ import re
 from typing import Any
 
 from ludolf.base import dumps
+from ludolf.visible import HIDDEN, characters, others, show_hidden
 
-# Terminal controls, text that changes the reading order, halves of surrogate pairs, and the tag
-# characters that can carry text nobody sees.
-_ODD = re.compile(
-    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff\U000e0000-\U000e007f]"
-)
-# Everything else but the signs of markup, told in one look at each letter.
-_PLAIN = re.compile(
-    "[\t\n -%'-;=?-~\xa0-\u2029\u202f-\u2065\u206a-\ud7ff\ue000-\U000dffff\U000e0080-\U0010ffff]*+"
-)
+# Terminal controls and halves of surrogate pairs.
+_CONTROLS = ((0x00, 0x08), (0x0B, 0x1F), (0x7F, 0x9F), (0xD800, 0xDFFF))
+_MARKUP = tuple((ord(sign), ord(sign)) for sign in "&<>")
+_CONTROL = re.compile(f"[{characters(_CONTROLS)}]")
+# All other characters, matched in one look at each.
+_PLAIN = re.compile(f"[{others((*_CONTROLS, *_MARKUP, *HIDDEN))}]*+")
 _DATA_IMAGE = re.compile(r"data:(image/[a-z]+);base64,([A-Za-z0-9+/]+={0,2})\Z")
 _BASE64 = re.compile(r"[A-Za-z0-9+/]+={0,2}\Z")
 IMAGE_TYPES = frozenset(("image/png", "image/jpeg", "image/gif", "image/webp"))
@@ -26,9 +24,12 @@ def content(text: str) -> str:
     """Text between tags."""
     if _PLAIN.fullmatch(text):
         return text
-    if _ODD.search(text):
-        text = _ODD.sub(_shown, text)
-    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    return visible(text).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+
+
+def visible(text: str) -> str:
+    """Text with a sign for every control and hidden character, before it is escaped."""
+    return show_hidden(_CONTROL.sub(_picture, text))
 
 
 def attribute(text: str) -> str:
@@ -72,15 +73,11 @@ def safe_data_url(url: str) -> str | None:
     return url if found is not None and found[1] in IMAGE_TYPES else None
 
 
-def _shown(match: re.Match[str]) -> str:
+def _picture(match: re.Match[str]) -> str:
     code = ord(match[0])
     if code < 0x20:
         return chr(0x2400 + code)
-    if code == 0x7F:
-        return "\u2421"
-    if code < 0xA0 or 0xD800 <= code <= 0xDFFF:
-        return "\ufffd"
-    return f"[U+{code:04X}]"
+    return "\u2421" if code == 0x7F else "\ufffd"
 
 
 # ---------------------------------------------------------------- terminal output

@@ -1,0 +1,67 @@
+"""The one list of words that say that a variable, a header or a field holds a secret."""
+
+import re
+
+# `dbPassword1`, `DB_PASSWORD_1` and `db-password.1` have the same words.
+_WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
+_WORDS = frozenset(
+    (
+        *("KEY", "PASS", "PWD", "PASSCODE", "PAT", "PIN", "OTP", "TOTP", "AUTH", "AUTHORIZATION"),
+        *("BEARER", "JWT", "DSN", "CRED", "CREDS", "SALT", "SIG", "SIGNATURE", "SK", "WEBHOOK"),
+        *("CONNSTR", "MNEMONIC", "PEM"),
+    )
+)
+_WITHIN = re.compile(
+    "PASSW|PASSPHRASE|CREDENTIAL|COOKIE|APIKEY|SECRET(?!AR)|TOKEN(?!I[SZ])|CONNECTIONSTRING"
+)
+_END = re.compile("(?:KEY|PASS|PWD|AUTH|JWT|WEBHOOK)$")
+_INNOCENT = frozenset(
+    (
+        *("ASKPASS", "BYPASS", "COMPASS", "ENCOMPASS", "OVERPASS", "OLDPWD", "HOTKEY", "HOCKEY"),
+        *("JOCKEY", "MONKEY", "DONKEY", "TURKEY", "WHISKEY", "LACKEY"),
+    )
+)
+# A name that ends so tells where a secret is, or whose, and not the secret.
+_PLACES = frozenset(
+    (
+        *("FILE", "FILENAME", "PATH", "DIR", "DIRECTORY", "FOLDER", "SOCK", "SOCKET"),
+        *("HOST", "HOSTNAME", "PORT", "ENDPOINT", "URL", "URI", "USER", "USERNAME", "NAME"),
+    )
+)
+# Here the address itself is the secret.
+_SECRET_PLACES = frozenset(("WEBHOOK", "DSN"))
+
+
+def is_secret_name(name: str) -> bool:
+    """Whether the value that goes by this name is likely a secret."""
+    words = _words(name)
+    return _are_telling(words) and not _tell_place(words)
+
+
+def is_place_name(name: str) -> bool:
+    """Whether the value that goes by this name likely says where a secret is, or whose it is."""
+    words = _words(name)
+    return _are_telling(words) and _tell_place(words)
+
+
+def _words(name: str) -> list[str]:
+    return [word.upper() for word in _WORD.findall(name)]
+
+
+def _tell_place(words: list[str]) -> bool:
+    return words[-1] in _PLACES and not _SECRET_PLACES.intersection(words)
+
+
+def _are_telling(words: list[str]) -> bool:
+    if words == ["PWD"]:
+        return False  # the working folder
+    return any(map(_is_telling, words)) or "CONNECTIONSTRING" in "".join(words)
+
+
+def _is_telling(word: str) -> bool:
+    single = word.removesuffix("S") if len(word) > 3 else word
+    if word in _INNOCENT or single in _INNOCENT:
+        return False
+    if word in _WORDS or single in _WORDS or _WITHIN.search(word):
+        return True
+    return _END.search(word) is not None or _END.search(single) is not None
