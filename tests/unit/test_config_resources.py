@@ -21,6 +21,7 @@ from ludolf.config.templates import (
     template_commands,
 )
 from ludolf.config.trust import decide_trust, saved_decision
+from ludolf.project_files import Reader
 
 
 @pytest.fixture
@@ -208,7 +209,7 @@ def test_ignore_rules_mean_what_git_means(
     tmp_path: Path, rule: str, path: str, folder: bool, expected: bool
 ) -> None:
     put(tmp_path / ".gitignore", rule + "\n")
-    assert is_ignored(tmp_path / path, read_rules(tmp_path), folder=folder) is expected
+    assert is_ignored(tmp_path / path, read_rules(tmp_path, Reader(within=tmp_path)), folder=folder) is expected
 
 
 def test_links_are_followed_once(home: Home) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from ludolf.base import ConfigError, loads
+from ludolf.project_files import Reader
 
 Stamp = tuple[int, int, int, int, int]
 _COMMENT = re.compile(r'("(?:\\.|[^"\\])*")|//[^\n]*|/\*.*?\*/', re.DOTALL)
@@ -27,13 +28,17 @@ def read_text(path: Path) -> str | None:
         raise ConfigError(f"{path}: {error.strerror or error}") from error
 
 
-def read_object(path: Path, *, relaxed: bool = False) -> dict[str, Any]:
+def read_object(
+    path: Path, *, relaxed: bool = False, reader: Reader | None = None
+) -> dict[str, Any]:
     """The JSON object in a file; a missing or blank file is an empty one.
+
+    `reader` reads a file that a project supplies.
 
     Raises:
         ConfigError: not readable, not JSON, or not an object; the text does not name the file.
     """
-    text = read_text(path)
+    text = read_text(path) if reader is None else reader.text(path)
     if text is None or not text.strip():
         return {}
     try:

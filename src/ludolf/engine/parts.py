@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from ludolf.engine.subagents.jobs import Jobs
     from ludolf.engine.todos import Todos
     from ludolf.engine.toolbox import Toolbox
+    from ludolf.project_files import IsHidden
 
 
 class Parts:
@@ -129,6 +130,11 @@ class Parts:
         for each in (files.user, files.project):
             given += [each.approval, each.sandbox, each.secrets]
         return any(value is not None for value in given)
+
+    @property
+    def is_hidden(self) -> "IsHidden | None":
+        """Tells whether the sandbox hides a path from the model; None without a sandbox."""
+        return None if self.safety is None else self.safety.hides(self.home.cwd)
 
     def move_to(self, cwd: str) -> None:
         """Work in another folder from now on: that of the session just opened."""

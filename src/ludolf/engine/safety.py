@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ludolf.agent.tool import Block, Tool, Walls
+from ludolf.agent.tool import Block, Tool, ToolError, Walls
 from ludolf.ai.messages import ToolCall
 from ludolf.base import ConfigError
 from ludolf.config.approval_rules import read_approvals
@@ -17,6 +17,7 @@ from ludolf.config.safety_settings import (
     refuse_spoilt,
 )
 from ludolf.engine.parts import Parts
+from ludolf.project_files import IsHidden
 from ludolf.protocol.events import Warned
 
 if TYPE_CHECKING:
@@ -117,6 +118,15 @@ class Safety:
         ToolError: this folder cannot be worked in within the sandbox.
         """
         return None if self.sandbox is None else self.sandbox.walls(cwd)
+
+    def hides(self, cwd: Path) -> IsHidden | None:
+        """What tells whether the sandbox around a folder hides a real path; None without one."""
+        if self.sandbox is None:
+            return None
+        try:
+            return self.sandbox.walls(cwd).hides
+        except ToolError:
+            return lambda path: True  # nothing can be done in this folder
 
     def provider(self, inner: "Provider") -> "Provider":
         return inner if self.mask is None else self.mask.provider(inner)

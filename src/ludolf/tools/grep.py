@@ -9,7 +9,7 @@ from ludolf.agent.tool import Tool, ToolContext, ToolError, ToolOutput, text_out
 from ludolf.tools.listing import listing, whole_number
 from ludolf.tools.paths import resolve
 from ludolf.tools.process import inside
-from ludolf.tools.ripgrep import Grep, each_record, grep_command, ripgrep_path
+from ludolf.tools.ripgrep import Grep, each_record, grep_command, ripgrep_path, run_ripgrep
 
 DEFAULT_LIMIT = 100
 MAX_LINE_CHARS = 500
@@ -55,14 +55,29 @@ class GrepTool:
         place = target if ctx.walls is None else ctx.walls.locate(target)
         if not place.exists():
             raise ToolError(f"Path not found: {target}")
+        if not place.is_dir() and not place.is_file():
+            raise ToolError(f"Not a regular file: {target}")
         grep = _grep(args, target, one_file=not place.is_dir())
-        found = _Matches(whole_number(args.get("limit"), DEFAULT_LIMIT), grep.context)
-        program = ripgrep_path() if self._program == "" else self._program
-        command = grep_command(grep, ctx.environment or os.environ, program)
-        code = await each_record(inside(command, ctx.walls), b"\n", found.take)
+        limit = whole_number(args.get("limit"), DEFAULT_LIMIT)
+        found, code = await self._search(grep, place, ctx, limit)
         if not found.lines and (code > 1 or (code and found.message)):
             raise ToolError(found.message or f"Search failed with code {code}")
         return found.output()
+
+    async def _search(
+        self, grep: Grep, place: Path, ctx: ToolContext, limit: int
+    ) -> "tuple[_Matches, int]":
+        env = ctx.environment or os.environ
+        program = ripgrep_path() if self._program == "" else self._program
+        if program is not None:
+            found = _Matches(limit, grep.context)
+            command = inside(grep_command(grep, env, program), ctx.walls)
+            code = await run_ripgrep(command, place, found.take)
+            if code is not None:
+                return found, code
+        found = _Matches(limit, grep.context)
+        command = inside(grep_command(grep, env, None), ctx.walls)
+        return found, await each_record(command, b"\n", found.take)
 
 
 def _grep(args: Mapping[str, Any], target: Path, *, one_file: bool) -> Grep:

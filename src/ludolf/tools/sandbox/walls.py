@@ -61,6 +61,15 @@ class FileWalls:
             raise ToolError(f"{_named(path, real)} is hidden by the sandbox: it holds credentials.")
         return real
 
+    def hides(self, real: Path) -> bool:
+        """Whether a real path is hidden, also by the name of a hard link."""
+        if self._policy.is_hidden(real):
+            return True
+        try:
+            return self._is_link_to_hidden(os.stat(real))
+        except OSError:
+            return False
+
     def open(self, path: Path) -> int:
         real = self.locate(path)
         with _folder(real.parent) as folder:
@@ -113,13 +122,16 @@ class FileWalls:
         return real
 
     def _refuse_link_to_hidden(self, found: os.stat_result, path: Path) -> None:
-        if found.st_nlink < 2:
-            return
+        if self._is_link_to_hidden(found):
+            raise ToolError(f"{path} is a link to a file that the sandbox hides.")
+
+    def _is_link_to_hidden(self, found: os.stat_result) -> bool:
+        if found.st_nlink < 2 or not stat.S_ISREG(found.st_mode):
+            return False
         now = time.monotonic()
         if now - self._inodes[0] >= _SCAN_SECONDS:
             self._inodes = (now, self._policy.hidden_inodes())
-        if (found.st_dev, found.st_ino) in self._inodes[1]:
-            raise ToolError(f"{path} is a link to a file that the sandbox hides.")
+        return (found.st_dev, found.st_ino) in self._inodes[1]
 
 
 @contextmanager
