@@ -126,7 +126,10 @@ def load_stream_rules(
         except _Full:
             warnings.append(f"{home.cwd} has too many rules: {file.path} and later ones are unused")
             continue
-        except (ConfigError, ValueError) as error:
+        except ConfigError as error:
+            warnings.append(str(error))
+            continue
+        except ValueError as error:
             warnings.append(f"Rule {file.path} is not used: {error}")
             continue
         if rule is not None:
