@@ -147,8 +147,13 @@ def _repository(folder: Path) -> Path | None:
 
 
 def _check_place(path: Path, real: Path, within: Path | None, is_hidden: IsHidden | None) -> None:
-    if within is not None and not real.is_relative_to(os.path.realpath(within)):
-        raise FileRefused(f"{path} is not used: it links to {real}, outside {within}")
+    if within is not None:
+        root = os.path.realpath(within)
+        if not real.is_relative_to(root):
+            raise FileRefused(f"{path} is not used: it links to {real}, outside {within}")
+        # Not part of the project: addresses with tokens, keys of the user.
+        if ".git" in real.relative_to(root).parts[:-1] or real.name.startswith(".env"):
+            raise FileRefused(f"{path} is not used: it links to {real}, which may be private")
     if is_hidden is not None and is_hidden(real):
         raise FileRefused(f"{path} is not used: the sandbox hides {real}")
 

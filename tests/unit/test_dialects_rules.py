@@ -158,3 +158,13 @@ def test_the_size_of_all_patterns_of_a_project_is_limited(tmp_path: Path) -> Non
     for number in range(4):
         _write(tmp_path, "condition: 'x{900}'", f".clinerules/r{number}.md")
     assert len(_load(tmp_path).rules) == 2
+
+
+@pytest.mark.parametrize("end", ["]", ""])
+def test_the_size_of_all_headers_of_a_project_is_limited(tmp_path: Path, end: str) -> None:
+    """Invalid headers count too: they took as long to parse."""
+    wide = "y: [" + "a," * 25_000 + end
+    for number in range(8):
+        _write(tmp_path, f"condition: x\n{wide}", f".clinerules/r{number}.md")
+    warnings = _load(tmp_path).warnings
+    assert "r5.md and later ones" in warnings[-1]

@@ -42,6 +42,15 @@ def test_a_link_that_leaves_the_folder_is_refused(folder: Path, target: str) -> 
         read_text(folder / "AGENTS.md", within=folder)
 
 
+@pytest.mark.parametrize("target", [".git/config", ".git/modules/x/config", ".env", ".env.local"])
+def test_a_link_to_private_files_of_the_repository_is_refused(folder: Path, target: str) -> None:
+    (folder / target).parent.mkdir(parents=True, exist_ok=True)
+    (folder / target).write_text("https://token@host")
+    (folder / "AGENTS.md").symlink_to(target)
+    with pytest.raises(FileRefused, match="private"):
+        read_text(folder / "AGENTS.md", within=folder)
+
+
 def test_a_linked_parent_that_leaves_the_folder_is_refused(folder: Path) -> None:
     (folder / "rules").symlink_to("..")
     with pytest.raises(FileRefused, match="outside"):

@@ -29,7 +29,7 @@ LONGEST_FILE = 64 * 1024
 LIMITS = {
     "rules": 64,
     "places": 256,
-    "text": 2 * 1024 * 1024,
+    "headers": 256 * 1024,
     "conditions": 16 * 1024,
     "patterns": 64,
     "positions": 2000,
@@ -177,9 +177,12 @@ def _read(file: RuleFile, room: _Room | None) -> StreamRule | None:
     text = file.reader.text(file.path, limit)
     if text is None:
         return None
-    if room is not None:
-        room.take(text=len(text))
-    header, content = split(text)
+    content = ""
+    try:
+        header, content = split(text)
+    finally:
+        if room is not None:
+            room.take(headers=len(text) - len(content))
     condition = _words(header.get("condition") or header.get("ttsr_trigger"), cut=False)
     if not condition:
         return None
