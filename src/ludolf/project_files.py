@@ -6,16 +6,22 @@ reads instructions, rules, settings or ignore lists of a project goes through th
 
 import os
 import stat
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from itertools import islice
 from pathlib import Path
+
+import msgspec
 
 from ludolf.base import ConfigError
 
 # 1 MiB: some 250,000 tokens, more than any instruction file that a model can use.
 TEXT_LIMIT = 1024 * 1024
 
+# More names in one folder than any project needs for rules, skills or templates.
+MOST_NAMES = 10_000
+
 IsHidden = Callable[[Path], bool]
-# O_PATH: a folder on the way may be one that can be passed but not listed.
+# A folder on the way may be one that the user can pass but not list.
 _STEP = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 
@@ -41,9 +47,12 @@ def read_bytes(
         ConfigError: the file cannot be read.
     """
     try:
-        real = Path(os.path.realpath(path, strict=True))
-        _check_place(path, real, within, is_hidden)
-        file = _open(real)
+        if within is None and is_hidden is None:
+            file = _open_anywhere(path)
+        else:
+            real = Path(os.path.realpath(path, strict=True))
+            _check_place(path, real, within, is_hidden)
+            file = _open(real)
     except (FileNotFoundError, NotADirectoryError):
         return None
     except (OSError, ValueError) as error:
@@ -68,11 +77,104 @@ def read_text(
     return None if data is None else data.decode("utf-8", "replace").removeprefix("\ufeff")
 
 
+class Reader(msgspec.Struct, frozen=True, kw_only=True):
+    """Read the files of one owner: by default the user's own, which may lie anywhere.
+
+    `within` and `is_hidden` are those of `read_bytes`. `shared` is a folder that also contains
+    private places of the user: links in it must not lead to a path below it that has a part with a
+    leading dot.
+    """
+
+    within: Path | None = None
+    is_hidden: IsHidden | None = None
+    shared: Path | None = None
+
+    def text(self, path: Path, limit: int = TEXT_LIMIT) -> str | None:
+        """Return the text of a file, or None if there is no such file.
+
+        Raises:
+            ConfigError: as `read_bytes`.
+        """
+        if self.shared is not None:
+            _refuse_private(path, self.shared)
+        return read_text(path, within=self.within, limit=limit, is_hidden=self.is_hidden)
+
+    def names(self, folder: Path, limit: int = MOST_NAMES) -> list[str]:
+        """Return the sorted names in a folder; none if it is missing or cannot be listed.
+
+        Raises:
+            FileRefused: the folder lies outside, is hidden, or holds more than `limit` names.
+        """
+        try:
+            if self.within is not None or self.is_hidden is not None:
+                real = Path(os.path.realpath(folder, strict=True))
+                _check_place(folder, real, self.within, self.is_hidden)
+            with os.scandir(folder) as entries:
+                names = [entry.name for entry in islice(entries, limit + 1)]
+        except (OSError, ValueError):
+            return []
+        if len(names) > limit:
+            raise FileRefused(f"{folder} is not used: it holds more than {limit:,} files")
+        return sorted(names)
+
+
+def project_reader(
+    folder: Path, private: Iterable[Path], is_hidden: IsHidden | None = None
+) -> Reader:
+    """Return the reader for files that a folder supplies.
+
+    They must lie in the repository that holds the folder, that is the nearest ancestor with `.git`;
+    else in the folder itself. An ancestor that contains a `private` place (the user's home, the
+    agent's folder), or in which everybody may write, does not count as a repository.
+    """
+    here = Path(os.path.realpath(folder))
+    kept = [Path(os.path.realpath(place)) for place in private]
+    root = _repository(here)
+    if root is None or any(place.is_relative_to(root) for place in kept):
+        root = here
+    is_shared = any(place.is_relative_to(root) for place in kept)
+    return Reader(within=root, is_hidden=is_hidden, shared=folder if is_shared else None)
+
+
+def _repository(folder: Path) -> Path | None:
+    for place in (folder, *folder.parents):
+        if os.path.lexists(place / ".git"):
+            try:
+                return None if os.stat(place).st_mode & stat.S_IWOTH else place
+            except OSError:
+                return None
+    return None
+
+
 def _check_place(path: Path, real: Path, within: Path | None, is_hidden: IsHidden | None) -> None:
-    if within is not None and not real.is_relative_to(os.path.realpath(within)):
-        raise FileRefused(f"{path} is not used: it links to {real}, outside {within}")
+    if within is not None:
+        root = os.path.realpath(within)
+        if not real.is_relative_to(root):
+            raise FileRefused(f"{path} is not used: it links to {real}, outside {within}")
+        # Not part of the project: addresses with tokens, keys of the user.
+        if ".git" in real.relative_to(root).parts[:-1] or real.name.startswith(".env"):
+            raise FileRefused(f"{path} is not used: it links to {real}, which may be private")
     if is_hidden is not None and is_hidden(real):
         raise FileRefused(f"{path} is not used: the sandbox hides {real}")
+
+
+def _refuse_private(path: Path, shared: Path) -> None:
+    try:
+        real, root = Path(os.path.realpath(path)), Path(os.path.realpath(shared))
+    except ValueError:
+        return  # not a path; reading it reports the error
+    if path.is_relative_to(shared) and real == root / path.relative_to(shared):
+        return  # no link on the way
+    below = real.relative_to(root).parts if real.is_relative_to(root) else ()
+    if any(part.startswith(".") for part in below):
+        raise FileRefused(f"{path} is not used: it links to {real}, which may be private")
+
+
+def _open_anywhere(path: Path) -> int:
+    # Opening a device can already have an effect; a pipe in its place later does not block.
+    if not stat.S_ISREG(os.stat(path).st_mode):
+        raise FileRefused(f"{path} is not used: it is not a regular file")
+    return os.open(path, _FILE & ~os.O_NOFOLLOW)
 
 
 def _open(real: Path) -> int:

@@ -423,3 +423,21 @@ def test_a_folder_that_holds_the_home_is_refused(lab: Lab) -> None:
     assert done.code == 1
     assert "Start in a folder of its own" in done.stderr
     assert lab.server.requests == []
+
+
+async def test_instructions_that_link_to_a_hidden_place_do_not_reach_the_model(box: Box) -> None:
+    """Also within the working folder, and by the name of a hard link."""
+    private = box.work / "private"
+    private.mkdir()
+    for name in ("notes", "rule"):
+        (private / name).write_text(f"---\ncondition: secret\n---\n{SECRET}")
+    box.settings(sandbox={"hide": [str(private)]})
+    (box.work / "AGENTS.md").symlink_to("private/notes")
+    os.link(private / "notes", box.root / "AGENTS.md")
+    (box.work / ".clinerules").mkdir()
+    (box.work / ".clinerules" / "rule.md").symlink_to("../private/rule")
+    box.server.add(answer("My secret."), answer("No."))
+    async with box.client(*WORKSPACE) as client:
+        await client.prompt_and_collect("Go", timeout=20)
+    assert len(box.server.requests) == 1
+    assert SECRET not in str(box.server.requests[0].body)

@@ -304,3 +304,32 @@ def test_the_child_sees_no_keys(monkeypatch: pytest.MonkeyPatch) -> None:
     seen: Mapping[str, str] = _environment()
     assert "secret" not in seen.values()
     assert "PYTHONPATH" in seen
+
+
+# ---------------------------------------------------------------- odd files
+
+
+def test_a_pipe_and_a_device_are_refused_without_waiting(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe.gguf")
+    (tmp_path / "zero.gguf").symlink_to("/dev/zero")
+    for name in ("pipe.gguf", "zero.gguf"):
+        with pytest.raises(GgufError, match="not a regular file"):
+            file_model(str(tmp_path / name))
+
+
+def test_a_manifest_that_is_a_pipe_is_passed_over(tmp_path: Path) -> None:
+    folder = tmp_path / "ollama" / "manifests" / "registry" / "library" / "qwen"
+    folder.mkdir(parents=True)
+    os.mkfifo(folder / "latest")
+    assert file_models({"HOME": str(tmp_path), "OLLAMA_MODELS": str(tmp_path / "ollama")}) == ()
+
+
+def test_a_list_that_claims_a_hundred_million_texts_is_not_walked(tmp_path: Path) -> None:
+    data = made(("general.architecture", TEXT, "llama"))
+    head = b"GGUF" + struct.pack("<IQQ", 3, 0, 2) + data[24:-64]
+    head += packed_text("tokens") + struct.pack("<IIQ", 9, TEXT, 100_000_000)
+    path = tmp_path / "evil.gguf"
+    path.write_bytes(head)
+    os.truncate(path, 900_000_000)
+    with pytest.raises(GgufError, match="lists claim"):
+        read_gguf(path)

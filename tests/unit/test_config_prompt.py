@@ -1,5 +1,6 @@
 """The system prompt and the context files."""
 
+import os
 from pathlib import Path
 
 import msgspec
@@ -11,6 +12,7 @@ from ludolf.config.home import Home
 from ludolf.config.resources import SourceInfo
 from ludolf.config.skills import Skill
 from ludolf.config.system_prompt import (
+    PromptFiles,
     PromptSources,
     build_sections,
     find_addenda,
@@ -214,3 +216,88 @@ def test_a_nested_worktree_with_its_own_file_hides_the_main_checkouts(
     if own:
         (home.cwd / "AGENTS.md").write_text("own")
     assert names(home) == expected
+
+
+# ---------------------------------------------------------------- hostile projects
+
+
+def _refused(home: Home) -> str:
+    loaded = load_context_files(home)
+    assert loaded.items == ()
+    (warning,) = loaded.warnings
+    return warning
+
+
+@pytest.mark.parametrize("target", ["../../agent/auth.json", "/proc/self/environ", "/dev/zero"])
+def test_a_context_file_that_links_out_of_its_project_is_refused(home: Home, target: str) -> None:
+    (home.agent / "auth.json").write_text("secret")
+    (home.cwd / "AGENTS.md").symlink_to(target)
+    loaded = load_context_files(home)
+    assert loaded.items == ()
+    # Nothing is said of a device: it is not a file at all.
+    assert len(loaded.warnings) == (target != "/dev/zero")
+
+
+def test_a_mark_of_git_around_the_home_of_the_user_opens_nothing(home: Home) -> None:
+    root = home.agent.parent
+    (root / ".git").mkdir()
+    (home.agent / "auth.json").write_text("secret")
+    (home.cwd / "AGENTS.md").symlink_to(home.agent / "auth.json")
+    assert "outside" in _refused(home)
+
+
+def test_a_link_to_the_file_of_the_repository_is_used(home: Home) -> None:
+    (home.cwd.parent / ".git").mkdir(exist_ok=True)
+    (home.cwd.parent / "AGENTS.md").write_text("be brief")
+    (home.cwd / "AGENTS.md").symlink_to("../AGENTS.md")
+    loaded = load_context_files(home)
+    assert [file.content for file in loaded.items] == ["be brief", "be brief"]
+    assert loaded.warnings == ()
+
+
+def test_links_of_the_user_may_lead_anywhere(home: Home) -> None:
+    (home.agent.parent / "notes.md").write_text("mine")
+    (home.agent / "AGENTS.md").symlink_to(home.agent.parent / "notes.md")
+    assert [file.content for file in load_context_files(home).items] == ["mine"]
+
+
+def test_a_giant_context_file_is_refused(home: Home) -> None:
+    with (home.cwd / "AGENTS.md").open("wb") as file:
+        file.truncate(1 << 40)
+    assert "larger than" in _refused(home)
+
+
+def test_a_context_file_that_the_sandbox_hides_is_refused(home: Home) -> None:
+    (home.cwd / "private").mkdir()
+    (home.cwd / "private" / "notes").write_text("secret")
+    (home.cwd / "AGENTS.md").symlink_to("private/notes")
+    hidden = home.cwd / "private"
+    loaded = load_context_files(home, lambda path: path.is_relative_to(hidden))
+    assert loaded.items == ()
+    assert "the sandbox hides" in loaded.warnings[0]
+
+
+@pytest.mark.parametrize("content", [b"gitdir: a\0b", b"gitdir: " + b"x" * 9000, b"gitdir: loop"])
+def test_a_hostile_mark_of_git_is_passed_over(home: Home, content: bytes) -> None:
+    (home.cwd / "AGENTS.md").write_text("be brief")
+    (home.cwd / "loop").symlink_to("loop")
+    (home.cwd / ".git").write_bytes(content)
+    assert [file.content for file in load_context_files(home).items] == ["be brief"]
+
+
+def test_a_giant_mark_of_git_is_not_read(home: Home) -> None:
+    (home.cwd / "AGENTS.md").write_text("be brief")
+    with (home.cwd / ".git").open("wb") as file:
+        file.truncate(1 << 40)
+    assert [file.content for file in load_context_files(home).items] == ["be brief"]
+
+
+def test_a_system_prompt_of_the_project_that_is_refused_leaves_that_of_the_user(home: Home) -> None:
+    (home.agent / "SYSTEM.md").write_text("user")
+    (home.agent / "auth.json").write_text("secret")
+    (home.project / "SYSTEM.md").symlink_to(home.agent / "auth.json")
+    os.mkfifo(home.project / "APPEND_SYSTEM.md")
+    files = PromptFiles(warnings=[])
+    assert find_custom_prompt(home, trusted=True, files=files) == "user"
+    assert find_addenda(home, trusted=True, files=files) == ()
+    assert ["outside" in text for text in files.warnings] == [True, False]

@@ -21,6 +21,7 @@ from ludolf.config.templates import (
     template_commands,
 )
 from ludolf.config.trust import decide_trust, saved_decision
+from ludolf.project_files import Reader
 
 
 @pytest.fixture
@@ -208,7 +209,10 @@ def test_ignore_rules_mean_what_git_means(
     tmp_path: Path, rule: str, path: str, folder: bool, expected: bool
 ) -> None:
     put(tmp_path / ".gitignore", rule + "\n")
-    assert is_ignored(tmp_path / path, read_rules(tmp_path), folder=folder) is expected
+    assert (
+        is_ignored(tmp_path / path, read_rules(tmp_path, Reader(within=tmp_path)), folder=folder)
+        is expected
+    )
 
 
 def test_links_are_followed_once(home: Home) -> None:
@@ -357,3 +361,88 @@ def test_commands_have_the_form_of_the_wire(home: Home) -> None:
             "location": "path",
         },
     )
+
+
+# ---------------------------------------------------------------- hostile folders
+
+
+def _skill(folder: Path, name: str) -> None:
+    (folder / name).mkdir(parents=True)
+    (folder / name / "SKILL.md").write_text(
+        f"---\nname: {name}\ndescription: d\n---\nbody of {name}"
+    )
+
+
+def test_a_skill_that_links_out_of_the_project_is_refused_now_and_later(home: Home) -> None:
+    skills = home.project / "skills"
+    _skill(skills, "one")
+    (home.agent / "auth.json").write_text("---\nname: two\ndescription: d\n---\nsecret")
+    (skills / "two").mkdir()
+    (skills / "two" / "SKILL.md").symlink_to(home.agent / "auth.json")
+    loaded = load_skills(sources(home, "skills"))
+    assert [skill.name for skill in loaded.items] == ["one"]
+    assert "outside" in loaded.warnings[0]
+    (skills / "one" / "SKILL.md").unlink()
+    (skills / "one" / "SKILL.md").symlink_to(home.agent / "auth.json")
+    with pytest.raises(CommandError, match="outside"):
+        expand_skill("/skill:one", loaded.items)
+
+
+def test_a_folder_of_skills_that_is_a_link_out_of_the_project_is_not_listed(home: Home) -> None:
+    _skill(home.agent / "private", "one")
+    home.project.mkdir(parents=True, exist_ok=True)
+    (home.project / "skills").symlink_to(home.agent / "private")
+    assert load_skills(sources(home, "skills")).items == ()
+
+
+def test_skills_of_the_user_may_be_links(home: Home, tmp_path: Path) -> None:
+    _skill(tmp_path / "dotfiles", "one")
+    (home.agent / "skills").symlink_to(tmp_path / "dotfiles")
+    assert [skill.name for skill in load_skills(sources(home, "skills")).items] == ["one"]
+
+
+def test_folders_that_link_to_each_other_are_searched_in_bounds(
+    home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ludolf.config.skills.MOST_FOLDERS", 50)
+    skills = home.project / "skills"
+    for depth in range(12):
+        (skills / f"d{depth}").mkdir(parents=True)
+        for side in "ab":
+            (skills / f"d{depth}" / side).symlink_to(f"../d{depth + 1}")
+    loaded = load_skills(sources(home, "skills"))
+    assert any("only the first 50 folders" in text for text in loaded.warnings)
+
+
+def test_odd_templates_are_refused_with_a_warning(home: Home) -> None:
+    prompts = home.project / "prompts"
+    prompts.mkdir(parents=True)
+    (prompts / "good.md").write_text("fine")
+    (prompts / "deep.md").write_text("---\nx: " + "[" * 50_000 + "\n---\nbody")
+    (home.agent / "auth.json").write_text("secret")
+    (prompts / "link.md").symlink_to(home.agent / "auth.json")
+    (prompts / "zero.md").symlink_to("/dev/zero")
+    loaded = load_templates(sources(home, "prompts"))
+    assert [template.name for template in loaded.items] == ["good"]
+    deep, link = loaded.warnings
+    assert "nested too deeply" in deep
+    assert "outside" in link
+
+
+def test_a_hostile_ignore_file_of_skills_ignores_nothing(home: Home) -> None:
+    skills = home.project / "skills"
+    _skill(skills, "one")
+    (skills / ".gitignore").write_text("[z-a]\n")
+    (skills / ".ignore").symlink_to("/dev/zero")
+    assert [skill.name for skill in load_skills(sources(home, "skills")).items] == ["one"]
+
+
+def test_settings_of_the_project_are_a_regular_file_inside_it(home: Home, tmp_path: Path) -> None:
+    (tmp_path / "elsewhere.json").write_text('{"steeringMode": "all"}')
+    home.project.mkdir(parents=True, exist_ok=True)
+    path = home.project_settings_file
+    path.unlink(missing_ok=True)
+    path.symlink_to(tmp_path / "elsewhere.json")
+    files = SettingsFiles(home, trusted=True)
+    assert files.current.steering_mode == "one-at-a-time"
+    assert "outside" in files.warnings[0]

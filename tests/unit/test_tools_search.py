@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import re
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,7 +17,7 @@ from ludolf.tools import ToolOptions, builtin_tools, ripgrep
 from ludolf.tools.find import FindTool
 from ludolf.tools.grep import GrepTool
 from ludolf.tools.ls import LsTool
-from ludolf.tools.search import glob_expression, walk
+from ludolf.tools.search import glob_expression, matching_lines, walk
 
 GREPS = [GrepTool(), GrepTool(None)]
 
@@ -229,8 +230,6 @@ def test_rules_of_outer_folders_hold_up_to_the_repository(tmp_path: Path) -> Non
 def test_globs_mean_what_they_mean_elsewhere(
     pattern: str, fits: list[str], misses: list[str]
 ) -> None:
-    import re
-
     expression = re.compile(glob_expression(pattern, braces=True))
     assert [name for name in fits + misses if expression.fullmatch(name)] == fits
 
@@ -344,3 +343,67 @@ def test_a_path_that_no_file_can_have_is_refused_with_a_reason(tool: Tool, tmp_p
         assert text.startswith(reason)
         assert reason or "ENAMETOOLONG" in text or text.startswith("Path not found: ")
     assert os.listdir(tmp_path) == []
+
+
+# ---------------------------------------------------------------- hostile ignore files
+
+
+def _odd(path: Path, kind: str) -> None:
+    if kind == "pipe":
+        os.mkfifo(path)
+    elif kind == "giant":
+        with path.open("wb") as file:
+            file.truncate(1 << 40)
+    else:
+        path.symlink_to(kind)
+
+
+@pytest.mark.parametrize("name", [".gitignore", ".ignore", ".rgignore"])
+@pytest.mark.parametrize("kind", ["pipe", "giant", "/dev/zero"])
+def test_a_search_ends_whatever_ignore_files_are(
+    tmp_path: Path, name: str, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ripgrep, "MOMENT_SECONDS", 0.01)
+    make(tmp_path, {"sub/a.txt": "needle\n"})
+    _odd(tmp_path / "sub" / name, kind)
+    for grep in GREPS:
+        assert shown(grep, tmp_path, pattern="needle") == "sub/a.txt:1: needle"
+    assert shown(FindTool(), tmp_path, pattern="*.txt") == "sub/a.txt"
+
+
+def test_an_odd_ignore_file_above_the_searched_folder_is_found_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ripgrep, "MOMENT_SECONDS", 0.01)
+    make(tmp_path, {"sub/a.txt": "needle\n"})
+    os.mkfifo(tmp_path / ".gitignore")
+    for grep in GREPS:
+        assert shown(grep, tmp_path / "sub", pattern="needle") == "a.txt:1: needle"
+
+
+def test_ripgrep_that_crashes_is_replaced(tmp_path: Path) -> None:
+    make(tmp_path, {"a.txt": "needle\n", "rg": "#!/bin/sh\necho ./a.txt\nkill -ABRT $$\n"})
+    (tmp_path / "rg").chmod(0o755)
+    grep = GrepTool(str(tmp_path / "rg"))
+    assert shown(grep, tmp_path, pattern="needl[e]") == "a.txt:1: needle"
+
+
+def test_ignore_files_of_many_stars_are_matched_soon(tmp_path: Path) -> None:
+    stars = "*a" * 30 + "b\n" + "**/a/" * 20 + "b\n"
+    make(tmp_path, {".gitignore": stars, f"{'a' * 200}.txt": "", f"{'a/' * 60}c.txt": ""})
+    assert len(shown(FindTool(), tmp_path, pattern="*.txt").splitlines()) == 2
+
+
+def test_a_line_without_end_is_searched_at_its_start_only(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ludolf.tools.search.LONGEST_SEARCHED", 16)
+    (tmp_path / "a.txt").write_text("needle " + "x" * 40 + "needle\nnext needle\n")
+    lines = list(matching_lines(str(tmp_path / "a.txt"), re.compile("needle").search, 0))
+    assert lines == ["1:needle xxxxxxxxx", "2:next needle"]
+
+
+def test_a_pipe_cannot_be_searched(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    for grep in GREPS:
+        assert "Not a regular file" in failure(grep, tmp_path, pattern="x", path="pipe")

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from ludolf.base import ConfigError, loads
-from ludolf.project_files import read_bytes
+from ludolf.project_files import Reader, read_bytes
 
 # 64 MiB: more than the largest list of models, and little enough for memory.
 CONFIG_LIMIT = 64 * 1024 * 1024
@@ -44,13 +44,17 @@ def decode(data: bytes, errors: str = "replace") -> str:
     return data.decode("utf-8", errors).removeprefix("\ufeff")
 
 
-def read_object(path: Path, *, relaxed: bool = False) -> dict[str, Any]:
+def read_object(
+    path: Path, *, relaxed: bool = False, reader: Reader | None = None
+) -> dict[str, Any]:
     """The JSON object in a file; a missing or blank file is an empty one.
+
+    `reader` reads a file that a project supplies.
 
     Raises:
         ConfigError: not readable, not JSON, or not an object; the text does not name the file.
     """
-    text = read_text(path)
+    text = read_text(path) if reader is None else reader.text(path)
     if text is None or not text.strip():
         return {}
     try:

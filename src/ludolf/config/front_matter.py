@@ -4,6 +4,12 @@ import re
 from functools import cache
 from typing import Any
 
+# Far more than any header needs; each limit keeps the YAML library from overflowing its stack or
+# from building values that grow exponentially.
+LONGEST_HEADER = 64 * 1024
+_DEEPEST = 32
+_MOST_ALIASES = 16
+_LONGEST_NUMBER = 64
 _HEADER = re.compile(r"\A---[ \t]*\n(.*?)(?:^)---[ \t]*(?:\n|\Z)", re.DOTALL | re.MULTILINE)
 _BOOL = re.compile(r"^(?:true|True|TRUE|false|False|FALSE)$")
 _NULL = re.compile(r"^(?:~|null|Null|NULL|)$")
@@ -18,7 +24,7 @@ def split(text: str) -> tuple[dict[str, Any], str]:
     """The header as a dict, and the body, trimmed. Without a header all is body, as it stands.
 
     Raises:
-        ValueError: the header is not YAML, or not a mapping.
+        ValueError: the header is not YAML, not a mapping, or too large.
     """
     text = text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n")
     found = _HEADER.match(text)
@@ -38,7 +44,10 @@ def text_field(header: dict[str, Any], name: str) -> str:
 def _load(source: str) -> dict[str, Any]:
     import yaml
 
+    if len(source) > LONGEST_HEADER:
+        raise ValueError(f"invalid front matter: longer than {LONGEST_HEADER:,} characters")
     try:
+        _check_events(source)
         value = yaml.load(source, Loader=_loader())
     except (yaml.YAMLError, RecursionError) as error:
         raise ValueError(f"invalid front matter: {_one_line(error)}") from error
@@ -47,6 +56,31 @@ def _load(source: str) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise ValueError("invalid front matter: expected keys and values")
     return value
+
+
+def _check_events(source: str) -> None:
+    """Look at the header before anything is built from it.
+
+    Raises:
+        ValueError: it is nested too deeply, or uses tags or many aliases.
+    """
+    import yaml
+
+    depth = aliases = 0
+    for event in yaml.parse(source, Loader=_loader()):
+        if isinstance(event, yaml.CollectionStartEvent):
+            depth += 1
+        elif isinstance(event, yaml.CollectionEndEvent):
+            depth -= 1
+        elif isinstance(event, yaml.AliasEvent):
+            aliases += 1
+        if depth > _DEEPEST:
+            raise ValueError("invalid front matter: nested too deeply")
+        if aliases > _MOST_ALIASES:
+            raise ValueError(f"invalid front matter: more than {_MOST_ALIASES} aliases")
+        # PyYAML fails in many ways on a value that does not fit its tag.
+        if getattr(event, "tag", None) is not None:
+            raise ValueError("invalid front matter: tags are not supported")
 
 
 @cache
@@ -68,9 +102,11 @@ def _loader() -> Any:
     return Core
 
 
-def _construct_int(loader: Any, node: Any) -> int:
+def _construct_int(loader: Any, node: Any) -> int | str:
     # YAML 1.1 would read a leading zero as octal and colons as base sixty.
-    text = loader.construct_scalar(node)
+    text: str = loader.construct_scalar(node)
+    if len(text) > _LONGEST_NUMBER:
+        return text
     return int(text, 0) if text[:2] in ("0o", "0x") else int(text, 10)
 
 

@@ -6,6 +6,10 @@ from pathlib import Path
 
 import msgspec
 
+from ludolf.base import ConfigError
+from ludolf.project_files import Reader
+
+LONGEST_FILE = 64 * 1024
 IGNORE_FILES = (".gitignore", ".ignore", ".fdignore")
 
 
@@ -18,13 +22,13 @@ class Rule(msgspec.Struct, frozen=True):
     folders_only: bool
 
 
-def read_rules(directory: Path) -> tuple[Rule, ...]:
-    """The rules that a directory's own ignore files add."""
+def read_rules(directory: Path, reader: Reader) -> tuple[Rule, ...]:
+    """The rules that a directory's own ignore files add; files that cannot be read add none."""
     rules: list[Rule] = []
     for name in IGNORE_FILES:
         try:
-            lines = (directory / name).read_text("utf-8", "replace").splitlines()
-        except OSError:
+            lines = (reader.text(directory / name, LONGEST_FILE) or "").splitlines()
+        except ConfigError:
             continue
         rules += [rule for line in lines if (rule := _rule(directory, line)) is not None]
     return tuple(rules)
@@ -55,7 +59,10 @@ def _rule(base: Path, line: str) -> Rule | None:
     anchored = "/" in text
     body = _shape(text.lstrip("/"))
     prefix = "" if anchored else "(?:.*/)?"
-    return Rule(base, re.compile(prefix + body), keeps, folders_only)
+    try:
+        return Rule(base, re.compile(prefix + body), keeps, folders_only)
+    except re.error:
+        return None  # such as a range from z to a
 
 
 @cache

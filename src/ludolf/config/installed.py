@@ -5,6 +5,9 @@ import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+from ludolf.base import ConfigError
+from ludolf.project_files import read_text
+
 GROUP = "ludolf.extensions"
 
 
@@ -56,8 +59,8 @@ def _working_folder() -> str:
 
 def _named_modules(path: Path) -> Iterator[str]:
     try:
-        text = path.read_text("utf-8", "replace")
-    except OSError:
+        text = read_text(path, within=None) or ""
+    except ConfigError:
         return
     inside = False
     for line in map(str.strip, text.splitlines()):

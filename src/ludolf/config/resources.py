@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Callable, Iterable, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import Generic, Literal, Protocol, TypeVar
 
@@ -9,11 +10,15 @@ import msgspec
 
 from ludolf.base import Value
 from ludolf.config.home import Home, expand
+from ludolf.config.project_access import OWN, reader_for_named
 from ludolf.config.settings import SettingsFiles
 from ludolf.config.trust import project_agents_skills
+from ludolf.project_files import IsHidden, Reader
 
 Kind = Literal["skills", "prompts", "extensions"]
 ScopeName = Literal["user", "project", "temporary"]
+# Of one entry of a list in the settings.
+MOST_MATCHES = 1000
 _GLOB = frozenset("*?[")
 _Expand = Callable[[Home, Path, str], list[Path]]
 
@@ -79,6 +84,7 @@ class Source(msgspec.Struct, frozen=True, kw_only=True):
     source: Literal["auto", "local"]
     base_dir: Path | None = None
     picks: Picks | None = None
+    reader: Reader = OWN
 
     def info(self, path: Path) -> SourceInfo:
         """The wire form for a file found here."""
@@ -132,14 +138,17 @@ def find_sources(
     *,
     paths: Sequence[str] = (),
     discover: bool = True,
+    is_hidden: IsHidden | None = None,
 ) -> tuple[Source, ...]:
     """The places to load from, the strongest first: of two things with one name the first wins.
 
-    `paths` are given on the command line and count even when `discover` is off.
+    `paths` are given on the command line and count even when `discover` is off. `is_hidden` asks
+    the sandbox about files of the project.
     """
-    sources = [_given(home, path) for path in paths]
+    sources = [_given(home, path, is_hidden) for path in paths]
     if discover:
-        sources += _discovered(kind, home, files, _matches)
+        found = _discovered(kind, home, files, _matches)
+        sources += [_supplied(source, home, is_hidden) for source in found]
     return tuple(source for source in sources if source.path.exists())
 
 
@@ -161,10 +170,20 @@ def missing_paths(home: Home, paths: Iterable[str]) -> tuple[str, ...]:
     return tuple(f"Path does not exist: {place}" for place in places if not place.exists())
 
 
-def _given(home: Home, path: str) -> Source:
+def _given(home: Home, path: str, is_hidden: IsHidden | None = None) -> Source:
     place = home.cwd / _expand(home, path)
     base = place if place.is_dir() else place.parent
-    return Source(path=place, scope="temporary", source="local", base_dir=base)
+    reader = reader_for_named(home, place, is_hidden)
+    return Source(path=place, scope="temporary", source="local", base_dir=base, reader=reader)
+
+
+def _supplied(source: Source, home: Home, is_hidden: IsHidden | None) -> Source:
+    """Return a source of the trusted project with its reader; the user's own stay as they are."""
+    if source.scope != "project":
+        return source
+    outside = Reader(is_hidden=is_hidden)
+    reader = reader_for_named(home, source.path, is_hidden, outside=outside)
+    return msgspec.structs.replace(source, reader=reader)
 
 
 def _discovered(kind: Kind, home: Home, files: SettingsFiles, expand: _Expand) -> list[Source]:
@@ -223,9 +242,10 @@ def _matches(home: Home, base: Path, entry: str) -> list[Path]:
     place = _place(home, base, entry)
     if not _GLOB & set(entry) or place.exists():
         return [place]
-    from glob import glob
+    from glob import iglob
 
-    return [Path(found) for found in sorted(glob(str(place), recursive=True))]
+    found = islice(iglob(str(place), recursive=True), MOST_MATCHES)
+    return [Path(path) for path in sorted(found)]
 
 
 def _places_of(home: Home, base: Path, entry: str) -> list[Path]:

@@ -13,6 +13,7 @@ from ludolf.ai.proxy import use_proxy
 from ludolf.base import ConfigError, Value
 from ludolf.config.files import read_object, write_object
 from ludolf.config.home import Home
+from ludolf.project_files import Reader
 
 Count = Annotated[int, msgspec.Meta(ge=0)]
 QueueMode = Literal["all", "one-at-a-time"]
@@ -227,7 +228,7 @@ class SettingsFiles:
             self._merge()
             return
         self._user = self._read(self.home.settings_file) or {}
-        project = self._read(self.home.project_settings_file) if self.trusted else None
+        project = self._read_project() if self.trusted else None
         self._project = {k: v for k, v in (project or {}).items() if k not in GLOBAL_ONLY}
         self._merge()
 
@@ -263,9 +264,15 @@ class SettingsFiles:
             return f"Settings were not saved to {path}: {error}"
         return None
 
-    def _read(self, path: Path) -> dict[str, Any] | None:
+    def _read_project(self) -> dict[str, Any] | None:
+        from ludolf.config.project_access import reader_of
+
+        reader = reader_of(self.home, self.home.cwd)
+        return self._read(self.home.project_settings_file, reader)
+
+    def _read(self, path: Path, reader: Reader | None = None) -> dict[str, Any] | None:
         try:
-            raw = read_object(path)
+            raw = read_object(path, reader=reader)
         except ConfigError as error:
             from ludolf.config.doubts import doubt_of_invalid
 

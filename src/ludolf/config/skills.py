@@ -9,13 +9,17 @@ import msgspec
 
 from ludolf.base import CommandError, ConfigError
 from ludolf.config import front_matter
-from ludolf.config.files import read_text
 from ludolf.config.ignore import Rule, is_ignored, read_rules
+from ludolf.config.project_access import OWN
 from ludolf.config.resources import CommandItem, Shelf, Source, SourceInfo
+from ludolf.project_files import Reader
 
 SKILL_FILE = "SKILL.md"
 LONGEST_NAME = 64
 LONGEST_DESCRIPTION = 1024
+# Folders that are looked at in one place, links that lead to one twice included; and their depth.
+MOST_FOLDERS = 5000
+DEEPEST = 16
 _NAME = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*")
 _CALL = re.compile(r"/skill:(\S+)\s*(.*)", re.DOTALL)
 
@@ -28,6 +32,7 @@ class Skill(msgspec.Struct, frozen=True, kw_only=True):
     path: Path
     info: SourceInfo
     hidden: bool = False
+    reader: Reader = OWN
 
     @property
     def base_dir(self) -> Path:
@@ -45,7 +50,7 @@ def load_skills(sources: Iterable[Source]) -> Skills:
     warnings: list[str] = []
     found: Shelf[Skill] = Shelf(warnings)
     for source in sources:
-        for path, needs_description in _skill_files(source):
+        for path, needs_description in _Walk(source, warnings).files():
             real = os.path.realpath(path)
             if real in seen or not source.allow(path):
                 continue
@@ -67,7 +72,7 @@ def expand_skill(text: str, skills: Iterable[Skill]) -> str:
     if call is None or skill is None:
         return text
     try:
-        content = read_text(skill.path)
+        content = skill.reader.text(skill.path)
         _, body = front_matter.split(content or "")
     except (ConfigError, ValueError) as error:
         raise CommandError(f"Skill {skill.name} cannot be used: {error}") from error
@@ -96,44 +101,58 @@ def skill_commands(skills: Iterable[Skill]) -> tuple[CommandItem, ...]:
     )
 
 
-def _skill_files(source: Source) -> Iterator[tuple[Path, bool]]:
-    if source.path.is_file():
-        yield source.path, False
-        return
-    yield from _walk(source.path, (), top=True, above=frozenset())
+class _Walk:
+    """Looks for skill files in one place."""
 
+    def __init__(self, source: Source, warnings: list[str]) -> None:
+        self._source = source
+        self._warnings = warnings
+        self._folders = 0
 
-def _walk(
-    folder: Path, rules: tuple[Rule, ...], *, top: bool, above: frozenset[str]
-) -> Iterator[tuple[Path, bool]]:
-    real = os.path.realpath(folder)
-    if real in above:
-        return
-    if (folder / SKILL_FILE).is_file():
-        yield folder / SKILL_FILE, False
-        return
-    rules = (*rules, *read_rules(folder))
-    for path in _children(folder):
-        is_folder = path.is_dir()
-        if is_ignored(path, rules, folder=is_folder):
-            continue
-        if is_folder:
-            yield from _walk(path, rules, top=False, above=above | {real})
-        elif top and path.suffix == ".md" and path.is_file():
-            yield path, True
+    def files(self) -> Iterator[tuple[Path, bool]]:
+        """Skill files, and whether the file is one only if it has a description."""
+        if self._source.path.is_file():
+            yield self._source.path, False
+            return
+        yield from self._folder(self._source.path, (), ())
+        if self._folders > MOST_FOLDERS:
+            self._warnings.append(
+                f"{self._source.path}: only the first {MOST_FOLDERS} folders are searched"
+            )
 
+    def _folder(
+        self, folder: Path, rules: tuple[Rule, ...], above: tuple[str, ...]
+    ) -> Iterator[tuple[Path, bool]]:
+        self._folders += 1
+        real = os.path.realpath(folder)
+        if real in above or len(above) > DEEPEST or self._folders > MOST_FOLDERS:
+            return
+        if (folder / SKILL_FILE).is_file():
+            yield folder / SKILL_FILE, False
+            return
+        rules = (*rules, *read_rules(folder, self._source.reader))
+        for path in self._children(folder):
+            is_folder = path.is_dir()
+            if is_ignored(path, rules, folder=is_folder):
+                continue
+            if is_folder:
+                yield from self._folder(path, rules, (*above, real))
+            elif not above and path.suffix == ".md" and path.is_file():
+                yield path, True
 
-def _children(folder: Path) -> list[Path]:
-    try:
-        names = sorted(os.listdir(folder))
-    except OSError:
-        return []
-    return [folder / name for name in names if not name.startswith(".") and name != "node_modules"]
+    def _children(self, folder: Path) -> list[Path]:
+        try:
+            names = self._source.reader.names(folder)
+        except ConfigError as error:
+            self._warnings.append(str(error))
+            return []
+        shown = (name for name in names if not name.startswith(".") and name != "node_modules")
+        return [folder / name for name in shown]
 
 
 def _read_skill(path: Path, source: Source, warnings: list[str], *, optional: bool) -> Skill | None:
     try:
-        header, _ = front_matter.split(read_text(path) or "")
+        header, _ = front_matter.split(source.reader.text(path) or "")
     except (ConfigError, ValueError) as error:
         warnings.append(f"{path}: {error}")
         return None
@@ -150,6 +169,7 @@ def _read_skill(path: Path, source: Source, warnings: list[str], *, optional: bo
         path=path,
         info=source.info(path),
         hidden=header.get("disable-model-invocation") is True,
+        reader=source.reader,
     )
 
 

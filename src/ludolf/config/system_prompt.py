@@ -9,9 +9,10 @@ import msgspec
 
 from ludolf.base import ConfigError
 from ludolf.config.context_files import ContextFile
-from ludolf.config.files import read_text
 from ludolf.config.home import Home, env, expand
+from ludolf.config.project_access import OWN, reader_for_named, reader_of
 from ludolf.config.skills import Skill
+from ludolf.project_files import IsHidden
 
 _SECTION_NAME = re.compile(r"[a-z][a-z0-9_-]*")
 _SHELLS = ("bash", "powershell")
@@ -88,45 +89,69 @@ def render(sections: Mapping[str, str]) -> str:
     return "\n\n".join(part for part in parts if part)
 
 
-def find_custom_prompt(home: Home, *, trusted: bool, given: str | None = None) -> str | None:
+class PromptFiles(msgspec.Struct, frozen=True, kw_only=True):
+    """How the files of a prompt are read: `is_hidden` asks the sandbox; `warnings` collects
+    reports of files that are refused."""
+
+    is_hidden: IsHidden | None = None
+    warnings: list[str] = []
+
+
+def find_custom_prompt(
+    home: Home, *, trusted: bool, given: str | None = None, files: PromptFiles | None = None
+) -> str | None:
     """What replaces the built-in prompt: the command line, the trusted project, the user.
 
     Raises:
-        ConfigError: the file is there but cannot be read.
+        ConfigError: the file that was given cannot be read.
     """
+    files = files or PromptFiles()
     if given:
-        return text_or_file(home, given)
-    return _first_file(home, "SYSTEM.md", trusted=trusted)
+        return text_or_file(home, given, files.is_hidden)
+    return _first_file(home, "SYSTEM.md", trusted=trusted, files=files)
 
 
-def find_addenda(home: Home, *, trusted: bool, given: Iterable[str] = ()) -> tuple[str, ...]:
+def find_addenda(
+    home: Home, *, trusted: bool, given: Iterable[str] = (), files: PromptFiles | None = None
+) -> tuple[str, ...]:
     """What is added to the prompt: all of the command line, else one file; never both.
 
     Raises:
-        ConfigError: a file is there but cannot be read.
+        ConfigError: a file that was given cannot be read.
     """
-    texts = tuple(text_or_file(home, item) for item in given if item)
+    files = files or PromptFiles()
+    texts = tuple(text_or_file(home, item, files.is_hidden) for item in given if item)
     if texts:
         return texts
-    found = _first_file(home, "APPEND_SYSTEM.md", trusted=trusted)
+    found = _first_file(home, "APPEND_SYSTEM.md", trusted=trusted, files=files)
     return (found,) if found else ()
 
 
-def text_or_file(home: Home, given: str) -> str:
-    """A prompt given as text, or as the path of a file that exists."""
+def text_or_file(home: Home, given: str, is_hidden: IsHidden | None = None) -> str:
+    """A prompt given as text, or as the path of a file that exists.
+
+    Raises:
+        ConfigError: the file cannot be read.
+    """
     try:
         path = home.cwd / expand(given, {"HOME": str(home.user)})
         is_file = path.is_file()
     except (OSError, ValueError):
         # A long text is no path, and some systems say so loudly.
         return given
-    return (read_text(path) or "") if is_file else given
+    if not is_file:
+        return given
+    return reader_for_named(home, path, is_hidden).text(path) or ""
 
 
-def _first_file(home: Home, name: str, *, trusted: bool) -> str | None:
-    folders = (home.project, home.agent) if trusted else (home.agent,)
-    for folder in folders:
-        text = read_text(folder / name)
+def _first_file(home: Home, name: str, *, trusted: bool, files: PromptFiles) -> str | None:
+    places = [(home.project, reader_of(home, home.cwd, files.is_hidden))] if trusted else []
+    for folder, reader in (*places, (home.agent, OWN)):
+        try:
+            text = reader.text(folder / name)
+        except ConfigError as error:
+            files.warnings.append(str(error))
+            continue
         if text is not None:
             return text
     return None

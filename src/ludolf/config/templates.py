@@ -8,10 +8,11 @@ import msgspec
 
 from ludolf.base import ConfigError
 from ludolf.config import front_matter
-from ludolf.config.files import read_text
 from ludolf.config.resources import CommandItem, Shelf, Source, SourceInfo
 
 LONGEST_DESCRIPTION = 60
+# Of one place.
+MOST_FILES = 1000
 _CALL = re.compile(r"/(\S+)\s*(.*)", re.DOTALL)
 _SLOT = re.compile(
     r"\$\{(?P<name>\d+|@|ARGUMENTS):-(?P<default>[^}]*)\}"
@@ -40,7 +41,7 @@ def load_templates(sources: Iterable[Source]) -> Templates:
     warnings: list[str] = []
     found: Shelf[Template] = Shelf(warnings)
     for source in sources:
-        for path in _template_files(source):
+        for path in _template_files(source, warnings):
             template = _read_template(path, source, warnings)
             if template is not None:
                 found.put(template)
@@ -114,17 +115,24 @@ def _slot_value(slot: re.Match[str], args: Sequence[str]) -> str:
     return value or slot["default"] or ""
 
 
-def _template_files(source: Source) -> list[Path]:
+def _template_files(source: Source, warnings: list[str]) -> list[Path]:
     if source.path.is_file():
         files = [source.path] if source.path.suffix == ".md" else []
     else:
-        files = [p for p in sorted(source.path.iterdir()) if p.suffix == ".md" and p.is_file()]
-    return [path for path in files if source.allow(path)]
+        try:
+            places = [source.path / name for name in source.reader.names(source.path)]
+        except ConfigError as error:
+            warnings.append(str(error))
+            return []
+        files = [path for path in places if path.suffix == ".md" and path.is_file()]
+    if len(files) > MOST_FILES:
+        warnings.append(f"{source.path}: only the first {MOST_FILES} templates are used")
+    return [path for path in files[:MOST_FILES] if source.allow(path)]
 
 
 def _read_template(path: Path, source: Source, warnings: list[str]) -> Template | None:
     try:
-        header, body = front_matter.split(read_text(path) or "")
+        header, body = front_matter.split(source.reader.text(path) or "")
     except (ConfigError, ValueError) as error:
         warnings.append(f"{path}: {error}")
         return None

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from ludolf.engine.subagents.jobs import Jobs
     from ludolf.engine.todos import Todos
     from ludolf.engine.toolbox import Toolbox
+    from ludolf.project_files import IsHidden
 
 
 class Parts:
@@ -146,6 +147,11 @@ class Parts:
         """
         if self.safety is not None:
             self.safety.check_folder(Path(cwd), file)
+
+    @property
+    def is_hidden(self) -> "IsHidden | None":
+        """Tells whether the sandbox hides a path from the model; None without a sandbox."""
+        return None if self.safety is None else self.safety.hides(self.home.cwd)
 
     def move_to(self, cwd: str) -> None:
         """Work in another folder from now on: that of the session just opened."""

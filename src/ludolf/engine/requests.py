@@ -45,6 +45,8 @@ class Requests:
         parts = self._parts
         if parts.models.unsettled:
             await parts.models.settle()
+        if not parts.forced_system:
+            await parts.resources.load()
         system = parts.forced_system or parts.resources.system_prompt()
         messages = self._messages()
         if parts.extending.wants("context") or parts.extending.wants("context_with_system"):

@@ -1,5 +1,6 @@
 """Skills, templates, context files and the system prompt, loaded when first needed."""
 
+import asyncio
 from typing import TYPE_CHECKING
 
 from msgspec import structs
@@ -9,7 +10,7 @@ from ludolf.protocol.events import ContextFilesUsed
 
 if TYPE_CHECKING:
     from ludolf.config.resources import CommandItem, Kind, Source
-    from ludolf.config.skills import Skill
+    from ludolf.config.skills import Skill, Skills
     from ludolf.config.system_prompt import PromptSources
     from ludolf.config.templates import Template
     from ludolf.extensions.payloads import PromptOptions
@@ -41,15 +42,30 @@ class Resources:
         """Tools changed: build the system prompt anew."""
         self._system = None
 
+    async def load(self) -> None:
+        """Load what the next request needs and a folder of any size may hold, in a thread."""
+        if self._skills is None and self._system is None:
+            from ludolf.config.skills import load_skills
+
+            sources = self._skill_sources()
+            found = await asyncio.to_thread(load_skills, sources) if sources else load_skills(())
+            self._use_skills(found)
+
     def skills(self) -> "tuple[Skill, ...]":
         if self._skills is None:
             from ludolf.config.skills import load_skills
 
-            options = self._parts.options
-            found = load_skills(self._sources("skills", options.skills, off=options.no_skills))
-            self._warn(found.warnings)
-            self._skills = found.items
+            return self._use_skills(load_skills(self._skill_sources()))
         return self._skills
+
+    def _skill_sources(self) -> "tuple[Source, ...]":
+        options = self._parts.options
+        return self._sources("skills", options.skills, off=options.no_skills)
+
+    def _use_skills(self, found: "Skills") -> "tuple[Skill, ...]":
+        self._warn(found.warnings)
+        self._skills = found.items
+        return found.items
 
     def templates(self) -> "tuple[Template, ...]":
         if self._templates is None:
@@ -137,22 +153,27 @@ class Resources:
 
         parts, options = self._parts, self._parts.options
         trusted = parts.settings_files.trusted
-        files = ContextFiles() if options.no_context_files else load_context_files(parts.home)
-        self._warn(files.warnings)
+        hidden = parts.is_hidden
+        files = ContextFiles()
+        if not options.no_context_files:
+            files = load_context_files(parts.home, hidden)
         tools = parts.toolbox.active()
-        return prompt.PromptSources(
+        read = prompt.PromptFiles(is_hidden=hidden, warnings=list(files.warnings))
+        sources = prompt.PromptSources(
             cwd=parts.home.cwd,
             tools=tools,
             custom=prompt.find_custom_prompt(
-                parts.home, trusted=trusted, given=options.system_prompt
+                parts.home, trusted=trusted, given=options.system_prompt, files=read
             ),
             addenda=prompt.find_addenda(
-                parts.home, trusted=trusted, given=options.append_system_prompt
+                parts.home, trusted=trusted, given=options.append_system_prompt, files=read
             ),
             context_files=files.items,
             skills=self.skills(),
             extra={**(parts.sections or {}), **self._lent([tool.name for tool in tools])},
         )
+        self._warn(tuple(read.warnings))
+        return sources
 
     def _lent(self, tools: list[str]) -> dict[str, str]:
         """The documents that a host lends, once it lends some."""
@@ -166,7 +187,14 @@ class Resources:
         parts = self._parts
         given = (*paths, *self._more.get(kind, ()))
         self._warn(missing_paths(parts.home, given))
-        return find_sources(kind, parts.home, parts.settings_files, paths=given, discover=not off)
+        return find_sources(
+            kind,
+            parts.home,
+            parts.settings_files,
+            paths=given,
+            discover=not off,
+            is_hidden=parts.is_hidden,
+        )
 
     def _warn(self, texts: tuple[str, ...]) -> None:
         for text in texts:

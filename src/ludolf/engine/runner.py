@@ -3,12 +3,13 @@
 import asyncio
 import traceback
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 
 from ludolf.agent.events import AgentEnd, MessageEnd, MessageStart, TurnEnd
 from ludolf.agent.io import RunEnd
 from ludolf.agent.loop import run_agent
 from ludolf.agent.queue import QueueKind
-from ludolf.agent.scope import Scope, Tasks
+from ludolf.agent.scope import Aborted, Scope, Tasks
 from ludolf.ai.draft import Draft
 from ludolf.ai.messages import Message
 from ludolf.ai.provider import Answer
@@ -52,6 +53,7 @@ class Runner:
         self._compactor.new_prompt()
         if not woken:
             self._parts.todos.new_prompt()
+            self._parts.rules.new_prompt()
             self._parts.meter.start()
         self._scope = Scope()
         self._tasks.start(self._drive(prompts, self._scope))
@@ -93,6 +95,9 @@ class Runner:
             self._parts.hub.post(AgentSettled())
 
     async def _runs(self, prompts: Sequence[Message], scope: Scope) -> None:
+        if not self._parts.rules.loaded:
+            with suppress(Aborted):
+                await scope.run(self._parts.rules.load())
         io = TurnIO(self._parts, self._requests, self.retries, self._compactor, scope)
         io.after_turn = self.after_turn
         self._parts.toolbox.report_unknown()

@@ -17,6 +17,7 @@ from ludolf.config.safety_settings import (
 )
 from ludolf.engine.parts import Parts
 from ludolf.engine.project_trust import stop_trusting
+from ludolf.project_files import IsHidden
 from ludolf.protocol.events import Warned
 
 if TYPE_CHECKING:
@@ -171,6 +172,15 @@ class Safety:
     def output_folder(self) -> Path | None:
         """Where the output of commands is kept in a sandbox; None without one."""
         return None if self.sandbox is None else self.sandbox.output_folder
+
+    def hides(self, cwd: Path) -> IsHidden | None:
+        """What tells whether the sandbox around a folder hides a real path; None without one."""
+        if self.sandbox is None:
+            return None
+        try:
+            return self.sandbox.walls(cwd).hides
+        except ToolError:
+            return lambda path: True  # nothing can be done in this folder
 
     def provider(self, inner: "Provider") -> "Provider":
         return inner if self.mask is None else self.mask.provider(inner)

@@ -4,6 +4,8 @@ Without rule files nothing here runs. A hit is told once. In prose it is found a
 in arguments also once more when they are whole, before the tool runs.
 """
 
+import asyncio
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ludolf.agent.events import MessageUpdate
@@ -17,11 +19,20 @@ from ludolf.protocol.host_events import StreamRuleHit
 from ludolf.session.entries import CustomMessageEntry
 
 if TYPE_CHECKING:
-    from ludolf.config.rules import Place, StreamRule
+    from ludolf.config.rules import Found, Place, StreamRule
+    from ludolf.engine.rule_search import RuleSearch
 
 INJECTION = "ttsr-injection"
-# A pattern sees this much of what came before a piece; all of it when the block is whole.
-WINDOW = 8192
+# Each interruption costs a request to the model.
+MOST_INTERRUPTIONS = 8
+INTERRUPTED_OFTEN = (
+    f"Rules have interrupted this prompt {MOST_INTERRUPTIONS} times. They are not applied again "
+    "before the next prompt."
+)
+SEARCHED_LONG = (
+    "The patterns of the project's rules take too long to search. Those rules are not applied to "
+    "the rest of this answer; trust the project to lift the limit."
+)
 _KINDS: dict[BlockKind, str] = {"text": "text", "thinking": "thinking", "toolcall": "tool"}
 
 
@@ -33,21 +44,41 @@ class StreamRules:
         self._rules: tuple[StreamRule, ...] | None = None
         self._fired: dict[tuple[str, str], int] = {}
         self._draft: Draft | None = None
-        self._seen: dict[int, str] = {}
+        self._search: RuleSearch | None = None
+        self._interruptions = 0
+        self._was_slow = False
         self._cut: tuple[StreamRule, ...] = ()
         self._due: list[StreamRule] = []
         self._remarks: dict[str, list[StreamRule]] = {}
 
     def forget(self) -> None:
-        """Read the files anew when they are next needed."""
+        """Read the files again when they are next needed."""
         self._rules = None
+
+    def new_prompt(self) -> None:
+        self._interruptions = 0
+
+    @property
+    def loaded(self) -> bool:
+        return self._rules is not None
 
     @property
     def active(self) -> bool:
-        """Whether there is anything to watch for."""
-        if self._rules is None:
-            self._rules = self._load()
+        """Whether there is anything to watch for, among what is loaded."""
         return bool(self._rules)
+
+    async def load(self) -> None:
+        """Read the rule files; in a thread if there are any."""
+        from ludolf.config.rules import find_rule_files, load_stream_rules
+
+        parts, chosen = self._parts, self._parts.settings.ttsr
+        if not chosen.enabled:
+            self._rules = ()
+            return
+        files = find_rule_files(parts.home, parts.is_hidden)
+        trusted, disabled = parts.settings_files.trusted, chosen.disabled_rules
+        work = partial(load_stream_rules, parts.home, disabled, trusted=trusted, files=files)
+        self._use(await asyncio.to_thread(work) if files.items else work())
 
     @property
     def was_cut(self) -> bool:
@@ -59,12 +90,20 @@ class StreamRules:
         Raises:
             StreamCut: it breaks a rule that cuts.
         """
-        if self._draft is not update.draft:
-            self._draft, self._seen = update.draft, {}
-        event = update.event
-        if isinstance(event, BlockDelta):
-            self._seen[event.index] = self._seen.get(event.index, "")[-WINDOW:] + event.delta
-        hits = [rule for rule in self._rules or () if self._breaks(rule, update)]
+        search = self._search
+        if search is None or self._draft is not update.draft:
+            from ludolf.engine.rule_search import RuleSearch
+
+            self._draft, search = update.draft, RuleSearch()
+            self._search = search
+        if self._interruptions >= MOST_INTERRUPTIONS:
+            return
+        if isinstance(update.event, BlockDelta):
+            search.add(update.event)
+        hits = [rule for rule in self._rules or () if self._breaks(rule, update, search)]
+        if search.is_exhausted and not self._was_slow:
+            self._was_slow = True
+            self._parts.report(SEARCHED_LONG)
         if hits:
             self._hit(hits, update)
 
@@ -118,38 +157,21 @@ class StreamRules:
 
     # ------------------------------------------------------------ private
 
-    def _load(self) -> "tuple[StreamRule, ...]":
-        from ludolf.config.rules import load_stream_rules
-
-        chosen = self._parts.settings.ttsr
-        if not chosen.enabled:
-            return ()
-        trusted = self._parts.settings_files.trusted
-        found = load_stream_rules(self._parts.home, chosen.disabled_rules, trusted=trusted)
+    def _use(self, found: "Found") -> None:
         for text in found.warnings:
             self._parts.warn(f"Warning: {text}")
-        return found.rules
+        self._rules = found.rules
+        self._was_slow = False
 
-    def _breaks(self, rule: "StreamRule", update: MessageUpdate) -> bool:
+    def _breaks(self, rule: "StreamRule", update: MessageUpdate, search: "RuleSearch") -> bool:
         event = update.event
         kind = _KINDS[event.kind]
         places = [place for place in rule.places if place.kind == kind]
         if not places or not self._may_fire(rule):
             return False
         if isinstance(event, BlockDelta):
-            return self._in_stream(rule, places, update)
-        return isinstance(event, BlockEnd) and _in_whole(rule, places, event)
-
-    def _in_stream(self, rule: "StreamRule", places: "list[Place]", update: MessageUpdate) -> bool:
-        """Of files nothing is known before the arguments are whole."""
-        plain = [place for place in places if place.glob is None]
-        text = self._seen[update.event.index]
-        if not plain or not any(pattern.search(text) for pattern in rule.patterns):
-            return False
-        if plain[0].kind != "tool" or any(place.tool is None for place in plain):
-            return True
-        block = update.draft.snapshot().content[update.event.index]
-        return isinstance(block, ToolCall) and any(place.tool == block.name for place in plain)
+            return _in_stream(rule, places, update, search)
+        return isinstance(event, BlockEnd) and _in_whole(rule, places, event, search)
 
     def _may_fire(self, rule: "StreamRule") -> bool:
         last = self._fired.get((self._parts.session.id, rule.name))
@@ -170,6 +192,8 @@ class StreamRules:
             told = tuple(_record(rule) for rule in (cutting or rules))
             self._parts.hub.post(StreamRuleHit(rules=told))
         rest = [rule for rule in rules if rule not in cutting]
+        if cutting or (rest and not in_tool):
+            self._count_interruption()
         if in_tool and rest:
             block = update.draft.snapshot().content[update.event.index]
             assert isinstance(block, ToolCall)
@@ -180,6 +204,11 @@ class StreamRules:
             self._cut = cutting
             names = ", ".join(rule.name for rule in cutting)
             raise StreamCut(f"TTSR matched rule{'s' if len(cutting) > 1 else ''}: {names}")
+
+    def _count_interruption(self) -> None:
+        self._interruptions += 1
+        if self._interruptions == MOST_INTERRUPTIONS:
+            self._parts.report(INTERRUPTED_OFTEN)
 
     def _cuts(self, rule: "StreamRule", *, in_tool: bool) -> bool:
         mode = rule.interrupt or self._parts.settings.ttsr.interrupt_mode
@@ -199,13 +228,27 @@ class StreamRules:
         return (rule.path.relative_to(cwd) if inside else rule.path).as_posix()
 
 
-def _in_whole(rule: "StreamRule", places: "list[Place]", event: BlockEnd) -> bool:
+def _in_stream(
+    rule: "StreamRule", places: "list[Place]", update: MessageUpdate, search: "RuleSearch"
+) -> bool:
+    """Of files nothing is known before the arguments are whole."""
+    plain = [place for place in places if place.glob is None]
+    if not plain or not search.in_stream(rule, update.event.index):
+        return False
+    if plain[0].kind != "tool" or any(place.tool is None for place in plain):
+        return True
+    block = update.draft.snapshot().content[update.event.index]
+    return isinstance(block, ToolCall) and any(place.tool == block.name for place in plain)
+
+
+def _in_whole(
+    rule: "StreamRule", places: "list[Place]", event: BlockEnd, search: "RuleSearch"
+) -> bool:
     block = event.block
     if isinstance(block, Text):
-        return any(pattern.search(block.text) for pattern in rule.patterns)
+        return search.in_text(rule, block.text)
     if isinstance(block, Thinking):
-        return any(pattern.search(block.thinking) for pattern in rule.patterns)
-    texts = "\n".join(_strings(block.arguments))
+        return search.in_text(rule, block.thinking)
     args = block.arguments if isinstance(block.arguments, dict) else {}
     path = str(args.get("path") or args.get("file_path") or "")
     for place in places:
@@ -213,8 +256,7 @@ def _in_whole(rule: "StreamRule", places: "list[Place]", event: BlockEnd) -> boo
             continue
         if place.glob is not None and not _is_file(path, place.glob):
             continue
-        if not rule.patterns or any(pattern.search(texts) for pattern in rule.patterns):
-            return True
+        return not rule.patterns or search.in_text(rule, "\n".join(_strings(block.arguments)))
     return False
 
 

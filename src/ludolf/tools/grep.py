@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 from ludolf.agent.tool import Tool, ToolContext, ToolError, ToolOutput, Walls
 from ludolf.tools.files import error_text
 from ludolf.tools.listing import listing, whole_number
-from ludolf.tools.paths import exists, is_folder, resolve
+from ludolf.tools.paths import exists, is_file, is_folder, resolve
 from ludolf.tools.process import inside
-from ludolf.tools.ripgrep import Grep, each_record, grep_command, ripgrep_path
+from ludolf.tools.ripgrep import Grep, each_record, grep_command, ripgrep_path, run_ripgrep
 from ludolf.tools.search import TOO_DEEP
 
 DEFAULT_LIMIT = 100
@@ -61,19 +61,34 @@ class GrepTool:
         place = target if ctx.walls is None else ctx.walls.locate(target)
         if not exists(place):
             raise ToolError(f"Path not found: {target}")
+        if not is_folder(place) and not is_file(place):
+            raise ToolError(f"Not a regular file: {target}")
         grep = _grep(args, target, one_file=not is_folder(place))
         if grep.only and ctx.walls is not None:
             await asyncio.to_thread(_check_readable, target, ctx.walls)
-        found = _Matches(whole_number(args.get("limit"), DEFAULT_LIMIT), grep.context)
-        program = ripgrep_path(ctx.cwd) if self._program == "" else self._program
-        command = grep_command(grep, ctx.environment or os.environ, program)
-        code = await each_record(inside(command, ctx.walls), b"\n", found.take)
+        limit = whole_number(args.get("limit"), DEFAULT_LIMIT)
+        found, code = await self._search(grep, place, ctx, limit)
         if ctx.walls is not None and not grep.only:
             await asyncio.to_thread(found.drop_hidden, grep.root, ctx.walls)
         is_partial = code in _PARTIAL_CODES and not found.message
         if not found.lines and not is_partial and (code > 1 or (code and found.message)):
             raise ToolError(found.message or f"Search failed with code {code}")
         return found.output([_PARTIAL_NOTICE] if is_partial else [])
+
+    async def _search(
+        self, grep: Grep, place: Path, ctx: ToolContext, limit: int
+    ) -> "tuple[_Matches, int]":
+        env = ctx.environment or os.environ
+        program = ripgrep_path(ctx.cwd) if self._program == "" else self._program
+        if program is not None:
+            found = _Matches(limit, grep.context)
+            command = inside(grep_command(grep, env, program), ctx.walls)
+            code = await run_ripgrep(command, place, found.take)
+            if code is not None:
+                return found, code
+        found = _Matches(limit, grep.context)
+        command = inside(grep_command(grep, env, None), ctx.walls)
+        return found, await each_record(command, b"\n", found.take)
 
 
 def _check_readable(path: Path, walls: Walls) -> None:

@@ -46,6 +46,11 @@ def is_folder(path: Path) -> bool:
     return os.path.isdir(path)
 
 
+def is_file(path: Path) -> bool:
+    """Whether a regular file is there. Follows links."""
+    return os.path.isfile(path)
+
+
 def real_path(path: str | Path) -> str:
     """The path with every link followed.
 

@@ -7,15 +7,23 @@ import sys
 from collections.abc import Callable, Mapping
 from functools import cache
 from pathlib import Path
+from threading import Event
 
 import msgspec
 
+from ludolf.agent.scope import Aborted, Scope, Tasks
 from ludolf.agent.tool import ToolError
 from ludolf.programs import find_program
 from ludolf.tools import search
 from ludolf.tools.process import Command, Running, StartError
 
 SEARCH_SECONDS = 30.0
+# Most searches end before; then nothing is looked for.
+MOMENT_SECONDS = 0.25
+# What ripgrep answers: matches, none, an error. Anything else is a crash.
+_CODES = (0, 1, 2)
+# Its address space in KiB, where the system can limit that.
+_LIMITED = 'ulimit -v 1048576 2>/dev/null; exec "$0" "$@"'
 # Long lines are cut by ripgrep itself, so that no line costs more than this in memory.
 _COLUMNS = search.LONGEST_LINE
 
@@ -47,6 +55,35 @@ def ripgrep_path(cwd: Path) -> str | None:
 def grep_command(grep: Grep, env: Mapping[str, str], program: str | None) -> Command:
     argv = _ripgrep(grep, program) if program else _stand_in(_query(grep))
     return Command(argv=argv, cwd=grep.root, env=env)
+
+
+async def run_ripgrep(command: Command, place: Path, take: Callable[[bytes], bool]) -> int | None:
+    """As `each_record` by lines; None if ripgrep cannot search this place.
+
+    It reads the ignore files of a project, which may be pipes, devices or of any size. Its memory
+    is limited, and if it has not ended after a moment such files are looked for.
+
+    Raises:
+        ToolError: as `each_record`.
+    """
+    scope, tasks, stop = Scope(), Tasks(), Event()
+    tasks.start(_watch(scope, place, stop))
+    try:
+        code = await scope.run(each_record(command, b"\n", take))
+    except Aborted:
+        return None
+    finally:
+        stop.set()
+        await tasks.close()
+    return code if code in _CODES else None
+
+
+async def _watch(scope: Scope, place: Path, stop: Event) -> None:
+    from ludolf.tools.ignore_files import has_odd_ignore_file
+
+    await asyncio.sleep(MOMENT_SECONDS)
+    if await asyncio.to_thread(has_odd_ignore_file, place, stop):
+        scope.abort()
 
 
 def find_command(root: Path, pattern: str, env: Mapping[str, str]) -> Command:
@@ -94,7 +131,8 @@ def _ripgrep(grep: Grep, program: str) -> tuple[str, ...]:
         flags.append(f"--glob={grep.glob}")
     # Last, since the last glob that fits decides.
     flags.append(f"--glob=!{search.ALWAYS_SKIPPED}")
-    return (program, *flags, f"--regexp={grep.pattern}", "--", f"./{grep.only or ''}")
+    argv = (program, *flags, f"--regexp={grep.pattern}", "--", f"./{grep.only or ''}")
+    return ("/bin/sh", "-c", _LIMITED, *argv)
 
 
 def _query(grep: Grep) -> dict[str, object]:

@@ -8,6 +8,7 @@ import errno
 import json
 import os
 import re
+import stat
 import sys
 from collections import deque
 from collections.abc import Callable, Iterator
@@ -20,6 +21,10 @@ LONGEST_LINE = 4096
 TOO_DEEP = 3
 
 too_deep: list[str] = []
+# Larger ignore files are not used, and of a line no more is searched.
+LONGEST_IGNORE_FILE = 256 * 1024
+LONGEST_SEARCHED = 1024 * 1024
+_OPEN = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 
 
 class Entry(NamedTuple):
@@ -77,7 +82,7 @@ def anchored(pattern: str, *, braces: bool = False) -> str:
     """Expression for a path relative to the pattern's folder; without a slash it fits anywhere."""
     if "/" in pattern:
         return glob_expression(pattern.removeprefix("/"), braces=braces)
-    return "(?:.*/)?" + glob_expression(pattern, braces=braces)
+    return "(?:[^/]*/)*" + glob_expression(pattern, braces=braces)
 
 
 _GLOB_TOKEN = re.compile(
@@ -88,11 +93,41 @@ _GLOB_TOKEN = re.compile(
 
 
 def glob_expression(pattern: str, *, braces: bool) -> str:
+    if braces and "{" in pattern:
+        return _with_braces(pattern)
+    folders: list[list[list[re.Match[str]]]] = [[[]]]
+    for token in _GLOB_TOKEN.finditer(pattern):
+        if token.lastgroup == "any_folders":
+            folders.append([[]])
+        else:
+            folders[-1][-1].append(token)
+            if token.group() in ("/", "\\/"):
+                folders[-1].append([])
+    first, *rest = ("".join(map(_name_expression, names)) for names in folders)
+    # The first place that fits is as good as any later one, so no other has to be tried.
+    middle = "".join(f"(?>(?:[^/]*/)*?{names})" for names in rest[:-1])
+    return first + middle + "".join(f"(?:[^/]*/)*{names}" for names in rest[-1:])
+
+
+def _name_expression(tokens: "list[re.Match[str]]") -> str:
+    """Expression for one name of a path. Of its stars only the last may have to try again."""
+    parts = [""]
+    for token in tokens:
+        if token.lastgroup == "star":
+            parts.append("")
+        else:
+            parts[-1] += _token_expression(token.lastgroup, token)
+    first, *rest = parts
+    middle = "".join(f"(?>[^/]*?{part})" for part in rest[:-1])
+    return first + middle + "".join(f"[^/]*{part}" for part in rest[-1:])
+
+
+def _with_braces(pattern: str) -> str:
     depth = 0
     out: list[str] = []
     for token in _GLOB_TOKEN.finditer(pattern):
         kind, text = token.lastgroup, token.group()
-        if kind == "brace" and braces and (depth or text == "{"):
+        if kind == "brace" and (depth or text == "{"):
             depth += {"{": 1, "}": -1, ",": 0}[text]
             out.append({"{": "(?:", "}": ")", ",": "|"}[text])
         else:
@@ -164,12 +199,33 @@ def _outer_rules(root: str) -> list[IgnoreFile]:
 def _rules_in(folder: str) -> list[IgnoreFile]:
     found: list[IgnoreFile] = []
     for name in IGNORE_FILES:
-        try:
-            with open(os.path.join(folder, name), encoding="utf-8", errors="replace") as file:
-                found.append(IgnoreFile(folder, file.read()))
-        except OSError:
-            continue
+        # As git does, links are not followed: they may lead to files that never end.
+        data = _read_regular(os.path.join(folder, name), LONGEST_IGNORE_FILE)
+        if data:
+            found.append(IgnoreFile(folder, data.decode("utf-8", "replace")))
     return found
+
+
+def _read_regular(path: str, limit: int) -> bytes | None:
+    """The content of a regular file of limited size; None for anything else."""
+    try:
+        with open(path, "rb", opener=_open_regular) as file:
+            data = file.read(limit + 1)
+    except OSError:
+        return None
+    return data if len(data) <= limit else None
+
+
+def _open_regular(path: str, flags: int) -> int:
+    del flags
+    if not stat.S_ISREG(os.lstat(path).st_mode):
+        raise OSError("not a regular file")
+    # It may have been replaced since; a pipe does not block, and a link is refused.
+    file = os.open(path, _OPEN | os.O_NOFOLLOW)
+    if not stat.S_ISREG(os.fstat(file).st_mode):
+        os.close(file)
+        raise OSError("not a regular file")
+    return file
 
 
 def _walk_folder(
@@ -247,7 +303,10 @@ def _text_lines(full_path: str) -> Iterator[bytes]:
         with open(full_path, "rb") as file:
             if b"\0" in file.peek(8192)[:8192]:
                 return
-            yield from file
+            while line := file.readline(LONGEST_SEARCHED):
+                yield line
+                while len(line) == LONGEST_SEARCHED and not line.endswith(b"\n"):
+                    line = file.readline(LONGEST_SEARCHED)
     except OSError as error:
         _note_depth(error)
 

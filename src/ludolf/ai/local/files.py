@@ -9,7 +9,8 @@ from ludolf.ai.local import FILE_API, FILE_SUFFIX, FILES
 from ludolf.ai.local.gguf import GgufError, Header, read_gguf
 from ludolf.ai.local.servers import COMPAT, local_model, thinking_compat
 from ludolf.ai.models import Model
-from ludolf.base import loads
+from ludolf.base import ConfigError, loads
+from ludolf.project_files import read_bytes
 
 DEFAULT_CONTEXT = 16_384
 UNKNOWN_CONTEXT = 4096
@@ -125,10 +126,10 @@ def _ollama_files(folder: Path) -> Iterator[tuple[str, Path]]:
 
 def _weights(manifest: Path) -> str | None:
     try:
-        layers = loads(manifest.read_bytes())["layers"]
+        layers = loads(read_bytes(manifest, within=None) or b"")["layers"]
         for layer in layers:
             if layer["mediaType"] == MODEL_LAYER:
                 return Path(str(layer["digest"]).replace(":", "-")).name
-    except (OSError, ValueError, KeyError, TypeError):
+    except (ConfigError, ValueError, KeyError, TypeError):
         return None
     return None

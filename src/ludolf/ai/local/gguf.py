@@ -1,6 +1,8 @@
 """The header of a GGUF file: what a model is called, how much it reads, how it is spoken to."""
 
 import mmap
+import os
+import stat
 import struct
 from functools import lru_cache
 from pathlib import Path
@@ -14,6 +16,8 @@ MAX_PAIRS = 1 << 16
 MAX_KEY_BYTES = 1 << 16
 MAX_TEXT_BYTES = 16 << 20
 MAX_NESTING = 4
+# Texts and lists in all lists of a header; the largest vocabularies have half a million texts.
+MAX_ITEMS = 1 << 22
 TEXT, ARRAY = 8, 9
 # Type number of a scalar → how it is packed.
 SCALARS: dict[int, str] = {
@@ -58,8 +62,11 @@ def read_gguf(path: Path) -> Header:
         GgufError: the file is missing or is no GGUF file.
     """
     try:
-        known = path.stat()
-        return _read(path, known.st_size, known.st_mtime_ns)
+        found = path.stat()
+        # A pipe would be waited for, and opening a device can have an effect.
+        if not stat.S_ISREG(found.st_mode):
+            raise GgufError(f"{path} is not a GGUF file: it is not a regular file")
+        return _read(path, found.st_size, found.st_mtime_ns)
     except OSError as error:
         raise GgufError(f"Cannot read {path}: {error.strerror or error}") from error
     except ValueError:
@@ -70,8 +77,12 @@ def read_gguf(path: Path) -> Header:
 
 @lru_cache(maxsize=256)
 def _read(path: Path, size: int, changed: int) -> Header:
-    with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
-        return _header(data)
+    file = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
+    try:
+        with mmap.mmap(file, 0, access=mmap.ACCESS_READ) as data:
+            return _header(data)
+    finally:
+        os.close(file)
 
 
 def _header(data: bytes | mmap.mmap) -> Header:
@@ -109,6 +120,7 @@ class _Reader:
         self._data = data
         self._size = len(data)
         self._at = 0
+        self._items = 0
 
     def preamble(self) -> int:
         """Magic, version, counts; returns the number of pairs."""
@@ -165,12 +177,19 @@ class _Reader:
         if kind in SCALARS:
             self._pass(count * struct.calcsize(SCALARS[kind]))
         elif kind == TEXT:
+            self._count(count)
             self._pass_texts(count)
         elif kind == ARRAY and depth > 0:
+            self._count(count)
             for _ in range(count):
                 self._pass_list(depth - 1)
         else:
             raise _Broken(f"a list of value type {kind} is unknown")
+
+    def _count(self, items: int) -> None:
+        self._items += items
+        if self._items > MAX_ITEMS:
+            raise _Broken(f"its lists claim {self._items} items")
 
     def _pass_texts(self, count: int) -> None:
         # Tokenizers hold hundreds of thousands: no call per text.

@@ -8,12 +8,15 @@ import msgspec
 
 from ludolf.ai.messages import ThinkingLevel
 from ludolf.base import ConfigError
-from ludolf.config.files import read_text
+from ludolf.config.project_access import OWN, reader_of
 from ludolf.config.selection import as_level
 from ludolf.engine.parts import Parts
+from ludolf.project_files import Reader
 from ludolf.protocol.subagent_events import AgentSource
 
 FOLDER = "agents"
+# Of one folder.
+MOST_FILES = 500
 DEFAULT = "task"
 ALIASES = {"scout": "explore"}
 
@@ -79,14 +82,22 @@ def _stored(parts: Parts) -> Iterator[Agent]:
         return
     project = project_folder(parts)
     if project is not None:
-        yield from _in_folder(parts, project, "project")
-    yield from _in_folder(parts, parts.home.agent / FOLDER, "user")
+        reader = reader_of(parts.home, parts.home.cwd, parts.is_hidden)
+        yield from _in_folder(parts, project, "project", reader)
+    yield from _in_folder(parts, parts.home.agent / FOLDER, "user", OWN)
 
 
-def _in_folder(parts: Parts, folder: Path, source: AgentSource) -> Iterator[Agent]:
-    for path in sorted(folder.glob("*.md")) if folder.is_dir() else ():
+def _in_folder(parts: Parts, folder: Path, source: AgentSource, reader: Reader) -> Iterator[Agent]:
+    try:
+        names = [name for name in reader.names(folder) if name.endswith(".md")]
+    except ConfigError as error:
+        parts.warn(f"Warning: {error}")
+        return
+    if len(names) > MOST_FILES:
+        parts.warn(f"Warning: only the first {MOST_FILES} agents in {folder} are used")
+    for path in (folder / name for name in names[:MOST_FILES]):
         try:
-            agent = _read(path, source)
+            agent = _read(path, source, reader)
         except (ConfigError, ValueError) as error:
             parts.warn(f"Warning: the agent {path} cannot be used: {error}")
             continue
@@ -94,10 +105,10 @@ def _in_folder(parts: Parts, folder: Path, source: AgentSource) -> Iterator[Agen
             yield agent
 
 
-def _read(path: Path, source: AgentSource) -> Agent | None:
+def _read(path: Path, source: AgentSource, reader: Reader) -> Agent | None:
     from ludolf.config.front_matter import split, text_field
 
-    text = read_text(path)
+    text = reader.text(path)
     if text is None:
         return None
     header, body = split(text)

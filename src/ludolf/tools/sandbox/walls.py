@@ -108,6 +108,15 @@ class FileWalls:
             raise ToolError(f"{path} is hidden by the sandbox: files of processes may hold keys.")
         return found
 
+    def hides(self, real: Path) -> bool:
+        """Whether a real path is hidden, also by the name of a hard link."""
+        if self._policy.is_hidden(real):
+            return True
+        try:
+            return self._is_hidden_file(os.stat(real))
+        except OSError:
+            return False
+
     def open(self, path: Path) -> int:
         real = self.locate(path)
         with open_folder(real.parent) as folder:
@@ -176,7 +185,7 @@ class FileWalls:
 
     def _is_hidden_file(self, found: os.stat_result) -> bool:
         """Whether a file is a hidden one under the name of a hard link."""
-        if found.st_nlink < 2:
+        if found.st_nlink < 2 or not stat.S_ISREG(found.st_mode):
             return False
         now = time.monotonic()
         if now - self._inodes[0] >= _SCAN_SECONDS:

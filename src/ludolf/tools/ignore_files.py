@@ -1,0 +1,44 @@
+"""Find ignore files that would keep ripgrep from ending: pipes, devices, files of any size."""
+
+import os
+import stat
+import threading
+from pathlib import Path
+
+# Those that ripgrep reads in each folder and in the folders above.
+NAMES = (".gitignore", ".ignore", ".rgignore")
+LONGEST = 1024 * 1024
+_SKIPPED = ".git"
+
+
+def has_odd_ignore_file(root: Path, stop: threading.Event) -> bool:
+    """Whether ripgrep would read an odd ignore file when it searches a folder.
+
+    Returns False early once `stop` is set.
+    """
+    for folder in root.parents:
+        if any(_is_odd(os.path.join(folder, name)) for name in NAMES):
+            return True
+    pending = [str(root)]
+    while pending and not stop.is_set():
+        try:
+            with os.scandir(pending.pop()) as entries:
+                for entry in entries:
+                    if entry.name in NAMES and _is_odd(entry.path):
+                        return True
+                    if entry.name != _SKIPPED and entry.is_dir(follow_symlinks=False):
+                        pending.append(entry.path)
+        except OSError:
+            continue
+    return False
+
+
+def _is_odd(path: str) -> bool:
+    try:
+        found = os.stat(path)
+    except OSError:
+        return False
+    if not stat.S_ISREG(found.st_mode) or found.st_size > LONGEST:
+        return True
+    # Files of the proc file system claim to be regular and empty, and may never end.
+    return found.st_size == 0 and os.path.islink(path)
