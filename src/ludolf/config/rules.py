@@ -173,16 +173,7 @@ def _listed(folder: Path, level: Level, reader: Reader, warnings: list[str]) -> 
 
 def _read(file: RuleFile, room: _Room | None) -> StreamRule | None:
     """`room` is None for the rules of the user and of a trusted project."""
-    limit = TEXT_LIMIT if file.level == "user" else LONGEST_FILE
-    text = file.reader.text(file.path, limit)
-    if text is None:
-        return None
-    content = ""
-    try:
-        header, content = split(text)
-    finally:
-        if room is not None:
-            room.take(headers=len(text) - len(content))
+    header, content = _parts(file, room)
     condition = _words(header.get("condition") or header.get("ttsr_trigger"), cut=False)
     if not condition:
         return None
@@ -212,6 +203,19 @@ def _read(file: RuleFile, room: _Room | None) -> StreamRule | None:
         interrupt=chosen,
         trusted=room is None,
     )
+
+
+def _parts(file: RuleFile, room: _Room | None) -> tuple[dict[str, Any], str]:
+    """The header and the text of a rule; a header that is invalid counts too."""
+    limit = TEXT_LIMIT if file.level == "user" else LONGEST_FILE
+    text = file.reader.text(file.path, limit) or ""
+    content = ""
+    try:
+        header, content = split(text)
+    finally:
+        if room is not None:
+            room.take(headers=len(text) - len(content))
+    return header, content
 
 
 def _words(value: Any, *, cut: bool) -> tuple[str, ...]:
