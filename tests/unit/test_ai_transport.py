@@ -227,19 +227,30 @@ async def test_a_proxy_that_cannot_be_reached_is_named_without_its_password() ->
     assert "hidden-word" not in str(error.value)
 
 
-async def test_a_proxy_that_refuses_is_an_error_of_its_own() -> None:
+async def test_a_tunnel_is_asked_for_with_the_password_and_a_refusal_is_named() -> None:
+    heads: list[bytes] = []
+
+    async def refuse(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        heads.append(await reader.readuntil(b"\r\n\r\n"))
+        writer.write(b"HTTP/1.1 407 Who are you\r\ncontent-length: 0\r\n\r\n")
+        writer.close()
+
     transport = Transport()
-    with Loopback(Canned(status=407)) as proxy:
-        # It knows no CONNECT, which is as good as a refusal.
-        use_proxy(proxy.url.replace("://", "://me:hidden-word@"))
-        sent = Sent(url="https://api.test", headers={}, body=b"", patience=PATIENCE)
-        with pytest.raises(
-            ProviderError, match=r"^The proxy refused the connection: 501 "
-        ) as error:
+    async with await asyncio.start_server(refuse, "127.0.0.1", 0) as server:
+        port = server.sockets[0].getsockname()[1]
+        use_proxy(f"http://me:hidden-word@127.0.0.1:{port}")
+        sent = Sent(url="https://api.test", headers={"x-key": "k"}, body=b"", patience=PATIENCE)
+        with pytest.raises(ProviderError) as error:
             async with transport.exchange(sent):
                 pass
     await transport.close()
-    assert "hidden-word" not in str(error.value)
+    assert str(error.value) == "The proxy refused the connection: 407 Who are you"
+    assert error.value.kind == "auth"
+    (head,) = heads
+    login = base64.b64encode(b"me:hidden-word")
+    assert head.startswith(b"CONNECT api.test:443 HTTP/1.1\r\n")
+    assert b"proxy-authorization: basic " + login.lower() in head.lower()
+    assert b"x-key" not in head.lower()
 
 
 def test_what_a_proxy_sends_back_is_redacted() -> None:
