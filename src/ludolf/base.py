@@ -97,7 +97,7 @@ def _shape_uuid(raw: bytearray, *, version: int) -> str:
 _encoder = msgspec.json.Encoder()
 _decoder = msgspec.json.Decoder()
 # Deeper values could be parsed, but not in every state rendered again: both recurse.
-MAX_NESTING = 256
+MAX_NESTING = 500
 _NO_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
 _AS_STEPS = bytes.maketrans(b"[{]}", b"\2\2\0\0")
 _PLAIN = (str, int, bool, type(None))

@@ -23,7 +23,7 @@ from ludolf.base import MAX_NESTING, CommandError, check_path, is_nested_deeper,
     ],
 )
 def test_nesting_is_counted_outside_of_strings(text: bytes, deeper: bool) -> None:
-    assert is_nested_deeper(text) is deeper
+    assert is_nested_deeper(text, 256) is deeper
 
 
 @pytest.mark.parametrize("text", [b"[" * 100_000, b"\xef\xbb\xbf" + b"[" * 100_000])

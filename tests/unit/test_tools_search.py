@@ -325,7 +325,11 @@ ARGUMENTS: dict[str, Any] = {
 }
 
 
-@pytest.mark.parametrize("tool", [tool for tool in TOOLS if tool.name != "bash"], ids=repr)
+def _name(tool: Tool) -> str:
+    return tool.name
+
+
+@pytest.mark.parametrize("tool", [tool for tool in TOOLS if tool.name != "bash"], ids=_name)
 def test_a_path_that_no_file_can_have_is_refused_with_a_reason(tool: Tool, tmp_path: Path) -> None:
     for path, reason in (
         ("a\0b", "Invalid path: it contains a NUL character."),
