@@ -14,7 +14,7 @@ from msgspec import UNSET
 from ludolf.agent.tool import ToolContext, ToolError, ToolOutput
 from ludolf.ai.messages import text_of
 from ludolf.tools import ToolOptions
-from ludolf.tools.bash import BashTool
+from ludolf.tools.bash import AT_ONCE, BashTool
 from ludolf.tools.family import WARDEN
 
 
@@ -191,4 +191,23 @@ def test_a_vanished_working_directory_is_told(tmp_path: Path) -> None:
         Bash(tmp_path / "gone").run("true")
     assert str(error.value) == (
         f"Working directory does not exist: {tmp_path}/gone\nCannot execute bash commands."
+    )
+
+
+async def test_a_limited_number_of_commands_runs_at_the_same_time(tmp_path: Path) -> None:
+    bash = Bash(tmp_path)
+    command = 'touch "$N"; while [ ! -e go ]; do sleep 0.01; done'
+    work = [
+        asyncio.create_task(bash.execute({"command": command}, {**os.environ, "N": f"n{number}"}))
+        for number in range(AT_ONCE + 3)
+    ]
+    async with asyncio.timeout(20):
+        while len(list(tmp_path.glob("n*"))) < AT_ONCE:  # noqa: ASYNC110  # files appear unannounced
+            await asyncio.sleep(0.01)
+        for waiting in work[AT_ONCE:]:
+            waiting.cancel()
+        (tmp_path / "go").touch()
+        await asyncio.wait(work)
+    assert sorted(path.name for path in tmp_path.glob("n*")) == sorted(
+        f"n{number}" for number in range(AT_ONCE)
     )

@@ -16,7 +16,7 @@ CUT_OFF = (
     "so its arguments may be truncated. Re-issue the tool call with complete arguments."
 )
 # So many calls of one answer run at the same time.
-AT_ONCE = 16
+AT_ONCE = 64
 # So many calls are stored and told in one step after an abort.
 _GROUP = 64
 ABORTED = "Operation aborted"

@@ -18,6 +18,8 @@ from ludolf.tools.process import Command, End, Running, StartError, inside, shel
 from ludolf.tools.truncate import MAX_BYTES, MAX_LINES, Truncation, size_words
 
 UPDATE_SECONDS = 0.1
+# So many commands run at the same time: each is a family of processes that an abort has to find.
+AT_ONCE = 16
 MAX_TIMEOUT = 2_147_483.647
 
 _PARAMETERS: Mapping[str, Any] = {
@@ -50,11 +52,16 @@ class BashTool:
 
     def __init__(self, options: ToolOptions) -> None:
         self._options = options
+        self._places = asyncio.Semaphore(AT_ONCE)
 
     def prepare(self, args: Mapping[str, Any]) -> Mapping[str, Any]:
         return args
 
     async def execute(self, args: Mapping[str, Any], ctx: ToolContext) -> ToolOutput:
+        async with self._places:
+            return await self._execute(args, ctx)
+
+    async def _execute(self, args: Mapping[str, Any], ctx: ToolContext) -> ToolOutput:
         await ctx.update(ToolOutput(content=()))
         timeout = _checked_timeout(args.get("timeout"))
         with OutputTail(ctx.walls.output_folder if ctx.walls is not None else None) as tail:
