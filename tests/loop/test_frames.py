@@ -1,6 +1,7 @@
 """Frames with anything in them: each gets one reply, and none keeps the next from being read."""
 
 import asyncio
+import contextlib
 import json
 import random
 import tempfile
@@ -119,15 +120,17 @@ def test_whatever_the_fields_hold_each_command_has_one_reply(dialect: str) -> No
 
 async def _perform(dialect: str, *, seed: int, rounds: int) -> None:
     frames = list(_frames(random.Random(f"{dialect} {seed}"), rounds))
-    with tempfile.TemporaryDirectory() as folder:
+    # An export without a path goes to the folder that the process runs in.
+    with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
         async with stage(Path(folder), *[say("ok")] * 400, lawful=False, dialect=dialect) as s:
             for start in range(0, len(frames), 8):
                 await _burst(s, frames[start : start + 8])
 
 
 async def test_a_dialect_without_replies_reports_at_most_one_error_for_a_line(
-    tmp_path: Path,
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.chdir(tmp_path)
     frames = list(_frames(random.Random("pi-early 1"), 3))
     async with stage(tmp_path, *[say("ok")] * 400, lawful=False, dialect="pi-early") as s:
         for frame in frames:
