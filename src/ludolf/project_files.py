@@ -152,7 +152,8 @@ def _check_place(path: Path, real: Path, within: Path | None, is_hidden: IsHidde
         if not real.is_relative_to(root):
             raise FileRefused(f"{path} is not used: it links to {real}, outside {within}")
         # Not part of the project: addresses with tokens, keys of the user.
-        if ".git" in real.relative_to(root).parts[:-1] or real.name.startswith(".env"):
+        is_env = real.name.startswith(".env") and not path.name.startswith(".env")
+        if ".git" in real.relative_to(root).parts[:-1] or is_env:
             raise FileRefused(f"{path} is not used: it links to {real}, which may be private")
     if is_hidden is not None and is_hidden(real):
         raise FileRefused(f"{path} is not used: the sandbox hides {real}")

@@ -13,6 +13,12 @@ from ludolf.base import dumps
 Kind = Literal["text", "thinking", "toolcall"]
 Stop = Literal["stop", "length", "toolUse"]
 
+# A command writes to the descriptors of the processes above it: reaper, supervisor and the program.
+STRAY = (
+    "p=$PPID; for level in 1 2 3; do for n in 0 1 2; do echo STRAY > /proc/$p/fd/$n; done; "
+    "p=$(awk '/^PPid/ {print $2}' /proc/$p/status); done; echo hi"
+)
+
 
 class Gate:
     """Holds the stream at a point until a test opens it; `reached` tells that it stands there."""

@@ -7,7 +7,7 @@ import pytest
 
 from ludolf.base import loads
 from tests.process.harness import PROGRAM, WAIT_SECONDS, Lab, messages, only, text_of, types
-from tests.process.script import Failure, Gate, answer, bash, say
+from tests.process.script import STRAY, Failure, Gate, answer, bash, say
 
 _PIXEL = base64.b64decode(
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9"
@@ -234,9 +234,7 @@ def test_a_signal_ends_a_one_shot_run_and_stores_what_has_arrived(
 def test_what_a_command_prints_to_the_terminal_stays_out_of_stdout(
     lab: Lab, mode: tuple[str, ...]
 ) -> None:
-    # The command writes to the descriptors of the program itself, as far as it can find them.
-    stray = "for n in 0 1 2; do echo STRAY > /proc/$PPID/fd/$n; done; echo hi"
-    lab.server.add(answer(bash(stray)), answer("Done."))
+    lab.server.add(answer(bash(STRAY)), answer("Done."))
     done = lab.run(*mode, "Go")
     assert done.code == 0
     if mode == ("-p",):

@@ -19,7 +19,7 @@ from tests.process.harness import (
     types,
     write_all,
 )
-from tests.process.script import Gate, answer, bash, flood, say
+from tests.process.script import STRAY, Gate, answer, bash, flood, say
 
 _DELTAS = 20_000
 _TEXT = "".join(f"{number:>100}" for number in range(_DELTAS))
@@ -122,11 +122,10 @@ def test_a_flood_of_commands_is_answered_also_when_nobody_reads_at_first(lab: La
 
 
 async def test_what_others_print_never_spoils_a_record(lab: Lab) -> None:
-    stray = "for n in 0 1 2; do echo STRAY > /proc/$PPID/fd/$n; done; echo hi"
-    lab.server.add(answer(bash(stray)), answer("Done."))
+    lab.server.add(answer(bash(STRAY)), answer("Done."))
     async with lab.client() as client:
         await client.prompt_and_collect("Go")
-        reply = await client.request("bash", command=stray)
+        reply = await client.request("bash", command=STRAY)
         await client.request("get_state")
         assert client.process.stderr.count("STRAY") >= 2
     assert reply["data"]["output"] == "hi\n"
