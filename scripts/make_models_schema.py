@@ -5,7 +5,7 @@ Usage: python scripts/make_models_schema.py
 
 from pathlib import Path
 
-from ludolf.config.models_schema import FILE, schema_text
+from ludolf.config.models.models_schema import FILE, schema_text
 
 DOCS = Path(__file__).parents[1] / "docs" / "schema" / "models.schema.json"
 

@@ -37,8 +37,8 @@ def main() -> None:
 
 
 def _exported(folder: Path) -> str:
+    from ludolf.page import export_html
     from ludolf.session import open_session
-    from ludolf.session.export import export_html
     from tests.browser.sample import CWD, sample_file
 
     source = folder / "session.jsonl"

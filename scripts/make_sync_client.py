@@ -13,7 +13,7 @@ GROUPS = ("agents", "models", "program", "prompting", "sessions")
 _CHANGES = (
     ("async def ", "def "),
     ("await ", ""),
-    ("from ludolf.client.asking import", "from ludolf.client.blocking.asking import"),
+    ("from ludolf.client.base import", "from ludolf.client.blocking.asking import"),
 )
 
 

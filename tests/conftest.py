@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 from hypothesis import settings
 
-from ludolf.config.keys import KEY_VARIABLES, OTHER_SECRETS
+from ludolf.config.auth.keys import KEY_VARIABLES, OTHER_SECRETS
 
 # The same examples for everyone; look for new ones with --hypothesis-profile=default.
 settings.register_profile("ludolf", deadline=None, derandomize=True)

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from ludolf.base import without_surrogates
+from ludolf.page import export_html
 from ludolf.session import Session, open_session
-from ludolf.session.export import export_html
 
 ATTACKS = (
     "<script>window.pwned=1</script>",

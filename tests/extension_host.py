@@ -10,9 +10,10 @@ from ludolf.ai.messages import CustomMessage, Part, ThinkingLevel
 from ludolf.ai.models import Model, ModelCost
 from ludolf.ai.provider import Provider, Request
 from ludolf.base import CommandError
-from ludolf.config.auth import Keyring
-from ludolf.config.models import ModelRegistry
-from ludolf.config.models_file import ProviderEntry, make_model
+from ludolf.config.auth.keyring import Keyring
+from ludolf.config.models.models_file import ProviderEntry, make_model
+from ludolf.config.models.registry import ModelRegistry
+from ludolf.extensions.extension import LoadError, Origin
 from ludolf.extensions.extensions import Extensions
 from ludolf.extensions.host import (
     Change,
@@ -28,7 +29,6 @@ from ludolf.extensions.host import (
 )
 from ludolf.extensions.no_ui import NoUi
 from ludolf.extensions.payloads import PromptOptions
-from ludolf.extensions.record import LoadError, Origin
 from ludolf.protocol.events import CompactionResult
 from ludolf.session.entries import CustomEntry, Label
 from ludolf.session.stats import ContextUsage

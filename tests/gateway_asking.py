@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterable
 from msgspec import structs
 
 from ludolf.ai.draft import Draft, StreamEvent
+from ludolf.ai.http.transport import Transport
 from ludolf.ai.provider import Answer, Request
 from ludolf.ai.registry import Providers
 from ludolf.ai.stream import respond
-from ludolf.ai.transport import Transport
 from tests.loopback import Asked, Canned, Loopback
 from tests.openai_asking import sse
 

@@ -9,6 +9,7 @@ from msgspec import structs
 
 from ludolf.ai.access import Access
 from ludolf.ai.draft import Draft, StreamEvent
+from ludolf.ai.http.transport import Transport
 from ludolf.ai.messages import (
     NO_USAGE,
     AssistantMessage,
@@ -21,9 +22,8 @@ from ludolf.ai.messages import (
 )
 from ludolf.ai.models import Model, ModelCost
 from ludolf.ai.provider import Answer, Provider, Request, ToolSpec
-from ludolf.ai.providers.openai_completions import OpenAICompletions
+from ludolf.ai.providers.openai.completions import OpenAICompletions
 from ludolf.ai.stream import respond
-from ludolf.ai.transport import Transport
 from tests.loopback import Canned, Loopback
 
 READ = ToolSpec("read", "Reads a file.", {"type": "object", "properties": {}})

@@ -12,12 +12,15 @@ from msgspec import structs
 
 from ludolf.ai.access import Access
 from ludolf.ai.draft import BlockEnd, Draft, StreamEvent
+from ludolf.ai.http.transport import Raw, Sent, Transport
 from ludolf.ai.messages import AssistantMessage, Message, Text, UserMessage
 from ludolf.ai.models import Model, ModelCost
 from ludolf.ai.provider import Answer, Provider, Request, ToolSpec
-from ludolf.ai.providers import anthropic, google, openai_completions, openai_responses
+from ludolf.ai.providers.anthropic import provider as anthropic
+from ludolf.ai.providers.google import provider as google
+from ludolf.ai.providers.openai import completions as openai_completions
+from ludolf.ai.providers.openai import responses as openai_responses
 from ludolf.ai.stream import respond
-from ludolf.ai.transport import Raw, Sent, Transport
 from ludolf.base import loads
 from tests.loopback import JSON_BODY, Asked, Canned, Loopback
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from ludolf.session.export import page as page_module
+from ludolf.page import page as page_module
 from tests.browser.chrome import Chrome, Page
 from tests.browser.view import view
 from tests.export_page import answer, call, header, message, page_of, result, text

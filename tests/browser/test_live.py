@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from ludolf.modes.live.server import LiveServer
-from ludolf.modes.live.watch import Watch
+from ludolf.page.live.server import LiveServer
+from ludolf.page.live.watch import Watch
 from tests.browser.chrome import Page
 from tests.browser.view import view
 from tests.export_page import answer, call, entry, header, message, no_warning, result, text

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from ludolf.page import export_html
 from ludolf.session import open_session
-from ludolf.session.export import export_html
 from tests.browser.chrome import Chrome, Page
 from tests.browser.sample import CWD, long_lines, sample_file, sample_lines
 from tests.export_page import no_warning

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 import ludolf
-from ludolf.config.arguments import SWITCHES, VALUES
-from ludolf.help import HELP
+from ludolf.cli.help import HELP
+from ludolf.config.settings.arguments import SWITCHES, VALUES
 from tests.house.source import ROOT, SOURCE
 
 PAPERS = ("README.md", "AGENTS.md", "CONTRIBUTING.md")
@@ -17,7 +17,7 @@ LOCKS = ("requirements.lock", "requirements-dev.lock")
 AGENTS_LINES = 120
 _PATH = re.compile(r"`((?:src|tests|docs|scripts|\.ci)/[\w./-]+)`")
 _ROOM_PATH = re.compile(
-    r"`((?:ai|agent|tools|session|config|protocol|extensions|engine|modes|client)/[\w./]*)`"
+    r"`((?:ai|agent|tools|session|config|protocol|extensions|engine|functions|page|rpc|cli|client)/[\w./]*)`"
 )
 _TARGET = re.compile(r"^([a-z]+):.*## ", re.MULTILINE)
 _MADE = re.compile(r"(?:^|`)make ([a-z]+)", re.MULTILINE)

@@ -7,12 +7,12 @@ from collections.abc import Iterator
 from tests.house.source import imports, modules
 
 # The three doors at which a bug is caught: a tool call, a run, a command.
-DOORS = ("agent/batch.py", "engine/runner.py", "modes/rpc/server.py", "extensions/contain.py")
+DOORS = ("agent/batch.py", "engine/run/runner.py", "rpc/server.py", "functions/isolation.py")
 TASK_MAKER = "agent/scope.py"
 # Third parties: each is imported by one room's files only, and only msgspec at import time.
 EAGER = ("msgspec",)
 # The client of model servers, and the server of the live view.
-HTTP = ("ai/transport.py", "modes/live/server.py")
+HTTP = ("ai/http/transport.py", "page/live/server.py")
 
 
 def _called(call: ast.Call) -> str:

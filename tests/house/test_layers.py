@@ -4,33 +4,29 @@ import graphlib
 
 from tests.house.source import imports, modules
 
-_GROUND = ("base", "programs", "project_files", "visible")
-_LOW = (*_GROUND, "ai")
+_LOW = ("base", "ai")
 _TO_PROTOCOL = (*_LOW, "agent", "tools", "session", "config", "protocol")
-_TO_ENGINE = (*_TO_PROTOCOL, "extensions", "engine")
+_TO_ENGINE = (*_TO_PROTOCOL, "functions", "extensions", "page", "engine")
 
 # Every room may import itself and the package's version. Siblings may not import each other.
 MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "": ("sdk",),
     "base": (),
-    "help": (),
-    "programs": (),
-    "project_files": ("base",),
-    "visible": (),
-    "ai": _GROUND,
+    "ai": ("base",),
     "agent": _LOW,
     "tools": (*_LOW, "agent"),
     "session": _LOW,
     "config": _LOW,
+    "functions": (*_LOW, "agent"),
     "protocol": (*_LOW, "agent", "session"),
-    "extensions": _TO_PROTOCOL,
-    "ext": (*_TO_PROTOCOL, "extensions"),
-    "engine": (*_TO_PROTOCOL, "extensions"),
-    "modes": (*_TO_ENGINE, "help"),
-    # A function becomes a tool in the same way for a host as for an extension.
-    "client": (*_LOW, "agent", "session", "protocol", "extensions"),
+    "page": (*_LOW, "agent", "session"),
+    "extensions": (*_TO_PROTOCOL, "functions"),
+    "ext": (*_TO_PROTOCOL, "functions", "extensions"),
+    "engine": (*_TO_PROTOCOL, "functions", "extensions", "page"),
+    "rpc": _TO_ENGINE,
+    "client": (*_LOW, "agent", "session", "protocol", "functions"),
     "sdk": _TO_ENGINE,
-    "cli": (*_TO_ENGINE, "modes", "client", "help"),
+    "cli": (*_TO_ENGINE, "rpc", "client"),
     "__main__": ("cli",),
 }
 

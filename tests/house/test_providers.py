@@ -11,17 +11,11 @@ import pytest
 from ludolf.ai.registry import _MODULES
 from tests.house.source import SOURCE
 
-# Files of a provider begin with the name of its family; all other files are for everyone.
-FAMILIES = ("anthropic", "openai", "google", *sorted(set(_MODULES.values())))
-BUILDS_ON = {
-    "azure": ("openai",),
-    "bedrock": ("anthropic", "openai"),
-    "codex": ("openai",),
-    "gguf": ("openai",),
-    "mistral": ("openai",),
-    "pi_messages": ("openai",),
-    "vertex": ("google",),
-}
+# Each folder holds one family; modules next to the folders are shared.
+FAMILIES = ("anthropic", "bedrock", "google", "mistral", "openai")
+BUILDS_ON = {"bedrock": ("anthropic", "openai"), "mistral": ("openai",)}
+# These speak OpenAI's API, in folders of their own or in none.
+ON_OPENAI = ("pi-messages", "ludolf-gguf")
 CLOUD_LIBRARIES = (
     "anthropic",
     "azure",
@@ -41,7 +35,7 @@ PLACE = "ludolf.ai.providers."
 MAKE = """
 import json, sys
 from ludolf.ai.registry import Providers
-from ludolf.ai.transport import Transport
+from ludolf.ai.http.transport import Transport
 
 made = [Providers(Transport()).get(api) for api in sys.argv[1:]]
 """
@@ -95,7 +89,8 @@ def _loaded(program: str, *apis: str) -> frozenset[str]:
 
 
 def _family(name: str) -> str:
-    return next((family for family in FAMILIES if name.startswith(family)), "")
+    folder = name.partition(".")[0]
+    return folder if folder in FAMILIES else ""
 
 
 def _from_clouds(loaded: frozenset[str]) -> list[str]:
@@ -109,9 +104,10 @@ def _whole(names: tuple[str, ...]) -> tuple[str, ...]:
 @pytest.mark.parametrize("api", _MODULES)
 def test_a_provider_loads_only_its_own_family(api: str) -> None:
     loaded = _loaded(MAKE + TELL, api)
-    ours = {_family(_MODULES[api]), *BUILDS_ON.get(_MODULES[api], ()), ""}
+    own = _family(_MODULES[api].removeprefix("providers."))
+    ours = {own, *BUILDS_ON.get(own, ()), *(("openai",) if api in ON_OPENAI else ()), ""}
     there = {name.removeprefix(PLACE) for name in loaded if name.startswith(PLACE)}
-    assert _MODULES[api] in there
+    assert f"ludolf.ai.{_MODULES[api]}" in loaded
     assert not [name for name in there if _family(name) not in ours]
     assert not _from_clouds(loaded)
 

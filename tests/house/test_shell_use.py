@@ -9,7 +9,7 @@ from tests.house.source import Module, modules
 
 # A text that the user or the model wrote as a command, run as it is.
 SHELLS = {
-    "config/values.py": "a key's command in the user's own settings",
+    "config/settings/value_syntax.py": "a key's command in the user's own settings",
     "tools/process.py": "the commands of host and model",
 }
 NEVER = {
@@ -60,7 +60,7 @@ def test_those_who_may_use_a_shell_still_do() -> None:
     ],
 )
 def test_what_is_put_together_is_noticed(source: str) -> None:
-    module = Module("ludolf.x", "config/values.py", 1, ast.parse(source))
+    module = Module("ludolf.x", "config/settings/value_syntax.py", 1, ast.parse(source))
     made = list(_made_scripts(module))
     assert made or any(_asks_for_shell(call, module) for call in module.calls())
 

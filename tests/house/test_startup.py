@@ -28,33 +28,33 @@ LATER = (
     "tempfile",
     "yaml",
     "yarl",
-    "ludolf.ai.handoff",
-    "ludolf.ai.providers.anthropic",
-    "ludolf.ai.providers.google",
+    "ludolf.ai.history",
+    "ludolf.ai.providers.anthropic.provider",
+    "ludolf.ai.providers.google.provider",
     "ludolf.ai.providers.openai",
     "ludolf.client",
-    "ludolf.config.context_files",
-    "ludolf.config.front_matter",
-    "ludolf.config.ignore",
-    "ludolf.config.lock",
-    "ludolf.config.resources",
-    "ludolf.config.skills",
-    "ludolf.config.system_prompt",
-    "ludolf.config.templates",
-    "ludolf.config.trust",
+    "ludolf.config.resources.context_files",
+    "ludolf.config.resources.front_matter",
+    "ludolf.config.resources.ignore",
+    "ludolf.config.settings.lock",
+    "ludolf.config.resources.sources",
+    "ludolf.config.resources.skills",
+    "ludolf.config.resources.system_prompt",
+    "ludolf.config.resources.templates",
+    "ludolf.config.settings.trust",
     "ludolf.extensions.",
-    "ludolf.help",
-    "ludolf.modes.list_models",
-    "ludolf.modes.live",
-    "ludolf.modes.one_shot",
-    "ludolf.modes.progress",
+    "ludolf.cli.help",
+    "ludolf.cli.list_models",
+    "ludolf.page.live",
+    "ludolf.cli.one_shot",
+    "ludolf.cli.progress",
     "ludolf.protocol.wire",
     "ludolf.session.branching",
     "ludolf.session.compaction",
-    "ludolf.session.export",
+    "ludolf.page",
     "ludolf.session.migrate",
     "ludolf.session.summary_text",
-    "ludolf.modes.subcommands",
+    "ludolf.cli.subcommands",
     "ludolf.sdk",
     "ludolf.ai.local.ask",
     "ludolf.ai.local.child",
@@ -62,28 +62,28 @@ LATER = (
     "ludolf.ai.local.gguf",
     "ludolf.ai.local.kinds",
     "ludolf.ai.local.servers",
-    "ludolf.ai.oauth",
-    "ludolf.ai.recording",
-    "ludolf.ai.replaying",
-    "ludolf.config.oauth",
-    "ludolf.config.models_store",
-    "ludolf.config.approval_rules",
-    "ludolf.config.safety_settings",
-    "ludolf.config.simple_command",
-    "ludolf.engine.approvals",
-    "ludolf.engine.logins",
-    "ludolf.engine.safety",
-    "ludolf.engine.secrets_mask",
-    "ludolf.engine.subagents.",
+    "ludolf.ai.http.oauth",
+    "ludolf.ai.record.recording",
+    "ludolf.ai.record.replay",
+    "ludolf.config.auth.oauth",
+    "ludolf.config.models.models_store",
+    "ludolf.config.settings.approval_rules",
+    "ludolf.config.settings.safety_settings",
+    "ludolf.config.settings.literal_command",
+    "ludolf.engine.host.approvals",
+    "ludolf.engine.host.logins",
+    "ludolf.engine.features.safety",
+    "ludolf.engine.features.secrets_mask",
+    "ludolf.engine.features.subagents.",
     "ludolf.tools.",
 )
 # What is loaded some time after the start is put off, since a busy machine may need so long for the
 # reply itself.
 PROGRAM = """
 import sys
-from ludolf.modes.rpc import run
+from ludolf.rpc import run
 run.WARM_UP_SECONDS = 3600
-from ludolf.cli import main
+from ludolf.cli.main import main
 main(sys.argv[1:])
 """
 BUILT_IN_MODELS = ("ludolf.ai.providers.",)
@@ -103,7 +103,7 @@ def _modules_at_first_reply(home: Path, **environ: str) -> list[str]:
     )
     assert '"command":"get_state","success":true' in done.stdout
     names = _IMPORTED.findall(done.stderr)
-    assert "ludolf.cli" in names
+    assert "ludolf.cli.main" in names
     return names
 
 

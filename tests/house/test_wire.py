@@ -16,8 +16,8 @@ import ludolf.protocol.commands
 import ludolf.protocol.events
 import ludolf.session.entries
 from ludolf.base import Value, dumps, loads
-from ludolf.modes.rpc.handlers import HANDLERS
 from ludolf.protocol.commands import COMMANDS
+from ludolf.rpc.handlers import HANDLERS
 
 WIRE = (
     ludolf.ai.messages,

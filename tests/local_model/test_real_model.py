@@ -16,7 +16,7 @@ import pytest
 
 from ludolf.base import dumps
 from ludolf.client import Client, Record
-from ludolf.config.local import can_run_files
+from ludolf.config.models.local import can_run_files
 from tests.process.harness import RPC, SOURCE, only, survivors, text_of
 
 GGUF = os.environ.get("LUDOLF_TEST_GGUF", "")

@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 from hypothesis import strategies as st
 
-from ludolf.ai.providers.scripted import Failure, Reply, Tokens
+from ludolf.ai.builtin.scripted import Failure, Reply, Tokens
 from tests.loop.stage import call, calls, fails, say, words
 
 

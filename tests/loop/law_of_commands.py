@@ -2,7 +2,7 @@
 
 from typing import Any, Protocol
 
-from ludolf.modes.rpc.handlers import HANDLERS, MOVES, OF_A_SESSION
+from ludolf.rpc.handlers import HANDLERS, MOVES, OF_A_SESSION
 
 Record = dict[str, Any]
 NOW = frozenset(name for name, handler in HANDLERS.items() if handler.pace == "now")

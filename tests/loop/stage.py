@@ -15,20 +15,20 @@ from msgspec import structs
 from ludolf.agent.events import MessageEnd
 from ludolf.agent.scope import Tasks
 from ludolf.ai.access import Access
-from ludolf.ai.builtin_models import scripted_model
+from ludolf.ai.builtin.models import scripted_model
+from ludolf.ai.builtin.playback import Piece
+from ludolf.ai.builtin.scripted import Failure, Reply, Scripted, Tokens
 from ludolf.ai.models import ModelCost
 from ludolf.ai.provider import Request
-from ludolf.ai.providers.playback import Piece
-from ludolf.ai.providers.scripted import Failure, Reply, Scripted, Tokens
 from ludolf.base import dumps
-from ludolf.config.options import Options
+from ludolf.config.settings.options import Options
 from ludolf.engine.build import build
 from ludolf.engine.engine import Engine
-from ludolf.modes.rpc.server import Server
-from ludolf.modes.stdio import Stdio
 from ludolf.protocol.dialects import make_dialect
 from ludolf.protocol.events import Event
 from ludolf.protocol.replies import Frame
+from ludolf.rpc.server import Server
+from ludolf.rpc.stdio import Stdio
 from ludolf.session.entries import message_of, role_of
 from tests.frames import frames_out
 from tests.loop.laws import Log, Record, Said, Sent, check

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from ludolf.agent.batch import AT_ONCE
-from ludolf.ai.providers.playback import Piece
+from ludolf.ai.builtin.playback import Piece
 from tests.loop.stage import (
     SMALL,
     Stage,

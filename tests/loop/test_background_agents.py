@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from ludolf.ai.providers.scripted import Reply
-from ludolf.engine.subagents.jobs import Jobs
-from ludolf.engine.subagents.tool import TaskTool
+from ludolf.ai.builtin.scripted import Reply
+from ludolf.engine.features.subagents.jobs import Jobs
+from ludolf.engine.features.subagents.tool import TaskTool
 from tests.loop.stage import Stage, call, calls, say, stage
 
 ONE = {"task": "look around", "name": "Look"}

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from ludolf.ai.providers.playback import Piece
+from ludolf.ai.builtin.playback import Piece
 from tests.loop.stage import asked, call, calls, say, stage, story, text_of, texts
 from tests.loop.tools import StageTools
 

@@ -13,9 +13,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from ludolf.modes.rpc.call import Data, Handler
 from ludolf.protocol.commands import COMMANDS
 from ludolf.protocol.dialects import NAMES
+from ludolf.rpc.call import Data, Handler
 from tests.loop.laws import Record
 from tests.loop.stage import WAIT_SECONDS, Stage, say, stage
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from ludolf.ai.providers.scripted import Tokens
+from ludolf.ai.builtin.scripted import Tokens
 from tests.loop.stage import call, calls, fails, say, stage, story, texts
 
 

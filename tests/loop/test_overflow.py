@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from ludolf.ai.providers.scripted import Tokens
+from ludolf.ai.builtin.scripted import Tokens
 from tests.loop.stage import (
     SMALL,
     WINDOW,

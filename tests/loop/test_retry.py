@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from ludolf.ai.providers.scripted import Failure
+from ludolf.ai.builtin.scripted import Failure
 from tests.loop.stage import asked, call, calls, fails, say, stage, story, texts
 
 SLOW = {"retry": {"baseDelayMs": 60_000}}

@@ -24,12 +24,12 @@ from ludolf.agent.queue import Queue, Queued, QueueKind
 from ludolf.agent.scope import Aborted, Scope
 from ludolf.agent.tool import Allow, Block, ToolContext, ToolOutput, text_output
 from ludolf.ai.access import Access
-from ludolf.ai.builtin_models import scripted_model
+from ludolf.ai.builtin.models import scripted_model
+from ludolf.ai.builtin.scripted import Reply, Scripted
 from ludolf.ai.errors import ProviderError
 from ludolf.ai.messages import Message, Text, ToolCall, UserMessage, text_of
 from ludolf.ai.models import Model
 from ludolf.ai.provider import Answer, Request
-from ludolf.ai.providers.scripted import Reply, Scripted
 from tests.loop.stage import call, calls, say
 from tests.loop.tools import Gates, stage_tools
 

@@ -9,7 +9,7 @@ import pytest
 from ludolf import create_session
 from ludolf.base import dumps
 from ludolf.client import Client, Record
-from ludolf.engine.approvals import APPROVE, DENY, FOR_SESSION
+from ludolf.engine.host.approvals import APPROVE, DENY, FOR_SESSION
 from tests.process.extending import asked, dialog, lay, reply, told
 from tests.process.harness import Lab, only, text_of
 from tests.process.script import answer, bash, call

@@ -207,7 +207,7 @@ async def test_nested_image_sources_reach_the_model(lab: Lab) -> None:
 
 async def test_the_name_of_the_program_chooses_the_dialect(lab: Lab) -> None:
     link = lab.work / "omp"
-    link.write_text("import sys\nfrom ludolf.cli import main\nmain(sys.argv[1:])\n")
+    link.write_text("import sys\nfrom ludolf.cli.main import main\nmain(sys.argv[1:])\n")
     import sys
 
     done = lab.run("--mode", "rpc", program=(sys.executable, str(link)))

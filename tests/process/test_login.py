@@ -16,7 +16,7 @@ import pytest
 
 from ludolf.base import dumps, loads, now_ms
 from ludolf.client import Record
-from ludolf.config.oauth import FLOWS
+from ludolf.config.auth.oauth import FLOWS
 from tests.identity_server import IdentityServer
 from tests.process.extending import asked, dialog, reply, told
 from tests.process.harness import PROGRAM, WAIT_SECONDS, Finished, Lab, only, text_of

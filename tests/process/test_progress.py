@@ -21,7 +21,7 @@ BUSY = Failure(status=529, body=b'{"error":{"type":"x","message":"too \\u001b[31
 CLEARED = "\r\x1b[2K"
 WORKING = """
 import sys
-from ludolf.modes.progress import working
+from ludolf.cli.progress import working
 with working("Writing \\x1b[1mthe page") as told:
     told(3, 1200)
     sys.stdin.readline()

@@ -18,9 +18,9 @@ import msgspec
 import pytest
 
 from ludolf.agent.events import MessageUpdate
-from ludolf.modes.rpc.handlers import HANDLERS
 from ludolf.protocol.commands import COMMANDS
 from ludolf.protocol.events import EVENT_NAMES, Event
+from ludolf.rpc.handlers import HANDLERS
 from tests.frames import dialect_of, frames_out
 from tests.process.harness import SOURCE, WAIT_SECONDS
 

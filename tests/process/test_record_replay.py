@@ -382,8 +382,12 @@ def test_nothing_of_it_is_loaded_unless_it_is_asked_for(lab: Lab, file: str) -> 
         done = lab.run("--mode", "rpc", *arguments, program=program)
         return set(re.findall(r"ludolf\.[\w.]*(?:record|replay|scrub|traffic)\w*", done.stderr))
 
-    own = {"ludolf.engine.traffic", "ludolf.ai.scrubbing", "ludolf.ai.recording_file"}
-    assert loaded() & {*own, "ludolf.ai.recording", "ludolf.ai.replaying"} == set()
+    own = {
+        "ludolf.engine.recording_setup",
+        "ludolf.ai.record.scrubbing",
+        "ludolf.ai.record.recording_file",
+    }
+    assert loaded() & {*own, "ludolf.ai.record.recording", "ludolf.ai.record.replay"} == set()
     assert own <= loaded("--record", file)
 
 

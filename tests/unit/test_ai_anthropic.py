@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 
 from ludolf.ai.access import Access
 from ludolf.ai.draft import BlockDelta, BlockEnd, BlockStart, Draft, StreamEvent
+from ludolf.ai.http.sse import SseParser
+from ludolf.ai.http.transport import Transport
 from ludolf.ai.messages import Text, Thinking, ToolCall
 from ludolf.ai.provider import Provider
-from ludolf.ai.providers.anthropic import Reading, make
-from ludolf.ai.sse import SseParser
-from ludolf.ai.transport import Transport
+from ludolf.ai.providers.anthropic.provider import Reading, make
 from tests.anthropic_wire import (
     PING,
     STOP,

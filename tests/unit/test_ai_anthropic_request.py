@@ -7,11 +7,11 @@ import msgspec
 import pytest
 
 from ludolf.ai.access import Access
+from ludolf.ai.http.transport import Transport
 from ludolf.ai.messages import Image, Message, Text, Thinking, ToolCall, UserMessage
 from ludolf.ai.provider import Provider, ToolSpec
-from ludolf.ai.providers.anthropic import make
-from ludolf.ai.providers.anthropic_request import Bodies
-from ludolf.ai.transport import Transport
+from ludolf.ai.providers.anthropic.provider import make
+from ludolf.ai.providers.anthropic.request import Bodies
 from tests.anthropic_wire import ask, assistant, model, request, result, sse, text_answer, user
 from tests.loopback import Canned, Loopback
 

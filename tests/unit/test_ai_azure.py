@@ -18,9 +18,9 @@ from ludolf.ai.access import Access
 from ludolf.ai.errors import ProviderError
 from ludolf.ai.models import Model
 from ludolf.ai.provider import Request
-from ludolf.ai.providers.azure import SCOPE, credential_for, deployment, resource_url
 from ludolf.ai.providers.cloud_tokens import EARLY_SECONDS, Token, Tokens
-from ludolf.config.auth import Keyring
+from ludolf.ai.providers.openai.azure import SCOPE, credential_for, deployment, resource_url
+from ludolf.config.auth.keyring import Keyring
 from tests.gateway_asking import ask
 from tests.loopback import JSON_BODY, Canned
 from tests.openai_asking import READ, model, request

@@ -9,15 +9,15 @@ from hypothesis import strategies as st
 
 from ludolf.ai.draft import BlockDelta, BlockEnd, BlockStart, Draft
 from ludolf.ai.errors import ErrorKind, ProviderError
+from ludolf.ai.http.sse import MAX_EVENT_BYTES
+from ludolf.ai.http.transport import Transport
 from ludolf.ai.messages import AssistantMessage, Text, Thinking, ToolCall
 from ludolf.ai.provider import Provider
-from ludolf.ai.providers.bedrock import make
-from ludolf.ai.providers.bedrock_events import FrameParser
-from ludolf.ai.providers.bedrock_stream import Reading
+from ludolf.ai.providers.bedrock.events import FrameParser
+from ludolf.ai.providers.bedrock.provider import make
+from ludolf.ai.providers.bedrock.stream import Reading
 from ludolf.ai.registry import Providers
-from ludolf.ai.sse import MAX_EVENT_BYTES
-from ludolf.ai.transport import Transport
-from ludolf.config.catalog import catalog_models
+from ludolf.config.models.catalog import catalog_models
 from tests.anthropic_wire import ask
 from tests.bedrock_wire import (
     EVENT_STREAM,

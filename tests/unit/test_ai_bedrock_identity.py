@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from ludolf.ai.access import Access
+from ludolf.ai.http.transport import Transport
 from ludolf.ai.messages import Text
 from ludolf.ai.provider import Provider
-from ludolf.ai.providers.bedrock import make
-from ludolf.ai.transport import Transport
+from ludolf.ai.providers.bedrock.provider import make
 from tests.anthropic_wire import ask
 from tests.bedrock_wire import EVENT_STREAM, answer, model, text
 from tests.loopback import JSON_BODY, Canned, Loopback

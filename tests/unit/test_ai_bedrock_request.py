@@ -7,14 +7,14 @@ import pytest
 
 from ludolf.ai.access import Access
 from ludolf.ai.errors import ProviderError
+from ludolf.ai.http.transport import Transport
 from ludolf.ai.messages import Image, Message, Text, Thinking, ToolCall, UserMessage
 from ludolf.ai.models import Model
 from ludolf.ai.provider import ToolSpec
-from ludolf.ai.providers.bedrock import make
-from ludolf.ai.providers.bedrock_identity import address, region_of
-from ludolf.ai.providers.bedrock_request import Bodies, is_adaptive
+from ludolf.ai.providers.bedrock.identity import address, region_of
+from ludolf.ai.providers.bedrock.provider import make
+from ludolf.ai.providers.bedrock.request import Bodies, is_adaptive
 from ludolf.ai.strict_schema import StrictSampling
-from ludolf.ai.transport import Transport
 from tests.anthropic_wire import assistant, request, result, user
 from tests.bedrock_wire import model
 

@@ -9,8 +9,8 @@ import pytest
 
 from ludolf.ai.access import Access
 from ludolf.ai.errors import RETRYABLE
+from ludolf.ai.http.oauth import chatgpt_account
 from ludolf.ai.models import Model
-from ludolf.ai.oauth import chatgpt_account
 from tests.gateway_asking import RESPONSES, ask
 from tests.loopback import JSON_BODY, Canned
 from tests.openai_asking import READ, model, request

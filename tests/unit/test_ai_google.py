@@ -12,6 +12,7 @@ from msgspec import structs
 
 from ludolf.ai.access import Access
 from ludolf.ai.draft import BlockDelta, BlockEnd, BlockStart, Draft, StreamEvent
+from ludolf.ai.http.transport import Transport
 from ludolf.ai.messages import (
     NO_USAGE,
     AssistantMessage,
@@ -27,10 +28,9 @@ from ludolf.ai.messages import (
 )
 from ludolf.ai.models import Model, ModelCost
 from ludolf.ai.provider import Answer, Request, ToolSpec
-from ludolf.ai.providers.google import describe, make
-from ludolf.ai.providers.google_request import Bodies, thinking_config
+from ludolf.ai.providers.google.provider import describe, make
+from ludolf.ai.providers.google.request import Bodies, thinking_config
 from ludolf.ai.stream import respond
-from ludolf.ai.transport import Transport
 from tests.loopback import JSON_BODY, Canned, Loopback
 
 READ = ToolSpec("read", "Reads a file.", {"type": "object", "properties": {}})

@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ludolf.ai.handoff import NO_IMAGE, NO_TOOL_IMAGE, Handoff, ModelMessage, adapt, bash_text
+from ludolf.ai.encoded_cache import Pieces
+from ludolf.ai.history import NO_IMAGE, NO_TOOL_IMAGE, Handoff, ModelMessage, adapt, bash_text
 from ludolf.ai.messages import (
     NO_USAGE,
     AssistantMessage,
@@ -28,7 +29,6 @@ from ludolf.ai.messages import (
     text_of,
 )
 from ludolf.ai.models import Model, ModelCost
-from ludolf.ai.pieces import Pieces
 
 PICTURE = Image(data="aGk=", mime_type="image/png")
 

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec import structs
 
-from ludolf.ai.handoff import NO_IMAGE, NO_TOOL_IMAGE
+from ludolf.ai.history import NO_IMAGE, NO_TOOL_IMAGE
 from ludolf.ai.messages import (
     NO_USAGE,
     AssistantMessage,

@@ -18,10 +18,10 @@ from ludolf.ai.local.gguf import SCALARS, TEXT, GgufError, Header, read_gguf
 from ludolf.ai.local.runtime import Order
 from ludolf.ai.local.templates import needs_fences, template_for
 from ludolf.base import ConfigError, dumps
-from ludolf.config.auth import Keyring
-from ludolf.config.local import can_run_files
-from ludolf.config.models import ModelRegistry
-from ludolf.config.selection import choose_model
+from ludolf.config.auth.keyring import Keyring
+from ludolf.config.models.local import can_run_files
+from ludolf.config.models.registry import ModelRegistry
+from ludolf.config.models.selection import choose_model
 
 ARRAY = 9
 CODER = r"""<|im_start|>system {{- "<tool_call>\n{{\"name\": <function-name>}}\n</tool_call>" }}"""

@@ -11,10 +11,10 @@ from ludolf.ai.local.kinds import explain
 from ludolf.ai.local.servers import Found, Place, look_at, someone_listens
 from ludolf.ai.models import Model
 from ludolf.base import ConfigError, dumps
-from ludolf.config.auth import Keyring
-from ludolf.config.local import LocalModels, ollama_address
-from ludolf.config.models import ModelRegistry
-from ludolf.config.selection import choose_model
+from ludolf.config.auth.keyring import Keyring
+from ludolf.config.models.local import LocalModels, ollama_address
+from ludolf.config.models.registry import ModelRegistry
+from ludolf.config.models.selection import choose_model
 from tests.local_server import LocalServer, Silent, free_port, ollama, shown
 
 LLAMA: dict[str, Any] = {

@@ -12,6 +12,8 @@ from hypothesis import strategies as st
 from ludolf.ai.access import Access
 from ludolf.ai.draft import BlockDelta, BlockEnd, BlockStart, Draft
 from ludolf.ai.errors import ErrorKind
+from ludolf.ai.http.sse import SseParser
+from ludolf.ai.http.transport import Transport
 from ludolf.ai.messages import (
     AssistantMessage,
     Image,
@@ -22,14 +24,12 @@ from ludolf.ai.messages import (
     UserMessage,
 )
 from ludolf.ai.provider import Provider, ToolSpec
-from ludolf.ai.providers.mistral import make
-from ludolf.ai.providers.mistral_request import Ids
-from ludolf.ai.providers.mistral_stream import Reading
+from ludolf.ai.providers.mistral.provider import make
+from ludolf.ai.providers.mistral.request import Ids
+from ludolf.ai.providers.mistral.stream import Reading
 from ludolf.ai.registry import Providers
-from ludolf.ai.sse import SseParser
 from ludolf.ai.strict_schema import PREFER_STRICT
-from ludolf.ai.transport import Transport
-from ludolf.config.catalog import catalog_models
+from ludolf.config.models.catalog import catalog_models
 from tests.anthropic_wire import ask, assistant, result, user
 from tests.loopback import JSON_BODY, Canned, Loopback
 from tests.mistral_wire import RICH, USAGE, call, chunk, model, sse, thought

@@ -12,8 +12,13 @@ import pytest
 from msgspec import structs
 
 from ludolf.ai.access import Access
-from ludolf.ai.builtin_models import offline_model
+from ludolf.ai.builtin.models import offline_model
+from ludolf.ai.builtin.offline import Offline, make
+from ludolf.ai.builtin.offline_plan import MOST_STEPS, make_plan
+from ludolf.ai.builtin.offline_requests import TABLE
+from ludolf.ai.builtin.offline_steps import Call, resolve
 from ludolf.ai.draft import BlockDelta, Draft, StreamEvent
+from ludolf.ai.http.transport import Transport
 from ludolf.ai.messages import (
     AssistantMessage,
     CustomMessage,
@@ -27,13 +32,8 @@ from ludolf.ai.messages import (
     text_of,
 )
 from ludolf.ai.provider import Request, ToolSpec
-from ludolf.ai.providers.offline import Offline, make
-from ludolf.ai.providers.offline_plan import MOST_STEPS, make_plan
-from ludolf.ai.providers.offline_requests import TABLE
-from ludolf.ai.providers.offline_steps import Call, resolve
 from ludolf.ai.registry import Providers
 from ludolf.ai.stream import respond
-from ludolf.ai.transport import Transport
 
 MANUAL = Path(__file__).parents[2] / "docs" / "offline-model.md"
 ALL = ("read", "bash", "edit", "write", "grep", "find", "ls")

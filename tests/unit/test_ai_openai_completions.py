@@ -10,9 +10,9 @@ from ludolf.ai.draft import BlockDelta, BlockEnd, BlockStart, Draft, StreamEvent
 from ludolf.ai.errors import ProviderError
 from ludolf.ai.messages import AssistantMessage, Text, Thinking, ToolCall
 from ludolf.ai.models import Model, ModelCost
-from ludolf.ai.providers.openai_chat_stream import ChatReader
-from ludolf.ai.providers.openai_compat import chat_compat
-from ludolf.ai.providers.openai_completions import make
+from ludolf.ai.providers.openai.chat_stream import ChatReader
+from ludolf.ai.providers.openai.compat import chat_compat
+from ludolf.ai.providers.openai.completions import make
 from tests.loopback import JSON_BODY, Canned
 from tests.openai_asking import ask, encoded, model, request, sse
 

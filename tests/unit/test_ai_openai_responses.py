@@ -8,11 +8,11 @@ import pytest
 from ludolf.ai.access import Access
 from ludolf.ai.draft import BlockDelta, BlockEnd, BlockStart, Draft, StreamEvent
 from ludolf.ai.errors import ProviderError
+from ludolf.ai.http.sse import SseParser
 from ludolf.ai.messages import AssistantMessage, Text, Thinking, ToolCall
 from ludolf.ai.models import Model
-from ludolf.ai.providers.openai_responses import make
-from ludolf.ai.providers.openai_responses_stream import ResponsesReader
-from ludolf.ai.sse import SseParser
+from ludolf.ai.providers.openai.responses import make
+from ludolf.ai.providers.openai.responses_stream import ResponsesReader
 from tests.loopback import JSON_BODY, Canned
 from tests.openai_asking import ask, encoded, model, request, sse
 

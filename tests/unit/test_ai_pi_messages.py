@@ -12,6 +12,8 @@ from hypothesis import strategies as st
 from ludolf.ai.access import Access
 from ludolf.ai.draft import BlockDelta, BlockEnd, BlockStart, Draft
 from ludolf.ai.errors import ErrorKind
+from ludolf.ai.http.sse import SseParser
+from ludolf.ai.http.transport import Transport
 from ludolf.ai.messages import (
     AssistantMessage,
     Cost,
@@ -26,9 +28,7 @@ from ludolf.ai.models import Model
 from ludolf.ai.provider import Provider, ToolSpec
 from ludolf.ai.providers.pi_messages import Reading, make
 from ludolf.ai.registry import Providers
-from ludolf.ai.sse import SseParser
 from ludolf.ai.strict_schema import PREFER_STRICT
-from ludolf.ai.transport import Transport
 from tests.anthropic_wire import ask, assistant, result, user
 from tests.anthropic_wire import model as claude
 from tests.loopback import JSON_BODY, Canned, Loopback

@@ -20,12 +20,13 @@ from hypothesis import strategies as st
 from ludolf.ai.access import Access
 from ludolf.ai.draft import Draft, StreamEvent
 from ludolf.ai.errors import ProviderError, retry_after
+from ludolf.ai.http.timeouts import Patience
+from ludolf.ai.http.transport import Transport
 from ludolf.ai.messages import Text, UserMessage
 from ludolf.ai.models import Model, ModelCost
-from ludolf.ai.patience import Patience
 from ludolf.ai.provider import Request as ModelRequest
-from ludolf.ai.recording import Recorder
-from ludolf.ai.recording_file import (
+from ludolf.ai.record.recording import Recorder
+from ludolf.ai.record.recording_file import (
     Answer,
     Data,
     Exchange,
@@ -35,14 +36,13 @@ from ludolf.ai.recording_file import (
     Request,
     read_recording,
 )
+from ludolf.ai.record.replay import Replayer
+from ludolf.ai.record.request_shape import difference, shape_of
+from ludolf.ai.record.scrubbing import REMOVED, Scrubber, harmless_url
 from ludolf.ai.registry import _MODULES, Providers
-from ludolf.ai.replaying import Replayer
-from ludolf.ai.request_shape import difference, shape_of
-from ludolf.ai.scrubbing import REMOVED, Scrubber, harmless_url
 from ludolf.ai.stream import respond
-from ludolf.ai.transport import Transport
 from ludolf.base import ConfigError, dumps
-from ludolf.engine.traffic import stand_in_for
+from ludolf.engine.recording_setup import stand_in_for
 from tests.loopback import JSON_BODY, Canned, Loopback, nobody
 
 KEY = "sk-test-0123456789"
@@ -606,7 +606,7 @@ async def test_other_servers_than_models_are_out_of_reach() -> None:
 
 
 async def _renew(transport: Transport) -> None:
-    from ludolf.ai.transport import Sent
+    from ludolf.ai.http.transport import Sent
 
     sent = Sent(url="https://id.test/token", headers={}, body=b"", patience=Patience(first=1))
     async with transport.exchange(sent):

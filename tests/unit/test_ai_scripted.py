@@ -10,23 +10,16 @@ import pytest
 from msgspec import structs
 
 from ludolf.ai.access import Access
-from ludolf.ai.builtin_models import scripted_model
+from ludolf.ai.builtin.models import scripted_model
+from ludolf.ai.builtin.playback import Piece
+from ludolf.ai.builtin.scripted import Failure, Reply, Scripted, Tokens, load_script, make
 from ludolf.ai.draft import BlockDelta, BlockEnd, BlockStart, Draft, StreamEvent
 from ludolf.ai.errors import ProviderError
+from ludolf.ai.http.transport import Transport
 from ludolf.ai.messages import Text, Thinking, ToolCall, UserMessage
 from ludolf.ai.provider import Answer, Provider, Request
-from ludolf.ai.providers.playback import Piece
-from ludolf.ai.providers.scripted import (
-    Failure,
-    Reply,
-    Scripted,
-    Tokens,
-    load_script,
-    make,
-)
 from ludolf.ai.registry import Providers
 from ludolf.ai.stream import respond
-from ludolf.ai.transport import Transport
 
 
 def request(provider: Provider, text: str = "Hi", **environment: str) -> Request:

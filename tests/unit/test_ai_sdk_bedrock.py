@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 
 from ludolf.ai.access import Access
+from ludolf.ai.http.transport import Transport
 from ludolf.ai.messages import Image, Text, Thinking, ToolCall, UserMessage
 from ludolf.ai.provider import Provider, ToolSpec
-from ludolf.ai.providers.bedrock import make
-from ludolf.ai.providers.bedrock_events import FrameParser
-from ludolf.ai.transport import Transport
+from ludolf.ai.providers.bedrock.events import FrameParser
+from ludolf.ai.providers.bedrock.provider import make
 from tests.anthropic_wire import ask, assistant, result, user
 from tests.bedrock_wire import EVENT_STREAM, RICH, model
 from tests.loopback import Asked, Canned, Loopback

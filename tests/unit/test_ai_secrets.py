@@ -5,7 +5,7 @@ import base64
 import pytest
 
 from ludolf.ai.access import Access
-from ludolf.ai.scrubbing import Scrubber
+from ludolf.ai.record.scrubbing import Scrubber
 from ludolf.ai.secrets import HIDDEN, redact, secrets_in
 
 KEY = "sk-test-0123456789abcdefghijklmnop"

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ludolf.ai import sse
 from ludolf.ai.errors import ProviderError
-from ludolf.ai.sse import SseParser
+from ludolf.ai.http import sse
+from ludolf.ai.http.sse import SseParser
 
 LINE = st.text(st.characters(codec="utf-8", exclude_characters="\r\n"), max_size=12)
 DATA = st.lists(LINE, min_size=1, max_size=3)

@@ -7,7 +7,10 @@ import pytest
 from ludolf.ai.errors import ProviderError
 from ludolf.ai.messages import Text, ToolCall, UserMessage
 from ludolf.ai.provider import Answer, ToolSpec
-from ludolf.ai.providers import anthropic, google, openai_completions, openai_responses
+from ludolf.ai.providers.anthropic import provider as anthropic
+from ludolf.ai.providers.google import provider as google
+from ludolf.ai.providers.openai import completions as openai_completions
+from ludolf.ai.providers.openai import responses as openai_responses
 from ludolf.ai.strict_schema import (
     PREFER_STRICT,
     GrammarSampling,

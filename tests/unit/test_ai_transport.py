@@ -8,11 +8,11 @@ from contextlib import asynccontextmanager, suppress
 import pytest
 
 from ludolf.ai.errors import ProviderError
-from ludolf.ai.oauth import ask
-from ludolf.ai.patience import Patience
-from ludolf.ai.proxy import Proxy, proxies, proxy_for, proxy_secrets, use_proxy
+from ludolf.ai.http.oauth import ask
+from ludolf.ai.http.proxy import Proxy, proxies, proxy_for, proxy_secrets, use_proxy
+from ludolf.ai.http.timeouts import Patience
+from ludolf.ai.http.transport import Reply, Sent, Transport, check
 from ludolf.ai.secrets import redact
-from ludolf.ai.transport import Reply, Sent, Transport, check
 from tests.loopback import Canned, Loopback, nobody
 
 PATIENCE = Patience(connect=5.0, first=0.2, between=0.2)

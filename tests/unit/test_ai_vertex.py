@@ -12,8 +12,8 @@ from ludolf.ai.access import Access
 from ludolf.ai.errors import ProviderError
 from ludolf.ai.models import Model
 from ludolf.ai.provider import Request
-from ludolf.ai.providers.vertex import Gate
-from ludolf.config.auth import Keyring
+from ludolf.ai.providers.google.vertex import Gate
+from ludolf.config.auth.keyring import Keyring
 from tests.gateway_asking import ask
 from tests.loopback import JSON_BODY, Canned, Loopback
 from tests.openai_asking import READ, model, request

@@ -9,7 +9,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from ludolf.base import ConfigError, dumps
-from ludolf.config.approval_rules import (
+from ludolf.config.settings.approval_rules import (
     Approval,
     Call,
     Rule,
@@ -17,9 +17,9 @@ from ludolf.config.approval_rules import (
     judge,
     read_approvals,
 )
-from ludolf.config.home import Home
-from ludolf.config.settings import SettingsFiles
-from ludolf.config.simple_command import literal_words
+from ludolf.config.settings.home import Home
+from ludolf.config.settings.literal_command import literal_words
+from ludolf.config.settings.settings import SettingsFiles
 
 
 def bash(command: str) -> Call:

@@ -11,11 +11,11 @@ import pytest
 
 from ludolf.ai.access import Access
 from ludolf.base import CommandError, ConfigError, dumps, now_ms
-from ludolf.config.auth import Keyring, import_old_credentials
-from ludolf.config.auth_status import AuthStatus, auth_status
-from ludolf.config.credentials import checked_key, choose_way, login_methods, login_providers
-from ludolf.config.models import ModelRegistry
-from ludolf.config.values import Resolver, literal, names_in, run_command
+from ludolf.config.auth.credentials import checked_key, choose_way, login_methods, login_providers
+from ludolf.config.auth.keyring import Keyring, import_old_credentials
+from ludolf.config.auth.status import AuthStatus, auth_status
+from ludolf.config.models.registry import ModelRegistry
+from ludolf.config.settings.value_syntax import Resolver, literal, names_in, run_command
 
 ENVIRON = {"KEY": "secret", "OTHER": "x", "EMPTY": "", "PATH": os.environ["PATH"]}
 

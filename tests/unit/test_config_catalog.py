@@ -11,7 +11,7 @@ import pytest
 
 from ludolf.ai.messages import NO_USAGE, THINKING_LEVELS
 from ludolf.ai.models import CostTier, Model, ModelCost, price, thinking_levels
-from ludolf.config.catalog import catalog_models, catalog_providers
+from ludolf.config.models.catalog import catalog_models, catalog_providers
 
 ROOT = Path(__file__).parents[2]
 SCRIPT = ROOT / "scripts" / "make_catalog.py"

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from ludolf.base import ConfigError
-from ludolf.config.home import Home
-from ludolf.config.options import Options
-from ludolf.config.settings import SettingsFiles
+from ludolf.config.settings.home import Home
+from ludolf.config.settings.options import Options
+from ludolf.config.settings.settings import SettingsFiles
 from ludolf.engine.build import build
 
 ASKS = json.dumps({"approval": {"mode": "always"}, "sandbox": {"mode": "workspace"}})

@@ -12,14 +12,14 @@ from pathlib import Path
 import pytest
 
 from ludolf.base import ConfigError
-from ludolf.config.files import read_object, write_object
-from ludolf.config.home import agent_dir, env, env_flag, find_home, session_dir_override
-from ludolf.config.lock import FileLock, LockLost, auth_lock, growing_pauses, settings_lock
+from ludolf.config.settings.files import read_object, write_object
+from ludolf.config.settings.home import agent_dir, env, env_flag, find_home, session_dir_override
+from ludolf.config.settings.lock import FileLock, LockLost, auth_lock, growing_pauses, settings_lock
 
 HOLDER = """
 import sys
 from pathlib import Path
-from ludolf.config.lock import auth_lock
+from ludolf.config.settings.lock import auth_lock
 with auth_lock(Path(sys.argv[1])):
     print("held", flush=True)
     sys.stdin.readline()

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from ludolf.config import front_matter
+from ludolf.config.resources import front_matter
 
 
 def test_headers_are_read_as_yaml_1_2() -> None:

@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from ludolf.config.linear_pattern import (
+from ludolf.config.resources.linear_pattern import (
     LONGEST_PATTERN,
     Budget,
     Exhausted,

@@ -11,16 +11,16 @@ import pytest
 
 from ludolf.ai.access import Access
 from ludolf.ai.models import Model, ModelCost
-from ludolf.config.auth import Keyring
-from ludolf.config.catalog import catalog_models, catalog_providers
-from ludolf.config.credentials import nameless
-from ludolf.config.keys import KEY_VARIABLES
-from ludolf.config.models import LOCAL as LOCAL_PROVIDERS
-from ludolf.config.models import ModelRegistry
-from ludolf.config.oauth import FLOWS
-from ludolf.config.routes import ROUTES
-from ludolf.config.selection import PREFERRED, choose_model
-from ludolf.config.values import Resolver
+from ludolf.config.auth.credentials import nameless
+from ludolf.config.auth.keyring import Keyring
+from ludolf.config.auth.keys import KEY_VARIABLES
+from ludolf.config.auth.oauth import FLOWS
+from ludolf.config.models.catalog import catalog_models, catalog_providers
+from ludolf.config.models.registry import LOCAL as LOCAL_PROVIDERS
+from ludolf.config.models.registry import ModelRegistry
+from ludolf.config.models.routes import ROUTES
+from ludolf.config.models.selection import PREFERRED, choose_model
+from ludolf.config.settings.value_syntax import Resolver
 
 LOCAL = {"baseUrl": "http://h", "api": "openai-completions", "apiKey": "k"}
 
@@ -28,12 +28,12 @@ LOCAL = {"baseUrl": "http://h", "api": "openai-completions", "apiKey": "k"}
 START = """
 import json, sys
 from pathlib import Path
-from ludolf.config.auth import Keyring
-from ludolf.config.home import find_home
-from ludolf.config.models import ModelRegistry
-from ludolf.config.selection import initial_model
-from ludolf.config.settings import SettingsFiles
-from ludolf.config.trust import decide_trust
+from ludolf.config.auth.keyring import Keyring
+from ludolf.config.settings.home import find_home
+from ludolf.config.models.registry import ModelRegistry
+from ludolf.config.models.selection import initial_model
+from ludolf.config.settings.settings import SettingsFiles
+from ludolf.config.settings.trust import decide_trust
 home = find_home(Path(sys.argv[1]))
 decide_trust(home)
 files = SettingsFiles(home)
@@ -138,7 +138,7 @@ def test_a_saved_custom_model_is_found_without_opening_catalog_or_prompt_files(
         "front_matter",
     )
     assert not {f"ludolf.config.{name}" for name in late} & set(names)
-    assert not {"yaml", "subprocess", "ludolf.config.resources"} & set(names)
+    assert not {"yaml", "subprocess", "ludolf.config.resources.sources"} & set(names)
 
 
 # ---------------------------------------------------------------- models.json

@@ -9,12 +9,12 @@ import pytest
 
 from ludolf.ai.models import Model
 from ludolf.base import ConfigError
-from ludolf.config.auth import Keyring
-from ludolf.config.catalog import catalog_models
-from ludolf.config.models import ModelRegistry
-from ludolf.config.models_shape import CostEntry, ModelEntry
-from ludolf.config.models_store import compare, keep, read_store
-from ludolf.config.values import Resolver
+from ludolf.config.auth.keyring import Keyring
+from ludolf.config.models.catalog import catalog_models
+from ludolf.config.models.models_shape import CostEntry, ModelEntry
+from ludolf.config.models.models_store import compare, keep, read_store
+from ludolf.config.models.registry import ModelRegistry
+from ludolf.config.settings.value_syntax import Resolver
 
 CHAT = {"baseUrl": "http://h", "api": "openai-completions", "apiKey": "k"}
 OF_PI = {

@@ -9,14 +9,14 @@ from typing import Any
 import pytest
 
 from ludolf.ai.draft import Draft, StreamEvent
+from ludolf.ai.http.transport import Transport
 from ludolf.ai.messages import Image, UserMessage
 from ludolf.ai.provider import Answer, Request
 from ludolf.ai.registry import Providers
 from ludolf.ai.stream import respond
-from ludolf.ai.transport import Transport
-from ludolf.config.auth import Keyring
-from ludolf.config.models import ModelRegistry
-from ludolf.config.values import Resolver
+from ludolf.config.auth.keyring import Keyring
+from ludolf.config.models.registry import ModelRegistry
+from ludolf.config.settings.value_syntax import Resolver
 from ludolf.tools import image_limits
 from tests.loopback import Asked, Canned, Loopback
 

@@ -11,15 +11,15 @@ from typing import Any
 import pytest
 
 from ludolf.ai.errors import ProviderError
-from ludolf.ai.oauth import Flow, LoginError, Method, host_of
-from ludolf.ai.oauth_callback import code_in
-from ludolf.ai.oauth_login import log_in
+from ludolf.ai.http.oauth import Flow, LoginError, Method, host_of
+from ludolf.ai.http.oauth_callback import code_in
+from ludolf.ai.http.oauth_login import log_in
 from ludolf.base import ConfigError, now_ms
-from ludolf.config import renewal
-from ludolf.config.auth import Keyring, OAuth
-from ludolf.config.lock import auth_lock
-from ludolf.config.oauth import FLOWS, admission, copilot_address, flow_of
-from ludolf.config.renewal import renew
+from ludolf.config.auth import renewal
+from ludolf.config.auth.keyring import Keyring, OAuth
+from ludolf.config.auth.oauth import FLOWS, admission, copilot_address, flow_of
+from ludolf.config.auth.renewal import renew
+from ludolf.config.settings.lock import auth_lock
 from tests.identity_server import ACCOUNT, IdentityServer
 
 FIVE_MINUTES = 300_000

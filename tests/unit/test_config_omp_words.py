@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from ludolf.base import ConfigError
-from ludolf.config.omp_words import in_our_words
+from ludolf.config.settings.omp_arguments import in_our_words
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@
 
 import pytest
 
-from ludolf.config.patterns import fits_search, id_order, matches_glob
+from ludolf.config.models.patterns import fits_search, id_order, matches_glob
 
 
 @pytest.mark.parametrize(

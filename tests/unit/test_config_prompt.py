@@ -7,11 +7,10 @@ import msgspec
 import pytest
 
 from ludolf.base import ConfigError
-from ludolf.config.context_files import ContextFile, load_context_files
-from ludolf.config.home import Home
-from ludolf.config.resources import SourceInfo
-from ludolf.config.skills import Skill
-from ludolf.config.system_prompt import (
+from ludolf.config.resources.context_files import ContextFile, load_context_files
+from ludolf.config.resources.skills import Skill
+from ludolf.config.resources.sources import SourceInfo
+from ludolf.config.resources.system_prompt import (
     PromptFiles,
     PromptSources,
     build_sections,
@@ -19,6 +18,7 @@ from ludolf.config.system_prompt import (
     find_custom_prompt,
     render,
 )
+from ludolf.config.settings.home import Home
 
 
 class FakeTool(msgspec.Struct, frozen=True):

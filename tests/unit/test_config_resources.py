@@ -8,20 +8,20 @@ import msgspec
 import pytest
 
 from ludolf.base import CommandError
-from ludolf.config.home import Home
-from ludolf.config.ignore import is_ignored, read_rules
-from ludolf.config.resources import Kind, Source, find_sources, missing_paths
-from ludolf.config.settings import SettingsFiles
-from ludolf.config.skills import expand_skill, load_skills, skill_commands
-from ludolf.config.templates import (
+from ludolf.base.project_files import Reader
+from ludolf.config.resources.ignore import is_ignored, read_rules
+from ludolf.config.resources.skills import expand_skill, load_skills, skill_commands
+from ludolf.config.resources.sources import Kind, Source, find_sources, missing_paths
+from ludolf.config.resources.templates import (
     expand_template,
     fill,
     load_templates,
     split_args,
     template_commands,
 )
-from ludolf.config.trust import decide_trust, saved_decision
-from ludolf.project_files import Reader
+from ludolf.config.settings.home import Home
+from ludolf.config.settings.settings import SettingsFiles
+from ludolf.config.settings.trust import decide_trust, saved_decision
 
 
 @pytest.fixture
@@ -404,7 +404,7 @@ def test_skills_of_the_user_may_be_links(home: Home, tmp_path: Path) -> None:
 def test_folders_that_link_to_each_other_are_searched_in_bounds(
     home: Home, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ludolf.config.skills.MOST_FOLDERS", 50)
+    monkeypatch.setattr("ludolf.config.resources.skills.MOST_FOLDERS", 50)
     skills = home.project / "skills"
     for depth in range(12):
         (skills / f"d{depth}").mkdir(parents=True)

@@ -6,17 +6,17 @@ from pathlib import Path
 import pytest
 
 from ludolf.base import ConfigError
-from ludolf.config.auth import Keyring
-from ludolf.config.models import ModelRegistry
-from ludolf.config.selection import (
+from ludolf.config.auth.keyring import Keyring
+from ludolf.config.models.registry import ModelRegistry
+from ludolf.config.models.selection import (
     Choice,
     choose_model,
     initial_model,
     resolve_scope,
     thinking_level,
 )
-from ludolf.config.settings import Settings
-from ludolf.config.values import Resolver
+from ludolf.config.settings.settings import Settings
+from ludolf.config.settings.value_syntax import Resolver
 
 BASE = {"baseUrl": "http://h", "api": "openai-completions"}
 PROVIDERS = {

@@ -7,11 +7,18 @@ from typing import Any
 
 import pytest
 
-from ludolf.ai.patience import Patience
-from ludolf.ai.proxy import Proxy, proxy_for
-from ludolf.config.home import Home
-from ludolf.config.lock import settings_lock
-from ludolf.config.settings import Retry, Settings, SettingsFiles, keep_sound, merge, migrate
+from ludolf.ai.http.proxy import Proxy, proxy_for
+from ludolf.ai.http.timeouts import Patience
+from ludolf.config.settings.home import Home
+from ludolf.config.settings.lock import settings_lock
+from ludolf.config.settings.settings import (
+    Retry,
+    Settings,
+    SettingsFiles,
+    keep_sound,
+    merge,
+    migrate,
+)
 
 
 @pytest.fixture

@@ -7,10 +7,10 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from ludolf.config import executed
-from ludolf.config.executed import CannotCheck
-from ludolf.config.home import Home
-from ludolf.config.trust import Trust, add_imports, decide_trust, save_decision
+from ludolf.config.settings import executed
+from ludolf.config.settings.executed import CannotCheck
+from ludolf.config.settings.home import Home
+from ludolf.config.settings.trust import Trust, add_imports, decide_trust, save_decision
 
 GOOD = "def extension(api): pass\n"
 

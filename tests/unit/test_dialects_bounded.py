@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from ludolf.base import dumps, loads
-from ludolf.protocol.bounded import SLICE, TOO_LONG, Bounds, cut, shrink
+from ludolf.protocol.frame_limits import SLICE, TOO_LONG, Bounds, cut, shrink
 from ludolf.protocol.replies import Frame
 
 

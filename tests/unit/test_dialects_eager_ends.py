@@ -1,9 +1,9 @@
 """Ends of texts moved forward, to where older families tell them."""
 
 from ludolf.agent.events import MessageUpdate
-from ludolf.ai.builtin_models import scripted_model
+from ludolf.ai.builtin.models import scripted_model
 from ludolf.ai.draft import BlockDelta, BlockEnd, Draft, StreamEvent
-from ludolf.protocol.dialects.eager_ends import EagerEnds
+from ludolf.protocol.dialects.block_end_order import EagerEnds
 
 
 def _order(ends: EagerEnds, draft: Draft, *events: StreamEvent) -> list[str]:

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from ludolf.config.home import Home
-from ludolf.config.linear_pattern import LinearPattern
-from ludolf.config.rules import LIMITS, MOST_FILES, Found, Place, load_stream_rules
+from ludolf.config.resources.linear_pattern import LinearPattern
+from ludolf.config.resources.rules import LIMITS, MOST_FILES, Found, Place, load_stream_rules
+from ludolf.config.settings.home import Home
 
 
 def _load(root: Path, disabled: tuple[str, ...] = ()) -> Found:

@@ -8,8 +8,8 @@ import pytest
 
 from ludolf.agent.tool import ToolContext, ToolError, ToolOutput
 from ludolf.base import CommandError
-from ludolf.engine.todo_tool import TodoTool
-from ludolf.engine.todos import Phases, Todos, read_phases
+from ludolf.engine.features.todo_tool import TodoTool
+from ludolf.engine.features.todos import Phases, Todos, read_phases
 
 PLAN = {
     "op": "init",

@@ -12,11 +12,17 @@ from typing import Any
 
 import pytest
 
-from ludolf.config import executed, trust_digest
-from ludolf.config.executed import CannotCheck, code_places, files_below, links_to, project_code
-from ludolf.config.home import Home
-from ludolf.config.settings import SettingsFiles
-from ludolf.config.trust_digest import NOTHING, digest
+from ludolf.config.settings import executed, trust_digest
+from ludolf.config.settings.executed import (
+    CannotCheck,
+    code_places,
+    files_below,
+    links_to,
+    project_code,
+)
+from ludolf.config.settings.home import Home
+from ludolf.config.settings.settings import SettingsFiles
+from ludolf.config.settings.trust_digest import NOTHING, digest
 from ludolf.extensions.extensions import Extensions
 from ludolf.extensions.finding import find_extensions
 from ludolf.extensions.sources import import_folders, imported_files

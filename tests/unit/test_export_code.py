@@ -2,8 +2,8 @@
 
 import pytest
 
-from ludolf.session.export.code import block, code_block, code_box, folded, language_of
-from ludolf.session.export.diff import edits_diff, numbered_diff
+from ludolf.page.code import block, code_block, code_box, folded, language_of
+from ludolf.page.diff import edits_diff, numbered_diff
 from ludolf.tools.diff import Comparison
 from tests.export_page import Reader
 

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
+from ludolf.page import Growth, page_policy, read_story, render_news, render_page
+from ludolf.page.page import _parts
 from ludolf.session import Session
-from ludolf.session.export import Growth, page_policy, read_story, render_news, render_page
-from ludolf.session.export.page import _parts
 from tests.export_page import (
     Reader,
     answer,

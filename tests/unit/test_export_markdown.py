@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ludolf.session.export.inline import render_inline, safe_url
-from ludolf.session.export.markdown import render_markdown
+from ludolf.page.inline import render_inline, safe_url
+from ludolf.page.markdown import render_markdown
 from tests.export_page import Reader
 
 LINK = 'rel="noopener noreferrer nofollow" target="_blank"'

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from ludolf.session.export import read_story, render_page
-from ludolf.session.export.page import _parts
+from ludolf.page import read_story, render_page
+from ludolf.page.page import _parts
 from tests.export_page import (
     ATTACKS,
     Reader,

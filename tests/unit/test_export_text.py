@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from ludolf.session.export.text import (
+from ludolf.page.text import (
     attribute,
     content,
     data_image,

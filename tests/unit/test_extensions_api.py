@@ -13,7 +13,7 @@ from ludolf.ai.draft import Draft
 from ludolf.ai.errors import ProviderError
 from ludolf.ai.messages import CustomMessage, Text, UserMessage, text_of
 from ludolf.ai.models import Model
-from ludolf.config.models_file import make_model
+from ludolf.config.models.models_file import make_model
 from ludolf.extensions import payloads
 from ludolf.extensions.runtime import LOADING
 from ludolf.session.entries import MessageBody

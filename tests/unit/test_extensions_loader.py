@@ -5,13 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from ludolf.config.home import Home
-from ludolf.config.installed import installed
-from ludolf.config.settings import SettingsFiles
+from ludolf.config.resources.entry_points import installed
+from ludolf.config.settings.home import Home
+from ludolf.config.settings.settings import SettingsFiles
+from ludolf.extensions.extension import Origin
 from ludolf.extensions.extensions import Extensions
 from ludolf.extensions.finding import Found, find_extensions
 from ludolf.extensions.payloads import AgentStart
-from ludolf.extensions.record import Origin
 from tests.extension_host import Bench
 
 EMPTY = "def extension(api): pass\n"

@@ -12,11 +12,11 @@ from ludolf.agent.scope import Aborted, Scope
 from ludolf.agent.tool import ToolOutput
 from ludolf.ai.messages import AssistantMessage, Text, Usage, UserMessage, text_of
 from ludolf.extensions import answers, payloads, points
-from ludolf.extensions.contain import Failed
 from ludolf.extensions.dialogs import Dialogs
 from ludolf.extensions.hooks import HOOKS
 from ludolf.extensions.host import EarlyHost
 from ludolf.extensions.no_ui import NoUi
+from ludolf.functions.isolation import Failed
 from ludolf.protocol.commands import UiAnswer
 from ludolf.protocol.ui import UiRequest
 from tests.extension_host import Bench

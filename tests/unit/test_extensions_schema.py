@@ -10,9 +10,9 @@ from typing import Annotated, Any, Literal, NewType, NotRequired, TypedDict
 import msgspec
 import pytest
 
-from ludolf.extensions import docstring
-from ludolf.extensions.schema import NoSchema, inline, schema_of
-from ludolf.extensions.tools import make_tool
+from ludolf.functions import docstring
+from ludolf.functions.schema import NoSchema, inline, schema_of
+from ludolf.functions.tool import make_tool
 
 TEXT = {"type": "string"}
 WHOLE = {"type": "integer"}

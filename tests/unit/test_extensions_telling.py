@@ -11,9 +11,9 @@ from ludolf.ai.draft import Draft, StreamEvent
 from ludolf.ai.messages import ToolCall, UserMessage
 from ludolf.base import Value
 from ludolf.extensions import payloads
+from ludolf.extensions.hook_events import NAMES, Teller, answer_piece
 from ludolf.extensions.hooks import HOOKS
 from ludolf.extensions.payloads import compaction_plan
-from ludolf.extensions.telling import NAMES, Teller, answer_piece
 from ludolf.protocol.events import AgentSettled, SessionInfoChanged
 from ludolf.session.compaction import Preparation
 from ludolf.session.summary_text import FileLists

@@ -12,7 +12,7 @@ from ludolf.agent.tool import Tool, ToolContext, ToolOutput, text_output
 from ludolf.ai.messages import Image, Text, Usage
 from ludolf.ai.strict_schema import GrammarSampling, Sampling, StrictSampling
 from ludolf.extensions.host import Signal
-from ludolf.extensions.results import ToolError
+from ludolf.functions.results import ToolError
 from ludolf.tools.schema import check_arguments
 from tests.extension_host import Bench
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from ludolf.modes.live.follower import Batch, Follower
+from ludolf.page.live.follower import Batch, Follower
 from ludolf.session.reader import NotASession
 from tests.export_page import header, message, no_warning
 

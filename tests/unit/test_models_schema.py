@@ -8,10 +8,10 @@ from typing import Any
 import jsonschema_rs
 import pytest
 
-from ludolf.config.files import read_object
-from ludolf.config.models_file import read_models
-from ludolf.config.models_schema import FILE, models_schema, schema_text
-from ludolf.config.models_shape import ModelEntry, ProviderEntry
+from ludolf.config.models.models_file import read_models
+from ludolf.config.models.models_schema import FILE, models_schema, schema_text
+from ludolf.config.models.models_shape import ModelEntry, ProviderEntry
+from ludolf.config.settings.files import read_object
 
 ROOT = Path(__file__).parents[2]
 GUIDE = ROOT / "docs" / "models.md"
@@ -43,7 +43,7 @@ def test_the_schema_is_itself_a_valid_schema_with_a_text_for_every_flag() -> Non
 def test_every_flag_that_a_provider_asks_for_by_name_is_in_the_schema() -> None:
     known = models_schema()["$defs"]["Compat"]["properties"]
     asked = set()
-    for source in (ROOT / "src/ludolf/ai/providers").glob("*.py"):
+    for source in (ROOT / "src/ludolf/ai/providers").rglob("*.py"):
         asked |= set(re.findall(r'flag\([\w.]+, "(\w+)"', source.read_text()))
     assert asked
     assert asked - set(known) == set()

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ludolf.modes.ear import MAX_FRAME, TOO_LONG, Ear, Lines
+from ludolf.rpc.line_reader import MAX_FRAME, TOO_LONG, Ear, Lines
 
 
 class Heard:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from ludolf.modes.terminal import plain
+from ludolf.cli.terminal import plain
 
 
 @pytest.mark.parametrize("start", ["\x1b]0;", "\x1bP", "\x1bX", "\x1b^", "\x1b_"])

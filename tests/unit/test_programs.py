@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from ludolf.config.values import Resolver
-from ludolf.programs import find_program, safe_path
+from ludolf.base.programs import find_program, safe_path
+from ludolf.config.settings.value_syntax import Resolver
 
 
 def _program(path: Path, text: str = "exit 0") -> Path:

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from ludolf.base import ConfigError
-from ludolf.project_files import FileRefused, Reader, project_reader, read_bytes, read_text
+from ludolf.base.project_files import FileRefused, Reader, project_reader, read_bytes, read_text
 
 
 @pytest.fixture

@@ -9,9 +9,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from ludolf.config.approval_rules import Approval, Call, judge
-from ludolf.config.safety_settings import SandboxSettings, SecretSettings
-from ludolf.tools.sandbox import places
+from ludolf.config.settings.approval_rules import Approval, Call, judge
+from ludolf.config.settings.safety_settings import SandboxSettings, SecretSettings
+from ludolf.tools.sandbox import sensitive_paths as places
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "safety.md").read_text()

@@ -10,14 +10,14 @@ from pathlib import Path
 import pytest
 
 from ludolf.agent.tool import ToolError
-from ludolf.programs import find_program
+from ludolf.base.programs import find_program
 from ludolf.tools.sandbox import launcher
 from ludolf.tools.sandbox.bubblewrap import Bubblewrap
+from ludolf.tools.sandbox.file_access import Tmp
 from ludolf.tools.sandbox.guard import NoSandbox, survey
 from ludolf.tools.sandbox.landlock import lacking
 from ludolf.tools.sandbox.policy import Ground, Policy
 from ludolf.tools.sandbox.sandbox import Sandbox, Using, disproof
-from ludolf.tools.sandbox.walls import Tmp
 from tests.unit.sandbox_place import SECRET, Place, Shell
 
 

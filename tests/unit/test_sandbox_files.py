@@ -16,8 +16,8 @@ from ludolf.tools.edit import EditTool
 from ludolf.tools.ls import LsTool
 from ludolf.tools.options import ToolOptions
 from ludolf.tools.read import ReadTool
+from ludolf.tools.sandbox.file_access import FileWalls, Tmp
 from ludolf.tools.sandbox.policy import Ground, Mode, Policy
-from ludolf.tools.sandbox.walls import FileWalls, Tmp
 from ludolf.tools.write import WriteTool
 
 SECRET = "the-secret-key"

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from ludolf.agent.tool import ToolError
-from ludolf.tools.sandbox import places
+from ludolf.tools.sandbox import sensitive_paths as places
 from ludolf.tools.sandbox.guard import NoSandbox
 from ludolf.tools.sandbox.leftovers import Leftovers, remove_of_dead
 from tests.unit.sandbox_place import Place, Shell

@@ -23,7 +23,7 @@ from ludolf.session import (
     new_session,
     open_session,
 )
-from ludolf.session.outline import entries_since
+from ludolf.session.views import entries_since
 
 
 def user(text: str) -> MessageBody:

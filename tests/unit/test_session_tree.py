@@ -10,7 +10,7 @@ import pytest
 from ludolf.ai.messages import AssistantMessage, Text, Usage, UserMessage, text_of
 from ludolf.base import CommandError
 from ludolf.session import Label, MessageBody, Session, new_session, open_session
-from ludolf.session.outline import fork_messages, last_assistant_text, tree_json
+from ludolf.session.views import fork_messages, last_assistant_text, tree_json
 
 HEADER = {
     "type": "session",

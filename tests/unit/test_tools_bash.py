@@ -15,7 +15,7 @@ from ludolf.agent.tool import ToolContext, ToolError, ToolOutput
 from ludolf.ai.messages import text_of
 from ludolf.tools import ToolOptions
 from ludolf.tools.bash import AT_ONCE, BashTool
-from ludolf.tools.family import WARDEN
+from ludolf.tools.process_tree import WARDEN
 
 
 @pytest.fixture(autouse=True)

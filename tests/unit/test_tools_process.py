@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from ludolf.tools.family import WARDEN
 from ludolf.tools.process import Running, StartError, shell_command
+from ludolf.tools.process_tree import WARDEN
 
 STRAYS = {
     "child": "sleep 60 & echo $!; wait",

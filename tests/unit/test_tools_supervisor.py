@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from ludolf.tools.family import WARDEN
 from ludolf.tools.process import End, Running, StartError, shell_command
+from ludolf.tools.process_tree import WARDEN
 from tests.unit.test_tools_process import first_line, gone
 
 # Each prints the number of a process that has shed group, session, parent and environment.

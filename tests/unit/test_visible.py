@@ -4,8 +4,8 @@ import unicodedata
 
 import pytest
 
-from ludolf.session.export.text import attribute, content, terminal_lines
-from ludolf.visible import escape_hidden, show_hidden
+from ludolf.base.visible import escape_hidden, show_hidden
+from ludolf.page.text import attribute, content, terminal_lines
 
 # First and last code point: DerivedCoreProperties.txt of Unicode 16, Default_Ignorable_Code_Point.
 IGNORABLE = (

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from ludolf.agent.events import MessageUpdate
-from ludolf.ai.builtin_models import scripted_model
+from ludolf.ai.builtin.models import scripted_model
 from ludolf.ai.draft import BlockEnd, Draft
 from ludolf.base import dumps, loads
 from ludolf.client.events import EventReader, UnknownEvent

@@ -10,7 +10,6 @@ from typing import Any, Literal
 import msgspec
 from msgspec import structs
 
-from ludolf.ai.chunks import Chunks
 from ludolf.ai.messages import (
     NO_USAGE,
     AssistantMessage,
@@ -23,6 +22,7 @@ from ludolf.ai.messages import (
 )
 from ludolf.ai.models import Model, charge, price
 from ludolf.ai.partial_json import PartialJson
+from ludolf.ai.rope import Chunks
 from ludolf.base import dumps, escape, join_surrogates, now_ms
 
 BlockKind = Literal["text", "thinking", "toolcall"]

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from ludolf.ai.access import Access
 from ludolf.ai.errors import ProviderError
+from ludolf.ai.http.timeouts import Patience
 from ludolf.ai.models import Model
-from ludolf.ai.patience import Patience
 from ludolf.base import Value, loads
 
 if TYPE_CHECKING:
-    from ludolf.ai.transport import Transport
+    from ludolf.ai.http.transport import Transport
 
 SECONDS = 30.0
 _PATHS: Mapping[str, str] = {
@@ -100,7 +100,7 @@ def _headers(model: Model, access: Access) -> dict[str, str]:
 
 
 async def _get(transport: "Transport", url: str, headers: Mapping[str, str]) -> Any:
-    from ludolf.ai.transport import Sent
+    from ludolf.ai.http.transport import Sent
 
     given = {"Accept-Encoding": "identity", **headers}
     sent = Sent(method="GET", url=url, headers=given, body=b"", patience=Patience(first=SECONDS))

@@ -7,7 +7,7 @@ it is always a valid object, ready to be spliced into a frame without parsing.
 import re
 from typing import Any, Literal
 
-from ludolf.ai.chunks import Chunks
+from ludolf.ai.rope import Chunks
 from ludolf.base import MAX_NESTING, is_nested_deeper, loads
 
 _Mode = Literal[

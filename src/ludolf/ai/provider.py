@@ -8,9 +8,9 @@ import msgspec
 from ludolf.ai.access import Access
 from ludolf.ai.draft import Draft, StreamEvent
 from ludolf.ai.errors import ErrorKind
+from ludolf.ai.http.timeouts import Patience
 from ludolf.ai.messages import AssistantMessage, Message, OpaqueMessage, ThinkingLevel
 from ludolf.ai.models import Model
-from ludolf.ai.patience import Patience
 from ludolf.ai.strict_schema import Sampling
 
 

@@ -4,23 +4,23 @@ from importlib import import_module
 from typing import Protocol, runtime_checkable
 
 from ludolf.ai.errors import ProviderError
+from ludolf.ai.http.transport import Transport
 from ludolf.ai.provider import Provider
-from ludolf.ai.transport import Transport
 
 _MODULES = {
-    "anthropic-messages": "anthropic",
-    "openai-completions": "openai_completions",
-    "openai-responses": "openai_responses",
-    "azure-openai-responses": "azure",
-    "openai-codex-responses": "codex",
-    "google-generative-ai": "google",
-    "google-vertex": "vertex",
-    "bedrock-converse-stream": "bedrock",
-    "mistral-conversations": "mistral",
-    "pi-messages": "pi_messages",
-    "ludolf-gguf": "gguf",
-    "ludolf-offline": "offline",
-    "ludolf-scripted": "scripted",
+    "anthropic-messages": "providers.anthropic.provider",
+    "openai-completions": "providers.openai.completions",
+    "openai-responses": "providers.openai.responses",
+    "azure-openai-responses": "providers.openai.azure",
+    "openai-codex-responses": "providers.openai.codex",
+    "google-generative-ai": "providers.google.provider",
+    "google-vertex": "providers.google.vertex",
+    "bedrock-converse-stream": "providers.bedrock.provider",
+    "mistral-conversations": "providers.mistral.provider",
+    "pi-messages": "providers.pi_messages",
+    "ludolf-gguf": "local.provider",
+    "ludolf-offline": "builtin.offline",
+    "ludolf-scripted": "builtin.scripted",
 }
 
 
@@ -46,7 +46,7 @@ class Providers:
             if api not in _MODULES:
                 known = ", ".join(sorted(_MODULES))
                 raise ProviderError(f'Unknown API "{api}". Known: {known}.', kind="bad_request")
-            module = import_module(f"ludolf.ai.providers.{_MODULES[api]}")
+            module = import_module(f"ludolf.ai.{_MODULES[api]}")
             self._made[api] = module.make(self._transport)
         return self._made[api]
 

@@ -3,8 +3,8 @@
 from collections.abc import Iterable, Iterator
 
 from ludolf.ai.access import AUTH_HEADERS, Access
-from ludolf.ai.proxy import proxy_secrets
-from ludolf.ai.scrubbing import Scrubber, parts_of, secrets_of_url
+from ludolf.ai.http.proxy import proxy_secrets
+from ludolf.ai.record.scrubbing import Scrubber, parts_of, secrets_of_url
 from ludolf.ai.secret_names import is_secret_name
 
 HIDDEN = "[redacted]"

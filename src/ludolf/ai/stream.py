@@ -14,7 +14,7 @@ from ludolf.ai.provider import Answer, Request
 from ludolf.base import now_ms
 
 if TYPE_CHECKING:
-    from ludolf.ai.scrubbing import Scrubber
+    from ludolf.ai.record.scrubbing import Scrubber
 
 
 async def respond(

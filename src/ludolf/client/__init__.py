@@ -150,8 +150,8 @@ from ludolf.protocol.wire.stored import (
 )
 from ludolf.protocol.wire.subagent_answers import Transcript
 from ludolf.session.finder import SessionRecord
-from ludolf.session.outline import ForkMessage
 from ludolf.session.stats import SessionStats
+from ludolf.session.views import ForkMessage
 
 __all__ = [
     "AgentEnd",

@@ -1,6 +1,6 @@
 """Typed commands: agents in the background."""
 
-from ludolf.client.asking import Asking
+from ludolf.client.base import Asking
 from ludolf.protocol.subagent_events import Level, Snapshot
 from ludolf.protocol.wire.subagent_answers import (
     CancelledSubagent,

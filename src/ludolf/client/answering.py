@@ -13,8 +13,8 @@ from ludolf.agent.scope import Tasks
 from ludolf.agent.tool import ToolContext, ToolError, ToolOutput, text_output
 from ludolf.client.errors import ProgramEnded
 from ludolf.client.events import Record
-from ludolf.extensions.contain import Failed, call
-from ludolf.extensions.tools import FunctionTool, is_async, make_tool
+from ludolf.functions.isolation import Failed, call
+from ludolf.functions.tool import FunctionTool, is_async, make_tool
 from ludolf.protocol.host_events import HostToolCall
 from ludolf.protocol.ui import UiRequest
 from ludolf.protocol.wire.commands import HostTool, HostToolContent

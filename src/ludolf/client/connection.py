@@ -11,11 +11,11 @@ from typing import Any, Self, Unpack
 from ludolf.agent.scope import Tasks
 from ludolf.base import dumps, loads
 from ludolf.client.answering import HostAnswers
+from ludolf.client.buffers import Chunks, Unread
 from ludolf.client.errors import ClientError, NoAnswer, ProgramEnded, Refused
 from ludolf.client.events import Record
 from ludolf.client.options import ClientOptions, Start, plan_start
 from ludolf.client.process import Process
-from ludolf.client.unread import Chunks, Unread
 from ludolf.protocol.wire.dialects import WireDialect
 
 SECONDS = 5.0

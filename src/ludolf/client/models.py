@@ -2,7 +2,7 @@
 
 from ludolf.ai.messages import ThinkingLevel
 from ludolf.ai.models import Model
-from ludolf.client.asking import Asking
+from ludolf.client.base import Asking
 from ludolf.protocol.wire.answers import (
     AuthStatus,
     AuthStatuses,

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Literal
 
-from ludolf.client.asking import Asking
+from ludolf.client.base import Asking
 from ludolf.protocol.wire.answers import (
     Capabilities,
     CommandItem,

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Literal
 
 from ludolf.ai.messages import Image
-from ludolf.client.asking import Asking
+from ludolf.client.base import Asking
 from ludolf.protocol.bash import BashResult
 from ludolf.protocol.events import CompactionResult
 from ludolf.protocol.wire.answers import Disposition, Queued, QueueMode

@@ -9,8 +9,8 @@ with sync.Client() as client:
 from collections.abc import AsyncGenerator, Coroutine, Iterator, Sequence
 from typing import Any, Self, TypeVar, Unpack
 
-from ludolf.agent.loop_thread import LoopThread
 from ludolf.ai.messages import Image
+from ludolf.base.loop_thread import LoopThread
 from ludolf.client import client
 from ludolf.client.blocking.agents import AgentCommands
 from ludolf.client.blocking.models import ModelCommands

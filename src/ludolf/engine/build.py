@@ -9,15 +9,13 @@ from pathlib import Path
 from msgspec import structs
 
 from ludolf.agent.events import MessageEnd
+from ludolf.ai.http.transport import Transport
 from ludolf.ai.messages import CustomMessage, ThinkingLevel
 from ludolf.ai.registry import Providers
-from ludolf.ai.transport import Transport
 from ludolf.base import ConfigError, iso_time
-from ludolf.config.auth import Keyring
-from ludolf.config.home import Home, expand, find_home, session_dir_override
-from ludolf.config.models import LOCAL, ModelRegistry
-from ludolf.config.options import Options
-from ludolf.config.selection import (
+from ludolf.config.auth.keyring import Keyring
+from ludolf.config.models.registry import LOCAL, ModelRegistry
+from ludolf.config.models.selection import (
     Choice,
     Scope,
     as_level,
@@ -26,20 +24,22 @@ from ludolf.config.selection import (
     resolve_scope,
     thinking_level,
 )
-from ludolf.config.settings import SettingsFiles
+from ludolf.config.settings.home import Home, expand, find_home, session_dir_override
+from ludolf.config.settings.options import Options
+from ludolf.config.settings.settings import SettingsFiles
 from ludolf.engine.builtin import SCRIPT_VARIABLE, ensure_builtin, fallback
 from ludolf.engine.engine import Engine
+from ludolf.engine.features.stream_rules import StreamRules
+from ludolf.engine.features.todos import Todos
+from ludolf.engine.history.start_session import start_session
 from ludolf.engine.hub import Hub, Record
-from ludolf.engine.limits import Limits, Meter
 from ludolf.engine.models import ModelState, ScopedModel
 from ludolf.engine.parts import Parts
 from ludolf.engine.project_trust import read_settings
 from ludolf.engine.resources import Resources
-from ludolf.engine.start_session import start_session
-from ludolf.engine.stream_rules import StreamRules
-from ludolf.engine.todos import Todos
+from ludolf.engine.run.limits import Limits, Meter
+from ludolf.engine.run.message_queue import Waiting
 from ludolf.engine.toolbox import Toolbox
-from ludolf.engine.waiting import Waiting
 from ludolf.protocol.events import Event
 from ludolf.session.entries import CustomMessageEntry, MessageBody
 from ludolf.session.finder import Place
@@ -131,7 +131,7 @@ def _transport(parts: Parts) -> Transport:
     asked = (o.record, o.replay, o.replay_speed, o.replay_strict or None)
     if all(value is None for value in asked):
         return Transport()
-    from ludolf.engine.traffic import make_transport
+    from ludolf.engine.recording_setup import make_transport
 
     return make_transport(parts)
 

@@ -3,9 +3,9 @@
 import os
 
 from ludolf.ai.access import Access
-from ludolf.ai.builtin_models import PROVIDER, offline_model, scripted_model
-from ludolf.config.models import ModelRegistry
-from ludolf.config.selection import Choice
+from ludolf.ai.builtin.models import PROVIDER, offline_model, scripted_model
+from ludolf.config.models.registry import ModelRegistry
+from ludolf.config.models.selection import Choice
 
 SCRIPT_VARIABLE = "LUDOLF_SCRIPT"
 OFFLINE_VARIABLE = "LUDOLF_OFFLINE_MODEL"

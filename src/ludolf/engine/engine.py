@@ -12,29 +12,29 @@ from ludolf.agent.scope import Tasks
 from ludolf.ai.messages import ThinkingLevel
 from ludolf.ai.models import Model
 from ludolf.base import CommandError, ConfigError, Value, check_path
-from ludolf.config.settings import SettingsFiles
-from ludolf.engine.compact import Compactor
-from ludolf.engine.extending import Extending, Mode
-from ludolf.engine.hand_over import HandOver
-from ludolf.engine.host_tools import HostTools
-from ludolf.engine.host_uris import HostUris
-from ludolf.engine.library import Library
+from ludolf.config.settings.settings import SettingsFiles
+from ludolf.engine.extension_bridge.loader import Extending, Mode
+from ludolf.engine.history.compact import Compactor
+from ludolf.engine.history.handoff import HandOver
+from ludolf.engine.history.library import Library
+from ludolf.engine.history.sessions import Sessions
+from ludolf.engine.history.tree import TreeWalk
+from ludolf.engine.host.host_tools import HostTools
+from ludolf.engine.host.host_uris import HostUris
 from ludolf.engine.models import ModelState
 from ludolf.engine.parts import Parts
-from ludolf.engine.prompting import Prompting
-from ludolf.engine.requests import Requests
-from ludolf.engine.runner import Runner
-from ludolf.engine.sessions import Sessions
-from ludolf.engine.shell import Shell
+from ludolf.engine.run.prompting import Prompting
+from ludolf.engine.run.requests import Requests
+from ludolf.engine.run.runner import Runner
+from ludolf.engine.run.shell import Shell
 from ludolf.engine.toolbox import hide_keys, offers_tasks
-from ludolf.engine.tree import TreeWalk
 from ludolf.protocol.events import CompactionResult, SessionInfoChanged, Warned
 from ludolf.session.stats import SessionStats, Tally
 from ludolf.session.tree import Session
 
 if TYPE_CHECKING:
-    from ludolf.engine.extension_host import EngineHost
-    from ludolf.engine.logins import Logins
+    from ludolf.engine.extension_bridge.host import EngineHost
+    from ludolf.engine.host.logins import Logins
     from ludolf.extensions.dialogs import Dialogs
     from ludolf.protocol.commands import UiAnswer
     from ludolf.protocol.ui import UiRequest
@@ -168,7 +168,7 @@ class Engine:
         Raises:
             CommandError: there is nothing to export, or the file cannot be written.
         """
-        from ludolf.session.export import export_html
+        from ludolf.page import export_html
 
         parts = self.parts
         target = _from(parts.home.cwd, output) if output else None
@@ -227,7 +227,7 @@ class Engine:
         if self.parts.model_later is not None:
             self.parts.model_later()
         if mode != "rpc" and offers_tasks(self.parts, default=False):
-            from ludolf.engine.subagents.tool import offer
+            from ludolf.engine.features.subagents.tool import offer
 
             offer(self)
         if mode != "rpc" and self.models.by_default:
@@ -254,7 +254,7 @@ class Engine:
 
     def _make_host(self, send: "Callable[[UiRequest], bool | None] | None") -> "EngineHost":
         """What extensions act through; made for the first of them."""
-        from ludolf.engine.extension_host import EngineHost
+        from ludolf.engine.extension_bridge.host import EngineHost
         from ludolf.extensions.no_ui import NoUi
 
         if send is not None:
@@ -287,7 +287,7 @@ class Engine:
         Raises:
             CommandError: something runs.
         """
-        from ludolf.config.trust import save_decision
+        from ludolf.config.settings.trust import save_decision
 
         self._check_idle("change trust")
         if remember:

@@ -7,8 +7,8 @@ from ludolf.ai.local import FILES, SERVERS
 from ludolf.ai.messages import THINKING_LEVELS, ThinkingLevel
 from ludolf.ai.models import Model, clamp_thinking, thinking_levels
 from ludolf.base import CommandError, ConfigError, Value
-from ludolf.config.models import LOCAL
-from ludolf.config.selection import resolve_scope
+from ludolf.config.models.registry import LOCAL
+from ludolf.config.models.selection import resolve_scope
 from ludolf.engine.builtin import ensure_builtin
 from ludolf.engine.parts import Parts
 from ludolf.protocol.events import ThinkingLevelChanged
@@ -191,7 +191,7 @@ class ModelState:
         return self.wants_fast and self._can_be_fast()
 
     def _can_be_fast(self) -> bool:
-        from ludolf.ai.providers.openai_compat import can_be_fast
+        from ludolf.ai.providers.openai.compat import can_be_fast
 
         return self.current is not None and can_be_fast(self.current)
 

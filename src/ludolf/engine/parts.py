@@ -5,34 +5,34 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import structs
 
+from ludolf.ai.http.transport import Transport
 from ludolf.ai.registry import Providers
-from ludolf.ai.transport import Transport
 from ludolf.base import ConfigError
-from ludolf.config.home import Home
-from ludolf.config.models import ModelRegistry
-from ludolf.config.options import Options
-from ludolf.config.selection import Choice
-from ludolf.config.settings import Retry, Settings, SettingsFiles
+from ludolf.config.models.registry import ModelRegistry
+from ludolf.config.models.selection import Choice
+from ludolf.config.settings.file_permissions import exposure
+from ludolf.config.settings.home import Home
+from ludolf.config.settings.options import Options
+from ludolf.config.settings.settings import Retry, Settings, SettingsFiles
 from ludolf.engine.hub import Hub
-from ludolf.engine.limits import Meter
-from ludolf.engine.privacy import exposure
-from ludolf.engine.waiting import Waiting
+from ludolf.engine.run.limits import Meter
+from ludolf.engine.run.message_queue import Waiting
 from ludolf.session.finder import Place
 from ludolf.session.tree import Session
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from ludolf.engine.extending import Extending
-    from ludolf.engine.host_uris import HostUris
+    from ludolf.base.project_files import IsHidden
+    from ludolf.engine.extension_bridge.loader import Extending
+    from ludolf.engine.features.safety import Safety
+    from ludolf.engine.features.stream_rules import StreamRules
+    from ludolf.engine.features.subagents.jobs import Jobs
+    from ludolf.engine.features.todos import Todos
+    from ludolf.engine.host.host_uris import HostUris
     from ludolf.engine.models import ModelState
     from ludolf.engine.resources import Resources
-    from ludolf.engine.safety import Safety
-    from ludolf.engine.stream_rules import StreamRules
-    from ludolf.engine.subagents.jobs import Jobs
-    from ludolf.engine.todos import Todos
     from ludolf.engine.toolbox import Toolbox
-    from ludolf.project_files import IsHidden
 
 
 class Parts:
@@ -127,7 +127,7 @@ class Parts:
         if self.safety is not None:
             self.safety.renew(self)
         elif self._asks_for_safety():
-            from ludolf.engine.safety import make_safety
+            from ludolf.engine.features.safety import make_safety
 
             self.safety = make_safety(self)
 

@@ -4,8 +4,8 @@ import os
 from typing import TYPE_CHECKING
 
 from ludolf.base import ConfigError
-from ludolf.config.home import find_home
-from ludolf.config.settings import SettingsFiles
+from ludolf.config.settings.home import find_home
+from ludolf.config.settings.settings import SettingsFiles
 
 if TYPE_CHECKING:
     from ludolf.engine.parts import Parts
@@ -27,7 +27,7 @@ def read_settings(parts: "Parts") -> SettingsFiles:
         return SettingsFiles(home, trusted=bool(flag), given=options.settings)
     files = SettingsFiles(home)
     if home.project.exists() or flag is not None:
-        from ludolf.config.trust import decide_trust
+        from ludolf.config.settings.trust import decide_trust
 
         verdict = decide_trust(home, flag=flag, default=files.current.default_project_trust)
         parts.distrust = verdict.notice
@@ -36,7 +36,7 @@ def read_settings(parts: "Parts") -> SettingsFiles:
         if verdict.trusted:
             return SettingsFiles(home, trusted=True)
     elif os.path.isfile(home.trust_file):
-        from ludolf.config.trust import decide_trust
+        from ludolf.config.settings.trust import decide_trust
 
         # Stores that the folder has no code, so that code that appears later is not trusted.
         decide_trust(home)
@@ -53,7 +53,7 @@ def verify_code(parts: "Parts") -> None:
     always = parts.options.approve or files.user.default_project_trust == "always"
     if not files.trusted or (always and not _in_sandbox(parts)):
         return
-    from ludolf.config.trust_digest import digest
+    from ludolf.config.settings.trust_digest import digest
 
     try:
         now = digest(parts.home)
@@ -81,7 +81,7 @@ def keep_imports(parts: "Parts") -> None:
     """Store which files the extensions of a trusted project imported, so that changes count."""
     if not parts.settings_files.trusted or parts.options.approve or parts.settings_files.given:
         return
-    from ludolf.config.trust import add_imports
+    from ludolf.config.settings.trust import add_imports
     from ludolf.extensions.sources import imported_files
 
     try:

@@ -9,10 +9,10 @@ from ludolf.engine.parts import Parts
 from ludolf.protocol.events import ContextFilesUsed
 
 if TYPE_CHECKING:
-    from ludolf.config.resources import CommandItem, Kind, Source
-    from ludolf.config.skills import Skill, Skills
-    from ludolf.config.system_prompt import PromptSources
-    from ludolf.config.templates import Template
+    from ludolf.config.resources.skills import Skill, Skills
+    from ludolf.config.resources.sources import CommandItem, Kind, Source
+    from ludolf.config.resources.system_prompt import PromptSources
+    from ludolf.config.resources.templates import Template
     from ludolf.extensions.payloads import PromptOptions
 
 # Of the system prompt, beside its own sections.
@@ -45,7 +45,7 @@ class Resources:
     async def load(self) -> None:
         """Load what the next request needs and a folder of any size may hold, in a thread."""
         if self._skills is None and self._system is None:
-            from ludolf.config.skills import load_skills
+            from ludolf.config.resources.skills import load_skills
 
             sources = self._skill_sources()
             found = await asyncio.to_thread(load_skills, sources) if sources else load_skills(())
@@ -53,7 +53,7 @@ class Resources:
 
     def skills(self) -> "tuple[Skill, ...]":
         if self._skills is None:
-            from ludolf.config.skills import load_skills
+            from ludolf.config.resources.skills import load_skills
 
             return self._use_skills(load_skills(self._skill_sources()))
         return self._skills
@@ -69,7 +69,7 @@ class Resources:
 
     def templates(self) -> "tuple[Template, ...]":
         if self._templates is None:
-            from ludolf.config.templates import load_templates
+            from ludolf.config.resources.templates import load_templates
 
             options = self._parts.options
             found = load_templates(
@@ -81,8 +81,8 @@ class Resources:
 
     def commands(self) -> "tuple[CommandItem, ...]":
         """Templates and skills as commands that a host can offer."""
-        from ludolf.config.skills import skill_commands
-        from ludolf.config.templates import template_commands
+        from ludolf.config.resources.skills import skill_commands
+        from ludolf.config.resources.templates import template_commands
 
         listed = self.skills() if self._parts.settings.enable_skill_commands else ()
         return (*template_commands(self.templates()), *skill_commands(listed))
@@ -91,8 +91,8 @@ class Resources:
         """Skill commands and templates, replaced by what they stand for."""
         if not text.startswith("/"):
             return text
-        from ludolf.config.skills import expand_skill
-        from ludolf.config.templates import expand_template
+        from ludolf.config.resources.skills import expand_skill
+        from ludolf.config.resources.templates import expand_template
 
         if text.startswith("/skill:"):
             return expand_skill(text, self.skills())
@@ -121,7 +121,7 @@ class Resources:
 
     def render(self, options: "PromptOptions") -> str:
         """The system prompt as an extension wants it."""
-        from ludolf.config import system_prompt as prompt
+        from ludolf.config.resources import system_prompt as prompt
 
         sources = self._prompt_sources()
         changed = structs.replace(
@@ -135,7 +135,7 @@ class Resources:
         return prompt.render(prompt.build_sections(changed))
 
     def _build_system_prompt(self) -> str:
-        from ludolf.config import system_prompt as prompt
+        from ludolf.config.resources import system_prompt as prompt
 
         sources = self._prompt_sources()
         self._name(tuple(str(file.path) for file in sources.context_files))
@@ -148,8 +148,8 @@ class Resources:
             self._parts.hub.post(ContextFilesUsed(paths=files))
 
     def _prompt_sources(self) -> "PromptSources":
-        from ludolf.config import system_prompt as prompt
-        from ludolf.config.context_files import ContextFiles, load_context_files
+        from ludolf.config.resources import system_prompt as prompt
+        from ludolf.config.resources.context_files import ContextFiles, load_context_files
 
         parts, options = self._parts, self._parts.options
         trusted = parts.settings_files.trusted
@@ -182,7 +182,7 @@ class Resources:
         return {SECTION: text} if text is not None else {}
 
     def _sources(self, kind: "Kind", paths: tuple[str, ...], *, off: bool) -> "tuple[Source, ...]":
-        from ludolf.config.resources import find_sources, missing_paths
+        from ludolf.config.resources.sources import find_sources, missing_paths
 
         parts = self._parts
         given = (*paths, *self._more.get(kind, ()))

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from ludolf.agent.tool import Tool, sampling_of
 from ludolf.ai.provider import ToolSpec
-from ludolf.config.options import Options
+from ludolf.config.settings.options import Options
 from ludolf.engine.own_environment import wipe
 from ludolf.engine.parts import Parts
 

@@ -50,7 +50,6 @@ from ludolf.ext.answers import (
     UserBashAnswer,
 )
 from ludolf.extensions.api import Api, ToolInfo
-from ludolf.extensions.asking import Asking as Ui
 from ludolf.extensions.context import CommandContext, Context, TrustContext
 from ludolf.extensions.host import Signal
 from ludolf.extensions.models_view import Models
@@ -102,8 +101,9 @@ from ludolf.extensions.payloads import (
     UserBash,
 )
 from ludolf.extensions.providers import ModelContext, ModelOptions
-from ludolf.extensions.results import ExecResult, ToolError, ToolResult
 from ludolf.extensions.session_view import EntryView, SessionView, TreeNode
+from ludolf.extensions.ui import Asking as Ui
+from ludolf.functions.results import ExecResult, ToolError, ToolResult
 
 __all__ = [
     "AfterProviderResponse",

@@ -9,9 +9,9 @@ from ludolf.ai.messages import CustomMessage, Part, UserMessage
 from ludolf.ai.models import Model
 from ludolf.base import CommandError, LudolfError
 from ludolf.extensions.host import Delivery, Host
-from ludolf.extensions.results import ExecResult
 from ludolf.extensions.runtime import NotReady, Runtime
-from ludolf.extensions.shapes import read_custom, read_parts
+from ludolf.functions.content import read_custom, read_parts
+from ludolf.functions.results import ExecResult
 
 RUNTIME = "<runtime>"
 

@@ -11,13 +11,13 @@ from ludolf.ai.models import Model
 from ludolf.base import Value
 from ludolf.extensions.actions import Actions, Sent, custom_message
 from ludolf.extensions.bus import Events
+from ludolf.extensions.extension import Command, Extension, Flag, Shortcut
 from ludolf.extensions.hooks import find_hook
 from ludolf.extensions.host import Delivery
-from ludolf.extensions.record import Command, Extension, Flag, Shortcut
 from ludolf.extensions.registry import Registry
-from ludolf.extensions.results import ExecResult
 from ludolf.extensions.runner import Handler
-from ludolf.extensions.tools import ToolOptions, is_object_schema, make_tool
+from ludolf.functions.results import ExecResult
+from ludolf.functions.tool import ToolOptions, is_object_schema, make_tool
 
 F = TypeVar("F", bound=Callable[..., Any])
 T = TypeVar("T")

@@ -3,8 +3,8 @@
 from collections.abc import Callable
 from typing import Any
 
-from ludolf.extensions.contain import Failed, call
 from ludolf.extensions.runtime import Runtime
+from ludolf.functions.isolation import Failed, call
 
 Listener = Callable[[Any], Any]
 

@@ -11,14 +11,14 @@ from ludolf.ai.messages import ThinkingLevel
 from ludolf.ai.models import Model
 from ludolf.base import LudolfError
 from ludolf.extensions.actions import Actions, Sent, custom_message
-from ludolf.extensions.asking import Asking
-from ludolf.extensions.contain import Failed, call
 from ludolf.extensions.host import Delivery, Mode, NavigateOptions, Setup, Signal, Then, Ui
 from ludolf.extensions.models_view import Models
 from ludolf.extensions.payloads import PromptOptions
-from ludolf.extensions.results import ExecResult
 from ludolf.extensions.runtime import Runtime
 from ludolf.extensions.session_view import SessionView
+from ludolf.extensions.ui import Asking
+from ludolf.functions.isolation import Failed, call
+from ludolf.functions.results import ExecResult
 from ludolf.session.stats import ContextUsage
 
 T = TypeVar("T")

@@ -8,7 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from ludolf.base import CommandError
-from ludolf.extensions.results import ExecResult
+from ludolf.functions.results import ExecResult
 
 GRACE_SECONDS = 5.0
 

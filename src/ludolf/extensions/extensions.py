@@ -8,8 +8,8 @@ import msgspec
 from ludolf.agent.tool import Tool
 from ludolf.extensions.actions import RUNTIME
 from ludolf.extensions.api import Api
-from ludolf.extensions.contain import Failed, call
 from ludolf.extensions.context import CommandContext
+from ludolf.extensions.extension import CommandItem, Extension, Flag, LoadError, Origin
 from ludolf.extensions.host import Host, Then
 from ludolf.extensions.loader import (
     CannotLoad,
@@ -18,10 +18,10 @@ from ludolf.extensions.loader import (
     located,
     private_name,
 )
-from ludolf.extensions.record import CommandItem, Extension, Flag, LoadError, Origin
 from ludolf.extensions.registry import Registry
 from ludolf.extensions.runner import Limit, Report, Runner
 from ludolf.extensions.runtime import Runtime
+from ludolf.functions.isolation import Failed, call
 
 
 class Invocation(msgspec.Struct, frozen=True):

@@ -5,11 +5,11 @@ from pathlib import Path
 
 import msgspec
 
-from ludolf.config.home import Home
-from ludolf.config.installed import installed
-from ludolf.config.resources import Source, find_sources
-from ludolf.config.settings import SettingsFiles
-from ludolf.extensions.record import LoadError, Origin
+from ludolf.config.resources.entry_points import installed
+from ludolf.config.resources.sources import Source, find_sources
+from ludolf.config.settings.home import Home
+from ludolf.config.settings.settings import SettingsFiles
+from ludolf.extensions.extension import LoadError, Origin
 
 _SCRIPTS = (".ts", ".js", ".mjs", ".cjs", ".mts", ".cts")
 _FOREIGN = "JavaScript and TypeScript extensions are not supported; write it in Python"

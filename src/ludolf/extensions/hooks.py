@@ -11,9 +11,10 @@ from typing import Any, Literal
 
 import msgspec
 
-from ludolf.extensions import payloads, rules
+from ludolf.extensions import merge as rules
+from ludolf.extensions import payloads
+from ludolf.extensions.merge import Answer, State
 from ludolf.extensions.payloads import Payload
-from ludolf.extensions.rules import Answer, State
 
 Kind = Literal["notify", "transform", "verdict"]
 Rule = Callable[[State, Answer, Path], None]

@@ -12,8 +12,8 @@ from ludolf.ai.messages import CustomMessage, Part, ThinkingLevel
 from ludolf.ai.models import Model
 from ludolf.ai.provider import Provider, Request
 from ludolf.base import Value
-from ludolf.config.models import ModelRegistry
-from ludolf.config.models_file import ProviderEntry
+from ludolf.config.models.models_file import ProviderEntry
+from ludolf.config.models.registry import ModelRegistry
 from ludolf.protocol.events import CompactionResult
 from ludolf.session.stats import ContextUsage
 from ludolf.session.tree import Session

@@ -9,8 +9,8 @@ from types import ModuleType
 from typing import Any
 
 from ludolf.base import LudolfError
-from ludolf.extensions.contain import Failed, call_now, describe
-from ludolf.extensions.record import Origin
+from ludolf.extensions.extension import Origin
+from ludolf.functions.isolation import Failed, call_now, describe
 
 _numbers = itertools.count(1)
 _BLOCK = re.compile(r"(?m)^# /// script\s*$\s(?P<content>(^#(| .*)$\s)+)^# ///$")

@@ -15,7 +15,7 @@ from ludolf.ai.stream import respond
 from ludolf.base import CommandError, now_ms, uuid7
 from ludolf.extensions.actions import find_model
 from ludolf.extensions.runtime import Runtime
-from ludolf.extensions.shapes import read_messages
+from ludolf.functions.content import read_messages
 
 Said = str | Sequence[Any]
 

@@ -12,9 +12,9 @@ from ludolf.ai.errors import ProviderError
 from ludolf.ai.messages import StopReason, Usage
 from ludolf.ai.models import Model
 from ludolf.ai.provider import Provider, Request
-from ludolf.config.models_file import ProviderEntry
-from ludolf.extensions.contain import Failed, call, call_now
-from ludolf.extensions.shapes import BadAnswer, read, to_wire
+from ludolf.config.models.models_file import ProviderEntry
+from ludolf.functions.content import BadAnswer, read, to_wire
+from ludolf.functions.isolation import Failed, call, call_now
 
 _END = object()
 _REASONS: dict[str, StopReason] = {

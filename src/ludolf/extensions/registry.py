@@ -4,15 +4,15 @@ from collections.abc import Mapping
 from typing import Any
 
 from ludolf.base import LudolfError
-from ludolf.config.models_file import ProviderEntry
+from ludolf.config.models.models_file import ProviderEntry
 from ludolf.extensions.bus import Bus
-from ludolf.extensions.contain import call_now
 from ludolf.extensions.context import CommandContext, Context
+from ludolf.extensions.extension import Command, Extension, Flag, LoadError
 from ludolf.extensions.host import Host
 from ludolf.extensions.providers import Registration, backend_registration, registration
-from ludolf.extensions.record import Command, Extension, Flag, LoadError
 from ludolf.extensions.runtime import Runtime
-from ludolf.extensions.tools import FunctionTool
+from ludolf.functions.isolation import call_now
+from ludolf.functions.tool import FunctionTool
 
 _FALSE = ("", "0", "false", "no", "off")
 

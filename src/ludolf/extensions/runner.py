@@ -6,11 +6,11 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from ludolf.extensions.contain import Failed, call
 from ludolf.extensions.hooks import HOOKS, Hook
+from ludolf.extensions.merge import State
 from ludolf.extensions.payloads import Payload
-from ludolf.extensions.rules import State
-from ludolf.extensions.shapes import BadAnswer
+from ludolf.functions.content import BadAnswer
+from ludolf.functions.isolation import Failed, call
 
 P = TypeVar("P", bound=Payload)
 # Extension path, event, text: what becomes `extension_error`.

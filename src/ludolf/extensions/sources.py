@@ -21,7 +21,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from ludolf.config.executed import NEVER_IMPORTED
+from ludolf.config.settings.executed import NEVER_IMPORTED
 
 
 class FreshSource(SourceFileLoader):

@@ -35,7 +35,7 @@ from ludolf.ai.messages import (
 from ludolf.ai.models import Model, ModelCost
 from ludolf.base import CommandError, ConfigError, LudolfError
 from ludolf.extensions.providers import ModelContext, ModelOptions
-from ludolf.extensions.results import ToolError, ToolResult
+from ludolf.functions.results import ToolError, ToolResult
 from ludolf.protocol.answer import Answer, PromptFailed
 from ludolf.protocol.events import (
     AgentSettled,

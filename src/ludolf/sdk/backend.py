@@ -8,11 +8,11 @@ from ludolf.ai.messages import Thinking, ToolCall, Usage
 from ludolf.ai.models import Model
 from ludolf.ai.provider import Provider
 from ludolf.base import ConfigError, dumps
-from ludolf.config.models_file import make_model
+from ludolf.config.models.models_file import make_model
 from ludolf.engine.parts import Parts
-from ludolf.extensions.contain import Failed
 from ludolf.extensions.providers import ModelContext, ModelOptions, backend_registration
-from ludolf.extensions.shapes import BadAnswer
+from ludolf.functions.content import BadAnswer
+from ludolf.functions.isolation import Failed
 
 # Pieces of an answer: text as it comes, thinking, whole tool calls, and at the end what it cost.
 Piece = str | Thinking | ToolCall | Usage

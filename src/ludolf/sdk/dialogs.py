@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ludolf.engine.engine import Engine
-from ludolf.extensions.contain import Failed, call
+from ludolf.functions.isolation import Failed, call
 from ludolf.protocol.commands import UiAnswer
 from ludolf.protocol.ui import UiRequest
 

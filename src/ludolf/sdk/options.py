@@ -8,7 +8,7 @@ from typing import Any, Literal, TypedDict
 from ludolf.ai.messages import ThinkingLevel
 from ludolf.ai.models import Model
 from ludolf.base import ConfigError
-from ludolf.config.options import Options
+from ludolf.config.settings.options import Options
 from ludolf.sdk.backend import ModelBackend, Speaker
 
 Store = Literal["memory", "files"]

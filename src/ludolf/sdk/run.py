@@ -11,7 +11,7 @@ from ludolf.ai.draft import BlockDelta, StreamEvent
 from ludolf.ai.messages import Message, Part
 from ludolf.base import LudolfError
 from ludolf.engine.engine import Engine
-from ludolf.engine.prompting import Disposition
+from ludolf.engine.run.prompting import Disposition
 from ludolf.protocol.answer import Answer, answer_of, checked
 from ludolf.protocol.events import AgentSettled, Event
 

@@ -9,19 +9,19 @@ from ludolf.ai.access import Access
 from ludolf.ai.messages import Image, Message, ThinkingLevel
 from ludolf.ai.models import Model
 from ludolf.base import CommandError, LudolfError
-from ludolf.config.options import Options
+from ludolf.config.settings.options import Options
 from ludolf.engine.build import build
 from ludolf.engine.builtin import ensure_builtin
 from ludolf.engine.engine import Engine
 from ludolf.engine.parts import Parts
-from ludolf.extensions.tools import make_tool
+from ludolf.functions.tool import make_tool
 from ludolf.protocol.events import CompactionResult
 from ludolf.sdk.backend import SpeakerBackend, make_known
 from ludolf.sdk.dialogs import DialogAnswers
 from ludolf.sdk.options import SessionOptions, start_options
 from ludolf.sdk.run import Run
 from ludolf.sdk.structured import ASK, REMIND, SOURCE, AnswerTool, NotAnswered
-from ludolf.session.lease import is_shared
+from ludolf.session.file_lock import is_shared
 from ludolf.session.stats import SessionStats
 
 T = TypeVar("T")
@@ -203,7 +203,7 @@ class AgentSession:
             ConfigError: there is no such model.
             CommandError: there is no key for it.
         """
-        from ludolf.config.selection import choose_model
+        from ludolf.config.models.selection import choose_model
 
         registry = self.engine.parts.registry
         ensure_builtin(registry, model)
@@ -294,7 +294,7 @@ async def _close(engine: Engine) -> None:
 
 def _commands_are_guests(more: int) -> None:
     """What commands leave behind must not become this program's: it knows nothing of it."""
-    from ludolf.tools.family import WARDEN
+    from ludolf.tools.process_tree import WARDEN
 
     WARDEN.guests += more
 

@@ -7,8 +7,8 @@ import msgspec
 
 from ludolf.agent.tool import ToolContext, ToolError, ToolOutput, text_output
 from ludolf.base import LudolfError, loads
-from ludolf.extensions.schema import Schema, schema_of
-from ludolf.extensions.tools import convert_value
+from ludolf.functions.schema import Schema, schema_of
+from ludolf.functions.tool import convert_value
 
 T = TypeVar("T")
 TOOL = "final_answer"

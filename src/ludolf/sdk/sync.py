@@ -13,9 +13,9 @@ from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator, Seque
 from pathlib import Path
 from typing import Any, Self, TypeVar, Unpack
 
-from ludolf.agent.loop_thread import LoopThread
 from ludolf.ai.messages import Image, Message, ThinkingLevel
 from ludolf.ai.models import Model
+from ludolf.base.loop_thread import LoopThread
 from ludolf.protocol.answer import Answer
 from ludolf.protocol.events import CompactionResult
 from ludolf.sdk.options import SessionOptions

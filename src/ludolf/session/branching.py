@@ -14,10 +14,10 @@ from ludolf.session.entries import (
     role_of,
     text_field,
 )
-from ludolf.session.outline import user_text
 from ludolf.session.reader import read_lines, require_header
 from ludolf.session.store import Warn, make_folders
 from ludolf.session.tree import Session, new_header, new_session, open_session
+from ludolf.session.views import user_text
 
 
 def fork(

@@ -9,10 +9,10 @@ import msgspec
 
 from ludolf.base import CommandError, Value, check_path
 from ludolf.session.entries import Entry, Header, fields, message_of, role_of, text_field, time_ms
-from ludolf.session.outline import user_text
 from ludolf.session.reader import Loaded, NotASession, read_header, read_session
 from ludolf.session.store import make_folders
 from ludolf.session.tree import clean_name
+from ludolf.session.views import user_text
 
 _SESSION_ID = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?\Z")
 

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from itertools import count
 from pathlib import Path
 
-from ludolf.session import lease
+from ludolf.session import file_lock as lease
 
 # How much of the header line is compared before each write.
 _COMPARED = 4096

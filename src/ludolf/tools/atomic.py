@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from ludolf.tools.spill import write_all
+from ludolf.tools.overflow_file import write_all
 
 _TEMPORARY = re.compile(r"\.ludolf-[0-9a-f]{12}\.tmp")
 _PLACE = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_CLOEXEC

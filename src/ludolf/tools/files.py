@@ -12,8 +12,8 @@ from typing import TypeVar
 
 from ludolf.agent.tool import ToolError, Walls
 from ludolf.tools.atomic import write_atomically
+from ludolf.tools.overflow_file import write_all
 from ludolf.tools.paths import real_path
-from ludolf.tools.spill import write_all
 
 T = TypeVar("T")
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from ludolf.tools.spill import Spill
+from ludolf.tools.overflow_file import Spill
 from ludolf.tools.truncate import MAX_BYTES, MAX_LINES, TAIL_CHARS, Totals, Truncation, keep_tail
 
 _CONTROLS = bytes(set(range(32)) - {0x09, 0x0A} | {0x7F})

@@ -12,8 +12,8 @@ import msgspec
 
 from ludolf.agent.tool import LeftBehind, Walls
 from ludolf.base import LudolfError
-from ludolf.programs import find_program
-from ludolf.tools.family import WARDEN, Message, Reaper
+from ludolf.base.programs import find_program
+from ludolf.tools.process_tree import WARDEN, Message, Reaper
 from ludolf.tools.supervisor import DEATH_SECONDS, GRACE_SECONDS, SIGKILL
 
 T = TypeVar("T")

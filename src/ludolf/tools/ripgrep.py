@@ -13,7 +13,7 @@ import msgspec
 
 from ludolf.agent.scope import Aborted, Scope, Tasks
 from ludolf.agent.tool import ToolError
-from ludolf.programs import find_program
+from ludolf.base.programs import find_program
 from ludolf.tools import search
 from ludolf.tools.process import Command, Running, StartError
 

@@ -10,7 +10,7 @@ from ludolf.ai.local.gguf import GgufError, Header, read_gguf
 from ludolf.ai.local.servers import COMPAT, local_model, thinking_compat
 from ludolf.ai.models import Model
 from ludolf.base import ConfigError, loads
-from ludolf.project_files import read_bytes
+from ludolf.base.project_files import read_bytes
 
 DEFAULT_CONTEXT = 16_384
 UNKNOWN_CONTEXT = 4096

@@ -8,14 +8,14 @@ import msgspec
 from msgspec import UNSET, structs
 
 from ludolf.ai.draft import Draft, StreamEvent
+from ludolf.ai.encoded_cache import Pieces
 from ludolf.ai.errors import ProviderError
-from ludolf.ai.handoff import Handoff, ModelMessage
+from ludolf.ai.history import Handoff, ModelMessage
+from ludolf.ai.http.transport import Transport, check
 from ludolf.ai.messages import StopReason, ToolResultMessage, Usage
-from ludolf.ai.pieces import Pieces
 from ludolf.ai.provider import Provider, Request, ToolSpec
 from ludolf.ai.providers.gateways import all_headers, base_url, key_headers
-from ludolf.ai.providers.openai_shared import ABORT_TEXT, ODD_EVENT, cut, read_odd
-from ludolf.ai.transport import Transport, check
+from ludolf.ai.providers.openai.shared import ABORT_TEXT, ODD_EVENT, cut, read_odd
 from ludolf.base import dumps, loads, without_surrogates
 
 API = "pi-messages"

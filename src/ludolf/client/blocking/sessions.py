@@ -17,7 +17,7 @@ from ludolf.protocol.wire.answers import (
 from ludolf.protocol.wire.moving_answers import HandedOver, OpenedSession
 from ludolf.protocol.wire.stored import StoredMessage
 from ludolf.session.finder import SessionRecord
-from ludolf.session.outline import ForkMessage
+from ludolf.session.views import ForkMessage
 
 
 class SessionCommands(Asking):

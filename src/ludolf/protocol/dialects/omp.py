@@ -19,9 +19,8 @@ from ludolf.agent.events import (
 from ludolf.ai.draft import BlockDelta, BlockEnd
 from ludolf.ai.messages import ToolCall
 from ludolf.base import now_ms
-from ludolf.protocol.bounded import MAX_FRAME, MAX_REASSEMBLED, VERSIONS
+from ludolf.protocol.dialects.block_end_order import EagerEnds
 from ludolf.protocol.dialects.dialect import Dialect, ServerInfo, Traits, line
-from ludolf.protocol.dialects.eager_ends import EagerEnds
 from ludolf.protocol.dialects.omp_compaction import compaction_end, compaction_start
 from ludolf.protocol.dialects.omp_messages import FAILED, OmpMessages
 from ludolf.protocol.dialects.omp_notices import NOTICES
@@ -43,6 +42,7 @@ from ludolf.protocol.events import (
     SummaryRetryStart,
     ThinkingLevelChanged,
 )
+from ludolf.protocol.frame_limits import MAX_FRAME, MAX_REASSEMBLED, VERSIONS
 from ludolf.protocol.host_events import ConfigUpdate, SessionSettled
 from ludolf.protocol.replies import Frame, Reply
 from ludolf.protocol.subagent_events import AgentWaiting

@@ -20,8 +20,8 @@ from ludolf.agent.events import (
 )
 from ludolf.ai.messages import Message, text_of
 from ludolf.base import iso_time, now_ms
+from ludolf.protocol.dialects.block_end_order import EagerEnds
 from ludolf.protocol.dialects.dialect import Dialect, ServerInfo, Traits, line
-from ludolf.protocol.dialects.eager_ends import EagerEnds
 from ludolf.protocol.dialects.pi import Pi
 from ludolf.protocol.dialects.pi_delta import stream_event
 from ludolf.protocol.events import (

@@ -16,8 +16,8 @@ from ludolf.protocol.wire.moving_answers import (
 from ludolf.protocol.wire.stored import StoredEntry, StoredMessage, TreeNode
 from ludolf.protocol.wire.subagent_answers import SUBAGENT_ANSWERS
 from ludolf.session.finder import SessionRecord
-from ludolf.session.outline import ForkMessage
 from ludolf.session.stats import SessionStats
+from ludolf.session.views import ForkMessage
 
 QueueMode = Literal["all", "one-at-a-time"]
 Disposition = Literal["started", "queued", "handled"]

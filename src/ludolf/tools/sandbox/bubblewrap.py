@@ -5,11 +5,11 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from ludolf.agent.tool import ToolError
-from ludolf.tools.sandbox import places
+from ludolf.tools.sandbox import sensitive_paths as places
+from ludolf.tools.sandbox.file_access import Tmp
 from ludolf.tools.sandbox.guard import Entry, Guard
 from ludolf.tools.sandbox.leftovers import Leftovers
 from ludolf.tools.sandbox.policy import Policy, agent_sockets, program_places, real
-from ludolf.tools.sandbox.walls import Tmp
 
 SHOWN_TMP = Path("/tmp")
 _APART = ("--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try")

@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 from ludolf.agent.tool import ToolError
 from ludolf.base import ConfigError
-from ludolf.project_files import read_text
-from ludolf.tools.sandbox import places
+from ludolf.base.project_files import read_text
+from ludolf.tools.sandbox import sensitive_paths as places
 from ludolf.tools.sandbox.links import follow
 from ludolf.tools.sandbox.policy import Policy
 

@@ -8,10 +8,11 @@ from pathlib import Path
 
 import msgspec
 
-from ludolf.tools.sandbox import launcher, places
+from ludolf.tools.sandbox import launcher
+from ludolf.tools.sandbox import sensitive_paths as places
+from ludolf.tools.sandbox.file_access import Tmp
 from ludolf.tools.sandbox.links import follow
 from ludolf.tools.sandbox.policy import Policy, agent_sockets, program_places
-from ludolf.tools.sandbox.walls import Tmp
 
 
 class Landlock:

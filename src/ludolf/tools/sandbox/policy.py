@@ -9,7 +9,7 @@ from typing import Literal
 
 import msgspec
 
-from ludolf.tools.sandbox import places
+from ludolf.tools.sandbox import sensitive_paths as places
 
 Mode = Literal["read-only", "workspace"]
 

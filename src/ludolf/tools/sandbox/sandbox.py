@@ -11,16 +11,16 @@ from typing import Literal
 
 from msgspec import structs
 
-from ludolf.programs import find_program
-from ludolf.tools.sandbox import places
+from ludolf.base.programs import find_program
+from ludolf.tools.overflow_file import OUTPUT_PREFIX, make_private, spill_folder
+from ludolf.tools.sandbox import sensitive_paths as places
 from ludolf.tools.sandbox.bubblewrap import SHOWN_TMP, Bubblewrap, shown_in_private
+from ludolf.tools.sandbox.file_access import FileWalls, Tmp
 from ludolf.tools.sandbox.guard import NoSandbox, code_by_links, survey
 from ludolf.tools.sandbox.landlock import Landlock, lacking
 from ludolf.tools.sandbox.leftovers import is_running, remove_of_dead
 from ludolf.tools.sandbox.links import follow
 from ludolf.tools.sandbox.policy import Ground, Policy
-from ludolf.tools.sandbox.walls import FileWalls, Tmp
-from ludolf.tools.spill import OUTPUT_PREFIX, make_private, spill_folder
 
 Using = Literal["auto", "bwrap", "landlock"]
 Means = Bubblewrap | Landlock

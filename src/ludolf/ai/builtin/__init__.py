@@ -1,0 +1,1 @@
+"""Models that need no server: offline, scripted, playback."""

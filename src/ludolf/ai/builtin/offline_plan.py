@@ -1,0 +1,190 @@
+"""From the text of a request to a plan, and from what has happened since to the next move."""
+
+import re
+from collections.abc import Iterator, Sequence
+from itertools import islice
+
+import msgspec
+
+from ludolf.ai.builtin.offline_requests import TABLE
+from ludolf.ai.builtin.offline_steps import (
+    Call,
+    Outcome,
+    Outcomes,
+    Step,
+    read_files,
+    resolve,
+    say,
+    together,
+)
+from ludolf.ai.builtin.offline_texts import UNKNOWN
+from ludolf.ai.builtin.offline_vocabulary import MARK, Words, polite_off
+from ludolf.ai.messages import (
+    AssistantMessage,
+    Image,
+    Message,
+    OpaqueMessage,
+    ToolResultMessage,
+    text_of,
+)
+
+MOST_STEPS = 8
+_LONGEST = 4_000
+_MOST_BREAKS = 40
+_STRONG = re.compile(r"\s*[,;.]?\s+(?:and\s+)?then,?\s+|\s*;\s*|\s*\n\s*", re.I)
+_WEAK = re.compile(r",?\s+and\s+(?:also\s+)?|[,.]\s+", re.I)
+_AFTER_QUOTE = re.compile(rf"(?<={MARK})(?:{_WEAK.pattern})", re.I)
+
+
+def make_plan(text: str, cwd: str) -> tuple[Step, ...]:
+    """The steps of a request; one that is not understood is a single step that says so."""
+    words = Words(text)
+    steps = _Reader(words, cwd).steps(words.text) if len(words.text) <= _LONGEST else None
+    return (say("say what I am", UNKNOWN),) if steps is None else tuple(steps)
+
+
+def _more() -> Step:
+    note = f"I do at most {MOST_STEPS} steps at once; please ask again for the rest."
+    return say("say that there is more", note)
+
+
+class _Reader:
+    """Tries to cut a request into parts that all fit the table."""
+
+    def __init__(self, words: Words, cwd: str) -> None:
+        self._words = words
+        self._cwd = cwd
+        self._known: dict[tuple[str, int], list[Step] | None] = {}
+        self._single: dict[str, Step | None] = {}
+
+    def steps(self, text: str, before: int = 0) -> list[Step] | None:
+        """The steps of a text that comes after so many others."""
+        if before == MOST_STEPS:
+            return [_more()]
+        key = (text, before)
+        if key not in self._known:
+            self._known[key] = self._read(text, before)
+        return self._known[key]
+
+    def _read(self, text: str, before: int) -> list[Step] | None:
+        cut = self._cut(text, _STRONG, before) or self._cut(text, _AFTER_QUOTE, before)
+        if cut:
+            return cut
+        whole = self._one(text)
+        # A text to be written may well hold "and": only quotes or "then" end it.
+        if whole is not None and any(call.job in ("write", "edit") for call in whole.calls):
+            return [whole]
+        return self._cut(text, _WEAK, before) or (None if whole is None else [whole])
+
+    def _cut(self, text: str, where: re.Pattern[str], before: int) -> list[Step] | None:
+        for match in islice(where.finditer(text), _MOST_BREAKS):
+            first = self._one(text[: match.start()])
+            rest = self.steps(text[match.end() :], before + 1) if first else None
+            if first and rest:
+                return _join(first, rest, at_once=where is not _STRONG)
+        return None
+
+    def _one(self, text: str) -> Step | None:
+        if text not in self._single:
+            self._single[text] = next(self._fitting(polite_off(text)), None)
+        return self._single[text]
+
+    def _fitting(self, text: str) -> Iterator[Step]:
+        for row in TABLE:
+            yield from row.fit(self._words, text, self._cwd)
+
+
+def _join(first: Step, rest: list[Step], *, at_once: bool) -> list[Step]:
+    if at_once and first.only_looks and rest[0].only_looks:
+        return [together(first, rest[0]), *rest[1:]]
+    return [first, *rest]
+
+
+# ---------------------------------------------------------------- what to do now
+
+
+class Move(msgspec.Struct, frozen=True, kw_only=True):
+    """The next turn: words, then the tool calls to make; without calls the request is done."""
+
+    text: str
+    calls: tuple[tuple[str, dict[str, object]], ...] = ()
+    plan: str
+
+
+def rounds(messages: Sequence[Message | OpaqueMessage]) -> list[list[Outcome]]:
+    """What came back for each message with tool calls, in the order of the calls."""
+    results = {
+        message.tool_call_id: message
+        for message in messages
+        if isinstance(message, ToolResultMessage)
+    }
+    return [
+        [_outcome(results.get(call.id)) for call in message.tool_calls]
+        for message in messages
+        if isinstance(message, AssistantMessage) and not message.failed and message.tool_calls
+    ]
+
+
+def _outcome(message: ToolResultMessage | None) -> Outcome:
+    if message is None:
+        return Outcome("No result came back.", failed=True)
+    images = sum(isinstance(part, Image) for part in message.content)
+    return Outcome(text_of(message.content, "\n"), failed=message.is_error, images=images)
+
+
+def next_move(steps: Sequence[Step], done: Sequence[list[Outcome]], tools: frozenset[str]) -> Move:
+    """Walk the plan along what has been done: the first calls not made yet, else the answer.
+
+    Every turn that was made uses up one stage of the plan, so that the walk always ends.
+    """
+    told: list[str] = []
+    left = list(done)
+    for number, step in enumerate(steps):
+        seen: list[Outcome] = []
+        for calls in _stages(step, seen):
+            if not left:
+                return _call(step, calls, steps[number + 1 :], tools, told)
+            seen += _fit(left.pop(0), len(calls))
+        told.append(step.tell(seen))
+        if any(outcome.failed for outcome in seen) and not step.patient:
+            told += _not_done(steps[number + 1 :])
+            break
+    return Move(text="\n\n".join(told), plan="Nothing is left to do but to answer.")
+
+
+def _stages(step: Step, seen: Outcomes) -> Iterator[tuple[Call, ...]]:
+    if step.calls:
+        yield step.calls
+    more = step.more(seen) if step.more else ()
+    if more:
+        yield more
+
+
+def _fit(outcomes: list[Outcome], count: int) -> list[Outcome]:
+    """As many outcomes as calls, also when another model has made the turn."""
+    missing = [Outcome("No result came back.", failed=True)] * (count - len(outcomes))
+    return [*outcomes[:count], *missing]
+
+
+def _call(
+    step: Step,
+    calls: tuple[Call, ...],
+    later: Sequence[Step],
+    tools: frozenset[str],
+    told: list[str],
+) -> Move:
+    found = tuple(resolved for call in calls if (resolved := resolve(call, tools)) is not None)
+    if len(found) < len(calls):
+        missing = " or ".join(sorted({call.job for call in calls} - tools))
+        sorry = f"I cannot {step.title}: no tool for it is active (I would need {missing})."
+        text = "\n\n".join([*told, sorry, *_not_done(later)])
+        return Move(text=text, plan="No active tool can do this, so I say so.")
+    now = step.title if calls is step.calls else read_files([c.args["path"] for c in calls]).title
+    plan = "; then ".join([now, *(item.title for item in later), "report"])
+    return Move(text=f"I will {now}.", calls=found, plan=f"The plan: {plan}.")
+
+
+def _not_done(steps: Sequence[Step]) -> list[str]:
+    if not steps:
+        return []
+    return [f"I stopped there. Not done: {'; '.join(step.title for step in steps)}."]

@@ -1,0 +1,236 @@
+"""A provider that plays a script: for tests, demonstrations and hosts that need the same answer."""
+
+import asyncio
+import os
+from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import msgspec
+from msgspec import structs
+
+from ludolf.ai.builtin.models import SCRIPTED_API
+from ludolf.ai.builtin.playback import Pace, Piece, characters, play
+from ludolf.ai.draft import Draft, StreamEvent
+from ludolf.ai.errors import ErrorKind, ProviderError, kind_of
+from ludolf.ai.http.transport import Transport
+from ludolf.ai.messages import StopReason, Usage, UserMessage, text_of
+from ludolf.ai.provider import Provider, Request
+from ludolf.base import Value, as_text, loads
+
+API = SCRIPTED_API
+VARIABLE = "LUDOLF_SCRIPT"
+
+
+class Failure(Value, forbid_unknown_fields=True):
+    """How a reply fails; the kind follows from the status, else from the text."""
+
+    text: str
+    status: int | None = None
+    kind: ErrorKind | None = None
+    retry_after: float | None = None
+
+    def as_error(self) -> ProviderError:
+        kind = self.kind or _kind_of_status(self.status) or kind_of(self.text)
+        return ProviderError(self.text, kind=kind, retry_after=self.retry_after)
+
+
+class Tokens(Value, forbid_unknown_fields=True):
+    input: int = 0
+    output: int = 0
+    cache_read: int = 0
+    cache_write: int = 0
+    reasoning: int = 0
+
+
+class Reply(Value, forbid_unknown_fields=True):
+    """One answer of a script; `text` is short for a content of one text block.
+
+    With `match` the reply is only for requests whose last user text contains it. `hang` keeps the
+    answer open after its content until it is aborted.
+    """
+
+    text: str | None = None
+    content: tuple[Piece, ...] = ()
+    match: str | None = None
+    chunk: int = 16
+    per_read: int = 1
+    delay_ms: float = 0
+    pause_ms: float = 0
+    usage: Tokens = Tokens()
+    stop: Literal["stop", "length", "toolUse"] | None = None
+    error: Failure | str | None = None
+    hang: bool = False
+
+    def __post_init__(self) -> None:
+        if self.chunk < 1 or self.per_read < 1:
+            raise ValueError("chunk and perRead must be 1 or more")
+
+    @property
+    def pieces(self) -> tuple[Piece, ...]:
+        return self.content if self.text is None else (Piece(text=self.text), *self.content)
+
+
+def make(transport: Transport) -> Provider:
+    """The script is the file that the environment variable LUDOLF_SCRIPT names."""
+    return Scripted()
+
+
+class Scripted:
+    """Gives its replies in order, each once; without replies it reads the script file first.
+
+    `requests` keeps what was asked, for tests.
+    """
+
+    api = API
+    abort_text = "Request was aborted"
+
+    def __init__(self, replies: Sequence[Reply] | None = None) -> None:
+        self._left: list[Reply] | None = None if replies is None else list(replies)
+        self._calls = 0
+        self.requests: list[Request] = []
+
+    def add(self, *replies: Reply) -> None:
+        """Append to the script."""
+        self._left = [*(self._left or ()), *replies]
+
+    async def stream(self, request: Request, draft: Draft) -> AsyncGenerator[Iterable[StreamEvent]]:
+        self.requests.append(request)
+        self._load(request.access.environment)
+        reply = self._next(_last_user_text(request))
+        await asyncio.sleep(reply.delay_ms / 1000)
+        if reply.error is not None and not reply.pieces:
+            raise _as_error(reply.error)
+        yield ()
+        draft.count(_usage(reply.usage))
+        pace = Pace(
+            cut=characters(reply.chunk), per_read=reply.per_read, pause=reply.pause_ms / 1000
+        )
+        async for events in play(self._named(reply.pieces), draft, pace):
+            yield events
+        if reply.hang:
+            await asyncio.get_running_loop().create_future()
+        if reply.error is not None:
+            raise _as_error(reply.error)
+        draft.stopped(*_stop(reply, draft))
+
+    def _load(self, environment: Mapping[str, str]) -> None:
+        if self._left is None:
+            path = environment.get(VARIABLE) or os.environ.get(VARIABLE, "")
+            self._left = load_script(path)
+
+    def _next(self, text: str) -> Reply:
+        left = self._left or []
+        for place, reply in enumerate(left):
+            if reply.match is None or reply.match in text:
+                return left.pop(place)
+        rest = f" Replies left for other texts: {len(left)}." if left else ""
+        return Reply(text=f"The script is over: it has no reply to this.{rest}")
+
+    def _named(self, pieces: Iterable[Piece]) -> Iterable[Piece]:
+        for piece in pieces:
+            if piece.tool is None or piece.id:
+                yield piece
+            else:
+                self._calls += 1
+                yield structs.replace(piece, id=f"call_{self._calls}")
+
+
+# ---------------------------------------------------------------- the file
+
+
+def load_script(path: str) -> list[Reply]:
+    """Read a script: a JSON list, an object with `replies`, or one reply per line.
+
+    Raises:
+        ProviderError: there is no such file, or it is no script; the text says where.
+    """
+    if not path:
+        raise ProviderError(
+            f"The model ludolf/scripted plays a script: set {VARIABLE} to the path of its file.",
+            kind="bad_request",
+        )
+    try:
+        text = as_text(Path(path).expanduser().read_bytes())
+    except OSError as error:
+        raise _bad_script(path, error.strerror or str(error)) from error
+    try:
+        return [_reply(path, place, item) for place, item in _items(text)]
+    except ValueError as error:
+        raise _bad_script(path, str(error)) from error
+
+
+def _items(text: str) -> list[tuple[str, Any]]:
+    try:
+        whole = loads(text)
+    except ValueError:
+        lines = [(number, line) for number, line in enumerate(text.split("\n"), 1) if line.strip()]
+        if len(lines) < 2:
+            raise
+        return [(f"line {number}", loads(line)) for number, line in lines]
+    if isinstance(whole, dict):
+        whole = whole.get("replies", [whole])
+    if not isinstance(whole, list):
+        raise ValueError("expected a list of replies")
+    return [(f"reply {number}", item) for number, item in enumerate(whole, 1)]
+
+
+def _reply(path: str, place: str, item: Any) -> Reply:
+    try:
+        return msgspec.convert(item, Reply)
+    except msgspec.ValidationError as error:
+        raise _bad_script(path, f"{place}: {error}") from error
+
+
+def _bad_script(path: str, reason: str) -> ProviderError:
+    return ProviderError(f"The script {path} cannot be played: {reason}", kind="bad_request")
+
+
+# ---------------------------------------------------------------- small parts
+
+
+def _last_user_text(request: Request) -> str:
+    for message in reversed(request.messages):
+        if isinstance(message, UserMessage):
+            return text_of(message.content, "\n")
+    return ""
+
+
+def _usage(tokens: Tokens) -> Usage:
+    total = tokens.input + tokens.output + tokens.cache_read + tokens.cache_write
+    return Usage(
+        input=tokens.input,
+        output=tokens.output,
+        cache_read=tokens.cache_read,
+        cache_write=tokens.cache_write,
+        total_tokens=total,
+        reasoning=tokens.reasoning,
+    )
+
+
+def _stop(reply: Reply, draft: Draft) -> tuple[StopReason, str]:
+    reason: StopReason = reply.stop or ("toolUse" if draft.has_tool_calls else "stop")
+    return reason, reason
+
+
+def _as_error(error: Failure | str) -> ProviderError:
+    return (Failure(text=error) if isinstance(error, str) else error).as_error()
+
+
+def _kind_of_status(status: int | None) -> ErrorKind | None:
+    if status is None or status == 400:
+        return None
+    if status >= 500:
+        return "overloaded"
+    named: dict[int, ErrorKind] = {
+        401: "auth",
+        403: "auth",
+        408: "timeout",
+        413: "overflow",
+        429: "rate_limit",
+    }
+    return named.get(status, "bad_request")
+
+
+if TYPE_CHECKING:
+    _proof: Provider = Scripted()

@@ -1,0 +1,1 @@
+"""HTTP transport, server-sent events and OAuth."""

@@ -1,0 +1,264 @@
+"""Tokens of identity servers: how a server is spoken to, and how a token is renewed."""
+
+from collections.abc import Mapping
+from typing import Any, Literal
+
+import msgspec
+
+from ludolf.ai.http.timeouts import Patience
+from ludolf.ai.http.transport import Reply, Sent, Transport
+from ludolf.ai.secrets import redact
+from ludolf.base import LudolfError, Value, dumps, loads, now_ms
+
+Method = Literal["oauth", "device"]
+REQUEST_SECONDS = 30.0
+_DEFAULT_LIFE = 3600.0
+_A_DAY = 24 * 3600.0
+_ACCOUNT_CLAIM = "https://api.openai.com/auth"
+_SECRET_FIELDS = ("refresh_token", "code", "code_verifier", "device_code", "device_auth_id")
+
+
+class Flow(Value):
+    """How one provider lets users in. An address that is missing means: not in this way.
+
+    kind             what is special: `standard` is plain OAuth
+    domain           what `{domain}` in an address stands for, unless an enterprise has its own
+    authorize_url    where the browser goes; it returns to `callback`, or to any free port
+    device_url       where a login by a code that the user types begins
+    device_token_url where it is asked whether the user has typed it, if not at `token_url`
+    exchange_url     what turns the token of a login into the one for requests
+    early_seconds    how long before its end a token counts as ended
+    least_poll       the shortest pause between two questions, in seconds
+    patience         how long a login in a browser may take, in seconds
+    model_headers    what requests to the models carry besides the token
+    """
+
+    name: str
+    kind: Literal["standard", "codex", "copilot", "meta", "openrouter"] = "standard"
+    domain: str = ""
+    client_id: str = ""
+    scope: str = ""
+    json_body: bool = False
+    authorize_url: str = ""
+    authorize_extra: dict[str, str] = msgspec.field(default_factory=dict)
+    callback: str = ""
+    token_url: str = ""
+    device_url: str = ""
+    device_token_url: str = ""
+    device_extra: dict[str, str] = msgspec.field(default_factory=dict)
+    verification_url: str = ""
+    device_callback: str = ""
+    exchange_url: str = ""
+    early_seconds: float = 0
+    headers: dict[str, str] = msgspec.field(default_factory=dict)
+    model_headers: dict[str, str] = msgspec.field(default_factory=dict)
+    least_poll: float = 1.0
+    patience: float = 300.0
+
+    @property
+    def methods(self) -> tuple[Method, ...]:
+        """The ways to log in, the usual one first."""
+        found: list[Method] = []
+        if self.authorize_url:
+            found.append("oauth")
+        if self.device_url:
+            found.append("device")
+        return tuple(found)
+
+    def at(self, address: str, domain: str | None = None) -> str:
+        return address.replace("{domain}", domain or self.domain)
+
+
+class LoginError(LudolfError):
+    """A login or a renewal failed. The text says why, and holds no secret."""
+
+
+class Answer(msgspec.Struct, frozen=True):
+    """What an identity server said; `body` is empty when it was no JSON object."""
+
+    status: int
+    body: Mapping[str, Any]
+    complaint: str
+
+    @property
+    def ok(self) -> bool:
+        return 200 <= self.status < 300
+
+    def text(self, name: str) -> str:
+        """A field that must be there.
+
+        Raises:
+            LoginError: the server refused, or the field is missing.
+        """
+        if not self.ok:
+            raise LoginError(self.complaint)
+        value = self.body.get(name)
+        if not isinstance(value, str) or not value:
+            raise LoginError(f"the answer of the server has no {name}")
+        return value
+
+    def number(self, name: str) -> float | None:
+        value = self.body.get(name)
+        if isinstance(value, str) and value.strip().isdigit():
+            value = int(value)
+        right = isinstance(value, int | float) and not isinstance(value, bool) and value > 0
+        return float(value) if right and value is not None else None
+
+
+async def ask(
+    http: Transport,
+    url: str,
+    fields: Mapping[str, Any] | None,
+    *,
+    headers: Mapping[str, str] | None = None,
+    as_json: bool = False,
+    bearer: str = "",
+) -> Answer:
+    """Send fields to an identity server; without any it is only asked.
+
+    Raises:
+        ProviderError: the server could not be reached.
+    """
+    from urllib.parse import urlencode
+
+    given = {"Accept": "application/json", "Accept-Encoding": "identity", **(headers or {})}
+    if bearer:
+        given["Authorization"] = f"Bearer {bearer}"
+    body = b""
+    if fields is not None:
+        kind = "json" if as_json else "x-www-form-urlencoded"
+        given["Content-Type"] = f"application/{kind}"
+        body = dumps(dict(fields)) if as_json else urlencode(fields).encode()
+    method = "GET" if fields is None else "POST"
+    patience = Patience(first=REQUEST_SECONDS)
+    sent = Sent(method=method, url=url, headers=given, body=body, patience=patience)
+    async with http.exchange(sent) as raw:
+        text = await Reply(raw, patience).text()
+        status = raw.status
+    secrets = [bearer, *(str((fields or {}).get(name, "")) for name in _SECRET_FIELDS)]
+    return _read(status, text, secrets)
+
+
+async def renew(
+    http: Transport, flow: Flow, credential: Mapping[str, Any]
+) -> dict[str, Any] | None:
+    """The fields of a stored credential that change; None where there is nothing to renew.
+
+    Raises:
+        LoginError: the server refused, or there is nothing to renew with.
+        ProviderError: the server could not be reached.
+    """
+    if flow.kind == "openrouter":
+        return None
+    refresh = credential.get("refresh")
+    if not isinstance(refresh, str) or not refresh:
+        raise LoginError("there is nothing to renew it with")
+    if flow.exchange_url:
+        domain = credential.get("enterpriseUrl")
+        return await exchanged(http, flow, refresh, domain if isinstance(domain, str) else None)
+    fields = {
+        "grant_type": "refresh_token",
+        "client_id": flow.client_id,
+        "refresh_token": refresh,
+    }
+    answer = await ask(
+        http, flow.at(flow.token_url), fields, headers=flow.headers, as_json=flow.json_body
+    )
+    return tokens(flow, answer, refresh)
+
+
+async def exchanged(
+    http: Transport, flow: Flow, identity: str, domain: str | None
+) -> dict[str, Any]:
+    """The token for requests, had for that of a login, which stays what it is renewed with.
+
+    Raises:
+        LoginError: the server refused.
+        ProviderError: it could not be reached.
+    """
+    url = flow.at(flow.exchange_url, domain and host_of(domain))
+    if flow.kind == "meta":
+        answer = await ask(http, url, {}, headers=flow.headers, as_json=True, bearer=identity)
+        access, ends = answer.text("api_key"), now_ms() + _A_DAY * 1000
+    else:
+        answer = await ask(http, url, None, headers=flow.headers, bearer=identity)
+        access = answer.text("token")
+        ends = (answer.number("expires_at") or now_ms() / 1000) * 1000
+    return {
+        "access": access,
+        "refresh": identity,
+        "expires": int(ends - flow.early_seconds * 1000),
+    }
+
+
+def tokens(flow: Flow, answer: Answer, refresh: str = "") -> dict[str, Any]:
+    """The tokens of an answer; a server that gives no new token to renew with lets the old stand.
+
+    Raises:
+        LoginError: the server refused.
+    """
+    access = answer.text("access_token")
+    given = answer.body.get("refresh_token")
+    life = answer.number("expires_in") or _DEFAULT_LIFE
+    fields: dict[str, Any] = {
+        "access": access,
+        "refresh": given if isinstance(given, str) and given else refresh,
+        "expires": int(now_ms() + (life - flow.early_seconds) * 1000),
+    }
+    if flow.kind == "codex":
+        account = chatgpt_account(access)
+        if account is None:
+            raise LoginError("the token names no ChatGPT account")
+        fields["accountId"] = account
+    return fields
+
+
+def chatgpt_account(token: str) -> str | None:
+    """The account that a token of ChatGPT was made for, which each request must name."""
+    import base64
+
+    payload = token.partition(".")[2].partition(".")[0]
+    try:
+        claims = loads(base64.urlsafe_b64decode(payload + "=" * (-len(payload) % 4)))
+        account = claims[_ACCOUNT_CLAIM]["chatgpt_account_id"]
+    except (ValueError, KeyError, TypeError):
+        return None
+    return account if isinstance(account, str) and account else None
+
+
+def host_of(address: str) -> str:
+    """The host that a user means by a URL or a name.
+
+    Raises:
+        LoginError: it names none.
+    """
+    from urllib.parse import urlsplit
+
+    whole = address.strip() if "://" in address else f"https://{address.strip()}"
+    try:
+        host = urlsplit(whole).netloc
+    except ValueError:
+        host = ""
+    if not host or "@" in host or any(char.isspace() for char in host):
+        raise LoginError(f"{address!r} is no name of a server")
+    return host
+
+
+def _read(status: int, text: str, secrets: list[str]) -> Answer:
+    try:
+        body = loads(text)
+    except (ValueError, RecursionError):
+        body = None
+    fields = body if isinstance(body, dict) else {}
+    return Answer(status, fields, redact(_complaint(status, fields), secrets))
+
+
+def _complaint(status: int, fields: Mapping[str, Any]) -> str:
+    error = fields.get("error")
+    if isinstance(error, dict):
+        error = error.get("message") or error.get("code")
+    more = (error, fields.get("error_description"), fields.get("message"), fields.get("detail"))
+    words = dict.fromkeys(word.strip() for word in more if isinstance(word, str) and word.strip())
+    text = ": ".join((f"the server answered {status}", *words))[:500]
+    # It is shown in a terminal, which would obey what it does not print.
+    return "".join(char if char.isprintable() else " " for char in text)

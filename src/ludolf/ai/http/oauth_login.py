@@ -1,0 +1,256 @@
+"""Logins: in a browser that returns to this machine or by a pasted code, or by a device code."""
+
+import asyncio
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+import msgspec
+
+from ludolf.ai.http.oauth import Answer, Flow, LoginError, Method, ask, exchanged, host_of, tokens
+from ludolf.ai.http.oauth_callback import Callback, code_in
+from ludolf.ai.http.transport import Transport
+
+DEVICE_GRANT = "urn:ietf:params:oauth:grant-type:device_code"
+DEVICE_SECONDS = 15 * 60.0
+_POLL_SECONDS = 5.0
+_LONGEST_CODE = 64
+_PASTE = "Paste the address that the browser ended at, or the code:"
+_FOREVER = 2**53 - 1  # how pi writes that a token does not end
+_REFUSED = {
+    "access_denied": "the login was denied",
+    "authorization_denied": "the login was denied",
+    "expired_token": "the code has expired",
+}
+
+
+class Asker(Protocol):
+    """Whoever stands between a login and its user."""
+
+    def show(self, url: str, instructions: str, *, launch: str | None = None) -> None:
+        """Let the user open an address; `launch` is the same with the code filled in."""
+
+    async def paste(self, question: str, example: str) -> str | None:
+        """What the user pastes, or None when nobody will paste anything.
+
+        Raises:
+            LoginError: the user does not want to log in after all.
+        """
+
+
+class _Device(msgspec.Struct, frozen=True):
+    code: str
+    user_code: str
+    url: str
+    launch: str | None
+    pause: float
+    seconds: float
+
+
+async def log_in(
+    flow: Flow, method: Method, asker: Asker, *, domain: str | None = None, host: str = "127.0.0.1"
+) -> dict[str, Any]:
+    """Log in and return the credential as it is stored.
+
+    Raises:
+        LoginError: it failed, was denied, or took too long.
+        ProviderError: the server could not be reached.
+    """
+    http = Transport()
+    own = host_of(domain) if domain else None
+    try:
+        if method == "device":
+            fields = await _by_device(http, flow, asker, own)
+        else:
+            fields = await _by_browser(http, flow, asker, host)
+    finally:
+        await http.close()
+    more = {"enterpriseUrl": own} if own else {}
+    return {"type": "oauth", **fields, **more}
+
+
+# ---------------------------------------------------------------- in a browser
+
+
+async def _by_browser(http: Transport, flow: Flow, asker: Asker, host: str) -> dict[str, Any]:
+    verifier, challenge = proof_key()
+    try:
+        async with asyncio.timeout(flow.patience), Callback(flow.callback, host) as callback:
+            # OpenRouter has no state: there the secret part of the callback's path stands for it.
+            state = None if flow.kind == "openrouter" else callback.secret
+            callback.state = state
+            url = _authorize_address(flow, callback.address, challenge, state)
+            asker.show(url, _browser_words(callback))
+            code = await _first_code(asker, callback)
+    except TimeoutError:
+        raise LoginError(f"nobody logged in within {flow.patience:.0f} s") from None
+    return await _for_code(http, flow, code, verifier, callback.address)
+
+
+async def _first_code(asker: Asker, callback: Callback) -> str:
+    """The code that the browser brings, or that the user pastes."""
+    async with asyncio.TaskGroup() as group:
+        pasting = group.create_task(_pasted(asker, callback))
+        await asyncio.wait((callback.code,))
+        pasting.cancel()
+    return callback.code.result()
+
+
+async def _pasted(asker: Asker, callback: Callback) -> None:
+    try:
+        text = await asker.paste(_PASTE, callback.address)
+        if text is not None:
+            callback.give(code_in(text, callback.state))
+        elif not callback.listens:
+            raise LoginError("no code was given")
+    except LoginError as error:
+        callback.fail(error)
+
+
+async def _for_code(
+    http: Transport, flow: Flow, code: str, verifier: str, callback: str
+) -> dict[str, Any]:
+    if flow.kind == "openrouter":
+        fields = {"code": code, "code_verifier": verifier, "code_challenge_method": "S256"}
+        answer = await ask(http, flow.token_url, fields, as_json=True)
+        return {"access": answer.text("key"), "refresh": "", "expires": _FOREVER}
+    fields = {
+        "grant_type": "authorization_code",
+        "client_id": flow.client_id,
+        "code": code,
+        "code_verifier": verifier,
+        "redirect_uri": callback,
+    }
+    answer = await ask(
+        http, flow.at(flow.token_url), fields, headers=flow.headers, as_json=flow.json_body
+    )
+    return tokens(flow, answer)
+
+
+def _authorize_address(flow: Flow, callback: str, challenge: str, state: str | None) -> str:
+    from urllib.parse import urlencode
+
+    proof = {"code_challenge": challenge, "code_challenge_method": "S256"}
+    if flow.kind == "openrouter":
+        return f"{flow.authorize_url}?{urlencode({'callback_url': callback, **proof})}"
+    fields = {
+        "response_type": "code",
+        "client_id": flow.client_id,
+        "redirect_uri": callback,
+        "scope": flow.scope,
+        **proof,
+        "state": state or "",
+        **flow.authorize_extra,
+    }
+    return f"{flow.at(flow.authorize_url)}?{urlencode(fields)}"
+
+
+def _browser_words(callback: Callback) -> str:
+    if not callback.listens:
+        return "Log in with a browser, then paste the address that it ends at."
+    return (
+        "Log in with a browser. If it runs on another machine, paste the address that it ends at, "
+        "even if that page cannot be shown."
+    )
+
+
+def proof_key() -> tuple[str, str]:
+    """A secret and its hash (RFC 7636): only who has the secret can use the code of a login."""
+    import base64
+    import hashlib
+    import secrets
+
+    verifier = secrets.token_urlsafe(48)
+    digest = hashlib.sha256(verifier.encode()).digest()
+    return verifier, base64.urlsafe_b64encode(digest).rstrip(b"=").decode()
+
+
+# ---------------------------------------------------------------- by a device code
+
+
+async def _by_device(
+    http: Transport, flow: Flow, asker: Asker, domain: str | None
+) -> dict[str, Any]:
+    device = await _begin(http, flow, domain)
+    asker.show(device.url, f"Enter the code {device.user_code} there.", launch=device.launch)
+    try:
+        async with asyncio.timeout(device.seconds):
+            answer = await _typed(http, flow, device, domain)
+    except TimeoutError:
+        raise LoginError("nobody entered the code in time") from None
+    if flow.kind == "codex":
+        code, verifier = answer.text("authorization_code"), answer.text("code_verifier")
+        return await _for_code(http, flow, code, verifier, flow.device_callback)
+    if flow.exchange_url:
+        return await exchanged(http, flow, answer.text("access_token"), domain)
+    return tokens(flow, answer)
+
+
+async def _begin(http: Transport, flow: Flow, domain: str | None) -> _Device:
+    fields = {"client_id": flow.client_id, **flow.device_extra}
+    if flow.scope and flow.kind != "codex":
+        fields["scope"] = flow.scope
+    url = flow.at(flow.device_url, domain)
+    codex = flow.kind == "codex"
+    answer = await ask(http, url, fields, headers=flow.headers, as_json=codex)
+    launch = answer.body.get("verification_uri_complete")
+    return _Device(
+        code=answer.text("device_auth_id" if codex else "device_code"),
+        user_code=_typeable(answer.text("user_code")),
+        url=_web_address(flow.verification_url or answer.text("verification_uri")),
+        launch=_web_address(launch) if isinstance(launch, str) and launch else None,
+        pause=max(answer.number("interval") or _POLL_SECONDS, flow.least_poll),
+        seconds=min(answer.number("expires_in") or DEVICE_SECONDS, DEVICE_SECONDS),
+    )
+
+
+async def _typed(http: Transport, flow: Flow, device: _Device, domain: str | None) -> Answer:
+    """Ask until the user has typed the code."""
+    url = flow.at(flow.device_token_url or flow.token_url, domain)
+    codex = flow.kind == "codex"
+    fields = _question(flow, device)
+    pause = device.pause
+    while True:
+        await asyncio.sleep(pause)
+        answer = await ask(http, url, fields, headers=flow.headers, as_json=codex)
+        problem = _problem(answer)
+        if answer.ok and problem is None:
+            return answer
+        if problem == "slow_down":
+            pause = max(pause, answer.number("interval") or pause + _POLL_SECONDS)
+        elif not _is_pending(problem) and not (codex and answer.status in (403, 404)):
+            raise LoginError(_REFUSED.get(problem or "", answer.complaint))
+
+
+def _question(flow: Flow, device: _Device) -> Mapping[str, str]:
+    if flow.kind == "codex":
+        return {"device_auth_id": device.code, "user_code": device.user_code}
+    return {
+        "grant_type": DEVICE_GRANT,
+        "client_id": flow.client_id,
+        "device_code": device.code,
+    }
+
+
+def _problem(answer: Answer) -> str | None:
+    error = answer.body.get("error")
+    if isinstance(error, dict):
+        error = error.get("code")
+    return error if isinstance(error, str) else None
+
+
+def _is_pending(problem: str | None) -> bool:
+    return problem in ("authorization_pending", "deviceauth_authorization_pending")
+
+
+def _typeable(code: str) -> str:
+    """It is shown in a terminal, which would obey what it does not print."""
+    if len(code) > _LONGEST_CODE or not code.isprintable():
+        raise LoginError("the server gave a code that nobody can type")
+    return code
+
+
+def _web_address(url: str) -> str:
+    """Whoever shows the address may open it by a click: it must not be a file or a command."""
+    if not url.lower().startswith(("https://", "http://")) or not url.isprintable():
+        raise LoginError("the server gave an address that is none of the web")
+    return url

@@ -1,0 +1,323 @@
+"""The body of a request to the Anthropic Messages API, joined from pieces that are kept."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+import msgspec
+
+from ludolf.ai.encoded_cache import Pieces
+from ludolf.ai.errors import ProviderError
+from ludolf.ai.history import Handoff, ModelMessage, plain_id
+from ludolf.ai.messages import (
+    AssistantMessage,
+    Block,
+    Image,
+    Part,
+    Text,
+    Thinking,
+    ThinkingLevel,
+    ToolCall,
+    ToolResultMessage,
+    UserMessage,
+)
+from ludolf.ai.models import Model, ModelCost
+from ludolf.ai.provider import Request, ToolSpec
+from ludolf.ai.strict_schema import sampled_schema
+from ludolf.base import Value, dumps, without_surrogates
+
+BUDGETS: dict[ThinkingLevel, int] = {
+    "minimal": 1024,
+    "low": 2048,
+    "medium": 8192,
+    "high": 16384,
+    "xhigh": 16384,
+    "max": 16384,
+}
+_EFFORTS: dict[ThinkingLevel, str] = {"minimal": "low", "low": "low", "medium": "medium"}
+_LEAST = 1024  # the smallest budget that is taken, and what must be left for the answer
+_NO_OUTPUT = "(no tool output)"
+_MAX_FALLBACKS = 3
+# Keywords that are refused in a strict schema, where others take them.
+_NO_CONSTRAINTS = (
+    *("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"),
+    *("minLength", "maxLength", "maxItems", "uniqueItems", "minProperties", "maxProperties"),
+)
+
+
+# What holds for every model that these providers ship; an address alone does not tell it.
+_SHIPPED: Mapping[str, Mapping[str, bool]] = {
+    "fireworks": {
+        "allowEmptySignature": True,
+        "sendSessionAffinityHeaders": True,
+        "supportsEagerToolInputStreaming": False,
+        "supportsCacheControlOnTools": False,
+        "supportsLongCacheRetention": False,
+    },
+    "vercel-ai-gateway": {"allowEmptySignature": True},
+    "kimi-coding": {"forceAdaptiveThinking": True},
+    "cloudflare-ai-gateway": {"sendSessionAffinityHeaders": True},
+}
+
+
+def flag(model: Model, name: str, default: bool) -> bool:
+    stated = (model.compat or {}).get(name)
+    if stated is None:
+        return _SHIPPED.get(model.provider, {}).get(name, default)
+    return bool(stated)
+
+
+class Fallback(Value):
+    """A model that the server may ask instead when the first one refuses."""
+
+    model: str
+    cost: ModelCost | None = None
+
+
+def fallbacks(model: Model) -> tuple[Fallback, ...]:
+    """Raises:
+    ProviderError: the model's `allowedFallbackModels` cannot be read.
+    """
+    stated = (model.compat or {}).get("allowedFallbackModels") or ()
+    try:
+        return msgspec.convert(stated, tuple[Fallback, ...])[:_MAX_FALLBACKS]
+    except msgspec.ValidationError as error:
+        raise ProviderError(
+            f"The compat settings of model {model.key} cannot be used: {error}", kind="bad_request"
+        ) from error
+
+
+class Bodies:
+    """Makes request bodies; the form of each message is made once and kept."""
+
+    def __init__(self) -> None:
+        self._handoff = Handoff(plain_id)
+        self._pieces = Pieces()
+        self._model: Model | None = None
+        self._done: list[ModelMessage] = []
+        self._turns: list[bytes] = []
+        self._last_user = -1
+        self._in_results = False
+
+    def build(self, request: Request) -> bytes:
+        messages = self._handoff.adapt(request.messages, request.model)
+        self._go_back(messages, request.model)
+        for message in messages[len(self._done) :]:
+            self._add(message, request.model)
+        self._done = messages
+        out = [b'{"model":', dumps(request.model.id), b',"messages":[']
+        out += self._marked(cache_marker(request))
+        out.append(b"]")
+        for name, value in _options(request):
+            out += (b',"', name, b'":', value)
+        out.append(b',"stream":true}')
+        return b"".join(out)
+
+    def _forget_turns(self) -> None:
+        self._done, self._turns = [], []
+        self._last_user, self._in_results = -1, False
+
+    def _go_back(self, messages: list[ModelMessage], model: Model) -> None:
+        if model != self._model:
+            self._pieces, self._model = Pieces(), model
+            self._forget_turns()
+        if messages[: len(self._done)] != self._done:
+            self._pieces.keep_for(messages[0] if messages else None)
+            self._forget_turns()
+
+    def _add(self, message: ModelMessage, model: Model) -> None:
+        piece = self._pieces.get(message, partial(_piece, message, model))
+        if not piece:
+            return
+        turns = self._turns
+        is_result = isinstance(message, ToolResultMessage)
+        if is_result and self._in_results:
+            turns[-1] = b","
+        else:
+            turns.append(_HEADS[type(message)] if turns else _HEADS[type(message)][1:])
+        turns += (piece, _END)
+        self._in_results = is_result
+        if not isinstance(message, AssistantMessage):
+            self._last_user = len(turns) - 2
+
+    def _marked(self, marker: bytes) -> list[bytes]:
+        turns, place = self._turns, self._last_user
+        if not marker or place < 0:
+            return turns
+        # A piece ends with the brace of its last block: the mark goes before it.
+        marked = turns[place][:-1] + marker + b"}"
+        return [*turns[:place], marked, *turns[place + 1 :]]
+
+
+_END = b"]}"
+_USER = b',{"role":"user","content":['
+_HEADS: dict[type, bytes] = {
+    UserMessage: _USER,
+    ToolResultMessage: _USER,
+    AssistantMessage: b',{"role":"assistant","content":[',
+}
+
+
+def cache_marker(request: Request) -> bytes:
+    """What marks the end of a part that the server is asked to keep."""
+    if request.cache == "none":
+        return b""
+    if request.cache == "long" and flag(request.model, "supportsLongCacheRetention", True):
+        return b',"cache_control":{"type":"ephemeral","ttl":"1h"}'
+    return b',"cache_control":{"type":"ephemeral"}'
+
+
+# ---------------------------------------------------------------- messages
+
+
+def _piece(message: ModelMessage, model: Model) -> bytes:
+    """The content blocks of a message, joined; empty if nothing of it is to be sent."""
+    match message:
+        case UserMessage():
+            blocks: Iterable[dict[str, Any]] = _user_blocks(message)
+        case AssistantMessage():
+            unsigned = flag(model, "allowEmptySignature", False)
+            forms = (_assistant_block(block, unsigned) for block in message.content)
+            blocks = _concluded(list(filter(None, forms)))
+        case ToolResultMessage():
+            blocks = (_result_block(message),)
+    return b",".join(map(dumps, blocks))
+
+
+def _user_blocks(message: UserMessage) -> Iterator[dict[str, Any]]:
+    if isinstance(message.content, str):
+        return _parts((Text(text=message.content),))
+    return _parts(message.content)
+
+
+def _parts(parts: Iterable[Part]) -> Iterator[dict[str, Any]]:
+    for part in parts:
+        if isinstance(part, Image):
+            source = {"type": "base64", "media_type": part.mime_type, "data": part.data}
+            yield {"type": "image", "source": source}
+        elif part.text.strip():
+            yield {"type": "text", "text": part.text}
+
+
+def _assistant_block(block: Block, unsigned: bool) -> dict[str, Any] | None:
+    match block:
+        case Text():
+            return {"type": "text", "text": block.text} if block.text.strip() else None
+        case ToolCall():
+            return {
+                "type": "tool_use",
+                "id": block.id,
+                "name": block.name,
+                # Arguments that are no object are refused; the result tells the model of them.
+                "input": block.arguments if isinstance(block.arguments, dict) else {},
+            }
+        case Thinking():
+            return _thinking_block(block, unsigned)
+
+
+def _concluded(blocks: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Without thinking that was cut before it led to something: such an end is refused."""
+    while blocks and blocks[-1]["type"] in ("thinking", "redacted_thinking"):
+        blocks.pop()
+    return blocks
+
+
+def _thinking_block(block: Thinking, unsigned: bool) -> dict[str, Any] | None:
+    signature = block.thinking_signature or ""
+    if block.redacted:
+        return {"type": "redacted_thinking", "data": signature} if signature else None
+    if signature or (unsigned and block.thinking.strip()):
+        return {"type": "thinking", "thinking": block.thinking, "signature": signature}
+    return {"type": "text", "text": block.thinking} if block.thinking.strip() else None
+
+
+def _result_block(message: ToolResultMessage) -> dict[str, Any]:
+    content: str | list[dict[str, Any]]
+    if any(isinstance(part, Image) for part in message.content):
+        content = list(_parts(message.content))
+        if all(part["type"] == "image" for part in content):
+            content.insert(0, {"type": "text", "text": "(see attached image)"})
+    else:
+        content = "\n".join(part.text for part in message.content if isinstance(part, Text))
+        if message.is_error and not content.strip():
+            content = _NO_OUTPUT  # a failure without words is refused
+    return {
+        "type": "tool_result",
+        "tool_use_id": message.tool_call_id,
+        "content": content,
+        "is_error": message.is_error,
+    }
+
+
+# ---------------------------------------------------------------- options
+
+
+def _options(request: Request) -> Iterator[tuple[bytes, bytes]]:
+    marker = cache_marker(request)
+    limit, thinking = thinking_of(request)
+    yield b"max_tokens", str(limit).encode()
+    if request.system.strip():
+        text = dumps(without_surrogates(request.system))
+        yield b"system", b'[{"type":"text","text":%b%b}]' % (text, marker)
+    if request.tools:
+        on_tools = marker if flag(request.model, "supportsCacheControlOnTools", True) else b""
+        yield b"tools", _tools(request.tools, request.model, on_tools)
+    if thinking is not None:
+        yield b"thinking", dumps(thinking)
+    if thinking is not None and thinking["type"] == "adaptive":
+        yield b"output_config", dumps({"effort": effort_of(request)})
+    if others := fallbacks(request.model):
+        yield b"fallbacks", dumps([{"model": other.model} for other in others])
+
+
+def _tools(tools: Sequence[ToolSpec], model: Model, marker: bytes) -> bytes:
+    forms = [dumps(_tool(tool, model)) for tool in tools]
+    forms[-1] = forms[-1][:-1] + marker + b"}"
+    return b"[%b]" % b",".join(forms)
+
+
+def _tool(tool: ToolSpec, model: Model) -> dict[str, Any]:
+    schema, strict = sampled_schema(
+        tool.name,
+        tool.parameters,
+        tool.sampling,
+        supported=flag(model, "supportsStrictTools", False),
+        refused=_NO_CONSTRAINTS,
+    )
+    form: dict[str, Any] = {
+        "name": tool.name,
+        "description": without_surrogates(tool.description),
+        "input_schema": {"type": "object", "properties": {}, **schema},
+    }
+    if has_eager_tools(model):
+        form["eager_input_streaming"] = True
+    return {**form, "strict": True} if strict else form
+
+
+def has_eager_tools(model: Model) -> bool:
+    return flag(model, "supportsEagerToolInputStreaming", True)
+
+
+def thinking_of(request: Request) -> tuple[int, dict[str, Any] | None]:
+    """The output limit and the thinking option, which share the same tokens."""
+    model, level = request.model, request.thinking
+    limit = min(request.max_tokens or model.max_tokens, model.max_tokens)
+    if not model.reasoning:
+        return limit, None
+    if level == "off":
+        can_be_off = (model.thinking_level_map or {}).get("off", "off") is not None
+        return limit, {"type": "disabled"} if can_be_off else None
+    if flag(model, "forceAdaptiveThinking", False):
+        return limit, {"type": "adaptive", "display": "summarized"}
+    budget = request.thinking_budgets.get(level, BUDGETS[level])
+    limit = min(limit + budget, model.max_tokens)
+    budget = min(budget, limit - _LEAST)
+    if budget < _LEAST:
+        return limit, {"type": "disabled"}
+    return limit, {"type": "enabled", "budget_tokens": budget, "display": "summarized"}
+
+
+def effort_of(request: Request) -> str:
+    """How hard a model that chooses its own thinking budget is to think."""
+    named = (request.model.thinking_level_map or {}).get(request.thinking)
+    return named or _EFFORTS.get(request.thinking, "high")

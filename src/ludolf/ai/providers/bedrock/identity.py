@@ -1,0 +1,187 @@
+"""Who asks Bedrock, and where: region and address, credentials, signature. Botocore does the work.
+
+Order: a bearer token, which needs no library; the profile of auth.json; access keys; then whatever
+botocore finds: a profile, single sign-on, a web identity, a container's or a machine's role.
+"""
+
+import asyncio
+import os
+import re
+from collections import ChainMap
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+from urllib.parse import quote, urlsplit
+
+import msgspec
+
+from ludolf.ai.errors import ProviderError
+from ludolf.ai.http.proxy import proxies, setting_in_use
+from ludolf.ai.http.transport import Seal
+from ludolf.ai.provider import Request
+from ludolf.ai.providers.gateways import base_url
+
+_DEFAULT_REGION = "us-east-1"
+_ARN_REGION = re.compile(r"arn:aws[\w-]*:bedrock:([a-z0-9-]+):")
+_HOST = re.compile(
+    r"(?P<own>.+\.)?bedrock-runtime(?:-fips)?\.(?P<region>[a-z0-9-]+)"
+    r"\.(?P<vpce>vpce\.)?amazonaws\.com(?:\.cn)?"
+)
+_FILES = {"config_file": "AWS_CONFIG_FILE", "credentials_file": "AWS_SHARED_CREDENTIALS_FILE"}
+_NEEDS = (
+    "Signing requests to AWS needs botocore: pip install 'ludolf[bedrock]'. "
+    "A token in AWS_BEARER_TOKEN_BEDROCK needs no library."
+)
+_NOBODY = (
+    "No AWS credentials found. Set AWS_BEARER_TOKEN_BEDROCK, AWS_PROFILE, or AWS_ACCESS_KEY_ID "
+    "and AWS_SECRET_ACCESS_KEY."
+)
+
+
+def variables_of(request: Request) -> Mapping[str, str]:
+    """The environment of a request: what auth.json sets, over that of the process."""
+    return ChainMap(dict(request.access.environment), os.environ)
+
+
+def address(request: Request, region: str) -> str:
+    """The URL of a request. An address of AWS follows the region, any other is used as it is."""
+    base = base_url(request)
+    found = _HOST.fullmatch(urlsplit(base).hostname or "")
+    if found and not found["own"] and not found["vpce"] and found["region"] != region:
+        tail = ".cn" if region.startswith("cn-") else ""
+        base = f"https://bedrock-runtime.{region}.amazonaws.com{tail}"
+    return f"{base}/model/{quote(request.model.id, safe='')}/converse-stream"
+
+
+def region_of(request: Request, of_profile: str | None = None) -> str:
+    """The region: of the model's ARN, of the environment, of the profile, of the address."""
+    variables = variables_of(request)
+    arn = _ARN_REGION.match(request.model.id)
+    stated = variables.get("AWS_REGION") or variables.get("AWS_DEFAULT_REGION") or of_profile
+    if arn or stated:
+        return arn[1] if arn else str(stated)
+    host = _HOST.fullmatch(urlsplit(base_url(request)).hostname or "")
+    return host["region"] if host else _DEFAULT_REGION
+
+
+# ---------------------------------------------------------------- proof
+
+
+class Proof(msgspec.Struct, frozen=True):
+    """How a request says who asks, and the region where it is asked."""
+
+    seal: Seal
+    region: str
+
+
+class _Wanted(msgspec.Struct, frozen=True):
+    """Which credentials to look for; `named` is the profile, whoever names it."""
+
+    profile: str | None
+    keys: tuple[str, str, str | None] | None
+    files: tuple[tuple[str, str], ...]
+    named: str | None
+
+
+class _Found(msgspec.Struct, frozen=True):
+    credentials: Any
+    region: str | None
+
+
+class Identity:
+    """Remembers the credentials it found; those that expire are renewed some minutes before."""
+
+    def __init__(self) -> None:
+        self._known: tuple[_Wanted, _Found] | None = None
+
+    async def prove(self, request: Request) -> Proof:
+        """Raises:
+        ProviderError: there are no credentials, or botocore is missing.
+        """
+        variables = variables_of(request)
+        region = region_of(request)
+        stated = {name.lower() for name in request.access.headers}
+        token = request.access.key or variables.get("AWS_BEARER_TOKEN_BEDROCK")
+        if "authorization" in stated or variables.get("AWS_BEDROCK_SKIP_AUTH") == "1":
+            return Proof(lambda url, headers, body: dict(headers), region)
+        if token:
+            bearer = {"authorization": f"Bearer {token}"}
+            return Proof(lambda url, headers, body: {**headers, **bearer}, region)
+        wanted = _wanted(request, variables)
+        found, frozen = await asyncio.to_thread(self._freeze, wanted)
+        region = region_of(request, found.region)
+        return Proof(lambda url, headers, body: signed(frozen, region, url, headers, body), region)
+
+    def forget(self) -> None:
+        """The credentials were refused: look for them anew next time."""
+        self._known = None
+
+    def _freeze(self, wanted: _Wanted) -> tuple[_Found, Any]:
+        with _explained():
+            known = self._known
+            if known is None or known[0] != wanted:
+                known = self._known = (wanted, _find(wanted))
+            return known[1], known[1].credentials.get_frozen_credentials()
+
+
+def _wanted(request: Request, variables: Mapping[str, str]) -> _Wanted:
+    own = request.access.environment
+    key, secret = variables.get("AWS_ACCESS_KEY_ID"), variables.get("AWS_SECRET_ACCESS_KEY")
+    keys = (key, secret, variables.get("AWS_SESSION_TOKEN") or None) if key and secret else None
+    profile = own.get("AWS_PROFILE") or None
+    return _Wanted(
+        profile=profile,
+        keys=None if profile else keys,
+        files=tuple((name, own[var]) for name, var in _FILES.items() if var in own),
+        named=profile or variables.get("AWS_PROFILE") or None,
+    )
+
+
+def _find(wanted: _Wanted) -> _Found:
+    from botocore.config import Config  # type: ignore[import-untyped]  # it has none
+    from botocore.credentials import Credentials  # type: ignore[import-untyped]  # it has none
+    from botocore.session import Session  # type: ignore[import-untyped]  # it has none
+
+    if wanted.keys is not None:
+        return _Found(Credentials(*wanted.keys), None)
+    session = Session(profile=wanted.profile)
+    for name, path in wanted.files:
+        session.set_config_variable(name, path)
+    if setting_in_use():
+        session.set_default_client_config(Config(proxies=proxies()))
+    credentials = session.get_credentials()
+    if credentials is None:
+        raise ProviderError(_NOBODY, kind="auth")
+    region = session.get_config_variable("region") if wanted.named else None
+    return _Found(credentials, region)
+
+
+@contextmanager
+def _explained() -> Iterator[None]:
+    try:
+        from botocore.exceptions import BotoCoreError, ClientError  # type: ignore[import-untyped]  # it has none
+    except ModuleNotFoundError as error:
+        raise ProviderError(_NEEDS, kind="bad_request") from error
+    try:
+        yield
+    except (BotoCoreError, ClientError) as error:
+        raise ProviderError(f"AWS credentials: {error}", kind="auth") from error
+
+
+def signed(
+    credentials: Any, region: str, url: str, headers: Mapping[str, str], body: bytes
+) -> dict[str, str]:
+    """The headers of a request with its signature (version 4) among them."""
+    from botocore.auth import SigV4Auth  # type: ignore[import-untyped]  # it has none
+    from botocore.awsrequest import AWSRequest  # type: ignore[import-untyped]  # it has none
+
+    # Only what no proxy on the way has a reason to change.
+    covered = {
+        name: value
+        for name, value in headers.items()
+        if name.lower() == "content-type" or name.lower().startswith("x-amz")
+    }
+    request = AWSRequest("POST", url, data=body, headers=covered)
+    SigV4Auth(credentials, "bedrock", region).add_auth(request)
+    added = {name: value for name, value in request.headers.items() if name not in covered}
+    return {**headers, **{name.lower(): value for name, value in added.items()}}

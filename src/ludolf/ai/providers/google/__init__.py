@@ -1,0 +1,1 @@
+"""Google Gemini and Vertex AI."""

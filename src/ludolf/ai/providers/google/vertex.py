@@ -1,0 +1,200 @@
+"""Google's models at Vertex AI (`google-vertex`): addresses by project, tokens of the machine."""
+
+import os
+from collections.abc import Callable
+from typing import Any, Protocol
+
+import msgspec
+
+from ludolf.ai.errors import ProviderError
+from ludolf.ai.http.proxy import proxies, proxy_for
+from ludolf.ai.http.transport import Transport
+from ludolf.ai.provider import Provider, Request
+from ludolf.ai.providers.cloud_tokens import Token, Tokens, keep_quiet
+from ludolf.ai.providers.gateways import base_url, variable
+from ludolf.ai.providers.google.provider import STREAM, Google, Route, headers_for
+from ludolf.base import loads
+
+API = "google-vertex"
+SCOPES = ("https://www.googleapis.com/auth/cloud-platform",)
+_ANYWHERE = "https://aiplatform.googleapis.com"
+_PLACE = "{location}"
+_SHIPPED = f"https://{_PLACE}-aiplatform.googleapis.com"
+_FILE = "GOOGLE_APPLICATION_CREDENTIALS"
+_WEB_SECONDS = 30.0
+
+
+def make(transport: Transport) -> Provider:
+    return Google(transport, Route(api=API, owner="Google Vertex", reach=Gate().reach))
+
+
+class Gate:
+    """The way in: an API key, a configured header, or a token of the application's identity."""
+
+    def __init__(self) -> None:
+        self._tokens = Tokens()
+
+    async def reach(self, request: Request) -> tuple[str, dict[str, str]]:
+        """The address and the headers of a request.
+
+        Raises:
+            ProviderError: project or location are not known, or there is no way in.
+        """
+        url = f"{_parent(request)}/{_model_path(request.model.id)}:{STREAM}"
+        if request.access.key or request.access.by_header:
+            return url, headers_for(request)
+        file = variable(request, _FILE)
+        token = await self._tokens.get(file, lambda: fetch_token(file))
+        return url, headers_for(request, {"Authorization": f"Bearer {token}"})
+
+
+# ---------------------------------------------------------------- addresses
+
+
+def _parent(request: Request) -> str:
+    """All of the address that stands before the model."""
+    base = base_url(request)
+    if request.access.key:
+        return _versioned(_ANYWHERE if base == _SHIPPED else _placed(base, request))
+    if "/projects/" in base:
+        return _versioned(_placed(base, request))
+    project, location = _project(request), _location(request)
+    base = _regional(location) if base == _SHIPPED else _placed(base, request)
+    return f"{_versioned(base)}/projects/{project}/locations/{location}"
+
+
+def _placed(base: str, request: Request) -> str:
+    return base.replace(_PLACE, _location(request)) if _PLACE in base else base
+
+
+def _project(request: Request) -> str:
+    for name in ("GOOGLE_CLOUD_PROJECT", "GCLOUD_PROJECT"):
+        if project := variable(request, name):
+            return project
+    raise ProviderError("Vertex AI needs a project: set GOOGLE_CLOUD_PROJECT", kind="auth")
+
+
+def _location(request: Request) -> str:
+    location = variable(request, "GOOGLE_CLOUD_LOCATION")
+    if not location:
+        raise ProviderError("Vertex AI needs a location: set GOOGLE_CLOUD_LOCATION", kind="auth")
+    return location
+
+
+def _regional(location: str) -> str:
+    if location == "global":
+        return _ANYWHERE
+    if location in ("us", "eu"):
+        return f"https://aiplatform.{location}.rep.googleapis.com"
+    return f"https://{location}-aiplatform.googleapis.com"
+
+
+def _versioned(base: str) -> str:
+    """A base that names its version keeps it."""
+    parts = base.split("/")[3:]
+    named = any(part in ("v1", "v1beta1", "v1alpha") for part in parts)
+    return base if named else f"{base}/v1"
+
+
+def _model_path(name: str) -> str:
+    if name.startswith("publishers/"):
+        return name
+    owner, _, model = name.removeprefix("models/").rpartition("/")
+    return f"publishers/{owner or 'google'}/models/{model}"
+
+
+# ---------------------------------------------------------------- application default credentials
+
+
+def fetch_token(file: str) -> Token:
+    """A new token of the credentials in `file`, or of those that the machine offers; blocks.
+
+    Raises:
+        ProviderError: the package is missing, or Google gave no token.
+    """
+    try:
+        from google.auth.exceptions import GoogleAuthError, TransportError
+    except ImportError as error:
+        raise ProviderError(
+            "Application default credentials need google-auth: pip install 'ludolf[vertex]'",
+            kind="auth",
+        ) from error
+    keep_quiet("google")
+    try:
+        credentials = _credentials(file)
+        credentials.refresh(_web)
+    except TransportError as error:
+        raise ProviderError(f"Connection error: Google login: {error}", kind="network") from error
+    except (GoogleAuthError, OSError, ValueError) as error:
+        raise ProviderError(f"Google gave no token: {error}", kind="auth") from error
+    return Token(str(credentials.token), _expiry(credentials))
+
+
+class Credentials(Protocol):
+    """What is used of google-auth's own class, which has no types."""
+
+    token: str | None
+    expiry: Any
+
+    def refresh(self, request: Callable[..., "Answer"]) -> None: ...
+
+
+def _credentials(file: str) -> Credentials:
+    import google.auth
+    from google.oauth2 import credentials, service_account
+
+    find: Callable[..., tuple[Credentials, Any]] = google.auth.default
+    readers: dict[str, Callable[..., Credentials]] = {
+        "service_account": service_account.Credentials.from_service_account_file,
+        "authorized_user": credentials.Credentials.from_authorized_user_file,
+    }
+    if not file or file == os.environ.get(_FILE):
+        return find(scopes=SCOPES)[0]
+    kind = _kind_of(file)
+    if kind not in readers:
+        # Other kinds run programs and call servers; google-auth reads them from there only.
+        raise ValueError(f"{file} holds {kind or 'no account'}: set {_FILE} for the whole process")
+    return readers[kind](file, scopes=SCOPES)
+
+
+def _kind_of(file: str) -> str:
+    with open(file, "rb") as opened:
+        value = loads(opened.read())
+    return str(value.get("type") or "") if isinstance(value, dict) else ""
+
+
+def _expiry(credentials: Credentials) -> float:
+    from datetime import UTC
+
+    # It is in UTC, though it does not say so.
+    return float(credentials.expiry.replace(tzinfo=UTC).timestamp()) if credentials.expiry else 0.0
+
+
+class Answer(msgspec.Struct, frozen=True):
+    """What google-auth reads of an HTTP answer."""
+
+    status: int
+    headers: Any
+    data: bytes
+
+
+def _web(url: str, method: str = "GET", body: Any = None, headers: Any = None, **_: Any) -> Answer:
+    """HTTP for google-auth, which brings none of its own."""
+    from urllib.error import HTTPError
+    from urllib.request import ProxyHandler, build_opener
+    from urllib.request import Request as Asked
+
+    from google.auth import exceptions
+
+    failed: Callable[..., Exception] = exceptions.TransportError
+    data = body.encode() if isinstance(body, str) else body
+    asked = Asked(url, data=data, headers=dict(headers or {}), method=method)
+    way = ProxyHandler(proxies() if proxy_for(url) is not None else {})
+    try:
+        with build_opener(way).open(asked, timeout=_WEB_SECONDS) as reply:
+            return Answer(reply.status, reply.headers, reply.read())
+    except HTTPError as error:
+        with error:
+            return Answer(error.code, error.headers, error.read())
+    except OSError as error:
+        raise failed(str(error)) from error

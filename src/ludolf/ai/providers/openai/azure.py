@@ -1,0 +1,188 @@
+"""OpenAI's models at Azure (`azure-openai-responses`): addresses, deployments, identities."""
+
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from ludolf.ai.errors import ProviderError
+from ludolf.ai.http.transport import Transport, check
+from ludolf.ai.provider import Provider, Request
+from ludolf.ai.providers.cloud_tokens import Token, Tokens, keep_quiet
+from ludolf.ai.providers.gateways import base_url, variable
+from ludolf.ai.providers.openai.compat import Compat
+from ludolf.ai.providers.openai.responses import OpenAIResponses, Variant, describe, options_of
+from ludolf.ai.providers.openai.shared import headers_for
+
+if TYPE_CHECKING:
+    from azure.identity import (
+        ClientSecretCredential,
+        DefaultAzureCredential,
+        WorkloadIdentityCredential,
+    )
+
+    Credential = ClientSecretCredential | DefaultAzureCredential | WorkloadIdentityCredential
+
+API = "azure-openai-responses"
+SCOPE = "https://cognitiveservices.azure.com/.default"
+_HOSTS = (".openai.azure.com", ".cognitiveservices.azure.com", ".ai.azure.com")
+_ROOTS = ("", "/openai", "/openai/v1", "/openai/responses", "/openai/v1/responses")
+# What tells one identity from another; the first wants whatever identity the machine has.
+_IDENTITY = (
+    "AZURE_OPENAI_USE_ENTRA_ID",
+    "AZURE_TENANT_ID",
+    "AZURE_CLIENT_ID",
+    "AZURE_CLIENT_SECRET",
+    "AZURE_FEDERATED_TOKEN_FILE",
+    "AZURE_AUTHORITY_HOST",
+)
+
+
+def make(transport: Transport) -> Provider:
+    return OpenAIResponses(
+        transport,
+        Variant(
+            api=API,
+            reach=Gate().reach,
+            fields=_fields,
+            check=lambda reply: check(reply, partial(describe, "Azure OpenAI")),
+        ),
+    )
+
+
+class Gate:
+    """The way in: a key, a configured header, or a token of an Entra identity."""
+
+    def __init__(self) -> None:
+        self._tokens = Tokens()
+
+    async def reach(self, request: Request, compat: Compat) -> tuple[str, dict[str, str]]:
+        """The address and the headers of a request.
+
+        Raises:
+            ProviderError: the resource is not known, or there is no way in to it.
+        """
+        version = variable(request, "AZURE_OPENAI_API_VERSION") or "v1"
+        url = f"{resource_url(request)}/responses?api-version={version}"
+        return url, headers_for(request, compat, await self._admission(request))
+
+    async def _admission(self, request: Request) -> dict[str, str]:
+        if request.access.key:
+            return {"api-key": request.access.key}
+        stated = tuple(variable(request, name) for name in _IDENTITY)
+        if request.access.by_header or not any(stated[:-1]):
+            return {}
+        named = dict(zip(_IDENTITY, stated, strict=True))
+        token = await self._tokens.get(stated, lambda: fetch_token(named))
+        return {"Authorization": f"Bearer {token}"}
+
+
+# ---------------------------------------------------------------- the request
+
+
+def resource_url(request: Request) -> str:
+    """The base of the resource's own API.
+
+    Raises:
+        ProviderError: no address is configured, or what is configured is none.
+    """
+    resource = variable(request, "AZURE_OPENAI_RESOURCE_NAME")
+    stated = variable(request, "AZURE_OPENAI_BASE_URL") or (
+        f"https://{resource}.openai.azure.com" if resource else base_url(request)
+    )
+    if not stated:
+        raise ProviderError(
+            "Azure OpenAI base URL is required. Set AZURE_OPENAI_BASE_URL or "
+            "AZURE_OPENAI_RESOURCE_NAME, or baseUrl in models.json.",
+            kind="auth",
+        )
+    return _normal(stated)
+
+
+def _normal(stated: str) -> str:
+    """The address without its query; at Azure itself, a shorter or longer one is completed."""
+    from urllib.parse import urlsplit
+
+    try:
+        parts = urlsplit(stated)
+        host = parts.hostname
+    except ValueError:
+        host = None
+    if not host or parts.scheme not in ("http", "https"):
+        raise ProviderError(f"Invalid Azure OpenAI base URL: {stated}", kind="bad_request")
+    path = parts.path.rstrip("/")
+    if host.endswith(_HOSTS) and path in _ROOTS:
+        path = "/openai/v1"
+    return f"{parts.scheme}://{parts.netloc}{path}"
+
+
+def deployment(request: Request) -> str:
+    """The name under which the resource serves the model."""
+    for pair in variable(request, "AZURE_OPENAI_DEPLOYMENT_NAME_MAP").split(","):
+        model, _, name = pair.partition("=")
+        if model.strip() == request.model.id and name.strip():
+            return name.strip()
+    return request.model.id
+
+
+def _fields(request: Request, compat: Compat) -> dict[str, Any]:
+    return {**options_of(request, compat), "model": deployment(request)}
+
+
+# ---------------------------------------------------------------- Entra ID
+
+
+def fetch_token(named: dict[str, str]) -> Token:
+    """A new token of the identity that these variables name; blocks.
+
+    Raises:
+        ProviderError: the package is missing, or Entra ID gave no token.
+    """
+    try:
+        from azure.core.exceptions import AzureError, ClientAuthenticationError
+    except ImportError as error:
+        raise _missing() from error
+    keep_quiet("azure")
+    try:
+        with credential_for(named) as credential:
+            token = credential.get_token(SCOPE)
+    except ClientAuthenticationError as error:
+        raise ProviderError(f"Entra ID gave no token: {error.message}", kind="auth") from error
+    except AzureError as error:
+        raise ProviderError(f"Connection error: Entra ID: {error}", kind="network") from error
+    except ValueError as error:
+        raise ProviderError(f"The Entra identity is incomplete: {error}", kind="auth") from error
+    return Token(token.token, float(token.expires_on))
+
+
+def credential_for(named: dict[str, str]) -> "Credential":
+    """The credential that the variables speak of; without any, what the machine offers.
+
+    Raises:
+        ProviderError: the package is missing.
+        ValueError: a variable has a value that cannot be.
+    """
+    try:
+        from azure.identity import (
+            ClientSecretCredential,
+            DefaultAzureCredential,
+            WorkloadIdentityCredential,
+        )
+    except ImportError as error:
+        raise _missing() from error
+    tenant, client = named["AZURE_TENANT_ID"], named["AZURE_CLIENT_ID"]
+    secret, file = named["AZURE_CLIENT_SECRET"], named["AZURE_FEDERATED_TOKEN_FILE"]
+    authority = named["AZURE_AUTHORITY_HOST"] or "login.microsoftonline.com"
+    if tenant and client and secret:
+        return ClientSecretCredential(tenant, client, secret, authority=authority)
+    if tenant and client and file:
+        return WorkloadIdentityCredential(
+            tenant_id=tenant, client_id=client, token_file_path=file, authority=authority
+        )
+    return DefaultAzureCredential(
+        authority=authority, managed_identity_client_id=client or None, process_timeout=10
+    )
+
+
+def _missing() -> ProviderError:
+    return ProviderError(
+        "Entra ID tokens need azure-identity: pip install 'ludolf[azure]'", kind="auth"
+    )

@@ -1,0 +1,133 @@
+"""ChatGPT subscriptions (`openai-codex-responses`): Responses with a login instead of a key."""
+
+import re
+from typing import Any
+
+from ludolf.ai.errors import ProviderError
+from ludolf.ai.http.oauth import chatgpt_account
+from ludolf.ai.http.transport import Reply, Transport, check
+from ludolf.ai.provider import Provider, Request
+from ludolf.ai.providers.gateways import base_url, no_key
+from ludolf.ai.providers.openai.compat import Compat
+from ludolf.ai.providers.openai.responses import (
+    OpenAIResponses,
+    Variant,
+    cache_fields,
+    describe,
+    reasoning_fields,
+    tier_fields,
+    tools_of,
+)
+from ludolf.ai.providers.openai.shared import headers_for
+from ludolf.base import loads, now_ms, without_surrogates
+
+API = "openai-codex-responses"
+_NO_PROMPT = "You are a helpful assistant."  # the server refuses empty instructions
+_LIMITS = re.compile(r"usage_limit_reached|usage_not_included")
+
+
+def make(transport: Transport) -> Provider:
+    return OpenAIResponses(
+        transport,
+        Variant(api=API, reach=_reach, fields=_fields, check=_check, prompt_in_input=False),
+    )
+
+
+async def _reach(request: Request, compat: Compat) -> tuple[str, dict[str, str]]:
+    key = request.access.key
+    if not key:
+        raise no_key(request)
+    ours = {
+        "Authorization": f"Bearer {key}",
+        "chatgpt-account-id": _account_of(key),
+        "OpenAI-Beta": "responses=experimental",
+        "originator": "ludolf",
+    }
+    if request.session_id and request.cache != "none":
+        ours["session-id"] = request.session_id
+    return _url(request), headers_for(request, compat, ours)
+
+
+def _url(request: Request) -> str:
+    base = base_url(request)
+    for end, rest in (("/codex/responses", ""), ("/codex", "/responses")):
+        if base.endswith(end):
+            return base + rest
+    return f"{base}/codex/responses"
+
+
+def _account_of(token: str) -> str:
+    account = chatgpt_account(token)
+    if account is None:
+        raise ProviderError("The token names no ChatGPT account: log in again.", kind="auth")
+    return account
+
+
+def _fields(request: Request, compat: Compat) -> dict[str, Any]:
+    model = request.model
+    fields: dict[str, Any] = {
+        "model": model.id,
+        "store": False,
+        "stream": True,
+        "instructions": without_surrogates(request.system) or _NO_PROMPT,
+        "text": {"verbosity": "low"},
+        "tool_choice": "auto",
+        "parallel_tool_calls": True,
+        **cache_fields(request, compat),
+        **reasoning_fields(request, compat),
+        **tier_fields(request, compat),
+        "include": ["reasoning.encrypted_content"],
+    }
+    if request.tools:
+        fields["tools"] = [_tool(form) for form in tools_of(request, compat)]
+    return fields | (model.sampling_params or {})
+
+
+def _tool(form: dict[str, Any]) -> dict[str, Any]:
+    # Null leaves it to the server, which takes no false here.
+    return {**form, "strict": form["strict"] or None} if "strict" in form else form
+
+
+# ---------------------------------------------------------------- errors
+
+
+async def _check(reply: Reply) -> None:
+    try:
+        await check(reply, _describe)
+    except _UsageLimit as limit:
+        raise ProviderError(str(limit), kind="bad_request") from None
+
+
+class _UsageLimit(Exception):
+    """The plan's allowance is used up; waiting out the server's delay would not help a run."""
+
+
+def _describe(status: int, body: str) -> str:
+    error = _error_of(body)
+    if _LIMITS.search(f"{error.get('type')} {error.get('code')}"):
+        raise _UsageLimit(_limit_text(error))
+    return describe("ChatGPT", status, body)
+
+
+def _error_of(body: str) -> dict[str, Any]:
+    try:
+        value = loads(body)
+    except ValueError:
+        return {}
+    error = value.get("error") if isinstance(value, dict) else None
+    return error if isinstance(error, dict) else {}
+
+
+def _limit_text(error: dict[str, Any]) -> str:
+    plan = error.get("plan_type")
+    named = f" ({plan.lower()} plan)" if isinstance(plan, str) and plan else ""
+    wait = _wait_minutes(error)
+    when = "" if wait is None else f" Try again in ~{wait} min."
+    return f"You have hit your ChatGPT usage limit{named}.{when}"
+
+
+def _wait_minutes(error: dict[str, Any]) -> int | None:
+    at, after = error.get("resets_at"), error.get("resets_in_seconds")
+    if isinstance(at, int | float):
+        after = at - now_ms() / 1000
+    return max(0, round(after / 60)) if isinstance(after, int | float) else None

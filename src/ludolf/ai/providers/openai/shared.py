@@ -1,0 +1,223 @@
+"""What the APIs of OpenAI's kind share: address, headers, error texts, odd events, hashed ids."""
+
+import hashlib
+import re
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
+
+import msgspec
+
+from ludolf.ai.errors import ErrorKind, ProviderError, kind_of
+from ludolf.ai.messages import Image
+from ludolf.ai.provider import Request, ToolSpec
+from ludolf.ai.providers.gateways import base_url, key_headers, no_key, server_headers, user_agent
+from ludolf.ai.providers.openai.compat import Compat
+from ludolf.ai.strict_schema import Grammar, grammar_for, sampled_schema
+from ludolf.base import as_text, dumps, loads
+
+ABORT_TEXT = "Request was aborted"
+NO_OUTPUT = "(no tool output)"
+_MAX_BODY_CHARS = 4000
+ODD_EVENT = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+_CACHE_KEY_CHARS = 64
+
+T = TypeVar("T")
+
+
+# ---------------------------------------------------------------- the request
+
+
+def endpoint(request: Request, path: str) -> str:
+    """The address of a part of the server.
+
+    Raises:
+        ProviderError: a variable that the address needs is not set.
+    """
+    return base_url(request) + path
+
+
+def headers_for(
+    request: Request, compat: Compat, admission: Mapping[str, str] | None = None
+) -> dict[str, str]:
+    """All headers of a request; configured ones replace ours of the same name.
+
+    `admission` stands in for the key where a variant of the API has its own way in.
+
+    Raises:
+        ProviderError: there is neither a key nor a configured header that could stand for it.
+    """
+    way_in = key_headers(request, "Authorization") if admission is None else admission
+    if not way_in and not request.access.by_header:
+        raise no_key(request)
+    ours = {
+        "Content-Type": "application/json",
+        "Accept": "text/event-stream",
+        "User-Agent": user_agent(),
+        **way_in,
+        **server_headers(request),
+        **_session_headers(request, compat),
+    }
+    return request.access.over(ours)
+
+
+def _session_headers(request: Request, compat: Compat) -> dict[str, str]:
+    session = request.session_id
+    if not session or request.cache == "none" or not compat.send_session_affinity_headers:
+        return {}
+    if compat.session_affinity_format == "openrouter":
+        return {"x-session-id": session}
+    found = {"x-client-request-id": session}
+    if compat.session_affinity_format == "openai":
+        found["session_id"] = session
+    if request.model.api == "openai-completions":
+        found["x-session-affinity"] = session
+    return found
+
+
+def cache_key(request: Request) -> str:
+    return request.session_id[:_CACHE_KEY_CHARS]
+
+
+def function_of(tool: ToolSpec, compat: Compat) -> dict[str, Any]:
+    """A tool as a function.
+
+    Raises:
+        ProviderError: the tool requires its schema to be enforced, and that is not possible.
+    """
+    knows_strict = compat.supports_strict_mode
+    schema, strict = sampled_schema(
+        tool.name, tool.parameters, tool.sampling, supported=knows_strict
+    )
+    function: dict[str, Any] = {
+        "name": tool.name,
+        "description": tool.description,
+        "parameters": dict(schema),
+    }
+    # Where the field is known, leaving it out could mean strict.
+    return {**function, "strict": strict} if knows_strict else function
+
+
+def grammar_of(tool: ToolSpec, compat: Compat) -> Grammar | None:
+    """The grammar of a tool that goes as a custom one.
+
+    Raises:
+        ProviderError: the tool's parameters have no single text to fill.
+    """
+    supported = compat.supports_openai_grammar_tools
+    return grammar_for(tool.name, tool.parameters, tool.sampling, supported=supported)
+
+
+def grammar_arguments(request: Request, compat: Compat) -> dict[str, str]:
+    """By the name of each custom tool, the argument that its text fills."""
+    found = ((tool.name, grammar_of(tool, compat)) for tool in request.tools)
+    return {name: grammar.argument for name, grammar in found if grammar is not None}
+
+
+def data_url(image: Image) -> str:
+    return f"data:{image.mime_type};base64,{image.data}"
+
+
+def join_body(fields: dict[str, Any], list_name: str, pieces: list[bytes]) -> bytes:
+    """A JSON object of `fields` and a list whose items are already JSON."""
+    head = dumps(fields)[:-1]
+    return b'%b,"%b":[%b]}' % (head, list_name.encode(), b",".join(pieces))
+
+
+def short_hash(text: str) -> str:
+    return hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:16]
+
+
+# ---------------------------------------------------------------- errors
+
+
+def error_text(status: int, body: str) -> str:
+    """`<status> <message>`; the body itself where it holds no message."""
+    try:
+        value = loads(body) if body.strip() else None
+    except ValueError:
+        value = None
+    error = value.get("error") if isinstance(value, dict) else None
+    message = error_message(error) or error_message(value)
+    if message is None:
+        message = cut(body.strip()) or "status code (no body)"
+    return f"{status} {message}"
+
+
+def error_message(error: Any) -> str | None:
+    """The words of an error object, with what a router's own supplier said below."""
+    if isinstance(error, str):
+        return cut(error) or None
+    if not isinstance(error, dict) or not isinstance(error.get("message"), str):
+        return None
+    metadata = error.get("metadata")
+    raw = metadata.get("raw") if isinstance(metadata, dict) else None
+    return cut(error["message"]) + (f"\n{cut(raw)}" if isinstance(raw, str) and raw else "")
+
+
+def error_kind(error: Any, text: str) -> ErrorKind:
+    """The kind of an error inside a stream, where no status tells it: its code and type do."""
+    marks = [error.get("code"), error.get("type")] if isinstance(error, dict) else []
+    return kind_of(" ".join([text, *(str(mark) for mark in marks if mark)]))
+
+
+def cut(text: str) -> str:
+    """An error's words, not too many of them."""
+    over = len(text) - _MAX_BODY_CHARS
+    return text if over <= 0 else f"{text[:_MAX_BODY_CHARS]}... [truncated {over} chars]"
+
+
+# ---------------------------------------------------------------- odd events
+
+_WHERE = re.compile(r"`\$(\S*)`$")
+_STEP = re.compile(r"\.([^.\[]+)|\[(\d+)\]")
+_MAX_REPAIRS = 16
+
+
+def read_chunk(data: bytes, decode: Callable[[bytes], T], kind: type[T]) -> T | None:
+    """One chunk of an answer; None for the word that ends it.
+
+    Raises:
+        ProviderError: it is no JSON.
+    """
+    try:
+        return decode(data)
+    except ODD_EVENT:
+        return None if data.strip() == b"[DONE]" else read_odd(data, kind)
+
+
+def read_odd(data: bytes, kind: type[T]) -> T:
+    """Read an event that does not fit: odd text is repaired, a field of a wrong type left out.
+
+    Raises:
+        ProviderError: it is no JSON.
+    """
+    try:
+        value = loads(data)
+    except (ValueError, RecursionError) as error:
+        raise _unreadable(data) from error
+    if not isinstance(value, dict):
+        return kind()
+    for _ in range(_MAX_REPAIRS):
+        try:
+            return msgspec.convert(value, kind)
+        except msgspec.ValidationError as error:
+            if not _leave_out(value, str(error)):
+                break
+    raise _unreadable(data)
+
+
+def _leave_out(value: Any, complaint: str) -> bool:
+    where = _WHERE.search(complaint)
+    steps = [name or int(place) for name, place in _STEP.findall(where.group(1) if where else "")]
+    try:
+        for step in steps[:-1]:
+            value = value[step]
+        del value[steps[-1]]
+    except (IndexError, KeyError, TypeError):
+        return False
+    return True
+
+
+def _unreadable(data: bytes) -> ProviderError:
+    start = as_text(data)[:200]
+    return ProviderError(f"An event of the answer cannot be read: {start}", kind="garbled")

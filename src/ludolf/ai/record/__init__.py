@@ -1,0 +1,1 @@
+"""Record model traffic to a file and replay it."""

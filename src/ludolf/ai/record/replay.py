@@ -1,0 +1,215 @@
+"""Plays recorded traffic back in place of the network: no connection is ever made."""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from contextlib import asynccontextmanager
+from typing import NoReturn
+
+from ludolf.ai.errors import ProviderError
+from ludolf.ai.http.transport import Body, Raw, Sent, Transport
+from ludolf.ai.record.recording_file import Data, Exchange, Recording
+from ludolf.ai.record.request_shape import Shape, difference, shape_of
+from ludolf.ai.record.scrubbing import REMOVED, harmless_url
+from ludolf.base import loads
+
+# How long a run that was aborted when it was recorded waits to be aborted again.
+ABORT_SECONDS = 30.0
+
+Warn = Callable[[str], None]
+
+
+class Replayer(Transport):
+    """Answers each request with a recorded one.
+
+    `speed` 0 is as fast as possible, 1 as it was, 2 twice as fast. With `strict`, a request that
+    asks something else than the recorded one is answered by an error.
+    """
+
+    plays_back = True
+
+    def __init__(
+        self, recording: Recording, warn: Warn, *, strict: bool = False, speed: float = 0
+    ) -> None:
+        super().__init__()
+        self._path = recording.path
+        self._left = [(_recorded_shape(one), one) for one in recording.exchanges]
+        self._ids = {model.id for model in recording.models}
+        self._named = {shape.model for shape, _ in self._left}
+        self._warn = warn
+        self._strict = strict
+        self._speed = speed
+        self._told: set[str] = set()
+
+    @asynccontextmanager
+    async def model_exchange(self, sent: Sent) -> AsyncIterator[Raw]:
+        found = self._take(shape_of(sent.method, sent.url, _json(sent.body)))
+        pace = Pace(self._speed)
+        answer = found.answer
+        if answer is None:
+            await pace.until(found.end_ms)
+            await _end(found)
+        await pace.until(answer.ms)
+        yield Replayed(found, pace)
+
+    def exchange(self, sent: Sent) -> NoReturn:
+        """Raises:
+        ProviderError: always; other servers than models were not recorded.
+        """
+        raise self._error(f"no connection is made to {harmless_url(sent.url)}")
+
+    def warm_up(self) -> "asyncio.Future[None]":
+        """Nothing of the network will be needed."""
+        warm = asyncio.get_running_loop().create_future()
+        warm.set_result(None)
+        return warm
+
+    def _take(self, asked: Shape) -> Exchange:
+        """The best of those that are left: the same messages, the same question, the next."""
+        fitting = [pair for pair in self._left if self._fits(pair[0], asked)]
+        if not fitting:
+            raise self._error(f"nothing is left for {asked}")
+        shape, found = min(fitting, key=lambda pair: _rank(pair[0], asked))
+        other = difference(shape, asked)
+        if other is not None:
+            text = f"a request differs from recorded exchange {found.number}: {other}"
+            if self._strict:
+                raise self._error(text)
+            self._tell(other, text)
+        self._left.remove((shape, found))
+        return found
+
+    def _fits(self, recorded: Shape, asked: Shape) -> bool:
+        """Whether it went to the same place, for the same model.
+
+        The name of a deployment is in the recorded request, but not in the environment of a replay.
+        """
+        if recorded.endpoint != asked.endpoint:
+            return False
+        renamed = asked.model in self._ids - self._named and recorded.model not in self._ids
+        return renamed or recorded.model == asked.model
+
+    def _tell(self, difference: str, text: str) -> None:
+        """Once for each difference: all further requests of a run repeat it."""
+        if difference not in self._told:
+            self._told.add(difference)
+            self._warn(f"Warning: replay of {self._path}: {text}")
+
+    def _error(self, text: str) -> ProviderError:
+        # Its kind says that asking again is of no use, whatever the words look like.
+        return ProviderError(f"Replay of {self._path}: {text}", kind="bad_request")
+
+
+def _rank(recorded: Shape, asked: Shape) -> tuple[bool, bool, bool]:
+    """Smaller is better; of equals, the first is taken."""
+    return (
+        difference(recorded, asked) is not None,
+        recorded.messages != asked.messages,
+        recorded.path != asked.path,
+    )
+
+
+def _recorded_shape(exchange: Exchange) -> Shape:
+    request = exchange.request
+    return shape_of(request.method, request.url, request.body)
+
+
+class Pace:
+    """Waits for the time at which something happened, if that is wanted at all."""
+
+    def __init__(self, speed: float) -> None:
+        self._speed = speed
+        self._began = time.monotonic()
+
+    async def until(self, ms: int) -> None:
+        past = time.monotonic() - self._began
+        wait = ms / 1000 / self._speed - past if self._speed else 0
+        # Others get their turn at each read, as they do while the network is waited for.
+        await asyncio.sleep(max(0.0, wait))
+
+
+class Replayed:
+    """A recorded answer."""
+
+    def __init__(self, exchange: Exchange, pace: Pace) -> None:
+        answer = exchange.answer
+        assert answer is not None
+        self.status = answer.status
+        self.headers: Mapping[str, str] = Headers(answer.headers)
+        self.content: Body = _ReplayedBody(exchange, answer.chunks, pace)
+
+
+class _ReplayedBody:
+    def __init__(self, exchange: Exchange, chunks: tuple[Data, ...], pace: Pace) -> None:
+        self._exchange = exchange
+        self._chunks = [chunk for chunk in reversed(chunks) if chunk.raw]
+        self._pace = pace
+        self._rest = b""
+
+    async def readany(self) -> bytes:
+        return await self.read(-1)
+
+    async def read(self, n: int = -1) -> bytes:
+        if not self._rest and not await self._next():
+            return b""
+        end = len(self._rest) if n < 0 else n
+        piece, self._rest = self._rest[:end], self._rest[end:]
+        return piece
+
+    def at_eof(self) -> bool:
+        return not self._rest and not self._chunks and _ends_well(self._exchange)
+
+    async def _next(self) -> bool:
+        """Make the next chunk the rest; False at a good end."""
+        if self._chunks:
+            chunk = self._chunks.pop()
+            await self._pace.until(chunk.ms)
+            self._rest = chunk.raw
+            return True
+        await self._pace.until(self._exchange.end_ms)
+        if not _ends_well(self._exchange):
+            await _end(self._exchange)
+        return False
+
+
+def _ends_well(exchange: Exchange) -> bool:
+    return exchange.error is None and exchange.end in ("complete", "left")
+
+
+async def _end(exchange: Exchange) -> NoReturn:
+    """End as the recorded exchange did: by its error, or by waiting to be stopped.
+
+    Raises:
+        ProviderError: its error; or nobody stopped it.
+    """
+    if exchange.error is not None:
+        raise ProviderError(exchange.error.text, kind=exchange.error.kind)
+    await asyncio.sleep(ABORT_SECONDS)
+    raise ProviderError(
+        f"Replay of exchange {exchange.number}: the recorded run was aborted here, this one not",
+        kind="bad_request",
+    )
+
+
+class Headers(Mapping[str, str]):
+    """Recorded headers, found in any case; those whose value was removed are not there."""
+
+    def __init__(self, recorded: Mapping[str, str]) -> None:
+        kept = {name: value for name, value in recorded.items() if value != REMOVED}
+        self._values = {name.lower(): value for name, value in kept.items()}
+
+    def __getitem__(self, name: str) -> str:
+        return self._values[name.lower()]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._values)
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+
+def _json(body: bytes) -> object:
+    try:
+        return loads(body)
+    except ValueError:
+        return None

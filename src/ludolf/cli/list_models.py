@@ -1,0 +1,93 @@
+"""`--list-models`: the models that have credentials, as a table."""
+
+import sys
+from collections.abc import Sequence
+
+from ludolf.ai.models import Model
+from ludolf.config.auth.credentials import nameless
+from ludolf.config.auth.keyring import Keyring
+from ludolf.config.models.patterns import fits_search, id_order
+from ludolf.config.models.registry import ModelRegistry
+from ludolf.config.settings.home import Home, find_home
+from ludolf.config.settings.settings import SettingsFiles
+
+COLUMNS = ("provider", "model", "context", "max-out", "thinking", "images")
+
+
+def list_models(search: str) -> int:
+    """Show the models that can be used now and fit the search; returns the exit code."""
+    home = find_home()
+    registry = open_registry(home)
+    models = registry.available()
+    tell_problems(home, registry)
+    if not models:
+        tell_none(home, registry)
+        return 0
+    found = matching(models, search)
+    if found:
+        sys.stdout.write(table(found))
+    else:
+        sys.stderr.write(f'No models matching "{search}"\n')
+    return 0
+
+
+def open_registry(home: Home) -> ModelRegistry:
+    """All models, those of this machine too."""
+    registry = ModelRegistry(home.models_file, Keyring(home.auth_file))
+    registry.local_servers = SettingsFiles(home).current.local_servers
+    registry.local.look_now()
+    return registry
+
+
+def matching(models: Sequence[Model], search: str) -> list[Model]:
+    """The models that fit a forgiving search, in order."""
+    found = [model for model in models if fits_search(search, f"{model.provider} {model.id}")]
+    return sorted(found, key=lambda model: (id_order(model.provider), id_order(model.id)))
+
+
+def table(models: Sequence[Model]) -> str:
+    """One line per model under a line of headings, in columns."""
+    rows = [COLUMNS, *map(_row, models)]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    lines = ("  ".join(map(str.ljust, row, widths)).rstrip() for row in rows)
+    return "\n".join(lines) + "\n"
+
+
+def tell_none(home: Home, registry: ModelRegistry) -> None:
+    """Say on stderr why no model can be used, and what to do."""
+    from ludolf.cli.help import NAMELESS, NO_MODELS
+
+    names = nameless(registry)
+    sys.stderr.writelines(NAMELESS.format(provider=name) for name in names)
+    if not names:
+        sys.stderr.write(NO_MODELS.format(models_file=home.models_file))
+
+
+def tell_problems(home: Home, registry: ModelRegistry) -> None:
+    """Say on stderr what is wrong with the files."""
+    if registry.errors:
+        sys.stderr.write(f"Warning: errors in {home.models_file}:\n")
+        sys.stderr.writelines(f"{text}\n" for text in registry.errors)
+    keyring = registry.keyring
+    warnings = (*keyring.warnings, *keyring.resolver.warnings, *registry.warnings)
+    sys.stderr.writelines(f"Warning: {text}\n" for text in warnings)
+
+
+def _row(model: Model) -> tuple[str, ...]:
+    return (
+        model.provider,
+        model.id,
+        _short(model.context_window),
+        _short(model.max_tokens),
+        "yes" if model.reasoning else "no",
+        "yes" if model.takes_images else "no",
+    )
+
+
+def _short(tokens: int) -> str:
+    """128000 as 128K, 1048576 as 1.0M."""
+    for unit, sign in ((1_000_000, "M"), (1_000, "K")):
+        if tokens >= unit:
+            whole, rest = divmod(tokens, unit)
+            return f"{whole}{sign}" if rest == 0 else f"{tokens / unit:.1f}{sign}"
+    return str(tokens)

@@ -1,0 +1,167 @@
+"""The command line: read it, choose a mode, end with the right code."""
+
+import gc
+import os
+import sys
+from collections.abc import Sequence
+
+from ludolf import __version__
+from ludolf.base import ConfigError, LudolfError
+from ludolf.config.settings.arguments import Arguments, parse
+from ludolf.config.settings.home import env
+
+USAGE_ERROR = 1
+NO_TERMINAL_MODE = 2
+# A start makes many objects and hardly any garbage: looking for it took a tenth of the time.
+NEW_OBJECTS_PER_COLLECTION = 20_000
+
+
+def main(words: Sequence[str] | None = None) -> None:
+    """The `ludolf` command."""
+    gc.set_threshold(NEW_OBJECTS_PER_COLLECTION)
+    try:
+        _fill_descriptors()
+        _guard_terminal()
+        code = run(sys.argv[1:] if words is None else words)
+    except LudolfError as error:
+        if sys.stderr is not None:
+            sys.stderr.write(f"Error: {error}\n")
+        code = USAGE_ERROR
+    except KeyboardInterrupt:
+        code = 130
+    _leave(code)
+
+
+def run(words: Sequence[str]) -> int:
+    """Do what the words say; returns the exit code.
+
+    Raises:
+        LudolfError: it could not start; the text is for the user.
+    """
+    if words and words[0][:1].islower():
+        from ludolf.cli import subcommands
+
+        # Only the first word can be one, so that no message behind an option is taken for it.
+        if words[0] in subcommands.MODULES:
+            return subcommands.run(words[0], words[1:])
+        subcommands.warn_of_slip(words[0])
+    arguments = parse(_in_our_words(words))
+    if arguments.api_key:
+        from ludolf.cli.process_list import hide
+
+        hide(arguments.api_key)
+    if arguments.version:
+        sys.stdout.write(f"{__version__}\n")
+        return 0
+    if arguments.help:
+        from ludolf.cli.help import HELP
+
+        sys.stdout.write(HELP)
+        return 0
+    for text in arguments.warnings:
+        sys.stderr.write(f"Warning: {text}\n")
+    if arguments.offline:
+        os.environ["PI_OFFLINE"] = "1"
+    if arguments.list_models is not None:
+        from ludolf.cli.list_models import list_models
+
+        return list_models(arguments.list_models)
+    if arguments.export is not None:
+        from ludolf.cli.export import export_file
+
+        return export_file(arguments.export, arguments.messages)
+    return _start(arguments)
+
+
+def _start(arguments: Arguments) -> int:
+    from ludolf.engine.build import current_folder
+
+    arguments.cwd = current_folder()
+    dialect = arguments.rpc_dialect or env("RPC_DIALECT") or _own_dialect()
+    if arguments.mode == "rpc":
+        if arguments.files:
+            sys.stderr.write("Error: @file arguments are not supported in RPC mode\n")
+            return USAGE_ERROR
+        from ludolf.rpc.run import run_rpc
+
+        return run_rpc(arguments, dialect)
+    piped = not (sys.stdin and sys.stdin.isatty() and sys.stdout.isatty())
+    if arguments.mode == "json" or arguments.print_mode or piped:
+        from ludolf.cli.one_shot import run_one_shot
+
+        as_events = dialect if arguments.mode == "json" else None
+        return run_one_shot(arguments, dialect=as_events)
+    from ludolf.cli.help import NO_TERMINAL
+
+    sys.stderr.write(NO_TERMINAL)
+    return NO_TERMINAL_MODE
+
+
+def _in_our_words(words: Sequence[str]) -> Sequence[str]:
+    """Under the name of omp or xcsh, their flags are understood too."""
+    if _dialect_of(words) not in ("omp", "xcsh"):
+        return words
+    from ludolf.config.settings.omp_arguments import in_our_words
+
+    told = in_our_words(words)
+    for text in told.warnings:
+        sys.stderr.write(f"Warning: {text}\n")
+    if told.cwd is not None:
+        try:
+            os.chdir(told.cwd)
+        except OSError as error:
+            raise ConfigError(f"--cwd {told.cwd}: {error.strerror}") from error
+    return told.words
+
+
+def _dialect_of(words: Sequence[str]) -> str:
+    """What `--rpc-dialect` says, before the words are read; else the environment, the name."""
+    for at, word in enumerate(words):
+        flag, equals, value = word.partition("=")
+        if flag == "--rpc-dialect" and (equals or words[at + 1 :]):
+            return value if equals else words[at + 1]
+    return env("RPC_DIALECT") or _own_dialect()
+
+
+def _fill_descriptors() -> None:
+    """Whoever starts us may have closed what every program counts on.
+
+    Raises:
+        ConfigError: there is no stdout to speak on.
+    """
+    for number in range(3):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # takes the lowest number that is free: this one
+            if number == 1:
+                raise ConfigError("stdout is closed") from None
+    if sys.stderr is None:
+        sys.stderr = open(os.devnull, "w")  # noqa: SIM115 - for as long as we live
+
+
+def _guard_terminal() -> None:
+    """Names, answers and errors of others must not act on the terminal that shows them."""
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
+        if stream is not None and stream.isatty():
+            from ludolf.cli.terminal import guarded
+
+            setattr(sys, name, guarded(stream))
+
+
+def _own_dialect() -> str:
+    """Started as `omp`, `xcsh` or `pi-early`, by a link of that name, it speaks so."""
+    name = os.path.basename(sys.argv[0]).partition(".")[0]
+    return name if name in ("omp", "xcsh", "pi-early") else "pi"
+
+
+def _leave(code: int) -> None:
+    """End at once: nothing is left to do, and threads may still wait for input."""
+    from ludolf.rpc.signals import die_by
+
+    for stream in (sys.stdout, sys.stderr):
+        if stream is not None:
+            stream.flush()
+    die_by(code)
+    os._exit(code)

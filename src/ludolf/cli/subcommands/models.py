@@ -1,0 +1,177 @@
+"""`ludolf models`: list models, show one, ask providers for new ones, print a schema."""
+
+import sys
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from ludolf.ai.models import Model, thinking_levels
+from ludolf.base import CommandError, dumps
+from ludolf.cli.list_models import matching, open_registry, table, tell_none, tell_problems
+from ludolf.config.models.registry import LOCAL, ModelRegistry
+from ludolf.config.settings.home import Home, find_home
+
+if TYPE_CHECKING:
+    from argparse import ArgumentParser, Namespace
+
+USAGE_ERROR = 2
+
+
+def run(words: Sequence[str]) -> int:
+    """What `ludolf models WORDS` asks for; returns the exit code.
+
+    Raises:
+        LudolfError: it failed; the text is for the user.
+    """
+    try:
+        arguments = _parser().parse_args(list(words))
+    except SystemExit as end:
+        return int(end.code or 0)
+    home = find_home()
+    act: Callable[[Home, Namespace], int] = arguments.act
+    return act(home, arguments)
+
+
+def _parser() -> "ArgumentParser":
+    from argparse import ArgumentParser
+
+    parser = ArgumentParser(
+        prog="ludolf models",
+        allow_abbrev=False,
+        description="List models, show one, ask providers for new ones, print a schema.",
+    )
+    parser.set_defaults(act=_list, search=(), all=False, json=False)
+    words = parser.add_subparsers(metavar="COMMAND", help="default: list")
+
+    def word(name: str, act: Callable[[Home, Any], int], about: str) -> ArgumentParser:
+        made = words.add_parser(name, help=about, description=about, allow_abbrev=False)
+        made.set_defaults(act=act)
+        return made
+
+    listing = word("list", _list, "show the models that have credentials")
+    listing.add_argument("search", nargs="*", metavar="SEARCH", help="letters of provider and id")
+    listing.add_argument("--all", action="store_true", help="also those without credentials")
+    listing.add_argument("--json", action="store_true", help="one JSON object a line, for scripts")
+    show = word("show", _show, "show all that is known of one model")
+    show.add_argument("model", metavar="PROVIDER/ID")
+    show.add_argument("--json", action="store_true", help="as JSON, for scripts")
+    refresh = word("refresh", _refresh, "ask providers for their models, and keep what is new")
+    refresh.add_argument("provider", nargs="?", metavar="PROVIDER", help="default: all that can")
+    refresh.add_argument("--offline", action="store_true", help="ask nobody (as PI_OFFLINE=1)")
+    word("schema", _schema, "print the JSON Schema of models.json")
+    return parser
+
+
+def _list(home: Home, arguments: "Namespace") -> int:
+    registry = open_registry(home)
+    models = registry.all() if arguments.all else registry.available()
+    tell_problems(home, registry)
+    search = " ".join(arguments.search)
+    found = matching(models, search)
+    if arguments.json:
+        for model in found:
+            sys.stdout.write(dumps(_facts(registry, model)).decode() + "\n")
+    elif found:
+        sys.stdout.write(table(found))
+    elif models:
+        sys.stderr.write(f'No models matching "{search}"\n')
+    else:
+        tell_none(home, registry)
+    return 0
+
+
+def _show(home: Home, arguments: "Namespace") -> int:
+    registry = open_registry(home)
+    tell_problems(home, registry)
+    model = _find(registry, arguments.model)
+    if arguments.json:
+        sys.stdout.write(dumps(_facts(registry, model)).decode() + "\n")
+        return 0
+    rows = tuple(_rows(registry, model))
+    width = max(len(name) for name, _ in rows)
+    sys.stdout.writelines(f"{name.ljust(width)}  {text}\n" for name, text in rows)
+    return 0
+
+
+def _refresh(home: Home, arguments: "Namespace") -> int:
+    from ludolf.cli.subcommands.models_refresh import refresh
+
+    registry = open_registry(home)
+    tell_problems(home, registry)
+    return refresh(home, registry, arguments.provider, offline=arguments.offline)
+
+
+def _schema(home: Home, arguments: "Namespace") -> int:
+    from ludolf.config.models.models_schema import FILE
+
+    sys.stdout.write(FILE.read_text(encoding="utf-8"))
+    return 0
+
+
+# ---------------------------------------------------------------- one model
+
+
+def _find(registry: ModelRegistry, name: str) -> Model:
+    from ludolf.config.models.selection import match_exact
+
+    wanted = name.strip()
+    model = match_exact(wanted, registry.all())
+    if model is not None:
+        return model
+    named = [one.key for one in registry.all() if one.id.lower() == wanted.lower()]
+    if named:
+        raise CommandError(f"Several providers have {wanted}. Choose one: {', '.join(named)}")
+    raise CommandError(f'There is no model "{name}". See: ludolf models list --all {name}')
+
+
+def _facts(registry: ModelRegistry, model: Model) -> dict[str, Any]:
+    known: dict[str, Any] = msgspec.to_builtins(model)
+    return {**known, "available": registry.admits(model)}
+
+
+def _rows(registry: ModelRegistry, model: Model) -> "Sequence[tuple[str, str]]":
+    cost = model.cost
+    rows = [
+        ("model", model.key),
+        ("name", model.name),
+        ("known from", _source(registry, model)),
+        ("credentials", "yes" if registry.admits(model) else "no"),
+        ("api", model.api),
+        ("address", model.base_url),
+        ("context", f"{model.context_window} tokens"),
+        ("answer", f"{model.max_tokens} tokens at most"),
+        ("input", ", ".join(model.input)),
+        ("thinking", ", ".join(thinking_levels(model))),
+        ("dollars", f"{_dollars(cost)} for a million tokens"),
+    ]
+    tiers = cost.tiers or ()
+    rows += [("", f"{_dollars(tier)} above {tier.input_tokens_above} tokens") for tier in tiers]
+    for name, value in (
+        ("cache", model.prompt_cache),
+        ("limits", model.input_limits),
+        ("sampling", model.sampling_params),
+        ("compat", model.compat),
+    ):
+        if value:
+            rows.append((name, dumps(value).decode()))
+    return rows
+
+
+def _dollars(rates: Any) -> str:
+    return (
+        f"{rates.input:g} sent, {rates.output:g} answered, "
+        f"{rates.cache_read:g} read from a cache, {rates.cache_write:g} written to it"
+    )
+
+
+def _source(registry: ModelRegistry, model: Model) -> str:
+    from ludolf.config.models.catalog import catalog_models
+
+    entry = registry.entry(model.provider)
+    if model.provider in LOCAL:
+        return "this machine"
+    if entry is not None and any(one.id == model.id for one in entry.models):
+        return "models.json"
+    shipped = any(one.id == model.id for one in catalog_models(model.provider))
+    return "the catalog of this program" if shipped else "models-store.json"

@@ -1,0 +1,149 @@
+"""`ludolf models refresh`: ask providers for their lists of models, and keep what is new."""
+
+import asyncio
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import msgspec
+
+from ludolf.ai.errors import ProviderError
+from ludolf.ai.http.transport import Transport
+from ludolf.ai.local import FILES, SERVERS
+from ludolf.ai.model_lists import ListedModel, can_list, list_models
+from ludolf.ai.models import Model
+from ludolf.ai.secrets import redact, secrets_in
+from ludolf.base import CommandError, ConfigError
+from ludolf.config.auth.credentials import gateway_of, nameless
+from ludolf.config.models.catalog import catalog_models
+from ludolf.config.models.models_shape import ModelEntry
+from ludolf.config.models.models_store import News, compare, keep
+from ludolf.config.models.registry import ModelRegistry
+from ludolf.config.settings.home import Home, env_flag
+
+OFFLINE = "Offline: the lists of models are not asked for. They stay as they are."
+NOBODY = "No provider that has credentials has a list of models to ask for.\n"
+_MOST_SHOWN = 20
+
+
+class Report(msgspec.Struct, frozen=True, kw_only=True):
+    """How it went with one provider."""
+
+    provider: str
+    news: News | None = None
+    problem: str | None = None
+
+
+def refresh(home: Home, registry: ModelRegistry, provider: str | None, *, offline: bool) -> int:
+    """Ask one provider or all that can be asked; returns the exit code.
+
+    Raises:
+        CommandError: nothing may be asked, or this provider cannot be.
+    """
+    if offline or env_flag("OFFLINE"):
+        raise CommandError(OFFLINE)
+    models = _to_ask(registry, provider)
+    if not models:
+        sys.stderr.write(NOBODY)
+        return 1
+    reports = asyncio.run(_ask_all(registry, models))
+    width = max(len(report.provider) for report in reports)
+    kept = home.models_file.with_name("models-store.json")
+    for report in reports:
+        _keep_and_tell(report, kept, width)
+    if any(report.news for report in reports):
+        sys.stdout.write(f"Kept in {kept}, and used from the next start on.\n")
+    return 1 if any(report.problem for report in reports) else 0
+
+
+def _to_ask(registry: ModelRegistry, provider: str | None) -> list[Model]:
+    """For each provider one model whose server has a list."""
+    if provider is None:
+        found: dict[str, list[Model]] = {}
+        unnamed = [model for name in nameless(registry) for model in _unnamed(registry, name)]
+        for model in (*registry.available(), *unnamed):
+            if model.provider not in (*SERVERS, FILES) and can_list(model):
+                found.setdefault(model.provider, []).append(model)
+        return [_best(models) for models in found.values()]
+    if provider in (*SERVERS, FILES):
+        raise CommandError(f"The models of {provider} are looked for at every start.")
+    models = registry.of_provider(provider) or _unnamed(registry, provider)
+    if not models:
+        raise CommandError(f'Unknown provider "{provider}". See: ludolf models list --all')
+    listable = [model for model in models if can_list(model)]
+    if not listable:
+        raise CommandError(f"It is not known how to ask {provider} for its list of models.")
+    if not registry.admits(listable[0]):
+        raise CommandError(f"There are no credentials for {provider}.")
+    return [_best(listable)]
+
+
+def _best(models: Sequence[Model]) -> Model:
+    """Where a provider speaks several APIs, OpenAI's has the list of all its models."""
+    return next((model for model in models if model.api == "openai-completions"), models[0])
+
+
+def _unnamed(registry: ModelRegistry, provider: str) -> tuple[Model, ...]:
+    """A provider of which no model is known yet, as if it had one."""
+    from ludolf.config.models.models_file import ProviderEntry, make_model
+
+    entry = registry.entry(provider)
+    if entry is None and not registry.knows(provider):
+        return ()
+    try:
+        return (make_model(provider, entry or ProviderEntry(), ModelEntry(id="any"), None),)
+    except ConfigError as error:
+        raise CommandError(str(error)) from error
+
+
+async def _ask_all(registry: ModelRegistry, models: Sequence[Model]) -> list[Report]:
+    transport = Transport()
+    try:
+        return await asyncio.gather(*(_ask(registry, transport, model) for model in models))
+    finally:
+        await transport.close()
+
+
+async def _ask(registry: ModelRegistry, transport: Transport, model: Model) -> Report:
+    provider = model.provider
+    secrets: tuple[str, ...] = ()
+    try:
+        if registry.ends_soon(model):
+            from ludolf.config.auth.renewal import renew
+
+            await renew(registry.keyring, provider, gateway_of(registry, provider))
+        access = await asyncio.to_thread(registry.access, model)
+        if access is None:
+            return Report(provider=provider, problem="the credentials cannot be used")
+        secrets = tuple(secrets_in(access, model.base_url))
+        listed = await list_models(transport, model, access)
+    except ProviderError as error:
+        return Report(provider=provider, problem=redact(str(error), secrets))
+    return Report(provider=provider, news=_news(registry, provider, listed))
+
+
+def _news(registry: ModelRegistry, provider: str, listed: Sequence[ListedModel]) -> News:
+    entry = registry.entry(provider)
+    # What the user says of a model in models.json is not asked of anybody.
+    own = {model.id for model in entry.models} if entry is not None else set()
+    entries = [
+        msgspec.convert(msgspec.to_builtins(model), ModelEntry)
+        for model in listed
+        if model.id not in own
+    ]
+    return compare(entries, {model.id: model for model in catalog_models(provider)})
+
+
+def _keep_and_tell(report: Report, path: Path, width: int) -> None:
+    name = report.provider.ljust(width)
+    news = report.news
+    if news is None:
+        sys.stdout.write(f"{name}  failed: {report.problem}\n")
+        return
+    keep(path, report.provider, news.entries)
+    changed = f", {len(news.changed)} with other prices" if news.changed else ""
+    sys.stdout.write(f"{name}  {news.listed} listed, {len(news.added)} new{changed}\n")
+    for model_id in news.added[:_MOST_SHOWN]:
+        sys.stdout.write(f"  + {model_id}\n")
+    if len(news.added) > _MOST_SHOWN:
+        sys.stdout.write(f"  and {len(news.added) - _MOST_SHOWN} more\n")

@@ -1,0 +1,316 @@
+"""Credentials: what auth.json stores, what the environment holds, and which of them wins."""
+
+import os
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Any, Literal
+
+import msgspec
+
+from ludolf.ai.access import Access
+from ludolf.base import ConfigError, Value, now_ms
+from ludolf.config.auth.keys import (
+    ALSO_NEEDED,
+    BEARER_VARIABLES,
+    IDENTITIES,
+    KEY_VARIABLES,
+    OTHER_SECRETS,
+)
+from ludolf.config.settings.files import Stamp, read_object, stamp, write_object
+from ludolf.config.settings.value_syntax import Resolver, names_in
+
+
+class ApiKey(Value, tag_field="type", tag="api_key"):
+    key: str | None = None
+    env: dict[str, str] = msgspec.field(default_factory=dict)
+
+
+class OAuth(Value, tag_field="type", tag="oauth"):
+    access: str
+    expires: float
+    refresh: str = ""
+    enterprise_url: str | None = None
+
+    @property
+    def expired(self) -> bool:
+        return self.ends_within(0)
+
+    def ends_within(self, milliseconds: float) -> bool:
+        return self.expires <= now_ms() + milliseconds
+
+
+Credential = ApiKey | OAuth
+Origin = Literal["runtime", "stored", "configured", "environment"]
+# A login that ends sooner is renewed before it is used.
+LEAST_LIFE_MS = 5 * 60 * 1000
+
+
+class Keyring:
+    """The keys of one process.
+
+    Order: a key given for this run, a stored credential, the value in models.json, the environment.
+    A stored credential owns its provider: when it gives nothing, nothing else is tried.
+    """
+
+    def __init__(self, path: Path, resolver: Resolver | None = None) -> None:
+        self.path = path
+        self.resolver = resolver or Resolver()
+        self.warnings: list[str] = []
+        self._runtime: dict[str, str] = {}
+        self._stored: dict[str, Credential] = {}
+        self._stamp: Stamp | None = None
+        self._looked_for_old = False
+
+    def use(self, provider: str, key: str) -> None:
+        """Use this key for the rest of the process; it is stored nowhere."""
+        self._runtime[provider] = key
+
+    def stored(self) -> dict[str, Credential]:
+        """The content of auth.json; after a spoilt edit, the last good content."""
+        found = stamp(self.path)
+        if found is None and not self._looked_for_old:
+            found = self._import_old()
+        if found != self._stamp:
+            self._stamp = found
+            try:
+                self._stored = self._decode(read_object(self.path))
+            except ConfigError as error:
+                self.warnings.append(f"Invalid auth file {self.path}: {error}")
+        return self._stored
+
+    def origin(self, provider: str, configured: str | None = None) -> Origin | None:
+        """Where a key would come from, without running any command; None when there is none."""
+        if provider in self._runtime:
+            return "runtime"
+        if provider in self.stored():
+            return "stored"
+        if configured is not None and self.resolver.can_resolve(configured):
+            return "configured"
+        return "environment" if self._in_environment(provider, {}) else None
+
+    def runs_command(self, provider: str, configured: str | None = None) -> bool:
+        """Whether asking for this key may start a program, and so take up to ten seconds."""
+        match self.origin(provider, configured):
+            case "stored":
+                credential = self.stored()[provider]
+                return isinstance(credential, ApiKey) and (credential.key or "").startswith("!")
+            case "configured":
+                return (configured or "").startswith("!")
+            case _:
+                return False
+
+    def access(self, provider: str, configured: str | None = None) -> Access | None:
+        """The key to send now, or None when the provider has no usable credential."""
+        match self.origin(provider, configured):
+            case "runtime":
+                return Access(key=self._runtime[provider])
+            case "stored":
+                return self._from_credential(provider, self.stored()[provider])
+            case "configured":
+                key = self.resolver.resolve(configured or "")
+                return None if key is None else Access(key=key)
+            case "environment":
+                return self._from_environment(provider, {})
+            case None:
+                return None
+
+    def ends_soon(self, provider: str, least_ms: float = LEAST_LIFE_MS) -> bool:
+        """Whether requests depend on a stored login that must be renewed first."""
+        if provider in self._runtime:
+            return False
+        credential = self.stored().get(provider)
+        return isinstance(credential, OAuth) and credential.ends_within(least_ms)
+
+    def variables(self, provider: str) -> tuple[str, ...]:
+        """The names of the environment variables that let a provider's requests in, if any do."""
+        found = self.resolver.variable
+        if not self._in_environment(provider, {}):
+            return ()
+        for name in KEY_VARIABLES.get(provider, ()):
+            if found(name):
+                return (name,)
+        groups = IDENTITIES.get(provider, ())
+        return next((group for group in groups if all(map(found, group))), ())
+
+    def store(self, provider: str, key: str) -> None:
+        """Write a key to auth.json; it may use the value syntax.
+
+        Raises:
+            ConfigError: the file is spoilt, locked, or cannot be written.
+        """
+        # What else an entry says, such as the address that goes with the key, stays.
+        self._change(lambda raw: {**raw, provider: {**_key_entry(raw, provider), "key": key}})
+
+    def store_login(self, provider: str, credential: dict[str, Any]) -> None:
+        """Write the tokens of a login to auth.json.
+
+        Raises:
+            ConfigError: as above.
+        """
+        self._change(lambda raw: {**raw, provider: credential})
+
+    def forget(self, *providers: str) -> tuple[str, ...]:
+        """Remove credentials from auth.json; returns those that were there.
+
+        Raises:
+            ConfigError: as above.
+        """
+        there = self.entries()
+        found = tuple(name for name in providers if name in there)
+        if found:
+            self._change(lambda raw: {name: raw[name] for name in raw if name not in found})
+        return found
+
+    def entries(self) -> tuple[str, ...]:
+        """The providers in auth.json, also those whose entry makes no sense.
+
+        Raises:
+            ConfigError: the file is spoilt.
+        """
+        self.stored()
+        return tuple(self._read_for_change())
+
+    def secret_names(
+        self, configured: Iterable[str] = (), *, passed: Iterable[str] = ()
+    ) -> frozenset[str]:
+        """Environment variables that hold keys and must not reach tools, save those `passed`.
+
+        `configured` are the values of models.json, which may speak of further variables.
+        """
+        names = set(OTHER_SECRETS)
+        for variables in KEY_VARIABLES.values():
+            names.update(variables)
+        for credential in self.stored().values():
+            if isinstance(credential, ApiKey):
+                names |= names_in(credential.key or "")
+        for value in configured:
+            names |= names_in(value)
+        return frozenset(names - set(passed))
+
+    def credentials(self) -> Iterator[tuple[str, str]]:
+        """Names and texts of the keys of this run and of auth.json, without running a command."""
+        from ludolf.ai.secret_names import is_secret_name
+
+        for provider, key in self._runtime.items():
+            yield f"{provider}_key", key
+        for provider, credential in self.stored().items():
+            if isinstance(credential, OAuth):
+                yield f"{provider}_access", credential.access
+                yield f"{provider}_refresh", credential.refresh
+                continue
+            key = self.resolver.plain_text(credential.key or "", over=credential.env)
+            yield f"{provider}_key", key
+            for name, value in credential.env.items():
+                if is_secret_name(name):
+                    yield f"{provider}_{name}", value
+
+    def _from_credential(self, provider: str, credential: Credential) -> Access | None:
+        if isinstance(credential, OAuth):
+            from ludolf.config.auth.oauth import admission
+
+            return None if credential.expired else admission(provider, credential)
+        if credential.key is None:
+            return self._from_environment(provider, credential.env)
+        key = self.resolver.resolve(credential.key, over=credential.env, cached=True)
+        return None if key is None else Access(key=key, environment=credential.env)
+
+    def _from_environment(self, provider: str, over: dict[str, str]) -> Access | None:
+        for name in KEY_VARIABLES.get(provider, ()):
+            key = self.resolver.variable(name, over)
+            if key and name in BEARER_VARIABLES:
+                return Access(headers={"Authorization": f"Bearer {key}"}, environment=over)
+            if key:
+                return Access(key=key, environment=over)
+        return Access(environment=over) if self._in_environment(provider, over) else None
+
+    def _in_environment(self, provider: str, over: dict[str, str]) -> bool:
+        found = self.resolver.variable
+        if any(found(name, over) for name in KEY_VARIABLES.get(provider, ())):
+            groups = ALSO_NEEDED.get(provider, ())
+            return all(any(found(name, over) for name in group) for group in groups)
+        identities = IDENTITIES.get(provider, ())
+        return any(all(found(name, over) for name in group) for group in identities)
+
+    def _decode(self, raw: dict[str, Any]) -> dict[str, Credential]:
+        credentials: dict[str, Credential] = {}
+        for provider, value in raw.items():
+            try:
+                credentials[provider] = msgspec.convert(value, Credential)
+            except msgspec.ValidationError as error:
+                self.warnings.append(f"{self.path}: entry {provider} ignored: {error}")
+        return credentials
+
+    def _import_old(self) -> Stamp | None:
+        """Take over the keys of old versions, once, where there is no auth.json yet."""
+        self._looked_for_old = True
+        if has_old_credentials(self.path.parent):
+            try:
+                import_old_credentials(self.path.parent)
+            except ConfigError as error:
+                self.warnings.append(f"The keys of an old version were not taken over: {error}")
+        return stamp(self.path)
+
+    def _change(self, edit: Callable[[dict[str, Any]], dict[str, Any]]) -> None:
+        from ludolf.config.settings.lock import auth_lock
+
+        try:
+            os.makedirs(self.path.parent, mode=0o700, exist_ok=True)
+            with auth_lock(self.path) as lock:
+                raw = edit(self._read_for_change())
+                lock.check()
+                write_object(self.path, raw, mode=0o600)
+        except OSError as error:
+            raise ConfigError(f"{self.path}: {error.strerror or error}") from error
+
+    def _read_for_change(self) -> dict[str, Any]:
+        try:
+            return read_object(self.path)
+        except ConfigError as error:
+            text = f"Invalid auth file {self.path}: {error}. It was left as it is."
+            raise ConfigError(text) from error
+
+
+def _key_entry(raw: dict[str, Any], provider: str) -> dict[str, Any]:
+    old = raw.get(provider)
+    kept = old if isinstance(old, dict) and old.get("type") == "api_key" else {}
+    return {"type": "api_key", **kept}
+
+
+def has_old_credentials(agent_dir: Path) -> bool:
+    """Whether old versions left keys behind; looks no further than it must."""
+    if (agent_dir / "oauth.json").exists():
+        return True
+    try:
+        return b'"apiKeys"' in (agent_dir / "settings.json").read_bytes()
+    except OSError:
+        return False
+
+
+def import_old_credentials(agent_dir: Path) -> None:
+    """Bring keys of old versions (oauth.json, `apiKeys` in settings.json) into auth.json, once.
+
+    Raises:
+        ConfigError: a file is spoilt, locked, or cannot be written.
+    """
+    path = agent_dir / "auth.json"
+    if path.exists():
+        return
+    logins = read_object(agent_dir / "oauth.json")
+    found = {name: {"type": "oauth", **v} for name, v in logins.items() if isinstance(v, dict)}
+    keys = read_object(agent_dir / "settings.json").get("apiKeys")
+    if isinstance(keys, dict):
+        for name, key in keys.items():
+            if isinstance(key, str):
+                found.setdefault(name, {"type": "api_key", "key": key})
+    if not found:
+        return
+    from ludolf.config.settings.lock import auth_lock
+
+    try:
+        with auth_lock(path) as lock:
+            # Another process may have done the same, or stored a key, while the lock was taken.
+            if not path.exists():
+                lock.check()
+                write_object(path, found, mode=0o600)
+    except OSError as error:
+        raise ConfigError(f"{path}: {error.strerror or error}") from error

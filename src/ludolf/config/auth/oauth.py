@@ -1,0 +1,181 @@
+"""Which provider logs users in at which identity server: data, and how a private one is named."""
+
+import functools
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from ludolf import __version__
+from ludolf.ai.access import Access
+from ludolf.ai.http.oauth import Flow
+from ludolf.base import ConfigError
+from ludolf.config.auth.keyring import OAuth
+from ludolf.config.settings.files import read_object
+from ludolf.config.settings.home import env, expand
+
+# A JSON file {"<provider>": {field: value}} laid over FLOWS; new providers may stand in it too.
+FILE_VARIABLE = "OAUTH_FILE"
+CALLBACK_HOST_VARIABLE = "OAUTH_CALLBACK_HOST"
+RADIUS = "radius"
+_FIVE_MINUTES = 300
+# The tokens of a Copilot login are those of editors: requests without these are refused.
+_COPILOT_HEADERS = {
+    "User-Agent": f"ludolf/{__version__}",
+    "Editor-Version": f"ludolf/{__version__}",
+    "Editor-Plugin-Version": f"ludolf/{__version__}",
+    "Copilot-Integration-Id": "vscode-chat",
+}
+
+FLOWS: dict[str, Flow] = {
+    # Logins of others are renewed; to log in here takes an API key.
+    "anthropic": Flow(
+        name="Anthropic",
+        client_id="9d1c250a-e61b-44d9-88ed-5944d1962f5e",
+        token_url="https://platform.claude.com/v1/oauth/token",
+        json_body=True,
+        early_seconds=_FIVE_MINUTES,
+    ),
+    "openai-codex": Flow(
+        name="OpenAI (ChatGPT Plus/Pro)",
+        kind="codex",
+        client_id="app_EMoamEEZ73f0CkXaXp7hrann",
+        scope="openid profile email offline_access",
+        authorize_url="https://auth.openai.com/oauth/authorize",
+        authorize_extra={
+            "id_token_add_organizations": "true",
+            "codex_cli_simplified_flow": "true",
+            "originator": "ludolf",
+        },
+        callback="http://localhost:1455/auth/callback",
+        token_url="https://auth.openai.com/oauth/token",
+        device_url="https://auth.openai.com/api/accounts/deviceauth/usercode",
+        device_token_url="https://auth.openai.com/api/accounts/deviceauth/token",
+        verification_url="https://auth.openai.com/codex/device",
+        device_callback="https://auth.openai.com/deviceauth/callback",
+    ),
+    "github-copilot": Flow(
+        name="GitHub Copilot",
+        kind="copilot",
+        domain="github.com",
+        client_id="Iv1.b507a08c87ecfe98",
+        scope="read:user",
+        token_url="https://{domain}/login/oauth/access_token",
+        device_url="https://{domain}/login/device/code",
+        exchange_url="https://api.{domain}/copilot_internal/v2/token",
+        early_seconds=_FIVE_MINUTES,
+        headers=_COPILOT_HEADERS,
+        model_headers=_COPILOT_HEADERS,
+    ),
+    "openrouter": Flow(
+        name="OpenRouter",
+        kind="openrouter",
+        authorize_url="https://openrouter.ai/auth",
+        token_url="https://openrouter.ai/api/v1/auth/keys",
+    ),
+    "xai": Flow(
+        name="xAI (SuperGrok, X Premium)",
+        client_id="b1a00492-073a-47ea-816f-4c329264a828",
+        scope="openid profile email offline_access grok-cli:access api:access",
+        token_url="https://auth.x.ai/oauth2/token",
+        device_url="https://auth.x.ai/oauth2/device/code",
+        device_extra={"referrer": "ludolf"},
+        early_seconds=_FIVE_MINUTES,
+    ),
+    "kimi-coding": Flow(
+        name="Kimi Code",
+        client_id="17e5f671-d194-4dfb-9706-5516cb48c098",
+        token_url="https://auth.kimi.com/api/oauth/token",
+        device_url="https://auth.kimi.com/api/oauth/device_authorization",
+    ),
+    "meta": Flow(
+        name="Meta (Muse)",
+        kind="meta",
+        client_id="1031625952748946",
+        token_url="https://auth.meta.com/oidc/device/token/",
+        device_url="https://auth.meta.com/oidc/device/authorization/",
+        exchange_url="https://api.meta.ai/muse-code/key",
+        headers={"x-api-version": "1.0.0"},
+    ),
+    RADIUS: Flow(
+        name="Radius",
+        domain="https://radius.pi.dev",
+        client_id="pi-gateway",
+        scope="gateway offline_access",
+        token_url="{domain}/v1/oauth/token",
+        device_url="{domain}/v1/oauth/device",
+        early_seconds=60,
+    ),
+}
+
+
+def flow_of(provider: str, gateway: str | None = None) -> Flow | None:
+    """How a provider logs users in; `gateway` is the address of one that is a Radius gateway.
+
+    Raises:
+        ConfigError: the file that the environment names cannot be used.
+    """
+    flow = FLOWS.get(RADIUS if gateway else provider)
+    address = gateway or (env("RADIUS_GATEWAY") if provider == RADIUS else None)
+    if flow is not None and address:
+        whole = address if "://" in address else f"https://{address}"
+        flow = flow.replace(name=provider if gateway else flow.name, domain=whole.rstrip("/"))
+    changes = _changes().get(provider)
+    return flow if changes is None else _changed(provider, flow, changes)
+
+
+def flow_names() -> tuple[str, ...]:
+    """The providers that `flow_of` knows by themselves.
+
+    Raises:
+        ConfigError: as above.
+    """
+    return tuple(dict.fromkeys((*FLOWS, *_changes())))
+
+
+def callback_host() -> str:
+    """Where the browser finds us: loopback, unless the user's network needs another way."""
+    return env(CALLBACK_HOST_VARIABLE) or "127.0.0.1"
+
+
+def admission(provider: str, credential: OAuth) -> Access:
+    """What a request carries for a stored login."""
+    flow = FLOWS.get(provider)
+    headers = dict(flow.model_headers) if flow is not None else {}
+    if provider == "kimi-coding":
+        headers["Authorization"] = f"Bearer {credential.access}"
+        return Access(headers=headers)
+    base_url = None
+    if provider == "github-copilot":
+        base_url = copilot_address(credential.access, credential.enterprise_url)
+    return Access(key=credential.access, headers=headers, base_url=base_url)
+
+
+def copilot_address(token: str, domain: str | None) -> str | None:
+    """Which server answers for this account: the token names it, else an enterprise has its own."""
+    for field in token.split(";"):
+        name, _, host = field.partition("=")
+        if name.strip() == "proxy-ep" and host:
+            return f"https://{'api.' + host[6:] if host.startswith('proxy.') else host}"
+    return f"https://copilot-api.{domain}" if domain else None
+
+
+def _changes() -> dict[str, Any]:
+    named = env(FILE_VARIABLE)
+    return _read(expand(named)) if named else {}
+
+
+@functools.cache
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        return read_object(path)
+    except ConfigError as error:
+        raise ConfigError(f"{path}: {error}") from error
+
+
+def _changed(provider: str, flow: Flow | None, changes: Any) -> Flow:
+    before = msgspec.to_builtins(flow) if flow is not None else {"name": provider}
+    try:
+        return msgspec.convert({**before, **changes}, Flow)
+    except (msgspec.ValidationError, TypeError) as error:
+        raise ConfigError(f"{env(FILE_VARIABLE)}: {provider}: {error}") from error

@@ -1,0 +1,77 @@
+"""Renews a stored login before it ends: once for all processes, under the lock of pi."""
+
+import asyncio
+from typing import Any
+
+from ludolf.ai.errors import ProviderError
+from ludolf.ai.http.oauth import Flow, LoginError
+from ludolf.ai.http.oauth import renew as ask_for_tokens
+from ludolf.ai.http.transport import Transport
+from ludolf.ai.secrets import redact
+from ludolf.base import ConfigError, now_ms
+from ludolf.config.auth.keyring import LEAST_LIFE_MS, Keyring
+from ludolf.config.auth.oauth import flow_of
+from ludolf.config.settings.files import read_object, write_object
+from ludolf.config.settings.lock import auth_lock
+
+LIMIT_SECONDS = 15.0
+
+
+async def renew(
+    keyring: Keyring, provider: str, gateway: str | None, *, least_ms: float = LEAST_LIFE_MS
+) -> None:
+    """See to it that a stored login lives on for so many milliseconds; write what is new.
+
+    `gateway` is the address of a provider that is a Radius gateway. Others may have renewed it, or
+    logged out, while the lock was taken: then nothing is done.
+
+    Raises:
+        ProviderError: it could not be renewed; the old one is still stored.
+    """
+    try:
+        flow = flow_of(provider, gateway)
+        if flow is None:
+            raise LoginError("it is not known how logins of this provider are renewed")
+        async with auth_lock(keyring.path) as lock:
+            stored = read_object(keyring.path).get(provider)
+            if not isinstance(stored, dict) or not _ends_soon(stored, least_ms):
+                return
+            fresh = await _fresh(flow, stored)
+            if fresh is None:
+                return
+            # Nothing waits from here on: a token that was given must not be lost again.
+            lock.check()
+            everything = read_object(keyring.path)
+            everything[provider] = {**stored, **fresh}
+            write_object(keyring.path, everything, mode=0o600)
+    except (LoginError, ProviderError, ConfigError, OSError) as error:
+        raise ProviderError(failure(provider, error), kind="auth") from None
+
+
+def failure(provider: str, error: Exception) -> str:
+    """Why requests to a provider are not let in any more, and what to do."""
+    return (
+        f'Authentication failed for "{provider}": the login could not be renewed '
+        f'({error}). Run "ludolf auth login {provider}" to log in again.'
+    )
+
+
+async def _fresh(flow: Flow, stored: dict[str, Any]) -> dict[str, Any] | None:
+    http = Transport()
+    try:
+        async with asyncio.timeout(LIMIT_SECONDS):
+            return await ask_for_tokens(http, flow, stored)
+    except TimeoutError:
+        raise LoginError(f"no answer within {LIMIT_SECONDS:.0f} s") from None
+    except (LoginError, ProviderError) as error:
+        secrets = [str(stored.get(name) or "") for name in ("access", "refresh")]
+        raise LoginError(redact(str(error), secrets)) from None
+    finally:
+        await http.close()
+
+
+def _ends_soon(stored: dict[str, Any], least_ms: float) -> bool:
+    expires = stored.get("expires")
+    if stored.get("type") != "oauth" or not isinstance(expires, int | float):
+        return False
+    return expires <= now_ms() + least_ms

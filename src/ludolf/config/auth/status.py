@@ -1,0 +1,85 @@
+"""Where the credentials of each provider come from, told without any of them."""
+
+from collections.abc import Sequence
+from typing import Literal
+
+from ludolf.ai.builtin.models import PROVIDER as BUILT_IN
+from ludolf.base import Value
+from ludolf.config.auth.keyring import ApiKey, Keyring, OAuth
+from ludolf.config.auth.keys import KEY_VARIABLES
+from ludolf.config.models.registry import LOCAL, ModelRegistry
+
+Origin = Literal["command line", "stored", "models.json", "environment", "extension", "none"]
+_ORIGINS: dict[str | None, Origin] = {
+    "runtime": "command line",
+    "stored": "stored",
+    "configured": "models.json",
+    "environment": "environment",
+    None: "none",
+}
+
+
+class AuthStatus(Value):
+    """Nothing in it is secret.
+
+    `variables` are names; `expires` is in Unix milliseconds, of a login that ends.
+    `usable`: a request could be sent now, or once the login has been renewed.
+    """
+
+    provider: str
+    origin: Origin
+    usable: bool
+    kind: Literal["api_key", "oauth", "identity"] | None = None
+    variables: tuple[str, ...] = ()
+    expires: int | None = None
+
+
+def auth_status(registry: ModelRegistry, providers: Sequence[str] = ()) -> tuple[AuthStatus, ...]:
+    """The state of these providers, else of all that have something."""
+    if providers:
+        return tuple(_status(registry, name) for name in providers)
+    names = dict.fromkeys((*registry.keyring.stored(), *KEY_VARIABLES, *registry.providers()))
+    found = (_status(registry, name) for name in names if name != BUILT_IN)
+    return tuple(one for one in found if one.origin != "none")
+
+
+def _status(registry: ModelRegistry, provider: str) -> AuthStatus:
+    keyring = registry.keyring
+    origin = _ORIGINS[registry.origin(provider)]
+    # Servers of this machine need no key; their being there says nothing of credentials.
+    if origin == "none" and provider not in LOCAL and registry.admits_provider(provider):
+        origin = "extension"
+    if origin == "stored":
+        return _stored(keyring, provider)
+    variables = keyring.variables(provider) if origin == "environment" else ()
+    has_key = origin != "none" and (not variables or variables[0] in KEY_VARIABLES[provider])
+    kind: Literal["api_key", "identity"] = "api_key" if has_key else "identity"
+    return AuthStatus(
+        provider=provider,
+        origin=origin,
+        usable=origin != "none",
+        kind=None if origin == "none" else kind,
+        variables=variables,
+    )
+
+
+def _stored(keyring: Keyring, provider: str) -> AuthStatus:
+    credential = keyring.stored()[provider]
+    if isinstance(credential, OAuth):
+        ends = credential.expires < 2**53 - 1
+        return AuthStatus(
+            provider=provider,
+            origin="stored",
+            kind="oauth",
+            usable=not credential.expired or bool(credential.refresh),
+            expires=int(credential.expires) if ends else None,
+        )
+    return AuthStatus(
+        provider=provider, origin="stored", kind="api_key", usable=_resolves(keyring, credential)
+    )
+
+
+def _resolves(keyring: Keyring, credential: ApiKey) -> bool:
+    if credential.key is None:
+        return bool(credential.env)
+    return keyring.resolver.can_resolve(credential.key, credential.env)

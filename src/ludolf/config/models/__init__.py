@@ -1,0 +1,1 @@
+"""The model catalog, models.json and model selection."""

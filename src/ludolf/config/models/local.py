@@ -1,0 +1,258 @@
+"""Models of this machine: where to look for them, what was found, what may be asked for unseen."""
+
+import asyncio
+import os
+import time
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING
+
+from msgspec import structs
+
+from ludolf.ai.local import FILES, MISSING, SERVERS, uses_tools
+from ludolf.ai.models import Model
+from ludolf.base import ConfigError, LudolfError
+
+if TYPE_CHECKING:
+    from ludolf.ai.local.servers import Found, Place
+    from ludolf.config.models.registry import ModelRegistry
+
+VARIABLE = "LUDOLF_LOCAL_SERVERS"
+FRESH_SECONDS = 5.0
+# What a model is taken for until its server has been asked.
+UNSEEN_CONTEXT = 128_000
+_OFF = ("0", "false", "no", "off")
+_ON = ("", "1", "true", "yes", "on")
+
+
+class LocalModels:
+    """What is found is put into the registry; looking is cheap, but never done unasked."""
+
+    def __init__(self, registry: "ModelRegistry", environ: Mapping[str, str] = os.environ) -> None:
+        self._registry = registry
+        self._environ = environ
+        self._looked: float | None = None
+        self._ranked: tuple[Model, ...] = ()
+        self._loaded: set[str] = set()
+        self._warned: set[str] = set()
+        self._looking = asyncio.Lock()
+
+    # ------------------------------------------------------------ where to look
+
+    @property
+    def allowed(self) -> bool:
+        """Whether servers may be looked for at all."""
+        wanted = self._registry.local_servers and self._registry.stand_in is None
+        return wanted and self._environ.get(VARIABLE, "").strip().lower() not in _OFF
+
+    def serves(self, provider: str) -> bool:
+        """Whether this provider's models are found by looking, and not listed in models.json."""
+        if provider not in SERVERS or not self.allowed:
+            return False
+        entry = self._registry.entry(provider)
+        return entry is None or not entry.models
+
+    def places(self) -> tuple["Place", ...]:
+        """The addresses to look at."""
+        from ludolf.ai.local.kinds import base_of
+        from ludolf.ai.local.servers import Place
+
+        if not self.allowed:
+            return ()
+        named = self._environ.get(VARIABLE, "").strip()
+        if named.lower() not in _ON:
+            urls = [base_of(_with_scheme(url)) for url in named.replace(",", " ").split()]
+            return tuple(Place(url=url, keys=self._keys(SERVERS)) for url in urls)
+        return tuple(self.place(provider) for provider in SERVERS if self.serves(provider))
+
+    def place(self, provider: str) -> "Place":
+        """The address of one provider: from models.json, its variable, or the usual one."""
+        from ludolf.ai.local.kinds import KINDS, base_of
+        from ludolf.ai.local.servers import OLLAMA_CONTEXT, Place
+
+        entry = self._registry.entry(provider)
+        url = (entry.base_url if entry else None) or self._named(provider) or KINDS[provider].url
+        context = self._environ.get("OLLAMA_CONTEXT_LENGTH", "")
+        return Place(
+            url=base_of(url),
+            provider=provider,
+            keys=self._keys((provider,)),
+            default_context=int(context) if context.isdecimal() else OLLAMA_CONTEXT,
+        )
+
+    def _named(self, provider: str) -> str | None:
+        if provider == "ollama":
+            return ollama_address(self._environ.get("OLLAMA_HOST", ""))
+        if provider == "llama.cpp":
+            return _with_scheme(self._environ.get("LLAMA_BASE_URL", "").strip()) or None
+        return None
+
+    def _keys(self, providers: Iterable[str]) -> dict[str, str]:
+        """Keys for looking; one that only a program could tell is not waited for."""
+        keyring, found = self._registry.keyring, {}
+        for provider in providers:
+            entry = self._registry.entry(provider)
+            configured = entry.api_key if entry is not None else None
+            if keyring.runs_command(provider, configured):
+                continue
+            access = keyring.access(provider, configured)
+            if access is not None and access.key:
+                found[provider] = access.key
+        return found
+
+    # ------------------------------------------------------------ looking
+
+    def is_current(self) -> bool:
+        """Whether looking now would bring nothing new; never waits."""
+        if self._looked is not None and time.monotonic() - self._looked < FRESH_SECONDS:
+            return True
+        from ludolf.ai.local.servers import someone_listens
+
+        if any(map(someone_listens, self.places())) or can_run_files():
+            return False
+        self._keep((), ())
+        return True
+
+    async def look(self) -> None:
+        """Ask all servers at once, unless that was done a moment ago."""
+        async with self._looking:
+            if self.is_current():
+                return
+            from ludolf.ai.local.servers import look_at
+
+            found = await look_at(self.places())
+            self._keep(found, await asyncio.to_thread(self._files))
+
+    def look_now(self) -> bool:
+        """The same for callers without a loop to wait in; True if there are models."""
+        if not self.is_current():
+            from threading import Thread
+
+            # There may be a loop in this thread, but nothing is served in it yet.
+            worker = Thread(target=lambda: asyncio.run(self._look_alone()))
+            worker.start()
+            worker.join()
+        return bool(self._ranked)
+
+    async def _look_alone(self) -> None:
+        from ludolf.ai.local.servers import look_at
+
+        self._keep(await look_at(self.places()), self._files())
+
+    def _files(self) -> tuple[Model, ...]:
+        if not can_run_files():
+            return ()
+        from ludolf.ai.local.files import file_models
+
+        return file_models(self._environ)
+
+    def _keep(self, servers: Iterable["Found"], files: tuple[Model, ...]) -> None:
+        self._looked = time.monotonic()
+        found: dict[str, dict[str, Model]] = {name: {} for name in (*SERVERS, FILES)}
+        self._loaded = loaded = set()
+        for server in servers:
+            if not self.serves(server.provider):
+                continue
+            for model in server.models:
+                found[server.provider].setdefault(model.id, model)
+            loaded |= {f"{server.provider}/{name}" for name in server.loaded}
+        for model in files:
+            found[FILES].setdefault(model.id, model)
+        self._registry.set_found({name: models for name, models in found.items() if models})
+        seen = [m for name in SERVERS if found[name] for m in self._registry.of_provider(name)]
+        self._ranked = tuple(sorted(seen, key=lambda model: model.key not in loaded))
+
+    # ------------------------------------------------------------ choosing
+
+    def best(self) -> Model | None:
+        """The model to use when nothing else is configured: one that has tools, loaded ones first.
+
+        A file is never chosen unasked: to load it takes minutes and gigabytes.
+        """
+        return next(filter(uses_tools, self._ranked), None)
+
+    def expected(self, provider: str, model_id: str) -> Model | None:
+        """A model of this machine by its name, before anybody has looked; None for other providers.
+
+        Raises:
+            ConfigError: it is a file that cannot be used.
+        """
+        if provider == FILES:
+            from ludolf.ai.local.files import file_model
+
+            try:
+                model = file_model(model_id, self._environ)
+            except LudolfError as error:
+                raise ConfigError(str(error)) from error
+            if not can_run_files():
+                raise ConfigError(MISSING)
+            return model
+        if not model_id or not self.serves(provider):
+            return None
+        from ludolf.ai.local.servers import local_model
+
+        url = self.place(provider).url
+        return local_model(provider, url, model_id, context=UNSEEN_CONTEXT, thinks=True)
+
+    async def known(self, model: Model) -> Model | None:
+        """What its server says of a model now; None if the server or the model is not there."""
+        await self.look()
+        found = self._registry.find(model.provider, model.id)
+        if found is None or model.provider != "ollama" or found.key in self._loaded:
+            return found
+        from ludolf.ai.local.kinds import base_of
+        from ludolf.ai.local.servers import load_ollama
+
+        # Only a loaded model tells how much it really reads, and it has to be loaded anyway.
+        place = structs.replace(self.place("ollama"), url=base_of(found.base_url))
+        await load_ollama(place, found.id)
+        self._looked = None
+        await self.look()
+        return self._registry.find(model.provider, model.id)
+
+    def is_loaded(self, model: Model) -> bool:
+        """Whether all that its server can tell of a model is known."""
+        return model.key in self._loaded
+
+    def remark(self, model: Model) -> str | None:
+        """What the user should know of a model before it answers; told once."""
+        if model.key in self._warned:
+            return None
+        self._warned.add(model.key)
+        if not uses_tools(model):
+            return f"{model.key} has no tool support: it can answer, but not read or change files."
+        if model.provider == "ollama" and model.context_window < SMALL_CONTEXT:
+            return SMALL.format(key=model.key, size=model.context_window)
+        return None
+
+
+SMALL_CONTEXT = 8192
+SMALL = (
+    "{key} reads only {size} tokens at a time, and Ollama drops what is over without a word. "
+    "Start Ollama with OLLAMA_CONTEXT_LENGTH=32768, or give the model a larger num_ctx."
+)
+
+
+def can_run_files() -> bool:
+    """Whether the extra that runs GGUF files is installed."""
+    from importlib.util import find_spec
+
+    return find_spec("xllamacpp") is not None
+
+
+def ollama_address(host: str) -> str | None:
+    """The address behind OLLAMA_HOST, which may lack scheme, host or port."""
+    host = host.strip().strip("\"'").rstrip("/")
+    if not host:
+        return None
+    scheme, sign, rest = host.rpartition("://")
+    name, colon, port = rest.rpartition(":")
+    if not colon or not port.isdecimal():
+        name, port = rest, {"http": "80", "https": "443"}.get(scheme, "11434")
+    if name in ("", "0.0.0.0", "[::]"):
+        # A server may listen everywhere; a client must name somebody.
+        name = "127.0.0.1"
+    return f"{scheme if sign else 'http'}://{name}:{port}"
+
+
+def _with_scheme(url: str) -> str:
+    return url if not url or "://" in url else f"http://{url}"

@@ -1,0 +1,261 @@
+"""models.json: reading it, making models of it, and the texts of what can be wrong with it."""
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Annotated, Any, TypeVar, cast, get_args, get_origin
+
+import msgspec
+from msgspec import UNSET, structs
+
+from ludolf.ai.models import Model, ModelCost
+from ludolf.base import ConfigError
+from ludolf.config.models.models_shape import CostEntry, ModelChange, ModelEntry, ProviderEntry
+from ludolf.config.models.routes import route_of
+from ludolf.config.settings.files import read_object
+
+__all__ = [
+    "ModelsFile",
+    "ProviderEntry",
+    "change_model",
+    "join_compat",
+    "make_model",
+    "read_models",
+]
+
+T = TypeVar("T", bound=msgspec.Struct)
+DEFAULT_WINDOW = 128_000
+DEFAULT_ANSWER = 16_384
+_DEEP_COMPAT = frozenset(
+    ("openRouterRouting", "vercelGatewayRouting", "chatTemplateKwargs", "chatTemplateArgs")
+)
+_SAYS_SOMETHING = frozenset(
+    (
+        *("baseUrl", "headers", "compat", "modelOverrides"),
+        *("models", "apiKey", "oauth", "authHeader"),
+    )
+)
+
+
+class ModelsFile(msgspec.Struct, frozen=True, kw_only=True):
+    providers: dict[str, ProviderEntry] = {}
+    errors: tuple[str, ...] = ()
+
+
+def read_models(path: Path) -> ModelsFile:
+    """Read models.json; what is wrong becomes an error text, the rest still counts."""
+    try:
+        raw = read_object(path, relaxed=True)
+    except ConfigError as error:
+        return ModelsFile(errors=(f"Failed to parse models.json: {error}\n\nFile: {path}",))
+    if not raw:
+        return ModelsFile()
+    named = raw.get("providers")
+    if not isinstance(named, dict):
+        text = "Expected `object`" if "providers" in raw else "missing"
+        return ModelsFile(errors=(_schema_error([f"providers: {text}"], path),))
+    providers: dict[str, ProviderEntry] = {}
+    wrong: list[str] = []
+    errors: list[str] = []
+    for provider, value in named.items():
+        entry = _read_provider(f"providers.{provider}", value, wrong)
+        if entry is None:
+            continue
+        if refusal := _refusal(provider, entry, value):
+            errors.append(refusal)
+        else:
+            providers[provider] = entry
+    if wrong:
+        errors.insert(0, _schema_error(wrong, path))
+    return ModelsFile(providers=providers, errors=tuple(errors))
+
+
+def make_model(provider: str, owner: ProviderEntry, entry: ModelEntry, kin: Model | None) -> Model:
+    """A custom model; `kin` is a shipped model of the same provider to learn the API from.
+
+    Raises:
+        ConfigError: the API or the address is unknown, or a limit makes no sense.
+    """
+    known_api, known_url = (kin.api, kin.base_url) if kin else route_of(provider, entry.id)
+    api = entry.api or owner.api or known_api
+    base_url = entry.base_url or owner.base_url or known_url
+    if api is None:
+        where = f"Provider {provider}, model {entry.id}"
+        raise ConfigError(f'{where}: no "api" specified. Set at provider or model level.')
+    if base_url is None:
+        raise ConfigError(
+            f'Provider {provider}: "baseUrl" is required when defining custom models.'
+        )
+    blank = Model(
+        id=entry.id,
+        name=entry.id,
+        api=api,
+        provider=provider,
+        base_url=base_url,
+        reasoning=False,
+        input=("text",),
+        cost=ModelCost(),
+        context_window=DEFAULT_WINDOW,
+        max_tokens=DEFAULT_ANSWER,
+        compat=owner.compat,
+    )
+    return change_model(blank, entry)
+
+
+def change_model(model: Model, change: ModelChange) -> Model:
+    """The model with what the change says; maps, prices, limits and compat change key by key.
+
+    Raises:
+        ConfigError: a limit makes no sense.
+    """
+    for field, value in (
+        ("contextWindow", change.context_window),
+        ("maxTokens", change.max_tokens),
+    ):
+        if value is not None and value <= 0:
+            raise ConfigError(f"Provider {model.provider}, model {model.id}: invalid {field}")
+    levels = change.thinking_level_map or (change.compat or {}).get("reasoningEffortMap")
+    plain = {
+        "name": change.name,
+        "reasoning": change.reasoning,
+        "input": change.input,
+        "context_window": change.context_window,
+        "max_tokens": change.max_tokens,
+    }
+    return structs.replace(
+        model,
+        **cast(dict[str, Any], {name: value for name, value in plain.items() if value is not None}),
+        thinking_level_map=_join(model.thinking_level_map, levels),
+        input_limits=_join_deep(model.input_limits, msgspec.to_builtins(change.input_limits)),
+        prompt_cache=_join(model.prompt_cache, msgspec.to_builtins(change.prompt_cache)),
+        sampling_params=_join(model.sampling_params, change.sampling_params),
+        cost=_change_cost(model.cost, change.cost),
+        compat=join_compat(model.compat, change.compat),
+    )
+
+
+def join_compat(
+    lower: dict[str, Any] | None, upper: dict[str, Any] | None
+) -> dict[str, Any] | None:
+    """`upper` over `lower`; routing and template tables are joined one level deeper."""
+    joined = _join(lower, upper)
+    for key in _DEEP_COMPAT:
+        old, new = (lower or {}).get(key), (upper or {}).get(key)
+        if joined is not None and isinstance(old, dict) and isinstance(new, dict):
+            joined[key] = {**old, **new}
+    return joined
+
+
+def _join(lower: Mapping[str, Any] | None, upper: Any) -> dict[str, Any] | None:
+    if not isinstance(upper, dict):
+        return dict(lower) if lower is not None else None
+    return {**(lower or {}), **upper}
+
+
+def _join_deep(lower: Mapping[str, Any] | None, upper: Any) -> dict[str, Any] | None:
+    joined = _join(lower, upper)
+    for key, new in (upper or {}).items():
+        old = (lower or {}).get(key)
+        if joined is not None and isinstance(old, dict) and isinstance(new, dict):
+            joined[key] = _join_deep(old, new)
+    return joined
+
+
+def _change_cost(cost: ModelCost, change: CostEntry | None) -> ModelCost:
+    if change is None:
+        return cost
+    return ModelCost(
+        input=cost.input if change.input is None else change.input,
+        output=cost.output if change.output is None else change.output,
+        cache_read=cost.cache_read if change.cache_read is None else change.cache_read,
+        cache_write=cost.cache_write if change.cache_write is None else change.cache_write,
+        tiers=cost.tiers if change.tiers is None else change.tiers or UNSET,
+    )
+
+
+# ---------------------------------------------------------------- reading
+
+
+def _read_provider(where: str, value: Any, wrong: list[str]) -> ProviderEntry | None:
+    """The entry without those of its models and overrides that are wrong."""
+    if not isinstance(value, dict):
+        wrong.append(f"{where}: Expected `object`")
+        return None
+    models, overrides = value.get("models", []), value.get("modelOverrides", {})
+    read = [
+        _convert(item, ModelEntry, f"{where}.models.{place}", wrong)
+        for place, item in enumerate(models if isinstance(models, list) else ())
+    ]
+    changes = {
+        name: _convert(item, ModelChange, f"{where}.modelOverrides.{name}", wrong)
+        for name, item in (overrides.items() if isinstance(overrides, dict) else ())
+    }
+    # What was read one by one is not read again, unless it is no list and no object at all.
+    rest = {**value}
+    if isinstance(models, list):
+        rest.pop("models", None)
+    if isinstance(overrides, dict):
+        rest.pop("modelOverrides", None)
+    entry = _convert(rest, ProviderEntry, where, wrong)
+    return entry and structs.replace(
+        entry,
+        models=tuple(model for model in read if model is not None),
+        model_overrides={name: change for name, change in changes.items() if change is not None},
+    )
+
+
+def _convert(value: Any, kind: type[T], where: str, wrong: list[str]) -> T | None:
+    try:
+        return msgspec.convert(value, kind)
+    except msgspec.ValidationError:
+        wrong.extend(_problems(value, kind, where))
+        return None
+
+
+def _problems(value: Any, kind: Any, where: str) -> Iterator[str]:
+    """All that is wrong with a value, not only the first, each with its place."""
+    try:
+        msgspec.convert(value, kind)
+    except msgspec.ValidationError as error:
+        inner = list(_inner_problems(value, kind, where))
+        yield from inner or [f"{where}: {str(error).partition(' - at ')[0]}"]
+
+
+def _inner_problems(value: Any, kind: Any, where: str) -> Iterator[str]:
+    kind = _structured(kind)
+    parts = get_args(kind)
+    if isinstance(kind, type) and issubclass(kind, msgspec.Struct) and isinstance(value, dict):
+        for field in structs.fields(kind):
+            name = field.encode_name
+            if name in value:
+                yield from _problems(value[name], field.type, f"{where}.{name}")
+            elif field.required:
+                yield f"{where}.{name}: missing"
+    elif get_origin(kind) is dict and isinstance(value, dict):
+        for name, item in value.items():
+            yield from _problems(item, parts[1], f"{where}.{name}")
+    elif get_origin(kind) is tuple and isinstance(value, list):
+        for place, item in enumerate(value):
+            yield from _problems(item, parts[0], f"{where}.{place}")
+
+
+def _structured(kind: Any) -> Any:
+    """The type behind annotations, and beside None."""
+    if get_origin(kind) is Annotated:
+        return _structured(get_args(kind)[0])
+    beside = [part for part in get_args(kind) if part is not type(None)]
+    union = type(None) in get_args(kind)
+    return _structured(beside[0]) if union and len(beside) == 1 else kind
+
+
+def _refusal(provider: str, entry: ProviderEntry, raw: Mapping[str, Any]) -> str | None:
+    if not _SAYS_SOMETHING & raw.keys():
+        keys = '"baseUrl", "headers", "compat", "modelOverrides", or "models"'
+        return f"Provider {provider}: must specify {keys}."
+    if entry.oauth is not None and entry.base_url is None:
+        return f'Provider {provider}: "baseUrl" is required when "oauth" is set.'
+    return None
+
+
+def _schema_error(lines: list[str], path: Path) -> str:
+    body = "\n".join(f"  - {line}" for line in lines)
+    return f"Invalid models.json schema:\n{body}\n\nFile: {path}"

@@ -1,0 +1,155 @@
+"""models-store.json: what providers have told of their models, kept beside what pi keeps there."""
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any, TypeVar
+
+import msgspec
+from msgspec import structs
+
+from ludolf.ai.models import Model, ModelCost
+from ludolf.base import ConfigError, now_ms
+from ludolf.config.models.models_file import change_model, make_model
+from ludolf.config.models.models_shape import ModelEntry, ProviderEntry
+from ludolf.config.settings.files import read_object, read_text, write_object
+
+T = TypeVar("T", bound=msgspec.Struct)
+# pi keeps one entry for each provider in this file, and leaves this one as it is.
+OWN_KEY = "ludolf"
+_PATIENCE = 10.0
+_LEAST_ALIKE = 4
+
+
+class _Entry(msgspec.Struct, frozen=True):
+    models: tuple[Any, ...] = ()
+
+
+class News(msgspec.Struct, frozen=True, kw_only=True):
+    """What a provider's list says that was not known."""
+
+    listed: int
+    added: tuple[str, ...]
+    changed: tuple[str, ...]
+    entries: tuple[ModelEntry, ...]
+
+
+class ModelsStore(msgspec.Struct, frozen=True, kw_only=True):
+    """The file as it was read; what it says of a provider is looked at only when asked for."""
+
+    own: dict[str, msgspec.Raw] = {}
+    of_pi: dict[str, msgspec.Raw] = {}
+    errors: tuple[str, ...] = ()
+
+    def add_to(
+        self, provider: str, models: dict[str, Model], owner: ProviderEntry | None = None
+    ) -> None:
+        """Lay what is kept over a provider's models; `owner` is its entry in models.json."""
+        shipped = dict(models)
+        for model in _readable(self.of_pi.get(provider), Model) if shipped else ():
+            if model.provider == provider:
+                models.setdefault(model.id, model)
+        for entry in _readable(self.own.get(provider), ModelEntry):
+            made = _laid_over(provider, entry, shipped, owner)
+            if made is not None:
+                models[made.id] = made
+
+
+def read_store(path: Path) -> ModelsStore:
+    """What is kept; a file that cannot be read becomes an error text."""
+    try:
+        text = read_text(path) or "{}"
+        entries = msgspec.json.decode(text, type=dict[str, msgspec.Raw])
+        own = msgspec.json.decode(entries.pop(OWN_KEY, b"{}"), type=dict[str, msgspec.Raw])
+    except (ConfigError, msgspec.DecodeError) as error:
+        return ModelsStore(errors=(f"{path} is not used: {error}",))
+    return ModelsStore(own=own, of_pi=entries)
+
+
+def compare(listed: Iterable[ModelEntry], shipped: dict[str, Model]) -> News:
+    """What of a provider's list is worth keeping: models not shipped, and other prices."""
+    entries: list[ModelEntry] = []
+    added: list[str] = []
+    changed: list[str] = []
+    everything = tuple(listed)
+    for entry in everything:
+        known = shipped.get(entry.id)
+        if known is None:
+            entries.append(entry)
+            added.append(entry.id)
+            continue
+        # Of a shipped model only the price is taken over: other facts are told in many ways.
+        prices = ModelEntry(id=entry.id, cost=entry.cost)
+        if change_model(known, prices) != known:
+            entries.append(prices)
+            changed.append(entry.id)
+    return News(
+        listed=len(everything),
+        added=tuple(added),
+        changed=tuple(changed),
+        entries=tuple(entries),
+    )
+
+
+def keep(path: Path, provider: str, entries: Iterable[ModelEntry]) -> None:
+    """Write what a provider has told, in the place of what it told before.
+
+    Raises:
+        ConfigError: the file is spoilt, locked, or cannot be written.
+    """
+    from ludolf.config.settings.lock import auth_lock
+
+    told = {"models": msgspec.to_builtins(tuple(entries)), "checkedAt": now_ms()}
+    try:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with auth_lock(path, patience=_PATIENCE) as lock:
+            raw = read_object(path)
+            own = raw.get(OWN_KEY)
+            raw[OWN_KEY] = {**(own if isinstance(own, dict) else {}), provider: told}
+            lock.check()
+            write_object(path, raw, mode=0o600)
+    except OSError as error:
+        raise ConfigError(f"{path}: {error.strerror or error}") from error
+    except ConfigError as error:
+        raise ConfigError(f"{path} was not changed: {error}") from error
+
+
+def _laid_over(
+    provider: str, entry: ModelEntry, shipped: dict[str, Model], owner: ProviderEntry | None
+) -> Model | None:
+    try:
+        if entry.id in shipped:
+            return change_model(shipped[entry.id], entry)
+        kin = _most_alike(entry.id, shipped)
+        if kin is None:
+            first = next(iter(shipped.values()), None)
+            return make_model(provider, owner or ProviderEntry(), entry, first)
+        name = entry.name or entry.id
+        return change_model(structs.replace(kin, id=entry.id, name=name, cost=ModelCost()), entry)
+    except ConfigError:
+        return None
+
+
+def _most_alike(model_id: str, shipped: dict[str, Model]) -> Model | None:
+    """The shipped model whose id begins as this one; what nobody told is as with it."""
+    alike = {known: _same_letters(known, model_id) for known in shipped}
+    best = max(alike, key=lambda known: (alike[known], -len(known)), default=None)
+    return shipped[best] if best is not None and alike[best] >= _LEAST_ALIKE else None
+
+
+def _same_letters(one: str, other: str) -> int:
+    """How many letters two ids have in common from their beginning on."""
+    pairs = zip(one, other, strict=False)
+    return next((place for place, (a, b) in enumerate(pairs) if a != b), min(len(one), len(other)))
+
+
+def _readable(kept: msgspec.Raw | None, kind: type[T]) -> Iterator[T]:
+    """Those models of an entry that can be read."""
+    try:
+        rows = msgspec.json.decode(kept or b"{}", type=_Entry).models
+    except msgspec.DecodeError:
+        return
+    for row in rows:
+        try:
+            yield msgspec.convert(row, kind)
+        except msgspec.ValidationError:
+            continue

@@ -1,0 +1,338 @@
+"""All models that can be asked for: shipped ones, models.json, and those registered at run time."""
+
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from msgspec import structs
+
+from ludolf.ai.access import AUTH_HEADERS, Access
+from ludolf.ai.local import FILES, NO_KEY, SERVERS
+from ludolf.ai.models import Model
+from ludolf.base import ConfigError
+from ludolf.config.auth.keyring import Keyring, Origin
+from ludolf.config.auth.keys import KEY_VARIABLES
+from ludolf.config.models.models_file import (
+    ModelsFile,
+    change_model,
+    join_compat,
+    make_model,
+    read_models,
+)
+from ludolf.config.models.models_shape import ProviderEntry
+from ludolf.config.models.routes import ROUTES
+from ludolf.config.settings.files import Stamp, stamp
+
+if TYPE_CHECKING:
+    from ludolf.config.models.local import LocalModels
+    from ludolf.config.models.models_store import ModelsStore
+
+LOCAL = (*SERVERS, FILES)
+Admission = Access | Callable[[Model], Access | None]
+
+
+class ModelRegistry:
+    """The models and the way in to them.
+
+    The shipped catalog is opened per provider, and only for providers that are asked about.
+    """
+
+    def __init__(self, path: Path, keyring: Keyring) -> None:
+        self.path = path
+        self.keyring = keyring
+        self.warnings: list[str] = []
+        # Given for every model instead of its own credentials; for where nothing is really sent.
+        self.stand_in: Access | None = None
+        # Whether model servers of this machine are looked for.
+        self.local_servers = True
+        self._file = ModelsFile()
+        self._stamp: Stamp | None = None
+        self._models: dict[str, dict[str, Model]] = {}
+        self._found: dict[str, dict[str, Model]] = {}
+        self._local: LocalModels | None = None
+        self._registered: dict[str, dict[str, Model]] = {}
+        self._admissions: dict[str, Admission] = {}
+        self._build_errors: list[str] = []
+        self._store: ModelsStore | None = None
+        self.refresh()
+
+    @property
+    def errors(self) -> tuple[str, ...]:
+        """What is wrong with models.json, in texts for people."""
+        for provider in self._file.providers:
+            self._of(provider)
+        # A provider whose models were made anew has told its errors twice.
+        return tuple(dict.fromkeys((*self._file.errors, *self._build_errors)))
+
+    def refresh(self) -> None:
+        """Read models.json again if it has changed."""
+        found = stamp(self.path)
+        if found == self._stamp:
+            return
+        self._stamp = found
+        self._file = read_models(self.path)
+        self._models.clear()
+        self._build_errors.clear()
+
+    def register(self, models: Iterable[Model], access: Admission) -> None:
+        """Add models whose way in does not come from files; they win over others of their id."""
+        for model in models:
+            self._registered.setdefault(model.provider, {})[model.id] = model
+            self._admissions[model.provider] = access
+            self._models.pop(model.provider, None)
+
+    def unregister(self, provider: str) -> None:
+        """Take back what was registered for a provider."""
+        self._registered.pop(provider, None)
+        self._admissions.pop(provider, None)
+        self._models.pop(provider, None)
+
+    @property
+    def local(self) -> "LocalModels":
+        """The models of this machine."""
+        if self._local is None:
+            from ludolf.config.models.local import LocalModels
+
+            self._local = LocalModels(self)
+        return self._local
+
+    def set_found(self, models: dict[str, dict[str, Model]]) -> None:
+        """Put what was found on this machine in the place of what was found before."""
+        for provider in (*self._found, *models):
+            self._models.pop(provider, None)
+        self._found = models
+
+    def expected(self, provider: str, model_id: str) -> Model | None:
+        """A model of this machine that nobody has looked at yet; None for other providers.
+
+        Raises:
+            ConfigError: it is a file that cannot be used.
+        """
+        if provider not in LOCAL:
+            return None
+        model = self.local.expected(provider, model_id)
+        if model is None:
+            return None
+        models = {model.id: model}
+        entry = self.entry(provider)
+        if entry is not None:
+            self._customize(provider, entry, models)
+        return models[model.id]
+
+    def entry(self, provider: str) -> ProviderEntry | None:
+        """What models.json says of a provider."""
+        return self._file.providers.get(provider)
+
+    def providers(self) -> tuple[str, ...]:
+        """Every provider that has models, shipped ones first."""
+        from ludolf.config.models.catalog import catalog_providers
+
+        shipped = (*catalog_providers(), *ROUTES)
+        names = (*shipped, *self._file.providers, *self._found, *self._registered)
+        return tuple(name for name in dict.fromkeys(names) if self._of(name))
+
+    def knows(self, provider: str) -> bool:
+        """Whether models of this provider can be asked for, be they known or not."""
+        return provider in ROUTES or bool(self._of(provider))
+
+    def of_provider(self, provider: str) -> tuple[Model, ...]:
+        return tuple(self._of(provider).values())
+
+    def all(self) -> tuple[Model, ...]:
+        """Every model, with or without credentials."""
+        self.refresh()
+        return tuple(model for name in self.providers() for model in self._of(name).values())
+
+    def available(self) -> tuple[Model, ...]:
+        """The models with credentials; commands that give keys are believed, not run."""
+        self.refresh()
+        shipped = [name for name in KEY_VARIABLES if self.admits_provider(name)]
+        names = dict.fromkeys((*shipped, *self._file.providers, *self._found, *self._registered))
+        return tuple(
+            model for name in names for model in self._of(name).values() if self.admits(model)
+        )
+
+    def find(self, provider: str, model_id: str) -> Model | None:
+        """The model of exactly this provider and id."""
+        return self._of(provider).get(model_id)
+
+    def admits(self, model: Model) -> bool:
+        """Whether credentials for the model exist; no command is run."""
+        if self.admits_provider(model.provider):
+            return True
+        return any(name.lower() in AUTH_HEADERS for name in self._header_values(model))
+
+    def admits_provider(self, provider: str) -> bool:
+        """The same for a provider as a whole, without looking at its models."""
+        if provider in self._admissions:
+            return True
+        return self.origin(provider) is not None or self._needs_no_key(provider)
+
+    def origin(self, provider: str) -> Origin | None:
+        """Where a provider's key would come from, as far as files and environment have one."""
+        return self.keyring.origin(provider, self._configured_key(provider))
+
+    def ends_soon(self, model: Model) -> bool:
+        """Whether a stored login must be renewed before `access` is asked."""
+        if model.provider in self._admissions or self.stand_in is not None:
+            return False
+        return self.keyring.ends_soon(model.provider)
+
+    def runs_command(self, model: Model) -> bool:
+        """Whether `access` may start a program, and should be called in a thread."""
+        if model.provider in self._admissions or self.stand_in is not None:
+            return False
+        values = self._header_values(model).values()
+        return any(value.startswith("!") for value in values) or self.keyring.runs_command(
+            model.provider, self._configured_key(model.provider)
+        )
+
+    def access(self, model: Model) -> Access | None:
+        """Key and headers for one request, resolved now; None without a usable credential."""
+        if self.stand_in is not None:
+            return self.stand_in
+        admission = self._admissions.get(model.provider)
+        if isinstance(admission, Access):
+            return admission
+        if admission is not None:
+            return admission(model)
+        granted = self.keyring.access(model.provider, self._configured_key(model.provider))
+        headers = self._headers(model)
+        if granted is None and self._needs_no_key(model.provider):
+            granted = Access(key=NO_KEY)
+        if granted is None:
+            if not any(name.lower() in AUTH_HEADERS for name in headers):
+                return None
+            granted = Access()
+        entry = self._file.providers.get(model.provider)
+        if entry is not None and entry.auth_header and granted.key:
+            headers = {"Authorization": f"Bearer {granted.key}", **headers}
+        removed = tuple(name for name, value in self._stated(model).items() if value is None)
+        return structs.replace(granted, headers={**granted.headers, **headers}, without=removed)
+
+    def credentials(self) -> Iterator[tuple[str, str]]:
+        """Names and texts of all keys, logins and tokens that no command has to be run for."""
+        from ludolf.ai.record.scrubbing import parts_of
+        from ludolf.ai.secret_names import is_secret_name
+        from ludolf.ai.secrets import credentials_in
+
+        yield from self.keyring.credentials()
+        for provider, header, value in self._stated_values():
+            if header == "key" or header.lower() in AUTH_HEADERS or is_secret_name(header):
+                text = self.keyring.resolver.plain_text(value)
+                yield from ((f"{provider}_{header}", part) for part in parts_of(header, text))
+        for provider, admission in self._admissions.items():
+            if isinstance(admission, Access):
+                yield from ((f"{provider}_access", value) for value in credentials_in(admission))
+
+    def secret_names(self, passed: Iterable[str] = ()) -> frozenset[str]:
+        """Environment variables that hold keys and must not reach tools, save those `passed`."""
+        values = [value for _, _, value in self._stated_values()]
+        return self.keyring.secret_names(values, passed=passed)
+
+    def _stated_values(self) -> Iterator[tuple[str, str, str]]:
+        """Provider, header and value of what models.json states; keys have the header `key`."""
+        for provider, entry in self._file.providers.items():
+            yield provider, "key", entry.api_key or ""
+            changes = (*entry.models, *entry.model_overrides.values())
+            for headers in (entry.headers, *(change.headers or {} for change in changes)):
+                for name, value in headers.items():
+                    if value is not None:
+                        yield provider, name, value
+
+    def _of(self, provider: str) -> dict[str, Model]:
+        found = self._models.get(provider)
+        if found is None:
+            found = self._models[provider] = self._build(provider)
+        return found
+
+    def _build(self, provider: str) -> dict[str, Model]:
+        models: dict[str, Model] = {}
+        if provider in LOCAL:
+            models = dict(self._found.get(provider, {}))
+        elif provider in KEY_VARIABLES:
+            from ludolf.config.models.catalog import catalog_models
+
+            models = {model.id: model for model in catalog_models(provider)}
+        entry = self._file.providers.get(provider)
+        if provider not in LOCAL:
+            self._add_stored(provider, models, entry)
+        if entry is not None:
+            self._customize(provider, entry, models)
+        own = dict(self._registered.get(provider, {}))
+        if entry is not None:
+            self._override(entry, own)
+        models.update(own)
+        return models
+
+    def _add_stored(
+        self, provider: str, models: dict[str, Model], entry: ProviderEntry | None
+    ) -> None:
+        if self._store is None:
+            path = self.path.with_name("models-store.json")
+            if stamp(path) is None:
+                return
+            from ludolf.config.models.models_store import read_store
+
+            self._store = read_store(path)
+            self.warnings.extend(self._store.errors)
+        self._store.add_to(provider, models, entry)
+
+    def _customize(self, provider: str, entry: ProviderEntry, models: dict[str, Model]) -> None:
+        kin = dict(models)
+        sibling = next(iter(models.values()), None)
+        for name, model in kin.items():
+            models[name] = structs.replace(
+                model,
+                base_url=entry.base_url or model.base_url,
+                compat=join_compat(model.compat, entry.compat),
+            )
+        for custom in entry.models:
+            try:
+                models[custom.id] = make_model(provider, entry, custom, kin.get(custom.id, sibling))
+            except ConfigError as error:
+                self._build_errors.append(str(error))
+        self._override(entry, models)
+
+    def _override(self, entry: ProviderEntry, models: dict[str, Model]) -> None:
+        for name, change in entry.model_overrides.items():
+            try:
+                if name in models:
+                    models[name] = change_model(models[name], change)
+            except ConfigError as error:
+                self._build_errors.append(str(error))
+
+    def _needs_no_key(self, provider: str) -> bool:
+        return provider == FILES or (provider in LOCAL and self.local.serves(provider))
+
+    def _configured_key(self, provider: str) -> str | None:
+        entry = self._file.providers.get(provider)
+        return entry.api_key if entry is not None else None
+
+    def _header_values(self, model: Model) -> dict[str, str]:
+        return {name: value for name, value in self._stated(model).items() if value is not None}
+
+    def _stated(self, model: Model) -> dict[str, str | None]:
+        """The headers that models.json states; null takes one away."""
+        entry = self._file.providers.get(model.provider)
+        if entry is None:
+            return {}
+        layers = [entry.headers]
+        layers += [custom.headers or {} for custom in entry.models if custom.id == model.id]
+        change = entry.model_overrides.get(model.id)
+        layers.append((change.headers if change else None) or {})
+        # The case of letters does not make another header of it.
+        stated = {name.lower(): (name, value) for layer in layers for name, value in layer.items()}
+        return dict(stated.values())
+
+    def _headers(self, model: Model) -> dict[str, str]:
+        headers: dict[str, str] = {}
+        for name, value in self._header_values(model).items():
+            text = self.keyring.resolver.resolve(value)
+            if text is not None:
+                headers[name] = text
+            else:
+                problem = f"Provider {model.provider}: header {name} has no value and is left out"
+                if problem not in self.warnings:
+                    self.warnings.append(problem)
+        return headers

@@ -1,0 +1,347 @@
+"""Which model to use: patterns of the command line, scopes, and the choice at start."""
+
+import os
+import re
+from collections.abc import Iterable, Sequence
+
+import msgspec
+
+from ludolf.ai.local import FILE_SUFFIX, FILES
+from ludolf.ai.messages import THINKING_LEVELS, ThinkingLevel
+from ludolf.ai.models import Model
+from ludolf.base import ConfigError
+from ludolf.config.models.models_file import ProviderEntry, make_model
+from ludolf.config.models.models_shape import ModelEntry
+from ludolf.config.models.patterns import id_order, is_glob, matches_glob
+from ludolf.config.models.registry import LOCAL, ModelRegistry
+from ludolf.config.settings.settings import Settings
+
+# Tried in this order when nothing else decides. A cloud account may be there for other reasons
+# than models, so the two clouds come last.
+PREFERRED: dict[str, str] = {
+    "anthropic": "claude-opus-4-8",
+    "openai": "gpt-5.5",
+    "openai-codex": "gpt-5.5",
+    "google": "gemini-3.1-pro-preview",
+    "openrouter": "moonshotai/kimi-k2.6",
+    "deepseek": "deepseek-v4-pro",
+    "xai": "grok-4.7",
+    "github-copilot": "gpt-5.4",
+    "groq": "openai/gpt-oss-120b",
+    "cerebras": "gpt-oss-120b",
+    "zai": "glm-5.3",
+    "zai-coding-cn": "glm-5.3",
+    "mistral": "devstral-medium-latest",
+    "minimax": "MiniMax-M2.7",
+    "minimax-cn": "MiniMax-M2.7",
+    "moonshotai": "kimi-k2.6",
+    "moonshotai-cn": "kimi-k2.6",
+    "kimi-coding": "kimi-for-coding",
+    "huggingface": "moonshotai/Kimi-K2.6",
+    "together": "moonshotai/Kimi-K2.6",
+    "fireworks": "accounts/fireworks/models/kimi-k2p6",
+    "vercel-ai-gateway": "zai/glm-5.1",
+    "azure-openai-responses": "gpt-5.4",
+    "google-vertex": "gemini-3.1-pro-preview",
+    "amazon-bedrock": "us.anthropic.claude-opus-4-6-v1",
+}
+_DATED = re.compile(r"-\d{8}$")
+
+
+class Choice(msgspec.Struct, frozen=True, kw_only=True):
+    """A model, the level asked for with it, and what the user should be told."""
+
+    model: Model
+    level: ThinkingLevel | None = None
+    warning: str | None = None
+
+
+class Scope(msgspec.Struct, frozen=True, kw_only=True):
+    """The models to start from and to cycle through; empty means all."""
+
+    choices: tuple[Choice, ...] = ()
+    warnings: tuple[str, ...] = ()
+
+
+def as_level(text: str) -> ThinkingLevel | None:
+    """The thinking level of this name."""
+    return next((level for level in THINKING_LEVELS if level == text), None)
+
+
+def match_pattern(
+    pattern: str, models: Sequence[Model], ready: Sequence[Model] = ()
+) -> Choice | None:
+    """The model that a pattern means, with the level of a `:level` suffix.
+
+    Where several would do, those in `ready` come first.
+    """
+    model = (
+        match_exact(pattern, models)
+        or match_exact(pattern, ready)
+        or match_part(pattern, ready)
+        or match_part(pattern, models)
+    )
+    if model is not None:
+        return Choice(model=model)
+    head, colon, tail = pattern.rpartition(":")
+    level = as_level(tail)
+    if not colon or level is None:
+        return None
+    inner = match_pattern(head, models, ready)
+    return None if inner is None else Choice(model=inner.model, level=inner.level or level)
+
+
+def match_exact(pattern: str, models: Iterable[Model]) -> Model | None:
+    """The model of this `provider/id` or id; an id that several providers have is no match."""
+    wanted = pattern.lower()
+    by_id: list[Model] = []
+    for model in models:
+        if model.key.lower() == wanted:
+            return model
+        if model.id.lower() == wanted:
+            by_id.append(model)
+    return by_id[0] if len(by_id) == 1 else None
+
+
+def match_part(pattern: str, models: Iterable[Model]) -> Model | None:
+    """A model with the pattern in its id or name: ids without a date first, then the highest."""
+    wanted = pattern.lower()
+    found = [m for m in models if wanted in m.id.lower() or wanted in m.name.lower()]
+    undated = [model for model in found if not _DATED.search(model.id)]
+    return max(undated or found, key=lambda model: id_order(model.id), default=None)
+
+
+def choose_model(registry: ModelRegistry, pattern: str, provider: str | None = None) -> Choice:
+    """The model of `--model`, with `--provider` if given.
+
+    Raises:
+        ConfigError: nothing fits, or too much does; the text is for the user.
+    """
+    pattern = pattern.strip()
+    local = _on_this_machine(registry, pattern, provider)
+    if local is not None:
+        return local
+    if provider is not None:
+        owner = _known_provider(registry, provider)
+        if owner is None:
+            hint = "Use --list-models to see available providers/models."
+            raise ConfigError(f'Unknown provider "{provider}". {hint}')
+        wanted = pattern
+        if wanted.lower().startswith(f"{owner.lower()}/"):
+            wanted = wanted[len(owner) + 1 :]
+        return _in_provider(registry, owner, wanted) or _custom(registry, owner, wanted)
+    head, slash, rest = pattern.partition("/")
+    owner = _known_provider(registry, head) if slash else None
+    if owner is not None and (found := _in_provider(registry, owner, rest)):
+        return found
+    return _among_all(registry, pattern, owner, rest)
+
+
+def resolve_scope(patterns: Iterable[str], models: Sequence[Model]) -> Scope:
+    """The models of `--models` or `enabledModels`, in the order of the patterns."""
+    choices: dict[str, Choice] = {}
+    warnings: list[str] = []
+    for pattern in patterns:
+        found, warning = _scope_matches(pattern.strip(), models)
+        if warning:
+            warnings.append(warning)
+        for choice in found:
+            choices.setdefault(choice.model.key, choice)
+    return Scope(choices=tuple(choices.values()), warnings=tuple(warnings))
+
+
+def initial_model(
+    registry: ModelRegistry,
+    settings: Settings,
+    *,
+    chosen: Choice | None = None,
+    scope: Scope | None = None,
+    resumed: tuple[str, str] | None = None,
+) -> Choice | None:
+    """The model at start; None when no model with credentials exists.
+
+    Order: the one chosen on the command line; in a new session the scope; the one that a resumed
+    session used; the saved default; the first preferred one; any.
+    """
+    if chosen is not None:
+        return chosen
+    saved = _usable(registry, settings.default_provider, settings.default_model)
+    if scope is not None and scope.choices and resumed is None:
+        for choice in scope.choices:
+            if saved is not None and choice.model.key == saved.key:
+                return choice
+        return scope.choices[0]
+    if resumed is None:
+        return Choice(model=saved) if saved else _any_model(registry)
+    again = _usable(registry, *resumed)
+    if again is not None:
+        return Choice(model=again)
+    other = Choice(model=saved) if saved else _any_model(registry)
+    if other is None:
+        return None
+    text = f"Could not restore model {resumed[0]}/{resumed[1]}. Using {other.model.key}"
+    return Choice(model=other.model, warning=text)
+
+
+def thinking_level(
+    settings: Settings, choice: Choice | None, asked: ThinkingLevel | None = None
+) -> ThinkingLevel:
+    """The level to start with, before it is clamped to what the model supports."""
+    if asked is not None:
+        return asked
+    if choice is not None and choice.level is not None:
+        return choice.level
+    own = settings.model_thinking_levels.get(choice.model.key) if choice is not None else None
+    return own or settings.default_thinking_level or "medium"
+
+
+# ---------------------------------------------------------------- the command line
+
+
+def _on_this_machine(registry: ModelRegistry, pattern: str, provider: str | None) -> Choice | None:
+    """A model of a local provider that nobody has looked at yet, or a GGUF file by its path."""
+    head, slash, rest = pattern.partition("/")
+    owner = provider or (head if slash else "")
+    wanted = rest if slash and head.lower() == owner.lower() else pattern
+    owner = owner.lower()
+    if provider is None and _names_file(pattern) and not (owner == FILES and rest):
+        owner, wanted = FILES, pattern
+    if owner not in LOCAL or registry.find(owner, wanted) is not None:
+        return None
+    head, colon, tail = wanted.rpartition(":")
+    level = as_level(tail) if colon else None
+    name = head if level else wanted
+    if owner == FILES and _names_file(name):
+        name = os.path.abspath(os.path.expanduser(name))
+    model = registry.expected(owner, name)
+    return Choice(model=model, level=level) if model is not None else None
+
+
+def _names_file(pattern: str) -> bool:
+    """Whether it is the path of a GGUF file, perhaps with a level behind it."""
+    head, colon, tail = pattern.rpartition(":")
+    path = head if colon and as_level(tail) else pattern
+    return path.lower().endswith(FILE_SUFFIX)
+
+
+def _known_provider(registry: ModelRegistry, name: str) -> str | None:
+    if registry.knows(name):
+        return name
+    return next((one for one in registry.providers() if one.lower() == name.lower()), None)
+
+
+def _in_provider(registry: ModelRegistry, provider: str, pattern: str) -> Choice | None:
+    exact = registry.find(provider, pattern)
+    if exact is not None:
+        return Choice(model=exact)
+    return match_pattern(pattern, registry.of_provider(provider))
+
+
+def _among_all(registry: ModelRegistry, pattern: str, owner: str | None, rest: str) -> Choice:
+    models = registry.all()
+    same = [model for model in models if model.id.lower() == pattern.lower()]
+    if len(same) > 1:
+        return Choice(model=_only_admitted(registry, pattern, same))
+    if owner is None:
+        # A part of a name, such as `sonnet`, fits models of many providers.
+        found = match_pattern(pattern, models, registry.available())
+        if found is None and registry.local.look_now():
+            found = match_pattern(pattern, registry.all())
+        if found is None:
+            hint = "Use --list-models to see available models."
+            raise ConfigError(f'Model "{pattern}" not found. {hint}')
+        return found
+    return Choice(model=same[0]) if same else _custom(registry, owner, rest)
+
+
+def _only_admitted(registry: ModelRegistry, pattern: str, same: list[Model]) -> Model:
+    admitted = [model for model in same if registry.admits(model)]
+    if len(admitted) == 1:
+        return admitted[0]
+    names = ", ".join(model.key for model in same)
+    why = "More than one matching provider is" if admitted else "No matching provider is"
+    raise ConfigError(
+        f'Model "{pattern}" is ambiguous across providers: {names}. '
+        f"{why} authenticated. Use --provider or provider/model."
+    )
+
+
+def _custom(registry: ModelRegistry, provider: str, pattern: str) -> Choice:
+    model_id, level = pattern, None
+    head, colon, tail = pattern.rpartition(":")
+    if colon and head and as_level(tail):
+        model_id, level = head, as_level(tail)
+    default = registry.find(provider, PREFERRED.get(provider, "")) or _kin(
+        registry, provider, model_id
+    )
+    # A level asked for by name says that the unknown model thinks.
+    model = msgspec.structs.replace(
+        default,
+        id=model_id,
+        name=model_id,
+        reasoning=default.reasoning or level not in (None, "off"),
+    )
+    text = f'Model "{model_id}" not found for provider "{provider}". Using custom model id.'
+    return Choice(model=model, level=level, warning=text)
+
+
+def _kin(registry: ModelRegistry, provider: str, model_id: str) -> Model:
+    """Another model of the provider; where none is known, one of which only the route is."""
+    models = registry.of_provider(provider)
+    if models:
+        return models[0]
+    owner = registry.entry(provider) or ProviderEntry()
+    return make_model(provider, owner, ModelEntry(id=model_id), None)
+
+
+# ---------------------------------------------------------------- scopes
+
+
+def _scope_matches(pattern: str, models: Sequence[Model]) -> tuple[tuple[Choice, ...], str | None]:
+    nothing = f'No models match pattern "{pattern}"'
+    head, colon, tail = pattern.rpartition(":")
+    if is_glob(pattern) and match_exact(pattern, models) is None:
+        level = as_level(tail) if colon else None
+        found = _match_glob(head if level else pattern, models)
+        choices = tuple(Choice(model=model, level=level) for model in found)
+        return choices, None if choices else nothing
+    choice = match_pattern(pattern, models)
+    if choice is not None:
+        return (choice,), None
+    loose = match_pattern(head, models) if colon and head else None
+    if loose is None:
+        return (), nothing
+    text = f'Invalid thinking level "{tail}" in pattern "{pattern}". Using default instead.'
+    return (loose,), text
+
+
+def _match_glob(pattern: str, models: Iterable[Model]) -> list[Model]:
+    return [
+        model
+        for model in models
+        if matches_glob(pattern, model.key) or matches_glob(pattern, model.id)
+    ]
+
+
+# ---------------------------------------------------------------- the start
+
+
+def _usable(registry: ModelRegistry, provider: str | None, model_id: str | None) -> Model | None:
+    if not provider or not model_id:
+        return None
+    try:
+        model = registry.find(provider, model_id) or registry.expected(provider, model_id)
+    except ConfigError:
+        return None
+    return model if model is not None and registry.admits(model) else None
+
+
+def _any_model(registry: ModelRegistry) -> Choice | None:
+    for provider, model_id in PREFERRED.items():
+        if not registry.admits_provider(provider):
+            continue
+        model = _usable(registry, provider, model_id)
+        if model is not None:
+            return Choice(model=model)
+    available = registry.available()
+    return Choice(model=available[0]) if available else None

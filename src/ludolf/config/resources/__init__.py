@@ -1,0 +1,1 @@
+"""Skills, templates, context files, rules and the system prompt."""

@@ -1,0 +1,87 @@
+"""Instruction files (AGENTS.md and kin) of the user and of every folder down to the project."""
+
+import os
+from pathlib import Path
+
+import msgspec
+
+from ludolf.base import ConfigError
+from ludolf.base.project_files import IsHidden, read_text
+from ludolf.config.resources.project_access import OWN, reader_of
+from ludolf.config.settings.home import Home
+
+NAMES = ("AGENTS.override.md", "AGENTS.md", "AGENTS.MD", "CLAUDE.md", "CLAUDE.MD")
+# Characters of all files together; no model reads more.
+MOST_TEXT = 4 * 1024 * 1024
+_LONGEST_MARK = 8192
+
+
+class ContextFile(msgspec.Struct, frozen=True):
+    path: Path
+    content: str
+
+
+class ContextFiles(msgspec.Struct, frozen=True, kw_only=True):
+    items: tuple[ContextFile, ...] = ()
+    warnings: tuple[str, ...] = ()
+
+
+def load_context_files(home: Home, is_hidden: IsHidden | None = None) -> ContextFiles:
+    """The user's file first, then from the root of the filesystem down to the project.
+
+    These load without trust, so each must be a small regular file in the repository that holds its
+    folder. `is_hidden` asks the sandbox. A file that is refused is reported in `warnings`.
+    """
+    hidden = _hidden_checkout(home.cwd)
+    folders = (home.agent, *reversed((home.cwd, *home.cwd.parents)))
+    found: dict[Path, ContextFile] = {}
+    warnings: list[str] = []
+    left = MOST_TEXT
+    for folder in folders:
+        path = context_file_in(folder)
+        if path is None or path in found or folder == hidden:
+            continue
+        reader = OWN if folder == home.agent else reader_of(home, folder, is_hidden)
+        try:
+            text = reader.text(path) or ""
+        except ConfigError as error:
+            warnings.append(str(error))
+            continue
+        left -= len(text)
+        if left < 0:
+            warnings.append(f"{path} is not used: there are too many instruction files")
+            break
+        found[path] = ContextFile(path, text)
+    return ContextFiles(items=tuple(found.values()), warnings=tuple(warnings))
+
+
+def context_file_in(folder: Path) -> Path | None:
+    """The one file of a folder that counts."""
+    return next((folder / name for name in NAMES if (folder / name).is_file()), None)
+
+
+def _hidden_checkout(cwd: Path) -> Path | None:
+    """The main checkout around a linked worktree that brings instructions of its own."""
+    for folder in (cwd, *cwd.parents):
+        mark = folder / ".git"
+        if not mark.exists():
+            continue
+        main = _main_checkout(mark) if mark.is_file() else None
+        inside = main is not None and main in Path(os.path.realpath(folder)).parents
+        return main if inside and context_file_in(folder) is not None else None
+    return None
+
+
+def _main_checkout(mark: Path) -> Path | None:
+    try:
+        text = read_text(mark, within=mark.parent, limit=_LONGEST_MARK)
+        if text is None or not text.startswith("gitdir:"):
+            return None
+        named = text.removeprefix("gitdir:").strip()
+        private = Path(os.path.realpath(mark.parent / named))
+    except (ConfigError, ValueError):
+        return None  # not a mark of git, which cannot name a checkout
+    # <main>/.git/worktrees/<name>; submodules live in .git/modules and are no worktrees.
+    shared = private.parent.parent
+    is_worktree = private.parent.name == "worktrees" and shared.name == ".git"
+    return shared.parent if is_worktree else None

@@ -1,0 +1,77 @@
+"""Extensions among the installed distributions, found without importing anything heavy."""
+
+import os
+import sys
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from ludolf.base import ConfigError
+from ludolf.base.project_files import read_text
+
+GROUP = "ludolf.extensions"
+
+
+def installed(folders: Iterable[str] | None = None) -> Iterator[Path]:
+    """The files that installed distributions name in the entry point group.
+
+    Read by hand: the library for it takes longer to import than everything else here, and asking
+    the import system would run the packages around a module.
+    """
+    places = _search_path(sys.path if folders is None else folders)
+    for folder in places:
+        if _is_in_project(folder):
+            continue
+        try:
+            names = sorted(os.listdir(folder))
+        except OSError:
+            continue
+        for name in names:
+            if name.endswith((".dist-info", ".egg-info")):
+                for module in _named_modules(folder / name / "entry_points.txt"):
+                    yield from _module_file(module, places)
+
+
+def _search_path(folders: Iterable[str]) -> list[Path]:
+    """Where distributions are. The working folder may be on the path, but it installs nothing:
+    what lies in a project must not run just because the program was started there."""
+    here = _working_folder()
+    return [Path(folder) for folder in folders if folder and os.path.realpath(folder) != here]
+
+
+def _is_in_project(folder: Path) -> bool:
+    """Whether a folder of the import path holds sources of the project: an editable install.
+
+    A command could put metadata of a distribution there.
+    """
+    here = _working_folder()
+    if here in ("", "/", os.path.realpath(os.path.expanduser("~"))):
+        return False
+    real = Path(os.path.realpath(folder))
+    return real.is_relative_to(here) and real.name not in ("site-packages", "dist-packages")
+
+
+def _working_folder() -> str:
+    try:
+        return os.path.realpath(os.curdir)
+    except FileNotFoundError:
+        return ""  # it was removed under our feet
+
+
+def _named_modules(path: Path) -> Iterator[str]:
+    try:
+        text = read_text(path, within=None) or ""
+    except ConfigError:
+        return
+    inside = False
+    for line in map(str.strip, text.splitlines()):
+        if line.startswith("["):
+            inside = line == f"[{GROUP}]"
+        elif inside and "=" in line and not line.startswith(("#", ";")):
+            yield line.partition("=")[2].partition(":")[0].partition("[")[0].strip()
+
+
+def _module_file(module: str, places: Iterable[Path]) -> list[Path]:
+    inside = Path(*module.split(".")) if module else Path("?")
+    forms = (inside / "__init__.py", inside.with_suffix(".py"))
+    found = (place / form for place in places for form in forms)
+    return [path for path in found if path.is_file()][:1]

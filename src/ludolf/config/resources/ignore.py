@@ -1,0 +1,88 @@
+"""Ignore files (.gitignore, .ignore, .fdignore) for the small trees that skills live in."""
+
+import re
+from functools import cache
+from pathlib import Path
+
+import msgspec
+
+from ludolf.base import ConfigError
+from ludolf.base.project_files import Reader
+
+LONGEST_FILE = 64 * 1024
+IGNORE_FILES = (".gitignore", ".ignore", ".fdignore")
+
+
+class Rule(msgspec.Struct, frozen=True):
+    """One line of an ignore file; `base` is the directory that holds the file."""
+
+    base: Path
+    shape: re.Pattern[str]
+    keeps: bool
+    folders_only: bool
+
+
+def read_rules(directory: Path, reader: Reader) -> tuple[Rule, ...]:
+    """The rules that a directory's own ignore files add; files that cannot be read add none."""
+    rules: list[Rule] = []
+    for name in IGNORE_FILES:
+        try:
+            lines = (reader.text(directory / name, LONGEST_FILE) or "").splitlines()
+        except ConfigError:
+            continue
+        rules += [rule for line in lines if (rule := _rule(directory, line)) is not None]
+    return tuple(rules)
+
+
+def is_ignored(path: Path, rules: tuple[Rule, ...], *, folder: bool) -> bool:
+    """Whether the last rule that speaks of the path drops it."""
+    dropped = False
+    for rule in rules:
+        if rule.folders_only and not folder:
+            continue
+        if rule.shape.fullmatch(path.relative_to(rule.base).as_posix()):
+            dropped = not rule.keeps
+    return dropped
+
+
+def _rule(base: Path, line: str) -> Rule | None:
+    text = line.rstrip()
+    if not text or text.startswith("#"):
+        return None
+    keeps = text.startswith("!")
+    text = text[1:] if keeps else text
+    folders_only = text.endswith("/")
+    text = text.rstrip("/")
+    if not text:
+        return None
+    # A slash inside ties the pattern to the directory of its file.
+    anchored = "/" in text
+    body = _shape(text.lstrip("/"))
+    prefix = "" if anchored else "(?:.*/)?"
+    try:
+        return Rule(base, re.compile(prefix + body), keeps, folders_only)
+    except re.error:
+        return None  # such as a range from z to a
+
+
+@cache
+def _shape(pattern: str) -> str:
+    out, at = "", 0
+    while at < len(pattern):
+        if pattern.startswith("**/", at):
+            out, at = out + "(?:.*/)?", at + 3
+        elif pattern.startswith("**", at):
+            out, at = out + ".*", at + 2
+        elif pattern[at] == "*":
+            out, at = out + "[^/]*", at + 1
+        elif pattern[at] == "?":
+            out, at = out + "[^/]", at + 1
+        elif pattern[at] == "[" and (end := pattern.find("]", at + 2)) > 0:
+            inner = pattern[at + 1 : end].replace("\\", "\\\\")
+            inner = "^" + inner[1:] if inner[0] == "!" else inner
+            out, at = out + f"[{inner}]", end + 1
+        elif pattern[at] == "\\" and at + 1 < len(pattern):
+            out, at = out + re.escape(pattern[at + 1]), at + 2
+        else:
+            out, at = out + re.escape(pattern[at]), at + 1
+    return out

@@ -1,0 +1,246 @@
+"""Search for a regular expression in linear time, piece by piece as a text arrives.
+
+The syntax is the part of Python's that needs no backtracking: characters, sets, groups,
+alternatives, repeats and anchors. A search tells whether there is a match, not where. It keeps a
+set of positions in the pattern (a lazily built automaton), so a character costs at most one step
+for each position, whatever the pattern and the text are.
+"""
+
+import re
+from collections.abc import Iterable
+
+import msgspec
+
+from ludolf.config.resources.linear_syntax import (
+    ANCHORS,
+    LONGEST_PATTERN,
+    MOST_POSITIONS,
+    Program,
+    Unsupported,
+    parse,
+)
+
+__all__ = (
+    "LONGEST_PATTERN",
+    "MOST_POSITIONS",
+    "Budget",
+    "Exhausted",
+    "LinearPattern",
+    "Unsupported",
+)
+
+# Positions and transitions that one pattern may hold in its cache.
+_MOST_CACHED = 20_000
+# A cached step costs about this part of a step for one position.
+_CACHED_STEPS = 4
+# What stands before or after a place in the text.
+_EDGE, _NEWLINE, _WORD, _OTHER, _LAST_NEWLINE = range(5)
+
+
+class Exhausted(Exception):
+    """The budget of a search is used up."""
+
+
+class Budget:
+    """Steps that searches may take together; one step is a visit of one position."""
+
+    def __init__(self, steps: int) -> None:
+        self._left = steps
+
+    def spend(self, steps: int) -> None:
+        """Raises:
+        Exhausted: nothing is left.
+        """
+        self._left -= steps
+        if self._left < 0:
+            raise Exhausted
+
+
+class _Node:
+    """A set of positions that a search can be at, and which character leads to which set."""
+
+    __slots__ = ("before", "closures", "following", "positions")
+
+    def __init__(self, positions: frozenset[int], before: int) -> None:
+        self.positions = positions
+        self.before = before
+        self.following: dict[str, _Node] = {}
+        self.closures: dict[int, _Closure] = {}
+
+
+class _Closure(msgspec.Struct, frozen=True):
+    """What is reachable without a character: a match, and positions that wait for one."""
+
+    matches: bool
+    waiting: tuple[int, ...]
+
+
+_MATCH = _Node(frozenset(), _EDGE)
+
+
+class LinearPattern:
+    """A compiled pattern; `scan` starts a search."""
+
+    def __init__(self, pattern: str, flags: int = 0) -> None:
+        """Raises:
+        Unsupported: it uses other syntax, or is too large.
+        """
+        self._program: Program = parse(pattern, flags)
+        self._word = re.compile(r"\w", flags & re.ASCII)
+        self._has_anchors = any(step.kind in ANCHORS for step in self._program)
+        self._nodes: dict[tuple[frozenset[int], int], _Node] = {}
+        self._cached = 0
+        self._start = _Node(frozenset((0,)), _EDGE)
+
+    @property
+    def size(self) -> int:
+        """The number of positions."""
+        return len(self._program)
+
+    def scan(self) -> "Scan":
+        return Scan(self)
+
+    def search(self, text: str, budget: Budget | None = None) -> bool:
+        """Whether there is a match in a text.
+
+        Raises:
+            Exhausted: the budget is used up.
+        """
+        return self.scan().feed(text, budget)
+
+    # ------------------------------------------------------------ steps of a scan
+
+    def run(self, node: _Node, text: str, budget: Budget | None) -> tuple[_Node, bool]:
+        """The node after a text that continues at `node`, and whether there was a match."""
+        if budget is not None:
+            budget.spend(len(text) // _CACHED_STEPS + 1)
+        ends_line = self._has_anchors and text.endswith("\n")
+        for char in text[:-1] if ends_line else text:
+            node = node.following.get(char) or self._step(node, char, self._kind(char), budget)
+            if node is _MATCH:
+                return node, True
+        if ends_line:
+            # `$` also matches before a newline that is the last character, as long as it is that.
+            last = self._step(node, "\n", _LAST_NEWLINE, budget)
+            if last is _MATCH or self._closure(last, _EDGE, budget).matches:
+                return _MATCH, True
+            node = self._step(node, "\n", _NEWLINE, budget)
+        return node, node is _MATCH or self._closure(node, _EDGE, budget).matches
+
+    @property
+    def start(self) -> _Node:
+        return self._start
+
+    # ------------------------------------------------------------ private
+
+    def _step(self, node: _Node, char: str, kind: int, budget: Budget | None) -> _Node:
+        found = self._closure(node, kind, budget)
+        if found.matches:
+            return _MATCH
+        if budget is not None:
+            budget.spend(len(found.waiting))
+        reached = [at + 1 for at in found.waiting if self._program[at].fits(char)]
+        # A match may begin anywhere.
+        before = _NEWLINE if kind == _LAST_NEWLINE else kind
+        following = self._node(frozenset((0, *reached)), before)
+        if kind != _LAST_NEWLINE:
+            self._count(1)
+            node.following[char] = following
+        return following
+
+    def _node(self, positions: frozenset[int], before: int) -> _Node:
+        key = (positions, before)
+        known = self._nodes.get(key)
+        if known is not None:
+            return known
+        self._count(len(positions))
+        made = self._nodes[key] = _Node(positions, before)
+        return made
+
+    def _count(self, added: int) -> None:
+        """Keep the cache small: it is emptied when it is full."""
+        self._cached += added
+        if self._cached > _MOST_CACHED:
+            for node in (self._start, *self._nodes.values()):
+                node.following.clear()
+                node.closures.clear()
+            self._nodes.clear()
+            self._cached = added
+
+    def _closure(self, node: _Node, after: int, budget: Budget | None) -> _Closure:
+        after = after if self._has_anchors or after == _EDGE else _OTHER
+        known = node.closures.get(after)
+        if known is None:
+            if budget is not None:
+                budget.spend(len(self._program))
+            known = self._reach(node.positions, node.before, after)
+            self._count(len(known.waiting))
+            node.closures[after] = known
+        return known
+
+    def _reach(self, positions: Iterable[int], before: int, after: int) -> _Closure:
+        program = self._program
+        pending, seen = list(positions), set(positions)
+        waiting: list[int] = []
+        while pending:
+            at = pending.pop()
+            step = program[at]
+            if step.kind == "match":
+                return _Closure(True, ())
+            if step.kind == "char":
+                waiting.append(at)
+                continue
+            targets = step.targets
+            if step.kind in ANCHORS:
+                targets = (at + 1,) if _holds(step.kind, before, after) else ()
+            for target in targets:
+                if target not in seen:
+                    seen.add(target)
+                    pending.append(target)
+        return _Closure(False, tuple(waiting))
+
+    def _kind(self, char: str) -> int:
+        if not self._has_anchors:
+            return _OTHER
+        if char == "\n":
+            return _NEWLINE
+        return _WORD if self._word.match(char) else _OTHER
+
+
+class Scan:
+    """One search in a text that arrives in pieces."""
+
+    __slots__ = ("_node", "_pattern")
+
+    def __init__(self, pattern: LinearPattern) -> None:
+        self._pattern = pattern
+        self._node = pattern.start
+
+    def feed(self, text: str, budget: Budget | None = None) -> bool:
+        """Whether the text so far has a match; the search begins again after one.
+
+        Raises:
+            Exhausted: the budget is used up.
+        """
+        self._node, found = self._pattern.run(self._node, text, budget)
+        if found:
+            self._node = self._pattern.start
+        return found
+
+
+def _holds(anchor: str, before: int, after: int) -> bool:
+    match anchor:
+        case "start":
+            return before == _EDGE
+        case "line start":
+            return before in (_EDGE, _NEWLINE)
+        case "end":
+            return after in (_EDGE, _LAST_NEWLINE)
+        case "line end":
+            return after in (_EDGE, _NEWLINE, _LAST_NEWLINE)
+        case "very end":
+            return after == _EDGE
+        case "boundary":
+            return (before == _WORD) != (after == _WORD)
+        case _:
+            return (before == _WORD) == (after == _WORD)

@@ -1,0 +1,271 @@
+"""Rule files: Markdown whose header says when a rule is broken."""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Literal
+
+import msgspec
+
+from ludolf.base import ConfigError
+from ludolf.base.project_files import TEXT_LIMIT, IsHidden, Reader
+from ludolf.config.resources.front_matter import split, text_field
+from ludolf.config.resources.linear_pattern import LinearPattern, Unsupported
+from ludolf.config.resources.project_access import OWN, reader_of
+from ludolf.config.settings.home import Home
+
+InterruptMode = Literal["always", "prose-only", "tool-only", "never"]
+MODES: tuple[str, ...] = ("always", "prose-only", "tool-only", "never")
+_PROJECT = (".pi/rules", ".omp/rules", ".cursor/rules", ".windsurf/rules", ".clinerules")
+_ENDINGS = (".md", ".mdc")
+_FLAGS = re.compile(r"^\(\?([a-zA-Z]+)\)")
+_SCOPE = re.compile(r"^(text|thinking|tool)(?::([\w.-]+))?(?:\(([^)]*)\))?$")
+_FILE_GLOB = re.compile(r"\*[\w./*-]*\.[\w*]+")
+_KNOWN_FLAGS = {"i": re.IGNORECASE, "m": re.MULTILINE, "s": re.DOTALL, "x": re.VERBOSE}
+# Rule files in the folders of a project, and how much each may hold.
+MOST_FILES = 200
+LONGEST_FILE = 64 * 1024
+# What all rules of a project that is not trusted may have together. Text is counted in characters.
+LIMITS = {
+    "rules": 64,
+    "places": 256,
+    "headers": 256 * 1024,
+    "conditions": 16 * 1024,
+    "patterns": 64,
+    "positions": 2000,
+}
+Level = Literal["project", "user"]
+
+
+class Place(msgspec.Struct, frozen=True):
+    """Where a rule looks: prose, thoughts, or the arguments of a tool, perhaps of some files."""
+
+    kind: Literal["text", "thinking", "tool"]
+    tool: str | None = None
+    glob: str | None = None
+
+
+class StreamRule(msgspec.Struct, frozen=True, kw_only=True):
+    """A rule that costs nothing until the model breaks it."""
+
+    name: str
+    path: Path
+    level: Level
+    content: str
+    description: str
+    condition: tuple[str, ...]
+    # Searched in linear time, but for patterns of the user or a trusted project that need more.
+    patterns: tuple["LinearPattern | re.Pattern[str]", ...]
+    scope: tuple[str, ...]
+    places: tuple[Place, ...]
+    interrupt: InterruptMode | None = None
+    # Whether the user wrote it, or trusts the project that did.
+    trusted: bool = True
+
+
+class Found(msgspec.Struct, frozen=True):
+    rules: tuple[StreamRule, ...]
+    warnings: tuple[str, ...]
+
+
+class RuleFile(msgspec.Struct, frozen=True):
+    """A file that may hold a rule, and how to read it."""
+
+    path: Path
+    level: Level
+    reader: Reader
+
+
+class RuleFiles(msgspec.Struct, frozen=True):
+    """The rule files of a project and of the user."""
+
+    items: tuple[RuleFile, ...]
+    warnings: tuple[str, ...]
+
+
+def find_rule_files(home: Home, is_hidden: IsHidden | None = None) -> RuleFiles:
+    """List the rule files without reading them; those of the project come first."""
+    found: list[RuleFile] = []
+    warnings: list[str] = []
+    project = reader_of(home, home.cwd, is_hidden)
+    for name in _PROJECT:
+        found += _listed(home.cwd / name, "project", project, warnings)
+    if len(found) > MOST_FILES:
+        warnings.append(
+            f"{home.cwd} has {len(found)} rule files; only the first {MOST_FILES} are used"
+        )
+        del found[MOST_FILES:]
+    for folder in (home.agent / "rules", home.user / ".omp" / "agent" / "rules"):
+        found += _listed(folder, "user", OWN, warnings)
+    return RuleFiles(tuple(found), tuple(warnings))
+
+
+def load_stream_rules(
+    home: Home,
+    disabled: tuple[str, ...] = (),
+    *,
+    trusted: bool = False,
+    files: RuleFiles | None = None,
+) -> Found:
+    """All rules with a condition. Of two with one name the project's counts.
+
+    A rule is text for the model, as context files are; but its pattern is run. Unless the project
+    is trusted, its patterns must be ones that can be searched in linear time, and few.
+    """
+    files = files or find_rule_files(home)
+    rules: dict[str, StreamRule] = {}
+    warnings = list(files.warnings)
+    room = _Room()
+    for file in files.items:
+        name = file.path.stem
+        own = trusted or file.level == "user"
+        if name in rules or name in disabled or (room.is_full and not own):
+            continue
+        try:
+            rule = _read(file, None if own else room)
+        except _Full:
+            warnings.append(f"{home.cwd} has too many rules: {file.path} and later ones are unused")
+            continue
+        except ConfigError as error:
+            warnings.append(str(error))
+            continue
+        except ValueError as error:
+            warnings.append(f"Rule {file.path} is not used: {error}")
+            continue
+        if rule is not None:
+            rules[rule.name] = rule
+    return Found(tuple(rules.values()), tuple(warnings))
+
+
+class _Full(Exception):
+    """A project has used up what it may have without trust."""
+
+
+class _Room:
+    """Counts what the rules of a project that is not trusted take; refused ones count too."""
+
+    def __init__(self) -> None:
+        self.is_full = False
+        self._left = dict(LIMITS)
+
+    def take(self, **amounts: int) -> None:
+        """Raises:
+        _Full: more is used than the limits allow.
+        """
+        for name, amount in amounts.items():
+            self._left[name] -= amount
+            if self._left[name] < 0:
+                self.is_full = True
+                raise _Full
+
+
+def _listed(folder: Path, level: Level, reader: Reader, warnings: list[str]) -> Iterator[RuleFile]:
+    try:
+        names = reader.names(folder)
+    except ConfigError as error:
+        warnings.append(str(error))
+        return
+    for name in names:
+        path = folder / name
+        if path.suffix in _ENDINGS:
+            yield RuleFile(path, level, reader)
+
+
+def _read(file: RuleFile, room: _Room | None) -> StreamRule | None:
+    """`room` is None for the rules of the user and of a trusted project."""
+    header, content = _parts(file, room)
+    condition = _words(header.get("condition") or header.get("ttsr_trigger"), cut=False)
+    if not condition:
+        return None
+    if room is not None:
+        room.take(rules=1, conditions=sum(len(text) + 1 for text in condition))
+    globs = tuple(text for text in condition if _FILE_GLOB.fullmatch(text))
+    scope = _words(header.get("scope"), cut=True)
+    mode = text_field(header, "interruptMode")
+    if mode and mode not in MODES:
+        raise ValueError(f"interruptMode is {mode}, not one of {', '.join(MODES)}")
+    chosen: Any = mode or None
+    places = _places(scope, globs, has_pattern=len(globs) < len(condition))
+    if room is not None:
+        room.take(places=len(places))
+    return StreamRule(
+        name=file.path.stem,
+        path=file.path,
+        level=file.level,
+        content=content,
+        description=text_field(header, "description"),
+        condition=condition,
+        patterns=(
+            *_patterns([text for text in condition if not _FILE_GLOB.fullmatch(text)], room),
+        ),
+        scope=scope,
+        places=tuple(places),
+        interrupt=chosen,
+        trusted=room is None,
+    )
+
+
+def _parts(file: RuleFile, room: _Room | None) -> tuple[dict[str, Any], str]:
+    """The header and the text of a rule; a header that is invalid counts too."""
+    limit = TEXT_LIMIT if file.level == "user" else LONGEST_FILE
+    text = file.reader.text(file.path, limit) or ""
+    content = ""
+    try:
+        header, content = split(text)
+    finally:
+        if room is not None:
+            room.take(headers=len(text) - len(content))
+    return header, content
+
+
+def _words(value: Any, *, cut: bool) -> tuple[str, ...]:
+    items = value if isinstance(value, list) else [value]
+    texts = [item for item in items if isinstance(item, str)]
+    if cut:
+        texts = [part for text in texts for part in text.split(",")]
+    return tuple(text.strip() for text in texts if text.strip())
+
+
+def _places(scope: tuple[str, ...], globs: tuple[str, ...], *, has_pattern: bool) -> list[Place]:
+    """A condition that is a file name means any edit or write of such a file."""
+    places = [Place("tool", tool, glob) for glob in globs for tool in ("edit", "write")]
+    if not has_pattern:
+        return places
+    for word in scope or ("text", "tool"):
+        found = _SCOPE.match(word)
+        if found is None:
+            raise ValueError(f"scope has {word}, which is no place")
+        kind: Any = found[1]
+        places.append(Place(kind, found[2], found[3]))
+    return places
+
+
+def _patterns(texts: list[str], room: _Room | None) -> "Iterator[LinearPattern | re.Pattern[str]]":
+    for text in texts:
+        pattern = _pattern(text, trusted=room is None)
+        if room is not None and isinstance(pattern, LinearPattern):
+            room.take(patterns=1, positions=pattern.size)
+        yield pattern
+
+
+def _pattern(text: str, *, trusted: bool) -> "LinearPattern | re.Pattern[str]":
+    """Raises:
+    ValueError: it is not a pattern, or may run for long and is not trusted.
+    """
+    flags = 0
+    if found := _FLAGS.match(text):
+        for letter in found[1]:
+            flags |= _KNOWN_FLAGS.get(letter, 0)
+        text = text[found.end() :]
+    try:
+        linear = LinearPattern(text, flags)
+    except Unsupported as error:
+        if not trusted:
+            reason = f"its pattern may run for long ({error}); trust the project to use it"
+            raise ValueError(reason) from error
+        linear = None
+    try:
+        plain = re.compile(text, flags)
+    except (re.error, RecursionError, OverflowError) as error:
+        raise ValueError(f"condition is not a pattern: {error}") from error
+    return linear or plain

@@ -1,0 +1,182 @@
+"""Skills: folders with a SKILL.md that the model reads when needed, and `/skill:name`."""
+
+import os
+import re
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+import msgspec
+
+from ludolf.base import CommandError, ConfigError
+from ludolf.base.project_files import Reader
+from ludolf.config.resources import front_matter
+from ludolf.config.resources.ignore import Rule, is_ignored, read_rules
+from ludolf.config.resources.project_access import OWN
+from ludolf.config.resources.sources import CommandItem, Shelf, Source, SourceInfo
+
+SKILL_FILE = "SKILL.md"
+LONGEST_NAME = 64
+LONGEST_DESCRIPTION = 1024
+# Folders that are looked at in one place, links that lead to one twice included; and their depth.
+MOST_FOLDERS = 5000
+DEEPEST = 16
+_NAME = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*")
+_CALL = re.compile(r"/skill:(\S+)\s*(.*)", re.DOTALL)
+
+
+class Skill(msgspec.Struct, frozen=True, kw_only=True):
+    """`hidden` skills are called by name only; the model is not told of them."""
+
+    name: str
+    description: str
+    path: Path
+    info: SourceInfo
+    hidden: bool = False
+    reader: Reader = OWN
+
+    @property
+    def base_dir(self) -> Path:
+        return self.path.parent
+
+
+class Skills(msgspec.Struct, frozen=True, kw_only=True):
+    items: tuple[Skill, ...] = ()
+    warnings: tuple[str, ...] = ()
+
+
+def load_skills(sources: Iterable[Source]) -> Skills:
+    """All skills of these places in the order hosts list them: those given by path come last."""
+    seen: set[str] = set()
+    warnings: list[str] = []
+    found: Shelf[Skill] = Shelf(warnings)
+    for source in sources:
+        for path, needs_description in _Walk(source, warnings).files():
+            real = os.path.realpath(path)
+            if real in seen or not source.allow(path):
+                continue
+            seen.add(real)
+            skill = _read_skill(path, source, warnings, optional=needs_description)
+            if skill is not None:
+                found.put(skill)
+    return Skills(items=found.items(), warnings=tuple(warnings))
+
+
+def expand_skill(text: str, skills: Iterable[Skill]) -> str:
+    """`/skill:name args` replaced by the skill's text; anything else unchanged.
+
+    Raises:
+        CommandError: the skill's file can no longer be read.
+    """
+    call = _CALL.fullmatch(text)
+    skill = next((one for one in skills if call and one.name == call[1]), None)
+    if call is None or skill is None:
+        return text
+    try:
+        content = skill.reader.text(skill.path)
+        _, body = front_matter.split(content or "")
+    except (ConfigError, ValueError) as error:
+        raise CommandError(f"Skill {skill.name} cannot be used: {error}") from error
+    if content is None:
+        raise CommandError(f"Skill {skill.name} cannot be used: {skill.path} does not exist")
+    block = (
+        f'<skill name="{skill.name}" location="{skill.path}">\n'
+        f"References are relative to {skill.base_dir}.\n\n{body}\n</skill>"
+    )
+    args = call[2].strip()
+    return f"{block}\n\n{args}" if args else block
+
+
+def skill_commands(skills: Iterable[Skill]) -> tuple[CommandItem, ...]:
+    """The skills as `get_commands` lists them."""
+    return tuple(
+        CommandItem(
+            name=f"skill:{skill.name}",
+            description=skill.description,
+            source="skill",
+            source_info=skill.info,
+            path=skill.info.path,
+            location=skill.info.location,
+        )
+        for skill in skills
+    )
+
+
+class _Walk:
+    """Looks for skill files in one place."""
+
+    def __init__(self, source: Source, warnings: list[str]) -> None:
+        self._source = source
+        self._warnings = warnings
+        self._folders = 0
+
+    def files(self) -> Iterator[tuple[Path, bool]]:
+        """Skill files, and whether the file is one only if it has a description."""
+        if self._source.path.is_file():
+            yield self._source.path, False
+            return
+        yield from self._folder(self._source.path, (), ())
+        if self._folders > MOST_FOLDERS:
+            self._warnings.append(
+                f"{self._source.path}: only the first {MOST_FOLDERS} folders are searched"
+            )
+
+    def _folder(
+        self, folder: Path, rules: tuple[Rule, ...], above: tuple[str, ...]
+    ) -> Iterator[tuple[Path, bool]]:
+        self._folders += 1
+        real = os.path.realpath(folder)
+        if real in above or len(above) > DEEPEST or self._folders > MOST_FOLDERS:
+            return
+        if (folder / SKILL_FILE).is_file():
+            yield folder / SKILL_FILE, False
+            return
+        rules = (*rules, *read_rules(folder, self._source.reader))
+        for path in self._children(folder):
+            is_folder = path.is_dir()
+            if is_ignored(path, rules, folder=is_folder):
+                continue
+            if is_folder:
+                yield from self._folder(path, rules, (*above, real))
+            elif not above and path.suffix == ".md" and path.is_file():
+                yield path, True
+
+    def _children(self, folder: Path) -> list[Path]:
+        try:
+            names = self._source.reader.names(folder)
+        except ConfigError as error:
+            self._warnings.append(str(error))
+            return []
+        shown = (name for name in names if not name.startswith(".") and name != "node_modules")
+        return [folder / name for name in shown]
+
+
+def _read_skill(path: Path, source: Source, warnings: list[str], *, optional: bool) -> Skill | None:
+    try:
+        header, _ = front_matter.split(source.reader.text(path) or "")
+    except (ConfigError, ValueError) as error:
+        warnings.append(f"{path}: {error}")
+        return None
+    name = front_matter.text_field(header, "name") or path.parent.name
+    description = front_matter.text_field(header, "description")
+    if not description:
+        if not optional:
+            warnings.append(f"{path}: description is required")
+        return None
+    warnings += [f"{path}: {text}" for text in _complaints(name, description)]
+    return Skill(
+        name=name,
+        description=description,
+        path=path,
+        info=source.info(path),
+        hidden=header.get("disable-model-invocation") is True,
+        reader=source.reader,
+    )
+
+
+def _complaints(name: str, description: str) -> Iterator[str]:
+    if len(name) > LONGEST_NAME:
+        yield f"name exceeds {LONGEST_NAME} characters"
+    if not _NAME.fullmatch(name):
+        yield f'name "{name}" should be lower-case letters, digits and single inner hyphens'
+    if len(description) > LONGEST_DESCRIPTION:
+        yield f"description exceeds {LONGEST_DESCRIPTION} characters"

@@ -1,0 +1,264 @@
+"""Where skills, templates and extensions come from, and how hosts are told of them."""
+
+import os
+from collections.abc import Callable, Iterable, Sequence
+from itertools import islice
+from pathlib import Path
+from typing import Generic, Literal, Protocol, TypeVar
+
+import msgspec
+
+from ludolf.base import Value
+from ludolf.base.project_files import IsHidden, Reader
+from ludolf.config.resources.project_access import OWN, reader_for_named
+from ludolf.config.settings.home import Home, expand
+from ludolf.config.settings.settings import SettingsFiles
+from ludolf.config.settings.trust import project_agents_skills
+
+Kind = Literal["skills", "prompts", "extensions"]
+ScopeName = Literal["user", "project", "temporary"]
+# Of one entry of a list in the settings.
+MOST_MATCHES = 1000
+_GLOB = frozenset("*?[")
+_Expand = Callable[[Home, Path, str], list[Path]]
+
+
+class SourceInfo(Value, kw_only=True):
+    """Where a command comes from, in the words of the wire."""
+
+    path: str
+    source: Literal["auto", "local"]
+    scope: ScopeName
+    origin: Literal["top-level", "package"]
+    base_dir: str | None = None
+
+    @property
+    def location(self) -> Literal["user", "project", "path"]:
+        # Named on the command line or in settings, wherever the settings lie.
+        named = self.source == "local" or self.scope == "temporary"
+        if named:
+            return "path"
+        return "project" if self.scope == "project" else "user"
+
+
+class CommandItem(Value, kw_only=True):
+    """One item of `get_commands`."""
+
+    name: str
+    description: str | None = None
+    source: Literal["prompt", "skill"]
+    source_info: SourceInfo
+    path: str
+    location: Literal["user", "project", "path"]
+
+
+class Picks(msgspec.Struct, frozen=True, kw_only=True):
+    """What a settings list says of single files: `!glob` out, `-path` out, `+path` in."""
+
+    base: Path
+    excluded: tuple[str, ...] = ()
+    forced_in: tuple[Path, ...] = ()
+    forced_out: tuple[Path, ...] = ()
+
+    def allow(self, path: Path) -> bool:
+        """A skill may be named by its file or by its directory."""
+        names = (path, path.parent) if path.name == "SKILL.md" else (path,)
+        if any(name in self.forced_out for name in names):
+            return False
+        if any(name in self.forced_in for name in names):
+            return True
+        return not any(self._matches(name, glob) for name in names for glob in self.excluded)
+
+    def _matches(self, path: Path, glob: str) -> bool:
+        from fnmatch import fnmatchcase
+
+        inside = path.relative_to(self.base).as_posix() if self.base in path.parents else ""
+        return any(fnmatchcase(text, glob) for text in (inside, path.name, path.as_posix()))
+
+
+class Source(msgspec.Struct, frozen=True, kw_only=True):
+    """A file or directory to load from."""
+
+    path: Path
+    scope: ScopeName
+    source: Literal["auto", "local"]
+    base_dir: Path | None = None
+    picks: Picks | None = None
+    reader: Reader = OWN
+
+    def info(self, path: Path) -> SourceInfo:
+        """The wire form for a file found here."""
+        return SourceInfo(
+            path=str(path),
+            source=self.source,
+            scope=self.scope,
+            origin="top-level",
+            base_dir=str(self.base_dir) if self.base_dir is not None else None,
+        )
+
+    def allow(self, path: Path) -> bool:
+        return self.picks is None or self.picks.allow(path)
+
+
+class Found(Protocol):
+    """What a file of these places holds."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def path(self) -> Path: ...
+    @property
+    def info(self) -> SourceInfo: ...
+
+
+T = TypeVar("T", bound=Found)
+
+
+class Shelf(Generic[T]):
+    """Of two things with one name the first counts; a warning tells of the other."""
+
+    def __init__(self, warnings: list[str]) -> None:
+        self._warnings = warnings
+        self._first: dict[str, T] = {}
+
+    def put(self, item: T) -> None:
+        winner = self._first.setdefault(item.name, item)
+        if winner is not item:
+            self._warnings.append(f'{item.path}: the name "{item.name}" is taken by {winner.path}')
+
+    def items(self) -> tuple[T, ...]:
+        """In the order hosts list them: those given by path come last."""
+        return tuple(sorted(self._first.values(), key=lambda one: one.info.scope == "temporary"))
+
+
+def find_sources(
+    kind: Kind,
+    home: Home,
+    files: SettingsFiles,
+    *,
+    paths: Sequence[str] = (),
+    discover: bool = True,
+    is_hidden: IsHidden | None = None,
+) -> tuple[Source, ...]:
+    """The places to load from, the strongest first: of two things with one name the first wins.
+
+    `paths` are given on the command line and count even when `discover` is off. `is_hidden` asks
+    the sandbox about files of the project.
+    """
+    sources = [_given(home, path, is_hidden) for path in paths]
+    if discover:
+        found = _discovered(kind, home, files, _matches)
+        sources += [_supplied(source, home, is_hidden) for source in found]
+    return tuple(source for source in sources if source.path.exists())
+
+
+def find_places(
+    kind: Kind, home: Home, files: SettingsFiles, *, paths: Sequence[str] = ()
+) -> tuple[Source, ...]:
+    """The places of `find_sources`, and those where a source can appear later.
+
+    A place may be missing. A glob of the settings gives the folder above its first wildcard, and
+    what it matches now.
+    """
+    sources = [_given(home, path) for path in paths]
+    return (*sources, *_discovered(kind, home, files, _places_of))
+
+
+def missing_paths(home: Home, paths: Iterable[str]) -> tuple[str, ...]:
+    """A complaint for each path of the command line that is not there."""
+    places = [_given(home, path).path for path in paths]
+    return tuple(f"Path does not exist: {place}" for place in places if not place.exists())
+
+
+def _given(home: Home, path: str, is_hidden: IsHidden | None = None) -> Source:
+    place = home.cwd / _expand(home, path)
+    base = place if place.is_dir() else place.parent
+    reader = reader_for_named(home, place, is_hidden)
+    return Source(path=place, scope="temporary", source="local", base_dir=base, reader=reader)
+
+
+def _supplied(source: Source, home: Home, is_hidden: IsHidden | None) -> Source:
+    """Return a source of the trusted project with its reader; the user's own stay as they are."""
+    if source.scope != "project":
+        return source
+    outside = Reader(is_hidden=is_hidden)
+    reader = reader_for_named(home, source.path, is_hidden, outside=outside)
+    return msgspec.structs.replace(source, reader=reader)
+
+
+def _discovered(kind: Kind, home: Home, files: SettingsFiles, expand: _Expand) -> list[Source]:
+    sources: list[Source] = []
+    if files.trusted:
+        listed, picks = _listed(home, home.project, getattr(files.project, kind), expand, "project")
+        sources += _project_sources(kind, home, listed, picks)
+    listed, picks = _listed(home, home.agent, getattr(files.user, kind), expand, "user")
+    return sources + _user_sources(kind, home, listed, picks)
+
+
+def _project_sources(kind: Kind, home: Home, listed: list[Source], picks: Picks) -> list[Source]:
+    # pi's documentation also names a folder `agent` below the project's own.
+    places = (home.project, home.project / "agent")
+    found = [*listed, *(_auto(place / kind, place, "project", picks) for place in places)]
+    if kind == "skills":
+        shared = project_agents_skills(home)
+        found += [_auto(place, place.parent, "project", picks) for place in shared]
+    return found
+
+
+def _user_sources(kind: Kind, home: Home, listed: list[Source], picks: Picks) -> list[Source]:
+    found = [*listed, _auto(home.agent / kind, home.agent, "user", picks)]
+    if kind == "skills":
+        personal = home.user / ".agents"
+        found.append(_auto(personal / kind, personal, "user", picks))
+    return found
+
+
+def _auto(path: Path, base: Path, scope: ScopeName, picks: Picks) -> Source:
+    return Source(path=path, scope=scope, source="auto", base_dir=base, picks=picks)
+
+
+def _listed(
+    home: Home, base: Path, entries: tuple[str, ...], expand: _Expand, scope: ScopeName
+) -> tuple[list[Source], Picks]:
+    def marked(mark: str) -> list[str]:
+        return [entry[1:] for entry in entries if entry.startswith(mark)]
+
+    forced_in = tuple(_place(home, base, entry) for entry in marked("+"))
+    picks = Picks(
+        base=base,
+        excluded=tuple(marked("!")),
+        forced_in=forced_in,
+        forced_out=tuple(_place(home, base, entry) for entry in marked("-")),
+    )
+    places: list[Path] = []
+    for entry in entries:
+        if not entry.startswith(("!", "+", "-")):
+            places += expand(home, base, entry)
+    found = dict.fromkeys((*places, *forced_in))
+    return [Source(path=p, scope=scope, source="local", picks=picks) for p in found], picks
+
+
+def _matches(home: Home, base: Path, entry: str) -> list[Path]:
+    place = _place(home, base, entry)
+    if not _GLOB & set(entry) or place.exists():
+        return [place]
+    from glob import iglob
+
+    found = islice(iglob(str(place), recursive=True), MOST_MATCHES)
+    return [Path(path) for path in sorted(found)]
+
+
+def _places_of(home: Home, base: Path, entry: str) -> list[Path]:
+    place = _place(home, base, entry)
+    if not _GLOB & set(entry) or place.exists():
+        return [place]
+    root = next((up for up in (place, *place.parents) if not _GLOB & set(str(up))), place)
+    return [root, *_matches(home, base, entry)]
+
+
+def _place(home: Home, base: Path, entry: str) -> Path:
+    return Path(os.path.normpath(base / _expand(home, entry)))
+
+
+def _expand(home: Home, path: str) -> Path:
+    return expand(path, {"HOME": str(home.user)})

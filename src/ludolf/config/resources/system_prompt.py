@@ -1,0 +1,225 @@
+"""The system prompt: named sections in a fixed order, in our own words."""
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Protocol
+
+import msgspec
+
+from ludolf.base import ConfigError
+from ludolf.base.project_files import IsHidden
+from ludolf.config.resources.context_files import ContextFile
+from ludolf.config.resources.project_access import OWN, reader_for_named, reader_of
+from ludolf.config.resources.skills import Skill
+from ludolf.config.settings.home import Home, env, expand
+
+_SECTION_NAME = re.compile(r"[a-z][a-z0-9_-]*")
+_SHELLS = ("bash", "powershell")
+_FINDERS = ("grep", "find", "ls")
+
+PREAMBLE = (
+    "You are Ludolf, a coding agent. You work in the user's folder through tools: you look at "
+    "files, change them, write new ones and run commands until the task is done."
+)
+OTHER_TOOLS = (
+    "The host or an extension may offer further tools; their descriptions say how to use them."
+)
+EXPLORE_RULE = "Look at files and folders with {shell} (rg, find, ls)."
+LAST_RULES = ("Answer briefly.", "Name files by their full path when you speak of them.")
+CONTEXT_INTRO = "Instructions that the user and the project left for this work:"
+
+
+class PromptTool(Protocol):
+    """What the prompt needs to know of a tool."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def snippet(self) -> str | None: ...
+    @property
+    def guidelines(self) -> tuple[str, ...]: ...
+
+
+class PromptSources(msgspec.Struct, frozen=True, kw_only=True):
+    """Everything that a system prompt is made of."""
+
+    cwd: Path
+    tools: Sequence[PromptTool] = ()
+    custom: str | None = None
+    addenda: tuple[str, ...] = ()
+    context_files: tuple[ContextFile, ...] = ()
+    skills: tuple[Skill, ...] = ()
+    guidelines: tuple[str, ...] = ()
+    extra: Mapping[str, str] = {}
+
+
+def build_sections(sources: PromptSources) -> dict[str, str]:
+    """The sections of the prompt by name, in their order, without their tags.
+
+    Raises:
+        ConfigError: a further section has a name that is not allowed.
+    """
+    sections = {"preamble": PREAMBLE if sources.custom is None else sources.custom}
+    if sources.custom is None:
+        sections["tools"] = _tools(sources.tools)
+        sections["rules"] = _rules(sources.tools, sources.guidelines)
+        sections["docs"] = _docs()
+    if sources.addenda:
+        sections["addendum"] = "\n\n".join(sources.addenda)
+    if sources.context_files:
+        sections["project_context"] = _project_context(sources.context_files)
+    skills = _skills(sources.skills, [tool.name for tool in sources.tools])
+    if skills:
+        sections["skills"] = skills
+    sections["cwd"] = str(sources.cwd).replace("\\", "/")
+    for name, text in sources.extra.items():
+        if name == "preamble" or not _SECTION_NAME.fullmatch(name):
+            raise ConfigError(f'"{name}" cannot name a section of the system prompt')
+        sections[name] = text
+    return sections
+
+
+def render(sections: Mapping[str, str]) -> str:
+    """The prompt as one text: the preamble as it is, every other section in its tag."""
+    parts = [
+        text if name == "preamble" else f"<{name}>\n{text}\n</{name}>"
+        for name, text in sections.items()
+    ]
+    return "\n\n".join(part for part in parts if part)
+
+
+class PromptFiles(msgspec.Struct, frozen=True, kw_only=True):
+    """How the files of a prompt are read: `is_hidden` asks the sandbox; `warnings` collects
+    reports of files that are refused."""
+
+    is_hidden: IsHidden | None = None
+    warnings: list[str] = []
+
+
+def find_custom_prompt(
+    home: Home, *, trusted: bool, given: str | None = None, files: PromptFiles | None = None
+) -> str | None:
+    """What replaces the built-in prompt: the command line, the trusted project, the user.
+
+    Raises:
+        ConfigError: the file that was given cannot be read.
+    """
+    files = files or PromptFiles()
+    if given:
+        return text_or_file(home, given, files.is_hidden)
+    return _first_file(home, "SYSTEM.md", trusted=trusted, files=files)
+
+
+def find_addenda(
+    home: Home, *, trusted: bool, given: Iterable[str] = (), files: PromptFiles | None = None
+) -> tuple[str, ...]:
+    """What is added to the prompt: all of the command line, else one file; never both.
+
+    Raises:
+        ConfigError: a file that was given cannot be read.
+    """
+    files = files or PromptFiles()
+    texts = tuple(text_or_file(home, item, files.is_hidden) for item in given if item)
+    if texts:
+        return texts
+    found = _first_file(home, "APPEND_SYSTEM.md", trusted=trusted, files=files)
+    return (found,) if found else ()
+
+
+def text_or_file(home: Home, given: str, is_hidden: IsHidden | None = None) -> str:
+    """A prompt given as text, or as the path of a file that exists.
+
+    Raises:
+        ConfigError: the file cannot be read.
+    """
+    try:
+        path = home.cwd / expand(given, {"HOME": str(home.user)})
+        is_file = path.is_file()
+    except (OSError, ValueError):
+        # A long text is no path, and some systems say so loudly.
+        return given
+    if not is_file:
+        return given
+    return reader_for_named(home, path, is_hidden).text(path) or ""
+
+
+def _first_file(home: Home, name: str, *, trusted: bool, files: PromptFiles) -> str | None:
+    places = [(home.project, reader_of(home, home.cwd, files.is_hidden))] if trusted else []
+    for folder, reader in (*places, (home.agent, OWN)):
+        try:
+            text = reader.text(folder / name)
+        except ConfigError as error:
+            files.warnings.append(str(error))
+            continue
+        if text is not None:
+            return text
+    return None
+
+
+def _tools(tools: Iterable[PromptTool]) -> str:
+    lines = [f"- {tool.name}: {tool.snippet}" for tool in tools if tool.snippet]
+    return "\n".join(lines or ["(none)"]) + f"\n\n{OTHER_TOOLS}"
+
+
+def _rules(tools: Sequence[PromptTool], guidelines: Iterable[str]) -> str:
+    names = [tool.name for tool in tools]
+    shell = next((name for name in names if name in _SHELLS), None)
+    rules: list[str] = []
+    if shell and not any(name in _FINDERS for name in names):
+        rules.append(EXPLORE_RULE.format(shell=shell))
+    for tool in tools:
+        rules += tool.guidelines
+    rules += (*guidelines, *LAST_RULES)
+    trimmed = (rule.strip() for rule in rules)
+    return "\n".join(f"- {rule}" for rule in dict.fromkeys(trimmed) if rule)
+
+
+def _docs() -> str:
+    named = env("PACKAGE_DIR")
+    folder = Path(named) if named else Path(__file__).parents[2]
+    place = str(folder / "docs").replace("\\", "/")
+    return (
+        f"Ludolf's own documentation is in {place}. Read it only when the user asks about Ludolf "
+        "itself: its settings, models, skills, templates, extensions or protocol."
+    )
+
+
+def _project_context(files: Iterable[ContextFile]) -> str:
+    blocks = [
+        f'<project_instructions path="{file.path}">\n{file.content}\n</project_instructions>'
+        for file in files
+    ]
+    return "\n\n".join((CONTEXT_INTRO, *blocks))
+
+
+def _skills(skills: Iterable[Skill], active: Sequence[str]) -> str:
+    reader = next((name for name in ("read", *_SHELLS) if name in active), None)
+    shown = [skill for skill in skills if not skill.hidden]
+    if reader is None or not shown:
+        return ""
+    note = (
+        "Each skill below holds instructions for one kind of task. When the task at hand fits a "
+        f"description, load the file at its location with the {reader} tool before you start. "
+        "Relative paths in a skill start from the folder that holds its file."
+    )
+    return f"{note}\n\n<available_skills>\n{_skill_list(shown)}\n</available_skills>"
+
+
+def _skill_list(skills: Iterable[Skill]) -> str:
+    lines: list[str] = []
+    for skill in skills:
+        lines += [
+            "  <skill>",
+            f"    <name>{_escape(skill.name)}</name>",
+            f"    <description>{_escape(skill.description)}</description>",
+            f"    <location>{_escape(str(skill.path))}</location>",
+            "  </skill>",
+        ]
+    return "\n".join(lines)
+
+
+def _escape(text: str) -> str:
+    for char, name in (("&", "amp"), ("<", "lt"), (">", "gt"), ('"', "quot"), ("'", "apos")):
+        text = text.replace(char, f"&{name};")
+    return text

@@ -1,0 +1,1 @@
+"""Settings files, arguments, paths and project trust."""

@@ -1,0 +1,226 @@
+"""The command line: pi's whole list of flags, read the way pi reads it."""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Literal
+
+from msgspec import field
+
+from ludolf.ai.messages import THINKING_LEVELS
+from ludolf.base import ConfigError
+from ludolf.config.settings.options import Options
+
+Mode = Literal["text", "json", "rpc"]
+
+
+class Arguments(Options, kw_only=True):
+    """What was asked for; `cwd` is for whoever starts from it to fill in."""
+
+    cwd: Path = Path()
+    mode: Mode | None = None
+    print_mode: bool = False
+    help: bool = False
+    version: bool = False
+    list_models: str | None = None
+    export: str | None = None
+    offline: bool = False
+    rpc_dialect: str | None = None
+    messages: list[str] = field(default_factory=list)
+    files: list[str] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
+
+
+Setter = Callable[[Arguments, str], None]
+Switch = Callable[[Arguments], None]
+
+
+def parse(words: Sequence[str]) -> Arguments:
+    """Read the words after the program's name.
+
+    Raises:
+        ConfigError: a flag has a bad value or lacks one, or a short one is unknown.
+    """
+    arguments = Arguments()
+    rest = list(words)
+    while rest:
+        word = rest.pop(0)
+        if word == "--":
+            for later in rest:
+                _positional(arguments, later)
+            break
+        _take(arguments, word, rest)
+    return arguments
+
+
+def _take(arguments: Arguments, word: str, rest: list[str]) -> None:
+    flag, equals, value = word.partition("=")
+    if not flag.startswith("--"):
+        flag, equals = word, ""
+    if word in ("-p", "--print"):
+        arguments.print_mode = True
+        if rest and (rest[0].startswith("---") or not rest[0].startswith(("@", "-"))):
+            arguments.messages.append(rest.pop(0))
+    elif word == "--list-models":
+        arguments.list_models = ""
+        if rest and not rest[0].startswith(("@", "-")):
+            arguments.list_models = rest.pop(0)
+    elif flag in SWITCHES and not equals:
+        SWITCHES[flag](arguments)
+    elif flag in VALUES:
+        if not equals and not rest:
+            raise ConfigError(f"{flag} {_NEEDS.get(flag, 'needs a value')}")
+        VALUES[flag](arguments, value if equals else rest.pop(0))
+    elif word.startswith("--") and len(word) > 2:
+        _unknown(arguments, flag, value if equals else None, rest)
+    elif word.startswith("-") and len(word) > 1:
+        raise ConfigError(f"Unknown option: {word}")
+    else:
+        _positional(arguments, word)
+
+
+def _positional(arguments: Arguments, word: str) -> None:
+    if word.startswith("@") and len(word) > 1:
+        arguments.files.append(word[1:])
+    else:
+        arguments.messages.append(word)
+
+
+def _unknown(arguments: Arguments, flag: str, value: str | None, rest: list[str]) -> None:
+    """Kept for extensions; a word that follows belongs to it unless it is a flag or a file."""
+    if value is None and rest and not rest[0].startswith(("-", "@")):
+        value = rest.pop(0)
+    arguments.flags[flag] = True if value is None else value
+
+
+# ---------------------------------------------------------------- values
+
+
+def _text(field: str) -> Setter:
+    return lambda arguments, value: setattr(arguments, field, value)
+
+
+def _list(field: str) -> Setter:
+    def put(arguments: Arguments, value: str) -> None:
+        items = tuple(item.strip() for item in value.split(",") if item.strip())
+        setattr(arguments, field, items)
+
+    return put
+
+
+def _more(field: str) -> Setter:
+    def put(arguments: Arguments, value: str) -> None:
+        setattr(arguments, field, (*getattr(arguments, field), value))
+
+    return put
+
+
+def _mode(arguments: Arguments, value: str) -> None:
+    if value == "rpc-ui":
+        value = "rpc"
+    if value not in ("text", "json", "rpc"):
+        raise ConfigError(f'Invalid mode "{value}". Valid values: text, json, rpc')
+    arguments.mode = value  # type: ignore[assignment]  # checked above
+
+
+def _thinking(arguments: Arguments, value: str) -> None:
+    if value in THINKING_LEVELS:
+        arguments.thinking = value
+    else:
+        valid = ", ".join(THINKING_LEVELS)
+        arguments.warnings.append(f'Invalid thinking level "{value}". Valid values: {valid}')
+
+
+def _number(flag: str, field: str, kind: type[int] | type[float]) -> Setter:
+    def put(arguments: Arguments, value: str) -> None:
+        try:
+            setattr(arguments, field, kind(value))
+        except ValueError:
+            raise ConfigError(f'{flag} needs a number, not "{value}"') from None
+
+    return put
+
+
+def _ignored(arguments: Arguments, value: str) -> None:
+    """For a terminal only."""
+
+
+def _on(field: str, value: bool = True) -> Switch:
+    return lambda arguments: setattr(arguments, field, value)
+
+
+def _nothing(arguments: Arguments) -> None:
+    """For a terminal, or so anyway."""
+
+
+_NEEDS = {"--mode": "requires text, json, or rpc"}
+VALUES: dict[str, Setter] = {
+    "--mode": _mode,
+    "--provider": _text("provider"),
+    "--model": _text("model"),
+    "--models": _list("models"),
+    "--api-key": _text("api_key"),
+    "--thinking": _thinking,
+    "--session": _text("session"),
+    "--session-id": _text("session_id"),
+    "--fork": _text("fork"),
+    "--session-dir": _text("session_dir"),
+    "--name": _text("name"),
+    "-n": _text("name"),
+    "--tools": _list("tools"),
+    "-t": _list("tools"),
+    "--exclude-tools": _list("exclude_tools"),
+    "-xt": _list("exclude_tools"),
+    "--extension": _more("extensions"),
+    "-e": _more("extensions"),
+    "--skill": _more("skills"),
+    "--prompt-template": _more("prompt_templates"),
+    "--system-prompt": _text("system_prompt"),
+    "--append-system-prompt": _more("append_system_prompt"),
+    "--approval": _text("approval"),
+    "--sandbox": _text("sandbox"),
+    "--sandbox-network": _text("sandbox_network"),
+    "--export": _text("export"),
+    "--rpc-dialect": _text("rpc_dialect"),
+    "--record": _text("record"),
+    "--replay": _text("replay"),
+    "--replay-speed": _number("--replay-speed", "replay_speed", float),
+    "--max-turns": _number("--max-turns", "max_turns", int),
+    "--max-tokens": _number("--max-tokens", "max_tokens", int),
+    "--max-cost": _number("--max-cost", "max_cost", float),
+    "--theme": _ignored,
+    "--use-theme": _ignored,
+    "--tui-mode": _ignored,
+}
+SWITCHES: dict[str, Switch] = {
+    "--help": _on("help"),
+    "-h": _on("help"),
+    "--version": _on("version"),
+    "-v": _on("version"),
+    "--continue": _on("continue_last"),
+    "-c": _on("continue_last"),
+    "--resume": _on("continue_last"),
+    "-r": _on("continue_last"),
+    "--no-session": _on("no_session"),
+    "--no-tools": _on("no_tools"),
+    "-nt": _on("no_tools"),
+    "--no-builtin-tools": _on("no_builtin_tools"),
+    "-nbt": _on("no_builtin_tools"),
+    "--no-extensions": _on("no_extensions"),
+    "-ne": _on("no_extensions"),
+    "--no-skills": _on("no_skills"),
+    "-ns": _on("no_skills"),
+    "--no-prompt-templates": _on("no_prompt_templates"),
+    "-np": _on("no_prompt_templates"),
+    "--no-context-files": _on("no_context_files"),
+    "-nc": _on("no_context_files"),
+    "--approve": _on("approve"),
+    "-a": _on("approve"),
+    "--no-approve": _on("approve", False),
+    "-na": _on("approve", False),
+    "--mask-secrets": _on("mask_secrets"),
+    "--offline": _on("offline"),
+    "--replay-strict": _on("replay_strict"),
+    "--no-mcp": _nothing,
+    "--no-themes": _nothing,
+    "--verbose": _nothing,
+}

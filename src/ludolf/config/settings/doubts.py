@@ -1,0 +1,112 @@
+"""Find settings that may ask for approval, a sandbox or masked secrets but cannot be understood.
+
+Such a file ends the start: to continue without it would switch off what it asks for.
+"""
+
+import json
+import os
+import re
+import unicodedata
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from ludolf.base import ConfigError
+from ludolf.base.project_files import read_bytes
+from ludolf.config.settings.files import CONFIG_LIMIT, decode, read_text
+
+GUARDED_KEYS = ("approval", "sandbox", "secrets")
+# `approvals` and `sandboxing` begin so, and are too far from the keys to be taken for a slip.
+_STEMS = ("approv", "aprov", "sandbox", "secret")
+_ESCAPE = re.compile(r"\\u([0-9a-fA-F]{4})")
+_NO_LETTERS = re.compile(r"[\W\d_]+")
+_NEAR = 2
+
+
+def doubt_of_missing(path: Path) -> str | None:
+    """Return why a settings file that is not there may exist after all; None if it does not."""
+    place = next(each for each in (path, *path.parents) if os.path.lexists(each))
+    if os.path.exists(place):
+        return None
+    return f"{path} cannot be read: {place} is a link to something missing. {_advice()}"
+
+
+def doubt_of_invalid(path: Path, error: ConfigError) -> str | None:
+    """Return why a file that could not be parsed ends the start; None if it asks for nothing."""
+    try:
+        data = read_bytes(path, within=None, limit=CONFIG_LIMIT)
+        text = decode(data or b"", errors="strict")
+    except (ConfigError, UnicodeDecodeError):
+        return f"{path} cannot be read: {error}. {_advice()}"
+    if not _mentions(text):
+        return None
+    keys = "approval, sandbox or secrets"
+    return f"{path} cannot be read ({error}), and it holds settings for {keys}. Correct it first."
+
+
+def doubt_of_keys(raw: Mapping[str, Any], known: Iterable[str], name: str) -> str | None:
+    """Return which key looks like a misspelt one of those that guard the machine."""
+    for key in raw.keys() - set(known):
+        meant = _meant(key)
+        if meant is not None:
+            return f'{name}: unknown key "{key}". Did you mean "{meant}"? Correct or remove it.'
+    return None
+
+
+def doubt_of_repeats(path: Path) -> str | None:
+    """Return which key of a settings file stands twice in one object."""
+    repeated: list[str] = []
+
+    def note(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        seen: dict[str, Any] = {}
+        for key, value in pairs:
+            if key in seen:
+                repeated.append(key)
+            seen[key] = value
+        return seen
+
+    json.loads(read_text(path) or "{}", object_pairs_hook=note)
+    if not repeated:
+        return None
+    return f'{path}: the key "{repeated[0]}" stands twice in one object. Remove one of them.'
+
+
+# ---------------------------------------------------------------- private
+
+
+def _advice() -> str:
+    return "It may ask for approval or a sandbox. Correct it first, or remove it."
+
+
+def _mentions(text: str) -> bool:
+    plain = _ESCAPE.sub(lambda match: chr(int(match[1], 16)), text)
+    plain = unicodedata.normalize("NFKC", plain).casefold()
+    if any(stem in _NO_LETTERS.sub("", plain) for stem in _STEMS):
+        return True
+    return any(_meant(word) for word in set(_NO_LETTERS.split(plain)))
+
+
+def _meant(key: str) -> str | None:
+    letters = _NO_LETTERS.sub("", unicodedata.normalize("NFKC", key).casefold())
+    for name, stems in zip(GUARDED_KEYS, (_STEMS[:2], _STEMS[2:3], _STEMS[3:]), strict=True):
+        if letters.startswith(stems) or _distance(letters, name) <= _NEAR:
+            return name
+    return None
+
+
+def _distance(one: str, other: str) -> int:
+    """The number of letters to insert, remove or replace (Levenshtein)."""
+    if abs(len(one) - len(other)) > _NEAR:
+        return _NEAR + 1
+    row = list(range(len(other) + 1))
+    for place, letter in enumerate(one, 1):
+        row = list(_next_row(row, place, letter, other))
+    return row[-1]
+
+
+def _next_row(row: list[int], place: int, letter: str, other: str) -> Iterator[int]:
+    left = place
+    yield left
+    for index, sign in enumerate(other):
+        left = min(left + 1, row[index + 1] + 1, row[index] + (letter != sign))
+        yield left

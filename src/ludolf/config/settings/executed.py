@@ -1,0 +1,196 @@
+"""The files that Ludolf runs code from: the one list behind loading, trust and the sandbox.
+
+Extensions are loaded only from the sources that `find_sources` returns. Trust takes its digest over
+the same sources, and the sandbox protects them, their links and the places where one can appear.
+"""
+
+import os
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from ludolf.base import ConfigError
+from ludolf.config.resources.entry_points import installed
+from ludolf.config.resources.sources import find_places, find_sources
+from ludolf.config.settings.files import read_object
+from ludolf.config.settings.home import Home
+from ludolf.config.settings.settings import Settings, SettingsFiles
+
+# Folders below an extension that the loader never imports from (`extensions/sources.py`): other
+# programs fill them, and they can be very large.
+NEVER_IMPORTED = frozenset(("__pycache__", "node_modules", ".git"))
+# An extension is a few files; one walk of a tree must not hold up the start.
+MOST_FILES = 10_000
+_MOST_LINKS = 40
+_USER_FILES = ("settings.json", "models.json", "auth.json", "trust.json", "trust-digests.json")
+
+
+class CannotCheck(ConfigError):
+    """Code cannot be checked: there is too much of it, or a file has no fixed content."""
+
+
+def project_code(home: Home) -> tuple[Path, ...]:
+    """The existing files and folders that a project runs code from once it is trusted."""
+    files = SettingsFiles(home, trusted=True)
+    sources = find_sources("extensions", home, files)
+    found = [source.path for source in sources if source.scope == "project"]
+    settings = home.project_settings_file
+    return tuple(path for path in (settings, *found, *_shell(home, files.project)) if _is_at(path))
+
+
+def code_places(home: Home, files: SettingsFiles, *, paths: Sequence[str] = ()) -> tuple[Path, ...]:
+    """Every place that Ludolf runs code from, now or at a later start, each as a resolved path.
+
+    The list has the places of extensions, the shells and the key commands of the settings, the
+    settings themselves, modules that Python loads at each start, and each symbolic link that leads
+    to or out of one of them. `paths` are extensions that the command line names. A place may be
+    missing. The project's own configuration folder is left out: the sandbox protects it as a whole.
+
+    Raises:
+        CannotCheck: a folder of extensions has more than `MOST_FILES` files.
+    """
+    sources = find_places("extensions", home, files, paths=paths)
+    named = [source.path for source in sources]
+    named += [home.agent / name for name in _USER_FILES]
+    named += [home.project_settings_file, *_shell(home, files.current), *_shell(home, files.user)]
+    named += [*_key_commands(home), *_installed(), *_at_start()]
+    own = os.path.realpath(home.project)
+    found = (place for path in named if _is_path(path) for place in _with_links(path))
+    return tuple(dict.fromkeys(place for place in found if not place.is_relative_to(own)))
+
+
+def files_below(path: Path) -> Iterator[Path]:
+    """Yield a file, or everything but folders in a folder, links to folders included and entered.
+
+    Raises:
+        CannotCheck: there are more than `MOST_FILES`, folders included.
+    """
+    waiting, entered, count = [path], set(), 0
+    while waiting:
+        place = waiting.pop()
+        count += 1
+        if count > MOST_FILES:
+            raise CannotCheck(f"{path} has more than {MOST_FILES:,} files and folders")
+        if place.is_symlink() or not place.is_dir():
+            yield place
+        if place.is_dir() and (real := os.path.realpath(place)) not in entered:
+            entered.add(real)
+            waiting += _children(place)
+
+
+def links_to(path: Path) -> Iterator[Path]:
+    """Yield each symbolic link on the way to a path, with the resolved path of its folder."""
+    here, rest, count = Path("/"), _steps(str(path.absolute())), 0
+    while rest and count < _MOST_LINKS:
+        name = rest.pop()
+        if name == "..":
+            here = here.parent
+            continue
+        try:
+            target = os.readlink(here / name)
+        except OSError:
+            here /= name
+            continue
+        yield here / name
+        count += 1
+        rest += _steps(target)
+        if target.startswith("/"):
+            here = Path("/")
+
+
+# ---------------------------------------------------------------- private
+
+
+def _children(folder: Path) -> list[Path]:
+    """In a fixed order."""
+    try:
+        names = sorted(os.listdir(folder), reverse=True)
+    except OSError:
+        return []  # the loader cannot list it either
+    return [folder / name for name in names if name not in NEVER_IMPORTED]
+
+
+def _with_links(path: Path) -> Iterator[Path]:
+    yield from links_to(path)
+    yield Path(os.path.realpath(path))
+    if not path.is_dir():
+        return
+    for place in files_below(path):
+        if place.is_symlink():
+            yield from links_to(place)
+            yield Path(os.path.realpath(place))
+
+
+def _steps(path: str) -> list[str]:
+    return [part for part in reversed(path.split("/")) if part not in ("", ".")]
+
+
+def _shell(home: Home, settings: Settings) -> tuple[Path, ...]:
+    """A relative path counts from the working folder, as it does when a command is started."""
+    path = settings.shell_path
+    return (home.cwd / os.path.expanduser(path),) if path else ()
+
+
+def _installed() -> Iterator[Path]:
+    """Installed extensions: an editable install may lie in the working folder."""
+    for path in installed():
+        yield path.parent if path.name == "__init__.py" else path
+
+
+def _at_start() -> Iterator[Path]:
+    """What Python imports before anything else, from folders outside the interpreter's own.
+
+    The first folder of the import path is that of the program; Python adds it after these.
+    """
+    own = tuple(map(os.path.realpath, (sys.prefix, sys.base_prefix)))
+    for folder in map(Path, filter(None, sys.path[1:])):
+        if not any(Path(os.path.realpath(folder)).is_relative_to(place) for place in own):
+            yield from (folder / f"{name}.py" for name in ("sitecustomize", "usercustomize"))
+
+
+def _key_commands(home: Home) -> Iterator[Path]:
+    """The files that the words of key commands (`!command`) name."""
+    import shlex
+    from shutil import which
+
+    for text in _commands_in((home.models_file, home.auth_file)):
+        try:
+            words = shlex.split(text)
+        except ValueError:
+            words = text.split()
+        for word in words:
+            place = os.path.expanduser(os.path.expandvars(word))
+            found = which(place) if "/" not in place else None
+            if (home.cwd / place).is_file():
+                yield home.cwd / place
+            if found is not None:
+                yield Path(found)
+
+
+def _commands_in(paths: Iterable[Path]) -> Iterator[str]:
+    for path in paths:
+        try:
+            waiting: list[Any] = [read_object(path, relaxed=True)]
+        except ConfigError:
+            continue  # no key comes from a file that cannot be read
+        while waiting:
+            value = waiting.pop()
+            if isinstance(value, str) and value.startswith("!"):
+                yield value[1:]
+            elif isinstance(value, dict):
+                waiting += value.values()
+            elif isinstance(value, list):
+                waiting += value
+
+
+def _is_at(path: Path) -> bool:
+    return _is_path(path) and os.path.lexists(path)
+
+
+def _is_path(path: Path) -> bool:
+    """Whether the system can take it: JSON strings can hold more than names of files."""
+    try:
+        return b"\0" not in os.fsencode(path)
+    except UnicodeEncodeError:
+        return False

@@ -1,0 +1,111 @@
+"""Reading and writing the JSON files that users and other programs edit too."""
+
+import codecs
+import json
+import os
+import re
+from pathlib import Path
+from typing import Any
+
+from ludolf.base import ConfigError, loads
+from ludolf.base.project_files import Reader, read_bytes
+
+# 64 MiB: more than the largest list of models, and little enough for memory.
+CONFIG_LIMIT = 64 * 1024 * 1024
+Stamp = tuple[int, int, int, int, int]
+_COMMENT = re.compile(r'("(?:\\.|[^"\\])*")|//[^\n]*|/\*.*?\*/', re.DOTALL)
+_TRAILING_COMMA = re.compile(r'("(?:\\.|[^"\\])*")|,(?=\s*[}\]])', re.DOTALL)
+
+
+def read_text(path: Path) -> str | None:
+    """The text of a file without a leading BOM, or None when there is no such file.
+
+    Raises:
+        ConfigError: the file exists but cannot be read, is not regular, or has more than 64 MiB.
+    """
+    data = read_bytes(path, within=None, limit=CONFIG_LIMIT)
+    if data is None:
+        return None
+    try:
+        return decode(data)
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"{path}: {error}") from error
+
+
+def decode(data: bytes, errors: str = "replace") -> str:
+    """Decode UTF-8, or UTF-16 with the byte order mark that PowerShell writes.
+
+    Raises:
+        UnicodeDecodeError: a UTF-16 file ends within a character; with `errors="strict"`, the
+            bytes are not UTF-8.
+    """
+    if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        return data.decode("utf-16")
+    return data.decode("utf-8", errors).removeprefix("\ufeff")
+
+
+def read_object(
+    path: Path, *, relaxed: bool = False, reader: Reader | None = None
+) -> dict[str, Any]:
+    """The JSON object in a file; a missing or blank file is an empty one.
+
+    `reader` reads a file that a project supplies.
+
+    Raises:
+        ConfigError: not readable, not JSON, or not an object; the text does not name the file.
+    """
+    text = read_text(path) if reader is None else reader.text(path)
+    if text is None or not text.strip():
+        return {}
+    try:
+        value = _parse(text, relaxed=relaxed)
+    except (ValueError, RecursionError) as error:
+        raise ConfigError(str(error) or "nested too deeply") from error
+    if not isinstance(value, dict):
+        raise ConfigError("expected an object")
+    return value
+
+
+def write_object(path: Path, value: dict[str, Any], *, mode: int = 0o600) -> None:
+    """Replace a JSON file whole: two-space indent, links followed, an existing mode kept.
+
+    A new file is readable by its owner only.
+
+    Raises:
+        OSError: the file could not be written; the old one is untouched.
+    """
+    # Without this a link to a shared dotfiles folder would be replaced by a plain file.
+    target = Path(os.path.realpath(path))
+    fresh = target.with_name(f".{target.name}.{os.getpid()}.{os.urandom(4).hex()}")
+    data = json.dumps(value, indent=2, ensure_ascii=False).encode("utf-8", "surrogatepass")
+    handle = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
+    try:
+        with os.fdopen(handle, "wb") as stream:
+            stream.write(data)
+            stream.flush()
+            os.fsync(stream.fileno())
+        if target.exists():
+            os.chmod(fresh, target.stat().st_mode & 0o7777)
+        os.replace(fresh, target)
+    except OSError:
+        fresh.unlink(missing_ok=True)
+        raise
+
+
+def stamp(path: Path) -> Stamp | None:
+    """What changes when a file changes; None when it is not there."""
+    try:
+        found = os.stat(path)
+    except OSError:
+        return None
+    return (found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
+
+
+def _parse(text: str, *, relaxed: bool) -> Any:
+    try:
+        return loads(text)
+    except ValueError:
+        if not relaxed:
+            raise
+    plain = _COMMENT.sub(lambda match: match[1] or " ", text)
+    return json.loads(_TRAILING_COMMA.sub(lambda match: match[1] or "", plain))

@@ -1,0 +1,77 @@
+"""Settings of the sandbox and of masked secrets; a project's own can tighten them, never loosen."""
+
+from typing import Literal
+
+import msgspec
+
+from ludolf.base import ConfigError
+from ludolf.config.settings.approval_rules import check_choice, read_strictly
+from ludolf.config.settings.options import Options
+from ludolf.config.settings.settings import SettingsFiles
+
+SandboxMode = Literal["off", "workspace", "read-only"]
+MODES: tuple[SandboxMode, ...] = ("off", "workspace", "read-only")
+
+
+class SandboxSettings(
+    msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True
+):
+    """`write` are folders that commands may change beside the working folder; `hide` and `show`
+    change what is hidden from them."""
+
+    mode: SandboxMode = "off"
+    network: bool = True
+    using: Literal["auto", "bwrap", "landlock"] = "auto"
+    write: tuple[str, ...] = ()
+    hide: tuple[str, ...] = ()
+    show: tuple[str, ...] = ()
+
+
+class SecretSettings(
+    msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True
+):
+    """`variables` are names of further environment variables whose values are secret."""
+
+    mask: bool = False
+    variables: tuple[str, ...] = ()
+
+
+def read_sandbox(files: SettingsFiles, options: Options) -> SandboxSettings:
+    """Raises:
+    ConfigError: something in them makes no sense.
+    """
+    name = "sandbox"
+    own: SandboxSettings = read_strictly(files.user.sandbox, SandboxSettings, files.user_name, name)
+    theirs: SandboxSettings = read_strictly(
+        files.project.sandbox, SandboxSettings, files.project_name, name
+    )
+    mode, network = own.mode, own.network
+    if options.sandbox is not None:
+        mode = check_choice("--sandbox", options.sandbox, MODES)
+    if options.sandbox_network is not None:
+        asked = check_choice("--sandbox-network", options.sandbox_network, ("on", "off"))
+        network = asked == "on"
+    mode = max(mode, theirs.mode, key=MODES.index)
+    if mode == "off" and options.sandbox_network == "off":
+        raise ConfigError("--sandbox-network off needs --sandbox workspace or --sandbox read-only")
+    return msgspec.structs.replace(
+        own,
+        mode=mode,
+        network=network and theirs.network,
+        hide=(*own.hide, *theirs.hide),
+    )
+
+
+def read_secrets(files: SettingsFiles, options: Options) -> SecretSettings:
+    """Raises:
+    ConfigError: something in them makes no sense.
+    """
+    name = "secrets"
+    own: SecretSettings = read_strictly(files.user.secrets, SecretSettings, files.user_name, name)
+    theirs: SecretSettings = read_strictly(
+        files.project.secrets, SecretSettings, files.project_name, name
+    )
+    return SecretSettings(
+        mask=options.mask_secrets or own.mask or theirs.mask,
+        variables=(*own.variables, *theirs.variables),
+    )

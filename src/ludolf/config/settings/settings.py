@@ -1,0 +1,390 @@
+"""settings.json: the user's and the trusted project's, merged and checked key by key."""
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import msgspec
+
+from ludolf.ai.http.proxy import use_proxy
+from ludolf.ai.http.timeouts import Patience
+from ludolf.ai.messages import ThinkingLevel
+from ludolf.base import ConfigError, Value
+from ludolf.base.project_files import Reader
+from ludolf.config.settings.files import read_object, write_object
+from ludolf.config.settings.home import Home
+
+Count = Annotated[int, msgspec.Meta(ge=0)]
+QueueMode = Literal["all", "one-at-a-time"]
+GLOBAL_ONLY = ("defaultProjectTrust", "httpProxy", "cacheWarming", "passKeys")
+
+
+class TokenLimits(Value):
+    reserve_tokens: Count | None = None
+    keep_recent_tokens: Count | None = None
+
+
+class Compaction(Value):
+    enabled: bool = True
+    reserve_tokens: Count = 16384
+    keep_recent_tokens: Count = 20000
+    model_overrides: dict[str, TokenLimits] = msgspec.field(default_factory=dict)
+
+    def limits(self, model_key: str) -> tuple[int, int]:
+        """Tokens to reserve and to keep for the model `provider/id`."""
+        own = self.model_overrides.get(model_key, TokenLimits())
+        reserve, keep = own.reserve_tokens, own.keep_recent_tokens
+        return (
+            self.reserve_tokens if reserve is None else reserve,
+            self.keep_recent_tokens if keep is None else keep,
+        )
+
+
+class BranchSummary(Value):
+    reserve_tokens: Count = 16384
+    skip_prompt: bool = False
+
+
+class ProviderRetry(Value):
+    timeout_ms: Count | None = None
+    max_retries: Count = 0
+    max_retry_delay_ms: Count = 60_000
+
+
+class Retry(Value):
+    enabled: bool = True
+    max_retries: Count = 3
+    base_delay_ms: Count = 2000
+    max_agent_delay_ms: Count = 60_000
+    # By how much a wait may be longer or shorter: not all who failed at once ask again at once.
+    jitter: Annotated[float, msgspec.Meta(ge=0, le=1)] = 0.2
+    provider: ProviderRetry = ProviderRetry()
+
+    def delay_ms(self, attempt: int, asked: float | None = None) -> int:
+        """The wait before this attempt, never shorter than the seconds that the server asks for."""
+        from random import uniform
+
+        longest = self.max_agent_delay_ms
+        plain: int = min(self.base_delay_ms * 2 ** (attempt - 1), longest)
+        spread = round(plain * uniform(1 - self.jitter, 1 + self.jitter))
+        return max(min(spread, longest), int((asked or 0) * 1000))
+
+    def is_too_long(self, asked: float | None) -> bool:
+        """Whether the server asks for more patience than the user has."""
+        limit = self.provider.max_retry_delay_ms
+        return bool(limit and asked and asked * 1000 > limit)
+
+
+class Images(Value):
+    auto_resize: bool = True
+    block_images: bool = False
+
+
+class ThinkingBudgets(Value):
+    """None: what the model's provider takes for this level."""
+
+    minimal: Count | None = None
+    low: Count | None = None
+    medium: Count | None = None
+    high: Count | None = None
+
+
+class Todo(Value):
+    """None: the dialect decides; in pi's there is no todo tool unless it is asked for."""
+
+    enabled: bool | None = None
+    reminders: bool | None = None
+    reminders_max: Count = 3
+
+
+class Tasks(Value):
+    # Seconds until finished todos are taken off the list; below zero they stay.
+    todo_clear_delay: float = 60
+
+
+class AgentTasks(Value):
+    """Agents in the background. None: the dialect decides whether the model may start some."""
+
+    enabled: bool | None = None
+    # How many work at once; 0 is no limit.
+    max_concurrency: Count = 32
+    # How deep agents may start agents; 0 is not at all, below zero is no limit.
+    max_recursion_depth: int = 2
+    disabled_agents: tuple[str, ...] = ()
+    # By the name of a kind: the model that it uses, as `provider/id` or `provider/id:level`.
+    agent_model_overrides: dict[str, str] = msgspec.field(default_factory=dict)
+
+
+class Ttsr(Value):
+    """Stream rules: what happens when an answer breaks one."""
+
+    enabled: bool = True
+    context_mode: Literal["discard", "keep"] = "discard"
+    interrupt_mode: Literal["always", "prose-only", "tool-only", "never"] = "always"
+    repeat_mode: Literal["once", "after-gap"] = "once"
+    repeat_gap: Count = 10
+    disabled_rules: tuple[str, ...] = ()
+
+
+class Settings(Value):
+    """Every key that a program without a screen uses. Others stay in the file untouched."""
+
+    default_provider: str | None = None
+    default_model: str | None = None
+    default_thinking_level: ThinkingLevel | None = None
+    model_thinking_levels: dict[str, ThinkingLevel] = msgspec.field(default_factory=dict)
+    thinking_budgets: ThinkingBudgets = ThinkingBudgets()
+    enabled_models: tuple[str, ...] | None = None
+    steering_mode: QueueMode = "one-at-a-time"
+    follow_up_mode: QueueMode = "one-at-a-time"
+    # None: the dialect decides.
+    interrupt_mode: Literal["immediate", "wait"] | None = None
+    todo: Todo = Todo()
+    tasks: Tasks = Tasks()
+    task: AgentTasks = AgentTasks()
+    ttsr: Ttsr = Ttsr()
+    default_tools: tuple[str, ...] | None = None
+    default_project_trust: Literal["ask", "always", "never"] = "ask"
+    session_dir: str | None = None
+    # When the disk is asked to keep a session: at the end of a run, after each entry, never.
+    sync: Literal["turn", "always", "off"] = "turn"
+    compaction: Compaction = Compaction()
+    branch_summary: BranchSummary = BranchSummary()
+    retry: Retry = Retry()
+    transport: Literal["auto", "sse", "websocket", "websocket-cached"] = "auto"
+    http_proxy: str | None = None
+    # Silence of a model: until its first event, and between two (None: as given for the first, else
+    # three minutes); then how long a connection may take. 0 is no limit.
+    http_idle_timeout_ms: Count | Literal["disabled"] | None = None
+    stream_idle_timeout_ms: Count | None = None
+    connect_timeout_ms: Count = 30_000
+    websocket_connect_timeout_ms: Count = 15_000
+    shell_path: str | None = None
+    shell_command_prefix: str | None = None
+    npm_command: tuple[str, ...] = ("npm",)
+    images: Images = Images()
+    cache_warming: Literal["off", "streaming", "idle"] = "streaming"
+    packages: tuple[str | dict[str, Any], ...] = ()
+    extensions: tuple[str, ...] = ()
+    # How long a handler of an extension may take, for all events or by their names; 0 is no limit.
+    handler_timeout_ms: Count | dict[str, Count] = 0
+    skills: tuple[str, ...] = ()
+    prompts: tuple[str, ...] = ()
+    themes: tuple[str, ...] = ()
+    enable_skill_commands: bool = True
+    # Whether model servers of this machine are looked for.
+    local_servers: bool = True
+    # Names of key variables that tools may see all the same.
+    pass_keys: tuple[str, ...] = ()
+    # Read by who uses them, and strictly: a slip must not switch off what guards the machine.
+    approval: Any = None
+    sandbox: Any = None
+    secrets: Any = None
+
+    @property
+    def patience(self) -> Patience:
+        """How long a model may be silent."""
+        idle = self.http_idle_timeout_ms
+        given = 0 if isinstance(idle, str) else idle
+        own = self.retry.provider.timeout_ms
+        given = given if own is None else own
+        between = given if self.stream_idle_timeout_ms is None else self.stream_idle_timeout_ms
+        usual = Patience()
+        return Patience(
+            connect=self.connect_timeout_ms / 1000,
+            first=usual.first if given is None else given / 1000,
+            between=usual.between if between is None else between / 1000,
+        )
+
+
+class SettingsFiles:
+    """The settings of one session: `current` is what counts, `user` and `project` each file alone.
+
+    An invalid file is reported in `warnings`, counts as empty and is never written. `doubts` are
+    the reasons why what guards the machine may be asked for without being understood.
+    """
+
+    def __init__(
+        self, home: Home, *, trusted: bool = False, given: Mapping[str, Any] | None = None
+    ) -> None:
+        """With settings `given`, no file is read and none is written."""
+        self.home = home
+        self.trusted = trusted
+        self.given = given
+        self.warnings: list[str] = []
+        self.doubts: list[str] = []
+        self._user: dict[str, Any] = {}
+        self._project: dict[str, Any] = {}
+        self.load()
+
+    def load(self) -> None:
+        """Read both files again."""
+        self.warnings, self.doubts = [], []
+        if self.given is not None:
+            self._look_for_doubts(self.given, None)
+            self._user, complaints = keep_sound(migrate(dict(self.given)), Settings)
+            self.warnings += [f"Invalid setting: {text}" for text in complaints]
+            self._merge()
+            return
+        self._user = self._read(self.home.settings_file) or {}
+        project = self._read_project() if self.trusted else None
+        self._project = {k: v for k, v in (project or {}).items() if k not in GLOBAL_ONLY}
+        self._merge()
+
+    @property
+    def user_name(self) -> str:
+        """Where the user's settings come from, for messages."""
+        return str(self.home.settings_file) if self.given is None else "the settings given"
+
+    @property
+    def project_name(self) -> str:
+        return str(self.home.project_settings_file)
+
+    def save(self, changes: Mapping[str, Any]) -> str | None:
+        """Make changes count at once and write just them to the user's file; None removes a key.
+
+        Returns what prevented the writing, or None when it is on disk.
+        """
+        lay_over(self._user, changes)
+        self._merge()
+        if self.given is not None:
+            return None
+        path = self.home.settings_file
+        from ludolf.config.settings.lock import settings_lock
+
+        try:
+            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            with settings_lock(path) as lock:
+                raw = read_object(path)
+                lay_over(raw, changes)
+                lock.check()
+                write_object(path, raw)
+        except (ConfigError, OSError) as error:
+            return f"Settings were not saved to {path}: {error}"
+        return None
+
+    def _read_project(self) -> dict[str, Any] | None:
+        from ludolf.config.resources.project_access import reader_of
+
+        reader = reader_of(self.home, self.home.cwd)
+        return self._read(self.home.project_settings_file, reader)
+
+    def _read(self, path: Path, reader: Reader | None = None) -> dict[str, Any] | None:
+        try:
+            raw = read_object(path, reader=reader)
+        except ConfigError as error:
+            from ludolf.config.settings.doubts import doubt_of_invalid
+
+            self.warnings.append(f"Invalid settings file {path}: {error}")
+            self._doubt(doubt_of_invalid(path, error))
+            return None
+        self._look_for_doubts(raw, path)
+        sound, complaints = keep_sound(migrate(raw), Settings)
+        self.warnings += [f"Invalid setting in {path}: {text}" for text in complaints]
+        return sound
+
+    def _look_for_doubts(self, raw: Mapping[str, Any], path: Path | None) -> None:
+        if path is not None and not raw and not os.path.isfile(path):
+            from ludolf.config.settings.doubts import doubt_of_missing
+
+            self._doubt(doubt_of_missing(path))
+        known = {field.encode_name for field in msgspec.structs.fields(Settings)}
+        if not raw.keys() <= known:
+            from ludolf.config.settings.doubts import doubt_of_keys
+
+            self._doubt(doubt_of_keys(raw, known, str(path or self.user_name)))
+        if path is not None and not raw.keys().isdisjoint(("approval", "sandbox", "secrets")):
+            from ludolf.config.settings.doubts import doubt_of_repeats
+
+            self._doubt(doubt_of_repeats(path))
+
+    def _doubt(self, text: str | None) -> None:
+        if text is not None:
+            self.doubts.append(text)
+
+    def _merge(self) -> None:
+        merged = merge(self._user, self._project)
+        self.user = msgspec.convert(self._user, Settings)
+        self.project = msgspec.convert(self._project, Settings)
+        self.current = msgspec.convert(merged, Settings)
+        use_proxy(self.user.http_proxy)
+
+
+def merge(lower: Mapping[str, Any], upper: Mapping[str, Any]) -> dict[str, Any]:
+    """`upper` over `lower`: objects key by key, everything else replaced."""
+    result = dict(lower)
+    for key, value in upper.items():
+        old = result.get(key)
+        both = isinstance(value, dict) and isinstance(old, dict)
+        result[key] = merge(old, value) if both else value  # type: ignore[arg-type]
+    return result
+
+
+def lay_over(raw: dict[str, Any], changes: Mapping[str, Any]) -> None:
+    """Apply changes in place; None removes a key, an object changes only the keys it names."""
+    for key, value in changes.items():
+        if value is None:
+            raw.pop(key, None)
+        elif isinstance(value, Mapping):
+            inner = raw.get(key)
+            if not isinstance(inner, dict):
+                inner = raw[key] = {}
+            lay_over(inner, value)
+        else:
+            raw[key] = value
+
+
+def migrate(raw: dict[str, Any]) -> dict[str, Any]:
+    """Old spellings brought to the present ones; a present one is never overruled."""
+    new = dict(raw)
+    if "queueMode" in new:
+        new.setdefault("steeringMode", new.pop("queueMode"))
+    if isinstance(new.get("websockets"), bool):
+        new.setdefault("transport", "websocket" if new.pop("websockets") else "sse")
+    skills = new.get("skills")
+    if isinstance(skills, dict):
+        new["skills"] = skills.get("customDirectories") or []
+        if "enableSkillCommands" in skills:
+            new.setdefault("enableSkillCommands", skills["enableSkillCommands"])
+    retry = new.get("retry")
+    if isinstance(retry, dict) and "maxDelayMs" in retry:
+        retry = dict(retry)
+        inner = retry.get("provider")
+        delay = {"maxRetryDelayMs": retry.pop("maxDelayMs")}
+        new["retry"] = {
+            **retry,
+            "provider": {**delay, **(inner if isinstance(inner, dict) else {})},
+        }
+    return new
+
+
+def keep_sound(
+    raw: Mapping[str, Any], kind: type[msgspec.Struct], where: str = ""
+) -> tuple[dict[str, Any], list[str]]:
+    """The keys whose values fit, and a complaint for each that does not."""
+    sound, complaints = {k: v for k, v in raw.items() if v is not None}, []
+    try:
+        msgspec.convert(sound, kind)
+        return sound, []
+    except msgspec.ValidationError:
+        pass
+    for field in msgspec.structs.fields(kind):
+        name = field.encode_name
+        if name not in sound:
+            continue
+        value, group = sound[name], field.type
+        if (
+            isinstance(value, dict)
+            and isinstance(group, type)
+            and issubclass(group, msgspec.Struct)
+        ):
+            sound[name], inner = keep_sound(value, group, f"{where}{name}.")
+            complaints += inner
+            continue
+        try:
+            msgspec.convert(value, group)
+        except msgspec.ValidationError as error:
+            del sound[name]
+            complaints.append(f"{where}{name}: {error}; the default is used")
+    return sound, complaints

@@ -1,0 +1,226 @@
+"""Project trust: whether a folder's settings and resources may be used at all."""
+
+import os
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any, Literal
+
+import msgspec
+
+from ludolf.base import ConfigError
+from ludolf.config.settings.files import read_object
+from ludolf.config.settings.home import Home
+
+_GUARDED = (
+    "settings.json",
+    "extensions",
+    "skills",
+    "prompts",
+    "themes",
+    "agents",
+    "agent/skills",
+    "agent/prompts",
+    "agent/extensions",
+    "SYSTEM.md",
+    "APPEND_SYSTEM.md",
+)
+
+
+_LEFT_ASIDE = "its settings and resources are ignored (see --approve)"
+
+
+class Trust(msgspec.Struct, frozen=True, kw_only=True):
+    """The verdict, and what to tell the user if something is left aside."""
+
+    trusted: bool
+    notice: str | None = None
+
+
+def decide_trust(
+    home: Home,
+    *,
+    flag: bool | None = None,
+    answer: bool | None = None,
+    default: Literal["ask", "always", "never"] = "ask",
+) -> Trust:
+    """Whether this project is trusted.
+
+    Order: the command line's `flag`, an extension's `answer`, the saved decision, the default.
+    There is nobody to ask, so `ask` means no.
+    """
+    for verdict in (flag, answer):
+        if verdict is not None:
+            return Trust(trusted=verdict)
+    try:
+        saved = _nearest(home.trust_file, home.cwd)
+    except ConfigError as error:
+        return Trust(trusted=False, notice=f"Invalid trust file {home.trust_file}: {error}")
+    if saved is not None and saved[1]:
+        return _judge(home, saved[0])
+    if saved is not None or default == "always":
+        return Trust(trusted=saved is None)
+    if not guarded_paths(home):
+        return Trust(trusted=False)
+    return Trust(trusted=False, notice=f"{home.cwd} is not trusted: {_LEFT_ASIDE}")
+
+
+def saved_decision(trust_file: Path, cwd: Path) -> bool | None:
+    """Return the decision stored for the nearest ancestor of a folder, itself included.
+
+    Raises:
+        ConfigError: trust.json is invalid.
+    """
+    found = _nearest(trust_file, cwd)
+    return None if found is None else found[1]
+
+
+def save_decision(home: Home, *, trusted: bool) -> None:
+    """Remember a decision for this folder, in the form that pi keeps it.
+
+    Raises:
+        ConfigError: trust.json is invalid or locked, or the code of the folder cannot be checked.
+        OSError: it cannot be written.
+    """
+    from ludolf.config.settings.files import write_object
+    from ludolf.config.settings.lock import settings_lock
+    from ludolf.config.settings.trust_digest import digest
+
+    path = home.trust_file
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    with settings_lock(path) as lock:
+        decisions = read_object(path)
+        decisions[os.path.realpath(home.cwd)] = trusted
+        lock.check()
+        # First: a program that sees the decision must also see the code that it is about.
+        _save_record(home, _record(digest(home)) if trusted else None)
+        write_object(path, decisions, mode=0o600)
+
+
+def add_imports(home: Home, paths: Iterable[Path]) -> None:
+    """Store digests of files that a trusted project imported from outside its extensions.
+
+    Does nothing if there is no stored decision of this folder, or the files are in it already.
+
+    Raises:
+        ConfigError: the file of digests is invalid or locked.
+        OSError: it cannot be written.
+    """
+    from ludolf.config.settings.lock import settings_lock
+    from ludolf.config.settings.trust_digest import digests_of
+
+    folder, own = Path(os.path.realpath(home.cwd)), os.path.realpath(home.project)
+    record = _stored_record(home)
+    if record is None:
+        return
+    inside = (path for path in paths if path.is_relative_to(folder))
+    fresh = [path for path in inside if not path.is_relative_to(own)]
+    fresh = [path for path in fresh if str(path) not in record["imports"]]
+    if fresh:
+        record["imports"] |= digests_of(fresh)
+        with settings_lock(home.trust_file):
+            _save_record(home, record)
+
+
+def _judge(home: Home, folder: Path) -> Trust:
+    """Compare what the project runs with what it ran when `folder` was trusted."""
+    from ludolf.config.settings.trust_digest import NOTHING, digest
+
+    try:
+        record, now = _stored_record(home), digest(home)
+        if record is not None:
+            changed = record["digest"] != now or _differ(record["imports"])
+        elif os.path.realpath(home.cwd) != str(folder) and _stored_record(home, folder):
+            # That decision was about other code than this folder's.
+            changed = now != NOTHING
+        else:
+            return _trust_first_use(home, now)
+    except ConfigError as error:
+        text = f"{home.cwd} is not trusted, since its code cannot be checked: {error}"
+        return Trust(trusted=False, notice=f"{text}; {_LEFT_ASIDE}")
+    if not changed:
+        return Trust(trusted=True)
+    text = f"{home.cwd} has changed since it was trusted: {_LEFT_ASIDE}"
+    return Trust(trusted=False, notice=text)
+
+
+def _trust_first_use(home: Home, now: str) -> Trust:
+    """Store the present digest for a decision that pi stored, which keeps none."""
+    from ludolf.config.settings.lock import settings_lock
+
+    try:
+        with settings_lock(home.trust_file):
+            _save_record(home, _record(now))
+    except (ConfigError, OSError) as error:
+        text = f"Changes of {home.cwd} will not be noticed: {error}"
+        return Trust(trusted=True, notice=text)
+    return Trust(trusted=True)
+
+
+def _nearest(trust_file: Path, cwd: Path) -> tuple[Path, bool] | None:
+    decisions = read_object(trust_file)
+    real = Path(os.path.realpath(cwd))
+    for folder in (real, *real.parents):
+        verdict = decisions.get(str(folder))
+        if isinstance(verdict, bool):
+            return folder, verdict
+    return None
+
+
+# ---------------------------------------------------------------- digests
+
+
+def _record(digest: str) -> dict[str, Any]:
+    return {"digest": digest, "imports": {}}
+
+
+def _stored_record(home: Home, folder: Path | None = None) -> dict[str, Any] | None:
+    """Raises:
+    ConfigError: the file is invalid.
+    """
+    value = read_object(_digests_file(home)).get(os.path.realpath(folder or home.cwd))
+    if value is None:
+        return None
+    if isinstance(value, dict) and isinstance(value.get("imports"), dict):
+        return {"digest": value.get("digest"), "imports": dict(value["imports"])}
+    return _record(str(value))  # an earlier version stored digests of another kind
+
+
+def _differ(imports: dict[str, Any]) -> bool:
+    from ludolf.config.settings.trust_digest import digests_of
+
+    return digests_of(map(Path, imports)) != imports
+
+
+def _save_record(home: Home, record: dict[str, Any] | None) -> None:
+    from ludolf.config.settings.files import write_object
+
+    records = read_object(_digests_file(home))
+    records.pop(os.path.realpath(home.cwd), None)
+    if record is not None:
+        records[os.path.realpath(home.cwd)] = record
+    write_object(_digests_file(home), records, mode=0o600)
+
+
+def _digests_file(home: Home) -> Path:
+    """Next to the decisions, whose form is pi's."""
+    return home.trust_file.with_name("trust-digests.json")
+
+
+# ---------------------------------------------------------------- what needs trust
+
+
+def guarded_paths(home: Home) -> tuple[Path, ...]:
+    """What in this project would need trust."""
+    own = [home.project / name for name in _GUARDED]
+    return tuple(path for path in (*own, *project_agents_skills(home)) if path.exists())
+
+
+def project_agents_skills(home: Home) -> Iterator[Path]:
+    """`.agents/skills` from the folder up to the repository root; the user's own is not one."""
+    personal = home.user / ".agents" / "skills"
+    for folder in (home.cwd, *home.cwd.parents):
+        place = folder / ".agents" / "skills"
+        if place != personal:
+            yield place
+        if (folder / ".git").exists():
+            return

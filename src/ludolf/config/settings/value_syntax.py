@@ -1,0 +1,137 @@
+"""The value syntax of keys and headers: a command, environment variables, or literal text."""
+
+import os
+import re
+from collections.abc import Mapping
+from pathlib import Path
+
+from ludolf.base.programs import safe_path
+
+COMMAND_LIMIT = 10.0
+_NAME = r"[A-Za-z_][A-Za-z0-9_]*"
+_TOKEN = re.compile(rf"\$(?:(\$)|(!)|\{{({_NAME})\}}|({_NAME}))")
+_BARE_NAME = re.compile(r"[A-Z][A-Z0-9_]*\Z")
+
+
+class Resolver:
+    """Turns configured values into text. `bare_names`: a value that is just the name of an existing
+    variable means that variable, as in files of early 2026."""
+
+    def __init__(self, environ: Mapping[str, str] = os.environ, *, bare_names: bool = True) -> None:
+        self.environ = environ
+        self.warnings: list[str] = []
+        # Where commands in the sandbox can write: no program from there runs for a key.
+        self.writable: tuple[Path, ...] = ()
+        self._bare_names = bare_names
+        self._outputs: dict[str, str] = {}
+
+    def resolve(
+        self, value: str, *, over: Mapping[str, str] | None = None, cached: bool = False
+    ) -> str | None:
+        """The text, or None when a variable is unset or a command gives nothing.
+
+        `over` lays over the environment; `cached` runs a command only once per process.
+        """
+        if value.startswith("!"):
+            return self._output(value[1:], over, cached=cached)
+        if self._is_bare(value):
+            return self.environ[value]
+        missing = False
+
+        def fill(match: re.Match[str]) -> str:
+            nonlocal missing
+            if match[1] or match[2]:
+                return match[1] or match[2]
+            found = self.variable(match[3] or match[4], over)
+            missing = missing or not found
+            return found or ""
+
+        text = _TOKEN.sub(fill, value)
+        return None if missing or not text else text
+
+    def plain_text(self, value: str, *, over: Mapping[str, str] | None = None) -> str:
+        """The text of a value, or nothing if only a command knows it or a variable is unset."""
+        return "" if value.startswith("!") else self.resolve(value, over=over) or ""
+
+    def can_resolve(self, value: str, over: Mapping[str, str] | None = None) -> bool:
+        """Whether `resolve` would give something; a command is believed without being run."""
+        return value.startswith("!") or self.resolve(value, over=over) is not None
+
+    def variable(self, name: str, over: Mapping[str, str] | None = None) -> str | None:
+        """One environment variable; empty counts as unset."""
+        return (over or {}).get(name) or self.environ.get(name) or None
+
+    def _is_bare(self, value: str) -> bool:
+        known = self._bare_names and _BARE_NAME.match(value) and self.environ.get(value)
+        if not known:
+            return False
+        text = f'"{value}" is taken as an environment variable; write "${value}" instead'
+        if text not in self.warnings:
+            self.warnings.append(text)
+        return True
+
+    def _output(self, command: str, over: Mapping[str, str] | None, *, cached: bool) -> str | None:
+        if cached and command in self._outputs:
+            return self._outputs[command]
+        environ = {**self.environ, **(over or {})}
+        if self.writable and "PATH" in environ:
+            environ["PATH"] = safe_path(environ["PATH"], self.writable)
+        output = run_command(command, environ)
+        if output is None:
+            self.warnings.append(f"the key command gave nothing: {command.split(' ', 1)[0]}")
+        elif cached:
+            self._outputs[command] = output
+        return output
+
+
+def literal(text: str) -> str:
+    """The text as a value that means itself."""
+    escaped = text.replace("$", "$$")
+    return f"$!{escaped[1:]}" if escaped.startswith("!") else escaped
+
+
+def names_in(value: str) -> frozenset[str]:
+    """The environment variables that a value speaks of."""
+    if value.startswith("!"):
+        return frozenset()
+    names = {match[3] or match[4] for match in _TOKEN.finditer(value) if match[3] or match[4]}
+    if _BARE_NAME.match(value):
+        names.add(value)
+    return frozenset(names)
+
+
+def run_command(
+    command: str, environ: Mapping[str, str], *, limit: float = COMMAND_LIMIT
+) -> str | None:
+    """The trimmed output of a shell command; None when it fails, is silent or takes too long."""
+    import subprocess
+
+    process = subprocess.Popen(
+        command,
+        shell=True,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        env=dict(environ),
+        start_new_session=True,
+    )
+    try:
+        output, _ = process.communicate(timeout=limit)
+    except subprocess.TimeoutExpired:
+        _kill_group(process.pid)
+        process.communicate()
+        return None
+    text = output.decode("utf-8", "replace").strip()
+    return text if process.returncode == 0 and text else None
+
+
+def _kill_group(pid: int) -> None:
+    import signal
+
+    try:
+        if hasattr(os, "killpg"):
+            os.killpg(pid, signal.SIGKILL)
+        else:
+            os.kill(pid, signal.SIGTERM)
+    except ProcessLookupError:
+        return

@@ -1,0 +1,1 @@
+"""Connect extensions to the engine."""

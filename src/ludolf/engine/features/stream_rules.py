@@ -1,0 +1,293 @@
+"""Stream rules: a pattern watches the answer; a hit cuts it, shows the rule, and asks again.
+
+Without rule files nothing here runs. A hit is told once. In prose it is found as the text comes;
+in arguments also once more when they are whole, before the tool runs.
+"""
+
+import asyncio
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from ludolf.agent.events import MessageUpdate
+from ludolf.agent.io import StreamCut
+from ludolf.agent.tool import ToolOutput
+from ludolf.ai.draft import BlockDelta, BlockEnd, BlockKind, Draft
+from ludolf.ai.messages import CustomMessage, Text, Thinking, ToolCall
+from ludolf.base import now_ms
+from ludolf.engine.parts import Parts
+from ludolf.protocol.host_events import StreamRuleHit
+from ludolf.session.entries import CustomMessageEntry
+
+if TYPE_CHECKING:
+    from ludolf.config.resources.rules import Found, Place, StreamRule
+    from ludolf.engine.features.rule_search import RuleSearch
+
+INJECTION = "ttsr-injection"
+# Each interruption costs a request to the model.
+MOST_INTERRUPTIONS = 8
+INTERRUPTED_OFTEN = (
+    f"Rules have interrupted this prompt {MOST_INTERRUPTIONS} times. They are not applied again "
+    "before the next prompt."
+)
+SEARCHED_LONG = (
+    "The patterns of the project's rules take too long to search. Those rules are not applied to "
+    "the rest of this answer; trust the project to lift the limit."
+)
+_KINDS: dict[BlockKind, str] = {"text": "text", "thinking": "thinking", "toolcall": "tool"}
+
+
+class StreamRules:
+    """The rules of one engine, and what the session already knows of them."""
+
+    def __init__(self, parts: Parts) -> None:
+        self._parts = parts
+        self._rules: tuple[StreamRule, ...] | None = None
+        self._fired: dict[tuple[str, str], int] = {}
+        self._draft: Draft | None = None
+        self._search: RuleSearch | None = None
+        self._interruptions = 0
+        self._was_slow = False
+        self._cut: tuple[StreamRule, ...] = ()
+        self._due: list[StreamRule] = []
+        self._remarks: dict[str, list[StreamRule]] = {}
+
+    def forget(self) -> None:
+        """Read the files again when they are next needed."""
+        self._rules = None
+
+    def new_prompt(self) -> None:
+        self._interruptions = 0
+
+    @property
+    def loaded(self) -> bool:
+        return self._rules is not None
+
+    @property
+    def active(self) -> bool:
+        """Whether there is anything to watch for, among what is loaded."""
+        return bool(self._rules)
+
+    async def load(self) -> None:
+        """Read the rule files; in a thread if there are any."""
+        from ludolf.config.resources.rules import find_rule_files, load_stream_rules
+
+        parts, chosen = self._parts, self._parts.settings.ttsr
+        if not chosen.enabled:
+            self._rules = ()
+            return
+        files = find_rule_files(parts.home, parts.is_hidden)
+        trusted, disabled = parts.settings_files.trusted, chosen.disabled_rules
+        work = partial(load_stream_rules, parts.home, disabled, trusted=trusted, files=files)
+        self._use(await asyncio.to_thread(work) if files.items else work())
+
+    @property
+    def was_cut(self) -> bool:
+        return bool(self._cut)
+
+    def see(self, update: MessageUpdate) -> None:
+        """Look at a piece of an answer.
+
+        Raises:
+            StreamCut: it breaks a rule that cuts.
+        """
+        search = self._search
+        if search is None or self._draft is not update.draft:
+            from ludolf.engine.features.rule_search import RuleSearch
+
+            self._draft, search = update.draft, RuleSearch()
+            self._search = search
+        if self._interruptions >= MOST_INTERRUPTIONS:
+            return
+        if isinstance(update.event, BlockDelta):
+            search.add(update.event)
+        hits = [rule for rule in self._rules or () if self._breaks(rule, update, search)]
+        if search.is_exhausted and not self._was_slow:
+            self._was_slow = True
+            self._parts.report(SEARCHED_LONG)
+        if hits:
+            self._hit(hits, update)
+
+    # ------------------------------------------------------------ after a hit
+
+    def try_again(self) -> None:
+        """After a cut: take the answer back and put the rules in its place."""
+        session = self._parts.session
+        if self._parts.settings.ttsr.context_mode == "discard" and session.leaf is not None:
+            session.omit(session.leaf)
+        rules, self._cut = self._cut, ()
+        session.append(
+            CustomMessageEntry(
+                custom_type=INJECTION,
+                content=self._text(rules, "system-interrupt"),
+                display=False,
+                details={"rules": [rule.name for rule in rules]},
+            )
+        )
+
+    def take_due(self) -> tuple[CustomMessage, ...]:
+        """Rules that were broken without a cut, as a message for the next turn."""
+        rules, self._due = self._due, []
+        if not rules:
+            return ()
+        message = CustomMessage(
+            custom_type=INJECTION,
+            content=self._text(rules, "system-interrupt"),
+            display=False,
+            details={"rules": [rule.name for rule in rules]},
+            timestamp=now_ms(),
+        )
+        return (message,)
+
+    @property
+    def has_due(self) -> bool:
+        return bool(self._due)
+
+    def remark(self, call: ToolCall, output: ToolOutput) -> ToolOutput:
+        """A result, behind the rules that its call broke."""
+        rules = self._remarks.pop(call.id, None)
+        if rules is None:
+            return output
+        note = Text(text=self._text(rules, "system-reminder"))
+        return ToolOutput(
+            content=(note, *output.content),
+            details=output.details,
+            usage=output.usage,
+            ends_run=output.ends_run,
+        )
+
+    # ------------------------------------------------------------ private
+
+    def _use(self, found: "Found") -> None:
+        for text in found.warnings:
+            self._parts.warn(f"Warning: {text}")
+        self._rules = found.rules
+        self._was_slow = False
+
+    def _breaks(self, rule: "StreamRule", update: MessageUpdate, search: "RuleSearch") -> bool:
+        event = update.event
+        kind = _KINDS[event.kind]
+        places = [place for place in rule.places if place.kind == kind]
+        if not places or not self._may_fire(rule):
+            return False
+        if isinstance(event, BlockDelta):
+            return _in_stream(rule, places, update, search)
+        return isinstance(event, BlockEnd) and _in_whole(rule, places, event, search)
+
+    def _may_fire(self, rule: "StreamRule") -> bool:
+        last = self._fired.get((self._parts.session.id, rule.name))
+        if last is None:
+            return True
+        chosen = self._parts.settings.ttsr
+        return chosen.repeat_mode == "after-gap" and self._length() - last >= chosen.repeat_gap
+
+    def _length(self) -> int:
+        return len(self._parts.session.context.entries)
+
+    def _hit(self, rules: "list[StreamRule]", update: MessageUpdate) -> None:
+        for rule in rules:
+            self._fired[(self._parts.session.id, rule.name)] = self._length()
+        in_tool = update.event.kind == "toolcall"
+        cutting = tuple(rule for rule in rules if self._cuts(rule, in_tool=in_tool))
+        if cutting or in_tool:
+            told = tuple(_record(rule) for rule in (cutting or rules))
+            self._parts.hub.post(StreamRuleHit(rules=told))
+        rest = [rule for rule in rules if rule not in cutting]
+        if cutting or (rest and not in_tool):
+            self._count_interruption()
+        if in_tool and rest:
+            block = update.draft.snapshot().content[update.event.index]
+            assert isinstance(block, ToolCall)
+            self._remarks.setdefault(block.id, []).extend(rest)
+        else:
+            self._due += rest
+        if cutting:
+            self._cut = cutting
+            names = ", ".join(rule.name for rule in cutting)
+            raise StreamCut(f"TTSR matched rule{'s' if len(cutting) > 1 else ''}: {names}")
+
+    def _count_interruption(self) -> None:
+        self._interruptions += 1
+        if self._interruptions == MOST_INTERRUPTIONS:
+            self._parts.report(INTERRUPTED_OFTEN)
+
+    def _cuts(self, rule: "StreamRule", *, in_tool: bool) -> bool:
+        mode = rule.interrupt or self._parts.settings.ttsr.interrupt_mode
+        return mode in ("always", "tool-only" if in_tool else "prose-only")
+
+    def _text(self, rules: "tuple[StreamRule, ...] | list[StreamRule]", tag: str) -> str:
+        return "\n".join(
+            f'<{tag} reason="rule_violation" rule="{rule.name}" path="{self._shown(rule)}">\n'
+            f"The answer broke this rule and was stopped there. Keep to it from now on:\n"
+            f"{rule.content}\n</{tag}>"
+            for rule in rules
+        )
+
+    def _shown(self, rule: "StreamRule") -> str:
+        cwd = self._parts.home.cwd
+        inside = rule.path.is_relative_to(cwd)
+        return (rule.path.relative_to(cwd) if inside else rule.path).as_posix()
+
+
+def _in_stream(
+    rule: "StreamRule", places: "list[Place]", update: MessageUpdate, search: "RuleSearch"
+) -> bool:
+    """Of files nothing is known before the arguments are whole."""
+    plain = [place for place in places if place.glob is None]
+    if not plain or not search.in_stream(rule, update.event.index):
+        return False
+    if plain[0].kind != "tool" or any(place.tool is None for place in plain):
+        return True
+    block = update.draft.snapshot().content[update.event.index]
+    return isinstance(block, ToolCall) and any(place.tool == block.name for place in plain)
+
+
+def _in_whole(
+    rule: "StreamRule", places: "list[Place]", event: BlockEnd, search: "RuleSearch"
+) -> bool:
+    block = event.block
+    if isinstance(block, Text):
+        return search.in_text(rule, block.text)
+    if isinstance(block, Thinking):
+        return search.in_text(rule, block.thinking)
+    args = block.arguments if isinstance(block.arguments, dict) else {}
+    path = str(args.get("path") or args.get("file_path") or "")
+    for place in places:
+        if place.tool not in (None, block.name):
+            continue
+        if place.glob is not None and not _is_file(path, place.glob):
+            continue
+        return not rule.patterns or search.in_text(rule, "\n".join(_strings(block.arguments)))
+    return False
+
+
+def _is_file(path: str, glob: str) -> bool:
+    from fnmatch import fnmatchcase
+
+    return bool(path) and (fnmatchcase(path, glob) or fnmatchcase(path.rpartition("/")[2], glob))
+
+
+def _strings(value: Any) -> list[str]:
+    """All texts in the arguments of a call, as the tool will see them."""
+    if isinstance(value, str):
+        return [value]
+    if isinstance(value, dict):
+        return [text for item in value.values() for text in _strings(item)]
+    if isinstance(value, list):
+        return [text for item in value for text in _strings(item)]
+    return []
+
+
+def _record(rule: "StreamRule") -> dict[str, Any]:
+    record: dict[str, Any] = {
+        "name": rule.name,
+        "path": str(rule.path),
+        "content": rule.content,
+        "alwaysApply": False,
+        "description": rule.description,
+        "condition": list(rule.condition),
+        "scope": list(rule.scope),
+    }
+    if rule.interrupt is not None:
+        record["interruptMode"] = rule.interrupt
+    source = {"provider": "native", "providerName": "Ludolf", "path": str(rule.path)}
+    return {**record, "_source": {**source, "level": rule.level}}

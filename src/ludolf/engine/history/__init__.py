@@ -1,0 +1,1 @@
+"""Sessions, compaction, branches and handoff."""

@@ -1,0 +1,325 @@
+"""Compaction: old history replaced by a summary, on demand, near the limit, or after overflow."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, NoReturn
+
+from ludolf.agent.io import RunEnd
+from ludolf.agent.scope import Aborted, Scope
+from ludolf.ai.messages import AssistantMessage
+from ludolf.base import CommandError, LudolfError
+from ludolf.engine.extension_bridge.hook_points import Hooks, Vetoed
+from ludolf.engine.history.summaries import Summaries, SummaryFailed
+from ludolf.engine.parts import Parts
+from ludolf.engine.run.requests import Requests
+from ludolf.protocol.events import (
+    CompactionEnd,
+    CompactionReason,
+    CompactionResult,
+    CompactionStart,
+)
+from ludolf.session.entries import Compaction
+from ludolf.session.estimate import estimate_all, view_tokens
+
+if TYPE_CHECKING:
+    from ludolf.session.compaction import CompactionSettings, Preparation
+
+CANCELLED = "Compaction cancelled"
+BUSY = "Compaction is already in progress"
+GIVEN_UP = {
+    "overflow": (
+        "Context overflow recovery failed after one compact-and-retry attempt. "
+        "Try reducing context or switching to a larger-context model."
+    ),
+    "length": "Truncated response recovery failed after one compact-and-retry attempt.",
+}
+_PREFIX: dict[CompactionReason, str] = {
+    "manual": "Compaction failed: ",
+    "threshold": "Auto-compaction failed: ",
+    "overflow": "Context overflow recovery failed: ",
+}
+
+
+class Compactor:
+    """One compaction at a time. `running` is what `get_state` calls compacting."""
+
+    def __init__(self, parts: Parts, requests: Requests) -> None:
+        self._parts = parts
+        self._requests = requests
+        self.summaries = Summaries(parts, requests)
+        self._recovered = False
+        self._dropped: frozenset[str] = frozenset()
+        self._manual: Scope | None = None
+        self._ended = asyncio.Event()
+        self.running = False
+
+    def new_prompt(self) -> None:
+        """A user spoke: overflow may be recovered from once again."""
+        self._recovered = False
+
+    @property
+    def manual_running(self) -> bool:
+        return self._manual is not None
+
+    def abort_manual(self) -> None:
+        if self._manual is not None:
+            self._manual.abort()
+
+    async def over(self) -> None:
+        """Return when no compaction on demand goes on."""
+        while self._manual is not None:
+            await self._ended.wait()
+
+    @contextmanager
+    def _on_demand(self) -> Iterator[Scope]:
+        """One at a time outside a run.
+
+        Raises:
+            CommandError: one goes on already.
+        """
+        if self._manual is not None:
+            raise CommandError(BUSY)
+        self._manual = scope = Scope()
+        self._ended.clear()
+        try:
+            yield scope
+        finally:
+            self._manual = None
+            self._ended.set()
+
+    # ------------------------------------------------------------ triggers
+
+    def refusal(self) -> str | None:
+        """Why a compaction now would be refused, or None."""
+        if self._parts.session.read_only is not None:
+            return self._parts.session.read_only
+        prepared = self._prepare()
+        return prepared if isinstance(prepared, str) else None
+
+    async def manual(
+        self, instructions: str | None, stop: Callable[[], Awaitable[None]]
+    ) -> CompactionResult:
+        """Compact now; what runs is stopped for it, unless it would be refused.
+
+        Raises:
+            CommandError: refused, failed or cancelled.
+        """
+        if self._manual is not None:
+            raise CommandError(BUSY)
+        refused = self.refusal()
+        if refused is not None:
+            await self._refuse_manual(refused)
+        with self._on_demand() as scope:
+            await stop()
+            try:
+                result = await self._compact("manual", scope, instructions=instructions)
+            except SummaryFailed as error:
+                raise CommandError(str(error)) from error
+        if result is None:
+            raise CommandError(CANCELLED)
+        return result
+
+    def is_due(self) -> bool:
+        """Whether the context nears the model's limit and can be compacted."""
+        return self._is_near_limit() and self.refusal() is None
+
+    async def before_prompt(self) -> None:
+        """Compact if it is due; an abort of it refuses the prompt.
+
+        Raises:
+            CommandError: the compaction was aborted.
+        """
+        with self._on_demand() as scope:
+            await self.if_near_limit(scope)
+            if scope.aborted:
+                raise CommandError(CANCELLED)
+
+    async def if_near_limit(self, scope: Scope) -> bool:
+        """Compact when the context nears the model's limit; True if that was done."""
+        if not self.is_due():
+            return False
+        try:
+            return await self._compact("threshold", scope) is not None
+        except SummaryFailed:
+            return False
+
+    async def after_run(self, end: RunEnd, scope: Scope) -> bool:
+        """What a finished run calls for; True if the run is to be tried again."""
+        answer = end.answer
+        if answer is None or not self._parts.settings.compaction.enabled:
+            return False
+        problem = self._overflowed(answer.message, answer.kind == "overflow")
+        if problem is None:
+            if not answer.message.failed:
+                self._recovered = False
+                await self.if_near_limit(scope)
+            return False
+        return await self._recover(problem, scope)
+
+    # ------------------------------------------------------------ private
+
+    async def _refuse_manual(self, text: str) -> NoReturn:
+        # Decided before the first wait: a run that goes on meanwhile must not change the verdict.
+        self._parts.hub.post(CompactionStart(reason="manual"))
+        await self._end("manual", error=_PREFIX["manual"] + text)
+        raise CommandError(text)
+
+    def _overflowed(self, message: AssistantMessage, said: bool) -> str | None:
+        model = self._parts.models.current
+        if model is None or (message.provider, message.model) != (model.provider, model.id):
+            return None
+        sent = message.usage.input + message.usage.cache_read
+        if said or (message.stop_reason == "stop" and sent > model.context_window):
+            return "overflow"
+        if message.stop_reason == "length" and message.usage.output < model.max_tokens:
+            return "length"
+        return None
+
+    async def _recover(self, problem: str, scope: Scope) -> bool:
+        session = self._parts.session
+        if self._recovered:
+            await self._end("overflow", error=GIVEN_UP[problem])
+            return False
+        self._recovered = True
+        messages = session.context.messages()
+        finished = isinstance(messages[-1], AssistantMessage) and (
+            messages[-1].stop_reason == "stop"
+        )
+        self._dropped = frozenset() if finished else self._last_answer()
+        try:
+            if problem == "length" and self.refusal() is not None:
+                return False
+            result = await self._compact("overflow", scope, will_retry=not finished)
+        except SummaryFailed:
+            return False
+        finally:
+            self._dropped = frozenset()
+        return result is not None and not finished
+
+    def _last_answer(self) -> frozenset[str]:
+        """The failed answer, and results of its calls: not part of what is tried again."""
+        view, found = self._parts.session.context, set()
+        for entry in reversed(view.entries):
+            found.add(entry.id)
+            if isinstance(view.message_at(entry), AssistantMessage):
+                break
+        return frozenset(found)
+
+    def _is_near_limit(self) -> bool:
+        from ludolf.session.compaction import should_compact
+
+        model = self._parts.models.current
+        if model is None or not model.context_window:
+            return False
+        tokens = view_tokens(self._parts.session.context)
+        return should_compact(tokens, model.context_window, self._settings())
+
+    def _settings(self) -> "CompactionSettings":
+        from ludolf.session.compaction import CompactionSettings
+
+        model, settings = self._parts.models.current, self._parts.settings.compaction
+        reserve, keep = settings.limits(model.key if model else "")
+        if model is not None and keep >= model.context_window - reserve:
+            # Made for large windows: in this one what is kept would have to be compacted again.
+            reserve, keep = (min(each, model.context_window // 4) for each in (reserve, keep))
+        return CompactionSettings(
+            enabled=settings.enabled, reserve_tokens=reserve, keep_recent_tokens=keep
+        )
+
+    def _prepare(self) -> "Preparation | str":
+        from ludolf.session.compaction import prepare
+
+        session = self._parts.session
+        left_out = session.omitted | self._dropped
+        return prepare(session.path_to_leaf(), self._settings(), left_out)
+
+    async def _compact(
+        self,
+        reason: CompactionReason,
+        scope: Scope,
+        *,
+        instructions: str | None = None,
+        will_retry: bool = False,
+    ) -> CompactionResult | None:
+        """Compact and tell of it; None if it was aborted."""
+        self.running = True
+        try:
+            await self._parts.hub.emit(CompactionStart(reason=reason))
+            result = await scope.run(self._summarise(reason, instructions, will_retry))
+        except (Aborted, Vetoed):
+            await self._end(reason, aborted=True)
+            return None
+        except LudolfError as error:
+            await self._end(reason, error=_PREFIX[reason] + str(error))
+            raise SummaryFailed(str(error)) from error
+        finally:
+            self.running = False
+        await self._end(reason, result=result, will_retry=will_retry)
+        return result
+
+    async def _end(
+        self,
+        reason: CompactionReason,
+        *,
+        result: CompactionResult | None = None,
+        aborted: bool = False,
+        will_retry: bool = False,
+        error: str | None = None,
+    ) -> None:
+        self.running = False
+        if self._parts.extending.current is not None:
+            await Hooks(self._parts).compacted(
+                reason, result, aborted=aborted, will_retry=will_retry, error=error
+            )
+        await self._parts.hub.emit(
+            CompactionEnd(
+                reason=reason,
+                result=result,
+                aborted=aborted,
+                will_retry=will_retry,
+                error_message=error,
+            )
+        )
+
+    async def _summarise(
+        self, reason: CompactionReason, instructions: str | None, will_retry: bool
+    ) -> CompactionResult:
+        from ludolf.session.summary_text import compaction_summary
+
+        prepared = self._prepare()
+        if isinstance(prepared, str):
+            raise SummaryFailed(prepared)
+        if self._parts.extending.wants("session_before_compact"):
+            made = await Hooks(self._parts).before_compact(
+                prepared, reason, instructions, will_retry=will_retry
+            )
+            if made is not None:
+                return self._store(made)
+        texts = await self.summaries.for_compaction(
+            prepared, self._settings(), reason, instructions
+        )
+        entry = Compaction(
+            summary=compaction_summary(
+                texts.history, texts.prefix, prepared.previous_summary, prepared.files
+            ),
+            first_kept_entry_id=prepared.first_kept_id,
+            tokens_before=prepared.tokens_before,
+            details=prepared.files,
+            usage=texts.usage,
+            from_hook=False,
+        )
+        return self._store(entry)
+
+    def _store(self, entry: Compaction) -> CompactionResult:
+        self._parts.session.append(entry)
+        for dropped in self._dropped:
+            self._parts.session.omit(dropped)
+        return CompactionResult(
+            summary=entry.summary,
+            first_kept_entry_id=entry.first_kept_entry_id,
+            tokens_before=entry.tokens_before,
+            estimated_tokens_after=estimate_all(self._parts.session.context.messages()),
+            usage=entry.usage,
+            details=entry.details,
+        )

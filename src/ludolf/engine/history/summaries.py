@@ -1,0 +1,155 @@
+"""Calls to the model that summarise; their own retries are announced by their own events."""
+
+import asyncio
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+import msgspec
+from msgspec import structs
+
+from ludolf.ai.draft import Draft, StreamEvent
+from ludolf.ai.errors import RETRYABLE
+from ludolf.ai.messages import AssistantMessage, Text, Usage, UserMessage, text_of
+from ludolf.ai.provider import Answer, Request
+from ludolf.ai.stream import respond
+from ludolf.ai.usage import add_usage
+from ludolf.base import LudolfError, now_ms, uuid7
+from ludolf.engine.parts import Parts
+from ludolf.engine.run.requests import Requests
+from ludolf.protocol.events import (
+    CompactionReason,
+    SummaryRetryFinished,
+    SummaryRetryScheduled,
+    SummaryRetryStart,
+    SummarySource,
+)
+
+if TYPE_CHECKING:
+    from ludolf.session.compaction import CompactionSettings, Preparation
+
+
+class SummaryFailed(LudolfError):
+    """The model gave no usable summary; the text says why."""
+
+
+class Texts(msgspec.Struct):
+    """The summaries of one compaction, and what they cost together."""
+
+    history: str | None = None
+    prefix: str | None = None
+    usage: Usage | None = None
+
+    def count(self, usage: Usage) -> None:
+        self.usage = usage if self.usage is None else add_usage(self.usage, usage)
+
+
+class Summaries:
+    def __init__(self, parts: Parts, requests: Requests) -> None:
+        self._parts = parts
+        self._requests = requests
+
+    async def for_compaction(
+        self,
+        prepared: "Preparation",
+        settings: "CompactionSettings",
+        reason: CompactionReason,
+        instructions: str | None,
+    ) -> Texts:
+        """The history, and the first part of a turn that the cut goes through.
+
+        Raises:
+            SummaryFailed: one of the two could not be had; nothing is kept then.
+        """
+        from ludolf.session import summary_text as words
+        from ludolf.session.compaction import summary_limit
+
+        limit = self._parts.models.require().max_tokens
+        texts = Texts()
+        if prepared.history:
+            text = words.history_request(prepared.history, prepared.previous_summary, instructions)
+            most = summary_limit(settings, limit)
+            answer = await self.ask(words.SYSTEM_PROMPT, text, most, reason)
+            texts.history = text_of(answer.content)
+            texts.count(answer.usage)
+        if prepared.prefix:
+            text = words.prefix_request(prepared.prefix)
+            most = summary_limit(settings, limit, prefix=True)
+            answer = await self.ask(words.SYSTEM_PROMPT, text, most, reason)
+            texts.prefix = text_of(answer.content)
+            texts.count(answer.usage)
+        return texts
+
+    async def ask(
+        self,
+        system: str,
+        text: str,
+        limit: int,
+        reason: CompactionReason | None,
+        *,
+        source: SummarySource = "branchSummary",
+    ) -> AssistantMessage:
+        """One summary. `reason` is that of a compaction; without one it is for `source`.
+
+        Raises:
+            SummaryFailed: an error, a cut answer, or a tool call instead of one.
+        """
+        start = _attempt_start(reason, source)
+        answer = await self._attempts(await self._request(system, text, limit), start)
+        message = answer.message
+        if message.stop_reason == "error":
+            raise SummaryFailed(f"Summarization failed: {message.error_message}")
+        if message.stop_reason == "length":
+            raise SummaryFailed("Summarization failed: the summary hit the output token limit")
+        if message.tool_calls or not text_of(message.content).strip():
+            raise SummaryFailed("Summarization failed: the model did not write a summary")
+        return message
+
+    async def _request(self, system: str, text: str, limit: int) -> Request:
+        question = UserMessage(content=(Text(text=text),), timestamp=now_ms())
+        base = await self._requests.fresh()
+        return structs.replace(
+            base,
+            system=system,
+            messages=(question,),
+            max_tokens=limit,
+            session_id=uuid7(),
+            cache="none",
+        )
+
+    async def _attempts(self, request: Request, start: SummaryRetryStart) -> Answer:
+        retry = self._parts.retry
+        hub, attempt, garbled = self._parts.hub, 0, 0
+        while True:
+            answer = await respond(request, Draft(request.model), _ignore)
+            garbled += answer.kind == "garbled"
+            goes_on = retry.enabled and answer.kind in RETRYABLE and attempt < retry.max_retries
+            goes_on = goes_on and not (answer.kind == "garbled" and garbled > 1)
+            goes_on = goes_on and not retry.is_too_long(answer.retry_after)
+            if not goes_on:
+                if attempt:
+                    await hub.emit(SummaryRetryFinished())
+                return answer
+            attempt += 1
+            delay = retry.delay_ms(attempt, answer.retry_after)
+            await hub.emit(
+                SummaryRetryScheduled(
+                    attempt=attempt,
+                    max_attempts=retry.max_retries,
+                    delay_ms=delay,
+                    error_message=answer.message.error_message or "",
+                )
+            )
+            await asyncio.sleep(delay / 1000)
+            await hub.emit(start)
+
+
+def _attempt_start(reason: CompactionReason | None, source: SummarySource) -> SummaryRetryStart:
+    if reason is None:
+        return SummaryRetryStart(source=source)
+    return SummaryRetryStart(source="compaction", reason=reason)
+
+
+async def _ignore(events: Iterable[StreamEvent]) -> None:
+    """Nobody watches a summary grow, but the pieces must be taken."""
+    for _ in events:
+        pass

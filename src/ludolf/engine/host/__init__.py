@@ -1,0 +1,1 @@
+"""Requests to the host: dialogs, approvals, tools, documents, logins."""

@@ -1,0 +1,159 @@
+"""Documents that the host lends: addresses of its schemes, which tools take for paths.
+
+The host names its schemes; what stands at an address is asked of it each time.
+"""
+
+import re
+from collections.abc import Collection, Sequence
+from typing import TYPE_CHECKING, Literal
+
+import msgspec
+
+from ludolf.agent.tool import Document, Documents, ToolError
+from ludolf.base import CommandError, short_id
+from ludolf.engine.host.host_calls import HostCalls, Question
+from ludolf.engine.parts import Parts
+from ludolf.protocol.host_events import HostUriCancel, HostUriRequest
+
+GONE = "RPC client disconnected before host URI request completed"
+# Paths of files may be written so; they are nobody's to lend.
+RESERVED = ("file",)
+_ADDRESS = re.compile(r"@?(([A-Za-z][A-Za-z0-9+.-]*)://.*)", re.DOTALL)
+_INTRO = "Documents that are no files: tools named with them take their addresses for a path."
+_READERS, _WRITERS = ("read",), ("edit", "write")
+
+
+class Scheme(msgspec.Struct, frozen=True, kw_only=True):
+    """One scheme as the host describes it, in small letters."""
+
+    name: str
+    description: str = ""
+    writable: bool = False
+    immutable: bool = False
+    timeout_ms: float | None = None
+
+
+class Found(msgspec.Struct, frozen=True, kw_only=True):
+    """What the host gave for an address; after a write nothing of it counts."""
+
+    content: str = ""
+    content_type: str = "text/plain"
+    notes: tuple[str, ...] = ()
+    immutable: bool | None = None
+
+
+class _Asked(msgspec.Struct, frozen=True):
+    scheme: str
+    operation: Literal["read", "write"]
+    address: str
+
+    @property
+    def words(self) -> str:
+        return f"Host URI {self.operation} for {self.address}"
+
+
+class HostUris:
+    """The schemes of one host. They stay when the session changes."""
+
+    def __init__(self, parts: Parts) -> None:
+        self._parts = parts
+        self._schemes: dict[str, Scheme] = {}
+        self._calls: HostCalls[_Asked, Found] = HostCalls(self._tell_cancel, GONE)
+
+    def replace(self, schemes: Sequence[Scheme]) -> list[str]:
+        """Take these from now on, and no others; of two with one name the later counts.
+
+        Raises:
+            CommandError: one is not to be lent.
+        """
+        for scheme in schemes:
+            if scheme.name in RESERVED:
+                raise CommandError(f"Host URI scheme is reserved: {scheme.name}://")
+        self._schemes = {scheme.name: scheme for scheme in schemes}
+        self._calls.withdraw(lambda asked: asked.scheme not in self._schemes)
+        self._parts.documents = self
+        self._parts.resources.forget_prompt()
+        return list(self._schemes)
+
+    def result(self, id: str, found: Found) -> None:
+        """The host is done."""
+        self._calls.answer(id, found)
+
+    def failed(self, id: str, error: str) -> None:
+        """The host could not do it; without its words ours are told."""
+        asked = self._calls.about(id)
+        if asked is not None:
+            self._calls.fail(id, ToolError(error or f"{asked.words} failed"))
+
+    def disconnect(self) -> None:
+        """The host is gone: nobody will answer any more."""
+        self._calls.disconnect()
+
+    def prompt_section(self, tools: Collection[str]) -> str | None:
+        """What the system prompt says of it while these tools are active; None if nothing."""
+        lines = [line for scheme in self._schemes.values() if (line := _line(scheme, tools))]
+        return "\n".join((_INTRO, *lines)) if lines else None
+
+    # ------------------------------------------------------------ as documents
+
+    def address(self, path: str) -> str | None:
+        """Once a host lends documents, every address but that of a file is meant for it."""
+        found = _ADDRESS.fullmatch(path)
+        return None if found is None or found[2].lower() in RESERVED else found[1]
+
+    def check_writable(self, address: str) -> None:
+        scheme = self._scheme(address)
+        if not scheme.writable:
+            raise ToolError(f"{scheme.name}:// documents can only be read: {address}")
+
+    async def read(self, address: str) -> Document:
+        scheme = self._scheme(address)
+        found = await self._ask(scheme, _Asked(scheme.name, "read", address))
+        return Document(
+            content=found.content,
+            content_type=found.content_type,
+            notes=found.notes,
+            fixed=scheme.immutable if found.immutable is None else found.immutable,
+        )
+
+    async def write(self, address: str, content: str) -> None:
+        self.check_writable(address)
+        scheme = self._scheme(address)
+        await self._ask(scheme, _Asked(scheme.name, "write", address), content)
+
+    # ------------------------------------------------------------ private
+
+    def _scheme(self, address: str) -> Scheme:
+        name = address.partition("://")[0].lower()
+        scheme = self._schemes.get(name)
+        if scheme is None:
+            known = ", ".join(f"{name}://" for name in self._schemes) or "none"
+            raise ToolError(f"No documents at {name}:// addresses: {address}. Known: {known}.")
+        return scheme
+
+    async def _ask(self, scheme: Scheme, asked: _Asked, content: str | None = None) -> Found:
+        async def send(id: str) -> None:
+            await self._parts.hub.emit(
+                HostUriRequest(id=id, operation=asked.operation, url=asked.address, content=content)
+            )
+
+        return await self._calls.ask(Question(asked.words, asked, scheme.timeout_ms), send)
+
+    def _tell_cancel(self, id: str) -> None:
+        cancel_id = f"host_cancel_{short_id()}"
+        self._parts.hub.post(HostUriCancel(id=cancel_id, target_id=id))
+
+
+def _line(scheme: Scheme, tools: Collection[str]) -> str | None:
+    possible = (*_READERS, *(_WRITERS if scheme.writable else ()))
+    usable = [name for name in possible if name in tools]
+    if not usable:
+        return None
+    about = f": {scheme.description}" if scheme.description else ""
+    return f"- {scheme.name}:// ({', '.join(usable)}){about}"
+
+
+if TYPE_CHECKING:
+
+    def _proof(uris: HostUris) -> Documents:
+        return uris

@@ -1,0 +1,192 @@
+"""Logins that a host asks for: keys that it gives, and identity servers that its user visits."""
+
+import asyncio
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from ludolf.agent.scope import Aborted, Scope
+from ludolf.ai.errors import ProviderError
+from ludolf.ai.http.oauth import LoginError
+from ludolf.ai.http.oauth_login import Asker, log_in
+from ludolf.base import CommandError, Value, uuid4
+from ludolf.config.auth.credentials import (
+    Way,
+    checked_key,
+    choose_way,
+    flow_for,
+    login_methods,
+    login_providers,
+)
+from ludolf.config.auth.oauth import callback_host
+from ludolf.config.auth.status import AuthStatus, auth_status
+from ludolf.engine.parts import Parts
+from ludolf.extensions.dialogs import Dialogs
+from ludolf.protocol.commands import UiAnswer
+from ludolf.protocol.ui import UiRequest
+
+Send = Callable[[UiRequest], bool | None]
+CANCELLED = "Login cancelled"
+
+
+class LoginProvider(Value):
+    """A provider that one can log in to. `available` is there for hosts that look for it."""
+
+    id: str
+    name: str
+    available: bool
+    authenticated: bool
+    methods: tuple[Way, ...]
+
+
+class Logins:
+    """One login for each provider at a time; several providers at once if a host likes."""
+
+    def __init__(self, parts: Parts, send: Send | None) -> None:
+        self._parts = parts
+        self._send = send
+        self._running: dict[str, tuple[Scope, _HostAsker]] = {}
+
+    def providers(self) -> tuple[LoginProvider, ...]:
+        registry = self._parts.registry
+        return tuple(
+            LoginProvider(
+                id=name,
+                name=title,
+                available=True,
+                authenticated=registry.admits_provider(name),
+                methods=login_methods(registry, name),
+            )
+            for name, title in login_providers(registry).items()
+        )
+
+    def status(self) -> tuple[AuthStatus, ...]:
+        return auth_status(self._parts.registry)
+
+    async def with_key(self, provider: str, key: str) -> None:
+        """Store a key.
+
+        Raises:
+            CommandError: there is no such provider, or the key cannot be one.
+            ConfigError: it could not be written.
+        """
+        self.check(provider)
+        value = checked_key(key)
+        await asyncio.to_thread(self._parts.registry.keyring.store, provider, value)
+
+    async def login(self, provider: str, method: str | None, domain: str | None) -> None:
+        """Log in with the user's help; without another way, by asking for a key.
+
+        Raises:
+            CommandError: it is refused, failed, or was cancelled.
+            ConfigError: it could not be written.
+        """
+        self.check(provider)
+        if self._send is None:
+            raise CommandError("There is nobody to ask. Give the key itself.")
+        if provider in self._running:
+            raise CommandError(f"A login to {provider} is under way already")
+        chosen = choose_way(self._parts.registry, provider, method)
+        scope, asker = Scope(), _HostAsker(self._send)
+        self._running[provider] = (scope, asker)
+        try:
+            await scope.run(self._go(provider, chosen, domain, asker))
+        except Aborted:
+            raise CommandError(CANCELLED) from None
+        except (LoginError, ProviderError) as error:
+            text = str(error)
+            raise CommandError(text if text == CANCELLED else f"Login failed: {text}") from error
+        finally:
+            del self._running[provider]
+            asker.withdraw()
+
+    async def logout(self, provider: str) -> bool:
+        """Remove what is stored; False if nothing was.
+
+        Raises:
+            CommandError: there is no such provider.
+            ConfigError: it could not be written.
+        """
+        keyring = self._parts.registry.keyring
+        if provider not in keyring.entries():
+            self.check(provider)
+            return False
+        return bool(await asyncio.to_thread(keyring.forget, provider))
+
+    def answer(self, response: UiAnswer) -> None:
+        """What the user said to a dialog, if it is one of a login."""
+        for _, asker in self._running.values():
+            asker.dialogs.answer(response)
+
+    def abort(self) -> None:
+        """Stop every login; each is answered as cancelled."""
+        for scope, _ in self._running.values():
+            scope.abort()
+
+    def check(self, provider: str) -> None:
+        """Raises:
+        CommandError: there is no such provider.
+        """
+        if provider not in login_providers(self._parts.registry):
+            raise CommandError(f"Unknown OAuth provider: {provider}")
+
+    # ------------------------------------------------------------ private
+
+    async def _go(self, provider: str, way: Way, domain: str | None, asker: "_HostAsker") -> None:
+        registry = self._parts.registry
+        flow = flow_for(registry, provider)
+        if way == "api-key" or flow is None:
+            name = login_providers(registry)[provider]
+            key = await asker.key(f"API key for {name}:")
+            await self.with_key(provider, key)
+            return
+        credential = await log_in(flow, way, asker, domain=domain, host=callback_host())
+        await asyncio.to_thread(registry.keyring.store_login, provider, credential)
+
+
+class _HostAsker:
+    """Speaks to the user by frames of the host; what it asked last can be withdrawn."""
+
+    def __init__(self, send: Send) -> None:
+        self._send = send
+        self._asked: str | None = None
+        self.dialogs = Dialogs(self._note)
+
+    def show(self, url: str, instructions: str, *, launch: str | None = None) -> None:
+        self._send(
+            UiRequest(
+                id=uuid4(),
+                method="open_url",
+                url=url,
+                launch_url=launch if launch != url else None,
+                instructions=instructions,
+            )
+        )
+
+    async def paste(self, question: str, example: str) -> str | None:
+        return await self._input(question, example)
+
+    async def key(self, question: str) -> str:
+        return await self._input(question, None)
+
+    async def _input(self, question: str, example: str | None) -> str:
+        text = await self.dialogs.input(question, example)
+        self._asked = None
+        if text is None:
+            raise LoginError(CANCELLED)
+        return text
+
+    def withdraw(self) -> None:
+        """Tell the host that nobody waits for the open dialog any more."""
+        if self._asked is not None:
+            self._send(UiRequest(id=uuid4(), method="cancel", target_id=self._asked))
+            self._asked = None
+
+    def _note(self, request: UiRequest) -> None:
+        self._asked = request.id
+        self._send(request)
+
+
+if TYPE_CHECKING:
+
+    def _proof(asker: _HostAsker) -> Asker:
+        return asker

@@ -1,0 +1,1 @@
+"""Run a prompt: accept it, drive turns, retry, queue messages."""

@@ -1,0 +1,99 @@
+"""One loaded extension: where it came from and what it registered."""
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Literal
+
+import msgspec
+
+from ludolf.base import Value
+from ludolf.config.resources.sources import Source, SourceInfo
+from ludolf.functions.tool import FunctionTool
+
+
+class Origin(msgspec.Struct, frozen=True, kw_only=True):
+    """A file to load. `package` is set when it is a package's `__init__` or sits in a folder of its
+    own; `explicit` when it was named on the command line."""
+
+    path: Path
+    source: Source | None = None
+    package: Path | None = None
+    explicit: bool = False
+    factory: Callable[..., Any] | None = None
+
+    @property
+    def real_path(self) -> str:
+        return os.path.realpath(self.path) if self.factory is None else str(self.path)
+
+    def info(self) -> SourceInfo:
+        if self.source is not None:
+            return self.source.info(self.path)
+        return SourceInfo(path=str(self.path), source="auto", scope="user", origin="package")
+
+
+def factory_origin(factory: Callable[..., Any]) -> Origin:
+    """An extension that a program brings as a function."""
+    name = getattr(factory, "__qualname__", type(factory).__qualname__)
+    module = getattr(factory, "__module__", "")
+    path = Path(f"<{module}.{name} {id(factory):x}>")
+    return Origin(path=path, explicit=True, factory=factory)
+
+
+class LoadError(Value):
+    """An extension that could not be loaded, or a part of it that could not be taken."""
+
+    path: str
+    error: str
+    explicit: bool = False
+
+    def __str__(self) -> str:
+        return f'Failed to load extension "{self.path}": {self.error}'
+
+
+class Command(msgspec.Struct, frozen=True, kw_only=True, eq=False):
+    name: str
+    function: Callable[..., Any]
+    description: str | None = None
+    completions: Callable[..., Any] | None = None
+
+
+class CommandItem(Value, kw_only=True):
+    """A command of an extension as an item of `get_commands`."""
+
+    name: str
+    description: str | None = None
+    source: Literal["extension"]
+    source_info: SourceInfo
+    path: str
+
+
+class Flag(msgspec.Struct, frozen=True, kw_only=True):
+    name: str
+    type: type[bool] | type[str]
+    default: bool | str | None = None
+    description: str | None = None
+
+
+class Shortcut(msgspec.Struct, frozen=True, kw_only=True, eq=False):
+    key: str
+    function: Callable[..., Any]
+    description: str | None = None
+
+
+class Extension:
+    """What one factory registered. `place` is its position in the load order."""
+
+    def __init__(self, origin: Origin, place: int, module: str) -> None:
+        self.origin = origin
+        self.place = place
+        self.module = module
+        self.tools: dict[str, FunctionTool] = {}
+        self.commands: dict[str, Command] = {}
+        self.flags: dict[str, Flag] = {}
+        self.shortcuts: dict[str, Shortcut] = {}
+        self.renderers: dict[str, Callable[..., Any]] = {}
+
+    @property
+    def path(self) -> Path:
+        return self.origin.path

@@ -1,0 +1,202 @@
+"""How the answers of several handlers become one: a small function per event that may be answered.
+
+Each takes the state so far and one answer, and returns the next state. A BadAnswer counts as a
+failure of the handler.
+"""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+import msgspec
+from msgspec import structs
+
+from ludolf.ai.messages import Image, OpaqueMessage, Usage
+from ludolf.extensions import answers, payloads
+from ludolf.functions.content import (
+    BadAnswer,
+    read,
+    read_custom,
+    read_message,
+    read_messages,
+    read_parts,
+    read_plain,
+)
+
+SAME_ROLE = "message_end handlers must return a message with the same role"
+
+
+class State(msgspec.Struct):
+    """A dispatch in progress: what the next handler sees, what is decided, and if that is final."""
+
+    payload: Any
+    answer: Any = None
+    final: bool = False
+
+    def change(self, **fields: Any) -> None:
+        self.payload = structs.replace(self.payload, **fields)
+
+
+Answer = Mapping[str, Any]
+
+
+def trust(state: State, answer: Answer, owner: Path) -> None:
+    said = answer.get("trusted")
+    if said not in ("yes", "no", "undecided", True, False):
+        raise BadAnswer('trusted must be "yes", "no" or "undecided"')
+    if said != "undecided":
+        remember = bool(answer.get("remember"))
+        state.answer = answers.TrustAnswer(trusted=said in ("yes", True), remember=remember)
+        state.final = True
+
+
+def resources(state: State, answer: Answer, owner: Path) -> None:
+    for name in ("skill_paths", "prompt_paths", "theme_paths"):
+        added = read(tuple[str, ...], answer.get(name) or (), name)
+        # Relative paths belong to the extension that names them.
+        places = tuple(str(owner.parent / Path(path).expanduser()) for path in added)
+        state.change(**{name: getattr(state.payload, name) + places})
+
+
+def switch(state: State, answer: Answer, owner: Path) -> None:
+    _session(state, read(answers.SwitchAnswer, answer, "session_before_switch"))
+
+
+def fork(state: State, answer: Answer, owner: Path) -> None:
+    _session(state, read(answers.ForkAnswer, answer, "session_before_fork"))
+
+
+def compact(state: State, answer: Answer, owner: Path) -> None:
+    _session(state, read(answers.CompactAnswer, answer, "session_before_compact"))
+
+
+def tree(state: State, answer: Answer, owner: Path) -> None:
+    _session(state, read(answers.TreeAnswer, answer, "session_before_tree"))
+
+
+def _session(state: State, answer: Any) -> None:
+    """The last answer counts, but a veto ends the matter."""
+    state.answer = answer
+    state.final = answer.cancel
+
+
+def text_input(state: State, answer: Answer, owner: Path) -> None:
+    action: Literal["continue", "transform", "handled"] = answer.get("action", "continue")
+    match action:
+        case "continue":
+            return
+        case "handled":
+            state.answer, state.final = "handled", True
+        case "transform":
+            text = read(str, answer.get("text", state.payload.text), "text")
+            images = answer.get("images")
+            kept = state.payload.images
+            state.change(
+                text=text,
+                images=kept if images is None else read(tuple[Image, ...], images, "images"),
+            )
+        case _:
+            raise BadAnswer(f'input: unknown action "{action}"')
+
+
+def before_agent_start(state: State, answer: Answer, owner: Path) -> None:
+    if answer.get("message") is not None:
+        message = read_custom(answer["message"], "message")
+        state.change(messages=(*state.payload.messages, message))
+    if answer.get("system_prompt") is not None:
+        prompt = read(str, answer["system_prompt"], "system_prompt")
+        state.change(system_prompt=prompt, forced=True)
+    if answer.get("system_prompt_options") is not None:
+        old = state.payload.system_prompt_options
+        changes = dict(answer["system_prompt_options"])
+        merged = {**structs.asdict(old), **changes}
+        options = read(payloads.PromptOptions, merged, "system_prompt_options")
+        state.change(system_prompt_options=options)
+
+
+def message_end(state: State, answer: Answer, owner: Path) -> None:
+    given = answer.get("message")
+    if given is None:
+        return
+    message = read_message(given, "message")
+    if role(message) != role(state.payload.message):
+        raise BadAnswer(SAME_ROLE)
+    state.change(message=message)
+
+
+def role(message: payloads.AnyMessage) -> str:
+    if isinstance(message, OpaqueMessage):
+        return message.role
+    return str(message.__struct_config__.tag)
+
+
+def tool_call(state: State, answer: Answer, owner: Path) -> None:
+    if answer.get("input") is not None:
+        state.change(input=read_plain(dict[str, Any], answer["input"], "input"))
+    if answer.get("block"):
+        reason = answer.get("reason")
+        state.answer = answers.ToolCallAnswer(
+            input=state.payload.input,
+            block=True,
+            reason=None if reason is None else read(str, reason, "reason"),
+            terminate=bool(answer.get("terminate")),
+        )
+        state.final = True
+
+
+def tool_result(state: State, answer: Answer, owner: Path) -> None:
+    if answer.get("content") is not None:
+        state.change(content=read_parts(answer["content"], "content"))
+    if "details" in answer:
+        state.change(details=answer["details"])
+    if answer.get("is_error") is not None:
+        state.change(is_error=read(bool, answer["is_error"], "is_error"))
+    if answer.get("usage") is not None:
+        state.change(usage=read(Usage, answer["usage"], "usage"))
+
+
+def user_bash(state: State, answer: Answer, owner: Path) -> None:
+    if answer.get("result") is not None:
+        state.answer = read(answers.BashAnswer, answer["result"], "result")
+    elif answer.get("operations") is not None:
+        if not callable(getattr(answer["operations"], "exec", None)):
+            raise BadAnswer("operations must have an exec method")
+        state.answer = answers.BashElsewhere(answer["operations"])
+    else:
+        raise BadAnswer('user_bash: answer with "result" or "operations", or with nothing')
+    state.final = True
+
+
+def context(state: State, answer: Answer, owner: Path) -> None:
+    if answer.get("messages") is not None:
+        state.change(messages=read_messages(answer["messages"], "messages"))
+
+
+def context_with_system(state: State, answer: Answer, owner: Path) -> None:
+    context(state, answer, owner)
+    if answer.get("system_prompt") is not None:
+        state.change(system_prompt=read(str, answer["system_prompt"], "system_prompt"))
+
+
+def provider_headers(state: State, answer: Answer, owner: Path) -> None:
+    """Named headers are set; None removes one."""
+    changes = read_plain(dict[str, str | None], answer.get("headers") or {}, "headers")
+    merged = {**state.payload.headers, **changes}
+    state.change(headers={name: text for name, text in merged.items() if text is not None})
+
+
+def boundary(state: State, answer: Answer, owner: Path) -> None:
+    if answer.get("entries"):
+        drafts: tuple[answers.Draft, ...] = tuple(
+            read(answers.Draft, draft, "entries")  # type: ignore[arg-type]  # a union is no type
+            for draft in answer["entries"]
+        )
+        state.change(entries=(*state.payload.entries, *drafts))
+    if answer.get("continue") is not None:
+        state.change(continue_=bool(answer["continue"]))
+
+
+def cache_warming(state: State, answer: Answer, owner: Path) -> None:
+    if answer.get("action") not in ("warm", "stop"):
+        raise BadAnswer('action must be "warm" or "stop"')
+    state.change(action=answer["action"])

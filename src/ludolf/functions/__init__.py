@@ -1,0 +1,1 @@
+"""Turn a Python function into a tool."""

@@ -1,1 +1,0 @@
-"""Speak to the outside: RPC, JSON events, plain text."""

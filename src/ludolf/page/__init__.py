@@ -1,0 +1,20 @@
+"""The session as a page: one HTML file that people read, search and keep, or watch growing."""
+
+from ludolf.page.html import default_name, export_html
+from ludolf.page.incremental import Growth, read_story
+from ludolf.page.page import page_policy, render_page
+from ludolf.page.page_model import Story
+from ludolf.page.summary import ToolSpecLike
+from ludolf.page.updates import render_news
+
+__all__ = [
+    "Growth",
+    "Story",
+    "ToolSpecLike",
+    "default_name",
+    "export_html",
+    "page_policy",
+    "read_story",
+    "render_news",
+    "render_page",
+]

@@ -1,0 +1,96 @@
+"""Code and output on the page: a block with a copy button, long ones folded after some lines.
+
+A block only names its language; the page's script colours what comes into sight.
+"""
+
+from ludolf.page.text import attribute, content, with_plain_ends
+
+COPY = '<button class="copy" type="button">Copy</button>'
+_SPARE_LINES = 5
+_LINE_CHARACTERS = 400
+_PART_LINES = 60
+
+
+def code_block(code: str, language: str) -> str:
+    """A block of code inside a message, never folded."""
+    lines = _lines(code)
+    diff = language.lower() in ("diff", "patch")
+    inside = "\n".join(map(_diff_line, lines)) if diff else _in_parts(lines)
+    return f'<div class="code"{_lang(language)}>{COPY}<pre><code>{inside}</code></pre></div>'
+
+
+def code_box(code: str, language: str, *, kind: str = "", css: str = "", shown: int = 14) -> str:
+    """A block of code or data of its own, the rest of a long one folded."""
+    return block(folded(_lines(code), css=css, shown=shown, parts=True), kind, language)
+
+
+def language_of(path: str) -> str:
+    """The language that a file name tells, or "" """
+    name = path.rpartition("/")[2].lower()
+    stem, dot, ending = name.rpartition(".")
+    return ending if dot else stem or name
+
+
+def folded(
+    lines: list[str], *, css: str = "", shown: int = 14, tail: bool = False, parts: bool = False
+) -> str:
+    """Lines of HTML, the rest of a long text behind a fold; `tail` shows the end instead."""
+    visible = _visible(lines[::-1] if tail else lines, shown)
+    hidden = len(lines) - visible
+    if hidden <= 0:
+        return _pre("\n".join(lines), css)
+    words = f"{hidden:,} {'earlier' if tail else 'more'} line{'s' if hidden > 1 else ''}"
+    summary = f"<summary>{words}</summary>"
+    cut = hidden if tail else visible
+    hid, seen = (lines[:cut], lines[cut:]) if tail else (lines[cut:], lines[:cut])
+    inside = _in_parts(hid) if parts else "\n".join(hid)
+    fold = f'<details class="more">{summary}{_pre(inside, css)}</details>'
+    rest = _pre("\n".join(seen), css) if seen else ""
+    return fold + rest if tail else rest + fold
+
+
+def block(inside: str, kind: str = "", language: str = "") -> str:
+    """A place whose text can be copied, and is coloured, as a whole, folds included."""
+    return f'<div class="block {kind}"{_lang(language)}>{COPY}{inside}</div>'
+
+
+def _lines(code: str) -> list[str]:
+    # Before escaping, which would show a carriage return as a sign.
+    return content(with_plain_ends(code)).split("\n")
+
+
+def _in_parts(lines: list[str]) -> str:
+    """Long code in parts, since the script colours only those that are near."""
+    if len(lines) < 2 * _PART_LINES:
+        return "\n".join(lines)
+    starts = range(0, len(lines), _PART_LINES)
+    parts = ["\n".join(lines[start : start + _PART_LINES]) for start in starts]
+    return '<span class="part">' + '\n</span><span class="part">'.join(parts) + "</span>"
+
+
+def _lang(language: str) -> str:
+    name = attribute(language[:24].lower())
+    return f' data-lang="{name}"' if name else ""
+
+
+def _diff_line(line: str) -> str:
+    kind = {"+": "add", "-": "del", "@": "hunk"}.get(line[:1])
+    return f'<span class="d-{kind}">{line}</span>' if kind else line
+
+
+def _visible(lines: list[str], shown: int) -> int:
+    """How many of the lines stand outside the fold."""
+    room = _LINE_CHARACTERS * shown
+    few = len(lines) <= shown + _SPARE_LINES
+    for count, line in enumerate(lines[: None if few else shown]):
+        room -= len(line)
+        if room < 0:
+            return count
+    return len(lines) if few else shown
+
+
+def _pre(inside: str, css: str) -> str:
+    # A first line feed after <pre> is dropped by parsers, so an empty first line needs two.
+    start = "\n" if inside[:1] in ("", "\n") else ""
+    name = f' class="{css}"' if css else ""
+    return f"<pre{name}>{start}{inside}</pre>"

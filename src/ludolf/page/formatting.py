@@ -1,0 +1,73 @@
+"""Numbers, money and times in the words of the page."""
+
+import math
+
+from ludolf.ai.messages import Usage
+from ludolf.base import iso_time
+from ludolf.page.text import attribute, content
+from ludolf.session.entries import time_ms
+
+
+def tokens(count: float) -> str:
+    """A short number: 950, 1.2k, 34k, 1.2M."""
+    if not count < 1e15:
+        return "?"
+    for size, unit in ((1e9, "B"), (1e6, "M"), (1e3, "k")):
+        if count >= size:
+            value = count / size
+            return f"{value:.1f}{unit}" if value < 10 else f"{value:,.0f}{unit}"
+    return f"{count:.0f}"
+
+
+def dollars(amount: float) -> str:
+    """Money with as many digits as say something."""
+    if not math.isfinite(amount):
+        return "?"
+    if amount == 0 or amount >= 1:
+        return f"${amount:,.2f}"
+    return f"${amount:.3f}" if amount >= 0.01 else f"${amount:.4f}"
+
+
+def count(number: int, one: str, many: str = "") -> str:
+    return f"{number:,} {one if number == 1 else many or one + 's'}"
+
+
+def stamp(text: str) -> str:
+    """A time element; the page's script turns it into local time."""
+    moment = time_ms(text)
+    if not moment:
+        return f'<span class="when">{content(text[:40])}</span>'
+    return time_element(moment)
+
+
+def time_element(ms: int) -> str:
+    iso = iso_time(ms)
+    shown = f"{iso[:10]} {iso[11:16]} UTC"
+    return f'<time class="when" datetime="{attribute(iso)}">{shown}</time>'
+
+
+def duration(ms: int) -> str:
+    """A stretch of time: 40 s, 12 min, 3 h 05 min, 2 d 4 h."""
+    seconds = max(0, ms) // 1000
+    minutes, hours, days = seconds // 60, seconds // 3600, seconds // 86400
+    if seconds < 60:
+        return f"{seconds} s"
+    if minutes < 60:
+        return f"{minutes} min"
+    if hours < 24:
+        return f"{hours} h {minutes % 60:02d} min"
+    return f"{days} d {hours % 24} h"
+
+
+def spent_line(usage: Usage, *, context: bool = True) -> str:
+    """Tokens and cost of one answer."""
+    parts = [f"{tokens(usage.input)} in", f"{tokens(usage.output)} out"]
+    if usage.cache_read:
+        parts.append(f"{tokens(usage.cache_read)} cached")
+    if usage.cache_write:
+        parts.append(f"{tokens(usage.cache_write)} to cache")
+    if context:
+        parts.append(f"context {tokens(usage.context)}")
+    if usage.cost.total:
+        parts.append(dollars(usage.cost.total))
+    return " · ".join(parts)

@@ -1,0 +1,113 @@
+"""Export of a session to one HTML file: never over a file unasked, never through a link."""
+
+import os
+import stat
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from ludolf.base import CommandError
+from ludolf.page.incremental import read_story
+from ludolf.page.page import Told, render_page
+from ludolf.page.summary import ToolSpecLike
+from ludolf.session.tree import Session
+
+_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+# A long page is written in few steps.
+_BUFFER = 1 << 18
+
+
+def default_name(session: Session) -> str:
+    """The file name of an export for which none was given.
+
+    Raises:
+        CommandError: the session has no file to be named after.
+    """
+    _check(session)
+    assert session.path is not None
+    return f"ludolf-session-{session.path.stem}.html"
+
+
+def export_html(
+    session: Session,
+    target: Path | None = None,
+    *,
+    overwrite: bool = False,
+    system_prompt: str | None = None,
+    tools: Sequence[ToolSpecLike] = (),
+    told: Told | None = None,
+) -> Path:
+    """Write the session as a page and give the path as it was given.
+
+    Without a target the default name in the working directory is taken, or the first free one
+    with `-1`, `-2` …. `told` hears how far it is. Blocking: call it in a thread.
+
+    Raises:
+        CommandError: there is nothing to export, or the file cannot or must not be written.
+    """
+    _check(session)
+    wanted = target if target is not None else Path(default_name(session))
+    story = read_story(session)
+    pieces = render_page(story, system_prompt=system_prompt, tools=tools, told=told)
+    try:
+        if overwrite:
+            return _replace(wanted, pieces)
+        return _create(_names(wanted) if target is None else iter((wanted,)), pieces)
+    except OSError as problem:
+        raise CommandError(f"Cannot write {wanted}: {problem.strerror}") from problem
+
+
+def _check(session: Session) -> None:
+    if session.path is None:
+        raise CommandError("Cannot export in-memory session to HTML")
+    if not session.saved:
+        raise CommandError("Nothing to export yet - start a conversation first")
+
+
+def _create(names: Iterator[Path], pieces: Iterator[str]) -> Path:
+    """Write to the first name that is free."""
+    taken: Path | None = None
+    for name in names:
+        try:
+            descriptor = os.open(name, _NEW, 0o600)
+        except FileExistsError:
+            taken = name
+            continue
+        try:
+            _fill(descriptor, pieces)
+        except BaseException:
+            name.unlink(missing_ok=True)
+            raise
+        return name
+    raise CommandError(f"File exists: {taken}. Choose another name or ask to overwrite it.")
+
+
+def _replace(target: Path, pieces: Iterator[str]) -> Path:
+    """Write beside the target and move the whole page into its place."""
+    try:
+        kind = os.lstat(target).st_mode
+    except FileNotFoundError:
+        kind = stat.S_IFREG
+    if not stat.S_ISREG(kind):
+        what = "a symbolic link" if stat.S_ISLNK(kind) else "not a regular file"
+        raise CommandError(f"Not overwritten, since it is {what}: {target}")
+    beside = target.with_name(f".{target.name[:100]}.{os.urandom(4).hex()}.tmp")
+    descriptor = os.open(beside, _NEW, 0o600)
+    try:
+        _fill(descriptor, pieces)
+        os.replace(beside, target)
+    except BaseException:
+        beside.unlink(missing_ok=True)
+        raise
+    return target
+
+
+def _fill(descriptor: int, pieces: Iterator[str]) -> None:
+    with open(descriptor, "w", _BUFFER, encoding="utf-8", errors="replace", newline="\n") as file:
+        os.fchmod(file.fileno(), 0o600)
+        file.writelines(pieces)
+
+
+def _names(path: Path) -> Iterator[Path]:
+    yield path
+    for number in range(1, 1000):
+        yield path.with_name(f"{path.stem}-{number}{path.suffix}")

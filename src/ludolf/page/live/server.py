@@ -1,0 +1,203 @@
+"""The web server of the live view: on loopback only, for whoever knows the token, reading only."""
+
+import os
+from collections.abc import Awaitable, Callable
+from hmac import compare_digest
+from typing import TYPE_CHECKING
+
+from ludolf.base import CommandError, dumps
+from ludolf.page import page_policy
+from ludolf.page.live.watch import Watch, read_mark
+
+if TYPE_CHECKING:
+    from aiohttp.web import AppRunner, Request, StreamResponse
+
+    Handler = Callable[[Request], Awaitable[StreamResponse]]
+
+HOST = "127.0.0.1"
+_NAMES = (HOST, "localhost")
+_BEAT_SECONDS = 15.0
+_AGAIN_MS = 1000
+_CHUNK = 1 << 18
+_HEADERS = {
+    "Cache-Control": "no-store",
+    "Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Referrer-Policy": "no-referrer",
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+}
+_HTML = "text/html; charset=utf-8"
+
+
+class LiveServer:
+    """Serves one watched session below a path that nobody can guess."""
+
+    def __init__(self, watch: Watch) -> None:
+        import secrets
+
+        self._watch = watch
+        self._token = secrets.token_urlsafe(24)
+        self._port = 0
+        self._runner: AppRunner | None = None
+        self._acts: dict[str, Handler] = {
+            "": self._page,
+            "events": self._events,
+            "news": self._news,
+            "session.jsonl": self._lines,
+        }
+
+    @property
+    def url(self) -> str:
+        return f"http://{HOST}:{self._port}/{self._token}/"
+
+    async def start(self, port: int) -> None:
+        """Listen; port 0 means any free one.
+
+        Raises:
+            CommandError: the port cannot be had.
+        """
+        from aiohttp import web
+
+        app = web.Application()
+        app.router.add_route("GET", "/{path:.*}", self._answer)
+        self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=1)
+        await self._runner.setup()
+        try:
+            await web.TCPSite(self._runner, HOST, port).start()
+        except (OSError, OverflowError) as problem:
+            await self._runner.cleanup()
+            raise CommandError(
+                f"Cannot listen on port {port}: {_reason(problem)}. "
+                "Choose another one with --port, or leave it out."
+            ) from problem
+        self._port = self._runner.addresses[0][1]
+
+    async def close(self) -> None:
+        """Tell pages that it is over, and stop listening."""
+        await self._watch.close()
+        if self._runner is not None:
+            await self._runner.cleanup()
+
+    # ------------------------------------------------------------ who may ask
+
+    async def _answer(self, request: "Request") -> "StreamResponse":
+        from aiohttp import web
+
+        if not self._is_ours(request):
+            return web.Response(status=403, headers=_HEADERS, text="Not from there.\n")
+        token, slash, place = request.match_info["path"].partition("/")
+        act = self._acts.get(place) if slash else None
+        given = token.encode("utf-8", "replace")
+        if not compare_digest(given, self._token.encode()) or act is None:
+            return web.Response(status=404, headers=_HEADERS, text="There is nothing here.\n")
+        return await act(request)
+
+    def _is_ours(self, request: "Request") -> bool:
+        """Neither a foreign name that leads to this machine nor a foreign page may ask."""
+        hosts = {f"{name}:{self._port}" for name in _NAMES}
+        if request.headers.get("Host") not in hosts:
+            return False
+        origin = request.headers.get("Origin")
+        if origin is not None and origin.removeprefix("http://") not in hosts:
+            return False
+        site = request.headers.get("Sec-Fetch-Site", "none")
+        goes_there = request.headers.get("Sec-Fetch-Mode") == "navigate"
+        return site in ("none", "same-origin") or goes_there
+
+    # ------------------------------------------------------------ what there is
+
+    async def _page(self, request: "Request") -> "StreamResponse":
+        await self._watch.refresh()
+        policy = page_policy(live=True) + "; frame-ancestors 'none'"
+        pieces = await self._watch.page()
+        return await _send(request, pieces, {"Content-Security-Policy": policy})
+
+    async def _news(self, request: "Request") -> "StreamResponse":
+        from aiohttp import web
+
+        known = read_mark(request.query.get("after", ""))
+        if known is None:
+            return web.Response(status=400, headers=_HEADERS, text="`after` is not a mark.\n")
+        pieces = await self._watch.news(known)
+        if pieces is None:
+            return web.Response(status=409, headers=_HEADERS, text="Load the page again.\n")
+        return await _send(request, pieces, {})
+
+    async def _lines(self, request: "Request") -> "StreamResponse":
+        """Send the bytes of the file that was opened, whatever has its name by now."""
+        from aiohttp import web
+
+        await self._watch.refresh()
+        opened = await self._watch.opened()
+        if opened is None:
+            return web.Response(status=404, headers=_HEADERS, text="There is no session now.\n")
+        kind = {"Content-Type": "application/x-ndjson", "Content-Disposition": "attachment"}
+        descriptor, size = opened
+        try:
+            response = web.StreamResponse(
+                headers={**_HEADERS, **kind, "Content-Length": str(size)},
+            )
+            await response.prepare(request)
+            await _copy(response, descriptor, size)
+            return response
+        finally:
+            os.close(descriptor)
+
+    async def _events(self, request: "Request") -> "StreamResponse":
+        """Tell how far the session is whenever it grows; a page then asks for the news it lacks."""
+        from aiohttp import web
+
+        headers = {**_HEADERS, "Content-Type": "text/event-stream"}
+        response = web.StreamResponse(headers=headers)
+        await response.prepare(request)
+        last = request.headers.get("Last-Event-ID") or request.query.get("after", "")
+        known = read_mark(last)
+        try:
+            await response.write(f"retry: {_AGAIN_MS}\n\n".encode())
+            while not self._watch.ended:
+                mark = await self._watch.after(known, _BEAT_SECONDS)
+                if self._watch.ended:
+                    await response.write(b"event: end\ndata: {}\n\n")
+                elif mark == known:
+                    await response.write(b": still here\n\n")
+                else:
+                    body = dumps({"reading": mark.reading, "count": mark.count}).decode()
+                    await response.write(f"id: {mark}\nevent: grown\ndata: {body}\n\n".encode())
+                known = mark
+        except ConnectionError:
+            pass  # the page was closed
+        return response
+
+
+def _reason(problem: OSError | OverflowError) -> str:
+    if isinstance(problem, OSError) and problem.errno:
+        return os.strerror(problem.errno)  # asyncio's own text repeats the address
+    return "ports are numbers from 0 to 65535"
+
+
+async def _copy(response: "StreamResponse", descriptor: int, size: int) -> None:
+    import asyncio
+
+    sent = 0
+    while sent < size:
+        data = await asyncio.to_thread(os.pread, descriptor, min(_CHUNK, size - sent), sent)
+        if not data:
+            return  # the file was cut; the connection ends short of its length
+        sent += len(data)
+        await response.write(data)
+
+
+async def _send(
+    request: "Request", pieces: list[bytes], headers: dict[str, str]
+) -> "StreamResponse":
+    from aiohttp import web
+
+    size = str(sum(map(len, pieces)))
+    whole = {**_HEADERS, "Content-Type": _HTML, "Content-Length": size, **headers}
+    response = web.StreamResponse(headers=whole)
+    await response.prepare(request)
+    for piece in pieces:
+        await response.write(piece)
+    return response

@@ -1,0 +1,316 @@
+"""Markdown as HTML, by a small renderer of our own: raw HTML stays text, time stays linear.
+
+Covered: headings, paragraphs, lists with tasks, quotes, fenced and indented code, tables, rules.
+Not covered: reference links, footnotes, HTML blocks.
+"""
+
+import re
+from collections.abc import Callable
+
+from ludolf.page.code import code_block
+from ludolf.page.inline import render_inline
+from ludolf.page.text import plain_lines
+
+# Each level copies its lines once, so this bounds the work per line.
+_DEEPEST = 12
+_FENCE = re.compile(r"(`{3,}|~{3,})[ \t]*([^`\n]*)\Z")
+_HEADING = re.compile(r"(#{1,6})(?:[ \t]+(.*))?\Z", re.DOTALL)
+_MARKER = re.compile(r"([-*+]|[0-9]{1,9}[.)])(?:( {1,4})(?! )| )?")
+_TASK = re.compile(r"\[([ xX])\] ")
+_ALIGN = re.compile(r":?-+:?\Z")
+# What a line begins with that ends or underlines the paragraph before it.
+_ENDINGS = frozenset("`~#>-*+_=0123456789")
+_SETEXT = re.compile(r"(=+|-+)[ \t]*\Z")
+
+
+def render_markdown(text: str, *, breaks: bool = False) -> str:
+    """A whole text as HTML. `breaks` keeps the line ends of paragraphs, as people type them."""
+    lines = [line.expandtabs(4) if "\t" in line else line for line in plain_lines(text)]
+    return _Blocks(lines, breaks=breaks).render()
+
+
+class _Blocks:
+    """The blocks of one container: the text itself, a quote or a list item."""
+
+    def __init__(
+        self, lines: list[str], *, breaks: bool, depth: int = 0, tight: bool = False
+    ) -> None:
+        self._lines = lines
+        self._breaks = breaks
+        self._depth = depth
+        self._tight = tight
+        self._at = 0
+        self._out: list[str] = []
+
+    def render(self) -> str:
+        while self._at < len(self._lines):
+            line = self._lines[self._at]
+            bare = line.lstrip(" ")
+            if not bare.strip():
+                self._at += 1
+            elif len(line) - len(bare) >= 4:
+                self._indented()
+            else:
+                self._block(bare)
+        return "".join(self._out)
+
+    def _block(self, bare: str) -> None:
+        for kind in _BLOCKS.get(bare[0], _DIGIT if bare[0].isdigit() else ()):
+            if kind(self, bare):
+                return
+        if not self._table(bare):
+            self._paragraph()
+
+    # ------------------------------------------------------------ leaves
+
+    def _indented(self) -> None:
+        taken: list[str] = []
+        while self._at < len(self._lines):
+            line = self._lines[self._at]
+            if line.strip() and not line.startswith("    "):
+                break
+            taken.append(line[4:])
+            self._at += 1
+        self._out.append(code_block("\n".join(taken).strip("\n"), ""))
+
+    def _fence(self, bare: str) -> bool:
+        opening = _FENCE.match(bare)
+        if opening is None:
+            return False
+        indent = len(self._lines[self._at]) - len(bare)
+        mark = opening[1]
+        taken: list[str] = []
+        self._at += 1
+        while self._at < len(self._lines):
+            line = self._lines[self._at]
+            self._at += 1
+            inner = line.strip()
+            if inner.startswith(mark) and not inner.strip(mark[0]):
+                break
+            taken.append(line[min(indent, len(line) - len(line.lstrip(" "))) :])
+        language = opening[2].strip().partition(" ")[0]
+        self._out.append(code_block("\n".join(taken), language))
+        return True
+
+    def _heading(self, bare: str) -> bool:
+        found = _HEADING.match(bare.rstrip())
+        if found is None:
+            return False
+        self._add_heading(len(found[1]), (found[2] or "").rstrip("#").rstrip())
+        self._at += 1
+        return True
+
+    def _add_heading(self, level: int, text: str) -> None:
+        # The page has its own h1 and h2; those of a message stand below them.
+        tag = f"h{min(level + 2, 6)}"
+        self._out.append(f'<{tag} class="l{level}">{render_inline(text)}</{tag}>')
+
+    def _rule(self, bare: str) -> bool:
+        if not _is_rule(bare):
+            return False
+        self._out.append("<hr>")
+        self._at += 1
+        return True
+
+    def _table(self, bare: str) -> bool:
+        if "|" not in bare or self._at + 1 >= len(self._lines):
+            return False
+        below = _cells(self._lines[self._at + 1])
+        head = _cells(bare)
+        if len(head) != len(below) or not all(map(_ALIGN.match, below)):
+            return False
+        classes = [_align(cell) for cell in below]
+        rows = [_row(head, classes, "th")]
+        self._at += 2
+        body: list[str] = []
+        while self._at < len(self._lines) and "|" in self._lines[self._at]:
+            body.append(_row(_cells(self._lines[self._at]), classes, "td"))
+            self._at += 1
+        inside = f"<thead>{rows[0]}</thead><tbody>{''.join(body)}</tbody>"
+        self._out.append(f'<div class="table"><table>{inside}</table></div>')
+        return True
+
+    def _paragraph(self) -> None:
+        taken: list[str] = []
+        while self._at < len(self._lines):
+            line = self._lines[self._at]
+            bare = line.lstrip(" ")
+            if not bare.strip():
+                break
+            if taken and bare[0] in _ENDINGS and len(line) - len(bare) < 4:
+                if _SETEXT.match(bare):
+                    self._at += 1
+                    self._add_heading(1 if bare[0] == "=" else 2, "\n".join(taken))
+                    return
+                if _interrupts(bare):
+                    break
+            hard = line.endswith("  ")
+            taken.append(f"{bare.rstrip()}\\" if hard else bare.rstrip())
+            self._at += 1
+        text = render_inline("\n".join(taken).removesuffix("\\"), breaks=self._breaks)
+        self._out.append(text if self._tight else f"<p>{text}</p>")
+
+    # ------------------------------------------------------------ containers
+
+    def _quote(self, _bare: str) -> bool:
+        if self._depth >= _DEEPEST:
+            return False
+        inner: list[str] = []
+        while self._at < len(self._lines):
+            bare = self._lines[self._at].lstrip(" ")
+            if bare.startswith(">"):
+                inner.append(bare[2:] if bare.startswith("> ") else bare[1:])
+            elif not bare.strip() or _interrupts(bare) or not inner[-1].strip():
+                break
+            else:
+                inner.append(bare)
+            self._at += 1
+        self._out.append(f"<blockquote>{self._inside(inner)}</blockquote>")
+        return True
+
+    def _list(self, bare: str) -> bool:
+        marker = _marker(bare)
+        if marker is None or self._depth >= _DEEPEST:
+            return False
+        kind = marker[1][-1]
+        items: list[list[str]] = []
+        loose = False
+        while self._at < len(self._lines):
+            bare = self._lines[self._at].lstrip(" ")
+            found = _marker(bare)
+            if found is None or found[1][-1] != kind or _is_rule(bare):
+                break
+            item, ended_blank = self._item(found, len(self._lines[self._at]) - len(bare))
+            more = self._at < len(self._lines) and _marker(self._lines[self._at].lstrip(" "))
+            loose = loose or _has_gap(item) or bool(ended_blank and more)
+            items.append(item)
+        number = int(marker[1][:-1]) if kind in ".)" else None
+        self._out.append(self._list_html(items, number, loose))
+        return True
+
+    def _item(self, marker: re.Match[str], indent: int) -> tuple[list[str], bool]:
+        """The lines of one item without their indent, and whether a blank line ends it."""
+        width = indent + len(marker[0])
+        taken = [self._lines[self._at][width:]]
+        blank = False
+        self._at += 1
+        while self._at < len(self._lines):
+            line = self._lines[self._at]
+            bare = line.lstrip(" ")
+            inner = len(line) - len(bare)
+            if bare.strip() and not self._belongs(bare, inner, indent, width, blank):
+                break
+            blank = not bare.strip()
+            taken.append(line[min(inner, width) :])
+            self._at += 1
+        while len(taken) > 1 and not taken[-1].strip():
+            taken.pop()
+        return taken, blank
+
+    def _belongs(self, bare: str, inner: int, indent: int, width: int, blank: bool) -> bool:
+        if inner >= width:
+            return True
+        if _marker(bare) is not None:
+            # Two spaces are enough below "1. ", since that is what models and people write.
+            return inner >= indent + 2
+        return not blank and not _interrupts(bare)
+
+    def _list_html(self, items: list[list[str]], number: int | None, loose: bool) -> str:
+        out: list[str] = []
+        for item in items:
+            task = _TASK.match(item[0])
+            if task is not None:
+                done = task[1] != " "
+                item[0] = item[0][4:]
+                box = f'<span class="box">{"☑" if done else "☐"}</span> '
+                out.append(f'<li class="task">{box}{self._inside(item, tight=not loose)}</li>')
+            else:
+                out.append(f"<li>{self._inside(item, tight=not loose)}</li>")
+        if number is None:
+            return f"<ul>{''.join(out)}</ul>"
+        start = f' start="{number}"' if number != 1 else ""
+        return f"<ol{start}>{''.join(out)}</ol>"
+
+    def _inside(self, lines: list[str], *, tight: bool = False) -> str:
+        inner = _Blocks(lines, breaks=self._breaks, depth=self._depth + 1, tight=tight)
+        return inner.render()
+
+
+_BLOCKS: dict[str, tuple[Callable[[_Blocks, str], bool], ...]] = {
+    "`": (_Blocks._fence,),
+    "~": (_Blocks._fence,),
+    "#": (_Blocks._heading,),
+    ">": (_Blocks._quote,),
+    "-": (_Blocks._rule, _Blocks._list),
+    "*": (_Blocks._rule, _Blocks._list),
+    "+": (_Blocks._list,),
+    "_": (_Blocks._rule,),
+}
+_DIGIT = (_Blocks._list,)
+
+
+def _marker(bare: str) -> re.Match[str] | None:
+    """The sign of a list item: followed by a space or alone on its line."""
+    found = _MARKER.match(bare)
+    if found is None or (found.end() == len(found[1]) and bare[found.end() :].strip()):
+        return None
+    return found
+
+
+def _is_rule(bare: str) -> bool:
+    signs = bare.replace(" ", "")
+    return len(signs) >= 3 and signs[0] in "-*_" and not signs.strip(signs[0])
+
+
+def _interrupts(bare: str) -> bool:
+    """Whether a line ends the paragraph before it."""
+    first = bare[0]
+    if first in "`~":
+        return _FENCE.match(bare) is not None
+    if first == "#":
+        return _HEADING.match(bare.rstrip()) is not None
+    if first == ">":
+        return True
+    if first in "-*+_" and _is_rule(bare):
+        return True
+    marker = _marker(bare)
+    if marker is None or marker.end() >= len(bare):
+        return False
+    return not marker[1][0].isdigit() or marker[1][:-1] == "1"
+
+
+def _has_gap(lines: list[str]) -> bool:
+    """Whether two blocks of an item stand apart; blank lines inside a fence do not count."""
+    fenced = blank = False
+    for line in lines:
+        bare = line.strip()
+        if bare.startswith(("```", "~~~")):
+            fenced = not fenced
+        if blank and bare and _marker(bare) is None:
+            return True
+        blank = not bare and not fenced
+    return False
+
+
+def _cells(line: str) -> list[str]:
+    """The cells of a table row; a bar behind a backslash does not part them."""
+    row = line.strip().removeprefix("|")
+    if row.endswith("|") and not row.endswith("\\|"):
+        row = row[:-1]
+    parts = re.split(r"(?<!\\)\|", row)
+    return [part.strip().replace("\\|", "|") for part in parts]
+
+
+def _align(cell: str) -> str:
+    if cell.endswith(":"):
+        return "center" if cell.startswith(":") else "right"
+    return ""
+
+
+def _row(cells: list[str], classes: list[str], tag: str) -> str:
+    # Short rows are not filled up: a wide head over many of them would make a page of cells.
+    out = ["<tr>"]
+    for cell, name in zip(cells, classes, strict=False):
+        text = render_inline(cell)
+        out.append(f'<{tag} class="{name}">{text}</{tag}>' if name else f"<{tag}>{text}</{tag}>")
+    return "".join([*out, "</tr>"])

@@ -1,0 +1,207 @@
+"""The page put together from its template: one file, nothing loaded, nothing run but our script."""
+
+import re
+from base64 import b64encode
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import cache
+from hashlib import sha256
+from pathlib import Path
+
+import msgspec
+
+from ludolf.base import dumps
+from ludolf.page.chart import Chart, chart_data, read_chart
+from ludolf.page.entries import article, fork_nav, guess_size, snippet
+from ludolf.page.page_model import Item, Story, letter
+from ludolf.page.summary import ToolSpecLike, prompt_html, summary_html, title
+from ludolf.page.text import attribute, content, script_json, visible
+from ludolf.session.entries import entry_json, time_ms
+
+_ASSETS = Path(__file__).with_name("assets")
+_STYLES = ("frame.css", "content.css")
+_CODE_SCRIPTS = ("languages.js", "tokens.js", "colour.js")
+_SCRIPTS = ("story.js", *_CODE_SCRIPTS, "tree.js", "find.js", "page.js")
+_LIVE_STYLES = (*_STYLES, "live.css")
+_LIVE_SCRIPTS = (*_SCRIPTS, "live.js")
+_COLOPHON = "Exported by Ludolf. This page loads nothing and sends nothing."
+_LIVE_COLOPHON = "Live view by Ludolf. This page asks nobody but the program that serves it."
+_LIVE_BUTTON = (
+    '<button class="live" id="live" type="button" title="Go to the newest entry (G)">'
+    '<i aria-hidden="true"></i><span role="status">Connecting</span></button>'
+)
+_LIVE_TAIL = '<p class="tail" id="tail"><i aria-hidden="true"></i><span></span></p>'
+_GROUP = 40
+_SLOT = re.compile(r"\{\{(\w+)\}\}")
+
+
+class Parts(msgspec.Struct, frozen=True):
+    """The unchanging parts of the page; the same text is hashed for the policy."""
+
+    frame: str
+    style: str
+    boot: str
+    script: str
+
+
+# Told how many entries are written, and of how many.
+Told = Callable[[int, int], None]
+
+
+def render_page(
+    story: Story,
+    *,
+    system_prompt: str | None = None,
+    tools: Sequence[ToolSpecLike] = (),
+    mark: str | None = None,
+    told: Told | None = None,
+) -> Iterator[str]:
+    """The page in pieces, so that a long session is never in memory as one text.
+
+    With a mark it is a live page: it asks its server for what came after the mark.
+    """
+    live = mark is not None
+    parts = _parts(live)
+    chart = read_chart(story)
+    written = _Written(len(story.items), told)
+    slots: dict[str, Iterable[str]] = {
+        "policy": (attribute(page_policy(live=live)),),
+        "title": (content(title(story)),),
+        "style": (parts.style,),
+        "boot": (parts.boot,),
+        "live": (_LIVE_BUTTON if live else "",),
+        "summary": (summary_html(story, chart),),
+        "prompt": (prompt_html(system_prompt, tools),),
+        "outline": _outline(story),
+        "roots": (roots_nav(story),),
+        "conversation": _conversation(story, written),
+        "tail": (_LIVE_TAIL if live else "",),
+        "colophon": (_LIVE_COLOPHON if live else _COLOPHON,),
+        "branches": _branches(story, written),
+        "data": (script_json({**tree_data(story, story.items, chart), "mark": mark}),),
+        "lines": () if live else _packed_lines(story),
+        "script": (parts.script,),
+    }
+    # The template is cut up once; what fills a slot is never looked at again.
+    for number, piece in enumerate(_SLOT.split(parts.frame)):
+        if number % 2:
+            yield from slots[piece]
+        else:
+            yield piece
+
+
+class _Written:
+    """Counts the entries that are in the page."""
+
+    def __init__(self, whole: int, told: Told | None) -> None:
+        self._whole, self._told, self._count = whole, told, 0
+
+    def article(self, story: Story, item: Item) -> str:
+        self._count += 1
+        if self._told is not None:
+            self._told(self._count, self._whole)
+        return article(story, item)
+
+
+def page_policy(*, live: bool = False) -> str:
+    """The content security policy of the page: nothing but its own style and script.
+
+    A live page may talk to the server that it came from, and to nobody else.
+    """
+    parts = _parts(live)
+    return "; ".join(
+        (
+            "default-src 'none'",
+            "img-src data:",
+            f"style-src '{_digest(parts.style)}'",
+            f"script-src '{_digest(parts.boot)}' '{_digest(parts.script)}'",
+            *(("connect-src 'self'",) if live else ()),
+            "base-uri 'none'",
+            "form-action 'none'",
+            "require-trusted-types-for 'script'",
+            "trusted-types 'none'",
+        )
+    )
+
+
+def roots_nav(story: Story) -> str:
+    """The ways to begin, if there are several."""
+    roots = story.roots
+    return fork_nav(story, roots) if len(roots) > 1 else ""
+
+
+@cache
+def _parts(live: bool = False) -> Parts:
+    script = "\n".join(_asset(name) for name in (_LIVE_SCRIPTS if live else _SCRIPTS))
+    return Parts(
+        frame=_asset("page.html"),
+        style="".join(map(_asset, _LIVE_STYLES if live else _STYLES)),
+        boot=_asset("boot.js"),
+        script=f'(() => {{\n"use strict";\n{script}}})();\n',
+    )
+
+
+def _asset(name: str) -> str:
+    return (_ASSETS / name).read_text("utf-8")
+
+
+def _digest(text: str) -> str:
+    return "sha256-" + b64encode(sha256(text.encode()).digest()).decode()
+
+
+def _outline(story: Story) -> Iterator[str]:
+    """The prompts of the active branch, for a page whose script does not run."""
+    for index in story.path:
+        item = story.items[index]
+        if item.kind == "user":
+            text = content(snippet(story, item, 70))
+            yield f'<li><a href="#entry-{attribute(item.id)}">{text}</a></li>\n'
+
+
+def _conversation(story: Story, written: _Written) -> Iterator[str]:
+    """The active branch in groups, since a browser passes over a group faster than its entries."""
+    for start in range(0, len(story.path), _GROUP):
+        group = [story.items[index] for index in story.path[start : start + _GROUP]]
+        height = sum(30 * 2 ** guess_size(item) for item in group)
+        size = min(8, max(1, (height // 1000).bit_length()))
+        yield f'<div class="group g{size}">\n'
+        for item in group:
+            yield written.article(story, item)
+        yield "</div>\n"
+
+
+def _branches(story: Story, written: _Written) -> Iterator[str]:
+    """The other branches: parsed by the browser but not shown until the script asks for them."""
+    for item in story.items:
+        if item.index not in story.active:
+            inside = written.article(story, item)
+            yield f'<template id="t-{item.index}">{inside}</template>\n'
+
+
+def tree_data(story: Story, items: Sequence[Item], chart: Chart) -> dict[str, object]:
+    """What the page's script knows of entries, and of the session as a whole."""
+    return {
+        "ids": [item.id for item in items],
+        "parents": [item.parent for item in items],
+        "kinds": "".join(map(letter, items)),
+        "texts": [visible(snippet(story, item)) for item in items],
+        "labels": {str(item.index): visible(item.label) for item in items if item.label},
+        "times": [time_ms(item.entry.timestamp) for item in items],
+        "leaf": story.path[-1] if story.path else -1,
+        "chart": chart_data(chart),
+        "name": re.sub(r"[^\w.-]", "_", story.header.id)[:80],
+    }
+
+
+def _packed_lines(story: Story) -> Iterator[str]:
+    """The session file itself, compressed, for the button that saves it."""
+    import zlib
+
+    packer = zlib.compressobj(3, zlib.DEFLATED, 31)
+    waiting = packer.compress(dumps(story.header) + b"\n")
+    for item in story.items:
+        waiting += packer.compress(entry_json(item.entry) + b"\n")
+        whole = len(waiting) - len(waiting) % 3
+        if whole > 1 << 16:
+            yield b64encode(waiting[:whole]).decode()
+            waiting = waiting[whole:]
+    yield b64encode(waiting + packer.flush()).decode()

@@ -1,0 +1,171 @@
+"""Untrusted text made safe for a page: escaped, hidden characters shown, terminal colours as spans.
+
+Every string of a session passes through `content` or `attribute` before it reaches the page.
+"""
+
+import re
+from typing import Any
+
+from ludolf.base import dumps
+from ludolf.base.visible import HIDDEN, characters, others, show_hidden
+
+# Terminal controls and halves of surrogate pairs.
+_CONTROLS = ((0x00, 0x08), (0x0B, 0x1F), (0x7F, 0x9F), (0xD800, 0xDFFF))
+_MARKUP = tuple((ord(sign), ord(sign)) for sign in "&<>")
+_CONTROL = re.compile(f"[{characters(_CONTROLS)}]")
+# All other characters, matched in one look at each.
+_PLAIN = re.compile(f"[{others((*_CONTROLS, *_MARKUP, *HIDDEN))}]*+")
+_DATA_IMAGE = re.compile(r"data:(image/[a-z]+);base64,([A-Za-z0-9+/]+={0,2})\Z")
+_BASE64 = re.compile(r"[A-Za-z0-9+/]+={0,2}\Z")
+IMAGE_TYPES = frozenset(("image/png", "image/jpeg", "image/gif", "image/webp"))
+
+
+def content(text: str) -> str:
+    """Text between tags."""
+    if _PLAIN.fullmatch(text):
+        return text
+    return visible(text).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+
+
+def visible(text: str) -> str:
+    """Text with a sign for every control and hidden character, before it is escaped."""
+    return show_hidden(_CONTROL.sub(_picture, text))
+
+
+def attribute(text: str) -> str:
+    """Text inside a quoted attribute."""
+    return content(text).replace('"', "&quot;").replace("'", "&#39;")
+
+
+def script_json(value: Any) -> str:
+    """JSON that cannot end or change the script element around it."""
+    text = dumps(value).decode()
+    return text.replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e")
+
+
+def plain_lines(text: str) -> list[str]:
+    """The lines of a text, whatever ends them."""
+    return with_plain_ends(text).split("\n")
+
+
+def with_plain_ends(text: str) -> str:
+    """The same text with every line ended by a line feed."""
+    return text.replace("\r\n", "\n").replace("\r", "\n") if "\r" in text else text
+
+
+def one_line(text: str, limit: int = 120) -> str:
+    """The beginning of a text on one line, for lists."""
+    words = " ".join(text[: limit * 4].split())
+    return words if len(words) <= limit else f"{words[: limit - 1].rstrip()}…"
+
+
+def data_image(mime_type: str, data: str) -> str | None:
+    """The source of an image that is inside the session; None if it may not be shown."""
+    data = "".join(data.split())
+    if mime_type not in IMAGE_TYPES or not _BASE64.match(data):
+        return None
+    return f"data:{mime_type};base64,{data}"
+
+
+def safe_data_url(url: str) -> str | None:
+    """The same for an address that is given as a whole."""
+    found = _DATA_IMAGE.match(url)
+    return url if found is not None and found[1] in IMAGE_TYPES else None
+
+
+def _picture(match: re.Match[str]) -> str:
+    code = ord(match[0])
+    if code < 0x20:
+        return chr(0x2400 + code)
+    return "\u2421" if code == 0x7F else "\ufffd"
+
+
+# ---------------------------------------------------------------- terminal output
+
+# An unfinished title sequence must not swallow what follows, so it ends on its line or is shown.
+_ESCAPE = re.compile(
+    "(?:\x1b\\[|\x9b)(?P<numbers>[0-9;:]*+)(?P<rest>[0-?]*+[ -/]*+)(?P<end>[@-~])"
+    "|\x1b[\\]PX^_][^\x07\x1b\n]{0,2000}(?:\x07|\x1b\\\\)"
+    "|\x1b[()*+][0-9A-Za-z]|\x1b[=>78cDEHMNOZ]"
+)
+_STYLES = {1: "b", 2: "dim", 3: "i", 4: "u"}
+_ENDS = {22: ("b", "dim"), 23: ("i",), 24: ("u",)}
+
+
+def terminal_lines(text: str) -> list[str]:
+    """Lines of terminal output as HTML; colours become classes, other sequences are dropped."""
+    text = with_plain_ends(text)
+    if "\x1b" not in text and "\x9b" not in text:
+        return content(text).split("\n")
+    pieces: list[str] = []
+    style: tuple[str, ...] = ()
+    at = 0
+    for match in _ESCAPE.finditer(text):
+        pieces.append(_styled(text[at : match.start()], style))
+        at = match.end()
+        if match["end"] == "m" and not match["rest"]:
+            style = _next_style(style, match["numbers"])
+    pieces.append(_styled(text[at:], style))
+    return "".join(pieces).split("\n")
+
+
+def _styled(text: str, style: tuple[str, ...]) -> str:
+    """Spans end at each line, so that lines can be shown apart."""
+    if not style or not text:
+        return content(text)
+    names = " ".join(f"a-{name}" for name in style)
+    return "\n".join(
+        f'<span class="{names}">{line}</span>' if line else "" for line in content(text).split("\n")
+    )
+
+
+def _next_style(style: tuple[str, ...], numbers: str) -> tuple[str, ...]:
+    codes = [int(part[:4]) if part else 0 for part in re.split("[;:]", numbers[:200])]
+    kept = dict.fromkeys(style)
+    while codes:
+        code = codes.pop(0)
+        if code == 0:
+            kept.clear()
+        elif code in _STYLES:
+            kept[_STYLES[code]] = None
+        elif code in _ENDS:
+            for name in _ENDS[code]:
+                kept.pop(name, None)
+        elif code == 39 or 30 <= code <= 38 or 90 <= code <= 97:
+            colour = _colour(code, codes)
+            kept = {name: None for name in kept if not name.isdigit()}
+            if colour is not None:
+                kept[str(colour)] = None
+        elif code == 48:
+            _wide_colour(codes)
+    return tuple(kept)
+
+
+def _colour(code: int, codes: list[int]) -> int | None:
+    if code == 38:
+        return _wide_colour(codes)
+    if code == 39:
+        return None
+    return code - 30 if code < 90 else code - 82
+
+
+def _wide_colour(codes: list[int]) -> int | None:
+    """The nearest of the sixteen colours for one of 256 or a mixed one."""
+    kind = codes.pop(0) if codes else 0
+    if kind == 5 and codes:
+        number = codes.pop(0)
+        if number < 16:
+            return number
+        if number >= 232:
+            return 8 if number < 250 else 15
+        number -= 16
+        return _mixed(number // 36 * 51, number // 6 % 6 * 51, number % 6 * 51)
+    if kind == 2 and len(codes) >= 3:
+        red, green, blue = codes[:3]
+        del codes[:3]
+        return _mixed(red, green, blue)
+    return None
+
+
+def _mixed(red: int, green: int, blue: int) -> int:
+    return (red > 110) + 2 * (green > 110) + 4 * (blue > 110)

@@ -1,0 +1,131 @@
+"""How one host is spoken to: its dialect, the events it wants, and how long a line may be."""
+
+import re
+from typing import TYPE_CHECKING
+
+from ludolf.protocol.dialects import Dialect, ServerInfo, make_dialect
+from ludolf.protocol.dialects.dialect import Traits
+from ludolf.protocol.events import Event
+from ludolf.protocol.replies import Frame, Reply
+from ludolf.protocol.subagent_events import SubagentEvent, SubagentLifecycle, SubagentProgress
+
+if TYPE_CHECKING:
+    from ludolf.protocol.dialects.omp_subagents import SubagentFrames
+    from ludolf.protocol.frame_limits import Bounds
+    from ludolf.protocol.ui import UiRequest
+    from ludolf.rpc.message_ids import MessageIds
+
+# Frames that somebody waits for: no filter hides them.
+_DUE = frozenset(
+    (
+        "host_tool_call",
+        "host_tool_cancel",
+        "host_uri_request",
+        "host_uri_cancel",
+        "prompt_result",
+        "session_settled",
+        "command_output",
+    )
+)
+_OF_AGENTS = frozenset((SubagentEvent, SubagentLifecycle, SubagentProgress))
+_TYPE = re.compile(rb'\{"type":"([a-z_]+)"')
+
+
+class Connection:
+    """A dialect with what the host asked for laid over it. Costs nothing until it asks."""
+
+    def __init__(self, dialect: Dialect) -> None:
+        self._dialect = dialect
+        self._wanted: frozenset[str] | None = None
+        self._bounds: Bounds | None = None
+        self._ids: MessageIds | None = None
+        self._agents: SubagentFrames | None = None
+        self.prompt_results = dialect.traits.prompt_results
+        if dialect.traits.max_frame is not None:
+            self.bound(1)
+
+    @property
+    def name(self) -> str:
+        return self._dialect.name
+
+    @property
+    def traits(self) -> Traits:
+        return self._dialect.traits
+
+    def want(self, events: frozenset[str] | None) -> None:
+        """Tell only these events from now on; None is all."""
+        self._wanted = None if events is None else events | _DUE
+
+    def bound(self, version: int) -> None:
+        """Keep lines short from now on, in the way of this protocol version."""
+        from ludolf.protocol.frame_limits import MAX_FRAME, Bounds
+
+        self._bounds = Bounds(self.traits.max_frame or MAX_FRAME, version)
+
+    # ------------------------------------------------------------ as a dialect
+
+    def greeting(self, info: ServerInfo) -> Frame | None:
+        return self._dialect.greeting(info)
+
+    def begun(self, command: str) -> None:
+        self._dialect.begun(command)
+
+    def reply(self, reply: Reply) -> Frame | None:
+        return self._fit(self._dialect.reply(reply))
+
+    def event(self, event: Event) -> Frame | None:
+        if type(event) in _OF_AGENTS:
+            return self._fit(self._of_agent(event))
+        frame = self._dialect.event(event)
+        if frame is not None and self.prompt_results:
+            frame = self._named(frame)
+        if frame is not None and self._wanted is not None:
+            frame = self._chosen(frame, self._wanted)
+        return self._fit(frame)
+
+    def forget_agents(self) -> None:
+        """What they say is not told any more; whoever asks again begins anew."""
+        self._agents = None
+
+    def _of_agent(self, event: Event) -> Frame | None:
+        """What agents in the background do is told to who asked for it, past any filter."""
+        if self._agents is None:
+            from ludolf.protocol.dialects.omp_subagents import SubagentFrames
+
+            self._agents = SubagentFrames(lambda: make_dialect(self.name))
+        if isinstance(event, SubagentEvent):
+            return self._agents.render(event)
+        if isinstance(event, SubagentLifecycle) and event.payload.status != "started":
+            self._agents.forget(event.payload.id)
+        return self._dialect.event(event)
+
+    def _named(self, frame: Frame) -> Frame:
+        """Whoever follows prompts to their end also hears which message a frame is about."""
+        if self._ids is None:
+            from ludolf.rpc.message_ids import MessageIds
+
+            self._ids = MessageIds()
+        return self._ids.stamp(frame)
+
+    def ui(self, request: "UiRequest") -> Frame | None:
+        return self._fit(self._dialect.ui(request))
+
+    def _fit(self, frame: Frame | None) -> Frame | None:
+        return frame if frame is None or self._bounds is None else self._bounds.fit(frame)
+
+    def _chosen(self, frame: Frame, wanted: frozenset[str]) -> Frame | None:
+        if not isinstance(frame, bytes):
+            return frame if _is_wanted(frame[0], wanted) else None
+        lines = frame.splitlines(keepends=True)
+        return b"".join(line for line in lines if _is_wanted(line, wanted)) or None
+
+
+def _is_wanted(line: bytes, wanted: frozenset[str]) -> bool:
+    found = _TYPE.match(line)
+    return found is None or found[1].decode() in wanted
+
+
+if TYPE_CHECKING:
+
+    def _proof(connection: Connection) -> Dialect:
+        return connection
