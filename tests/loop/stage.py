@@ -32,7 +32,7 @@ from ludolf.rpc.stdio import Stdio
 from ludolf.session.entries import message_of, role_of
 from tests.frames import frames_out
 from tests.loop.laws import Log, Record, Said, Sent, check
-from tests.loop.tools import Gates, StageTools, stage_tools
+from tests.loop.tools import Gates, stage_tools
 
 WAIT_SECONDS = 5.0
 # Small numbers, so that a few words near the limit: a context over 1,000 tokens is compacted,
@@ -95,7 +95,7 @@ class Recorder:
         """There is always room."""
 
     def _is_stored(self, event: MessageEnd) -> bool:
-        session = self._engine.parts.session
+        session = self._engine.session
         # Results of calls that an abort ended are stored together, and then told.
         newest = filter(role_of, reversed(session.path_to_leaf()[-_STORED_AT_ONCE:]))
         entry = next((entry for entry in newest if message_of(entry) == event.message), None)
@@ -126,7 +126,7 @@ class Stage:
         self._changed = asyncio.Event()
         self._planned: dict[str, Callable[[], object]] = {}
         self._numbers = iter(range(1, 1_000_000))
-        engine.parts.hub.attach(self.recorder)
+        engine.conversation.hub.attach(self.recorder)
         self.server = Server(engine, make_dialect(dialect), cast(Stdio, self._stdio))
 
     # ------------------------------------------------------------ speaking
@@ -208,7 +208,7 @@ class Stage:
 
     @property
     def path(self) -> Path:
-        path = self.engine.parts.session.path
+        path = self.engine.session.path
         assert path is not None
         return path
 
@@ -271,21 +271,21 @@ def _engine(root: Path, script: Scripted, options: dict[str, Any]) -> Engine:
     (root / "work").mkdir(exist_ok=True)
     chosen = {"model": "ludolf/scripted", "no_context_files": True, **options}
     engine = build(Options(cwd=root / "work", **chosen), warn=lambda text: None)
-    engine.parts.providers.register(script)
+    engine.models.providers.register(script)
     return engine
 
 
 def _equip(engine: Engine, gates: Gates) -> None:
     """More models that play the same script, and tools that a test holds in its hand."""
     model = scripted_model()
-    engine.parts.registry.register(
+    engine.models.registry.register(
         (
             structs.replace(model, id="plain", name="Plain", reasoning=False),
             structs.replace(model, id="dear", name="Dear", cost=ModelCost(input=1e6, output=1e6)),
         ),
         Access(),
     )
-    engine.parts.toolbox = StageTools(engine.parts, stage_tools(gates))
+    engine.toolset.provide("stage", stage_tools(gates))
 
 
 @contextmanager

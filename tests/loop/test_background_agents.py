@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 
 from ludolf.ai.builtin.scripted import Reply
-from ludolf.engine.features.subagents.jobs import Jobs
-from ludolf.engine.features.subagents.tool import TaskTool
+from ludolf.engine.features.subagents.subagents import Subagents
 from tests.loop.stage import Stage, call, calls, say, stage
 
 ONE = {"task": "look around", "name": "Look"}
@@ -19,15 +18,14 @@ ONE = {"task": "look around", "name": "Look"}
 @asynccontextmanager
 async def desk(
     root: Path, *tasks: dict[str, str], task: dict[str, Any] | None = None, answers: int = 1
-) -> AsyncIterator[tuple[Stage, Jobs]]:
+) -> AsyncIterator[tuple[Stage, Subagents]]:
     """A stage whose agent has come to rest while others, whose model hangs, work for it."""
     replies = [calls(call("task", "c1", tasks=list(tasks))), say("waiting", match="go")]
     hanging = [Reply(text="working", match="assignment", hang=True) for _ in tasks]
     more = [say("all done") for _ in range(answers)]
     settings = {"task": {"enabled": True, **(task or {})}}
     async with stage(root, *replies, *hanging, *more, settings=settings, lawful=False) as s:
-        s.engine.parts.toolbox.provide(TaskTool.name, [TaskTool(s.engine)])
-        jobs = s.engine.parts.jobs
+        jobs = s.engine.features.find(Subagents)
         assert jobs is not None
         await s.run("go")
         await s.asked(3)
@@ -55,7 +53,6 @@ async def test_a_program_that_is_to_end_does_so_when_the_last_agent_is_aborted(
     async with desk(tmp_path, ONE) as (s, _):
         ended: list[bool] = []
         s.engine.on_shutdown = lambda: ended.append(True)
-        s.engine.runner.at_rest.append(s.engine.end_if_asked)
         s.engine.shutdown()
         assert ended == []
         await s.data("abort")
@@ -66,13 +63,13 @@ async def test_a_program_that_is_to_end_does_so_when_the_last_agent_is_aborted(
 async def test_an_abort_ends_an_agent_that_just_gets_its_place(tmp_path: Path, turns: int) -> None:
     two = {"task": "wait for a place", "name": "Next"}
     async with desk(tmp_path, ONE, two, task={"maxConcurrency": 1}) as (s, jobs):
-        first = jobs.board.find("Look")
+        first = jobs.registry.find("Look")
         assert first is not None
         first.abort(silent=True)
-        await turns_until(lambda: jobs.board.find("Look") is None)
+        await turns_until(lambda: jobs.registry.find("Look") is None)
         for _ in range(turns):
             await asyncio.sleep(0)
         async with asyncio.timeout(5):
             await s.engine.abort()
-        assert jobs.board.snapshots() == []
+        assert jobs.registry.snapshots() == []
         assert s.engine.is_settled

@@ -6,7 +6,7 @@ import pytest
 
 from ludolf.ai.builtin.playback import Piece
 from tests.loop.stage import asked, call, calls, say, stage, story, text_of, texts
-from tests.loop.tools import StageTools
+from tests.loop.tools import BrokenTool, nothing
 
 
 async def test_calls_run_side_by_side_and_end_as_they_finish(tmp_path: Path) -> None:
@@ -198,9 +198,7 @@ async def test_a_bug_of_our_own_ends_the_run_and_not_the_program(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     async with stage(tmp_path, say("fine"), lawful=False) as s:
-        toolbox = s.engine.parts.toolbox
-        assert isinstance(toolbox, StageTools)
-        toolbox.broken = True
+        s.engine.toolset.provide("broken", [BrokenTool("broken", nothing)])
         told = story(await s.run("go"))
         assert told[-5:] == [
             "start assistant",
@@ -211,8 +209,8 @@ async def test_a_bug_of_our_own_ends_the_run_and_not_the_program(
         ]
         answer = s.of_type("turn_end")[-1]["message"]
         assert answer["stopReason"] == "error"
-        assert "the toolbox is broken" in answer["errorMessage"]
+        assert "the tool is broken" in answer["errorMessage"]
         assert "Traceback" in capfd.readouterr().err
-        toolbox.broken = False
+        s.engine.toolset.provide("broken", [])
         await s.run("again")
         assert texts(s.frames, "assistant")[-1] == "fine"

@@ -15,7 +15,7 @@ import pytest
 
 from ludolf.protocol.commands import COMMANDS
 from ludolf.protocol.dialects import NAMES
-from ludolf.rpc.call import Data, Handler
+from ludolf.rpc.call import Call, Data, Handler, Result
 from tests.loop.laws import Record
 from tests.loop.stage import WAIT_SECONDS, Stage, say, stage
 
@@ -203,9 +203,13 @@ async def test_entries_of_a_file_that_is_not_utf_8_are_valid_text(tmp_path: Path
 # ---------------------------------------------------------------- bugs
 
 
+async def _answer_object(call: Call) -> Result:
+    return Data(object())
+
+
 async def test_data_that_cannot_be_written_is_an_error_reply(tmp_path: Path) -> None:
     async with stage(tmp_path, lawful=False) as s:
-        s.server._handlers["get_tree"] = Handler("now", lambda call: Data(object()))
+        s.server._handlers["get_tree"] = Handler("now", _answer_object)
         s.feed(b'{"id":"odd","type":"get_tree"}', STATE % b"next")
         odd, state = s.of_type("response")
         assert (odd["id"], odd["success"]) == ("odd", False)

@@ -103,5 +103,5 @@ async def test_odd_agents_of_a_trusted_project_are_passed_over(tmp_path: Path) -
     (agents / "link.md").symlink_to(tmp_path / "private.md")
     (agents / "deep.md").write_text("---\ntools: " + "[" * 50_000 + "\n---\n")
     async with stage(tmp_path, options={"approve": True}) as on:
-        found = find_agents(on.engine.parts)
+        found = find_agents(on.engine.workspace, on.engine.features)
     assert [name for name, agent in found.items() if agent.source == "project"] == ["good"]

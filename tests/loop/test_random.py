@@ -114,7 +114,7 @@ class Actor:
 
     async def check_file(self) -> None:
         """What is on disk is what is in memory."""
-        session = self.s.engine.parts.session
+        session = self.s.engine.session
         if not session.saved:
             return
         again = open_session(self.s.path, "/", lambda text: None, write=False)
@@ -158,7 +158,7 @@ class Actor:
         return self._files[pick % len(self._files)]
 
     def _entry(self, pick: int, *, users: bool = False) -> str:
-        entries = self.s.engine.parts.session.entries()
+        entries = self.s.engine.session.entries()
         ids = [e.id for e in entries if not users or b'"role":"user"' in e.line]
         return ids[pick % len(ids)] if ids else "none"
 

@@ -65,7 +65,7 @@ class PlainOutside:
     def has_room(self) -> bool:
         return True
 
-    async def breathe(self) -> None:
+    async def yield_to_loop(self) -> None:
         self.breaths += 1
 
     def model(self) -> Model:

@@ -78,7 +78,7 @@ async def test_a_new_session_is_empty_and_names_its_parent(tmp_path: Path) -> No
         assert after["messageCount"] == 0
         assert after["sessionId"] != before["sessionId"]
         assert after["model"] == before["model"]
-        assert s.engine.parts.session.header.parent_session == "/some/where.jsonl"
+        assert s.engine.session.header.parent_session == "/some/where.jsonl"
 
 
 async def test_a_fork_ends_before_the_message_and_gives_its_text(tmp_path: Path) -> None:

@@ -1,15 +1,12 @@
-"""Tools whose ends a test decides, beside the built-in ones."""
+"""Tools whose end a test decides."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 import msgspec
 
 from ludolf.agent.tool import Tool, ToolContext, ToolError, ToolOutput, text_output
-from ludolf.ai.provider import ToolSpec
-from ludolf.engine.parts import Parts
-from ludolf.engine.toolbox import Toolbox
 
 Act = Callable[[str, ToolContext], Awaitable[ToolOutput]]
 SCHEMA = {
@@ -70,22 +67,16 @@ class StageTool(msgspec.Struct, frozen=True):
         return await self.act(args["name"], ctx)
 
 
-class StageTools(Toolbox):
-    """The engine's toolbox with more tools in it, all of them active."""
+class BrokenTool(StageTool, frozen=True):
+    """A tool with a bug: it cannot be described."""
 
-    def __init__(self, parts: Parts, more: Sequence[Tool]) -> None:
-        super().__init__(parts)
-        self._more = {tool.name: tool for tool in more}
-        self.broken = False
+    @property
+    def parameters(self) -> Mapping[str, Any]:
+        raise RuntimeError("the tool is broken")
 
-    def find(self, name: str) -> Tool | None:
-        return self._more.get(name) or super().find(name)
 
-    def specs(self) -> tuple[ToolSpec, ...]:
-        if self.broken:
-            raise RuntimeError("the toolbox is broken")
-        more = self._more.values()
-        return (*super().specs(), *(ToolSpec(t.name, t.description, t.parameters) for t in more))
+async def nothing(name: str, ctx: ToolContext) -> ToolOutput:
+    return text_output("")
 
 
 def stage_tools(gates: Gates) -> tuple[Tool, ...]:

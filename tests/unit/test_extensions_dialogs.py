@@ -124,7 +124,7 @@ async def test_settling_gives_every_open_dialog_its_default_and_closing_all_late
     async with asyncio.TaskGroup() as group:
         asked = [group.create_task(_result(ask(wire.dialogs))) for ask, _, _ in ASKS]
         await asyncio.sleep(0)
-        wire.dialogs.settle_all()
+        wire.dialogs.dismiss_all()
     assert [task.result() for task in asked] == [default for _, _, default in ASKS]
     wire.dialogs.close()
     assert [await ask(wire.dialogs) for ask, _, _ in ASKS] == [default for _, _, default in ASKS]

@@ -8,6 +8,7 @@ import pytest
 from msgspec import UNSET
 
 from ludolf.agent import tool
+from ludolf.agent.scope import Scope
 from ludolf.agent.tool import Tool, ToolContext, ToolOutput, text_output
 from ludolf.ai.messages import Image, Text, Usage
 from ludolf.ai.strict_schema import GrammarSampling, Sampling, StrictSampling
@@ -181,7 +182,7 @@ async def test_an_odd_wish_for_sampling_is_refused(tmp_path: Path, options: str)
 
 async def test_a_function_gets_what_it_asks_for(tmp_path: Path) -> None:
     bench = Bench(tmp_path)
-    bench.host.signal = Signal()
+    bench.host.signal = Signal(Scope())
     body = (
         "@api.tool\nasync def t(*, ctx, call_id, signal):"
         " return f'{call_id} {ctx.cwd.name} {signal.aborted}'"

@@ -41,7 +41,7 @@ def _run(place: Place, sandbox: Sandbox, tool: Tool, **args: Any) -> str:
     walls = sandbox.walls(place.work)
     environment = {"PATH": os.environ["PATH"], "HOME": str(place.home)}
     ctx = ToolContext(
-        call_id="c", cwd=place.work, report=ignore, walls=walls, environment=environment
+        call_id="c", cwd=place.work, report=ignore, walls=walls, environment=lambda: environment
     )
     return text_of(asyncio.run(tool.execute(tool.prepare(args), ctx)).content)
 

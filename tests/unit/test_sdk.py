@@ -114,7 +114,7 @@ async def test_a_loop_left_early_aborts_the_run() -> None:
         gc.collect()
         async with asyncio.timeout(5):
             await ended.wait()
-            await session.engine.runner.settled()
+            await session.engine.runner.idle()
         assert session.messages[-1].role == "assistant"
 
 
@@ -267,7 +267,7 @@ async def test_no_answer_of_the_type_is_an_error_and_leaves_no_tool_behind() -> 
     async with alone(model=answering()) as session:
         with pytest.raises(NotAnswered, match="I do not know"):
             await session.ask("which?", City)
-        assert session.engine.parts.toolbox.specs() == ()
+        assert session.engine.toolset.specs() == ()
 
 
 # ---------------------------------------------------------------- isolation

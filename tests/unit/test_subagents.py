@@ -11,6 +11,7 @@ import pytest
 from ludolf import create_session
 from ludolf.ai.messages import CustomMessage, text_of
 from ludolf.base import CommandError, loads
+from ludolf.engine.features.subagents.subagents import Subagents
 from ludolf.ext import Api, ToolCalled
 from ludolf.protocol.events import AgentSettled, LimitReached
 from ludolf.protocol.subagent_events import (
@@ -104,9 +105,9 @@ async def test_a_result_reaches_a_busy_parent_at_its_next_turn(tmp_path: Path) -
 
     async def wait() -> str:
         """Wait for the agent."""
-        jobs = session.engine.parts.jobs
+        jobs = session.engine.features.find(Subagents)
         assert jobs is not None
-        await jobs.over()
+        await jobs.ended()
         return "waited"
 
     async def parent(context: ModelContext) -> AsyncIterator[Speech]:
@@ -207,9 +208,9 @@ async def test_agents_start_agents_only_as_deep_as_allowed(tmp_path: Path) -> No
             yield _done("done")
 
     async with _session(model, tmp_path) as session:
-        jobs = session.engine.parts.jobs
+        jobs = session.engine.features.find(Subagents)
         assert jobs is not None
-        jobs.board.level = "progress"
+        jobs.registry.subscription.level = "progress"
         async with asyncio.timeout(5):
             events = [event async for event in session.prompt("root")]
     assert offered == {"root": True, "outer": True, "inner": False}
@@ -256,7 +257,7 @@ async def test_abort_ends_agents_and_nobody_is_woken(tmp_path: Path) -> None:
         run = asyncio.ensure_future(_events(session))
         async with asyncio.timeout(5):
             await begun.wait()
-            await session.engine.runner.settled()
+            await session.engine.runner.idle()
             assert not session.engine.is_settled
             await session.abort()
             events = await run
@@ -285,7 +286,7 @@ async def test_a_new_session_ends_agents_of_the_old_one(tmp_path: Path) -> None:
         run = asyncio.ensure_future(_events(session))
         async with asyncio.timeout(5):
             await begun.wait()
-            await session.engine.runner.settled()
+            await session.engine.runner.idle()
             await session.new_session()
             await run
         assert ended.is_set()
@@ -441,18 +442,18 @@ async def test_a_session_in_memory_leaves_no_files_of_agents(tmp_path: Path) -> 
     model = _delegating({"name": "Look", "task": "Greet"}, agent=_greets)
     async with _session(model, tmp_path) as session:
         await session.prompt("go")
-        jobs = session.engine.parts.jobs
+        jobs = session.engine.features.find(Subagents)
         assert jobs is not None
-        told = jobs.board.transcript("Look", None, 0)
+        told = jobs.registry.transcript("Look", None, 0)
         file = told["sessionFile"]
         roles = [message["role"] for message in told["messages"]]
         assert roles == ["user", "assistant", "toolResult"]
-        again = jobs.board.transcript(None, file, told["nextByte"])
+        again = jobs.registry.transcript(None, file, told["nextByte"])
         assert (again["entries"], again["reset"]) == ([], False)
-        beyond = jobs.board.transcript("Look", None, 10**9)
+        beyond = jobs.registry.transcript("Look", None, 10**9)
         assert (beyond["fromByte"], beyond["reset"]) == (0, True)
         with pytest.raises(CommandError, match="Unknown subagent"):
-            jobs.board.transcript(None, str(tmp_path / "other.jsonl"), 0)
+            jobs.registry.transcript(None, str(tmp_path / "other.jsonl"), 0)
     assert not _is_there(os.path.dirname(file))
 
 
@@ -463,9 +464,9 @@ async def test_a_flood_of_words_costs_few_frames_of_progress(tmp_path: Path) -> 
         yield _done("ok")
 
     async with _session(_delegating({"task": "Talk"}, agent=agent), tmp_path) as session:
-        jobs = session.engine.parts.jobs
+        jobs = session.engine.features.find(Subagents)
         assert jobs is not None
-        jobs.board.level = "progress"
+        jobs.registry.subscription.level = "progress"
         events = [event async for event in session.prompt("go")]
     told = [event.payload.progress for event in events if isinstance(event, SubagentProgress)]
     assert 4 <= len(told) < 40
@@ -478,9 +479,9 @@ async def test_an_agent_uses_the_model_that_the_settings_name(tmp_path: Path) ->
     settings = {"task": {"enabled": True, "agentModelOverrides": {"task": "nobody/nothing"}}}
     model = _delegating({"task": "Greet"}, agent=_greets)
     async with _session(model, tmp_path, settings=settings) as session:
-        jobs = session.engine.parts.jobs
+        jobs = session.engine.features.find(Subagents)
         assert jobs is not None
-        jobs.board.level = "progress"
+        jobs.registry.subscription.level = "progress"
         events = [event async for event in session.prompt("go")]
     told = next(event.payload.progress for event in events if isinstance(event, SubagentProgress))
     assert told.model_override == ("nobody/nothing",)

@@ -37,7 +37,7 @@ class Bash:
         self.updates.append(partial)
 
     async def execute(self, args: dict[str, Any], env: Mapping[str, str]) -> ToolOutput:
-        ctx = ToolContext(call_id="c", cwd=self._cwd, report=self.report, environment=env)
+        ctx = ToolContext(call_id="c", cwd=self._cwd, report=self.report, environment=lambda: env)
         return await self._tool.execute(self._tool.prepare(args), ctx)
 
     def run(self, command: str, env: Mapping[str, str] | None = None, **rest: Any) -> ToolOutput:

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from ludolf.agent.tool import ToolError
-from ludolf.engine.toolbox import DEFAULT_ACTIVE
+from ludolf.engine.toolset import DEFAULT_ACTIVE
 from ludolf.tools import ToolOptions, builtin_tools
 from ludolf.tools.schema import check_arguments
 

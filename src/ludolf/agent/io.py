@@ -41,7 +41,7 @@ class AgentIO(Protocol):
     def has_room(self) -> bool:
         """Called within a burst of pieces; False ends the burst: a reader has much unread."""
 
-    async def breathe(self) -> None:
+    async def yield_to_loop(self) -> None:
         """Called after a burst of pieces; waits while a slow reader has too much unread."""
 
     def model(self) -> Model:

@@ -163,7 +163,7 @@ class _Speaker:
                 or not self._io.has_room()
                 or time.monotonic() - since > SLICE_SECONDS
             ):
-                await self._io.breathe()
+                await self._io.yield_to_loop()
                 since, count = time.monotonic(), 0
         if count:
-            await self._io.breathe()
+            await self._io.yield_to_loop()

@@ -1,11 +1,12 @@
-"""One way to stop: work runs inside a scope, and aborting the scope cancels it.
+"""Cancellation: work runs inside a scope, scopes nest, and aborting a scope cancels its work.
 
-This is the only file that starts a bare task.
+This is the only module that starts a bare task.
 """
 
 import asyncio
-from collections.abc import Coroutine
-from typing import Any, TypeVar
+from collections.abc import Coroutine, Generator, Iterator
+from contextlib import contextmanager
+from typing import Any, Generic, Literal, TypeVar, cast
 
 from ludolf.base import LudolfError
 
@@ -17,20 +18,80 @@ class Aborted(LudolfError):
 
 
 class Scope:
-    """A unit of work that can be stopped as a whole. Once aborted, nothing more starts in it."""
+    """A unit of work that can be stopped as a whole, with every scope that is open inside it.
+
+    Once aborted, nothing more starts in it.
+    """
 
     def __init__(self) -> None:
         self._tasks: set[asyncio.Task[Any]] = set()
-        self._aborted = False
+        self._open: set[Scope] = set()
+        self._parent: Scope | None = None
+        self._holds = 0
+        self._aborted = asyncio.Event()
+        self._closed = asyncio.Event()
 
     @property
     def aborted(self) -> bool:
-        return self._aborted
+        return self._aborted.is_set()
+
+    async def until_aborted(self) -> Literal[True]:
+        """Return when the scope is aborted."""
+        return await self._aborted.wait()
 
     def abort(self) -> None:
-        self._aborted = True
+        self._aborted.set()
         for task in self._tasks:
             task.cancel()
+        self.abort_open()
+
+    # ------------------------------------------------------------ nesting
+
+    def child(self) -> "Scope":
+        """Open a scope inside this one; its owner must close it."""
+        scope = Scope()
+        scope._parent = self
+        self._open.add(scope)
+        if self.aborted or self._holds:
+            scope.abort()
+        return scope
+
+    def close(self) -> None:
+        """End a scope: code that waits for it continues."""
+        self._closed.set()
+        if self._parent is not None:
+            self._parent._open.discard(self)
+
+    @contextmanager
+    def open(self) -> Iterator["Scope"]:
+        """Open a scope inside this one for the block."""
+        scope = self.child()
+        try:
+            yield scope
+        finally:
+            scope.close()
+
+    def abort_open(self) -> "tuple[Scope, ...]":
+        """Abort every scope that is open inside this one, and return them; new ones may open."""
+        scopes = tuple(self._open)
+        for scope in scopes:
+            scope.abort()
+        return scopes
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """Abort scopes that open inside this one during the block."""
+        self._holds += 1
+        try:
+            yield
+        finally:
+            self._holds -= 1
+
+    async def closed(self) -> None:
+        """Return when the scope has been closed."""
+        await self._closed.wait()
+
+    # ------------------------------------------------------------ work
 
     async def run(self, work: Coroutine[Any, Any, T]) -> T:
         """Run the work as a child task and wait for it.
@@ -38,7 +99,7 @@ class Scope:
         Raises:
             Aborted: the scope was aborted before or while the work ran.
         """
-        if self._aborted:
+        if self.aborted:
             work.close()
             raise Aborted
         task = asyncio.get_running_loop().create_task(work)
@@ -58,7 +119,7 @@ class Scope:
 
 
 class Tasks:
-    """Tasks with an owner: whoever holds this ends them all by closing it."""
+    """Tasks with an owner, which ends them all by closing it."""
 
     def __init__(self) -> None:
         self._tasks: set[asyncio.Task[Any]] = set()
@@ -70,7 +131,7 @@ class Tasks:
         return task
 
     async def ended(self) -> None:
-        """Wait until all tasks that run now have ended by themselves."""
+        """Wait until all tasks that run now have ended."""
         if self._tasks:
             await asyncio.wait(tuple(self._tasks))
 
@@ -81,3 +142,44 @@ class Tasks:
             for task in tasks:
                 task.cancel()
             await asyncio.wait(tasks)
+
+
+class Started(Generic[T]):
+    """A coroutine that was run up to its first wait.
+
+    Work that need not wait is finished at once, so that commands in one read act in their order.
+    The first step has no current task: code before the first wait must not need one.
+    """
+
+    def __init__(self, work: Coroutine[Any, Any, T]) -> None:
+        self._work = work
+        self._waits_for: Any = None
+        self.done = False
+        self._result: T | None = None
+        try:
+            self._waits_for = work.send(None)
+        except StopIteration as end:
+            self.done, self._result = True, end.value
+
+    @property
+    def result(self) -> T:
+        """The value of a coroutine that is done."""
+        assert self.done
+        return cast(T, self._result)
+
+    def __await__(self) -> Generator[Any, Any, T]:
+        """Continue from the first wait; inside a task."""
+        work, waits_for = self._work, self._waits_for
+        while not self.done:
+            try:
+                value = yield waits_for
+            except BaseException as error:
+                step: Any = work.throw
+                value = error
+            else:
+                step = work.send
+            try:
+                waits_for = step(value)
+            except StopIteration as end:
+                self.done, self._result = True, end.value
+        return self.result

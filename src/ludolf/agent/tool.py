@@ -131,7 +131,7 @@ class ToolContext(msgspec.Struct, frozen=True, kw_only=True):
     post: Callable[[ToolOutput], None] | None = None
     takes_images: bool = True
     input_limits: Mapping[str, Any] | None = None
-    environment: Mapping[str, str] = {}
+    environment: Callable[[], Mapping[str, str]] = dict
     documents: Documents | None = None
     walls: Walls | None = None
 

@@ -18,6 +18,7 @@ from ludolf.config.settings.arguments import Arguments
 from ludolf.config.settings.options import Options
 from ludolf.engine.build import build
 from ludolf.engine.engine import Engine
+from ludolf.engine.feature import PromptInput
 from ludolf.protocol.dialects import make_dialect
 from ludolf.rpc.frame_sink import FrameSink
 from ludolf.rpc.signals import Stop, watch_signals
@@ -45,7 +46,7 @@ async def _main(options: Options, prompts: Sequence[Said], dialect: str | None) 
         progress.show(lambda: "Loading")
         engine = build(options, progress.say)
         progress.hide()
-        engine.parts.hub.attach(ProgressSink(progress))
+        engine.conversation.hub.attach(ProgressSink(progress))
         return await _answer(engine, prompts, dialect, stop)
 
 
@@ -54,9 +55,9 @@ async def _answer(engine: Engine, prompts: Sequence[Said], dialect: str | None, 
     with Stdio(on_broken=lambda: stop(1)) as stdio:
         watch_signals(stop)
         if dialect is not None:
-            stdio.send(dumps(engine.parts.session.header) + b"\n")
-            engine.parts.hub.attach(FrameSink(make_dialect(dialect), stdio))
-            engine.parts.hub.begin()
+            stdio.send(dumps(engine.session.header) + b"\n")
+            engine.conversation.hub.attach(FrameSink(make_dialect(dialect), stdio))
+            engine.conversation.hub.begin()
         await engine.start("print" if dialect is None else "json")
         code = await stop.race(_converse(engine, prompts))
         if code is None:
@@ -70,20 +71,18 @@ async def _answer(engine: Engine, prompts: Sequence[Said], dialect: str | None, 
 
 async def _converse(engine: Engine, prompts: Sequence[Said]) -> None:
     for said in prompts:
-        work = engine.prompting.prompt(said.text, said.extra)
-        if not isinstance(work, str):
-            await work
+        await engine.prompting.prompt(PromptInput(text=said.text, extra=tuple(said.extra)))
         await engine.settled()
 
 
 def _speak_last(engine: Engine, stdio: Stdio, make: Callable[[str], str]) -> int:
     """The text of the last answer, a block a line; a failed one goes to stderr."""
-    reached = engine.parts.meter.reached
+    reached = engine.conversation.meter.reached
     if reached is not None:
         text = f"Stopped: the limit of {reached.maximum:g} for {reached.limit} is reached."
         sys.stderr.write(text + "\n")
         return 1
-    messages = engine.parts.session.context.messages()
+    messages = engine.session.context.messages()
     last = messages[-1] if messages else None
     if not isinstance(last, AssistantMessage):
         return 0

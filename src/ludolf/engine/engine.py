@@ -1,43 +1,56 @@
-"""One agent session that commands can act on; it holds the parts and delegates to them."""
+"""One agent session that commands act on."""
 
 import asyncio
 import os
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
+
+import msgspec
 
 from ludolf.agent.queue import QueueKind, QueueMode
-from ludolf.agent.scope import Tasks
+from ludolf.agent.scope import Scope, Tasks
 from ludolf.ai.messages import ThinkingLevel
 from ludolf.ai.models import Model
 from ludolf.base import CommandError, ConfigError, Value, check_path
 from ludolf.config.settings.settings import SettingsFiles
-from ludolf.engine.extension_bridge.loader import Extending, Mode
+from ludolf.engine.bundles import Bundles
+from ludolf.engine.feature import SessionMove
 from ludolf.engine.history.compact import Compactor
-from ludolf.engine.history.handoff import HandOver
+from ludolf.engine.history.handoff import Handoff
 from ludolf.engine.history.library import Library
 from ludolf.engine.history.sessions import Sessions
-from ludolf.engine.history.tree import TreeWalk
+from ludolf.engine.history.summaries import Summaries
+from ludolf.engine.history.tree import TreeNavigation
 from ludolf.engine.host.host_tools import HostTools
-from ludolf.engine.host.host_uris import HostUris
-from ludolf.engine.models import ModelState
-from ludolf.engine.parts import Parts
+from ludolf.engine.project_trust import (
+    NOT_APPLIED,
+    enter_folder,
+    report_distrust,
+    verify_code,
+)
 from ludolf.engine.run.prompting import Prompting
-from ludolf.engine.run.requests import Requests
+from ludolf.engine.run.requests import EmptyRequests, Renew, Requests
+from ludolf.engine.run.retry import Retries
 from ludolf.engine.run.runner import Runner
 from ludolf.engine.run.shell import Shell
-from ludolf.engine.toolbox import hide_keys, offers_tasks
+from ludolf.engine.run.turn import Drive
+from ludolf.engine.toolset import offers_tasks
 from ludolf.protocol.events import CompactionResult, SessionInfoChanged, Warned
 from ludolf.session.stats import SessionStats, Tally
 from ludolf.session.tree import Session
 
 if TYPE_CHECKING:
-    from ludolf.engine.extension_bridge.host import EngineHost
+    from ludolf.engine.features.todos import Todos
+    from ludolf.engine.host.host_uris import HostUris
     from ludolf.engine.host.logins import Logins
-    from ludolf.extensions.dialogs import Dialogs
+    from ludolf.engine.host.renewals import Renewals
     from ludolf.protocol.commands import UiAnswer
     from ludolf.protocol.ui import UiRequest
+
+Mode = Literal["rpc", "json", "print", "sdk"]
+Send = Callable[["UiRequest"], bool | None]
 
 
 class State(Value, kw_only=True):
@@ -57,102 +70,317 @@ class State(Value, kw_only=True):
     pending_message_count: int
 
 
-def _from(folder: Path, path: str) -> Path:
+class Plugs(msgspec.Struct, frozen=True, kw_only=True):
+    """How an engine makes other engines and the features that need one.
+
+    `refresh` adds and removes features after the settings have changed.
+    """
+
+    spawn: "Callable[[Engine, Any], Engine]"
+    offer_subagents: "Callable[[Engine], None]"
+    refresh: Callable[[Bundles], None]
+
+
+def _path_in(folder: Path, path: str) -> Path:
     return Path(folder, os.path.expanduser(check_path(path)))
 
 
-def _nothing() -> None:
-    """Nobody serves yet."""
+def _do_nothing() -> None:
+    """Ends nothing: no mode serves the engine yet."""
 
 
 class Engine:
-    """Made by `build`. Close it when done: it ends what runs and frees what it holds."""
+    """Made by `build`. Close it when done: it ends what runs and frees what it holds.
 
-    def __init__(self, parts: Parts) -> None:
-        self.parts = parts
+    Everything that `abort` stops runs in the scope `work`; that of a subagent is part of its
+    parent's. `renew` renews logins, by default in tasks of this engine.
+    """
+
+    def __init__(
+        self,
+        bundles: Bundles,
+        plugs: Plugs,
+        *,
+        renew: Renew | None = None,
+        work: Scope | None = None,
+    ) -> None:
+        self.bundles = bundles
+        self.workspace = bundles.workspace
+        self.conversation = bundles.conversation
+        self.models = bundles.models
+        self.toolset = bundles.toolset
+        self.resources = bundles.resources
+        self.features = bundles.features
+        self._plugs = plugs
         self.tasks = Tasks()
-        self.dialogs: Dialogs | None = None
-        self.logins: Logins | None = None
-        self.send: Callable[[UiRequest], bool | None] | None = None
-        self.on_shutdown: Callable[[], None] = _nothing
+        self.work = work or Scope()
+        self._shell_commands = Scope()
+        self._logins_scope = Scope()
+        self._renewals: Renewals | None = None
+        self._todos: Todos | None = None
+        self._host_uris: HostUris | None = None
+        self._logins: Logins | None = None
+        self.mode: Mode = "rpc"
+        self.send: Send | None = None
+        self.on_shutdown: Callable[[], None] = _do_nothing
         self._shutting_down = False
-        parts.extending = Extending(parts, self.tasks)
-        self.requests = Requests(parts, self.tasks)
-        self.compactor = Compactor(parts, self.requests)
-        self.runner = Runner(parts, self.requests, self.compactor, self.tasks)
-        self.prompting = Prompting(parts, self.runner, self.compactor)
-        self.sessions = Sessions(parts, self.abort)
-        self.runner.at_rest.append(self.sessions.save_all)
-        self.runner.at_rest.append(self._after_commands)
-        self.tree = TreeWalk(parts, self.compactor.summaries)
-        self.hand_over = HandOver(parts, self.compactor, self.runner, self.sessions)
-        self.library = Library(parts)
-        self.shell = Shell(parts, self.runner)
-        self.host_tools = HostTools(parts)
-        self.host_uris = HostUris(parts)
         self._tally: Tally | None = None
         self._counted: Session | None = None
+        self._assemble(renew or self._renew)
+
+    def _assemble(self, renew: Renew) -> None:
+        workspace, conversation, models = self.workspace, self.conversation, self.models
+        toolset, resources, features = self.toolset, self.resources, self.features
+        self.empty_requests = EmptyRequests(workspace, models, features, renew)
+        summaries = Summaries(workspace, conversation.hub, models, self.empty_requests)
+        self.compactor = Compactor(workspace, conversation, models, features, summaries, self.work)
+        drive = Drive(
+            workspace=workspace,
+            conversation=conversation,
+            models=models,
+            toolset=toolset,
+            features=features,
+            requests=Requests(
+                self.empty_requests, conversation, models, toolset, resources, features
+            ),
+            retries=Retries(workspace, conversation),
+            compactor=self.compactor,
+        )
+        self.runner = Runner(drive, resources, self.tasks, self.work, self._on_idle)
+        self.prompting = Prompting(drive, self.runner, resources, self.work)
+        self.sessions = Sessions(conversation, models, features, self.stop_work, self._enter_folder)
+        self.tree = TreeNavigation(workspace, conversation, models, features, summaries, self.work)
+        self.handoff = Handoff(drive, self.sessions, self.work, lambda: self.runner.running)
+        self.library = Library(conversation)
+        self.shell = Shell(
+            workspace,
+            conversation,
+            toolset,
+            features,
+            self._shell_commands,
+            lambda: not self.runner.running,
+        )
+        self.host_tools = HostTools(conversation.hub, toolset)
+
+    # ------------------------------------------------------------ state
 
     @property
-    def models(self) -> ModelState:
-        return self.parts.models
+    def session(self) -> Session:
+        return self.conversation.session
 
     def state(self) -> State:
-        parts = self.parts
-        session = parts.session
+        session, queue = self.session, self.conversation.queue
+        compacts = self.compactor.running or self.tree.summarising or self.handoff.running
         return State(
-            model=parts.models.current,
-            thinking_level=parts.models.level,
+            model=self.models.current,
+            thinking_level=self.models.level,
             is_streaming=self.runner.running,
-            is_compacting=self.compactor.running or self.tree.summarising or self.hand_over.running,
-            steering_mode=parts.queue.modes["steering"],
-            follow_up_mode=parts.queue.modes["follow_up"],
+            is_compacting=compacts,
+            steering_mode=queue.modes["steering"],
+            follow_up_mode=queue.modes["follow_up"],
             session_file=str(session.path) if session.path else None,
             session_id=session.id,
             session_name=session.name,
-            auto_compaction_enabled=parts.settings.compaction.enabled,
+            auto_compaction_enabled=self.workspace.settings.compaction.enabled,
             message_count=len(session.context.entries),
-            pending_message_count=parts.queue.said(),
+            pending_message_count=queue.said(),
         )
 
     def stats(self) -> SessionStats:
-        """Counts and costs over all branches of the session."""
-        session, model = self.parts.session, self.models.current
+        """Return counts and costs over all branches of the session."""
+        session, model = self.session, self.models.current
         if self._tally is None or self._counted is not session:
             self._tally, self._counted = Tally(session), session
         return self._tally.stats(model.context_window if model else None)
 
-    async def abort(self) -> None:
-        """Stop everything but direct shell commands, and wait until it has come to rest."""
-        self.compactor.abort_manual()
-        self.tree.abort()
-        self.hand_over.abort()
-        self.prompting.abort()
-        jobs = self.parts.jobs
-        if jobs is not None:
-            jobs.abort()
-        await self.stop()
-        await self.compactor.over()
-        if jobs is not None:
-            await jobs.over()
-
-    async def stop(self) -> None:
-        """Stop the running agent and wait until it has come to rest."""
-        self.runner.abort()
-        await self.runner.settled()
-
     @property
     def is_settled(self) -> bool:
-        """Whether nothing runs, and nothing will by itself."""
-        jobs = self.parts.jobs
-        return not self.runner.running and (jobs is None or not jobs.will_wake)
+        """Return whether nothing runs, and nothing will start without a prompt."""
+        return not self.runner.running and not self.features.will_wake()
 
     async def settled(self) -> None:
-        """Wait until nothing runs, and nothing will by itself."""
-        await self.runner.settled()
-        while self.parts.jobs is not None and not self.is_settled:
-            await self.parts.jobs.quiet()
-            await self.runner.settled()
+        """Wait until nothing runs, and nothing will start without a prompt."""
+        await self.runner.idle()
+        while not self.is_settled:
+            for feature in self.features:
+                await feature.quiet()
+            await self.runner.idle()
+
+    # ------------------------------------------------------------ stopping
+
+    async def abort(self, earlier: Awaitable[Any] | None = None) -> None:
+        """Stop everything except shell commands of the host, and wait until it has ended.
+
+        Work that starts before `earlier` is done is stopped too.
+        """
+        self._logins_scope.abort_open()
+        await self.stop_work(earlier)
+
+    async def stop_work(self, earlier: Awaitable[Any] | None = None) -> None:
+        """Stop prompts, compactions and subagents, and wait until they have ended."""
+        self.abort_subagents()
+        scopes = self.work.abort_open()
+        if earlier is not None:
+            with self.work.held():
+                await earlier
+        for scope in scopes:
+            await scope.closed()
+        await self.runner.idle()
+
+    def abort_run(self) -> None:
+        """Stop the running prompt and what features run for it, without waiting."""
+        self.abort_subagents()
+        self.runner.abort()
+
+    def abort_subagents(self) -> None:
+        """Stop what features run for the prompt."""
+        for feature in self.features:
+            feature.abort()
+
+    async def _stop_run(self) -> None:
+        self.runner.abort()
+        await self.runner.idle()
+
+    def shutdown(self) -> None:
+        """End the program once the present command is answered and the run has settled."""
+        self._shutting_down = True
+        if not self.runner.running:
+            self.end_if_asked()
+
+    def end_if_asked(self) -> None:
+        """End the program if `shutdown` was called and nothing runs."""
+        if self._shutting_down and self.is_settled:
+            self.on_shutdown()
+
+    def _on_idle(self) -> None:
+        self.sessions.save_all()
+        self.shell.store_waiting()
+        self.end_if_asked()
+
+    # ------------------------------------------------------------ life
+
+    async def start(self, mode: Mode, send: Send | None = None) -> None:
+        """Start the features, now that there is a loop; `send` shows dialogs to the user.
+
+        Raises:
+            ConfigError: an extension named on the command line does not load.
+        """
+        self.mode, self.send = mode, send
+        self.toolset.owns_process = mode != "sdk"
+        self.toolset.hide_keys()
+        for feature in self.features:
+            feature.connect(send)
+        for feature in self.features:
+            await feature.start()
+        report_distrust(self.bundles)
+        if mode != "rpc":
+            self.offer_subagents(default=False)
+            if self.models.by_default:
+                await self.models.resolve()
+
+    def offer_subagents(self, *, default: bool) -> None:
+        """Let the model start subagents, if the options and settings allow it."""
+        if offers_tasks(self.workspace, default=default):
+            self._plugs.offer_subagents(self)
+
+    def spawn(self, task: Any) -> "Engine":
+        """Return an engine for a subagent."""
+        return self._plugs.spawn(self, task)
+
+    def disconnect(self) -> None:
+        """Give open dialogs and all later ones their defaults: the host is gone."""
+        self.send = None
+        for feature in self.features:
+            feature.disconnect()
+
+    def answer_dialog(self, answer: "UiAnswer") -> None:
+        for feature in self.features:
+            feature.answer_dialog(answer)
+
+    def commands(self) -> tuple[Any, ...]:
+        """Return the items of `get_commands`: of extensions, then templates, then skills."""
+        return (*self.features.commands(), *self.resources.commands())
+
+    async def reload(self) -> None:
+        """Read settings, models, skills, templates, context files and extensions again.
+
+        Raises:
+            CommandError: a prompt or a compaction runs.
+        """
+        self._check_idle("reload")
+        verify_code(self.bundles)
+        await self._reload(trusted=self.workspace.files.trusted)
+
+    async def _reload(self, *, trusted: bool) -> None:
+        for feature in self.features:
+            await feature.leave_session("reload", None)
+        before = self.workspace.files
+        self.workspace.files = SettingsFiles(
+            self.workspace.home, trusted=trusted, given=before.given
+        )
+        self.models.registry.refresh()
+        self.resources.invalidate()
+        self.toolset.invalidate()
+        for feature in self.features:
+            feature.reload()
+        try:
+            self._plugs.refresh(self.bundles)
+        except ConfigError as error:
+            self.workspace.files = before
+            self.conversation.hub.post(Warned(message=NOT_APPLIED.format(error=error)))
+        for feature in self.features:
+            feature.connect(self.send)
+        for text in (*self.workspace.files.warnings, *self.models.registry.errors):
+            self.conversation.hub.post(Warned(message=text))
+        for feature in self.features:
+            await feature.enter_session(SessionMove(reason="reload"))
+
+    def trust_project(self) -> None:
+        """Use the project's own settings and resources from now on."""
+        self.workspace.use_project(trusted=True)
+        self.resources.invalidate()
+        self._plugs.refresh(self.bundles)
+
+    async def set_project_trust(self, trusted: bool, *, remember: bool) -> None:
+        """Use or ignore what the project brings, as the host decides for the user.
+
+        Raises:
+            CommandError: a prompt or a compaction runs.
+        """
+        from ludolf.config.settings.trust import save_decision
+
+        self._check_idle("change trust")
+        if remember:
+            save_decision(self.workspace.home, trusted=trusted)
+        self.workspace.seal = None
+        await self._reload(trusted=trusted)
+
+    def _enter_folder(self, cwd: str) -> None:
+        enter_folder(self.bundles, cwd, self._plugs.refresh)
+
+    def _check_idle(self, what: str) -> None:
+        if not self.is_settled or self.compactor.running:
+            raise CommandError(f"Cannot {what} while the agent is working. Abort it or wait.")
+
+    async def close(self, *, owns_models: bool = True) -> None:
+        """End what runs, store it, and free everything.
+
+        A subagent's engine leaves the model access, which it shares, open.
+        """
+        self.shell.abort()  # at the same time: processes that clean up may take a moment
+        await self.abort()
+        for feature in self.features:
+            await feature.leave_session("quit", None)
+        self.shell.close(whole_program=owns_models and self.mode != "sdk")
+        for feature in self.features.inner_first:
+            await feature.close()
+        await self.tasks.close()
+        self.session.close()
+        self.sessions.close()
+        if owns_models:
+            await self.models.close()
+
+    # ------------------------------------------------------------ commands
 
     async def compact(self, instructions: str | None) -> CompactionResult:
         """Compact now. A compaction that would be refused stops nothing.
@@ -160,7 +388,7 @@ class Engine:
         Raises:
             CommandError: refused, failed or cancelled.
         """
-        return await self.compactor.manual(instructions, self.stop)
+        return await self.compactor.manual(instructions, self._stop_run)
 
     async def export_html(self, output: str | None) -> str:
         """Write the session as a page; returns the path as it was asked for.
@@ -170,27 +398,25 @@ class Engine:
         """
         from ludolf.page import export_html
 
-        parts = self.parts
-        target = _from(parts.home.cwd, output) if output else None
         work = partial(
             export_html,
-            parts.session,
-            target,
+            self.session,
+            _path_in(self.workspace.cwd, output) if output else None,
             overwrite=False,
-            system_prompt=parts.resources.system_prompt(),
-            tools=parts.toolbox.specs(),
+            system_prompt=self.resources.system_prompt(),
+            tools=self.toolset.specs(),
         )
         written = await asyncio.to_thread(work)
         return output or str(written)
 
     def set_auto_compaction(self, enabled: bool) -> None:
-        self.parts.settings_files.save({"compaction": {"enabled": enabled}})
+        self.workspace.files.save({"compaction": {"enabled": enabled}})
 
     def set_auto_retry(self, enabled: bool) -> None:
-        self.parts.settings_files.save({"retry": {"enabled": enabled}})
+        self.workspace.files.save({"retry": {"enabled": enabled}})
 
     def set_queue_mode(self, kind: QueueKind, mode: str, *, save: bool = True) -> None:
-        """Deliver so from now on, and with `save` also in sessions to come.
+        """Change how queued messages are delivered; `save` keeps it for later sessions.
 
         Raises:
             CommandError: there is no such mode.
@@ -198,136 +424,10 @@ class Engine:
         if mode not in ("all", "one-at-a-time"):
             raise CommandError(f"Invalid mode: {mode}")
         chosen: QueueMode = mode  # type: ignore[assignment]  # checked above
-        self.parts.queue.modes[kind] = chosen
+        self.conversation.queue.modes[kind] = chosen
         if save:
             key = "steeringMode" if kind == "steering" else "followUpMode"
-            self.parts.settings_files.save({key: mode})
-
-    async def start(
-        self,
-        mode: Mode,
-        send: "Callable[[UiRequest], bool | None] | None" = None,
-    ) -> None:
-        """Load the extensions, now that there is a loop; `send` asks somebody for them.
-
-        Raises:
-            ConfigError: one that was named on the command line does not load.
-        """
-        extending = self.parts.extending
-        extending.mode = mode
-        hide_keys(self.parts)
-        if mode != "sdk" and self.parts.safety is not None:
-            self.parts.safety.close_imports(self.parts.home.cwd)
-        self.send = send
-        extending.make_host = partial(self._make_host, send)
-        self.runner.at_rest.append(self.end_if_asked)
-        await extending.start()
-        self._connect_safety()
-        self.parts.report_distrust()
-        if self.parts.model_later is not None:
-            self.parts.model_later()
-        if mode != "rpc" and offers_tasks(self.parts, default=False):
-            from ludolf.engine.features.subagents.tool import offer
-
-            offer(self)
-        if mode != "rpc" and self.models.by_default:
-            await self.models.settle()
-
-    def _connect_safety(self) -> None:
-        if self.parts.safety is not None:
-            self.parts.safety.listen(self.send)
-
-    def hang_up(self) -> None:
-        """Nobody answers any more: open dialogs and all later ones get their defaults."""
-        if self.dialogs is not None:
-            self.dialogs.close()
-        if self.logins is not None:
-            self.logins.abort()
-        if self.parts.safety is not None:
-            self.parts.safety.hang_up()
-
-    def answer_dialog(self, response: "UiAnswer") -> None:
-        """What the user said to a dialog, whoever asked."""
-        for asker in (self.dialogs, self.logins, self.parts.safety):
-            if asker is not None:
-                asker.answer(response)
-
-    def _make_host(self, send: "Callable[[UiRequest], bool | None] | None") -> "EngineHost":
-        """What extensions act through; made for the first of them."""
-        from ludolf.engine.extension_bridge.host import EngineHost
-        from ludolf.extensions.no_ui import NoUi
-
-        if send is not None:
-            from ludolf.extensions.dialogs import Dialogs
-
-            self.dialogs = Dialogs(send)
-            self.parts.extending.settle_dialogs = self.dialogs.settle_all
-        return EngineHost(self, self.dialogs or NoUi())
-
-    def commands(self) -> tuple[Any, ...]:
-        """The items of `get_commands`: of extensions, then templates, then skills."""
-        current = self.parts.extending.current
-        own = current.commands() if current is not None else ()
-        return (*own, *self.parts.resources.commands())
-
-    def shutdown(self) -> None:
-        """End the program once the present command is answered and the run has settled."""
-        self._shutting_down = True
-        if not self.runner.running:
-            self.end_if_asked()
-
-    def end_if_asked(self) -> None:
-        """All has come to rest: end the program if somebody asked for it."""
-        if self._shutting_down and self.is_settled:
-            self.on_shutdown()
-
-    async def set_project_trust(self, trusted: bool, *, remember: bool) -> None:
-        """The host speaks for the user: use what the project brings, or leave it alone.
-
-        Raises:
-            CommandError: something runs.
-        """
-        from ludolf.config.settings.trust import save_decision
-
-        self._check_idle("change trust")
-        if remember:
-            save_decision(self.parts.home, trusted=trusted)
-        self.parts.seal = None
-        await self._reload(trusted=trusted)
-
-    def _check_idle(self, what: str) -> None:
-        if not self.is_settled or self.compactor.running:
-            raise CommandError(f"Cannot {what} while the agent is working. Abort it or wait.")
-
-    async def reload(self) -> None:
-        """Read settings, models, skills, templates, context files and extensions anew.
-
-        Raises:
-            CommandError: something runs, which must not change under its feet.
-        """
-        from ludolf.engine.project_trust import verify_code
-
-        self._check_idle("reload")
-        verify_code(self.parts)
-        await self._reload(trusted=self.parts.settings_files.trusted)
-
-    async def _reload(self, *, trusted: bool) -> None:
-        parts, before = self.parts, self.parts.settings_files
-        await parts.extending.leave("reload")
-        parts.settings_files = SettingsFiles(parts.home, trusted=trusted, given=before.given)
-        parts.registry.refresh()
-        parts.resources.forget()
-        parts.toolbox.forget()
-        parts.rules.forget()
-        try:
-            parts.renew_safety()
-        except ConfigError as error:
-            parts.settings_files = before
-            parts.hub.post(Warned(message=f"What guards the machine stays as it was: {error}"))
-        self._connect_safety()
-        for text in (*parts.settings_files.warnings, *parts.registry.errors):
-            parts.hub.post(Warned(message=text))
-        await parts.extending.enter("reload")
+            self.workspace.files.save({key: mode})
 
     def set_session_name(self, name: str) -> None:
         """Raises:
@@ -335,27 +435,47 @@ class Engine:
         """
         if not name.strip():
             raise CommandError("Session name cannot be empty")
-        self.parts.session.set_name(name)
-        self.parts.hub.post(SessionInfoChanged(name=self.parts.session.name))
+        self.session.set_name(name)
+        self.conversation.hub.post(SessionInfoChanged(name=self.session.name))
 
-    def _after_commands(self) -> None:
-        """Also for commands that were aborted, whose calls have no result to look at."""
-        if self.parts.safety is not None:
-            self.parts.safety.after_command(self.parts)
+    # ------------------------------------------------------------ features on first use
 
-    async def close(self) -> None:
-        """End what runs, store it, and free everything."""
-        self.shell.abort()  # at the same time: who cleans up may take a moment
-        await self.abort()
-        await self.parts.extending.leave("quit")
-        if self.parts.jobs is not None:
-            await self.parts.jobs.close()
-        self.shell.close(whole_program=self.parts.extending.mode != "sdk")
-        await self.tasks.close()
-        self._after_commands()
-        if self.parts.safety is not None:
-            self.parts.safety.close()
-        self.parts.session.close()
-        self.sessions.close()
-        await self.parts.providers.close()
-        await self.parts.transport.close()
+    @property
+    def todos(self) -> "Todos":
+        if self._todos is None:
+            from ludolf.engine.features.todos import Todos
+
+            self._todos = Todos(self.workspace, self.conversation, self.toolset, self.features)
+            self.features.add(self._todos)
+        return self._todos
+
+    @property
+    def has_todos(self) -> bool:
+        """Return whether the session had a todo list."""
+        return self._todos is not None and self._todos.was_used
+
+    @property
+    def host_uris(self) -> "HostUris":
+        if self._host_uris is None:
+            from ludolf.engine.host.host_uris import HostUris
+
+            self._host_uris = HostUris(self.conversation.hub, self.toolset)
+            self.features.add(self._host_uris)
+        return self._host_uris
+
+    @property
+    def logins(self) -> "Logins":
+        if self._logins is None:
+            from ludolf.engine.host.logins import Logins
+
+            self._logins = Logins(self.models.registry, self.send, self._logins_scope)
+            self.features.add(self._logins)
+        return self._logins
+
+    async def _renew(self, provider: str) -> None:
+        from ludolf.engine.host.renewals import Renewals
+
+        if self._renewals is None:
+            registry, hub = self.models.registry, self.conversation.hub
+            self._renewals = Renewals(registry, hub, self.tasks)
+        await self._renewals.renew(provider)

@@ -1,102 +1,110 @@
-"""One road for events: recorded on disk, then spoken by the sinks."""
+"""The one path of events: recorded on disk, then sent by the sinks."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from ludolf.protocol.events import Event, Warned
 
 
 class Sink(Protocol):
-    """Someone who tells events to the outside."""
+    """A receiver of events."""
 
     def take(self, event: Event) -> None:
-        """Tell an event at once, in order; must not wait and must not fail."""
+        """Send an event at once, in order; must not wait and must not fail."""
 
     def has_room(self) -> bool:
-        """Whether more can be told at once without piling up."""
+        """Return whether more can be sent at once without piling up."""
 
     async def room(self) -> None:
         """Wait while the reader lags behind."""
 
 
+class Observer(Protocol):
+    """Features, as the hub sees them."""
+
+    async def before_event(self, event: Event) -> None:
+        """Called before an event that is awaited is recorded and sent."""
+
+    def after_event(self, event: Event) -> None:
+        """Called after an event that was posted without waiting."""
+
+
 class Record(Protocol):
-    """Writes what has to be kept of events, with one write for all of one call."""
+    """Writes events that have to be kept, with one write for all of one call."""
 
     def __call__(self, *events: Event) -> None: ...
 
 
 class Hub:
-    """No await stands between recording and telling, so what a host sees finished is on disk."""
+    """No await stands between recording and sending: an event that a host sees is on disk."""
 
-    def __init__(self, record: Record) -> None:
+    def __init__(
+        self,
+        record: Record,
+        warn: Callable[[str], None],
+        observer: Observer,
+    ) -> None:
         self._record = record
+        self._warn = warn
+        self._observer = observer
         self._sinks: list[Sink] = []
-        self._before: Callable[[Event], Awaitable[None]] | None = None
-        self._after: Callable[[Event], None] | None = None
-        # What was reported before anybody listened; None from then on.
-        self._unheard: list[Warned] | None = []
+        # Reports from before a sink was attached; None from then on.
+        self._early: list[Warned] | None = []
 
     def begin(self) -> None:
-        """Somebody listens from now on: what was reported before is told first."""
-        unheard, self._unheard = self._unheard, None
-        for event in unheard or ():
+        """Send the reports that were made before; from now on each is sent at once."""
+        early, self._early = self._early, None
+        for event in early or ():
             self.post(event)
 
     def report(self, text: str) -> None:
-        """Tell that something could not be done as it should."""
+        """Report a failure on stderr and to the host."""
+        self._warn(text)
+        self.notify(text)
+
+    def notify(self, text: str) -> None:
+        """Send a warning to the host."""
         event = Warned(message=text)
-        if self._unheard is None:
+        if self._early is None:
             self.post(event)
         else:
-            self._unheard.append(event)
-
-    def listen(
-        self,
-        before: Callable[[Event], Awaitable[None]] | None,
-        after: Callable[[Event], None] | None,
-    ) -> None:
-        """Let extensions hear: `before` an event that is awaited, `after` one that is not."""
-        self._before, self._after = before, after
+            self._early.append(event)
 
     def attach(self, sink: Sink) -> Callable[[], None]:
-        """Add a sink; returns the function that takes it away again."""
+        """Add a sink; returns the function that removes it."""
         self._sinks.append(sink)
         return lambda: self._sinks.remove(sink)
 
     def post(self, event: Event) -> None:
-        """Record and tell, without waiting for anyone."""
+        """Record and send, without waiting."""
         self._record(event)
-        self.tell(event)
-        if self._after is not None:
-            self._after(event)
+        self.send(event)
+        self._observer.after_event(event)
 
-    def tell(self, event: Event) -> None:
-        """Tell only: for pieces of an answer, which are never recorded."""
+    def send(self, event: Event) -> None:
+        """Send only: for pieces of an answer, which are never recorded."""
         for sink in self._sinks:
             sink.take(event)
 
     async def emit(self, event: Event) -> None:
-        """Let extensions hear it, record and tell, then wait while a reader is too slow."""
-        if self._before is not None:
-            await self._before(event)
+        """Call extensions, record and send, then wait while a reader is too slow."""
+        await self._observer.before_event(event)
         self._record(event)
-        self.tell(event)
+        self.send(event)
         await self.room()
 
     async def emit_all(self, events: Sequence[Event]) -> None:
-        """Emit events that belong together: one write for all, and then they are told.
+        """Emit events that belong together, with one write for all of them.
 
         Commands are let in afterwards, since there may be many such groups.
         """
-        if self._before is not None:
-            for event in events:
-                await self.emit(event)
-        else:
-            self._record(*events)
-            for event in events:
-                self.tell(event)
-        await self.breathe()
+        for event in events:
+            await self._observer.before_event(event)
+        self._record(*events)
+        for event in events:
+            self.send(event)
+        await self.yield_to_loop()
 
     def has_room(self) -> bool:
         return all(sink.has_room() for sink in self._sinks)
@@ -105,7 +113,7 @@ class Hub:
         for sink in tuple(self._sinks):
             await sink.room()
 
-    async def breathe(self) -> None:
+    async def yield_to_loop(self) -> None:
         """Let commands in between two bursts of pieces."""
         await self.room()
         await asyncio.sleep(0)

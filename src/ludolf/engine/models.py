@@ -1,16 +1,22 @@
-"""Which model answers, and how hard it thinks."""
+"""The current model and thinking level, with the registry and the providers behind them."""
 
 from collections.abc import Sequence
 from typing import Literal
 
+import msgspec
+
+from ludolf.ai.http.transport import Transport
 from ludolf.ai.local import FILES, SERVERS
 from ludolf.ai.messages import THINKING_LEVELS, ThinkingLevel
 from ludolf.ai.models import Model, clamp_thinking, thinking_levels
+from ludolf.ai.registry import Providers
 from ludolf.base import CommandError, ConfigError, Value
-from ludolf.config.models.registry import LOCAL
-from ludolf.config.models.selection import resolve_scope
+from ludolf.config.models.registry import LOCAL, ModelRegistry
+from ludolf.config.models.selection import Choice, resolve_scope
 from ludolf.engine.builtin import ensure_builtin
-from ludolf.engine.parts import Parts
+from ludolf.engine.conversation import Conversation
+from ludolf.engine.feature import Features
+from ludolf.engine.workspace import Workspace
 from ludolf.protocol.events import ThinkingLevelChanged
 from ludolf.session.entries import EntryBody, ModelChange, ThinkingLevelChange
 
@@ -28,29 +34,61 @@ class Cycled(Value):
     is_scoped: bool
 
 
-class ModelState:
+class ModelAccess(msgspec.Struct, frozen=True):
+    """How models are found and reached; an engine shares it with its subagents.
+
+    `recorded` is the model of the recording that is replayed.
+    """
+
+    registry: ModelRegistry
+    transport: Transport
+    providers: Providers
+    recorded: Choice | None = None
+
+
+class Models:
     """The current model and thinking level; every change is written to the session."""
 
     def __init__(
         self,
-        parts: Parts,
-        model: Model | None,
-        level: ThinkingLevel,
-        scoped: Sequence[ScopedModel] = (),
+        access: ModelAccess,
+        workspace: Workspace,
+        conversation: Conversation,
+        features: Features,
     ) -> None:
-        self._parts = parts
-        # Nobody has chosen a model: one of this machine is taken once it is found.
+        self.access = access
+        self.registry = access.registry
+        self.transport = access.transport
+        self.providers = access.providers
+        self._workspace = workspace
+        self._conversation = conversation
+        self._features = features
+        # True while the user has chosen no model: a local one is used once it is found.
         self.by_default = False
-        # The scope as it was asked for; models of this machine are found in it later.
+        # The patterns of `--models`; local models are matched with them later.
         self.patterns: tuple[str, ...] = ()
-        # Answers are wanted sooner than others', where the model's server sells that.
+        # Whether faster answers are wanted, where the model's server sells them.
         self.wants_fast = False
-        self._settled: Model | None = None
+        self._resolved: Model | None = None
+        self.current: Model | None = None
+        self.level: ThinkingLevel = "off"
+        # The level to return to after a model that cannot think.
+        self._chosen_level: ThinkingLevel = "off"
+        self.scoped: tuple[ScopedModel, ...] = ()
+
+    def start_with(
+        self, model: Model | None, level: ThinkingLevel, scoped: Sequence[ScopedModel] = ()
+    ) -> None:
+        """Select the first model, without writing it to the session."""
         self.current = model
-        self.level: ThinkingLevel = clamp_thinking(model, level) if model else level
-        # What counts again after a model that cannot think.
+        self.level = clamp_thinking(model, level) if model else level
         self._chosen_level = level
         self.scoped = tuple(scoped)
+
+    async def close(self) -> None:
+        """Close the connections to model servers."""
+        await self.providers.close()
+        await self.transport.close()
 
     def require(self) -> Model:
         """Raises:
@@ -73,7 +111,7 @@ class ModelState:
     def restore(self, named: tuple[str, str] | None, level: ThinkingLevel | None) -> None:
         """Take over what a conversation used last, as far as it can still be had."""
         model = self._named(*named) if named is not None else None
-        if model is not None and self._parts.registry.admits(model):
+        if model is not None and self.registry.admits(model):
             self.current = model
             self.by_default = False
         level = level or self.level
@@ -84,11 +122,11 @@ class ModelState:
         """Raises:
         CommandError: the model is unknown or there is no key for its provider.
         """
-        ensure_builtin(self._parts.registry, provider)
-        model = self._parts.registry.find(provider, model_id) or self._file(provider, model_id)
+        ensure_builtin(self.registry, provider)
+        model = self.registry.find(provider, model_id) or self._file(provider, model_id)
         if model is None:
             raise CommandError(f"Model not found: {provider}/{model_id}")
-        if not self._parts.registry.admits(model):
+        if not self.registry.admits(model):
             raise CommandError(f"No API key for {provider}/{model_id}")
         self._use(model, self._kept_level())
         self._remark()
@@ -98,7 +136,7 @@ class ModelState:
         """The next model of the scope, else of all that have a key; None if there is no other."""
         if self.patterns:
             self._find_scope()
-        pool = self.scoped or tuple(ScopedModel(model=m) for m in self._parts.registry.available())
+        pool = self.scoped or tuple(ScopedModel(model=m) for m in self.registry.available())
         if len(pool) <= 1:
             return None
         keys = [item.model.key for item in pool]
@@ -110,27 +148,27 @@ class ModelState:
 
     # ------------------------------------------------------------ this machine
 
-    def must_look(self, provider: str | None = None) -> bool:
+    def needs_scan(self, provider: str | None = None) -> bool:
         """Whether a command about models, or of this provider, has to wait for `look` first."""
         if provider is not None and provider not in LOCAL:
             return False
-        return not self._parts.registry.local.is_current()
+        return not self.registry.local.is_current()
 
-    async def look(self) -> None:
+    async def scan(self) -> None:
         """Find the models of this machine."""
-        await self._parts.registry.local.look()
+        await self.registry.local.look()
 
     @property
-    def unsettled(self) -> bool:
+    def unresolved(self) -> bool:
         """Whether something is still to be learnt of the model, or a better one to be found."""
         current = self.current
         if self.by_default:
             return True
-        return current is not None and current.provider in SERVERS and current is not self._settled
+        return current is not None and current.provider in SERVERS and current is not self._resolved
 
-    async def settle(self) -> None:
+    async def resolve(self) -> None:
         """Before a model of this machine is asked: learn what it is like; or find one at all."""
-        local, current = self._parts.registry.local, self.current
+        local, current = self.registry.local, self.current
         if self.by_default:
             await local.look()
             found = local.best()
@@ -143,25 +181,27 @@ class ModelState:
         known = await local.known(current)
         if known is not None and self.current is current:
             self.current = known
-            self._settled = known if local.is_loaded(known) else None
+            self._resolved = known if local.is_loaded(known) else None
             self._set_level(self.level)
             self._remark()
 
     def _wanted_level(self) -> ThinkingLevel:
         return (
-            self._parts.options.thinking or self._parts.settings.default_thinking_level or "medium"
+            self._workspace.options.thinking
+            or self._workspace.settings.default_thinking_level
+            or "medium"
         )
 
     def _remark(self) -> None:
         model = self.current
         if model is None or model.provider not in SERVERS:
             return
-        text = self._parts.registry.local.remark(model)
+        text = self.registry.local.remark(model)
         if text is not None:
-            self._parts.warn(f"Warning: {text}")
+            self._workspace.warn(f"Warning: {text}")
 
     def _named(self, provider: str, model_id: str) -> Model | None:
-        registry = self._parts.registry
+        registry = self.registry
         try:
             return registry.find(provider, model_id) or registry.expected(provider, model_id)
         except ConfigError:
@@ -169,10 +209,10 @@ class ModelState:
 
     def _file(self, provider: str, model_id: str) -> Model | None:
         """A GGUF file need not be found before it is named."""
-        return self._parts.registry.expected(provider, model_id) if provider == FILES else None
+        return self.registry.expected(provider, model_id) if provider == FILES else None
 
     def _find_scope(self) -> None:
-        found = resolve_scope(self.patterns, self._parts.registry.available()).choices
+        found = resolve_scope(self.patterns, self.registry.available()).choices
         self.scoped = tuple(ScopedModel(model=item.model, level=item.level) for item in found)
 
     # ------------------------------------------------------------ fast mode
@@ -224,12 +264,8 @@ class ModelState:
         before, self.current = self.current, model
         self.by_default = False
         self._append_model(model)
-        if self._parts.extending.wants("model_select"):
-            from ludolf.extensions.payloads import ModelSelect
-
-            self._parts.extending.soon(
-                ModelSelect(model=model, previous_model=before, source=source)
-            )
+        for feature in self._features:
+            feature.on_model(model, before, source)
         self._set_level(level)
 
     def _append_model(self, model: Model) -> None:
@@ -237,8 +273,8 @@ class ModelState:
 
     def _store(self, change: EntryBody) -> None:
         # A choice counts also where it cannot be written: it goes along to the next session.
-        if self._parts.session.read_only is None:
-            self._parts.session.append(change)
+        if self._conversation.session.read_only is None:
+            self._conversation.session.append(change)
 
     def _kept_level(self) -> ThinkingLevel:
         return self.level if len(self.levels()) > 1 else self._chosen_level
@@ -255,8 +291,6 @@ class ModelState:
         if level == before:
             return
         self._store(ThinkingLevelChange(thinking_level=level))
-        self._parts.hub.post(ThinkingLevelChanged(level=level))
-        if self._parts.extending.wants("thinking_level_select"):
-            from ludolf.extensions.payloads import ThinkingLevelSelect
-
-            self._parts.extending.soon(ThinkingLevelSelect(level=level, previous_level=before))
+        self._conversation.hub.post(ThinkingLevelChanged(level=level))
+        for feature in self._features:
+            feature.on_level(level, before)

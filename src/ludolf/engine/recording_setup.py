@@ -1,27 +1,25 @@
-"""The way to the model servers: recorded, or played back, where the options say so."""
+"""Set up recording and replay of model traffic."""
 
 import base64
 import os
 import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from ludolf.ai.access import Access
 from ludolf.ai.http.proxy import proxy_secrets
-from ludolf.ai.http.transport import Transport
 from ludolf.ai.models import Model
 from ludolf.ai.record.scrubbing import secrets_of_url
+from ludolf.ai.registry import Providers
 from ludolf.base import ConfigError
 from ludolf.config.auth.keys import ALSO_NEEDED
+from ludolf.config.models.registry import ModelRegistry
 from ludolf.config.models.selection import Choice
 from ludolf.config.settings.home import expand
 from ludolf.engine.features.secret_sources import credentials, secrets_of_environment
-from ludolf.engine.parts import Parts
-
-if TYPE_CHECKING:
-    from ludolf.ai.record.recording import Recorder
-    from ludolf.ai.record.replay import Replayer
+from ludolf.engine.hub import Hub
+from ludolf.engine.models import ModelAccess
+from ludolf.engine.workspace import Workspace
 
 # No secrets: providers want a key, an account or a project to send, and nothing is sent.
 STAND_IN = "replayed"
@@ -29,39 +27,40 @@ _CLAIMS = b'{"https://api.openai.com/auth":{"chatgpt_account_id":"replayed"}}'
 _PLACES = ("GOOGLE_CLOUD_PROJECT", "GOOGLE_CLOUD_LOCATION")
 
 
-def make_transport(parts: Parts) -> Transport:
+def make_access(workspace: Workspace, registry: ModelRegistry, hub: Hub) -> ModelAccess:
     """Raises:
     ConfigError: the options contradict each other, or the file cannot be used.
     """
-    options = parts.options
-    if options.replay is None:
-        if options.replay_strict or options.replay_speed is not None:
-            raise ConfigError("--replay-strict and --replay-speed need --replay FILE")
-        return _recorder(parts, options.record or "")
-    if options.record is not None:
-        raise ConfigError("--record and --replay exclude each other: a replay has no traffic")
-    return _replayer(parts, options.replay)
-
-
-def _recorder(parts: Parts, name: str) -> "Recorder":
+    options = workspace.options
+    if options.replay is not None:
+        if options.record is not None:
+            raise ConfigError("--record and --replay exclude each other: a replay has no traffic")
+        return _replayed(workspace, registry, options.replay)
+    if options.replay_strict or options.replay_speed is not None:
+        raise ConfigError("--replay-strict and --replay-speed need --replay FILE")
     from ludolf.ai.record.recording import Recorder
 
-    return Recorder(_path(parts, name), lambda: known_secrets(parts), parts.report)
+    path = _path(workspace, options.record or "")
+    recorder = Recorder(path, lambda: known_secrets(options.api_key, registry), hub.report)
+    return ModelAccess(registry, recorder, Providers(recorder))
 
 
-def _replayer(parts: Parts, name: str) -> "Replayer":
+def _replayed(workspace: Workspace, registry: ModelRegistry, name: str) -> ModelAccess:
     from ludolf.ai.record.recording_file import read_recording
     from ludolf.ai.record.replay import Replayer
 
-    speed = parts.options.replay_speed or 0.0
+    options = workspace.options
+    speed = options.replay_speed or 0.0
     if not 0 <= speed < float("inf"):
         raise ConfigError("--replay-speed needs a number from 0 (at once); 1 is real time")
-    recording = read_recording(_path(parts, name))
-    parts.registry.stand_in = access = stand_in_for(recording.models)
-    parts.registry.register(recording.models, access)
+    recording = read_recording(_path(workspace, name))
+    registry.stand_in = access = stand_in_for(recording.models)
+    registry.register(recording.models, access)
+    recorded: Choice | None = None
     if recording.models:
-        parts.replayed = Choice(model=recording.models[0], level=recording.header.thinking_level)
-    return Replayer(recording, parts.warn, strict=parts.options.replay_strict, speed=speed)
+        recorded = Choice(model=recording.models[0], level=recording.header.thinking_level)
+    replayer = Replayer(recording, workspace.warn, strict=options.replay_strict, speed=speed)
+    return ModelAccess(registry, replayer, Providers(replayer), recorded)
 
 
 def stand_in_for(models: Iterable[Model]) -> Access:
@@ -74,13 +73,13 @@ def stand_in_for(models: Iterable[Model]) -> Access:
     return Access(key=key, environment=places | dict.fromkeys(_PLACES, STAND_IN))
 
 
-def _path(parts: Parts, name: str) -> Path:
-    return (parts.home.cwd / expand(name)).absolute()
+def _path(workspace: Workspace, name: str) -> Path:
+    return (workspace.cwd / expand(name)).absolute()
 
 
-def known_secrets(parts: Parts) -> Iterator[str]:
-    """The keys that this process could send, and what looks like one in its environment."""
-    yield from (value for _, value in credentials(parts))
+def known_secrets(api_key: str | None, registry: ModelRegistry) -> Iterator[str]:
+    """Yield the keys that this process could send, and secrets of its environment."""
+    yield from (value for _, value in credentials(api_key, registry))
     yield from secrets_of_environment(os.environ)
     for name, value in os.environ.items():
         if name.lower().endswith("_proxy"):

@@ -1,11 +1,15 @@
-"""Skills, templates, context files and the system prompt, loaded when first needed."""
+"""Skills, templates, context files and the system prompt, loaded when first used."""
 
 import asyncio
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from msgspec import structs
 
-from ludolf.engine.parts import Parts
+from ludolf.engine.feature import Features
+from ludolf.engine.hub import Hub
+from ludolf.engine.toolset import Toolset
+from ludolf.engine.workspace import Workspace
 from ludolf.protocol.events import ContextFilesUsed
 
 if TYPE_CHECKING:
@@ -15,35 +19,47 @@ if TYPE_CHECKING:
     from ludolf.config.resources.templates import Template
     from ludolf.extensions.payloads import PromptOptions
 
-# Of the system prompt, beside its own sections.
-SECTION = "host_documents"
-
 
 class Resources:
-    """What the user and the project lay beside the program; `forget` makes it load anew."""
+    """Files of the user and the project that shape prompts; `invalidate` makes them load again.
 
-    def __init__(self, parts: Parts) -> None:
-        self._parts = parts
+    `override` replaces the system prompt until the running prompt ends.
+    """
+
+    def __init__(
+        self,
+        workspace: Workspace,
+        toolset: Toolset,
+        hub: Hub,
+        features: Features,
+        sections: Mapping[str, str] | None = None,
+    ) -> None:
+        self._workspace = workspace
+        self._toolset = toolset
+        self._hub = hub
+        self._features = features
+        self._sections = sections or {}
+        self.override: str | None = None
         self._more: dict[str, tuple[str, ...]] = {}
-        self._named: tuple[str, ...] = ()
-        self.forget()
+        self._reported: tuple[str, ...] = ()
+        self.invalidate()
 
     def add(self, skills: tuple[str, ...], prompts: tuple[str, ...]) -> None:
-        """Places that extensions name, beside those of the command line."""
+        """Add paths that extensions name to those of the command line."""
         self._more = {"skills": skills, "prompts": prompts}
-        self.forget()
+        self.invalidate()
 
-    def forget(self) -> None:
+    def invalidate(self) -> None:
         self._skills: tuple[Skill, ...] | None = None
         self._templates: tuple[Template, ...] | None = None
         self._system: str | None = None
 
-    def forget_prompt(self) -> None:
-        """Tools changed: build the system prompt anew."""
+    def invalidate_prompt(self) -> None:
+        """Build the system prompt again, since the tools changed."""
         self._system = None
 
     async def load(self) -> None:
-        """Load what the next request needs and a folder of any size may hold, in a thread."""
+        """Load the skills that the next request needs, in a thread if there may be some."""
         if self._skills is None and self._system is None:
             from ludolf.config.resources.skills import load_skills
 
@@ -59,7 +75,7 @@ class Resources:
         return self._skills
 
     def _skill_sources(self) -> "tuple[Source, ...]":
-        options = self._parts.options
+        options = self._workspace.options
         return self._sources("skills", options.skills, off=options.no_skills)
 
     def _use_skills(self, found: "Skills") -> "tuple[Skill, ...]":
@@ -71,7 +87,7 @@ class Resources:
         if self._templates is None:
             from ludolf.config.resources.templates import load_templates
 
-            options = self._parts.options
+            options = self._workspace.options
             found = load_templates(
                 self._sources("prompts", options.prompt_templates, off=options.no_prompt_templates)
             )
@@ -80,15 +96,15 @@ class Resources:
         return self._templates
 
     def commands(self) -> "tuple[CommandItem, ...]":
-        """Templates and skills as commands that a host can offer."""
+        """Return templates and skills as commands that a host can offer."""
         from ludolf.config.resources.skills import skill_commands
         from ludolf.config.resources.templates import template_commands
 
-        listed = self.skills() if self._parts.settings.enable_skill_commands else ()
+        listed = self.skills() if self._workspace.settings.enable_skill_commands else ()
         return (*template_commands(self.templates()), *skill_commands(listed))
 
     def expand(self, text: str) -> str:
-        """Skill commands and templates, replaced by what they stand for."""
+        """Replace a skill command or a template call by its content."""
         if not text.startswith("/"):
             return text
         from ludolf.config.resources.skills import expand_skill
@@ -104,7 +120,7 @@ class Resources:
         return self._system
 
     def prompt_options(self) -> "PromptOptions":
-        """What the system prompt is made of, in the words of extensions."""
+        """Return the parts of the system prompt, as extensions see them."""
         from ludolf.extensions.payloads import PromptOptions
 
         sources = self._prompt_sources()
@@ -120,7 +136,7 @@ class Resources:
         )
 
     def render(self, options: "PromptOptions") -> str:
-        """The system prompt as an extension wants it."""
+        """Render the system prompt from options that an extension changed."""
         from ludolf.config.resources import system_prompt as prompt
 
         sources = self._prompt_sources()
@@ -138,64 +154,59 @@ class Resources:
         from ludolf.config.resources import system_prompt as prompt
 
         sources = self._prompt_sources()
-        self._name(tuple(str(file.path) for file in sources.context_files))
+        self._report_files(tuple(str(file.path) for file in sources.context_files))
         return prompt.render(prompt.build_sections(sources))
 
-    def _name(self, files: tuple[str, ...]) -> None:
-        """Anybody may have laid them there, and the model obeys them: the host shall know."""
-        if files != self._named:
-            self._named = files
-            self._parts.hub.post(ContextFilesUsed(paths=files))
+    def _report_files(self, files: tuple[str, ...]) -> None:
+        """Tell the host which files instruct the model: anyone may have written them."""
+        if files != self._reported:
+            self._reported = files
+            self._hub.post(ContextFilesUsed(paths=files))
 
     def _prompt_sources(self) -> "PromptSources":
         from ludolf.config.resources import system_prompt as prompt
         from ludolf.config.resources.context_files import ContextFiles, load_context_files
 
-        parts, options = self._parts, self._parts.options
-        trusted = parts.settings_files.trusted
-        hidden = parts.is_hidden
+        options, home = self._workspace.options, self._workspace.home
+        trusted = self._workspace.files.trusted
+        hidden = self._features.hides(home.cwd)
         files = ContextFiles()
         if not options.no_context_files:
-            files = load_context_files(parts.home, hidden)
-        tools = parts.toolbox.active()
+            files = load_context_files(home, hidden)
+        tools = self._toolset.active()
+        more = self._features.prompt_sections(tool.name for tool in tools)
         read = prompt.PromptFiles(is_hidden=hidden, warnings=list(files.warnings))
         sources = prompt.PromptSources(
-            cwd=parts.home.cwd,
+            cwd=home.cwd,
             tools=tools,
             custom=prompt.find_custom_prompt(
-                parts.home, trusted=trusted, given=options.system_prompt, files=read
+                home, trusted=trusted, given=options.system_prompt, files=read
             ),
             addenda=prompt.find_addenda(
-                parts.home, trusted=trusted, given=options.append_system_prompt, files=read
+                home, trusted=trusted, given=options.append_system_prompt, files=read
             ),
             context_files=files.items,
             skills=self.skills(),
-            extra={**(parts.sections or {}), **self._lent([tool.name for tool in tools])},
+            extra={**self._sections, **more},
         )
         self._warn(tuple(read.warnings))
         return sources
 
-    def _lent(self, tools: list[str]) -> dict[str, str]:
-        """The documents that a host lends, once it lends some."""
-        documents = self._parts.documents
-        text = documents.prompt_section(tools) if documents is not None else None
-        return {SECTION: text} if text is not None else {}
-
     def _sources(self, kind: "Kind", paths: tuple[str, ...], *, off: bool) -> "tuple[Source, ...]":
         from ludolf.config.resources.sources import find_sources, missing_paths
 
-        parts = self._parts
-        given = (*paths, *self._more.get(kind, ()))
-        self._warn(missing_paths(parts.home, given))
+        home, files = self._workspace.home, self._workspace.files
+        named = (*paths, *self._more.get(kind, ()))
+        self._warn(missing_paths(home, named))
         return find_sources(
             kind,
-            parts.home,
-            parts.settings_files,
-            paths=given,
+            home,
+            files,
+            paths=named,
             discover=not off,
-            is_hidden=parts.is_hidden,
+            is_hidden=self._features.hides(home.cwd),
         )
 
     def _warn(self, texts: tuple[str, ...]) -> None:
         for text in texts:
-            self._parts.warn(f"Warning: {text}")
+            self._workspace.warn(f"Warning: {text}")

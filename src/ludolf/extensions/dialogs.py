@@ -1,9 +1,9 @@
-"""The user interface over the wire: dialogs wait in a table until they are answered."""
+"""Dialogs and notices of extensions, sent to the host."""
 
-import asyncio
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from ludolf.agent.questions import Questions
 from ludolf.base import uuid4
 from ludolf.extensions.host import Level, Placement, Ui
 from ludolf.extensions.no_ui import Degraded
@@ -14,38 +14,34 @@ Read = Callable[[UiAnswer], Any]
 
 
 class Dialogs(Degraded):
-    """Sends requests and matches answers to them. Time limits are kept here, not by the host.
-
-    An answer to a dialog that is unknown or already settled changes nothing.
-    """
+    """Sends requests and matches answers to them. Time limits are kept here, not by the host."""
 
     def __init__(self, send: Callable[[UiRequest], bool | None]) -> None:
         self._send = send
-        self._waiting: dict[str, tuple[asyncio.Future[Any], Read]] = {}
+        self._questions: Questions[Read, Any] = Questions()
         self._closed = False
 
     def answer(self, response: UiAnswer) -> None:
-        """What the user said, or that they dismissed the dialog."""
-        future, read = self._waiting.get(response.id, (None, None))
-        if future is None or read is None or future.done():
-            return
-        future.set_result(None if response.cancelled else read(response))
+        """Pass on the user's answer to a dialog, or that it was dismissed."""
+        read = self._questions.about(response.id) if isinstance(response.id, str) else None
+        if read is not None:
+            value = None if response.cancelled else read(response)
+            self._questions.answer(response.id, value)
 
-    def settle_all(self) -> None:
-        """Give every open dialog its default: the session they belong to is over."""
-        for future, _ in self._waiting.values():
-            if not future.done():
-                future.set_result(None)
+    def dismiss_all(self) -> None:
+        """Give every open dialog its default: the session they belong to has ended."""
+        for id, _ in self._questions.waiting():
+            self._questions.answer(id, None)
 
     def close(self) -> None:
-        """Nobody is there any more: open dialogs and all later ones get their defaults."""
+        """Give open dialogs and all later ones their defaults: the host is gone."""
         self._closed = True
-        self.settle_all()
+        self.dismiss_all()
 
     @property
     def open(self) -> int:
-        """How many dialogs wait."""
-        return len(self._waiting)
+        """Return the number of open dialogs."""
+        return len(self._questions)
 
     # ------------------------------------------------------------ dialogs
 
@@ -76,7 +72,7 @@ class Dialogs(Degraded):
     async def editor(
         self, title: str, prefill: str | None = None, *, timeout: float | None = None
     ) -> str | None:
-        """The wire knows no time limit for an editor; ours is kept all the same."""
+        """The wire has no time limit for an editor; it is kept here."""
         request = UiRequest(id=uuid4(), method="editor", title=title, prefill=prefill)
         text: str | None = await self._ask(request, _value, timeout)
         return text
@@ -84,17 +80,17 @@ class Dialogs(Degraded):
     # ------------------------------------------------------------ one way
 
     def notify(self, message: str, level: Level | None = None) -> None:
-        self._tell(UiRequest(id=uuid4(), method="notify", message=message, notify_type=level))
+        self._send(UiRequest(id=uuid4(), method="notify", message=message, notify_type=level))
 
     def set_status(self, key: str, text: str | None) -> None:
-        self._tell(UiRequest(id=uuid4(), method="setStatus", status_key=key, status_text=text))
+        self._send(UiRequest(id=uuid4(), method="setStatus", status_key=key, status_text=text))
 
     def set_widget(
         self, key: str, lines: Sequence[str] | None, *, placement: Placement | None = None
     ) -> None:
         if lines is not None and (isinstance(lines, str) or not isinstance(lines, Sequence)):
             return  # a component for a terminal, which cannot be sent
-        self._tell(
+        self._send(
             UiRequest(
                 id=uuid4(),
                 method="setWidget",
@@ -105,31 +101,28 @@ class Dialogs(Degraded):
         )
 
     def set_title(self, title: str) -> None:
-        self._tell(UiRequest(id=uuid4(), method="setTitle", title=title))
+        self._send(UiRequest(id=uuid4(), method="setTitle", title=title))
 
     def set_editor_text(self, text: str) -> None:
-        self._tell(UiRequest(id=uuid4(), method="set_editor_text", text=text))
+        self._send(UiRequest(id=uuid4(), method="set_editor_text", text=text))
 
     def paste_to_editor(self, text: str) -> None:
         self.set_editor_text(text)
 
     # ------------------------------------------------------------ private
 
-    def _tell(self, request: UiRequest) -> None:
-        self._send(request)
-
     async def _ask(self, request: UiRequest, read: Read, timeout: float | None) -> Any:
         if self._closed:
             return None
-        future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-        self._waiting[request.id] = (future, read)
-        try:
+
+        async def send() -> None:
             self._send(request)
-            seconds = None if timeout is None else timeout / 1000
-            await asyncio.wait((future,), timeout=seconds)
-            return future.result() if future.done() else None
-        finally:
-            del self._waiting[request.id]
+
+        seconds = None if timeout is None else timeout / 1000
+        try:
+            return await self._questions.ask(request.id, read, send, seconds)
+        except TimeoutError:
+            return None
 
 
 def _value(response: UiAnswer) -> str | None:

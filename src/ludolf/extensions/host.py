@@ -1,12 +1,12 @@
 """What an engine must offer so that extensions can act; and the user interface they may use."""
 
-import asyncio
 from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import msgspec
 
+from ludolf.agent.scope import Scope
 from ludolf.agent.tool import Tool
 from ludolf.ai.messages import CustomMessage, Part, ThinkingLevel
 from ludolf.ai.models import Model
@@ -30,21 +30,18 @@ Placement = Literal["aboveEditor", "belowEditor"]
 class Signal:
     """Whether the run it belongs to was aborted. Can be asked (`aborted`) and awaited."""
 
-    def __init__(self) -> None:
-        self._event = asyncio.Event()
+    def __init__(self, scope: Scope) -> None:
+        self._scope = scope
 
     @property
     def aborted(self) -> bool:
-        return self._event.is_set()
-
-    def abort(self) -> None:
-        self._event.set()
+        return self._scope.aborted
 
     def __bool__(self) -> bool:
         return self.aborted
 
     def __await__(self) -> Generator[Any, None, Literal[True]]:
-        return self._event.wait().__await__()
+        return self._scope.until_aborted().__await__()
 
 
 class Change(Value):

@@ -45,15 +45,18 @@ class Call(msgspec.Struct, frozen=True):
     earlier: "asyncio.Task[Any] | None" = None
 
 
-Run = Callable[[Call], Result | Coroutine[Any, Any, Result]]
+Run = Callable[[Call], Coroutine[Any, Any, Result]]
 
 
 class Handler(msgspec.Struct, frozen=True):
+    """`eager` handlers run up to their first wait before the next line is read."""
+
     pace: Pace
     run: Run
     own_if: Callable[[Call], bool] | None = None
     # Commands that take turns wait until this one has been answered.
     holds: bool = False
+    eager: bool = False
 
     def pace_of(self, call: Call) -> Pace:
         """The pace of one call: some commands need none of the others' turn."""

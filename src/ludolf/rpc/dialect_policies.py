@@ -2,16 +2,18 @@
 
 import asyncio
 import os
-from collections.abc import Coroutine, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from msgspec import structs
 
+from ludolf.agent.queue import QueueKind
 from ludolf.base import CommandError, check_path
 from ludolf.engine.engine import Engine
-from ludolf.engine.toolbox import offers_tasks
+from ludolf.engine.feature import PromptInput
 from ludolf.protocol.dialects.dialect import Traits
+from ludolf.protocol.images import read_images
 from ludolf.rpc.call import Call, Data, Handler, Result, Run, Silence
 from ludolf.rpc.prompt_results import PromptResults
 
@@ -20,13 +22,11 @@ Table = dict[str, Handler]
 
 def adopt(engine: Engine, traits: Traits) -> None:
     """Take over what a family expects, where the settings do not say otherwise."""
-    mode = engine.parts.settings.interrupt_mode or traits.interrupt_mode
-    engine.parts.queue.interrupts = mode == "immediate"
-    engine.parts.todos.adopt(on=traits.todos, clears=traits.clears_todos)
-    if offers_tasks(engine.parts, default=traits.tasks):
-        from ludolf.engine.features.subagents.tool import offer
-
-        offer(engine)
+    mode = engine.workspace.settings.interrupt_mode or traits.interrupt_mode
+    engine.conversation.queue.interrupts = mode == "immediate"
+    if traits.todos or traits.clears_todos or engine.workspace.settings.todo.enabled:
+        engine.todos.configure(on=traits.todos, clears=traits.clears_todos)
+    engine.offer_subagents(default=traits.tasks)
 
 
 def with_manners(handlers: Mapping[str, Handler], traits: Traits, results: PromptResults) -> Table:
@@ -58,128 +58,103 @@ def _wrap(table: Table, name: str, change: Any) -> None:
 
 
 def _followed(run: Run, results: PromptResults) -> Run:
-    def follow(call: Call) -> Result | Coroutine[Any, Any, Result]:
-        result = run(call)
-        if isinstance(result, Coroutine):
-            return _follow_later(result, call, results)
-        return _note(result, call, results)
+    async def follow(call: Call) -> Result:
+        result = await run(call)
+        if isinstance(result, Data) and isinstance(result.data, dict):
+            steered = call.command.streaming_behavior == "steer"
+            line: QueueKind = "steering" if steered else "follow_up"
+            results.accepted(call.head.id, result.data["disposition"], line)
+        return result
 
     return follow
 
 
-async def _follow_later(
-    work: Coroutine[Any, Any, Result], call: Call, results: PromptResults
-) -> Result:
-    return _note(await work, call, results)
-
-
-def _note(result: Result, call: Call, results: PromptResults) -> Result:
-    if isinstance(result, Data) and isinstance(result.data, dict):
-        steered = call.command.streaming_behavior == "steer"
-        disposition = result.data["disposition"]
-        results.accepted(call.head.id, disposition, "steering" if steered else "follow_up")
-    return result
-
-
 def _acknowledged(run: Run) -> Run:
-    """Say yes before looking; a refusal is then a second reply with the same id."""
+    """Acknowledge before checking; a refusal is then a second reply with the same id."""
 
-    def early(call: Call) -> Result | Coroutine[Any, Any, Result]:
-        if call.engine.prompting.is_command(call.command.message):
-            return _acknowledged_begun(run, call)
+    async def early(call: Call) -> Result:
+        if not call.engine.prompting.is_command(call.command.message):
+            call.answer(None)
+            await run(call)
+            return Silence()
+        # A command of an extension is acknowledged once it has started: after its first requests.
+        task = call.engine.tasks.start(run(call))
+        await asyncio.sleep(0)
         call.answer(None)
-        result = run(call)
-        return _then_silence(result) if isinstance(result, Coroutine) else Silence()
+        await task
+        return Silence()
 
     return early
 
 
-async def _acknowledged_begun(run: Run, call: Call) -> Result:
-    """A command of an extension is acknowledged once it has begun: behind its first requests."""
-    result = run(call)
-    if isinstance(result, Coroutine):
-        task = call.engine.tasks.start(result)
-        await asyncio.sleep(0)
-        call.answer(None)
-        await task
-    return Silence()
-
-
-async def _then_silence(work: Coroutine[Any, Any, Result]) -> Result:
-    await work
-    return Silence()
-
-
 def _answered_here(run: Run, results: PromptResults) -> Run:
-    """A command of the program itself: what it says comes first, then the reply."""
+    """A command of the program itself: its output comes first, then the reply."""
     from ludolf.rpc.slash_commands import find, perform
 
-    async def answer(call: Call, name: str, words: str) -> Result:
-        await perform(call.engine, name, words)
+    async def choose(call: Call) -> Result:
+        called = find(call.engine, call.command.message)
+        if called is None:
+            return await run(call)
+        await perform(call.engine, *called)
         call.answer(Data({"disposition": "handled"}))
         results.accepted(call.head.id, "handled", "follow_up")
         return Silence()
-
-    def choose(call: Call) -> Result | Coroutine[Any, Any, Result]:
-        called = find(call.engine, call.command.message)
-        return run(call) if called is None else answer(call, *called)
 
     return choose
 
 
 def _abort_and_prompt(prompt: Run) -> Run:
-    """Aborted, acknowledged, then prompted."""
+    """Abort, acknowledge, then prompt."""
 
     async def run(call: Call) -> Result:
         await call.engine.abort()
         call.answer(None)
-        result = prompt(call)
-        if isinstance(result, Coroutine):
-            await result
+        await prompt(call)
         return Silence()
 
     return run
 
 
 def _started_when_idle(run: Run) -> Run:
-    def start(call: Call) -> Result | Coroutine[Any, Any, Result]:
+    async def start(call: Call) -> Result:
         if call.engine.runner.running:
-            return run(call)
-        from ludolf.protocol.images import read_images
-        from ludolf.rpc.handlers import told
-
-        images = read_images(call.head.type, call.command.images)
-        return told(call.engine.prompting.prompt(call.command.message, images))
+            return await run(call)
+        images = tuple(read_images(call.head.type, call.command.images))
+        message = PromptInput(text=call.command.message, extra=images)
+        return Data({"disposition": await call.engine.prompting.prompt(message)})
 
     return start
 
 
 def _queued_when_busy(run: Run) -> Run:
-    def queue(call: Call) -> Result | Coroutine[Any, Any, Result]:
+    async def queue(call: Call) -> Result:
         command = call.command
         if command.streaming_behavior is None and call.engine.runner.running:
             command = structs.replace(command, streaming_behavior="followUp")
-        return run(structs.replace(call, command=command))
+        return await run(structs.replace(call, command=command))
 
     return queue
 
 
 def _skipped_when_empty(run: Run) -> Run:
-    def skip(call: Call) -> Result | Coroutine[Any, Any, Result]:
+    async def skip(call: Call) -> Result:
         text = call.command.message if call.head.type == "prompt" else call.command.command
         has_more = call.head.type == "prompt" and bool(
             call.command.images or call.command.attachments
         )
-        return run(call) if text or has_more else Silence()
+        return await run(call) if text or has_more else Silence()
 
     return skip
 
 
 def _only_existing(run: Run) -> Run:
-    def check(call: Call) -> Result | Coroutine[Any, Any, Result]:
-        path = call.command.session_path
-        if not os.path.exists(Path(call.engine.parts.place.cwd, check_path(path)).expanduser()):
-            raise CommandError(f"File not found: {path}")
-        return run(call)
+    async def check(call: Call) -> Result:
+        _check_exists(call.engine.conversation.place.cwd, call.command.session_path)
+        return await run(call)
 
     return check
+
+
+def _check_exists(cwd: str, path: str) -> None:
+    if not os.path.exists(Path(cwd, os.path.expanduser(check_path(path)))):
+        raise CommandError(f"File not found: {path}")

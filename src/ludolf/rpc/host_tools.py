@@ -11,7 +11,7 @@ from ludolf.protocol.images import read_image
 from ludolf.rpc.call import Call, Data, Handler, Result, Silence
 
 
-def _set_host_tools(call: Call) -> Result:
+async def _set_host_tools(call: Call) -> Result:
     tools = [_definition(index, item) for index, item in enumerate(call.command.tools)]
     return Data({"toolNames": call.engine.host_tools.replace(tools)})
 
@@ -44,7 +44,7 @@ def _text(fields: dict[str, Any], name: str) -> str:
     return value.strip() if isinstance(value, str) else ""
 
 
-def _host_tool_update(call: Call) -> Result:
+async def _host_tool_update(call: Call) -> Result:
     command: HostToolUpdate = call.command
     content = _content(call, command.id, command.partial_result)
     details = command.partial_result.get("details")
@@ -52,7 +52,7 @@ def _host_tool_update(call: Call) -> Result:
     return Silence()
 
 
-def _host_tool_result(call: Call) -> Result:
+async def _host_tool_result(call: Call) -> Result:
     command: HostToolResult = call.command
     result = command.result
     content = _content(call, command.id, result)

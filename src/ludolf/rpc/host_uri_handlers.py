@@ -11,9 +11,11 @@ from ludolf.rpc.call import Call, Data, Handler, Result, Silence
 _SCHEME = re.compile(r"[a-z][a-z0-9+.-]*")
 
 
-def _set_host_uri_schemes(call: Call) -> Result:
+async def _set_host_uri_schemes(call: Call) -> Result:
     schemes = [_scheme(item) for item in call.command.schemes]
-    return Data({"schemes": call.engine.host_uris.replace(schemes)})
+    names = call.engine.host_uris.replace(schemes)
+    call.engine.resources.invalidate_prompt()
+    return Data({"schemes": names})
 
 
 def _scheme(item: Any) -> Scheme:
@@ -34,7 +36,7 @@ def _scheme(item: Any) -> Scheme:
     )
 
 
-def _host_uri_result(call: Call) -> Result:
+async def _host_uri_result(call: Call) -> Result:
     command: HostUriResult = call.command
     if not isinstance(command.id, str):
         raise CommandError(f"Unknown command: {call.head.type}")

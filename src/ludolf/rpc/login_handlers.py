@@ -1,31 +1,17 @@
 """Commands of logins: who can be logged in to, in which way, and what is there."""
 
-from typing import TYPE_CHECKING
-
 from ludolf.base import CommandError
 from ludolf.protocol.commands import Login
 from ludolf.rpc.call import Call, Data, Handler, Result
 
-if TYPE_CHECKING:
-    from ludolf.engine.host.logins import Logins
 
-
-def _logins(call: Call) -> "Logins":
-    engine = call.engine
-    if engine.logins is None:
-        from ludolf.engine.host.logins import Logins
-
-        engine.logins = Logins(engine.parts, engine.send)
-    return engine.logins
-
-
-def _get_login_providers(call: Call) -> Result:
-    return Data({"providers": _logins(call).providers()})
+async def _get_login_providers(call: Call) -> Result:
+    return Data({"providers": call.engine.logins.providers()})
 
 
 async def _login(call: Call) -> Result:
     command: Login = call.command
-    logins = _logins(call)
+    logins = call.engine.logins
     if command.api_key is not None:
         if command.method not in (None, "api-key"):
             raise CommandError(f'apiKey does not go with method "{command.method}"')
@@ -56,12 +42,12 @@ def _needs_the_user(call: Call) -> bool:
 
 async def _logout(call: Call) -> Result:
     provider = call.command.provider_id
-    removed = await _logins(call).logout(provider)
+    removed = await call.engine.logins.logout(provider)
     return Data({"providerId": provider, "removed": removed})
 
 
-def _get_auth_status(call: Call) -> Result:
-    return Data({"providers": _logins(call).status()})
+async def _get_auth_status(call: Call) -> Result:
+    return Data({"providers": call.engine.logins.status()})
 
 
 LOGINS: dict[str, Handler] = {

@@ -2,6 +2,7 @@
 
 from ludolf import __version__
 from ludolf.base import CommandError
+from ludolf.engine.feature import TreeMove
 from ludolf.engine.run.limits import Limits
 from ludolf.protocol.commands import (
     COMMANDS,
@@ -17,20 +18,20 @@ from ludolf.rpc.call import Call, Data, Handler, Result
 PROTOCOL_VERSION = 1
 
 
-def _set_limits(call: Call) -> Result:
+async def _set_limits(call: Call) -> Result:
     command: SetLimits = call.command
     limits = Limits(
         max_turns=command.max_turns, max_tokens=command.max_tokens, max_cost=command.max_cost
     )
-    call.engine.parts.meter.limits = limits.check()
+    call.engine.conversation.meter.limits = limits.check()
     return Data(limits)
 
 
-def _list_sessions(call: Call) -> Result:
+async def _list_sessions(call: Call) -> Result:
     return Data({"sessions": call.engine.library.list(everywhere=call.command.all)})
 
 
-def _rename_session(call: Call) -> Result:
+async def _rename_session(call: Call) -> Result:
     command: RenameSession = call.command
     if call.engine.library.is_current(command.session_path):
         call.engine.set_session_name(command.name)
@@ -39,22 +40,24 @@ def _rename_session(call: Call) -> Result:
     return None
 
 
-def _delete_session(call: Call) -> Result:
+async def _delete_session(call: Call) -> Result:
     return Data({"movedTo": str(call.engine.library.delete(call.command.session_path))})
 
 
 async def _navigate_tree(call: Call) -> Result:
     command: NavigateTree = call.command
-    if call.engine.parts.session.get(command.target_id) is None:
+    if call.engine.session.get(command.target_id) is None:
         raise CommandError(f"Entry not found: {command.target_id}")
     await call.engine.abort()
     return Data(
         await call.engine.tree.go(
-            command.target_id,
-            summarize=command.summarize,
-            instructions=command.custom_instructions,
-            replace=command.replace_instructions,
-            label=command.label,
+            TreeMove(
+                target_id=command.target_id,
+                summarize=command.summarize,
+                instructions=command.custom_instructions,
+                replace=command.replace_instructions,
+                label=command.label,
+            )
         )
     )
 
@@ -70,7 +73,7 @@ async def _set_project_trust(call: Call) -> Result:
     return None
 
 
-def _get_capabilities(call: Call) -> Result:
+async def _get_capabilities(call: Call) -> Result:
     return Data(
         {
             "protocolVersion": PROTOCOL_VERSION,

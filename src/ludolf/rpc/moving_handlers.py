@@ -8,7 +8,7 @@ from ludolf.rpc.call import Call, Data, Handler, Result
 async def _handoff(call: Call) -> Result:
     command: Handoff = call.command
     instructions = command.custom_instructions or command.instructions
-    return Data(await call.engine.hand_over.go(instructions))
+    return Data(await call.engine.handoff.go(instructions))
 
 
 async def _open_session(call: Call) -> Result:

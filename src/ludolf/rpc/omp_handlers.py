@@ -9,30 +9,30 @@ from ludolf.rpc.paging import messages_page
 from ludolf.rpc.state import overhead_tokens
 
 
-def _set_interrupt_mode(call: Call) -> Result:
+async def _set_interrupt_mode(call: Call) -> Result:
     mode = call.command.mode
     if mode not in ("immediate", "wait"):
         raise CommandError(f"Invalid mode: {mode}")
-    call.engine.parts.queue.interrupts = mode == "immediate"
+    call.engine.conversation.queue.interrupts = mode == "immediate"
     return None
 
 
-def _set_todos(call: Call) -> Result:
-    return Data({"todoPhases": call.engine.parts.todos.set(call.command.phases)})
+async def _set_todos(call: Call) -> Result:
+    return Data({"todoPhases": call.engine.todos.set(call.command.phases)})
 
 
-def _set_event_filter(call: Call) -> Result:
+async def _set_event_filter(call: Call) -> Result:
     events = call.command.events
     call.connection.want(None if events is None else frozenset(events))
     return Data({"events": events})
 
 
-def _set_prompt_results(call: Call) -> Result:
+async def _set_prompt_results(call: Call) -> Result:
     call.connection.prompt_results = call.command.enabled
     return None
 
 
-def _negotiate_protocol(call: Call) -> Result:
+async def _negotiate_protocol(call: Call) -> Result:
     version = call.command.protocol_version
     if version is None:
         raise CommandError('negotiate_protocol: missing or invalid "protocolVersion"')
@@ -42,38 +42,38 @@ def _negotiate_protocol(call: Call) -> Result:
     return Data({"protocolVersion": int(version)})
 
 
-def _get_messages_page(call: Call) -> Result:
+async def _get_messages_page(call: Call) -> Result:
     command: GetMessagesPage = call.command
     engine = call.engine
     busy = engine.runner.running or engine.compactor.running
-    page = messages_page(engine.parts, command.cursor, command.limit, busy=busy)
+    page = messages_page(engine.session, command.cursor, command.limit, busy=busy)
     return Data(page, lambda: {"nonMessageTokens": overhead_tokens(engine)})
 
 
-def _get_available_commands(call: Call) -> Result:
+async def _get_available_commands(call: Call) -> Result:
     from ludolf.rpc.slash_commands import available_commands
 
     return Data({"commands": available_commands(call.engine, call.connection.traits)})
 
 
-def _set_locale(call: Call) -> Result:
+async def _set_locale(call: Call) -> Result:
     """Kept by no one: answers follow the language of the prompts."""
     return None
 
 
-def _get_integrations(call: Call) -> Result:
+async def _get_integrations(call: Call) -> Result:
     """Whether the chosen model can be asked, as far as is known without asking it."""
-    parts = call.engine.parts
-    model = parts.models.current
+    models = call.engine.models
+    model = models.current
     if model is None:
         state: dict[str, str] = {"state": "no_provider"}
     else:
-        known = "connected" if parts.registry.admits(model) else "auth_error"
+        known = "connected" if models.registry.admits(model) else "auth_error"
         state = {"state": known, "provider": model.provider}
     return Data({"version": __version__, "model": state, "services": []})
 
 
-def _set_fast_mode(call: Call) -> Result:
+async def _set_fast_mode(call: Call) -> Result:
     models = call.engine.models
     models.set_fast(call.command.enabled)
     return Data({"enabled": models.wants_fast, "active": models.is_fast})

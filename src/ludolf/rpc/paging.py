@@ -3,7 +3,7 @@
 from typing import Any
 
 from ludolf.base import CommandError
-from ludolf.engine.parts import Parts
+from ludolf.session.tree import Session
 
 DEFAULT_LIMIT = 100
 MAX_LIMIT = 256
@@ -18,7 +18,7 @@ class PagingError(CommandError):
         self.code = code
 
 
-def messages_page(parts: Parts, cursor: Any, limit: Any, *, busy: bool) -> list[bytes]:
+def messages_page(session: Session, cursor: Any, limit: Any, *, busy: bool) -> list[bytes]:
     """One page as pieces of JSON: `messages`, `totalMessages`, and `nextCursor` if more follow.
 
     Raises:
@@ -27,12 +27,12 @@ def messages_page(parts: Parts, cursor: Any, limit: Any, *, busy: bool) -> list[
     size = DEFAULT_LIMIT if limit is None else limit
     if not isinstance(size, int) or isinstance(size, bool) or not 1 <= size <= MAX_LIMIT:
         raise PagingError(f"RPC message page limit must be between 1 and {MAX_LIMIT}")
-    stamp = f"{parts.session.id}.{parts.session.leaf or ''}"
+    stamp = f"{session.id}.{session.leaf or ''}"
     start = 0 if cursor is None else _start(cursor, stamp)
     if busy:
         text = "Cannot page messages while the session is changing"
         raise PagingError(text, "session_busy")
-    return _page(parts, start, size, stamp)
+    return _page(session, start, size, stamp)
 
 
 def _start(cursor: Any, stamp: str) -> int:
@@ -44,8 +44,8 @@ def _start(cursor: Any, stamp: str) -> int:
     return int(place)
 
 
-def _page(parts: Parts, start: int, size: int, stamp: str) -> list[bytes]:
-    every = [bytes(message) for message in parts.session.context.messages_json()]
+def _page(session: Session, start: int, size: int, stamp: str) -> list[bytes]:
+    every = [bytes(message) for message in session.context.messages_json()]
     chosen: list[bytes] = []
     taken = 0
     for message in every[start : start + size]:

@@ -55,7 +55,7 @@ class PromptResults:
         if disposition == "started":
             self._open.append(_Open(id))
         elif disposition == "queued":
-            self._open.append(_Open(id, line, self._engine.parts.queue.added[line]))
+            self._open.append(_Open(id, line, self._engine.conversation.queue.added[line]))
         else:
             # Behind the reply, which leaves in this turn of the loop.
             loop = asyncio.get_running_loop()
@@ -64,7 +64,7 @@ class PromptResults:
     def _listen(self) -> None:
         if not self._listens:
             self._listens = True
-            self._engine.parts.hub.attach(self)
+            self._engine.conversation.hub.attach(self)
 
     # ------------------------------------------------------------ as a sink
 
@@ -99,7 +99,7 @@ class PromptResults:
             self._error = _failure(last)
 
     def _settle(self) -> None:
-        queue = self._engine.parts.queue
+        queue = self._engine.conversation.queue
         over = [item for item in self._open if not item.line or item.place <= queue.left[item.line]]
         self._open = [item for item in self._open if item not in over]
         for item in over:
@@ -108,10 +108,10 @@ class PromptResults:
     def _tell_rest(self) -> None:
         if self._has_run and self._connection.prompt_results and is_settled(self._engine):
             self._has_run = False
-            self._engine.parts.hub.post(SessionSettled())
+            self._engine.conversation.hub.post(SessionSettled())
 
     def _drop_cleared(self) -> None:
-        cleared = self._engine.parts.queue.cleared
+        cleared = self._engine.conversation.queue.cleared
         gone = [item for item in self._open if item.line and item.place in cleared[item.line]]
         self._open = [item for item in self._open if item not in gone]
         for item in gone:
@@ -125,7 +125,7 @@ class PromptResults:
         invoked: bool = True,
         error: dict[str, Any] | None = None,
     ) -> None:
-        self._engine.parts.hub.post(
+        self._engine.conversation.hub.post(
             PromptResult(
                 id=None if id is NO_ID or not id else id,
                 agent_invoked=invoked,

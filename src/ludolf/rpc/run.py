@@ -34,7 +34,7 @@ async def _main(options: Options, dialect: str) -> int:
         if code is None:
             return 0
         if code == 1:
-            sys.stderr.write("Error: nobody reads stdout any more\n")
+            sys.stderr.write("Error: stdout was closed by the reader\n")
         stdio.leave()
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(CLOSE_SECONDS):
@@ -46,6 +46,6 @@ async def _main(options: Options, dialect: str) -> int:
 def _warm_up(engine: Engine) -> None:
     # Importing HTTP takes longer than a host should wait for its first answer, so it is done
     # beside the loop, once the first replies are out.
-    engine.parts.transport.warm_up()
+    engine.models.transport.warm_up()
     if engine.models.by_default:
-        engine.tasks.start(engine.models.settle())
+        engine.tasks.start(engine.models.resolve())

@@ -3,13 +3,13 @@
 import asyncio
 import contextlib
 import traceback
-from collections.abc import Awaitable, Coroutine
+from collections.abc import Awaitable
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from ludolf import __version__
-from ludolf.agent.scope import Tasks
+from ludolf.agent.scope import Started, Tasks
 from ludolf.base import CommandError, LudolfError
 from ludolf.config.settings.home import env
 from ludolf.engine.engine import Engine
@@ -17,7 +17,7 @@ from ludolf.protocol.commands import read_command
 from ludolf.protocol.dialects import Dialect, ServerInfo
 from ludolf.protocol.framing import BadFrame, Body, Head, read_head
 from ludolf.protocol.replies import Reply
-from ludolf.rpc.call import Call, Data, Handler, Pace, Result, Silence
+from ludolf.rpc.call import Call, Handler, Pace, Result, Silence
 from ludolf.rpc.connection import Connection
 from ludolf.rpc.dialect_policies import adopt, with_manners
 from ludolf.rpc.frame_sink import FrameSink
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from ludolf.protocol.ui import UiRequest
 
 SHUTDOWN_SECONDS = 5.0
-_DONE = (Data, Silence)
 # Stands for the head of a line until it has been read.
 _UNREAD = Head("parse")
 _ON = ("1", "true", "yes", "on")
@@ -48,7 +47,7 @@ class Server:
         # Changes of the session that have not been answered yet.
         self._moves: set[asyncio.Task[Any]] = set()
         self._ended = asyncio.Event()
-        engine.parts.hub.attach(FrameSink(self._dialect, stdio))
+        engine.conversation.hub.attach(FrameSink(self._dialect, stdio))
         adopt(engine, dialect.traits)
         results = PromptResults(engine, self._dialect)
         self._handlers = with_manners(HANDLERS, dialect.traits, results)
@@ -60,7 +59,7 @@ class Server:
         greeting = self._dialect.greeting(self._info())
         if greeting is not None:
             self._stdio.send(greeting)
-        self._engine.parts.hub.begin()
+        self._engine.conversation.hub.begin()
         self._stdio.lines(self.feed, self._ended.set)
         self._engine.on_shutdown = self._ended.set
         await self._ended.wait()
@@ -78,7 +77,7 @@ class Server:
         return ServerInfo(__version__, self._commands, titles, self._place_of, self._cwd)
 
     def _cwd(self) -> str:
-        return str(self._engine.parts.place.cwd)
+        return str(self._engine.conversation.place.cwd)
 
     def _commands(self) -> tuple[Any, ...]:
         from ludolf.rpc.slash_commands import available_commands
@@ -86,24 +85,22 @@ class Server:
         return available_commands(self._engine, self._dialect.traits)
 
     def _place_of(self, entry_id: str) -> int:
-        entries = self._engine.parts.session.entries()
+        entries = self._engine.session.entries()
         return next((place for place, entry in enumerate(entries, 1) if entry.id == entry_id), 0)
 
     async def _let_run_end(self) -> None:
         """Nobody speaks any more, but the work that was asked for is done; nobody is asked."""
-        self._engine.hang_up()
+        self._engine.disconnect()
         self._engine.host_tools.disconnect()
-        self._engine.host_uris.disconnect()
         await self._tasks.ended()
         await self._engine.settled()
 
     async def _finish(self) -> None:
         """Stop what runs; whoever waits for it is still answered."""
-        self._engine.hang_up()
+        self._engine.disconnect()
         if self._turn is not None:
             await asyncio.wait((self._turn,), timeout=SHUTDOWN_SECONDS / 2)
         self._engine.host_tools.disconnect()
-        self._engine.host_uris.disconnect()
         await self._engine.abort()
         self._engine.shell.abort()
         await self._tasks.ended()
@@ -150,7 +147,8 @@ class Server:
             self._hold(task)
             self._note_move(call, task)
             return
-        work = self._begin(handler, call)
+        is_eager = handler.pace == "now" or (handler.eager and pace == handler.pace)
+        work = self._begin(handler, call, eager=is_eager)
         if work is None:
             return
         task = self._tasks.start(self._wait(work, call))
@@ -176,25 +174,28 @@ class Server:
     async def _after(self, earlier: "asyncio.Task[Any]", handler: Handler, call: Call) -> None:
         """Commands that take turns begin when those before them have been answered."""
         await asyncio.wait((earlier,))
-        work = self._begin(handler, call)
+        work = self._begin(handler, call, eager=False)
         if work is not None:
             await self._wait(work, call)
 
-    def _begin(self, handler: Handler, call: Call) -> Coroutine[Any, Any, Result] | None:
-        """Run a handler as far as it goes without waiting, and answer if that was all."""
+    def _begin(self, handler: Handler, call: Call, *, eager: bool) -> Awaitable[Result] | None:
+        """Start a handler; an eager one is answered at once if it need not wait."""
         try:
             self._dialect.begun(call.head.type)
-            result = handler.run(call)
+            work = handler.run(call)
+            if not eager:
+                return work
+            started = Started(work)
         except LudolfError as error:
             self._answer_refusal(call.head, error)
             return None
         except Exception as error:  # a bug in a handler is an error reply, not the end
             self._answer_bug(call.head, error)
             return None
-        if result is None or isinstance(result, _DONE):
-            self._answer(call.head, result)
-            return None
-        return result
+        if not started.done:
+            return started
+        self._answer(call.head, started.result)
+        return None
 
     async def _wait(self, work: Awaitable[Result], call: Call) -> None:
         try:

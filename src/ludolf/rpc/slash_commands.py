@@ -62,19 +62,19 @@ def _names(commands: tuple[Any, ...]) -> set[str]:
 
 
 def _say(engine: Engine, text: str) -> None:
-    engine.parts.hub.post(CommandOutput(text=text))
+    engine.conversation.hub.post(CommandOutput(text=text))
 
 
 # ---------------------------------------------------------------- the commands
 
 
 async def _session(engine: Engine, words: str) -> None:
-    session = engine.parts.session
+    session = engine.session
     if words not in ("", "info"):
         _say(engine, "Usage: /session [info]")
         return
     lines = (f"Session: {session.id}", f"Title: {session.name or '(none)'}")
-    _say(engine, "\n".join((*lines, f"CWD: {engine.parts.home.cwd}")))
+    _say(engine, "\n".join((*lines, f"CWD: {engine.workspace.cwd}")))
 
 
 async def _model(engine: Engine, words: str) -> None:
@@ -83,13 +83,13 @@ async def _model(engine: Engine, words: str) -> None:
         chosen = f"Current model: {current.key}" if current else "No model is currently selected."
         _say(engine, chosen)
         return
-    models = engine.parts.registry.available()
+    models = engine.models.registry.available()
     found = next((item for item in models if words in (item.key, item.id)), None)
     if found is None:
         _say(engine, f"Unknown model: {words}")
         return
     engine.models.set_model(found.provider, found.id)
-    hub, session = engine.parts.hub, engine.parts.session
+    hub, session = engine.conversation.hub, engine.session
     hub.post(ModelChanged())
     _say(engine, f"Model set to {found.key}.")
     hub.post(SessionInfoUpdate(title=session.name, session_id=session.id))
@@ -101,8 +101,8 @@ async def _rename(engine: Engine, words: str) -> None:
         _say(engine, "Usage: /rename <title>")
         return
     engine.set_session_name(words)
-    session = engine.parts.session
-    engine.parts.hub.post(SessionInfoUpdate(title=session.name, session_id=session.id))
+    session = engine.session
+    engine.conversation.hub.post(SessionInfoUpdate(title=session.name, session_id=session.id))
     _say(engine, f"Session renamed to {words}.")
 
 
@@ -128,7 +128,7 @@ async def _export(engine: Engine, words: str) -> None:
 
 
 async def _tools(engine: Engine, words: str) -> None:
-    names = [spec.name for spec in engine.parts.toolbox.specs()]
+    names = [spec.name for spec in engine.toolset.specs()]
     _say(engine, "\n".join(f"* {name}" for name in names) or "No tools are available.")
 
 
@@ -154,7 +154,7 @@ async def _usage(engine: Engine, words: str) -> None:
 async def _todo(engine: Engine, words: str) -> None:
     from ludolf.engine.features.todo_tool import summary
 
-    _say(engine, summary(engine.parts.todos.phases))
+    _say(engine, summary(engine.todos.phases))
 
 
 _ALIASES = {"models": "model"}

@@ -13,9 +13,9 @@ def state(engine: Engine) -> Any:
     """The answer to `get_state`; with todos once there have been any, and with waiting agents."""
     common = engine.state()
     more: dict[str, Any] = {}
-    if engine.parts.todos.was_used:
-        more["todoPhases"] = msgspec.to_builtins(engine.parts.todos.phases)
-    if _has_agents(engine):
+    if engine.has_todos:
+        more["todoPhases"] = msgspec.to_builtins(engine.todos.phases)
+    if _has_subagents(engine):
         more["hasPendingAsyncWork"] = True
     if engine.models.wants_fast:
         more |= {"fastModeEnabled": True, "fastModeActive": engine.models.is_fast}
@@ -24,40 +24,37 @@ def state(engine: Engine) -> Any:
 
 def is_settled(engine: Engine) -> bool:
     """Whether nothing goes on, nothing waits, and nothing will begin by itself."""
-    return engine.is_settled and not engine.parts.queue.said()
+    return engine.is_settled and not engine.conversation.queue.said()
 
 
-def _has_agents(engine: Engine) -> bool:
-    jobs = engine.parts.jobs
-    return jobs is not None and jobs.will_wake
+def _has_subagents(engine: Engine) -> bool:
+    return engine.features.will_wake()
 
 
 def full_state(engine: Engine) -> dict[str, Any]:
     """What `get_state` tells beyond the common fields."""
-    parts = engine.parts
-    specs = parts.toolbox.specs()
+    specs = engine.toolset.specs()
     return {
-        "interruptMode": "immediate" if parts.queue.interrupts else "wait",
-        "todoPhases": msgspec.to_builtins(parts.todos.phases),
+        "interruptMode": "immediate" if engine.conversation.queue.interrupts else "wait",
+        "todoPhases": msgspec.to_builtins(engine.todos.phases),
         "fastModeEnabled": engine.models.wants_fast,
         "tokensPerSecond": None,
         "fastModeActive": engine.models.is_fast,
-        "systemPrompt": parts.resources.system_prompt(),
+        "systemPrompt": engine.resources.system_prompt(),
         "dumpTools": [
             {"name": spec.name, "description": spec.description, "parameters": spec.parameters}
             for spec in specs
         ],
         "contextUsage": context_fill(engine),
         "isSettled": is_settled(engine),
-        "hasPendingAsyncWork": _has_agents(engine),
+        "hasPendingAsyncWork": _has_subagents(engine),
     }
 
 
 def overhead_tokens(engine: Engine) -> int:
     """About how many tokens each request spends before the first message."""
-    parts = engine.parts
-    tools = [[spec.name, spec.description, spec.parameters] for spec in parts.toolbox.specs()]
-    return (len(parts.resources.system_prompt()) + len(dumps(tools))) // 4
+    tools = [[spec.name, spec.description, spec.parameters] for spec in engine.toolset.specs()]
+    return (len(engine.resources.system_prompt()) + len(dumps(tools))) // 4
 
 
 def context_fill(engine: Engine) -> dict[str, Any] | None:
@@ -65,7 +62,7 @@ def context_fill(engine: Engine) -> dict[str, Any] | None:
     model = engine.models.current
     if model is None or not model.context_window:
         return None
-    view = engine.parts.session.context
+    view = engine.session.context
     tokens = request_tokens(view)
     if tokens is None:
         tokens = overhead_tokens(engine) + view_tokens(view)

@@ -1,39 +1,50 @@
-"""Commands about agents in the background: who hears of them, who runs, what they have said."""
+"""Commands about subagents: subscription, list, transcripts, cancel, steer."""
 
 import math
 import sys
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ludolf.base import CommandError
 from ludolf.protocol.commands import CancelSubagent, GetSubagentMessages, SteerSubagent
 from ludolf.rpc.call import Call, Data, Handler, Result
 
+if TYPE_CHECKING:
+    from ludolf.engine.features.subagents.registry import SubagentRegistry
 
-def _set_subscription(call: Call) -> Result:
+
+def _registry(call: Call) -> "SubagentRegistry | None":
+    """Return the subagents of the engine; None if the model may not start any."""
+    from ludolf.engine.features.subagents.subagents import Subagents
+
+    subagents = call.engine.features.find(Subagents)
+    return None if subagents is None else subagents.registry
+
+
+async def _set_subscription(call: Call) -> Result:
     level = call.command.level
     if level is None:
         raise CommandError('set_subagent_subscription: missing or invalid "level"')
     if level not in ("off", "progress", "events"):
         raise CommandError(f"Invalid subagent subscription level: {level}")
-    jobs = call.engine.parts.jobs
-    if jobs is not None:
-        jobs.board.level = level
+    registry = _registry(call)
+    if registry is not None:
+        registry.subscription.level = level
     if level != "events":
         call.connection.forget_agents()
     return Data({"level": level})
 
 
-def _get_subagents(call: Call) -> Result:
-    jobs = call.engine.parts.jobs
-    return Data({"subagents": jobs.board.snapshots() if jobs is not None else []})
+async def _get_subagents(call: Call) -> Result:
+    registry = _registry(call)
+    return Data({"subagents": registry.snapshots() if registry is not None else []})
 
 
-def _get_messages(call: Call) -> Result:
+async def _get_messages(call: Call) -> Result:
     command: GetSubagentMessages = call.command
     start = _byte(command.from_byte)
-    jobs = call.engine.parts.jobs
-    if jobs is not None:
-        return Data(jobs.board.transcript(command.subagent_id, command.session_file, start))
+    registry = _registry(call)
+    if registry is not None:
+        return Data(registry.transcript(command.subagent_id, command.session_file, start))
     from ludolf.engine.features.subagents.registry import NEITHER, UNKNOWN
 
     wanted = command.subagent_id or command.session_file
@@ -51,25 +62,25 @@ def _byte(value: Any) -> int:
     return min(max(0, int(value)), sys.maxsize)
 
 
-def _cancel(call: Call) -> Result:
+async def _cancel(call: Call) -> Result:
     command: CancelSubagent = call.command
-    jobs = call.engine.parts.jobs
-    job = jobs.board.find(command.subagent_id) if jobs is not None else None
-    if job is None or job.scope.aborted:
+    registry = _registry(call)
+    subagent = registry.find(command.subagent_id) if registry is not None else None
+    if subagent is None or subagent.scope.aborted:
         return Data({"cancelled": False})
-    job.abort(silent=False)
+    subagent.abort(silent=False)
     return Data({"cancelled": True})
 
 
-def _steer(call: Call) -> Result:
+async def _steer(call: Call) -> Result:
     command: SteerSubagent = call.command
     if not command.message.strip():
         raise CommandError("The message to a subagent cannot be empty")
-    jobs = call.engine.parts.jobs
-    job = jobs.board.find(command.subagent_id) if jobs is not None else None
-    if job is None:
+    registry = _registry(call)
+    subagent = registry.find(command.subagent_id) if registry is not None else None
+    if subagent is None:
         raise CommandError(f"Subagent not running: {command.subagent_id}")
-    job.say(command.message)
+    subagent.steer(command.message)
     return None
 
 

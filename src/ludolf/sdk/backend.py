@@ -9,7 +9,7 @@ from ludolf.ai.models import Model
 from ludolf.ai.provider import Provider
 from ludolf.base import ConfigError, dumps
 from ludolf.config.models.models_file import make_model
-from ludolf.engine.parts import Parts
+from ludolf.engine.models import Models
 from ludolf.extensions.providers import ModelContext, ModelOptions, backend_registration
 from ludolf.functions.content import BadAnswer
 from ludolf.functions.isolation import Failed
@@ -90,7 +90,7 @@ def _events(piece: Piece, count: int) -> list[Any]:
     return [piece]
 
 
-def make_known(parts: Parts, author: Any) -> str:
+def make_known(models: Models, author: Any) -> str:
     """Register the backend's models; returns the pattern that chooses its first one.
 
     Raises:
@@ -100,10 +100,10 @@ def make_known(parts: Parts, author: Any) -> str:
         made = backend_registration(author)
     except (BadAnswer, Failed) as error:
         raise ConfigError(f"This cannot be used as a model: {error}") from error
-    models = [make_model(made.name, made.entry, each, None) for each in made.entry.models or ()]
-    if not models or made.backend is None:
+    known = [make_model(made.name, made.entry, each, None) for each in made.entry.models or ()]
+    if not known or made.backend is None:
         raise ConfigError(f"The provider {made.name} has no models.")
     provider: Provider = made.backend
-    parts.providers.register(provider)
-    parts.registry.register(models, Access())
-    return models[0].key
+    models.providers.register(provider)
+    models.registry.register(known, Access())
+    return known[0].key

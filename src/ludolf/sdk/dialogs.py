@@ -32,7 +32,7 @@ class DialogAnswers:
         try:
             value = await call(self._answer, request)
         except Failed as error:
-            self._engine.parts.warn(f"on_dialog failed: {error}")
+            self._engine.workspace.warn(f"on_dialog failed: {error}")
             value = None
         self._engine.answer_dialog(_response(request, value))
 

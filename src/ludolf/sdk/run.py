@@ -11,6 +11,7 @@ from ludolf.ai.draft import BlockDelta, StreamEvent
 from ludolf.ai.messages import Message, Part
 from ludolf.base import LudolfError
 from ludolf.engine.engine import Engine
+from ludolf.engine.feature import PromptInput
 from ludolf.engine.run.prompting import Disposition
 from ludolf.protocol.answer import Answer, answer_of, checked
 from ludolf.protocol.events import AgentSettled, Event
@@ -92,11 +93,11 @@ class Run:
             raise LudolfError("This run is over; call prompt() again.")
         self._used = True
         engine, listener = self._engine, Listener()
-        detach = engine.parts.hub.attach(listener)
+        detach = engine.conversation.hub.attach(listener)
         disposition: Disposition | None = None
         try:
-            work = engine.prompting.prompt(self._text, self._extra)
-            disposition = work if isinstance(work, str) else await work
+            prompt = PromptInput(text=self._text, extra=tuple(self._extra))
+            disposition = await engine.prompting.prompt(prompt)
             listener.bounded = True
             while disposition == "started":
                 event = await listener.next()

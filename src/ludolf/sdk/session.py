@@ -2,6 +2,7 @@
 
 import warnings
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Self, TypeVar, Unpack
 
@@ -12,8 +13,10 @@ from ludolf.base import CommandError, LudolfError
 from ludolf.config.settings.options import Options
 from ludolf.engine.build import build
 from ludolf.engine.builtin import ensure_builtin
+from ludolf.engine.bundles import Bundles
 from ludolf.engine.engine import Engine
-from ludolf.engine.parts import Parts
+from ludolf.engine.feature import PromptInput, Vetoed
+from ludolf.engine.models import Models
 from ludolf.functions.tool import make_tool
 from ludolf.protocol.events import CompactionResult
 from ludolf.sdk.backend import SpeakerBackend, make_known
@@ -127,8 +130,8 @@ class AgentSession:
             PromptFailed: the model could not answer.
             NoSchema: the type cannot be described to a model.
         """
-        toolbox, tool = self.engine.parts.toolbox, AnswerTool(returns)
-        toolbox.provide(SOURCE, [tool])
+        toolset, tool = self.engine.toolset, AnswerTool(returns)
+        toolset.provide(SOURCE, [tool])
         try:
             answer = await self.prompt(text + ASK, images=images)
             if not tool.given:
@@ -139,7 +142,7 @@ class AgentSession:
                 raise NotAnswered(f"No {returns.__name__} was given. The model said: {answer.text}")
             return tool.value
         finally:
-            toolbox.provide(SOURCE, [])
+            toolset.provide(SOURCE, [])
 
     async def steer(self, text: str, *, images: Sequence[Image] = ()) -> None:
         """Say something to the running agent; it hears it before its next answer.
@@ -194,7 +197,8 @@ class AgentSession:
 
     async def new_session(self) -> None:
         """Begin a new conversation."""
-        await self.engine.sessions.new(None)
+        with suppress(Vetoed):
+            await self.engine.sessions.new(None)
 
     async def set_model(self, model: str) -> Model:
         """Answer with another model from now on, by `provider/id` or a part of it.
@@ -205,7 +209,7 @@ class AgentSession:
         """
         from ludolf.config.models.selection import choose_model
 
-        registry = self.engine.parts.registry
+        registry = self.engine.models.registry
         ensure_builtin(registry, model)
         choice = choose_model(registry, model, None)
         return self.engine.models.set_model(choice.model.provider, choice.model.id)
@@ -218,7 +222,7 @@ class AgentSession:
     @property
     def messages(self) -> tuple[Message, ...]:
         """The conversation as the model sees it."""
-        known = self.engine.parts.session.context.messages()
+        known = self.engine.session.context.messages()
         return tuple(message for message in known if isinstance(message, Message))
 
     @property
@@ -227,12 +231,12 @@ class AgentSession:
 
     @property
     def id(self) -> str:
-        return self.engine.parts.session.id
+        return self.engine.session.id
 
     @property
     def path(self) -> Path | None:
         """The session's file; None if it is kept in memory, or nothing was said yet."""
-        return self.engine.parts.session.path
+        return self.engine.session.path
 
     @property
     def running(self) -> bool:
@@ -256,28 +260,26 @@ class AgentSession:
     # ------------------------------------------------------------ private
 
     async def _queue(self, kind: Any, text: str, images: Sequence[Image]) -> None:
-        work = self.engine.prompting.queue(kind, text, tuple(images))
-        if not isinstance(work, str):
-            await work
+        await self.engine.prompting.queue(kind, PromptInput(text=text, extra=tuple(images)))
 
-    def _prepare(self, parts: Parts) -> None:
-        self._choose(parts, parts.options)
+    def _prepare(self, bundles: Bundles) -> None:
+        self._choose(bundles.models, bundles.workspace.options)
         tools = [_tool(function) for function in self._given.get("tools", ())]
-        parts.toolbox.provide("sdk", tools)
+        bundles.toolset.provide("sdk", tools)
 
-    def _choose(self, parts: Parts, options: Options) -> None:
+    def _choose(self, models: Models, options: Options) -> None:
         model = self._given.get("model")
         if model is None or isinstance(model, str):
             options.model = model
             return
         if isinstance(model, Model):
-            key, keyring = options.api_key, parts.registry.keyring
+            key, keyring = options.api_key, models.registry.keyring
             access = Access(key=key) if key else None
-            parts.registry.register([model], lambda one: access or keyring.access(one.provider))
+            models.registry.register([model], lambda one: access or keyring.access(one.provider))
             options.model = model.key
         else:
             author = SpeakerBackend(model) if callable(model) else model
-            options.model = make_known(parts, author)
+            options.model = make_known(models, author)
         options.api_key = None
 
 
@@ -301,7 +303,7 @@ def _commands_are_guests(more: int) -> None:
 
 def _check_alone(engine: Engine) -> None:
     """The lock on a session file is the process's own, so it keeps only other programs away."""
-    path = engine.parts.session.path
+    path = engine.session.path
     if path is not None and is_shared(path):
         raise CommandError(f"The session {path} is open already in this program. Close it first.")
 

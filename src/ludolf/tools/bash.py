@@ -84,7 +84,7 @@ class BashTool:
         command = shell_command(
             text,
             cwd=ctx.cwd,
-            env=ctx.environment or os.environ,
+            env=ctx.environment() or os.environ,
             shell_path=self._options.shell_path,
             prefix=self._options.command_prefix,
         )

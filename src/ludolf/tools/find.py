@@ -62,7 +62,7 @@ class FindTool:
                 found.append(os.fsdecode(record))
             return len(found) <= limit
 
-        command = find_command(folder, args["pattern"], ctx.environment or os.environ)
+        command = find_command(folder, args["pattern"], ctx.environment() or os.environ)
         code = await each_record(inside(command, ctx.walls), b"\0", take)
         if code not in (0, TOO_DEEP):
             raise ToolError(found[0].strip() if found else f"Search failed with code {code}")

@@ -78,7 +78,7 @@ class GrepTool:
     async def _search(
         self, grep: Grep, place: Path, ctx: ToolContext, limit: int
     ) -> "tuple[_Matches, int]":
-        env = ctx.environment or os.environ
+        env = ctx.environment() or os.environ
         program = ripgrep_path(ctx.cwd) if self._program == "" else self._program
         if program is not None:
             found = _Matches(limit, grep.context)

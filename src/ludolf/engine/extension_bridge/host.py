@@ -1,6 +1,7 @@
 """The engine as extensions use it."""
 
-from collections.abc import Callable, Mapping, Sequence
+import sys
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -8,6 +9,7 @@ import msgspec
 from msgspec import UNSET
 
 from ludolf.agent.events import MessageEnd, MessageStart
+from ludolf.agent.scope import Started
 from ludolf.agent.tool import Tool
 from ludolf.ai.access import Access
 from ludolf.ai.messages import CustomMessage, Image, Part, ThinkingLevel, text_of
@@ -17,8 +19,10 @@ from ludolf.base import CommandError
 from ludolf.base.programs import safe_path
 from ludolf.config.models.models_file import ProviderEntry, make_model
 from ludolf.config.models.registry import ModelRegistry
+from ludolf.engine.engine import Engine
+from ludolf.engine.feature import PromptInput, TreeMove, Vetoed
 from ludolf.engine.run.prompting import BUSY
-from ludolf.engine.toolbox import tool_environment
+from ludolf.extensions.dialogs import Dialogs
 from ludolf.extensions.host import (
     Change,
     Delivery,
@@ -30,59 +34,80 @@ from ludolf.extensions.host import (
     Then,
     Ui,
 )
+from ludolf.extensions.no_ui import NoUi
 from ludolf.extensions.payloads import PromptOptions
-from ludolf.protocol.events import CompactionResult, EntryAppended
+from ludolf.protocol.commands import UiAnswer
+from ludolf.protocol.events import CompactionResult, EntryAppended, ExtensionError
 from ludolf.session.entries import CustomEntry, Label, entry_json
 from ludolf.session.stats import ContextUsage, context_usage
 from ludolf.session.tree import Session
 
-if TYPE_CHECKING:
-    from ludolf.engine.engine import Engine
+
+def report_error(engine: Engine, path: str, event: str, text: str) -> None:
+    """Report a failure of an extension to the host, and on stderr if nobody else shows it."""
+    error = ExtensionError(extension_path=path, event=event, error=text)
+    engine.conversation.hub.post(error)
+    if engine.mode in ("json", "print"):
+        sys.stderr.write(f"Extension error ({path}, {event}): {text}\n")
 
 
 class EngineHost:
-    """One per engine; what belongs to a session it asks for each time."""
+    """One per engine; `dialogs` are those of the host, if it shows some."""
 
-    def __init__(self, engine: "Engine", ui: Ui) -> None:
+    def __init__(self, engine: Engine, dialogs: Dialogs | None) -> None:
         self._engine = engine
-        self._parts = engine.parts
-        self.ui = ui
+        self._dialogs = dialogs
+        self.ui: Ui = dialogs or NoUi()
         self.sessions: SessionChanges = HostSessions(engine)
         self._signal: tuple[Any, Signal] | None = None
+
+    # ------------------------------------------------------------ dialogs
+
+    def answer_dialog(self, answer: UiAnswer) -> None:
+        if self._dialogs is not None:
+            self._dialogs.answer(answer)
+
+    def dismiss_dialogs(self) -> None:
+        if self._dialogs is not None:
+            self._dialogs.dismiss_all()
+
+    def disconnect(self) -> None:
+        if self._dialogs is not None:
+            self._dialogs.close()
 
     # ------------------------------------------------------------ facts
 
     @property
     def mode(self) -> Literal["rpc", "json", "print", "sdk"]:
-        return self._parts.extending.mode
+        return self._engine.mode
 
     @property
     def cwd(self) -> Path:
-        return self._parts.home.cwd
+        return self._engine.workspace.cwd
 
     @property
     def trusted(self) -> bool:
-        return self._parts.settings_files.trusted
+        return self._engine.workspace.files.trusted
 
     @property
     def session(self) -> Session:
-        return self._parts.session
+        return self._engine.conversation.session
 
     @property
     def registry(self) -> ModelRegistry:
-        return self._parts.registry
+        return self._engine.models.registry
 
     @property
     def model(self) -> Model | None:
-        return self._parts.models.current
+        return self._engine.models.current
 
     @property
     def scoped_models(self) -> tuple[Model, ...]:
-        return tuple(item.model for item in self._parts.models.scoped)
+        return tuple(item.model for item in self._engine.models.scoped)
 
     @property
     def thinking_level(self) -> ThinkingLevel:
-        return self._parts.models.level
+        return self._engine.models.level
 
     @property
     def signal(self) -> Signal | None:
@@ -90,9 +115,7 @@ class EngineHost:
         if scope is None:
             return None
         if self._signal is None or self._signal[0] is not scope:
-            signal = Signal()
-            self._signal = (scope, signal)
-            self._engine.runner.on_abort.append(signal.abort)
+            self._signal = (scope, Signal(scope))
         return self._signal[1]
 
     @property
@@ -101,7 +124,7 @@ class EngineHost:
 
     @property
     def has_pending_messages(self) -> bool:
-        return len(self._parts.queue) > 0
+        return len(self._engine.conversation.queue) > 0
 
     @property
     def context_usage(self) -> ContextUsage | None:
@@ -110,11 +133,11 @@ class EngineHost:
 
     @property
     def system_prompt(self) -> str:
-        return self._parts.resources.system_prompt()
+        return self._engine.resources.system_prompt()
 
     @property
     def prompt_options(self) -> PromptOptions:
-        return self._parts.resources.prompt_options()
+        return self._engine.resources.prompt_options()
 
     @property
     def commands(self) -> tuple[Any, ...]:
@@ -122,10 +145,9 @@ class EngineHost:
 
     @property
     def environment(self) -> Mapping[str, str]:
-        """For programs that extensions run, which are outside the sandbox."""
-        environment = dict(tool_environment(self._parts, self.model))
-        safety = self._parts.safety
-        writable = safety.writable(self._parts.home.cwd) if safety is not None else ()
+        """The environment of programs that extensions run, which are outside the sandbox."""
+        environment = self._engine.toolset.environment()
+        writable = self._engine.features.writable(self._engine.workspace.cwd)
         if writable:
             environment["PATH"] = safe_path(environment["PATH"], writable)
         return environment
@@ -135,21 +157,22 @@ class EngineHost:
     def send_message(
         self, message: CustomMessage, *, trigger_turn: bool | None, deliver_as: Delivery | None
     ) -> None:
-        runner = self._engine.runner
+        runner, queue = self._engine.runner, self._engine.conversation.queue
         if deliver_as == "nextTurn":
-            self._engine.prompting.next_turn.append(message)
+            queue.next_prompt.append(message)
         elif runner.running and trigger_turn is False:
-            runner.after_turn.append(message)
+            queue.after_turn.append(message)
         elif runner.running:
             line: Literal["steering", "follow_up"]
             line = "follow_up" if deliver_as == "followUp" else "steering"
-            self._parts.queue.add(line, message)
+            queue.add(line, message)
         elif trigger_turn:
-            self._parts.models.require()
+            self._engine.models.require()
             runner.start((message,))
         else:
-            self._parts.hub.post(MessageStart(message=message))
-            self._parts.hub.post(MessageEnd(message=message))
+            hub = self._engine.conversation.hub
+            hub.post(MessageStart(message=message))
+            hub.post(MessageEnd(message=message))
 
     def send_user_message(
         self,
@@ -161,22 +184,27 @@ class EngineHost:
         if self._engine.runner.running and deliver_as is None:
             raise CommandError(BUSY)
         images = () if isinstance(content, str) else _images(content)
-        work = self._engine.prompting.say(
-            text_of(content), images, deliver_as, source="extension", expand=expand
+        prompt = PromptInput(
+            text=text_of(content),
+            extra=images,
+            when_busy=deliver_as,
+            source="extension",
+            expand=expand,
         )
-        if not isinstance(work, str):
-            self._engine.tasks.start(self._say(work))
+        submitted = Started(self._engine.prompting.submit(prompt))
+        if not submitted.done:
+            self._engine.tasks.start(self._finish(submitted))
 
-    async def _say(self, work: Any) -> None:
+    async def _finish(self, submitted: Started[Any]) -> None:
         try:
-            await work
+            await submitted
         except CommandError as error:
-            self._parts.extending.report("<runtime>", "send_user_message", str(error))
+            report_error(self._engine, "<runtime>", "send_user_message", str(error))
 
     def append_entry(self, custom_type: str, data: Any) -> str:
         body = CustomEntry(custom_type=custom_type, data=UNSET if data is UNSET else data)
         entry = self.session.append(body)
-        self._parts.hub.post(EntryAppended(entry=msgspec.Raw(entry_json(entry))))
+        self._engine.conversation.hub.post(EntryAppended(entry=msgspec.Raw(entry_json(entry))))
         return entry.id
 
     def set_session_name(self, name: str) -> None:
@@ -192,18 +220,18 @@ class EngineHost:
     def set_model(self, model: Model) -> bool:
         if not self.registry.admits(model):
             return False
-        self._parts.models.set_model(model.provider, model.id)
+        self._engine.models.set_model(model.provider, model.id)
         return True
 
     def set_thinking_level(self, level: str) -> None:
-        self._parts.models.set_level(level)
+        self._engine.models.set_level(level)
 
     async def request(self, model: Model) -> Request:
-        return await self._engine.requests.fresh(model)
+        return await self._engine.empty_requests.fresh(model)
 
     def register_provider(self, name: str, entry: ProviderEntry, backend: Provider | None) -> None:
         if backend is not None:
-            self._parts.providers.register(backend)
+            self._engine.models.providers.register(backend)
         made = [make_model(name, entry, one, None) for one in entry.models]
         headers = {header: value for header, value in entry.headers.items() if value is not None}
         removed = tuple(header for header in entry.headers if header not in headers)
@@ -214,38 +242,25 @@ class EngineHost:
         self.registry.unregister(name)
 
     def tools(self) -> Mapping[str, Tool]:
-        return self._parts.toolbox.tools
+        return self._engine.toolset.tools
 
     def active_tools(self) -> tuple[str, ...]:
-        return tuple(tool.name for tool in self._parts.toolbox.active())
+        return tuple(tool.name for tool in self._engine.toolset.active())
 
     def set_active_tools(self, names: Sequence[str]) -> None:
-        self._parts.toolbox.set_active(names)
-        self._parts.resources.forget_prompt()
+        self._engine.toolset.set_active(names)
+        self._engine.resources.invalidate_prompt()
 
     def tools_changed(self, added: str) -> None:
         active = self.active_tools()
-        self._parts.toolbox.forget()
-        self._parts.toolbox.set_active((*active, added))
-        self._parts.resources.forget_prompt()
+        self._engine.toolset.invalidate()
+        self._engine.toolset.set_active((*active, added))
+        self._engine.resources.invalidate_prompt()
 
     # ------------------------------------------------------------ stopping
 
     def abort(self) -> None:
-        self._engine.runner.abort()
-        if self._parts.jobs is not None:
-            self._parts.jobs.abort()
-
-    @property
-    def was_aborted(self) -> bool:
-        """Whether the present run is on its way to an early end."""
-        scope = self._engine.runner.scope
-        return scope is not None and scope.aborted
-
-    def on_abort(self, action: Callable[[], None]) -> None:
-        """Do this too when the present run is aborted."""
-        if action not in self._engine.runner.on_abort:
-            self._engine.runner.on_abort.append(action)
+        self._engine.abort_run()
 
     def shutdown(self) -> None:
         self._engine.shutdown()
@@ -261,32 +276,48 @@ class HostSessions:
         self._engine = engine
 
     async def wait_for_idle(self) -> None:
-        await self._engine.runner.settled()
+        await self._engine.runner.idle()
 
     async def new(self, parent: str | None, setup: Setup | None, then: Then | None) -> Change:
-        return Change(cancelled=await self._engine.sessions.new(parent, setup=setup, then=then))
+        try:
+            await self._engine.sessions.new(parent, setup=setup, then=then)
+        except Vetoed:
+            return Change(cancelled=True)
+        return Change(cancelled=False)
 
     async def switch(self, path: str, then: Then | None) -> Change:
-        return Change(cancelled=await self._engine.sessions.switch(path, then=then))
+        try:
+            await self._engine.sessions.switch(path, then=then)
+        except Vetoed:
+            return Change(cancelled=True)
+        return Change(cancelled=False)
 
     async def fork(
         self, entry_id: str, position: Literal["before", "at"], then: Then | None
     ) -> Change:
-        if position == "at":
-            self._engine.parts.session.branch_to(entry_id)
-            return Change(cancelled=await self._engine.sessions.clone(then=then))
-        cancelled, text = await self._engine.sessions.fork(entry_id, then=then)
-        return Change(cancelled=cancelled, text=text)
+        sessions = self._engine.sessions
+        text = None if position == "at" else sessions.text_at(entry_id)
+        try:
+            if position == "at":
+                self._engine.conversation.session.branch_to(entry_id)
+                await sessions.clone(then=then)
+            else:
+                text = await sessions.fork(entry_id, then=then)
+        except Vetoed:
+            return Change(cancelled=True, text=text)
+        return Change(cancelled=False, text=text)
 
     async def navigate(self, target_id: str, options: NavigateOptions) -> Change:
         if self._engine.runner.running:
             raise CommandError("Cannot navigate while the agent is working. Abort it or wait.")
         moved = await self._engine.tree.go(
-            target_id,
-            summarize=options.summarize,
-            instructions=options.custom_instructions,
-            replace=options.replace_instructions,
-            label=options.label,
+            TreeMove(
+                target_id=target_id,
+                summarize=options.summarize,
+                instructions=options.custom_instructions,
+                replace=options.replace_instructions,
+                label=options.label,
+            )
         )
         return Change(
             cancelled=moved.cancelled, text=moved.text, summary_entry_id=moved.summary_entry_id
@@ -300,5 +331,7 @@ def _images(content: tuple[Part, ...]) -> tuple[Image, ...]:
     return tuple(part for part in content if isinstance(part, Image))
 
 
-def make_host(engine: "Engine", ui: Ui) -> Host:
-    return EngineHost(engine, ui)
+if TYPE_CHECKING:
+
+    def _proof(host: EngineHost) -> Host:
+        return host

@@ -1,10 +1,11 @@
-"""What stands between the model and the machine where it is on: approvals, sandbox, mask."""
+"""Approvals, sandbox and secret masking, when enabled."""
 
 import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ludolf.agent.io import Outcome
 from ludolf.agent.tool import Block, Tool, ToolError, Walls
 from ludolf.ai.messages import ToolCall
 from ludolf.base import CommandError, ConfigError
@@ -12,14 +13,17 @@ from ludolf.base.project_files import IsHidden
 from ludolf.config.settings.approval_rules import read_approvals
 from ludolf.config.settings.home import expand
 from ludolf.config.settings.safety_settings import SandboxSettings, read_sandbox, read_secrets
-from ludolf.engine.parts import Parts
+from ludolf.engine.bundles import Bundles
+from ludolf.engine.feature import Feature
 from ludolf.engine.project_trust import stop_trusting
+from ludolf.engine.workspace import Workspace
 from ludolf.protocol.events import Warned
 
 if TYPE_CHECKING:
     from ludolf.ai.provider import Provider
+    from ludolf.engine.feature import Send
     from ludolf.engine.features.secrets_mask import Mask
-    from ludolf.engine.host.approvals import Approvals, Send
+    from ludolf.engine.host.approvals import Approvals
     from ludolf.protocol.commands import UiAnswer
     from ludolf.tools.sandbox.sandbox import Sandbox
 
@@ -30,14 +34,15 @@ TRUST_WITHDRAWN = (
 REMOVED = "A command in the sandbox made {path}, by which git would run other code. It was removed."
 
 
-class Safety:
-    """One for a host. Engines of agents in the background share that of the engine they work for,
-    so that they ask through its host and stand within its walls."""
+class Safety(Feature):
+    """One for each host. Subagents use that of their parent: they ask the same host, and work
+    within the same walls."""
 
-    def __init__(self, parts: Parts) -> None:
+    def __init__(self, bundles: Bundles) -> None:
         """Raises:
-        ConfigError: the settings make no sense, or the sandbox cannot be made.
+        ConfigError: the settings are invalid, or the sandbox cannot be made.
         """
+        self._bundles = bundles
         self.approvals: Approvals | None = None
         self.sandbox: Sandbox | None = None
         self.mask: Mask | None = None
@@ -45,25 +50,31 @@ class Safety:
         self._guarded: tuple[Path, ...] = ()
         self._send: Send | None = None
         self._watched: tuple[Path, frozenset[Any]] | None = None
-        self.renew(parts)
+        self.renew()
 
-    def renew(self, parts: Parts) -> None:
-        """Settings changed. What was approved for the session stays approved.
+    @property
+    def is_active(self) -> bool:
+        parts = (self.approvals, self.sandbox, self.mask)
+        return any(part is not None for part in parts)
+
+    def renew(self) -> None:
+        """Apply changed settings. Approvals for the session stay.
 
         Raises:
-            ConfigError: as when made; all stays as it was.
+            ConfigError: as for the constructor; nothing has changed then.
         """
-        files, options = parts.settings_files, parts.options
-        say = read_approvals(files, options.approval)
+        workspace = self._bundles.workspace
+        files, options = workspace.files, workspace.options
+        policies = read_approvals(files, options.approval)
         asked, secrets = read_sandbox(files, options), read_secrets(files, options)
-        self._rebuild(asked, parts)
-        if say and self.approvals is None:
+        self._rebuild(asked)
+        if policies and self.approvals is None:
             from ludolf.engine.host.approvals import Approvals
 
-            self.approvals = Approvals(say, parts)
+            self.approvals = Approvals(policies, self._bundles.conversation)
             self.approvals.send = self._send
         elif self.approvals is not None:
-            self.approvals.say = say
+            self.approvals.policies = policies
         if not secrets.mask:
             self.mask = None
         elif self.mask is not None:
@@ -71,55 +82,73 @@ class Safety:
         else:
             from ludolf.engine.features.secrets_mask import Mask
 
-            self.mask = Mask(parts, secrets.variables, self._hides)
+            self.mask = Mask(self._bundles, secrets.variables, self._hides)
 
-    def guard_code(self, parts: Parts) -> None:
-        """Extensions were loaded: protect also the files that they imported.
-
-        Raises:
-            ConfigError: the sandbox cannot protect them; all stays as it was.
-        """
+    def guard_code(self) -> None:
         if self._asked is not None:
-            self._rebuild(self._asked, parts)
+            self._rebuild(self._asked)
 
-    def listen(self, send: "Send | None") -> None:
-        """From now on somebody can be asked; nobody, without a way to send."""
+    def for_subagent(self, bundles: Bundles) -> Feature:
+        return SharedSafety(self, bundles)
+
+    def connect(self, send: "Send | None") -> None:
         self._send = send
         if self.approvals is not None:
             self.approvals.send = send
 
-    def answer(self, response: "UiAnswer") -> None:
+    def answer_dialog(self, answer: "UiAnswer") -> None:
         if self.approvals is not None:
-            self.approvals.answer(response)
+            self.approvals.answer(answer)
 
-    def hang_up(self) -> None:
-        """The host is gone."""
+    def disconnect(self) -> None:
         self._send = None
         if self.approvals is not None:
             self.approvals.close()
 
-    def close(self) -> None:
-        self.hang_up()
+    async def start(self) -> None:
+        if self._bundles.toolset.owns_process:
+            self._close_imports()
+
+    async def close(self) -> None:
+        self.after_command()
+        self.release()
+
+    def release(self) -> None:
+        """Remove the sandbox."""
+        self.disconnect()
         if self.sandbox is not None:
             self.sandbox.close()
             self.sandbox = None
 
     # ------------------------------------------------------------ calls
 
+    async def before_tool(
+        self, call: ToolCall, tool: Tool, args: Mapping[str, Any]
+    ) -> Mapping[str, Any] | Block:
+        return await self.review(call, tool, args, self._bundles)
+
+    async def after_tool(self, call: ToolCall, outcome: Outcome) -> Outcome:
+        self.after_command()
+        return outcome
+
+    def on_idle(self) -> bool:
+        self.after_command()  # also for aborted commands, whose calls have no result to look at
+        return False
+
     async def review(
-        self, call: ToolCall, tool: Tool, args: Mapping[str, Any], parts: Parts
+        self, call: ToolCall, tool: Tool, args: Mapping[str, Any], bundles: Bundles
     ) -> dict[str, Any] | Block:
-        """The arguments to run the call with, or why it must not run.
+        """Return the arguments to run a call with, or a block. `bundles` are those of the caller.
 
         Raises:
             ToolError: an argument holds the placeholder of a secret that cannot be used in calls.
         """
         real = dict(args) if self.mask is None else self.mask.restore(dict(args))
         if self.approvals is not None:
-            # What is shown is what runs: with values in the place of placeholders, and whatever an
-            # extension made of the call.
+            # The dialog shows the call that will run: with values instead of placeholders, and as
+            # extensions changed it.
             shown = call.replace(arguments=real)
-            refused = await self.approvals.review(shown, tool, real, parts)
+            refused = await self.approvals.review(shown, tool, real, bundles)
             if refused is not None:
                 return refused
         return real
@@ -134,14 +163,14 @@ class Safety:
         """Where commands in the sandbox can write; nothing without one."""
         return () if self.sandbox is None else self.sandbox.writable(cwd)
 
-    def close_imports(self, cwd: Path) -> None:
-        """Import nothing any more from where commands can write, except what is protected there."""
+    def _close_imports(self) -> None:
+        """Import nothing more from folders that commands can write to, unless it is protected."""
         import sys
 
         from ludolf.base.programs import lies_in
         from ludolf.tools.sandbox.policy import program_places
 
-        writable = self.writable(cwd)
+        writable = self.writable(self._bundles.workspace.cwd)
         sys.path[:] = [
             place
             for place in sys.path
@@ -164,13 +193,10 @@ class Safety:
                 "here instead, start with --fork and this file."
             ) from error
 
-    @property
     def output_folder(self) -> Path | None:
-        """Where the output of commands is kept in a sandbox; None without one."""
         return None if self.sandbox is None else self.sandbox.output_folder
 
     def hides(self, cwd: Path) -> IsHidden | None:
-        """What tells whether the sandbox around a folder hides a real path; None without one."""
         if self.sandbox is None:
             return None
         try:
@@ -178,28 +204,32 @@ class Safety:
         except ToolError:
             return lambda path: True  # nothing can be done in this folder
 
-    def provider(self, inner: "Provider") -> "Provider":
-        return inner if self.mask is None else self.mask.provider(inner)
+    def wrap_provider(self, provider: "Provider") -> "Provider":
+        return provider if self.mask is None else self.mask.provider(provider)
 
-    def after_command(self, parts: Parts) -> None:
-        """Landlock cannot protect a part of a folder that is open; then what runs code from there
-        is watched, and a change of it costs the project its trust."""
+    def after_command(self) -> None:
+        """Remove files that would run code outside the sandbox, and withdraw trust if needed.
+
+        Landlock cannot protect a part of a writable folder. There the project's code is watched,
+        and a change of it ends the trust.
+        """
         if self.sandbox is None:
             return
+        workspace, hub = self._bundles.workspace, self._bundles.conversation.hub
         for path in self.sandbox.sweep():
-            parts.hub.post(Warned(message=REMOVED.format(path=path)))
-            parts.warn(f"Warning: {REMOVED.format(path=path)}")
+            hub.post(Warned(message=REMOVED.format(path=path)))
+            workspace.warn(f"Warning: {REMOVED.format(path=path)}")
         if self.sandbox.name != "landlock":
             return
-        if not parts.settings_files.trusted or self._watched is None:
+        if not workspace.files.trusted or self._watched is None:
             return
         folder, before = self._watched
         after = _signature(folder)
         if after == before:
             return
         self._watched = (folder, after)
-        text = TRUST_WITHDRAWN.format(folder=folder) + _withdraw_trust(parts)
-        stop_trusting(parts, text)
+        text = TRUST_WITHDRAWN.format(folder=folder) + _withdraw_trust(self._bundles)
+        stop_trusting(self._bundles, text)
 
     # ------------------------------------------------------------ private
 
@@ -213,45 +243,88 @@ class Safety:
             return True
         return False
 
-    def _rebuild(self, asked: SandboxSettings, parts: Parts) -> None:
-        """Make the sandbox again if it or the code that it protects is another."""
-        guarded = _guarded(asked, parts)
+    def _rebuild(self, asked: SandboxSettings) -> None:
+        """Make the sandbox again if its settings or the code that it protects changed."""
+        workspace = self._bundles.workspace
+        guarded = _guarded(asked, workspace)
         if (asked, guarded) == (self._asked, self._guarded):
             return
-        old, self.sandbox = self.sandbox, _sandbox(asked, guarded, parts)
+        old, self.sandbox = self.sandbox, _sandbox(asked, guarded, workspace)
         self._asked, self._guarded = asked, guarded
-        parts.registry.keyring.resolver.writable = self.writable(parts.home.cwd)
+        resolver = self._bundles.models.registry.keyring.resolver
+        resolver.writable = self.writable(workspace.cwd)
         if old is not None:
             old.close()
         if self.sandbox is not None:
-            project = parts.home.project
+            project = workspace.home.project
             self._watched = (project, _signature(project))
 
 
-def _withdraw_trust(parts: Parts) -> str:
-    """What to say if it could not be stored."""
+class SharedSafety(Feature):
+    """The safety of a parent, as a subagent uses it."""
+
+    def __init__(self, parent: Safety, bundles: Bundles) -> None:
+        self._parent = parent
+        self._bundles = bundles
+
+    async def before_tool(
+        self, call: ToolCall, tool: Tool, args: Mapping[str, Any]
+    ) -> Mapping[str, Any] | Block:
+        return await self._parent.review(call, tool, args, self._bundles)
+
+    async def after_tool(self, call: ToolCall, outcome: Outcome) -> Outcome:
+        return await self._parent.after_tool(call, outcome)
+
+    def on_idle(self) -> bool:
+        return self._parent.on_idle()
+
+    def walls(self, cwd: Path) -> Walls | None:
+        return self._parent.walls(cwd)
+
+    def hides(self, cwd: Path) -> IsHidden | None:
+        return self._parent.hides(cwd)
+
+    def writable(self, cwd: Path) -> tuple[Path, ...]:
+        return self._parent.writable(cwd)
+
+    def output_folder(self) -> Path | None:
+        return self._parent.output_folder()
+
+    def wrap_provider(self, provider: "Provider") -> "Provider":
+        return self._parent.wrap_provider(provider)
+
+    def for_subagent(self, bundles: Bundles) -> Feature:
+        return SharedSafety(self._parent, bundles)
+
+
+def _withdraw_trust(bundles: Bundles) -> str:
+    """Store the distrust; returns an error text if that failed."""
     from ludolf.config.settings.trust import save_decision
 
     try:
-        save_decision(parts.home, trusted=False)
+        save_decision(bundles.workspace.home, trusted=False)
     except (ConfigError, OSError) as error:
         return f" That could not be stored: {error}"
     return ""
 
 
-def make_safety(parts: Parts) -> Safety | None:
-    """What the settings and the options ask for; None if that is nothing.
+def refresh_safety(bundles: Bundles) -> None:
+    """Apply approvals, sandbox and mask as the options and settings ask for them.
 
     Raises:
-        ConfigError: it cannot be made as it was asked for.
+        ConfigError: the settings are invalid, or the sandbox cannot be made.
     """
-    safety = Safety(parts)
-    on = safety.approvals, safety.sandbox, safety.mask
-    return safety if any(each is not None for each in on) else None
+    safety = bundles.features.find(Safety)
+    if safety is not None:
+        safety.renew()
+        return
+    safety = Safety(bundles)
+    if safety.is_active:
+        bundles.features.add(safety)
 
 
-def _guarded(asked: SandboxSettings, parts: Parts) -> tuple[Path, ...]:
-    """Every place of code that this program runs, now or at a later start.
+def _guarded(asked: SandboxSettings, workspace: Workspace) -> tuple[Path, ...]:
+    """Return every place of code that this program runs, now or at a later start.
 
     Raises:
         ConfigError: code can be run from any file of a folder that commands may write to.
@@ -261,13 +334,13 @@ def _guarded(asked: SandboxSettings, parts: Parts) -> tuple[Path, ...]:
     from ludolf.config.settings.executed import code_places
     from ludolf.extensions.sources import import_folders
 
-    home = parts.home
+    home = workspace.home
     own = os.path.realpath(home.project)
     imported = (path for path in sorted(import_folders()) if not path.is_relative_to(own))
-    places = code_places(home, parts.settings_files, paths=parts.options.extensions)
+    places = code_places(home, workspace.files, paths=workspace.options.extensions)
     places = (*places, *imported)
     for place in places:
-        for folder in (home.cwd, *_places(asked.write, parts)):
+        for folder in (home.cwd, *_places(asked.write, workspace)):
             if Path(os.path.realpath(folder)).is_relative_to(place):
                 raise ConfigError(
                     f"No sandbox for {folder}: extensions are loaded from {place}, so code that a "
@@ -277,37 +350,39 @@ def _guarded(asked: SandboxSettings, parts: Parts) -> tuple[Path, ...]:
     return places
 
 
-def _sandbox(asked: SandboxSettings, guarded: tuple[Path, ...], parts: Parts) -> "Sandbox | None":
+def _sandbox(
+    asked: SandboxSettings, guarded: tuple[Path, ...], workspace: Workspace
+) -> "Sandbox | None":
     if asked.mode == "off":
         return None
     from ludolf.tools.sandbox.guard import NoSandbox
     from ludolf.tools.sandbox.policy import Ground
     from ludolf.tools.sandbox.sandbox import Sandbox
 
-    home = parts.home
+    home = workspace.home
     ground = Ground(
         mode=asked.mode,
         network=asked.network,
         home=home.user,
         agent=home.agent,
-        write=_places(asked.write, parts),
-        hide=_places(asked.hide, parts),
-        show=_places(asked.show, parts),
+        write=_places(asked.write, workspace),
+        hide=_places(asked.hide, workspace),
+        show=_places(asked.show, workspace),
         guarded=guarded,
     )
     try:
-        # Not the folder of the session: a file of others may name any folder.
-        return Sandbox(ground, parts.start, asked.using)
+        # Not the folder of the session, whose file may name any folder.
+        return Sandbox(ground, workspace.start, asked.using)
     except NoSandbox as error:
         raise ConfigError(str(error)) from error
 
 
-def _places(names: tuple[str, ...], parts: Parts) -> tuple[Path, ...]:
-    return tuple(parts.start / expand(name) for name in names)
+def _places(names: tuple[str, ...], workspace: Workspace) -> tuple[Path, ...]:
+    return tuple(workspace.start / expand(name) for name in names)
 
 
 def _signature(folder: Path) -> frozenset[Any]:
-    """What changes with every change of anything in a folder."""
+    """Return a value that changes with every change of anything in a folder."""
     found: list[Any] = []
     for place, _, names in os.walk(folder):
         for name in (".", *names):

@@ -16,9 +16,10 @@ from ludolf.ai.secret_values import looks_like_key
 from ludolf.ai.secrets import credentials_in
 from ludolf.base import ConfigError
 from ludolf.base.project_files import FileRefused, read_bytes
+from ludolf.config.models.registry import ModelRegistry
 from ludolf.config.settings.env_files import decode, env_files, read_values
 from ludolf.config.settings.files import Stamp, stamp
-from ludolf.engine.parts import Parts
+from ludolf.engine.bundles import Bundles
 
 IsHidden = Callable[[Path, Path], bool]
 _NOT_READ = "Values of {path} are not masked, since it cannot be read: {problem}"
@@ -57,8 +58,10 @@ class _File(msgspec.Struct, frozen=True):
 class Sources:
     """Looks for secrets. `is_hidden` is given the working folder and a file."""
 
-    def __init__(self, parts: Parts, is_hidden: IsHidden) -> None:
-        self._parts = parts
+    def __init__(self, bundles: Bundles, is_hidden: IsHidden) -> None:
+        self._workspace = bundles.workspace
+        self._registry = bundles.models.registry
+        self._hub = bundles.conversation.hub
         self._is_hidden = is_hidden
         # Values that requests were sent with, wherever they come from.
         self._sent: dict[str, str] = {}
@@ -74,12 +77,12 @@ class Sources:
 
     def secrets(self, variables: frozenset[str]) -> Iterator[Secret]:
         """Yield all secrets, credentials first. `variables` are names of further ones."""
-        for name, value in credentials(self._parts):
+        for name, value in credentials(self._workspace.options.api_key, self._registry):
             yield Secret(name, value, None)
         yield from (Secret(name, value, None) for value, name in self._sent.items())
         for name, variable, value in _secret_values(os.environ.items(), variables):
             yield Secret(name, value, f"the environment variable {variable}")
-        yield from self._of_files(self._parts.home.cwd, variables)
+        yield from self._of_files(self._workspace.cwd, variables)
 
     def _of_files(self, cwd: Path, variables: frozenset[str]) -> Iterator[Secret]:
         found, whole = env_files(cwd)
@@ -122,15 +125,15 @@ class Sources:
     def _report(self, text: str) -> None:
         if text not in self._reported:
             self._reported.add(text)
-            self._parts.report(f"Warning: {text}")
+            self._hub.report(f"Warning: {text}")
 
 
-def credentials(parts: Parts) -> Iterator[tuple[str, str]]:
-    """Names and texts of what this process could send to a model server to be let in."""
-    names = parts.registry.secret_names()
+def credentials(api_key: str | None, registry: ModelRegistry) -> Iterator[tuple[str, str]]:
+    """Yield names and values of the credentials that this process could send."""
+    names = registry.secret_names()
     yield from ((name, value) for name, value in os.environ.items() if name in names)
-    yield "api_key", parts.options.api_key or ""
-    yield from parts.registry.credentials()
+    yield "api_key", api_key or ""
+    yield from registry.credentials()
 
 
 def secrets_of_environment(environ: Mapping[str, str]) -> Iterator[str]:

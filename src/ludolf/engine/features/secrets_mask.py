@@ -14,8 +14,8 @@ from ludolf.ai.messages import Message, OpaqueMessage, Thinking
 from ludolf.ai.provider import Provider, Request
 from ludolf.ai.record.scrubbing import replace_spans
 from ludolf.ai.secret_values import SHORTEST, Finder, encodings
+from ludolf.engine.bundles import Bundles
 from ludolf.engine.features.secret_sources import IsHidden, Secret, Sources
-from ludolf.engine.parts import Parts
 
 CREDENTIAL = "{placeholder} stands for a credential that tools cannot use. Continue without it."
 SPECIAL = (
@@ -42,9 +42,9 @@ class Mask:
     A value that was found once stays masked, since the conversation may hold it.
     """
 
-    def __init__(self, parts: Parts, variables: Iterable[str], is_hidden: IsHidden) -> None:
+    def __init__(self, bundles: Bundles, variables: Iterable[str], is_hidden: IsHidden) -> None:
         """`is_hidden` says whether the sandbox keeps a file from tools in a working folder."""
-        self._sources = Sources(parts, is_hidden)
+        self._sources = Sources(bundles, is_hidden)
         self.variables = frozenset(variables)
         # By text, of all times; by placeholder, of now.
         self._placeholders: dict[str, str] = {}

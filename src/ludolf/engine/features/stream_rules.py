@@ -1,26 +1,33 @@
-"""Stream rules: a pattern watches the answer; a hit cuts it, shows the rule, and asks again.
+"""Stream rules: interrupt an answer that matches a pattern, show the rule, and ask again.
 
-Without rule files nothing here runs. A hit is told once. In prose it is found as the text comes;
-in arguments also once more when they are whole, before the tool runs.
+A match is reported once. Text is checked as it streams; arguments also when they are complete,
+before the tool runs.
 """
 
 import asyncio
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ludolf.agent.events import MessageUpdate
-from ludolf.agent.io import StreamCut
+from ludolf.agent.io import Outcome, StreamCut
+from ludolf.agent.queue import QueueKind
 from ludolf.agent.tool import ToolOutput
 from ludolf.ai.draft import BlockDelta, BlockEnd, BlockKind, Draft
 from ludolf.ai.messages import CustomMessage, Text, Thinking, ToolCall
 from ludolf.base import now_ms
-from ludolf.engine.parts import Parts
+from ludolf.config.resources.rules import (
+    Found,
+    Place,
+    StreamRule,
+    find_rule_files,
+    load_stream_rules,
+)
+from ludolf.engine.conversation import Conversation
+from ludolf.engine.feature import Feature, Features
+from ludolf.engine.features.rule_search import RuleSearch
+from ludolf.engine.workspace import Workspace
 from ludolf.protocol.host_events import StreamRuleHit
 from ludolf.session.entries import CustomMessageEntry
-
-if TYPE_CHECKING:
-    from ludolf.config.resources.rules import Found, Place, StreamRule
-    from ludolf.engine.features.rule_search import RuleSearch
 
 INJECTION = "ttsr-injection"
 # Each interruption costs a request to the model.
@@ -36,11 +43,15 @@ SEARCHED_LONG = (
 _KINDS: dict[BlockKind, str] = {"text": "text", "thinking": "thinking", "toolcall": "tool"}
 
 
-class StreamRules:
-    """The rules of one engine, and what the session already knows of them."""
+class StreamRules(Feature):
+    """The rules of one engine, and which of them the session has seen."""
 
-    def __init__(self, parts: Parts) -> None:
-        self._parts = parts
+    def __init__(
+        self, workspace: Workspace, conversation: Conversation, features: Features
+    ) -> None:
+        self._workspace = workspace
+        self._conversation = conversation
+        self._features = features
         self._rules: tuple[StreamRule, ...] | None = None
         self._fired: dict[tuple[str, str], int] = {}
         self._draft: Draft | None = None
@@ -51,68 +62,60 @@ class StreamRules:
         self._due: list[StreamRule] = []
         self._remarks: dict[str, list[StreamRule]] = {}
 
-    def forget(self) -> None:
-        """Read the files again when they are next needed."""
+    def for_subagent(self, bundles: Any) -> "StreamRules":
+        return StreamRules(bundles.workspace, bundles.conversation, bundles.features)
+
+    def reload(self) -> None:
         self._rules = None
 
-    def new_prompt(self) -> None:
+    def on_prompt(self) -> None:
         self._interruptions = 0
 
-    @property
-    def loaded(self) -> bool:
-        return self._rules is not None
-
-    @property
-    def active(self) -> bool:
-        """Whether there is anything to watch for, among what is loaded."""
-        return bool(self._rules)
-
-    async def load(self) -> None:
+    async def prepare_run(self) -> None:
         """Read the rule files; in a thread if there are any."""
-        from ludolf.config.resources.rules import find_rule_files, load_stream_rules
-
-        parts, chosen = self._parts, self._parts.settings.ttsr
-        if not chosen.enabled:
+        settings, home = self._workspace.settings.ttsr, self._workspace.home
+        if self._rules is not None:
+            return
+        if not settings.enabled:
             self._rules = ()
             return
-        files = find_rule_files(parts.home, parts.is_hidden)
-        trusted, disabled = parts.settings_files.trusted, chosen.disabled_rules
-        work = partial(load_stream_rules, parts.home, disabled, trusted=trusted, files=files)
+        files = find_rule_files(home, self._features.hides(home.cwd))
+        trusted, disabled = self._workspace.files.trusted, settings.disabled_rules
+        work = partial(load_stream_rules, home, disabled, trusted=trusted, files=files)
         self._use(await asyncio.to_thread(work) if files.items else work())
 
-    @property
-    def was_cut(self) -> bool:
-        return bool(self._cut)
-
-    def see(self, update: MessageUpdate) -> None:
-        """Look at a piece of an answer.
+    def on_update(self, update: MessageUpdate) -> None:
+        """Check a piece of an answer.
 
         Raises:
-            StreamCut: it breaks a rule that cuts.
+            StreamCut: it breaks a rule that interrupts.
         """
+        if not self._rules:
+            return
         search = self._search
         if search is None or self._draft is not update.draft:
-            from ludolf.engine.features.rule_search import RuleSearch
-
             self._draft, search = update.draft, RuleSearch()
             self._search = search
         if self._interruptions >= MOST_INTERRUPTIONS:
             return
         if isinstance(update.event, BlockDelta):
             search.add(update.event)
-        hits = [rule for rule in self._rules or () if self._breaks(rule, update, search)]
+        hits = [rule for rule in self._rules if self._breaks(rule, update, search)]
         if search.is_exhausted and not self._was_slow:
             self._was_slow = True
-            self._parts.report(SEARCHED_LONG)
+            self._conversation.hub.report(SEARCHED_LONG)
         if hits:
             self._hit(hits, update)
 
     # ------------------------------------------------------------ after a hit
 
-    def try_again(self) -> None:
-        """After a cut: take the answer back and put the rules in its place."""
-        session = self._parts.session
-        if self._parts.settings.ttsr.context_mode == "discard" and session.leaf is not None:
+    def will_rerun(self) -> bool:
+        return bool(self._cut)
+
+    def rerun(self) -> None:
+        """Remove the interrupted answer from the context and add the rules."""
+        session = self._conversation.session
+        if self._workspace.settings.ttsr.context_mode == "discard" and session.leaf is not None:
             session.omit(session.leaf)
         rules, self._cut = self._cut, ()
         session.append(
@@ -124,8 +127,8 @@ class StreamRules:
             )
         )
 
-    def take_due(self) -> tuple[CustomMessage, ...]:
-        """Rules that were broken without a cut, as a message for the next turn."""
+    def opening_messages(self) -> tuple[CustomMessage, ...]:
+        """Return the rules that were broken without an interruption, as one message."""
         rules, self._due = self._due, []
         if not rules:
             return ()
@@ -138,32 +141,35 @@ class StreamRules:
         )
         return (message,)
 
-    @property
-    def has_due(self) -> bool:
-        return bool(self._due)
+    def pending(self, kind: QueueKind) -> int:
+        return int(kind == "steering" and bool(self._due))
 
-    def remark(self, call: ToolCall, output: ToolOutput) -> ToolOutput:
-        """A result, behind the rules that its call broke."""
+    def take(self, kind: QueueKind) -> CustomMessage:
+        return self.opening_messages()[0]
+
+    async def after_tool(self, call: ToolCall, outcome: Outcome) -> Outcome:
+        """Put the rules that a call broke before its result."""
         rules = self._remarks.pop(call.id, None)
         if rules is None:
-            return output
-        note = Text(text=self._text(rules, "system-reminder"))
-        return ToolOutput(
+            return outcome
+        note, output = Text(text=self._text(rules, "system-reminder")), outcome.output
+        changed = ToolOutput(
             content=(note, *output.content),
             details=output.details,
             usage=output.usage,
             ends_run=output.ends_run,
         )
+        return Outcome(changed, outcome.is_error)
 
     # ------------------------------------------------------------ private
 
-    def _use(self, found: "Found") -> None:
+    def _use(self, found: Found) -> None:
         for text in found.warnings:
-            self._parts.warn(f"Warning: {text}")
+            self._workspace.warn(f"Warning: {text}")
         self._rules = found.rules
         self._was_slow = False
 
-    def _breaks(self, rule: "StreamRule", update: MessageUpdate, search: "RuleSearch") -> bool:
+    def _breaks(self, rule: StreamRule, update: MessageUpdate, search: RuleSearch) -> bool:
         event = update.event
         kind = _KINDS[event.kind]
         places = [place for place in rule.places if place.kind == kind]
@@ -173,24 +179,24 @@ class StreamRules:
             return _in_stream(rule, places, update, search)
         return isinstance(event, BlockEnd) and _in_whole(rule, places, event, search)
 
-    def _may_fire(self, rule: "StreamRule") -> bool:
-        last = self._fired.get((self._parts.session.id, rule.name))
+    def _may_fire(self, rule: StreamRule) -> bool:
+        last = self._fired.get((self._conversation.session.id, rule.name))
         if last is None:
             return True
-        chosen = self._parts.settings.ttsr
+        chosen = self._workspace.settings.ttsr
         return chosen.repeat_mode == "after-gap" and self._length() - last >= chosen.repeat_gap
 
     def _length(self) -> int:
-        return len(self._parts.session.context.entries)
+        return len(self._conversation.session.context.entries)
 
-    def _hit(self, rules: "list[StreamRule]", update: MessageUpdate) -> None:
+    def _hit(self, rules: list[StreamRule], update: MessageUpdate) -> None:
         for rule in rules:
-            self._fired[(self._parts.session.id, rule.name)] = self._length()
+            self._fired[(self._conversation.session.id, rule.name)] = self._length()
         in_tool = update.event.kind == "toolcall"
         cutting = tuple(rule for rule in rules if self._cuts(rule, in_tool=in_tool))
         if cutting or in_tool:
             told = tuple(_record(rule) for rule in (cutting or rules))
-            self._parts.hub.post(StreamRuleHit(rules=told))
+            self._conversation.hub.post(StreamRuleHit(rules=told))
         rest = [rule for rule in rules if rule not in cutting]
         if cutting or (rest and not in_tool):
             self._count_interruption()
@@ -208,28 +214,28 @@ class StreamRules:
     def _count_interruption(self) -> None:
         self._interruptions += 1
         if self._interruptions == MOST_INTERRUPTIONS:
-            self._parts.report(INTERRUPTED_OFTEN)
+            self._conversation.hub.report(INTERRUPTED_OFTEN)
 
-    def _cuts(self, rule: "StreamRule", *, in_tool: bool) -> bool:
-        mode = rule.interrupt or self._parts.settings.ttsr.interrupt_mode
+    def _cuts(self, rule: StreamRule, *, in_tool: bool) -> bool:
+        mode = rule.interrupt or self._workspace.settings.ttsr.interrupt_mode
         return mode in ("always", "tool-only" if in_tool else "prose-only")
 
-    def _text(self, rules: "tuple[StreamRule, ...] | list[StreamRule]", tag: str) -> str:
+    def _text(self, rules: tuple[StreamRule, ...] | list[StreamRule], tag: str) -> str:
         return "\n".join(
             f'<{tag} reason="rule_violation" rule="{rule.name}" path="{self._shown(rule)}">\n'
-            f"The answer broke this rule and was stopped there. Keep to it from now on:\n"
+            f"The response was interrupted because it violated this rule. Follow it from now on:\n"
             f"{rule.content}\n</{tag}>"
             for rule in rules
         )
 
-    def _shown(self, rule: "StreamRule") -> str:
-        cwd = self._parts.home.cwd
+    def _shown(self, rule: StreamRule) -> str:
+        cwd = self._workspace.home.cwd
         inside = rule.path.is_relative_to(cwd)
         return (rule.path.relative_to(cwd) if inside else rule.path).as_posix()
 
 
 def _in_stream(
-    rule: "StreamRule", places: "list[Place]", update: MessageUpdate, search: "RuleSearch"
+    rule: StreamRule, places: list[Place], update: MessageUpdate, search: RuleSearch
 ) -> bool:
     """Of files nothing is known before the arguments are whole."""
     plain = [place for place in places if place.glob is None]
@@ -241,9 +247,7 @@ def _in_stream(
     return isinstance(block, ToolCall) and any(place.tool == block.name for place in plain)
 
 
-def _in_whole(
-    rule: "StreamRule", places: "list[Place]", event: BlockEnd, search: "RuleSearch"
-) -> bool:
+def _in_whole(rule: StreamRule, places: list[Place], event: BlockEnd, search: RuleSearch) -> bool:
     block = event.block
     if isinstance(block, Text):
         return search.in_text(rule, block.text)
@@ -277,7 +281,7 @@ def _strings(value: Any) -> list[str]:
     return []
 
 
-def _record(rule: "StreamRule") -> dict[str, Any]:
+def _record(rule: StreamRule) -> dict[str, Any]:
     record: dict[str, Any] = {
         "name": rule.name,
         "path": str(rule.path),

@@ -11,10 +11,10 @@ from ludolf.base import CommandError
 from ludolf.engine.features.todos import (
     FINISHED,
     OPEN,
-    Phase,
     Phases,
-    Task,
+    TodoPhase,
     Todos,
+    TodoTask,
     read_phases,
     tasks,
 )
@@ -24,7 +24,7 @@ One `op` a call: init (with `list`), start, done, drop, block (with `reason`), u
 append (with `phase` and `items`), view. `task` is the exact text of a task; `phase` alone means \
 all tasks of that phase. Or `ops`, a list of replace, add_phase, add_task, update, remove_task, \
 by id.
-The first open task becomes the one in progress by itself. A call that fails changes nothing."""
+The first open task is marked in progress automatically. A call that fails changes nothing."""
 _TEXT = {"type": "string"}
 _TEXTS = {"type": "array", "items": _TEXT}
 PARAMETERS: Mapping[str, Any] = {
@@ -126,11 +126,11 @@ def summary(phases: Phases) -> str:
     return "\n".join(lines)
 
 
-def _mark(task: Task) -> str:
+def _mark(task: TodoTask) -> str:
     return "x" if task.status == "completed" else " "
 
 
-def _remark(task: Task) -> str:
+def _remark(task: TodoTask) -> str:
     if task.status == "blocked":
         return f" (blocked: {task.blocker})" if task.blocker else " (blocked)"
     words = {"in_progress": " (in progress)", "abandoned": " (dropped)"}
@@ -167,7 +167,7 @@ def _start(phases: Phases, args: Mapping[str, Any]) -> Phases:
     return _changed(rested, args, lambda task: replace(task, status="in_progress"))
 
 
-def _rest(task: Task) -> Task:
+def _rest(task: TodoTask) -> TodoTask:
     return replace(task, status="pending") if task.status == "in_progress" else task
 
 
@@ -177,11 +177,11 @@ def _append(phases: Phases, args: Mapping[str, Any]) -> Phases:
         raise ToolError("append needs `phase` and `items`")
     number = _highest(phases)
     new = tuple(
-        Task(id=f"task-{number + place}", content=item, status="pending")
+        TodoTask(id=f"task-{number + place}", content=item, status="pending")
         for place, item in enumerate(items, 1)
     )
     if all(phase.name != name for phase in phases):
-        return (*phases, Phase(id=f"phase-{len(phases) + 1}", name=name, tasks=new))
+        return (*phases, TodoPhase(id=f"phase-{len(phases) + 1}", name=name, tasks=new))
     return tuple(
         replace(phase, tasks=(*phase.tasks, *new)) if phase.name == name else phase
         for phase in phases
@@ -273,7 +273,9 @@ def _named(phases: Phases, args: Mapping[str, Any]) -> frozenset[str]:
     return frozenset(found)
 
 
-def _changed(phases: Phases, args: Mapping[str, Any], change: Callable[[Task], Task]) -> Phases:
+def _changed(
+    phases: Phases, args: Mapping[str, Any], change: Callable[[TodoTask], TodoTask]
+) -> Phases:
     named = _named(phases, args)
     return _each(phases, lambda _, task: change(task) if task.id in named else task)
 
@@ -285,7 +287,7 @@ def _without(phases: Phases, ids: frozenset[str]) -> Phases:
     )
 
 
-def _each(phases: Phases, change: Callable[[Phase, Task], Task]) -> Phases:
+def _each(phases: Phases, change: Callable[[TodoPhase, TodoTask], TodoTask]) -> Phases:
     return tuple(
         replace(phase, tasks=tuple(change(phase, task) for task in phase.tasks)) for phase in phases
     )

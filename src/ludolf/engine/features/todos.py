@@ -1,6 +1,6 @@
-"""The plan of a session: phases of tasks that the host sees, the model keeps, and nobody must use.
+"""Todo list of a session, shared between host and model.
 
-Nothing of it reaches the model until the todo tool is on or a reminder is due.
+The model sees nothing of it until the todo tool is on or a reminder is due.
 """
 
 import asyncio
@@ -12,7 +12,10 @@ import msgspec
 from ludolf.agent.io import RunEnd
 from ludolf.ai.messages import ToolResultMessage, text_of
 from ludolf.base import CommandError, Value
-from ludolf.engine.parts import Parts
+from ludolf.engine.conversation import Conversation
+from ludolf.engine.feature import Feature, Features
+from ludolf.engine.toolset import Toolset
+from ludolf.engine.workspace import Workspace
 from ludolf.protocol.host_events import TodoAutoClear, TodoReminder
 from ludolf.session.entries import CustomMessageEntry, message_of, role_of
 from ludolf.session.tree import Session
@@ -25,7 +28,7 @@ TOOL_NAMES = ("todo", "todo_write")
 REMINDER = "todo-reminder"
 
 
-class Task(Value, kw_only=True):
+class TodoTask(Value, kw_only=True):
     id: str
     content: str
     status: Status
@@ -33,20 +36,29 @@ class Task(Value, kw_only=True):
     blocker: str | None = None
 
 
-class Phase(Value, kw_only=True):
+class TodoPhase(Value, kw_only=True):
     id: str
     name: str
-    tasks: tuple[Task, ...]
+    tasks: tuple[TodoTask, ...]
 
 
-Phases = tuple[Phase, ...]
+Phases = tuple[TodoPhase, ...]
 
 
-class Todos:
+class Todos(Feature):
     """The phases of the current session; another session has its own."""
 
-    def __init__(self, parts: Parts) -> None:
-        self._parts = parts
+    def __init__(
+        self,
+        workspace: Workspace,
+        conversation: Conversation,
+        toolset: Toolset,
+        features: Features,
+    ) -> None:
+        self._workspace = workspace
+        self._conversation = conversation
+        self._toolset = toolset
+        self._features = features
         self._phases: Phases = ()
         self._session: Session | None = None
         self._reminds = False
@@ -56,39 +68,42 @@ class Todos:
         self._timer: asyncio.TimerHandle | None = None
         self.was_used = False
 
-    def adopt(self, *, on: bool, clears: bool) -> None:
-        """Switch the tool and the reminders on or off, where the settings do not say."""
-        chosen = self._parts.settings.todo
+    def configure(self, *, on: bool, clears: bool) -> None:
+        """Switch the tool and the reminders on or off, unless the settings do."""
+        chosen = self._workspace.settings.todo
         enabled = on if chosen.enabled is None else chosen.enabled
         self._reminds = enabled and (on if chosen.reminders is None else chosen.reminders)
         self._clears = clears
         if enabled:
-            from ludolf.engine.features.todo_tool import TodoTool
+            self._provide_tool()
 
-            self._parts.toolbox.provide("todo", [TodoTool(self)])
+    def _provide_tool(self) -> None:
+        from ludolf.engine.features.todo_tool import TodoTool
+
+        self._toolset.provide("todo", [TodoTool(self)])
 
     @property
     def phases(self) -> Phases:
-        if self._session is not self._parts.session:
-            self._session = self._parts.session
+        if self._session is not self._conversation.session:
+            self._session = self._conversation.session
             self._phases = _stored(self._session)
         return self._phases
 
     @property
     def storage(self) -> str:
-        return "memory" if self._parts.session.path is None else "session"
+        return "memory" if self._conversation.session.path is None else "session"
 
     def set(self, phases: Any) -> Phases:
-        """Replace everything by what a host or the model says, made whole.
+        """Replace all phases; missing fields are filled in.
 
         Raises:
-            CommandError: it is no list of phases with tasks, or a status is unknown.
+            CommandError: not a list of phases with tasks, or a status is unknown.
         """
         self.put(read_phases(phases))
         return self._phases
 
     def put(self, phases: Phases) -> None:
-        self._session = self._parts.session
+        self._session = self._conversation.session
         self._phases = phases
         self.was_used = True
         if self._clears and any(task.status in FINISHED for task in tasks(phases)):
@@ -96,21 +111,19 @@ class Todos:
 
     # ------------------------------------------------------------ reminders
 
-    def new_prompt(self) -> None:
-        """A user spoke: reminding starts anew."""
+    def on_prompt(self) -> None:
         self._reminded, self._acted = 0, True
 
-    def remind(self, end: RunEnd) -> bool:
-        """If the run stops with work left, put a reminder into the conversation; True if done.
+    def continues(self, end: RunEnd) -> bool:
+        """Add a reminder to the conversation if the run stops with open tasks.
 
-        Not twice without any tool used in between, and not when the answer asks the user.
+        Not twice without a tool call in between, and not when the answer asks the user.
         """
-        jobs = self._parts.jobs
-        if jobs is not None and jobs.will_wake:
+        if self._features.will_wake():
             return False
         left = tuple(task for task in tasks(self.phases) if task.status in OPEN)
         self._acted |= any(isinstance(item, ToolResultMessage) for item in end.messages)
-        most = self._parts.settings.todo.reminders_max
+        most = self._workspace.settings.todo.reminders_max
         if not self._reminds or not left or not self._acted or self._reminded >= most:
             return False
         if end.last is None or end.last.stop_reason != "stop" or _asks(text_of(end.last.content)):
@@ -119,15 +132,17 @@ class Todos:
         self._acted = False
         text = _reminder(self.phases, self._reminded, most)
         body = CustomMessageEntry(custom_type=REMINDER, content=text, display=False)
-        self._parts.session.append(body)
+        self._conversation.session.append(body)
         todos = tuple(msgspec.to_builtins(task) for task in left)
-        self._parts.hub.post(TodoReminder(todos=todos, attempt=self._reminded, max_attempts=most))
+        self._conversation.hub.post(
+            TodoReminder(todos=todos, attempt=self._reminded, max_attempts=most)
+        )
         return True
 
     # ------------------------------------------------------------ finished tasks
 
     def _clear_later(self) -> None:
-        delay = self._parts.settings.tasks.todo_clear_delay
+        delay = self._workspace.settings.tasks.todo_clear_delay
         if delay >= 0 and self._timer is None:
             self._timer = asyncio.get_running_loop().call_later(delay, self._clear)
 
@@ -141,10 +156,10 @@ class Todos:
         )
         if kept != self._phases:
             self._phases = kept
-            self._parts.hub.post(TodoAutoClear())
+            self._conversation.hub.post(TodoAutoClear())
 
 
-def tasks(phases: Sequence[Phase]) -> Iterator[Task]:
+def tasks(phases: Sequence[TodoPhase]) -> Iterator[TodoTask]:
     return (task for phase in phases for task in phase.tasks)
 
 
@@ -168,18 +183,18 @@ def read_phases(raw: Any) -> Phases:
             read.append(_read_task(task, f"phases[{index}].tasks", count))
         name = _text(item, "name") or f"Phase {index + 1}"
         phase_id = _text(item, "id") or f"phase-{index + 1}"
-        phases.append(Phase(id=phase_id, name=name, tasks=tuple(read)))
+        phases.append(TodoPhase(id=phase_id, name=name, tasks=tuple(read)))
     return tuple(phases)
 
 
-def _read_task(raw: Any, where: str, number: int) -> Task:
+def _read_task(raw: Any, where: str, number: int) -> TodoTask:
     fields = {"content": raw} if isinstance(raw, str) else raw
     if not isinstance(fields, dict) or not isinstance(fields.get("content"), str):
         raise CommandError(f"Missing field: {where}.content")
     status = fields.get("status", "pending")
     if status not in STATUSES:
         raise CommandError(f"Invalid todo status: {status}")
-    return Task(
+    return TodoTask(
         id=_text(fields, "id") or f"task-{number}",
         content=fields["content"],
         status=status,
@@ -220,6 +235,6 @@ def _reminder(phases: Phases, attempt: int, most: int) -> str:
         if left:
             lines += [f"{phase.name}:", *(f"- {task.content} [{task.status}]" for task in left)]
     lines.append(
-        "Go on with it. If a task is done, mark it; if it cannot be done, say why and drop it."
+        "Continue with it. If a task is done, mark it; if it cannot be done, say why and drop it."
     )
     return "\n".join(lines) + "\n</system-reminder>"

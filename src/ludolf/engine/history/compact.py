@@ -1,6 +1,5 @@
-"""Compaction: old history replaced by a summary, on demand, near the limit, or after overflow."""
+"""Compact history into a summary: on demand, near the limit, or after an overflow."""
 
-import asyncio
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, NoReturn
@@ -9,10 +8,11 @@ from ludolf.agent.io import RunEnd
 from ludolf.agent.scope import Aborted, Scope
 from ludolf.ai.messages import AssistantMessage
 from ludolf.base import CommandError, LudolfError
-from ludolf.engine.extension_bridge.hook_points import Hooks, Vetoed
+from ludolf.engine.conversation import Conversation
+from ludolf.engine.feature import CompactionOutcome, Features, Vetoed
 from ludolf.engine.history.summaries import Summaries, SummaryFailed
-from ludolf.engine.parts import Parts
-from ludolf.engine.run.requests import Requests
+from ludolf.engine.models import Models
+from ludolf.engine.workspace import Workspace
 from ludolf.protocol.events import (
     CompactionEnd,
     CompactionReason,
@@ -44,56 +44,61 @@ _PREFIX: dict[CompactionReason, str] = {
 class Compactor:
     """One compaction at a time. `running` is what `get_state` calls compacting."""
 
-    def __init__(self, parts: Parts, requests: Requests) -> None:
-        self._parts = parts
-        self._requests = requests
-        self.summaries = Summaries(parts, requests)
+    def __init__(
+        self,
+        workspace: Workspace,
+        conversation: Conversation,
+        models: Models,
+        features: Features,
+        summaries: Summaries,
+        work: Scope,
+    ) -> None:
+        self._workspace = workspace
+        self._conversation = conversation
+        self._models = models
+        self._features = features
+        self.summaries = summaries
+        self._work = work
         self._recovered = False
         self._dropped: frozenset[str] = frozenset()
         self._manual: Scope | None = None
-        self._ended = asyncio.Event()
         self.running = False
 
-    def new_prompt(self) -> None:
-        """A user spoke: overflow may be recovered from once again."""
+    def on_prompt(self) -> None:
+        """Allow one more recovery from an overflow."""
         self._recovered = False
 
     @property
     def manual_running(self) -> bool:
         return self._manual is not None
 
-    def abort_manual(self) -> None:
-        if self._manual is not None:
-            self._manual.abort()
-
-    async def over(self) -> None:
-        """Return when no compaction on demand goes on."""
+    async def idle(self) -> None:
+        """Return when no compaction outside a run is in progress."""
         while self._manual is not None:
-            await self._ended.wait()
+            await self._manual.closed()
 
     @contextmanager
     def _on_demand(self) -> Iterator[Scope]:
-        """One at a time outside a run.
+        """Allow one compaction at a time outside a run.
 
         Raises:
-            CommandError: one goes on already.
+            CommandError: one is in progress.
         """
         if self._manual is not None:
             raise CommandError(BUSY)
-        self._manual = scope = Scope()
-        self._ended.clear()
-        try:
-            yield scope
-        finally:
-            self._manual = None
-            self._ended.set()
+        with self._work.open() as scope:
+            self._manual = scope
+            try:
+                yield scope
+            finally:
+                self._manual = None
 
     # ------------------------------------------------------------ triggers
 
     def refusal(self) -> str | None:
         """Why a compaction now would be refused, or None."""
-        if self._parts.session.read_only is not None:
-            return self._parts.session.read_only
+        if self._conversation.session.read_only is not None:
+            return self._conversation.session.read_only
         prepared = self._prepare()
         return prepared if isinstance(prepared, str) else None
 
@@ -147,7 +152,7 @@ class Compactor:
     async def after_run(self, end: RunEnd, scope: Scope) -> bool:
         """What a finished run calls for; True if the run is to be tried again."""
         answer = end.answer
-        if answer is None or not self._parts.settings.compaction.enabled:
+        if answer is None or not self._workspace.settings.compaction.enabled:
             return False
         problem = self._overflowed(answer.message, answer.kind == "overflow")
         if problem is None:
@@ -160,13 +165,13 @@ class Compactor:
     # ------------------------------------------------------------ private
 
     async def _refuse_manual(self, text: str) -> NoReturn:
-        # Decided before the first wait: a run that goes on meanwhile must not change the verdict.
-        self._parts.hub.post(CompactionStart(reason="manual"))
+        # Decided before the first wait: a run in progress must not change the verdict.
+        self._conversation.hub.post(CompactionStart(reason="manual"))
         await self._end("manual", error=_PREFIX["manual"] + text)
         raise CommandError(text)
 
     def _overflowed(self, message: AssistantMessage, said: bool) -> str | None:
-        model = self._parts.models.current
+        model = self._models.current
         if model is None or (message.provider, message.model) != (model.provider, model.id):
             return None
         sent = message.usage.input + message.usage.cache_read
@@ -177,7 +182,7 @@ class Compactor:
         return None
 
     async def _recover(self, problem: str, scope: Scope) -> bool:
-        session = self._parts.session
+        session = self._conversation.session
         if self._recovered:
             await self._end("overflow", error=GIVEN_UP[problem])
             return False
@@ -198,8 +203,8 @@ class Compactor:
         return result is not None and not finished
 
     def _last_answer(self) -> frozenset[str]:
-        """The failed answer, and results of its calls: not part of what is tried again."""
-        view, found = self._parts.session.context, set()
+        """Return the failed answer and the results of its calls, which a retry leaves out."""
+        view, found = self._conversation.session.context, set()
         for entry in reversed(view.entries):
             found.add(entry.id)
             if isinstance(view.message_at(entry), AssistantMessage):
@@ -209,19 +214,19 @@ class Compactor:
     def _is_near_limit(self) -> bool:
         from ludolf.session.compaction import should_compact
 
-        model = self._parts.models.current
+        model = self._models.current
         if model is None or not model.context_window:
             return False
-        tokens = view_tokens(self._parts.session.context)
+        tokens = view_tokens(self._conversation.session.context)
         return should_compact(tokens, model.context_window, self._settings())
 
     def _settings(self) -> "CompactionSettings":
         from ludolf.session.compaction import CompactionSettings
 
-        model, settings = self._parts.models.current, self._parts.settings.compaction
+        model, settings = self._models.current, self._workspace.settings.compaction
         reserve, keep = settings.limits(model.key if model else "")
         if model is not None and keep >= model.context_window - reserve:
-            # Made for large windows: in this one what is kept would have to be compacted again.
+            # Made for large windows: in this one the kept part would have to be compacted again.
             reserve, keep = (min(each, model.context_window // 4) for each in (reserve, keep))
         return CompactionSettings(
             enabled=settings.enabled, reserve_tokens=reserve, keep_recent_tokens=keep
@@ -230,7 +235,7 @@ class Compactor:
     def _prepare(self) -> "Preparation | str":
         from ludolf.session.compaction import prepare
 
-        session = self._parts.session
+        session = self._conversation.session
         left_out = session.omitted | self._dropped
         return prepare(session.path_to_leaf(), self._settings(), left_out)
 
@@ -242,10 +247,10 @@ class Compactor:
         instructions: str | None = None,
         will_retry: bool = False,
     ) -> CompactionResult | None:
-        """Compact and tell of it; None if it was aborted."""
+        """Compact and emit the events; returns None if it was aborted."""
         self.running = True
         try:
-            await self._parts.hub.emit(CompactionStart(reason=reason))
+            await self._conversation.hub.emit(CompactionStart(reason=reason))
             result = await scope.run(self._summarise(reason, instructions, will_retry))
         except (Aborted, Vetoed):
             await self._end(reason, aborted=True)
@@ -268,11 +273,12 @@ class Compactor:
         error: str | None = None,
     ) -> None:
         self.running = False
-        if self._parts.extending.current is not None:
-            await Hooks(self._parts).compacted(
-                reason, result, aborted=aborted, will_retry=will_retry, error=error
-            )
-        await self._parts.hub.emit(
+        outcome = CompactionOutcome(
+            reason=reason, result=result, aborted=aborted, will_retry=will_retry, error=error
+        )
+        for feature in self._features:
+            await feature.after_compact(outcome)
+        await self._conversation.hub.emit(
             CompactionEnd(
                 reason=reason,
                 result=result,
@@ -290,12 +296,12 @@ class Compactor:
         prepared = self._prepare()
         if isinstance(prepared, str):
             raise SummaryFailed(prepared)
-        if self._parts.extending.wants("session_before_compact"):
-            made = await Hooks(self._parts).before_compact(
+        for feature in self._features:
+            entry = await feature.before_compact(
                 prepared, reason, instructions, will_retry=will_retry
             )
-            if made is not None:
-                return self._store(made)
+            if entry is not None:
+                return self._store(entry)
         texts = await self.summaries.for_compaction(
             prepared, self._settings(), reason, instructions
         )
@@ -312,14 +318,14 @@ class Compactor:
         return self._store(entry)
 
     def _store(self, entry: Compaction) -> CompactionResult:
-        self._parts.session.append(entry)
+        self._conversation.session.append(entry)
         for dropped in self._dropped:
-            self._parts.session.omit(dropped)
+            self._conversation.session.omit(dropped)
         return CompactionResult(
             summary=entry.summary,
             first_kept_entry_id=entry.first_kept_entry_id,
             tokens_before=entry.tokens_before,
-            estimated_tokens_after=estimate_all(self._parts.session.context.messages()),
+            estimated_tokens_after=estimate_all(self._conversation.session.context.messages()),
             usage=entry.usage,
             details=entry.details,
         )

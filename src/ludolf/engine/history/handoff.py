@@ -1,6 +1,6 @@
-"""Handing over: the session ends with a document, and a new one begins with it."""
+"""Hand off to a new session that begins with a summary document."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -8,11 +8,10 @@ import msgspec
 from ludolf.agent.scope import Aborted, Scope
 from ludolf.ai.messages import AssistantMessage, Message, OpaqueMessage, Usage, UserMessage, text_of
 from ludolf.base import CommandError, Value
-from ludolf.engine.history.compact import Compactor
+from ludolf.engine.feature import Vetoed
 from ludolf.engine.history.sessions import Sessions
 from ludolf.engine.history.summaries import SummaryFailed
-from ludolf.engine.parts import Parts
-from ludolf.engine.run.runner import Runner
+from ludolf.engine.run.turn import Drive
 from ludolf.session.entries import CustomMessageEntry
 from ludolf.session.tree import Session
 
@@ -29,8 +28,8 @@ UNKNOWN_WINDOW = 128_000
 CHARACTERS_PER_TOKEN = 4
 
 
-class HandedOver(Value, kw_only=True):
-    """The new session, if no extension said no, and the document that it begins with."""
+class HandoffResult(Value, kw_only=True):
+    """The new session, unless an extension cancelled, and the document that it begins with."""
 
     cancelled: bool
     document: str | None = None
@@ -39,13 +38,13 @@ class HandedOver(Value, kw_only=True):
     usage: Usage | None = None
 
 
-class _Written(msgspec.Struct, frozen=True):
+class _Document(msgspec.Struct, frozen=True):
     document: str
     files: "FileLists"
     usage: Usage
 
     def begin(self, session: Session) -> None:
-        """Let a session begin with it."""
+        """Write it as the first message of a session."""
         from ludolf.session.summary_text import handoff_message
 
         session.append(
@@ -58,31 +57,26 @@ class _Written(msgspec.Struct, frozen=True):
         )
 
 
-class HandOver:
-    """One at a time; `running` is part of what is called compacting."""
+class Handoff:
+    """One at a time; `get_state` reports `running` as compacting."""
 
     def __init__(
         self,
-        parts: Parts,
-        compactor: Compactor,
-        runner: Runner,
+        drive: Drive,
         sessions: Sessions,
+        work: Scope,
+        is_running: Callable[[], bool],
     ) -> None:
-        self._parts = parts
-        self._compactor = compactor
-        self._runner = runner
+        self._drive = drive
+        self._conversation = drive.conversation
+        self._models = drive.models
+        self._compactor = drive.compactor
         self._sessions = sessions
-        self._scope: Scope | None = None
+        self._work = work
+        self._is_running = is_running
+        self.running = False
 
-    @property
-    def running(self) -> bool:
-        return self._scope is not None
-
-    def abort(self) -> None:
-        if self._scope is not None:
-            self._scope.abort()
-
-    async def go(self, instructions: str | None) -> HandedOver:
+    async def go(self, instructions: str | None) -> HandoffResult:
         """Write the document, and begin a new session with it.
 
         Raises:
@@ -91,11 +85,13 @@ class HandOver:
         self._check()
         written = await self._write(instructions)
         self._check()
-        old = _name(self._parts.session)
-        if await self._sessions.new(old, setup=written.begin):
-            return HandedOver(cancelled=True)
-        new = self._parts.session
-        return HandedOver(
+        old = _name(self._conversation.session)
+        try:
+            await self._sessions.new(old, setup=written.begin)
+        except Vetoed:
+            return HandoffResult(cancelled=True)
+        new = self._conversation.session
+        return HandoffResult(
             cancelled=False,
             document=written.document,
             session_id=new.id,
@@ -106,33 +102,34 @@ class HandOver:
     # ------------------------------------------------------------ private
 
     def _check(self) -> None:
-        if self._runner.running:
+        if self._is_running():
             raise CommandError(BUSY)
         if self._compactor.manual_running or self.running:
             raise CommandError(COMPACTING)
-        said = self._parts.session.context.messages()
-        if not any(isinstance(message, UserMessage | AssistantMessage) for message in said):
+        messages = self._conversation.session.context.messages()
+        if not any(isinstance(message, UserMessage | AssistantMessage) for message in messages):
             raise CommandError(NOTHING)
-        self._parts.models.require()
+        self._models.require()
 
-    async def _write(self, instructions: str | None) -> _Written:
-        scope = self._scope = Scope()
+    async def _write(self, instructions: str | None) -> _Document:
+        self.running = True
         try:
-            return await scope.run(self._ask(instructions))
+            with self._work.open() as scope:
+                return await scope.run(self._ask(instructions))
         except Aborted:
             raise CommandError(CANCELLED) from None
         except SummaryFailed as error:
             raise CommandError(str(error)) from error
         finally:
-            self._scope = None
-            if self._parts.jobs is not None:
-                self._parts.jobs.wake_soon()
+            self.running = False
+            for feature in self._drive.features:
+                feature.on_handoff_end()
 
-    async def _ask(self, instructions: str | None) -> _Written:
+    async def _ask(self, instructions: str | None) -> _Document:
         from ludolf.session import summary_text as words
         from ludolf.session.compaction import collect_files
 
-        model, view = self._parts.models.require(), self._parts.session.context
+        model, view = self._models.require(), self._conversation.session.context
         messages = _readable(view.messages())
         before = next((entry for entry in view.entries if entry.type == "compaction"), None)
         files = collect_files(messages, before)
@@ -142,19 +139,19 @@ class HandOver:
             words.SYSTEM_PROMPT, text, most, None, source="handoff"
         )
         document = text_of(answer.content) + words.file_blocks(files)
-        return _Written(document, files, answer.usage)
+        return _Document(document, files, answer.usage)
 
     def _fitting(self, messages: Sequence[Message]) -> Sequence[Message]:
-        """All of it, or what fits the window: the newest, without what tools said."""
+        """Return all messages, or the newest that fit the window, without tool output."""
         from ludolf.session.compaction import prepare_branch
         from ludolf.session.summary_text import serialize
 
-        window = self._parts.models.require().context_window or UNKNOWN_WINDOW
-        reserve = self._parts.settings.branch_summary.reserve_tokens
+        window = self._models.require().context_window or UNKNOWN_WINDOW
+        reserve = self._drive.workspace.settings.branch_summary.reserve_tokens
         room = window - min(reserve, window // 2)
         if len(serialize(messages)) <= room * CHARACTERS_PER_TOKEN:
             return messages
-        session = self._parts.session
+        session = self._conversation.session
         prepared = prepare_branch(session.context.entries, (), room, session.omitted)
         if isinstance(prepared, str):
             raise SummaryFailed(prepared)

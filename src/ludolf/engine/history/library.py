@@ -1,19 +1,19 @@
-"""The stored sessions, beside the one that is open."""
+"""Stored sessions other than the open one: list, rename, delete."""
 
 from pathlib import Path
 
 from ludolf.base import CommandError
-from ludolf.engine.parts import Parts
+from ludolf.engine.conversation import Conversation
 from ludolf.session.finder import SessionRecord, list_sessions
 
 
 class Library:
-    def __init__(self, parts: Parts) -> None:
-        self._parts = parts
+    def __init__(self, conversation: Conversation) -> None:
+        self._conversation = conversation
 
     def list(self, *, everywhere: bool) -> list[SessionRecord]:
-        """The last used first."""
-        return list_sessions(self._parts.place, everywhere=everywhere)
+        """List sessions, the last used first."""
+        return list_sessions(self._conversation.place, everywhere=everywhere)
 
     def rename(self, path: str, name: str) -> None:
         """Name a stored session other than the current one.
@@ -23,7 +23,7 @@ class Library:
         """
         from ludolf.session.library import rename
 
-        rename(self._parts.place, path, name, self._parts.report)
+        rename(self._conversation.place, path, name, self._conversation.hub.report)
 
     def delete(self, path: str) -> Path:
         """Move a session file to the trash folder; returns where it is now.
@@ -35,13 +35,13 @@ class Library:
 
         if self.is_current(path):
             raise CommandError("Cannot delete the current session. Switch to another one first.")
-        return trash(self._parts.place, path, self._parts.report)
+        return trash(self._conversation.place, path, self._conversation.hub.report)
 
     def is_current(self, path: str) -> bool:
         from ludolf.session.library import resolve
 
-        current = self._parts.session.path
+        current = self._conversation.session.path
         if current is None:
             return False
-        # By what it is, not by how it is spelt.
-        return current.resolve() == resolve(self._parts.place, path).resolve()
+        # Compare the files, not the spelling of their paths.
+        return current.resolve() == resolve(self._conversation.place, path).resolve()

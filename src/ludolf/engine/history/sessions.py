@@ -1,16 +1,19 @@
-"""Changing the conversation: new, switch, fork, clone. Extensions may veto, and start anew."""
+"""Replace the session: new, switch, fork, clone. Features may veto a change."""
 
 import asyncio
 import os
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING
 
 from msgspec import structs
 
 from ludolf.base import CommandError, Value, check_path
 from ludolf.config.models.selection import as_level
-from ludolf.engine.parts import Parts
+from ludolf.engine.conversation import Conversation
+from ludolf.engine.feature import Features, SessionMove, Vetoed
+from ludolf.engine.models import Models
 from ludolf.session.entries import Header, ThinkingLevelChange
 from ludolf.session.reader import NotASession, read_header
 from ludolf.session.tree import Session, new_session, open_session
@@ -19,11 +22,10 @@ from ludolf.session.views import user_text
 if TYPE_CHECKING:
     from ludolf.extensions.host import Setup, Then
 
-Reason = Literal["new", "resume", "fork"]
 SAVE_AGAIN_SECONDS = 1.0
 
 
-class Opened(Value):
+class OpenedSession(Value):
     """`resumed`: the folder held a conversation."""
 
     cancelled: bool
@@ -37,205 +39,197 @@ def _folder_at(path: str, cwd: str) -> Path:
 
 
 class Sessions:
-    """Every change first stops what runs; the session before is stored and closed.
+    """Every change first stops what runs; the previous session is stored and closed.
 
-    Each returns whether an extension has cancelled the change, in which case nothing happened.
+    All changes raise Vetoed if a feature refuses them; nothing has changed then.
     """
 
-    def __init__(self, parts: Parts, stop: Callable[[], Awaitable[None]]) -> None:
-        self._parts = parts
+    def __init__(
+        self,
+        conversation: Conversation,
+        models: Models,
+        features: Features,
+        stop: Callable[[], Awaitable[None]],
+        enter_folder: Callable[[str], None],
+    ) -> None:
+        self._conversation = conversation
+        self._models = models
+        self._features = features
         self._stop = stop
-        # Left while the disk refused their last entries: kept until it takes them.
+        self._enter_folder = enter_folder
+        # Sessions that were left while the disk refused their last entries.
         self._unsaved: list[Session] = []
-        self._again: asyncio.TimerHandle | None = None
+        self._timer: asyncio.TimerHandle | None = None
 
     def save_all(self) -> None:
-        """Store what the disk refused, and try again later what it still refuses."""
+        """Store entries that the disk refused, and schedule another attempt if it still does."""
         for session in tuple(self._unsaved):
             session.flush()
             if not session.unsaved:
                 self._unsaved.remove(session)
                 session.close()
-        if self._parts.session.unsaved:
-            self._parts.session.flush()
-        self._stop_waiting()
-        if self._unsaved or self._parts.session.unsaved:
+        if self._conversation.session.unsaved:
+            self._conversation.session.flush()
+        self._cancel_timer()
+        if self._unsaved or self._conversation.session.unsaved:
             loop = asyncio.get_running_loop()
-            self._again = loop.call_later(SAVE_AGAIN_SECONDS, self.save_all)
+            self._timer = loop.call_later(SAVE_AGAIN_SECONDS, self.save_all)
 
-    def _stop_waiting(self) -> None:
-        if self._again is not None:
-            self._again.cancel()
-            self._again = None
+    def _cancel_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
 
     def close(self) -> None:
-        """The last try."""
-        self._stop_waiting()
+        """Store the rest, for the last time."""
+        self._cancel_timer()
         for session in self._unsaved:
             session.close()
         self._unsaved = []
 
     async def new(
         self, parent: str | None, *, setup: "Setup | None" = None, then: "Then | None" = None
-    ) -> bool:
-        """Raises:
-        CommandError: no file can have the path of the parent.
+    ) -> None:
+        """Begin an empty session; `setup` may write its first entries.
+
+        Raises:
+            CommandError: no file can have the path of the parent.
         """
         if parent is not None:
             check_path(parent)
-        if await self._vetoed("new", None):
-            return True
+        for feature in self._features:
+            await feature.before_switch("new", None)
         await self._stop()
-        place = self._parts.place
-        folder = place.folder if self._parts.session.path is not None else None
-        session = new_session(place.cwd, folder, self._parts.report, parent_session=parent)
+        place, old = self._conversation.place, self._conversation.session
+        folder = place.folder if old.path is not None else None
+        report = self._conversation.hub.report
+        session = new_session(place.cwd, folder, report, parent_session=parent)
+        async with self._replaced(session, SessionMove(reason="new", then=then)):
+            self._models.record()
+            written = setup(session) if setup is not None else None
+            if written is not None:
+                await written
 
-        async def begin() -> None:
-            self._parts.models.record()
-            made = setup(session) if setup is not None else None
-            if made is not None:
-                await made
-
-        await self._replace(session, "new", begin, then)
-        return False
-
-    async def switch(self, path: str, *, then: "Then | None" = None) -> bool:
+    async def switch(self, path: str, *, then: "Then | None" = None) -> None:
         """Raises:
         CommandError: the file is not a session, or its folder is gone or outside the sandbox.
         """
         target = self._find(path)
-        if await self._vetoed("resume", str(target)):
-            return True
-        self._parts.session.flush()
+        for feature in self._features:
+            await feature.before_switch("resume", str(target))
+        self._conversation.session.flush()
         self._check(target, path)
         await self._stop()
         session = self._open(target, path)
-        self._parts.report_exposure(target)
-
-        async def begin() -> None:
-            cwd = session.header.cwd
-            if cwd and cwd != self._parts.place.cwd:
-                self._parts.move_to(cwd)
-                self._parts.resources.forget()
+        self._conversation.report_exposure(target)
+        async with self._replaced(session, SessionMove(reason="resume", then=then)):
+            if session.header.cwd:
+                self._enter_folder(session.header.cwd)
             self._resume()
 
-        await self._replace(session, "resume", begin, then)
-        return False
+    async def open_folder(self, folder: str) -> OpenedSession:
+        """Continue the newest conversation of a folder, or begin one in it; stay there.
 
-    async def open_folder(self, folder: str) -> Opened:
-        """Carry on the newest conversation of a folder, or begin one in it; stay there.
-
-        A conversation that is open already stays as it is, and so does what runs in it.
+        A conversation that is already open stays as it is, with its running prompt.
 
         Raises:
             CommandError: sessions are not stored at all, or this one cannot be opened.
         """
         from ludolf.session.finder import newest
 
-        parts = self._parts
-        if parts.session.path is None:
+        conversation = self._conversation
+        if conversation.session.path is None:
             raise CommandError("open_session requires session persistence (omit --no-session)")
-        target = _folder_at(folder, parts.place.cwd)
-        found = newest(target)
-        before, parts.place = parts.place, structs.replace(parts.place, custom=target)
+        before = conversation.place
+        target = _folder_at(folder, before.cwd)
+        existing = newest(target)
+        conversation.place = structs.replace(before, custom=target)
         cancelled = True
         try:
-            if self._is_open(target, found):
-                cancelled = False
-            elif found is not None:
-                cancelled = await self.switch(str(found))
+            if self._is_open(target, existing):
+                pass
+            elif existing is not None:
+                await self.switch(str(existing))
             else:
-                cancelled = await self.new(None)
+                await self.new(None)
+            cancelled = False
+        except Vetoed:
+            pass
         finally:
             if cancelled:
-                parts.place = before
-        return Opened(
+                conversation.place = before
+        return OpenedSession(
             cancelled=cancelled,
-            resumed=not cancelled and found is not None,
-            session_id=parts.session.id,
-            session_file=str(parts.session.path),
+            resumed=not cancelled and existing is not None,
+            session_id=conversation.session.id,
+            session_file=str(conversation.session.path),
         )
 
     def _is_open(self, folder: Path, found: Path | None) -> bool:
-        session = self._parts.session
+        session = self._conversation.session
         assert session.path is not None
         if found is not None:
             return session.path == found
         return session.path.parent == folder and not session.context.entries
 
-    async def fork(self, entry_id: str, *, then: "Then | None" = None) -> tuple[bool, str]:
-        """A new session with all before a user's message; also returns that message's text.
+    def text_at(self, entry_id: str) -> str:
+        """Return the text of a user's message; empty for any other entry."""
+        entry = self._conversation.session.get(entry_id)
+        return user_text(entry) if entry is not None else ""
+
+    async def fork(self, entry_id: str, *, then: "Then | None" = None) -> str:
+        """Begin a session with everything before a user's message; returns its text.
 
         Raises:
             CommandError: the entry is not a user's message.
         """
         from ludolf.session.branching import fork
 
-        entry = self._parts.session.get(entry_id)
-        text = user_text(entry) if entry is not None else ""
-        if await self._fork_vetoed(entry_id, "before"):
-            return True, text
-        forked, text = fork(self._parts.session, entry_id, self._folder(), self._parts.report)
+        for feature in self._features:
+            await feature.before_fork(entry_id, "before")
+        session, report = self._conversation.session, self._conversation.hub.report
+        forked, text = fork(session, entry_id, self._folder(), report)
         await self._stop()
-        await self._replace(forked, "fork", self._resume_later, then)
-        return False, text
+        async with self._replaced(forked, SessionMove(reason="fork", then=then)):
+            self._resume()
+        return text
 
-    async def clone(self, *, then: "Then | None" = None) -> bool:
+    async def clone(self, *, then: "Then | None" = None) -> None:
         """Raises:
         CommandError: there is nothing to copy yet.
         """
         from ludolf.session.branching import clone
 
-        if await self._fork_vetoed(self._parts.session.leaf or "", "at"):
-            return True
+        for feature in self._features:
+            await feature.before_fork(self._conversation.session.leaf or "", "at")
         await self._stop()
-        copy = clone(self._parts.session, self._folder(), self._parts.report)
-        await self._replace(copy, "fork", self._resume_later, then)
-        return False
-
-    # ------------------------------------------------------------ extensions
-
-    async def _vetoed(self, reason: Literal["new", "resume"], target: str | None) -> bool:
-        if not self._parts.extending.wants("session_before_switch"):
-            return False
-        from ludolf.extensions import points
-        from ludolf.extensions.payloads import SessionBeforeSwitch
-
-        payload = SessionBeforeSwitch(reason=reason, target_session_file=target)
-        return (await points.before_switch(self._parts.extending.runner, payload)).cancel
-
-    async def _fork_vetoed(self, entry_id: str, position: Literal["before", "at"]) -> bool:
-        if not self._parts.extending.wants("session_before_fork"):
-            return False
-        from ludolf.extensions import points
-        from ludolf.extensions.payloads import SessionBeforeFork
-
-        payload = SessionBeforeFork(entry_id=entry_id, position=position)
-        return (await points.before_fork(self._parts.extending.runner, payload)).cancel
+        session, report = self._conversation.session, self._conversation.hub.report
+        copy = clone(session, self._folder(), report)
+        async with self._replaced(copy, SessionMove(reason="fork", then=then)):
+            self._resume()
 
     # ------------------------------------------------------------ private
 
-    async def _replace(
-        self,
-        session: Session,
-        reason: Reason,
-        begin: Callable[[], Awaitable[Any]],
-        then: "Then | None",
-    ) -> None:
-        extending = self._parts.extending
+    @asynccontextmanager
+    async def _replaced(self, session: Session, move: SessionMove) -> AsyncIterator[None]:
+        """Replace the session; the block prepares the new one before features enter it."""
+        conversation, old = self._conversation, self._conversation.session
         target = str(session.path) if session.path is not None else None
-        await extending.leave(reason, target)
-        if len(self._parts.queue):
-            self._parts.queue.clear()  # it was said to the conversation that is left
-        old, self._parts.session = self._parts.session, session
+        for feature in self._features:
+            await feature.leave_session(move.reason, target)
+        if len(conversation.queue):
+            conversation.queue.clear_texts()  # written for the conversation that is left
+        conversation.replace(session)
         if old is not session:
             self._unsaved.append(old)
         self.save_all()
-        await begin()
-        await extending.enter(reason, old.path, then)
+        yield
+        entered = structs.replace(move, previous=old.path)
+        for feature in self._features:
+            await feature.enter_session(entered)
 
     def _check(self, target: Path, shown: str) -> None:
-        """Refuse what cannot be opened before anything is stopped for it."""
+        """Raise for a file that cannot be opened, before anything is stopped for it."""
         header = read_header(target)
         if header is not None:
             self._check_folder(header, target)
@@ -243,14 +237,14 @@ class Sessions:
             self._open(target, shown, write=False).close()
 
     def _open(self, target: Path, shown: str, *, write: bool = True) -> Session:
-        cwd = self._parts.place.cwd
+        cwd = self._conversation.place.cwd
         self.save_all()
-        for session in (self._parts.session, *self._unsaved):
+        for session in (self._conversation.session, *self._unsaved):
             if write and session.unsaved and session.path == target:
                 self._unsaved = [other for other in self._unsaved if other is not session]
                 return session
         try:
-            session = open_session(target, cwd, self._parts.report, write=write)
+            session = open_session(target, cwd, self._conversation.hub.report, write=write)
         except NotASession as error:
             raise CommandError(str(error)) from error
         except OSError as error:
@@ -265,30 +259,27 @@ class Sessions:
     def _check_folder(self, header: Header, target: Path) -> None:
         from ludolf.session.finder import check_cwd
 
-        check_cwd(header, target, self._parts.place.cwd)
+        check_cwd(header, target, self._conversation.place.cwd)
         if header.cwd:
-            self._parts.check_folder(header.cwd, target)
+            self._features.check_folder(Path(header.cwd), target)
 
     def _folder(self) -> Path | None:
-        path = self._parts.session.path
+        path = self._conversation.session.path
         return path.parent if path is not None else None
 
     def _find(self, path: str) -> Path:
-        target = Path(self._parts.place.cwd, check_path(path)).expanduser()
+        target = Path(self._conversation.place.cwd, check_path(path)).expanduser()
         if os.path.exists(target) and not os.path.isfile(target):
             raise CommandError(f"Session file is not a regular file: {path}")
         return target
 
-    async def _resume_later(self) -> None:
-        self._resume()
-
     def _resume(self) -> None:
-        """Take model and level from the conversation, where they can still be had."""
-        parts = self._parts
-        context = parts.session.context
-        if parts.session.leaf is None:
-            parts.models.record()
+        """Take model and level from the conversation, if they are still available."""
+        session, models = self._conversation.session, self._models
+        if session.leaf is None:
+            models.record()
             return
-        parts.models.restore(context.model, as_level(context.thinking_level or ""))
-        if context.thinking_level is None and parts.session.read_only is None:
-            parts.session.append(ThinkingLevelChange(thinking_level=parts.models.level))
+        context = session.context
+        models.restore(context.model, as_level(context.thinking_level or ""))
+        if context.thinking_level is None and session.read_only is None:
+            session.append(ThinkingLevelChange(thinking_level=models.level))

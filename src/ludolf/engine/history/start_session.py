@@ -1,4 +1,4 @@
-"""Which session a start begins with: a new one, the last one, a named one, or a copy."""
+"""Open the first session: a new one, the last one, a named one, or a copy."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -7,12 +7,13 @@ import msgspec
 
 from ludolf.base import CommandError, ConfigError
 from ludolf.config.settings.options import Options
-from ludolf.engine.parts import Parts
+from ludolf.engine.bundles import Bundles
+from ludolf.engine.conversation import Conversation
+from ludolf.engine.models import Models
+from ludolf.engine.workspace import Workspace
 from ludolf.session.entries import SessionInfo, ThinkingLevelChange
-from ludolf.session.finder import move_old_sessions
+from ludolf.session.finder import Place, move_old_sessions
 from ludolf.session.tree import Session, new_session, open_session
-
-Warn = Callable[[str], None]
 
 
 class Started(msgspec.Struct):
@@ -21,32 +22,37 @@ class Started(msgspec.Struct):
     session: Session
     resumed: bool
 
-    def finish(self, parts: Parts) -> None:
-        """Write what a session begins with, now that the model is known."""
-        if parts.options.name is not None:
-            self.session.append(SessionInfo(name=parts.options.name.strip()))
+    def finish(self, options: Options, models: Models) -> None:
+        """Write the first entries, now that the model is known."""
+        if options.name is not None:
+            self.session.append(SessionInfo(name=options.name.strip()))
         if not self.resumed:
-            parts.models.record()
-        elif parts.session.context.thinking_level is None and not self.session.read_only:
-            self.session.append(ThinkingLevelChange(thinking_level=parts.models.level))
+            models.record()
+        elif self.session.context.thinking_level is None and not self.session.read_only:
+            self.session.append(ThinkingLevelChange(thinking_level=models.level))
 
 
-def start_session(parts: Parts, warn: Warn) -> Started:
-    """Raises:
-    ConfigError: flags contradict each other.
-    CommandError: the session asked for cannot be found or opened.
+def start_session(bundles: Bundles, enter_folder: Callable[[str], None]) -> Started:
+    """Open the session that the options ask for, and enter its folder.
+
+    Raises:
+        ConfigError: flags contradict each other.
+        CommandError: the session asked for cannot be found or opened.
     """
-    options = parts.options
+    workspace, conversation = bundles.workspace, bundles.conversation
+    options, place, report = workspace.options, conversation.place, conversation.hub.report
     _check_flags(options)
     if options.no_session:
-        return Started(new_session(parts.place.cwd, None, warn), False)
-    _tidy(parts)
+        return Started(new_session(place.cwd, None, report), False)
+    _tidy(workspace, place)
     if options.fork is not None:
-        return _forked(parts, options.fork, warn)
-    path = _existing(parts)
+        return _forked(conversation, options.fork)
+    path = _existing(workspace, place)
     if path is not None:
-        return _opened(parts, path, warn)
-    session = new_session(parts.place.cwd, parts.place.folder, warn, session_id=options.session_id)
+        started = _opened(bundles, path)
+        enter_folder(started.session.header.cwd or place.cwd)
+        return started
+    session = new_session(place.cwd, place.folder, report, session_id=options.session_id)
     return Started(session, False)
 
 
@@ -70,52 +76,54 @@ def _check_flags(options: Options) -> None:
         check_session_id(options.session_id)
 
 
-def _tidy(parts: Parts) -> None:
-    named = parts.options.session or parts.options.fork  # as a path it must stay what it is
-    if not named and parts.place.folder != parts.home.agent:
-        for old, new in move_old_sessions(parts.home.agent):
-            parts.warn(f"Moved {old} to {new.parent}, where sessions belong.")
+def _tidy(workspace: Workspace, place: Place) -> None:
+    options, agent = workspace.options, workspace.home.agent
+    is_named = options.session or options.fork  # a path must stay valid
+    if not is_named and place.folder != agent:
+        for old, new in move_old_sessions(agent):
+            workspace.warn(f"Moved {old} to {new.parent}, where sessions belong.")
 
 
-def _existing(parts: Parts) -> Path | None:
+def _existing(workspace: Workspace, place: Place) -> Path | None:
     from ludolf.session import finder
 
-    options, place = parts.options, parts.place
+    options = workspace.options
     if options.session is not None:
         return finder.find(place, options.session)
     if options.continue_last:
         return finder.latest(place)
     if options.session_id is not None:
-        found = finder.find_id(place, options.session_id)
-        if found is None:
-            parts.warn(f"Warning: no session {options.session_id} in this project; it is created.")
-        return found
+        path = finder.find_id(place, options.session_id)
+        if path is None:
+            text = f"no session {options.session_id} in this project; it is created."
+            workspace.warn(f"Warning: {text}")
+        return path
     return None
 
 
-def _opened(parts: Parts, path: Path, warn: Warn) -> Started:
+def _opened(bundles: Bundles, path: Path) -> Started:
     from ludolf.session.finder import check_cwd
 
-    session = open_session(path, parts.place.cwd, warn)
-    parts.report_exposure(path)
-    cwd = session.header.cwd or parts.place.cwd
+    cwd = bundles.conversation.place.cwd
+    session = open_session(path, cwd, bundles.conversation.hub.report)
+    bundles.conversation.report_exposure(path)
     try:
-        check_cwd(session.header, path, parts.place.cwd)
-        parts.check_folder(cwd, path)
+        check_cwd(session.header, path, cwd)
+        bundles.features.check_folder(Path(session.header.cwd or cwd), path)
     except CommandError:
         session.close()
         raise
-    parts.move_to(cwd)
     return Started(session, len(session.entries()) > 0)
 
 
-def _forked(parts: Parts, wanted: str, warn: Warn) -> Started:
+def _forked(conversation: Conversation, wanted: str) -> Started:
     from ludolf.session import finder
     from ludolf.session.branching import fork_file
 
+    place = conversation.place
     try:
-        source = finder.find(parts.place, wanted)
+        source = finder.find(place, wanted)
     except finder.SessionElsewhere as elsewhere:
         source = elsewhere.path
-    session = fork_file(source, parts.place.cwd, parts.place.folder, warn)
+    session = fork_file(source, place.cwd, place.folder, conversation.hub.report)
     return Started(session, True)

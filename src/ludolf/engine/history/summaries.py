@@ -1,4 +1,4 @@
-"""Calls to the model that summarise; their own retries are announced by their own events."""
+"""Ask the model for summaries, with retries of their own."""
 
 import asyncio
 from collections.abc import Iterable
@@ -14,8 +14,10 @@ from ludolf.ai.provider import Answer, Request
 from ludolf.ai.stream import respond
 from ludolf.ai.usage import add_usage
 from ludolf.base import LudolfError, now_ms, uuid7
-from ludolf.engine.parts import Parts
-from ludolf.engine.run.requests import Requests
+from ludolf.engine.hub import Hub
+from ludolf.engine.models import Models
+from ludolf.engine.run.requests import EmptyRequests
+from ludolf.engine.workspace import Workspace
 from ludolf.protocol.events import (
     CompactionReason,
     SummaryRetryFinished,
@@ -44,8 +46,12 @@ class Texts(msgspec.Struct):
 
 
 class Summaries:
-    def __init__(self, parts: Parts, requests: Requests) -> None:
-        self._parts = parts
+    def __init__(
+        self, workspace: Workspace, hub: Hub, models: Models, requests: EmptyRequests
+    ) -> None:
+        self._workspace = workspace
+        self._hub = hub
+        self._models = models
         self._requests = requests
 
     async def for_compaction(
@@ -63,7 +69,7 @@ class Summaries:
         from ludolf.session import summary_text as words
         from ludolf.session.compaction import summary_limit
 
-        limit = self._parts.models.require().max_tokens
+        limit = self._models.require().max_tokens
         texts = Texts()
         if prepared.history:
             text = words.history_request(prepared.history, prepared.previous_summary, instructions)
@@ -117,8 +123,8 @@ class Summaries:
         )
 
     async def _attempts(self, request: Request, start: SummaryRetryStart) -> Answer:
-        retry = self._parts.retry
-        hub, attempt, garbled = self._parts.hub, 0, 0
+        retry = self._workspace.retry
+        hub, attempt, garbled = self._hub, 0, 0
         while True:
             answer = await respond(request, Draft(request.model), _ignore)
             garbled += answer.kind == "garbled"

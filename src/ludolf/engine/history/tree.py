@@ -1,12 +1,13 @@
-"""Moving about in the tree of a conversation, with a summary of the branch left behind."""
+"""Navigate the session tree, with an optional summary of the branch that is left."""
 
 from ludolf.agent.scope import Aborted, Scope
 from ludolf.ai.messages import UserMessage, text_of
 from ludolf.base import CommandError, Value
-from ludolf.engine.extension_bridge.hook_points import Vetoed
-from ludolf.engine.extension_bridge.tree_hooks import TreeHooks, Wish
+from ludolf.engine.conversation import Conversation
+from ludolf.engine.feature import Features, TreeMove, Vetoed
 from ludolf.engine.history.summaries import Summaries, SummaryFailed
-from ludolf.engine.parts import Parts
+from ludolf.engine.models import Models
+from ludolf.engine.workspace import Workspace
 from ludolf.session.entries import BranchSummary, Entry, Label, fields, message_of
 
 UNKNOWN_WINDOW = 128_000
@@ -21,45 +22,31 @@ class Moved(Value):
     summary_entry_id: str | None = None
 
 
-class TreeWalk:
-    """Goes to another place of the tree; `summarising` is part of what is called compacting."""
+class TreeNavigation:
+    """Moves to another entry; `get_state` reports `summarising` as compacting."""
 
-    def __init__(self, parts: Parts, summaries: Summaries) -> None:
-        self._parts = parts
-        self._summaries = summaries
-        self._scope: Scope | None = None
-
-    @property
-    def summarising(self) -> bool:
-        return self._scope is not None
-
-    def abort(self) -> None:
-        if self._scope is not None:
-            self._scope.abort()
-
-    async def go(
+    def __init__(
         self,
-        target_id: str,
-        *,
-        summarize: bool = False,
-        instructions: str | None = None,
-        replace: bool = False,
-        label: str | None = None,
-    ) -> Moved:
+        workspace: Workspace,
+        conversation: Conversation,
+        models: Models,
+        features: Features,
+        summaries: Summaries,
+        work: Scope,
+    ) -> None:
+        self._workspace = workspace
+        self._conversation = conversation
+        self._models = models
+        self._features = features
+        self._summaries = summaries
+        self._work = work
+        self.summarising = False
+
+    async def go(self, wish: TreeMove) -> Moved:
         """Raises:
         CommandError: there is no such entry, or the summary failed.
         """
-        wish = Wish(
-            target_id=target_id,
-            summarize=summarize,
-            instructions=instructions,
-            replace=replace,
-            label=label,
-        )
-        return await self._go(wish)
-
-    async def _go(self, wish: Wish) -> Moved:
-        session, target_id = self._parts.session, wish.target_id
+        session, target_id = self._conversation.session, wish.target_id
         target = session.get(target_id)
         if target is None:
             raise CommandError(f"Entry not found: {target_id}")
@@ -72,11 +59,12 @@ class TreeWalk:
         leaf, text = _place_for(target)
         old_leaf = session.leaf
         made: BranchSummary | None = None
-        if self._parts.extending.wants("session_before_tree"):
-            try:
-                wish, made = await TreeHooks(self._parts).before(wish, leaf)
-            except Vetoed:
-                return Moved(cancelled=True)
+        try:
+            for feature in self._features:
+                wish, written = await feature.before_tree(wish, leaf)
+                made = made or written
+        except Vetoed:
+            return Moved(cancelled=True)
         body = made
         if body is None and wish.summarize:
             body = await self._summarise(leaf, old_leaf, wish.instructions, replace=wish.replace)
@@ -87,23 +75,24 @@ class TreeWalk:
         if wish.label:
             marked = summary.id if summary is not None else target_id
             session.append(Label(target_id=marked, label=wish.label))
-        if self._parts.extending.wants("session_tree"):
-            await TreeHooks(self._parts).after(old_leaf, summary, by_extension=made is not None)
+        for feature in self._features:
+            await feature.after_tree(old_leaf, summary, by_feature=made is not None)
         return Moved(cancelled=False, text=text, summary_entry_id=summary.id if summary else None)
 
     async def _summarise(
         self, leaf: str | None, old_leaf: str | None, instructions: str | None, *, replace: bool
     ) -> BranchSummary | None:
-        """The summary of what is left behind; None if it was aborted."""
-        self._scope = Scope()
+        """Summarise the branch that is left; returns None if it was aborted."""
+        self.summarising = True
         try:
-            return await self._scope.run(self._ask(leaf, old_leaf, instructions, replace=replace))
+            with self._work.open() as scope:
+                return await scope.run(self._ask(leaf, old_leaf, instructions, replace=replace))
         except Aborted:
             return None
         except SummaryFailed as error:
             raise CommandError(str(error)) from error
         finally:
-            self._scope = None
+            self.summarising = False
 
     async def _ask(
         self, leaf: str | None, old_leaf: str | None, instructions: str | None, *, replace: bool
@@ -111,8 +100,8 @@ class TreeWalk:
         from ludolf.session import summary_text as words
         from ludolf.session.compaction import prepare_branch
 
-        session, model = self._parts.session, self._parts.models.require()
-        reserve = self._parts.settings.branch_summary.reserve_tokens
+        session, model = self._conversation.session, self._models.require()
+        reserve = self._workspace.settings.branch_summary.reserve_tokens
         prepared = prepare_branch(
             session.path_to_leaf(),
             session.path_to(leaf),

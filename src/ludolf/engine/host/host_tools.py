@@ -1,4 +1,4 @@
-"""Tools that the host lends: the model calls them here, the host runs them, by its own id."""
+"""Tools of the host: the model calls them, the host runs them."""
 
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -8,8 +8,9 @@ import msgspec
 from ludolf.agent.tool import Tool, ToolContext, ToolError, ToolOutput
 from ludolf.ai.messages import Part, text_of
 from ludolf.base import CommandError, short_id
-from ludolf.engine.host.host_calls import HostCalls, Question
-from ludolf.engine.parts import Parts
+from ludolf.engine.host.host_calls import HostCall, HostCalls
+from ludolf.engine.hub import Hub
+from ludolf.engine.toolset import Toolset
 from ludolf.protocol.host_events import HostToolCall, HostToolCancel
 
 FAILED = "Host tool execution failed"
@@ -30,16 +31,17 @@ class Definition(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class HostTools:
-    """The set of one host. It stays when the session changes."""
+    """The tools of one host. They stay when the session changes."""
 
-    def __init__(self, parts: Parts) -> None:
-        self._parts = parts
-        self._calls: HostCalls[ToolContext, ToolOutput] = HostCalls(self._tell_cancel, GONE)
+    def __init__(self, hub: Hub, toolset: Toolset) -> None:
+        self._hub = hub
+        self._toolset = toolset
+        self._calls: HostCalls[ToolContext, ToolOutput] = HostCalls(self._send_cancel, GONE)
 
     def replace(self, tools: Sequence[Definition]) -> list[str]:
-        """Offer these from the next request on, and no others of the host.
+        """Replace the tools of the host, from the next request on.
 
-        What the host was asked before, it still answers.
+        Calls that are under way can still be answered.
 
         Raises:
             CommandError: two have one name, or one has the name of another tool.
@@ -47,22 +49,21 @@ class HostTools:
         names = [tool.name for tool in tools]
         if len(set(names)) < len(names):
             raise CommandError("RPC host tool names must be unique")
-        toolbox = self._parts.toolbox
         for name in names:
-            if toolbox.source_of(name) not in (None, SOURCE):
+            if self._toolset.source_of(name) not in (None, SOURCE):
                 raise CommandError(f'RPC host tool "{name}" conflicts with an existing tool')
         hidden = frozenset(tool.name for tool in tools if tool.hidden)
-        toolbox.provide(SOURCE, [_HostTool(self, tool) for tool in tools], hidden=hidden)
+        self._toolset.provide(SOURCE, [_HostTool(self, tool) for tool in tools], hidden=hidden)
         return names
 
     def update(self, id: str, partial: ToolOutput) -> None:
-        """The host tells how far it is."""
+        """Show the progress of a call."""
         caller = self._calls.about(id)
         if caller is not None and caller.post is not None:
             caller.post(partial)
 
     def result(self, id: str, output: ToolOutput, *, failed: bool, is_error: bool) -> None:
-        """The host is done. `failed`: only its words count; `is_error`: a whole result, but bad."""
+        """Finish a call. `failed`: only the text counts; `is_error`: a complete error result."""
         if failed:
             self._calls.fail(id, ToolError(text_of(output.content, "\n") or FAILED))
         elif is_error:
@@ -71,31 +72,31 @@ class HostTools:
             self._calls.answer(id, output)
 
     def disconnect(self) -> None:
-        """The host is gone: nobody will answer any more."""
+        """Fail all calls: the host is gone."""
         self._calls.disconnect()
 
     async def run(self, tool: Definition, args: Mapping[str, Any], ctx: ToolContext) -> ToolOutput:
-        """The call goes to the host, whoever makes it; its progress to who hears of the caller.
+        """Send a call to the host and wait for its result.
 
         Raises:
-            ToolError: the host said so, is gone, or was too slow.
+            ToolError: the host reported an error, is gone, or was too slow.
         """
 
         async def send(id: str) -> None:
-            await self._parts.hub.emit(
+            await self._hub.emit(
                 HostToolCall(id=id, tool_call_id=ctx.call_id, tool_name=tool.name, arguments=args)
             )
 
-        question = Question(f'Host tool "{tool.name}"', ctx, tool.timeout_ms)
-        return await self._calls.ask(question, send)
+        call = HostCall(f'Host tool "{tool.name}"', ctx, tool.timeout_ms)
+        return await self._calls.ask(call, send)
 
-    def _tell_cancel(self, id: str) -> None:
+    def _send_cancel(self, id: str) -> None:
         cancel_id = f"host_cancel_{short_id()}"
-        self._parts.hub.post(HostToolCancel(id=cancel_id, target_id=id))
+        self._hub.post(HostToolCancel(id=cancel_id, target_id=id))
 
 
 class _HostTool:
-    """One lent tool, as any other tool to the agent."""
+    """One tool of the host."""
 
     alone = False
     snippet = None
@@ -118,7 +119,7 @@ class _HostTool:
 
 
 def output(content: Sequence[Part], details: Any) -> ToolOutput:
-    """A host's result; details are an empty object unless it gave some."""
+    """Make a tool output of a host's result; details default to an empty object."""
     return ToolOutput(content=tuple(content), details={} if details is None else details)
 
 

@@ -4,15 +4,17 @@ The host names its schemes; what stands at an address is asked of it each time.
 """
 
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
 from ludolf.agent.tool import Document, Documents, ToolError
 from ludolf.base import CommandError, short_id
-from ludolf.engine.host.host_calls import HostCalls, Question
-from ludolf.engine.parts import Parts
+from ludolf.engine.feature import Feature
+from ludolf.engine.host.host_calls import HostCall, HostCalls
+from ludolf.engine.hub import Hub
+from ludolf.engine.toolset import Toolset
 from ludolf.protocol.host_events import HostUriCancel, HostUriRequest
 
 GONE = "RPC client disconnected before host URI request completed"
@@ -21,6 +23,7 @@ RESERVED = ("file",)
 _ADDRESS = re.compile(r"@?(([A-Za-z][A-Za-z0-9+.-]*)://.*)", re.DOTALL)
 _INTRO = "Documents that are no files: tools named with them take their addresses for a path."
 _READERS, _WRITERS = ("read",), ("edit", "write")
+SECTION = "host_documents"
 
 
 class Scheme(msgspec.Struct, frozen=True, kw_only=True):
@@ -52,13 +55,14 @@ class _Asked(msgspec.Struct, frozen=True):
         return f"Host URI {self.operation} for {self.address}"
 
 
-class HostUris:
+class HostUris(Feature):
     """The schemes of one host. They stay when the session changes."""
 
-    def __init__(self, parts: Parts) -> None:
-        self._parts = parts
+    def __init__(self, hub: Hub, toolset: Toolset) -> None:
+        self._hub = hub
+        self._toolset = toolset
         self._schemes: dict[str, Scheme] = {}
-        self._calls: HostCalls[_Asked, Found] = HostCalls(self._tell_cancel, GONE)
+        self._calls: HostCalls[_Asked, Found] = HostCalls(self._send_cancel, GONE)
 
     def replace(self, schemes: Sequence[Scheme]) -> list[str]:
         """Take these from now on, and no others; of two with one name the later counts.
@@ -71,28 +75,27 @@ class HostUris:
                 raise CommandError(f"Host URI scheme is reserved: {scheme.name}://")
         self._schemes = {scheme.name: scheme for scheme in schemes}
         self._calls.withdraw(lambda asked: asked.scheme not in self._schemes)
-        self._parts.documents = self
-        self._parts.resources.forget_prompt()
+        self._toolset.documents = self
         return list(self._schemes)
 
     def result(self, id: str, found: Found) -> None:
-        """The host is done."""
+        """Finish a request."""
         self._calls.answer(id, found)
 
     def failed(self, id: str, error: str) -> None:
-        """The host could not do it; without its words ours are told."""
+        """Fail a request; without an error text of the host a default is used."""
         asked = self._calls.about(id)
         if asked is not None:
             self._calls.fail(id, ToolError(error or f"{asked.words} failed"))
 
     def disconnect(self) -> None:
-        """The host is gone: nobody will answer any more."""
+        """Fail all requests: the host is gone."""
         self._calls.disconnect()
 
-    def prompt_section(self, tools: Collection[str]) -> str | None:
-        """What the system prompt says of it while these tools are active; None if nothing."""
-        lines = [line for scheme in self._schemes.values() if (line := _line(scheme, tools))]
-        return "\n".join((_INTRO, *lines)) if lines else None
+    def prompt_sections(self, tools: Iterable[str]) -> dict[str, str]:
+        names = tuple(tools)
+        lines = [line for scheme in self._schemes.values() if (line := _line(scheme, names))]
+        return {SECTION: "\n".join((_INTRO, *lines))} if lines else {}
 
     # ------------------------------------------------------------ as documents
 
@@ -133,15 +136,15 @@ class HostUris:
 
     async def _ask(self, scheme: Scheme, asked: _Asked, content: str | None = None) -> Found:
         async def send(id: str) -> None:
-            await self._parts.hub.emit(
+            await self._hub.emit(
                 HostUriRequest(id=id, operation=asked.operation, url=asked.address, content=content)
             )
 
-        return await self._calls.ask(Question(asked.words, asked, scheme.timeout_ms), send)
+        return await self._calls.ask(HostCall(asked.words, asked, scheme.timeout_ms), send)
 
-    def _tell_cancel(self, id: str) -> None:
+    def _send_cancel(self, id: str) -> None:
         cancel_id = f"host_cancel_{short_id()}"
-        self._parts.hub.post(HostUriCancel(id=cancel_id, target_id=id))
+        self._hub.post(HostUriCancel(id=cancel_id, target_id=id))
 
 
 def _line(scheme: Scheme, tools: Collection[str]) -> str | None:

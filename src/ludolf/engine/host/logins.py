@@ -1,4 +1,4 @@
-"""Logins that a host asks for: keys that it gives, and identity servers that its user visits."""
+"""Logins over the protocol: keys from the host, and identity servers that its user visits."""
 
 import asyncio
 from collections.abc import Callable
@@ -19,7 +19,8 @@ from ludolf.config.auth.credentials import (
 )
 from ludolf.config.auth.oauth import callback_host
 from ludolf.config.auth.status import AuthStatus, auth_status
-from ludolf.engine.parts import Parts
+from ludolf.config.models.registry import ModelRegistry
+from ludolf.engine.feature import Feature
 from ludolf.extensions.dialogs import Dialogs
 from ludolf.protocol.commands import UiAnswer
 from ludolf.protocol.ui import UiRequest
@@ -29,7 +30,7 @@ CANCELLED = "Login cancelled"
 
 
 class LoginProvider(Value):
-    """A provider that one can log in to. `available` is there for hosts that look for it."""
+    """A provider that users can log in to. `available` is expected by some hosts."""
 
     id: str
     name: str
@@ -38,16 +39,17 @@ class LoginProvider(Value):
     methods: tuple[Way, ...]
 
 
-class Logins:
-    """One login for each provider at a time; several providers at once if a host likes."""
+class Logins(Feature):
+    """One login per provider at a time. `work` is the scope that logins run in."""
 
-    def __init__(self, parts: Parts, send: Send | None) -> None:
-        self._parts = parts
+    def __init__(self, registry: ModelRegistry, send: Send | None, work: Scope) -> None:
+        self._registry = registry
         self._send = send
-        self._running: dict[str, tuple[Scope, _HostAsker]] = {}
+        self._work = work
+        self._running: dict[str, _HostAsker] = {}
 
     def providers(self) -> tuple[LoginProvider, ...]:
-        registry = self._parts.registry
+        registry = self._registry
         return tuple(
             LoginProvider(
                 id=name,
@@ -60,7 +62,7 @@ class Logins:
         )
 
     def status(self) -> tuple[AuthStatus, ...]:
-        return auth_status(self._parts.registry)
+        return auth_status(self._registry)
 
     async def with_key(self, provider: str, key: str) -> None:
         """Store a key.
@@ -71,7 +73,7 @@ class Logins:
         """
         self.check(provider)
         value = checked_key(key)
-        await asyncio.to_thread(self._parts.registry.keyring.store, provider, value)
+        await asyncio.to_thread(self._registry.keyring.store, provider, value)
 
     async def login(self, provider: str, method: str | None, domain: str | None) -> None:
         """Log in with the user's help; without another way, by asking for a key.
@@ -82,14 +84,15 @@ class Logins:
         """
         self.check(provider)
         if self._send is None:
-            raise CommandError("There is nobody to ask. Give the key itself.")
+            raise CommandError("Interactive login is not available here; pass apiKey instead.")
         if provider in self._running:
             raise CommandError(f"A login to {provider} is under way already")
-        chosen = choose_way(self._parts.registry, provider, method)
-        scope, asker = Scope(), _HostAsker(self._send)
-        self._running[provider] = (scope, asker)
+        chosen = choose_way(self._registry, provider, method)
+        asker = _HostAsker(self._send)
+        self._running[provider] = asker
         try:
-            await scope.run(self._go(provider, chosen, domain, asker))
+            with self._work.open() as scope:
+                await scope.run(self._go(provider, chosen, domain, asker))
         except Aborted:
             raise CommandError(CANCELLED) from None
         except (LoginError, ProviderError) as error:
@@ -106,33 +109,30 @@ class Logins:
             CommandError: there is no such provider.
             ConfigError: it could not be written.
         """
-        keyring = self._parts.registry.keyring
+        keyring = self._registry.keyring
         if provider not in keyring.entries():
             self.check(provider)
             return False
         return bool(await asyncio.to_thread(keyring.forget, provider))
 
-    def answer(self, response: UiAnswer) -> None:
-        """What the user said to a dialog, if it is one of a login."""
-        for _, asker in self._running.values():
-            asker.dialogs.answer(response)
+    def answer_dialog(self, answer: UiAnswer) -> None:
+        for asker in self._running.values():
+            asker.dialogs.answer(answer)
 
-    def abort(self) -> None:
-        """Stop every login; each is answered as cancelled."""
-        for scope, _ in self._running.values():
-            scope.abort()
+    def disconnect(self) -> None:
+        self._work.abort_open()
 
     def check(self, provider: str) -> None:
         """Raises:
         CommandError: there is no such provider.
         """
-        if provider not in login_providers(self._parts.registry):
+        if provider not in login_providers(self._registry):
             raise CommandError(f"Unknown OAuth provider: {provider}")
 
     # ------------------------------------------------------------ private
 
     async def _go(self, provider: str, way: Way, domain: str | None, asker: "_HostAsker") -> None:
-        registry = self._parts.registry
+        registry = self._registry
         flow = flow_for(registry, provider)
         if way == "api-key" or flow is None:
             name = login_providers(registry)[provider]
@@ -144,7 +144,7 @@ class Logins:
 
 
 class _HostAsker:
-    """Speaks to the user by frames of the host; what it asked last can be withdrawn."""
+    """Asks the user through the host; the last dialog can be withdrawn."""
 
     def __init__(self, send: Send) -> None:
         self._send = send
@@ -176,7 +176,7 @@ class _HostAsker:
         return text
 
     def withdraw(self) -> None:
-        """Tell the host that nobody waits for the open dialog any more."""
+        """Close the open dialog at the host."""
         if self._asked is not None:
             self._send(UiRequest(id=uuid4(), method="cancel", target_id=self._asked))
             self._asked = None

@@ -1,4 +1,4 @@
-"""Renews logins while requests wait for it: one attempt for all that wait."""
+"""Renew logins while requests wait: one attempt for all waiting requests."""
 
 import asyncio
 import time
@@ -7,18 +7,20 @@ from ludolf.agent.scope import Tasks
 from ludolf.ai.errors import ProviderError
 from ludolf.config.auth.credentials import gateway_of
 from ludolf.config.auth.renewal import renew
-from ludolf.engine.parts import Parts
+from ludolf.config.models.registry import ModelRegistry
+from ludolf.engine.hub import Hub
 from ludolf.protocol.events import Warned
 
-# A login that could not be renewed but still holds is not tried again with every request.
+# A login that could not be renewed but is still valid is not tried again with every request.
 PAUSE_SECONDS = 30.0
 
 
 class Renewals:
-    """An aborted request leaves the renewal running: a new token that nobody stores is lost."""
+    """An aborted request leaves the renewal running: a token that is not stored would be lost."""
 
-    def __init__(self, parts: Parts, tasks: Tasks) -> None:
-        self._parts = parts
+    def __init__(self, registry: ModelRegistry, hub: Hub, tasks: Tasks) -> None:
+        self._registry = registry
+        self._hub = hub
         self._tasks = tasks
         self._running: dict[str, asyncio.Task[None]] = {}
         self._tried: dict[str, float] = {}
@@ -29,7 +31,7 @@ class Renewals:
         Raises:
             ProviderError: it could not be renewed and has ended.
         """
-        keyring = self._parts.registry.keyring
+        keyring = self._registry.keyring
         tried = self._tried.get(provider)
         if tried is not None and time.monotonic() < tried and not keyring.ends_soon(provider, 0):
             return
@@ -41,10 +43,10 @@ class Renewals:
             if keyring.ends_soon(provider, 0):
                 raise
             self._tried[provider] = time.monotonic() + PAUSE_SECONDS
-            self._parts.hub.post(Warned(message=str(error)))
+            self._hub.post(Warned(message=str(error)))
 
     def _start(self, provider: str) -> "asyncio.Task[None]":
-        registry = self._parts.registry
+        registry = self._registry
         gateway = gateway_of(registry, provider)
         task = self._tasks.start(renew(registry.keyring, provider, gateway))
         self._running[provider] = task

@@ -1,4 +1,4 @@
-"""Asking again after a transient failure: counted, announced, and stoppable."""
+"""Retry transient model failures."""
 
 import asyncio
 
@@ -6,17 +6,20 @@ from ludolf.agent.scope import Aborted, Scope
 from ludolf.ai.errors import RETRYABLE
 from ludolf.ai.messages import AssistantMessage
 from ludolf.ai.provider import Answer
-from ludolf.engine.parts import Parts
+from ludolf.engine.conversation import Conversation
+from ludolf.engine.workspace import Workspace
 from ludolf.protocol.events import AutoRetryEnd, AutoRetryStart, LimitReached
 
 CANCELLED = "Retry cancelled"
 
 
 class Retries:
-    """One layer of retries for a whole run; the count starts anew with any answer that is none."""
+    """The retries of one run; any answer that did not fail resets the count."""
 
-    def __init__(self, parts: Parts) -> None:
-        self._parts = parts
+    def __init__(self, workspace: Workspace, conversation: Conversation) -> None:
+        self._workspace = workspace
+        self._hub = conversation.hub
+        self._meter = conversation.meter
         self._attempt = 0
         self._garbled = False
         self._wait: Scope | None = None
@@ -24,7 +27,7 @@ class Retries:
 
     def wants(self, answer: Answer) -> bool:
         """Whether this failure is worth another attempt."""
-        retry = self._parts.retry
+        retry = self._workspace.retry
         if not retry.enabled or answer.kind not in RETRYABLE:
             return False
         if self._attempt >= retry.max_retries or retry.is_too_long(answer.retry_after):
@@ -34,24 +37,23 @@ class Retries:
         return not self._is_limited()
 
     def _is_limited(self) -> bool:
-        """Whether the prompt has used up a limit; tells of it once, before the run ends."""
-        meter = self._parts.meter
-        told = meter.reached is not None
-        reached = meter.check()
-        if reached is not None and not told:
-            self._parts.hub.post(
+        """Return whether the prompt has used up a limit; the host is notified once."""
+        was_reached = self._meter.reached is not None
+        reached = self._meter.check()
+        if reached is not None and not was_reached:
+            self._hub.post(
                 LimitReached(limit=reached.limit, used=reached.used, maximum=reached.maximum)
             )
         return reached is not None
 
     async def before_next(self, answer: Answer, scope: Scope) -> bool:
         """Announce the next attempt and wait for its time; False if the wait was stopped."""
-        retry = self._parts.retry
+        retry = self._workspace.retry
         self._attempt += 1
         self._garbled = self._garbled or answer.kind == "garbled"
         error = answer.message.error_message or ""
         delay = retry.delay_ms(self._attempt, answer.retry_after)
-        await self._parts.hub.emit(
+        await self._hub.emit(
             AutoRetryStart(
                 attempt=self._attempt,
                 max_attempts=retry.max_retries,
@@ -66,7 +68,7 @@ class Retries:
         except Aborted:
             await self._end(False, CANCELLED)
             self._over.set()
-            await asyncio.sleep(0)  # who asked for it is answered before the run settles
+            await asyncio.sleep(0)  # the command that stopped it is answered before the run ends
             return False
         finally:
             self._wait = None
@@ -82,7 +84,7 @@ class Retries:
             await self._end(True, None)
 
     async def stopped(self) -> None:
-        """Called when a run was aborted: attempts that were announced come to nothing."""
+        """Called when a run was aborted: ends the attempts that were announced."""
         if self._attempt:
             await self._end(False, CANCELLED)
 
@@ -92,16 +94,14 @@ class Retries:
             await self._end(False, self._final_error(answer))
 
     async def abort_wait(self) -> None:
-        """Stop a wait, if there is one, and return when its end has been told."""
+        """Stop a wait, if there is one, and return when its end has been sent."""
         if self._wait is not None:
             self._wait.abort()
             await self._over.wait()
 
     async def _end(self, success: bool, error: str | None) -> None:
         attempt, self._attempt, self._garbled = self._attempt, 0, False
-        await self._parts.hub.emit(
-            AutoRetryEnd(success=success, attempt=attempt, final_error=error)
-        )
+        await self._hub.emit(AutoRetryEnd(success=success, attempt=attempt, final_error=error))
 
     def _final_error(self, answer: Answer) -> str:
         return answer.message.error_message or "Unknown error"

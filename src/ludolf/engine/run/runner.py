@@ -1,4 +1,4 @@
-"""Drives a prompt from acceptance to rest: runs, retries, compaction, waiting messages."""
+"""Run a prompt from acceptance to idle: turns, retries, compaction, queued messages."""
 
 import asyncio
 import traceback
@@ -13,164 +13,158 @@ from ludolf.agent.scope import Aborted, Scope, Tasks
 from ludolf.ai.draft import Draft
 from ludolf.ai.messages import Message
 from ludolf.ai.provider import Answer
-from ludolf.engine.history.compact import Compactor
-from ludolf.engine.parts import Parts
-from ludolf.engine.run.requests import Requests
+from ludolf.engine.resources import Resources
 from ludolf.engine.run.retry import Retries
-from ludolf.engine.run.turn import TurnIO
+from ludolf.engine.run.turn import Drive, TurnIO
 from ludolf.protocol.events import AgentSettled
 
 
 class Runner:
-    """At most one drive at a time; `idle` is set whenever none goes on."""
+    """At most one prompt runs at a time. `on_idle` is called when one has ended."""
 
     def __init__(
-        self, parts: Parts, requests: Requests, compactor: Compactor, tasks: Tasks
+        self,
+        drive: Drive,
+        resources: Resources,
+        tasks: Tasks,
+        work: Scope,
+        on_idle: Callable[[], None],
     ) -> None:
-        self._parts = parts
-        self._requests = requests
-        self._compactor = compactor
+        self._drive = drive
+        self._resources = resources
         self._tasks = tasks
-        self.retries = Retries(parts)
-        self._scope: Scope | None = None
+        self._work = work
+        self._on_idle = on_idle
         self._idle = asyncio.Event()
         self._idle.set()
-        self.at_rest: list[Callable[[], None]] = []
-        self.on_abort: list[Callable[[], None]] = []
-        self.after_turn: list[Message] = []
+        # That of the running prompt; None when idle.
+        self.scope: Scope | None = None
 
     @property
     def running(self) -> bool:
         return not self._idle.is_set()
 
+    @property
+    def retries(self) -> Retries:
+        return self._drive.retries
+
     def start(self, prompts: Sequence[Message], *, woken: bool = False) -> None:
         """Begin; returns at once, so that the reply to a prompt leaves before its first event.
 
-        `woken`: nobody has spoken, an agent in the background is done; the limits count on.
+        `woken`: a feature starts the run, not the user; the limits continue to count.
         """
         assert not self.running
         self._idle.clear()
-        self._compactor.new_prompt()
+        self._drive.compactor.on_prompt()
         if not woken:
-            self._parts.todos.new_prompt()
-            self._parts.rules.new_prompt()
-            self._parts.meter.start()
-        self._scope = Scope()
-        self._tasks.start(self._drive(prompts, self._scope))
-
-    @property
-    def scope(self) -> Scope | None:
-        """That of the present drive; None when idle."""
-        return self._scope
+            for feature in self._drive.features:
+                feature.on_prompt()
+            self._drive.conversation.meter.start()
+        self.scope = self._work.child()
+        self._tasks.start(self._run(prompts, self.scope))
 
     def abort(self) -> None:
-        if self._scope is not None:
-            self._scope.abort()
-            for action in self.on_abort:
-                action()
+        if self.scope is not None:
+            self.scope.abort()
 
-    async def settled(self) -> None:
+    async def idle(self) -> None:
+        """Return when no prompt runs."""
         await self._idle.wait()
 
-    async def _drive(self, prompts: Sequence[Message], scope: Scope) -> None:
+    # ------------------------------------------------------------ private
+
+    async def _run(self, prompts: Sequence[Message], scope: Scope) -> None:
         try:
             await self._runs(prompts, scope)
         except Exception as error:  # a bug of ours ends the run, not the process
             traceback.print_exc()
             await self._close_broken(error)
         finally:
-            self._rest()
-        await self._parts.hub.room()
+            self._rest(scope)
+        await self._drive.conversation.hub.room()
 
-    def _rest(self) -> None:
-        self._scope = None
-        self.on_abort.clear()
-        self._parts.forced_system = None
+    def _rest(self, scope: Scope) -> None:
+        self.scope = None
+        self._resources.override = None
         self._idle.set()
-        for action in self.at_rest:
-            action()
-        self._parts.session.flush()
-        jobs = self._parts.jobs
-        if jobs is None or not jobs.rested():
-            self._parts.hub.post(AgentSettled())
+        self._on_idle()
+        self._drive.conversation.session.flush()
+        if not self._drive.features.on_idle():
+            self._drive.conversation.hub.post(AgentSettled())
+        scope.close()
 
     async def _runs(self, prompts: Sequence[Message], scope: Scope) -> None:
-        if not self._parts.rules.loaded:
-            with suppress(Aborted):
-                await scope.run(self._parts.rules.load())
-        io = TurnIO(self._parts, self._requests, self.retries, self._compactor, scope)
-        io.after_turn = self.after_turn
-        self._parts.toolbox.report_unknown()
+        features = self._drive.features
+        with suppress(Aborted):
+            for feature in features:
+                await scope.run(feature.prepare_run())
+        io = TurnIO(self._drive, scope)
+        self._drive.toolset.report_unknown()
         line: QueueKind | None = "steering"
         while line is not None:
             end = await run_agent(prompts, io, scope, line=line)
             line = await self._next_line(end, scope)
-            if line is None and self._parts.extending.wants("agent_before_settle"):
-                line = await self._asked_to_go_on(end, scope)
-            prompts = self._parts.rules.take_due() if line is not None else ()
-
-    async def _asked_to_go_on(self, end: RunEnd, scope: Scope) -> QueueKind | None:
-        """Extensions may ask for one more turn before the prompt is over."""
-        from ludolf.engine.extension_bridge.hook_points import Hooks
-
-        last = end.last
-        outcome = "completed"
-        if scope.aborted or (last is not None and last.stop_reason == "aborted"):
-            outcome = "aborted"
-        elif last is not None and last.stop_reason == "error":
-            outcome = "error"
-        goes_on = await Hooks(self._parts).before_settle(outcome)
-        return "steering" if goes_on and outcome == "completed" else None
+            if line is None:
+                outcome = _outcome(end, scope)
+                continues = await features.before_settle(outcome)
+                line = "steering" if continues and outcome == "completed" else None
+            prompts = features.opening_messages() if line is not None else ()
 
     async def _next_line(self, end: RunEnd, scope: Scope) -> QueueKind | None:
-        """What follows a run by itself: another attempt, a compaction, or waiting messages."""
-        answer = end.answer
-        if self._parts.rules.was_cut and not scope.aborted:
-            self._parts.rules.try_again()
+        """Return what follows a run: another attempt, a compaction, or queued messages."""
+        drive, answer = self._drive, end.answer
+        if drive.features.will_rerun() and not scope.aborted:
+            drive.features.rerun()
             return "steering"
         if answer is None or answer.kind == "aborted" or scope.aborted:
-            await self.retries.stopped()
+            await drive.retries.stopped()
             return None
-        if self._parts.meter.reached is not None:
+        if drive.conversation.meter.reached is not None:
             if answer.message.stop_reason == "error":
-                await self.retries.gave_up(answer)
+                await drive.retries.gave_up(answer)
             return None
-        if self.retries.wants(answer):
-            return await self._try_again(answer, scope)
+        if drive.retries.wants(answer):
+            return await self._retry(answer, scope)
         if answer.message.stop_reason == "error":
-            await self.retries.gave_up(answer)
-        again = await self._compactor.after_run(end, scope)
+            await drive.retries.gave_up(answer)
+        again = await drive.compactor.after_run(end, scope)
         if scope.aborted:
             return None
         if again:
             return "steering"
         if answer.message.stop_reason == "error":
             return None
-        if not len(self._parts.queue):
-            goes_on = self._has_more() or self._parts.todos.remind(end)
-            return "steering" if goes_on else None
-        return "steering" if self._parts.queue.due("steering") else "follow_up"
+        return self._next_message(end)
 
-    def _has_more(self) -> bool:
-        jobs = self._parts.jobs
-        return self._parts.rules.has_due or (jobs is not None and jobs.due)
+    def _next_message(self, end: RunEnd) -> QueueKind | None:
+        queue, features = self._drive.conversation.queue, self._drive.features
+        if not len(queue):
+            return "steering" if features.pending("steering") or features.continues(end) else None
+        return "steering" if queue.due("steering") else "follow_up"
 
-    async def _try_again(self, answer: Answer, scope: Scope) -> QueueKind | None:
+    async def _retry(self, answer: Answer, scope: Scope) -> QueueKind | None:
+        session = self._drive.conversation.session
         # Not the leaf: a change of model may have been written after the failed answer.
-        failed = self._parts.session.context.entries[-1].id
-        if not await self.retries.before_next(answer, scope):
+        failed = session.context.entries[-1].id
+        if not await self._drive.retries.before_next(answer, scope):
             return None
-        self._parts.session.omit(failed)
+        session.omit(failed)
         return "steering"
 
     async def _close_broken(self, error: Exception) -> None:
-        """Tell hosts of a run that broke, in the form of any other failed run."""
+        """Send the events of a run that broke in the form of any other failed run."""
         text = f"Internal error: {type(error).__name__}: {error}"
-        message = Draft(self._parts.models.require()).finish("error", text)
+        message = Draft(self._drive.models.require()).finish("error", text)
         for event in (
             MessageStart(message=message),
             MessageEnd(message=message),
             TurnEnd(message=message, tool_results=()),
             AgentEnd(messages=(message,), will_retry=False),
         ):
-            await self._parts.hub.emit(event)
+            await self._drive.conversation.hub.emit(event)
+
+
+def _outcome(end: RunEnd, scope: Scope) -> str:
+    if scope.aborted or (end.last is not None and end.last.stop_reason == "aborted"):
+        return "aborted"
+    return "error" if end.last is not None and end.last.stop_reason == "error" else "completed"

@@ -1,4 +1,4 @@
-"""Kinds of agents: two that ship with the program, and the user's own in Markdown files."""
+"""Agent definitions: two built-in ones, and those of the user in Markdown files."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,7 +11,8 @@ from ludolf.base import ConfigError
 from ludolf.base.project_files import Reader
 from ludolf.config.models.selection import as_level
 from ludolf.config.resources.project_access import OWN, reader_of
-from ludolf.engine.parts import Parts
+from ludolf.engine.feature import Features
+from ludolf.engine.workspace import Workspace
 from ludolf.protocol.subagent_events import AgentSource
 
 FOLDER = "agents"
@@ -57,49 +58,51 @@ BUNDLED = (
 )
 
 
-def find_agents(parts: Parts) -> dict[str, Agent]:
+def find_agents(workspace: Workspace, features: Features) -> dict[str, Agent]:
     """All kinds that may be used: the trusted project's before the user's own, then ours."""
     found: dict[str, Agent] = {}
-    for agent in (*_stored(parts), *BUNDLED):
+    for agent in (*_stored(workspace, features), *BUNDLED):
         found.setdefault(agent.name, agent)
     for name, real in ALIASES.items():
         if name not in found and real in found:
             found[name] = found[real]
-    off = parts.settings.task.disabled_agents
+    off = workspace.settings.task.disabled_agents
     return {
         name: agent for name, agent in found.items() if name not in off and agent.name not in off
     }
 
 
-def project_folder(parts: Parts) -> Path | None:
+def project_folder(workspace: Workspace) -> Path | None:
     """Where a trusted project keeps kinds of its own."""
-    folder = parts.home.project / FOLDER
-    return folder if parts.settings_files.trusted and folder.is_dir() else None
+    folder = workspace.home.project / FOLDER
+    return folder if workspace.files.trusted and folder.is_dir() else None
 
 
-def _stored(parts: Parts) -> Iterator[Agent]:
-    if parts.options.no_skills and parts.options.no_prompt_templates:
+def _stored(workspace: Workspace, features: Features) -> Iterator[Agent]:
+    if workspace.options.no_skills and workspace.options.no_prompt_templates:
         return
-    project = project_folder(parts)
+    project = project_folder(workspace)
     if project is not None:
-        reader = reader_of(parts.home, parts.home.cwd, parts.is_hidden)
-        yield from _in_folder(parts, project, "project", reader)
-    yield from _in_folder(parts, parts.home.agent / FOLDER, "user", OWN)
+        reader = reader_of(workspace.home, workspace.home.cwd, features.hides(workspace.cwd))
+        yield from _in_folder(workspace, project, "project", reader)
+    yield from _in_folder(workspace, workspace.home.agent / FOLDER, "user", OWN)
 
 
-def _in_folder(parts: Parts, folder: Path, source: AgentSource, reader: Reader) -> Iterator[Agent]:
+def _in_folder(
+    workspace: Workspace, folder: Path, source: AgentSource, reader: Reader
+) -> Iterator[Agent]:
     try:
         names = [name for name in reader.names(folder) if name.endswith(".md")]
     except ConfigError as error:
-        parts.warn(f"Warning: {error}")
+        workspace.warn(f"Warning: {error}")
         return
     if len(names) > MOST_FILES:
-        parts.warn(f"Warning: only the first {MOST_FILES} agents in {folder} are used")
+        workspace.warn(f"Warning: only the first {MOST_FILES} agents in {folder} are used")
     for path in (folder / name for name in names[:MOST_FILES]):
         try:
             agent = _read(path, source, reader)
         except (ConfigError, ValueError) as error:
-            parts.warn(f"Warning: the agent {path} cannot be used: {error}")
+            workspace.warn(f"Warning: the agent {path} cannot be used: {error}")
             continue
         if agent is not None:
             yield agent

@@ -1,4 +1,4 @@
-"""Keeps count of what an agent in the background does, and tells hosts that asked for it."""
+"""Count what a subagent does, and send its progress to hosts that subscribed."""
 
 import asyncio
 import time
@@ -9,7 +9,8 @@ from ludolf.agent.events import MessageEnd, MessageUpdate, ToolEnd, ToolStart
 from ludolf.ai.draft import Draft
 from ludolf.ai.messages import AssistantMessage, text_of
 from ludolf.base import now_ms
-from ludolf.engine.features.subagents.task import Plan
+from ludolf.engine.features.subagents.subscription import SubagentSubscription
+from ludolf.engine.features.subagents.task import SubagentTask
 from ludolf.engine.features.subagents.yield_tool import NAME as YIELD
 from ludolf.engine.hub import Sink
 from ludolf.protocol.events import AgentSettled, Event, ThinkingLevelChanged
@@ -26,21 +27,18 @@ from ludolf.protocol.subagent_events import (
     SubagentProgress,
 )
 
-if TYPE_CHECKING:
-    from ludolf.engine.features.subagents.registry import Board
-
-# Between two frames while an answer comes. The ends of answers and of calls are told at once.
+# Between two frames while an answer streams. Ends of answers and calls are sent at once.
 PAUSE_SECONDS = 0.15
 RECENT_TOOLS, RECENT_LINES, TAIL = 5, 8, 8192
-_TELLING = ("path", "file_path", "command", "pattern", "url", "query")
+_KEY_ARGUMENTS = ("path", "file_path", "command", "pattern", "url", "query")
 
 
-class Watch:
-    """A sink at the agent's own hub. While nobody asked, it only counts."""
+class SubagentProgressSink:
+    """A sink at the subagent's hub. Without a subscription it only counts."""
 
-    def __init__(self, plan: Plan, board: "Board") -> None:
-        self._plan = plan
-        self._board = board
+    def __init__(self, task: SubagentTask, subscription: SubagentSubscription) -> None:
+        self._task = task
+        self._subscription = subscription
         self.status: Status = "pending"
         self.last: AssistantMessage | None = None
         self.updated = now_ms()
@@ -59,44 +57,44 @@ class Watch:
     # ------------------------------------------------------------ life
 
     def started(self) -> None:
-        """The agent begins; hosts that follow its events learn its level first."""
+        """Called when the subagent starts; subscribers of its events get its level first."""
         self.status = "running"
         self._began = time.monotonic()
-        self._tell_life("started")
-        self.take(ThinkingLevelChanged(level=self._plan.level))
-        self._tell()
+        self._send_lifecycle("started")
+        self.take(ThinkingLevelChanged(level=self._task.level))
+        self._send()
 
     def ended(self, status: Status) -> None:
         self.status = status
-        self._tell()
-        self._tell_life(status)
+        self._send()
+        self._send_lifecycle(status)
 
     @property
     def duration_ms(self) -> int:
         return int((time.monotonic() - self._began) * 1000)
 
     def snapshot(self) -> Snapshot:
-        plan = self._plan
+        task = self._task
         return Snapshot(
-            id=plan.id,
-            index=plan.index,
-            agent=plan.agent.name,
-            agent_source=plan.agent.source,
-            description=plan.name,
+            id=task.id,
+            index=task.index,
+            agent=task.agent.name,
+            agent_source=task.agent.source,
+            description=task.name,
             status=self.status,
-            task=plan.prompt,
-            assignment=plan.assignment,
-            session_file=str(plan.file),
+            task=task.prompt,
+            assignment=task.assignment,
+            session_file=str(task.file),
             last_update=self.updated,
             progress=self.progress(),
-            parent_tool_call_id=plan.call_id,
+            parent_tool_call_id=task.call_id,
         )
 
     def progress(self) -> Progress:
-        plan = self._plan
-        level = "" if plan.level == "off" else f":{plan.level}"
-        return plan.progress(self.status).replace(
-            description=plan.name,
+        task = self._task
+        level = "" if task.level == "off" else f":{task.level}"
+        return task.progress(self.status).replace(
+            description=task.name,
             current_tool=self._tool,
             recent_tools=tuple(self._tools),
             recent_output=self._recent_output(),
@@ -105,10 +103,10 @@ class Watch:
             tokens=self._tokens,
             cost=self._cost,
             duration_ms=self.duration_ms,
-            model_override=plan.wanted,
-            context_window=plan.model.context_window,
-            resolved_model=plan.model.key + level,
-            resolved_model_is_fallback=plan.is_fallback,
+            model_override=task.wanted,
+            context_window=task.model.context_window,
+            resolved_model=task.model.key + level,
+            resolved_model_is_fallback=task.is_fallback,
             context_tokens=self._context,
             extracted_tool_data={YIELD: self._yielded} if self._yielded else None,
         )
@@ -116,29 +114,29 @@ class Watch:
     # ------------------------------------------------------------ as a sink
 
     def take(self, event: Event) -> None:
-        if self._board.level == "events":
-            payload = EventPayload(id=self._plan.id, event=event)
-            self._board.hub.tell(SubagentEvent(payload=payload))
+        if self._subscription.level == "events":
+            payload = EventPayload(id=self._task.id, event=event)
+            self._subscription.hub.send(SubagentEvent(payload=payload))
         if type(event) is MessageUpdate:
             self._draft = event.draft
-            self._tell_later()
+            self._send_later()
         elif isinstance(event, MessageEnd) and isinstance(event.message, AssistantMessage):
             self._answered(event.message)
         elif isinstance(event, ToolStart):
             self._tool = event.tool_name
             self._open[event.tool_call_id] = _brief(event)
-            self._tell_later()
+            self._send_later()
         elif isinstance(event, ToolEnd):
             self._called(event)
         elif isinstance(event, AgentSettled):
-            self._tell()
+            self._send()
 
     def has_room(self) -> bool:
-        return self._board.level == "off" or self._board.hub.has_room()
+        return self._subscription.level == "off" or self._subscription.hub.has_room()
 
     async def room(self) -> None:
-        if self._board.level != "off":
-            await self._board.hub.room()
+        if self._subscription.level != "off":
+            await self._subscription.hub.room()
 
     # ------------------------------------------------------------ counting
 
@@ -149,7 +147,7 @@ class Watch:
         self._cost += message.usage.cost.total
         self._context = message.usage.context or self._context
         self._lines = _last_lines(text_of(message.content)) or self._lines
-        self._tell()
+        self._send()
 
     def _called(self, event: ToolEnd) -> None:
         self._tool = None
@@ -159,57 +157,57 @@ class Watch:
         self._tools = [done, *self._tools][:RECENT_TOOLS]
         if event.tool_name == YIELD and not event.is_error:
             self._yielded.append(event.result.details)
-        self._tell()
+        self._send()
 
     def _recent_output(self) -> tuple[str, ...]:
         said = text_of(self._draft.snapshot().content) if self._draft is not None else ""
         return _last_lines(said) or self._lines
 
-    # ------------------------------------------------------------ telling
+    # ------------------------------------------------------------ sending
 
-    def _tell_later(self) -> None:
-        if self._later is None and self._board.level != "off":
-            self._later = asyncio.get_running_loop().call_later(PAUSE_SECONDS, self._tell)
+    def _send_later(self) -> None:
+        if self._later is None and self._subscription.level != "off":
+            self._later = asyncio.get_running_loop().call_later(PAUSE_SECONDS, self._send)
 
-    def _tell(self) -> None:
+    def _send(self) -> None:
         self.updated = now_ms()
         if self._later is not None:
             self._later.cancel()
             self._later = None
-        if self._board.level == "off":
+        if self._subscription.level == "off":
             return
-        plan = self._plan
-        self._board.hub.tell(
+        task = self._task
+        self._subscription.hub.send(
             SubagentProgress(
                 payload=ProgressPayload(
-                    index=plan.index,
-                    agent=plan.agent.name,
-                    agent_source=plan.agent.source,
-                    task=plan.prompt,
-                    assignment=plan.assignment,
-                    parent_tool_call_id=plan.call_id,
+                    index=task.index,
+                    agent=task.agent.name,
+                    agent_source=task.agent.source,
+                    task=task.prompt,
+                    assignment=task.assignment,
+                    parent_tool_call_id=task.call_id,
                     detached=True,
-                    session_file=str(plan.file),
+                    session_file=str(task.file),
                     progress=self.progress(),
                 )
             )
         )
 
-    def _tell_life(self, status: Any) -> None:
-        if self._board.level == "off":
+    def _send_lifecycle(self, status: Any) -> None:
+        if self._subscription.level == "off":
             return
-        plan = self._plan
-        self._board.hub.tell(
+        task = self._task
+        self._subscription.hub.send(
             SubagentLifecycle(
                 payload=LifecyclePayload(
-                    id=plan.id,
-                    agent=plan.agent.name,
-                    agent_source=plan.agent.source,
-                    description=plan.name,
+                    id=task.id,
+                    agent=task.agent.name,
+                    agent_source=task.agent.source,
+                    description=task.name,
                     status=status,
-                    session_file=str(plan.file),
-                    parent_tool_call_id=plan.call_id,
-                    index=plan.index,
+                    session_file=str(task.file),
+                    parent_tool_call_id=task.call_id,
+                    index=task.index,
                     detached=True,
                 )
             )
@@ -217,10 +215,10 @@ class Watch:
 
 
 def _brief(event: ToolStart) -> str:
-    """The argument that tells most of a call, on one line."""
+    """Return the most telling argument of a call, on one line."""
     args: Mapping[str, Any] = event.args if isinstance(event.args, dict) else {}
-    told = next((args[key] for key in _TELLING if isinstance(args.get(key), str)), "")
-    return " ".join(told.split())[:80]
+    text = next((args[key] for key in _KEY_ARGUMENTS if isinstance(args.get(key), str)), "")
+    return " ".join(text.split())[:80]
 
 
 def _last_lines(text: str) -> tuple[str, ...]:
@@ -230,5 +228,5 @@ def _last_lines(text: str) -> tuple[str, ...]:
 
 if TYPE_CHECKING:
 
-    def _proof(watch: Watch) -> Sink:
+    def _proof(watch: SubagentProgressSink) -> Sink:
         return watch

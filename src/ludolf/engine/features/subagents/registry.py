@@ -1,17 +1,15 @@
-"""What all agents below one host share: who is told what, their names, their files."""
+"""The subagents of one host: subscriptions, names, session files."""
 
 import os
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ludolf.base import CommandError, loads
-from ludolf.engine.parts import Parts
-from ludolf.protocol.subagent_events import Level, Snapshot
+from ludolf.engine.features.subagents.subagent import Subagent
+from ludolf.engine.features.subagents.subscription import SubagentSubscription
+from ludolf.protocol.subagent_events import Snapshot
 from ludolf.session.tree import Session
-
-if TYPE_CHECKING:
-    from ludolf.engine.features.subagents.job import Job
 
 MOST_FILES = 256
 LONGEST_NAME = 48
@@ -20,53 +18,52 @@ NEITHER = "get_subagent_messages requires subagentId or sessionFile"
 UNKNOWN = "Unknown subagent or session file unavailable: {wanted}"
 
 
-class Board:
-    """One for an engine that has a host, shared by all below it."""
+class SubagentRegistry:
+    """One for each engine with a host, shared by all subagents below it."""
 
-    def __init__(self, parts: Parts) -> None:
-        self.level: Level = "off"
-        self.hub = parts.hub
-        self._live: dict[str, Job] = {}
+    def __init__(self, subscription: SubagentSubscription) -> None:
+        self.subscription = subscription
+        self._live: dict[str, Subagent] = {}
         self._files: dict[str, Path] = {}
         self._temporary: Path | None = None
 
     # ------------------------------------------------------------ agents
 
-    def enter(self, job: "Job") -> None:
-        self._live[job.plan.id] = job
-        self._files[job.plan.id] = job.plan.file
+    def enter(self, subagent: Subagent) -> None:
+        self._live[subagent.task.id] = subagent
+        self._files[subagent.task.id] = subagent.task.file
         while len(self._files) > MOST_FILES:
             del self._files[next(iter(self._files))]
 
-    def leave(self, job: "Job") -> None:
-        self._live.pop(job.plan.id, None)
+    def leave(self, subagent: Subagent) -> None:
+        self._live.pop(subagent.task.id, None)
 
-    def find(self, id: str) -> "Job | None":
-        """The agent of this name, as long as it runs."""
+    def find(self, id: str) -> Subagent | None:
+        """Return the running subagent of this name."""
         return self._live.get(id)
 
     def snapshots(self) -> list[Snapshot]:
-        found = [job.watch.snapshot() for job in self._live.values()]
-        return sorted(found, key=lambda one: (one.index, one.id))
+        snapshots = [subagent.watch.snapshot() for subagent in self._live.values()]
+        return sorted(snapshots, key=lambda one: (one.index, one.id))
 
     # ------------------------------------------------------------ names and files
 
-    def allot(self, folder: Path, name: str, above: str = "") -> tuple[str, Path]:
-        """A name that nobody here has had, and the file for it."""
+    def reserve(self, folder: Path, name: str, above: str = "") -> tuple[str, Path]:
+        """Reserve an unused name, and the file for it."""
         plain = _ODD.sub("-", name).strip("-")[:LONGEST_NAME] or "Task"
         wanted = f"{above}.{plain}" if above else plain
         id, count = wanted, 1
-        # Some disks do not tell large letters from small ones.
+        # Some file systems ignore case.
         taken = {known.lower() for known in self._files}
         while id.lower() in taken or (folder / f"{id}.jsonl").exists():
             count += 1
             id = f"{wanted}-{count}"
-        # Taken from now on, so that several of one call get different names.
+        # Reserved now, so that subagents of one call get different names.
         self._files[id] = folder / f"{id}.jsonl"
         return id, self._files[id]
 
     def folder(self, session: Session) -> Path:
-        """Where the agents of a session keep theirs: beside its file, under the same name."""
+        """Return the folder for subagents of a session: next to its file, with the same name."""
         path = session.path
         return self._temporary_folder() if path is None else path.with_suffix("")
 
@@ -78,7 +75,7 @@ class Board:
         return self._temporary
 
     def close(self) -> None:
-        """What was kept for a session without a file goes with it."""
+        """Remove the files of subagents of a session without a file."""
         if self._temporary is not None:
             import shutil
 

@@ -1,18 +1,22 @@
-"""What one agent in the background is to do, settled before it starts."""
+"""The task of one subagent, fixed before it starts."""
 
 from pathlib import Path
 from typing import Literal
 
 import msgspec
 
+from ludolf.agent.scope import Scope
 from ludolf.ai.messages import ThinkingLevel
 from ludolf.ai.models import Model
 from ludolf.engine.features.subagents.agents import Agent
 from ludolf.protocol.subagent_events import Progress, Status
 
 
-class Plan(msgspec.Struct, frozen=True, kw_only=True):
-    """`wanted` are the names of models that were asked for; a fallback is none of them."""
+class SubagentTask(msgspec.Struct, frozen=True, kw_only=True):
+    """`wanted` are the model patterns asked for; `is_fallback` if none of them was available.
+
+    The subagent runs in `scope`.
+    """
 
     id: str
     name: str
@@ -25,6 +29,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     model: Model
     level: ThinkingLevel
     wanted: tuple[str, ...]
+    scope: Scope
     is_fallback: bool = False
 
     @property
@@ -32,7 +37,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
         return f"Your assignment:\n\n{self.assignment}"
 
     def progress(self, status: Status) -> Progress:
-        """That of an agent that has done nothing yet."""
+        """Return the progress of a subagent that has not started yet."""
         return Progress(
             index=self.index,
             id=self.id,
@@ -51,8 +56,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
-class Outcome(msgspec.Struct, frozen=True, kw_only=True):
-    """How it ended: a result, or what went wrong, with what there is all the same."""
+class SubagentOutcome(msgspec.Struct, frozen=True, kw_only=True):
+    """How a subagent ended: its result, or an error with the partial result."""
 
     status: Literal["completed", "failed", "aborted"]
     text: str = ""

@@ -1,21 +1,23 @@
-"""The tool by which the model starts agents in the background."""
+"""The tool by which the model starts subagents."""
 
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from ludolf.agent.scope import Scope
 from ludolf.agent.tool import Tool, ToolContext, ToolError, ToolOutput, text_output
 from ludolf.ai.messages import ThinkingLevel
 from ludolf.ai.models import Model, clamp_thinking
 from ludolf.base import ConfigError
-from ludolf.engine.parts import Parts
-
-if TYPE_CHECKING:
-    from ludolf.engine.engine import Engine
-    from ludolf.engine.features.subagents.agents import Agent
-    from ludolf.engine.features.subagents.task import Plan
-    from ludolf.protocol.subagent_events import Status
+from ludolf.config.models.selection import choose_model
+from ludolf.engine.bundles import Bundles
+from ludolf.engine.features.subagents.agents import DEFAULT, Agent, find_agents, project_folder
+from ludolf.engine.features.subagents.subagents import Subagents
+from ludolf.engine.features.subagents.task import SubagentTask
+from ludolf.engine.models import Models
+from ludolf.engine.workspace import Workspace
+from ludolf.protocol.subagent_events import Status
 
 MOST_TASKS = 64
 _ABOUT = (
@@ -40,21 +42,6 @@ _ITEM = {
 }
 
 
-def offer(engine: "Engine") -> None:
-    """Let the model of an engine with a host start agents."""
-    from ludolf.engine.features.subagents.jobs import Jobs
-    from ludolf.engine.features.subagents.registry import Board
-
-    if engine.parts.jobs is None and not is_deep_enough(engine.parts):
-        engine.parts.jobs = Jobs(engine, Board(engine.parts))
-        engine.parts.toolbox.provide(TaskTool.name, [TaskTool(engine)])
-
-
-def is_deep_enough(parts: Parts) -> bool:
-    most = parts.settings.task.max_recursion_depth
-    return 0 <= most <= parts.depth
-
-
 class TaskTool:
     name = "task"
     label = "task"
@@ -71,12 +58,16 @@ class TaskTool:
     snippet = "Start agents that work in the background and report back"
     guidelines: tuple[str, ...] = ()
 
-    def __init__(self, engine: "Engine") -> None:
-        self._engine = engine
+    def __init__(self, bundles: Bundles, subagents: Subagents, work: Scope) -> None:
+        self._workspace = bundles.workspace
+        self._models = bundles.models
+        self._features = bundles.features
+        self._subagents = subagents
+        self._work = work
 
     @property
     def description(self) -> str:
-        kinds = _agents(self._engine.parts)
+        kinds = find_agents(self._workspace, self._features)
         listed = [f"- {name}: {kind.description}" for name, kind in kinds.items()]
         return "\n".join((_ABOUT, "Kinds of agents:", *listed))
 
@@ -87,20 +78,18 @@ class TaskTool:
         return args
 
     async def execute(self, args: Mapping[str, Any], ctx: ToolContext) -> ToolOutput:
-        jobs = self._engine.parts.jobs
-        assert jobs is not None
-        plans = self._plans(args, ctx.call_id)
-        names = ", ".join(f"`{plan.id}`" for plan in plans)
-        await ctx.update(self._output(plans, f"Starting {names}...", "pending"))
-        jobs.begin(plans)
-        await ctx.update(self._output(plans, f"Running {names} in the background...", "running"))
-        return self._output(plans, STARTED.format(names=names), "pending")
+        tasks = self._tasks(args, ctx.call_id)
+        names = ", ".join(f"`{task.id}`" for task in tasks)
+        await ctx.update(self._output(tasks, f"Starting {names}...", "pending"))
+        self._subagents.begin(tasks)
+        await ctx.update(self._output(tasks, f"Running {names} in the background...", "running"))
+        return self._output(tasks, STARTED.format(names=names), "pending")
 
     # ------------------------------------------------------------ private
 
-    def _plans(self, args: Mapping[str, Any], call_id: str) -> "list[Plan]":
+    def _tasks(self, args: Mapping[str, Any], call_id: str) -> list[SubagentTask]:
         """Raises:
-        ToolError: something is missing or unknown; nothing was started then.
+        ToolError: something is missing or unknown; no subagent was started.
         """
         items: Sequence[Mapping[str, Any]] = args["tasks"]
         if not 0 < len(items) <= MOST_TASKS:
@@ -108,32 +97,26 @@ class TaskTool:
         kinds = [self._kind(item) for item in items]
         context = str(args.get("context") or "")
         return [
-            self._plan(item, kind, index, (call_id, context))
+            self._task(item, kind, index, (call_id, context))
             for index, (item, kind) in enumerate(zip(items, kinds, strict=True))
         ]
 
-    def _kind(self, item: Mapping[str, Any]) -> "Agent":
-        from ludolf.engine.features.subagents.agents import DEFAULT
-
+    def _kind(self, item: Mapping[str, Any]) -> Agent:
         if not str(item.get("task") or "").strip():
             raise ToolError("Every task needs a text that says what to do.")
-        known = _agents(self._engine.parts)
+        known = find_agents(self._workspace, self._features)
         wanted = str(item.get("agent") or DEFAULT)
         if wanted not in known:
             raise ToolError(f'There is no agent "{wanted}". Known: {", ".join(known) or "none"}.')
         return known[wanted]
 
-    def _plan(
-        self, item: Mapping[str, Any], kind: "Agent", index: int, call: tuple[str, str]
-    ) -> "Plan":
-        from ludolf.engine.features.subagents.task import Plan
-
-        jobs = self._engine.parts.jobs
-        assert jobs is not None
+    def _task(
+        self, item: Mapping[str, Any], kind: Agent, index: int, call: tuple[str, str]
+    ) -> SubagentTask:
         name = str(item.get("name") or "").strip() or kind.name.capitalize()
-        chosen = choose(self._engine.parts, kind)
-        id, file = jobs.allot(name)
-        return Plan(
+        chosen = choose(self._workspace, self._models, kind)
+        id, file = self._subagents.reserve(name)
+        return SubagentTask(
             id=id,
             name=name,
             index=index,
@@ -146,31 +129,24 @@ class TaskTool:
             level=chosen.level,
             wanted=chosen.wanted or (chosen.model.key,),
             is_fallback=chosen.is_fallback,
+            scope=self._work.child(),
         )
 
-    def _output(self, plans: "Sequence[Plan]", text: str, status: "Status") -> ToolOutput:
-        from ludolf.engine.features.subagents.agents import project_folder
-
-        folder = project_folder(self._engine.parts)
-        progress = [msgspec.to_builtins(plan.progress(status)) for plan in plans]
+    def _output(self, tasks: Sequence[SubagentTask], text: str, status: Status) -> ToolOutput:
+        folder = project_folder(self._workspace)
+        progress = [msgspec.to_builtins(task.progress(status)) for task in tasks]
         details = {
             "projectAgentsDir": str(folder) if folder is not None else None,
             "results": [],
             "totalDurationMs": 0,
             "progress": progress,
-            "async": {"state": "running", "jobId": plans[0].id, "type": "task"},
+            "async": {"state": "running", "jobId": tasks[0].id, "type": "task"},
         }
         return text_output(text, details)
 
 
-def _agents(parts: Parts) -> "dict[str, Agent]":
-    from ludolf.engine.features.subagents.agents import find_agents
-
-    return find_agents(parts)
-
-
-class Chosen(msgspec.Struct, frozen=True):
-    """The names that were asked for, what was found for them, or what takes its place."""
+class ChosenModel(msgspec.Struct, frozen=True):
+    """The patterns asked for, and the model that matched, or the parent's instead."""
 
     wanted: tuple[str, ...]
     model: Model
@@ -178,26 +154,23 @@ class Chosen(msgspec.Struct, frozen=True):
     is_fallback: bool
 
 
-def choose(parts: Parts, kind: "Agent") -> Chosen:
-    """The model that does the work.
+def choose(workspace: Workspace, models: Models, kind: Agent) -> ChosenModel:
+    """Choose the model of a subagent: by the settings, then by the agent definition.
 
-    The settings come before the kind's own wish. Where nothing that was asked for can be had, the
-    parent's model does the work.
+    If none of those is available, the subagent gets the model of its parent.
     """
-    from ludolf.config.models.selection import choose_model
-
-    override = parts.settings.task.agent_model_overrides.get(kind.name)
+    override = workspace.settings.task.agent_model_overrides.get(kind.name)
     wanted = (override,) if override else kind.models
-    own, level = parts.models.require(), kind.thinking or parts.models.level
+    own, level = models.require(), kind.thinking or models.level
     for pattern in wanted:
         try:
-            choice = choose_model(parts.registry, pattern)
+            choice = choose_model(models.registry, pattern)
         except ConfigError:
             continue
-        if parts.registry.admits(choice.model):
+        if models.registry.admits(choice.model):
             thinks = clamp_thinking(choice.model, choice.level or level)
-            return Chosen(wanted, choice.model, thinks, False)
-    return Chosen(wanted, own, clamp_thinking(own, level), bool(wanted))
+            return ChosenModel(wanted, choice.model, thinks, False)
+    return ChosenModel(wanted, own, clamp_thinking(own, level), bool(wanted))
 
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""The tool by which an agent in the background hands over its result and ends."""
+"""The tool by which a subagent submits its result and ends."""
 
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, Any
 from ludolf.agent.tool import Tool, ToolContext, ToolError, ToolOutput
 from ludolf.ai.messages import Text
 from ludolf.base import dumps
-from ludolf.engine.features.subagents.task import Outcome
+from ludolf.engine.features.subagents.task import SubagentOutcome
 
 NAME = "yield"
 
 
 class YieldTool:
-    """`outcome` is None until the agent has handed over something."""
+    """`outcome` is None until the subagent has submitted a result."""
 
     name = NAME
     label = NAME
@@ -42,7 +42,7 @@ class YieldTool:
 
     def __init__(self, when_given: Callable[[], None]) -> None:
         self._when_given = when_given
-        self.outcome: Outcome | None = None
+        self.outcome: SubagentOutcome | None = None
 
     def prepare(self, args: Mapping[str, Any]) -> Mapping[str, Any]:
         if "result" not in args and ("data" in args or "error" in args):
@@ -57,9 +57,9 @@ class YieldTool:
             raise ToolError("The result must contain either data or error.")
         self._when_given()
         if error is not None:
-            self.outcome = Outcome(status="failed", text=_text(data), error=str(error))
+            self.outcome = SubagentOutcome(status="failed", text=_text(data), error=str(error))
             return _ending(f"Task aborted: {error}", {"status": "aborted", "error": str(error)})
-        self.outcome = Outcome(status="completed", text=_text(data))
+        self.outcome = SubagentOutcome(status="completed", text=_text(data))
         return _ending("Result submitted.", {"data": data, "status": "success"})
 
 

@@ -1,38 +1,52 @@
-"""The tools of a session: which exist, which are active, and how a call is checked."""
+"""The tools of an engine: which exist, which are active, and what their commands inherit."""
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Sequence
 
-from ludolf.agent.tool import Tool, sampling_of
+from ludolf.agent.tool import Documents, Tool, sampling_of
 from ludolf.ai.provider import ToolSpec
 from ludolf.config.settings.options import Options
+from ludolf.engine.conversation import Conversation
+from ludolf.engine.feature import Features
+from ludolf.engine.models import Models
 from ludolf.engine.own_environment import wipe
-from ludolf.engine.parts import Parts
-
-if TYPE_CHECKING:
-    from ludolf.ai.models import Model
+from ludolf.engine.workspace import Workspace
 
 DEFAULT_ACTIVE = ("read", "bash", "edit", "write")
-# Ours too, but only where the settings or the dialect ask for them.
+# Built in too, but offered only if the settings or the dialect ask for them.
 ON_DEMAND = ("task", "todo", "todo_write")
 
 
-class Toolbox:
-    """Tools load with the first question for them, not at start."""
+class Toolset:
+    """Tools load when they are first used, not at start.
 
-    def __init__(self, parts: Parts) -> None:
-        self._parts = parts
+    `documents` are those of the host, once it provides some.
+    """
+
+    def __init__(
+        self,
+        workspace: Workspace,
+        conversation: Conversation,
+        models: Models,
+        features: Features,
+    ) -> None:
+        self._workspace = workspace
+        self._conversation = conversation
+        self._models = models
+        self._features = features
+        self.documents: Documents | None = None
+        # False in a Python program that embeds the engine: its memory is not ours to change.
+        self.owns_process = True
         self._tools: dict[str, Tool] | None = None
         self._active: tuple[str, ...] = ()
         self._specs: tuple[ToolSpec, ...] | None = None
-        # Tools that come from elsewhere, by who provides them; those of them that are active.
+        # Tools of other sources, by source; the names of those that are active.
         self._provided: dict[str, dict[str, Tool]] = {}
         self._switched_on: set[str] = set()
         self._checked = False
 
-    def forget(self) -> None:
-        """Settings changed: make the tools anew when they are next asked for."""
+    def invalidate(self) -> None:
+        """Build the tools again when they are next used."""
         self._tools = None
         self._specs = None
 
@@ -42,7 +56,7 @@ class Toolbox:
         if self._tools is None:
             from ludolf.tools import ToolOptions, builtin_tools
 
-            settings, options = self._parts.settings, self._parts.options
+            settings, options = self._workspace.settings, self._workspace.options
             builtin = builtin_tools(
                 ToolOptions(
                     shell_path=settings.shell_path,
@@ -50,7 +64,7 @@ class Toolbox:
                     auto_resize=settings.images.auto_resize,
                 )
             )
-            extra = self._parts.extending.tools()
+            extra = self._features.tools()
             self._tools = {**builtin, **extra}
             active = choose_active(tuple(builtin), options, settings.default_tools)
             self._active = (*active, *choose_extra(tuple(extra), active, options))
@@ -66,9 +80,9 @@ class Toolbox:
     def provide(
         self, source: str, tools: Sequence[Tool], *, hidden: frozenset[str] = frozenset()
     ) -> None:
-        """Let these be all tools of a source, from the next request on.
+        """Replace the tools of a source, from the next request on.
 
-        New ones become active unless hidden; those that the source had before stay as they are.
+        New tools become active unless hidden; tools that the source had before keep their state.
         """
         before = self._provided.get(source, {})
         self._provided[source] = {tool.name: tool for tool in tools}
@@ -78,23 +92,23 @@ class Toolbox:
         self._specs = None
 
     def source_of(self, name: str) -> str | None:
-        """Who provides a tool of this name, active or not; None if there is none."""
+        """Return the source of a tool, active or not; None if there is no such tool."""
         if name in self.tools:
             return "builtin"
         return next((source for source, own in self._provided.items() if name in own), None)
 
     def report_unknown(self) -> None:
-        """Say once which names of the allowlist no tool has by now; a host may bring some."""
-        listed = self._parts.options.tools or ()
-        if self._checked or not listed or self._parts.depth:
+        """Warn once about names in the allowlist that no tool has."""
+        listed = self._workspace.options.tools or ()
+        if self._checked or not listed or self._workspace.depth:
             return
         self._checked = True
         provided = (name for own in self._provided.values() for name in own)
         known = dict.fromkeys((*self.tools, *provided))
         unknown = [name for name in listed if name not in known and name not in ON_DEMAND]
         if unknown:
-            told = f"Unknown in the list of allowed tools: {', '.join(unknown)}."
-            self._parts.warn(f"Warning: {told} Tools are: {', '.join(known)}.")
+            text = f"Unknown in the list of allowed tools: {', '.join(unknown)}."
+            self._workspace.warn(f"Warning: {text} Tools are: {', '.join(known)}.")
 
     def active(self) -> tuple[Tool, ...]:
         """The tools that the model may call, in order."""
@@ -121,6 +135,32 @@ class Toolbox:
             )
         return self._specs
 
+    def hide_keys(self) -> frozenset[str]:
+        """Remove keys from the environment that the kernel shows; returns their names."""
+        hidden = self._models.registry.secret_names() - set(self._workspace.settings.pass_keys)
+        if self.owns_process:
+            wipe(hidden)
+        return hidden
+
+    def environment(self) -> dict[str, str]:
+        """Return the environment of commands: without provider keys, with session variables."""
+        hidden = self.hide_keys()
+        environment = {name: value for name, value in os.environ.items() if name not in hidden}
+        own_bin = str(self._workspace.home.agent / "bin")
+        environment["PATH"] = own_bin + os.pathsep + environment.get("PATH", os.defpath)
+        environment |= {"AI_AGENT": "pi", "PI_CODING_AGENT": "true"}
+        for name in ("FILE", "ID"):
+            environment.pop(f"PI_SESSION_{name}", None)
+        session, model = self._conversation.session, self._models.current
+        environment["PI_SESSION_ID"] = session.id
+        if session.path is not None:
+            environment["PI_SESSION_FILE"] = str(session.path)
+        if model is not None:
+            environment["PI_PROVIDER"] = model.provider
+            environment["PI_MODEL"] = model.id
+            environment["PI_REASONING_LEVEL"] = self._models.level
+        return environment
+
 
 def choose_active(
     names: tuple[str, ...], options: Options, default: tuple[str, ...] | None
@@ -146,38 +186,11 @@ def choose_extra(
     return tuple(name for name in names if name in listed and name not in refused)
 
 
-def offers_tasks(parts: Parts, *, default: bool) -> bool:
-    """Whether the model may start agents: by an allowlist, else the settings, else `default`."""
-    options, chosen = parts.options, parts.settings.task.enabled
+def offers_tasks(workspace: Workspace, *, default: bool) -> bool:
+    """Return whether the model may start subagents: allowlist, then settings, then `default`."""
+    options, chosen = workspace.options, workspace.settings.task.enabled
     if "task" in options.exclude_tools:
         return False
     if options.tools is not None:
         return "task" in options.tools
     return not options.no_tools and (default if chosen is None else chosen)
-
-
-def hide_keys(parts: Parts) -> frozenset[str]:
-    """Take keys out of what the kernel shows of our own environment; returns their names."""
-    hidden = parts.registry.secret_names() - set(parts.settings.pass_keys)
-    if parts.extending.mode != "sdk":  # the memory of another program is not ours to change
-        wipe(hidden)
-    return hidden
-
-
-def tool_environment(parts: Parts, model: "Model | None") -> Mapping[str, str]:
-    """The environment of commands: keys of providers taken out, facts about the session put in."""
-    hidden = hide_keys(parts)
-    environment = {name: value for name, value in os.environ.items() if name not in hidden}
-    own_bin = str(parts.home.agent / "bin")
-    environment["PATH"] = own_bin + os.pathsep + environment.get("PATH", os.defpath)
-    environment |= {"AI_AGENT": "pi", "PI_CODING_AGENT": "true"}
-    for name in ("FILE", "ID"):
-        environment.pop(f"PI_SESSION_{name}", None)
-    environment["PI_SESSION_ID"] = parts.session.id
-    if parts.session.path is not None:
-        environment["PI_SESSION_FILE"] = str(parts.session.path)
-    if model is not None:
-        environment["PI_PROVIDER"] = model.provider
-        environment["PI_MODEL"] = model.id
-        environment["PI_REASONING_LEVEL"] = parts.models.level
-    return environment

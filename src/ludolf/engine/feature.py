@@ -1,0 +1,533 @@
+"""Features: optional behaviour of an engine, plugged into its run loop.
+
+The engine calls the active features in order before something happens, and in reverse order after
+it, as layers around the work. A feature overrides the methods that it needs.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
+
+import msgspec
+from msgspec import UNSET
+
+from ludolf.agent.events import MessageUpdate, TurnEnd
+from ludolf.agent.io import Outcome, RunEnd
+from ludolf.agent.queue import Queued, QueueKind
+from ludolf.agent.tool import Block, Tool, Walls
+from ludolf.ai.messages import (
+    CustomMessage,
+    Message,
+    OpaqueMessage,
+    Part,
+    ThinkingLevel,
+    ToolCall,
+    UserMessage,
+)
+from ludolf.ai.models import Model
+from ludolf.ai.provider import Provider
+from ludolf.base import LudolfError
+from ludolf.base.project_files import IsHidden
+from ludolf.protocol.bash import BashResult
+from ludolf.protocol.events import CompactionReason, CompactionResult, Event
+from ludolf.session.entries import BranchSummary, Compaction, Entry
+
+if TYPE_CHECKING:
+    from ludolf.protocol.commands import UiAnswer
+    from ludolf.protocol.ui import UiRequest
+    from ludolf.session.compaction import Preparation
+
+History = tuple[Message | OpaqueMessage, ...]
+WhenBusy = Literal["steer", "followUp"]
+Source = Literal["rpc", "extension"]
+SessionReason = Literal["startup", "reload", "new", "resume", "fork"]
+F = TypeVar("F", bound="Feature")
+# Returns False if the request cannot be shown.
+Send = Callable[["UiRequest"], bool | None]
+
+
+class Vetoed(LudolfError):
+    """A feature refused a change."""
+
+
+class PromptInput(msgspec.Struct, frozen=True, kw_only=True):
+    """A user's input before it becomes a message; `attachments` are kept as they came."""
+
+    text: str
+    extra: tuple[Part, ...] = ()
+    attachments: Any = UNSET
+    when_busy: WhenBusy | None = None
+    source: Source = "rpc"
+    expand: bool = True
+
+
+class TreeMove(msgspec.Struct, frozen=True, kw_only=True):
+    """A requested move to another entry of the session tree."""
+
+    target_id: str
+    summarize: bool = False
+    instructions: str | None = None
+    replace: bool = False
+    label: str | None = None
+
+
+class SessionMove(msgspec.Struct, frozen=True, kw_only=True):
+    """A change of session. `then` is a callback of an extension for the new session."""
+
+    reason: SessionReason
+    previous: Path | None = None
+    then: Any = None
+
+
+class Feature:
+    """The base of all features; every method has a default that changes nothing."""
+
+    # ------------------------------------------------------------ events
+
+    async def before_event(self, event: Event) -> None:
+        """Called before an event that is awaited is recorded and sent."""
+
+    def after_event(self, event: Event) -> None:
+        """Called after an event that was posted without waiting."""
+
+    def on_update(self, update: MessageUpdate) -> None:
+        """Called for every piece of an answer; a StreamCut ends the answer."""
+
+    async def flush_updates(self) -> None:
+        """Called after a burst of pieces."""
+
+    # ------------------------------------------------------------ prompts
+
+    def handles_input(self) -> bool:
+        """Return whether `before_input` has something to do."""
+        return False
+
+    async def before_input(self, prompt: PromptInput) -> PromptInput | None:
+        """Return the input to continue with, or None if it was handled."""
+        return prompt
+
+    def prepares_runs(self) -> bool:
+        """Return whether `before_run` has something to do."""
+        return False
+
+    async def before_run(self, message: UserMessage) -> tuple[CustomMessage, ...]:
+        """Return messages that go with a prompt which starts a run."""
+        return ()
+
+    def on_prompt(self) -> None:
+        """Called when a prompt of the user starts a run."""
+
+    async def prepare_run(self) -> None:
+        """Called at the start of every run, before its first event."""
+
+    def opening_messages(self) -> tuple[CustomMessage, ...]:
+        """Return messages that open the next run of the same prompt."""
+        return ()
+
+    # ------------------------------------------------------------ turns
+
+    async def before_request(self, system: str, messages: History) -> tuple[str, History]:
+        """Return the system prompt and the messages of one request."""
+        return system, messages
+
+    def wrap_provider(self, provider: Provider) -> Provider:
+        return provider
+
+    async def finish_message(self, message: Message) -> Message:
+        """Return the message to store."""
+        return message
+
+    async def before_tool(
+        self, call: ToolCall, tool: Tool, args: Mapping[str, Any]
+    ) -> Mapping[str, Any] | Block:
+        """Return the arguments to run a call with, or a block."""
+        return args
+
+    async def after_tool(self, call: ToolCall, outcome: Outcome) -> Outcome:
+        return outcome
+
+    async def before_turn_end(self, event: TurnEnd) -> None:
+        """Called before `turn_end` is sent."""
+
+    def pending(self, kind: QueueKind) -> int:
+        """Return how many messages of the feature are due in this line."""
+        return 0
+
+    def take(self, kind: QueueKind) -> Queued:
+        """Return one due message."""
+        raise NotImplementedError
+
+    # ------------------------------------------------------------ ends of runs
+
+    def will_rerun(self) -> bool:
+        """Return whether the answer that just ended is tried again."""
+        return False
+
+    def rerun(self) -> None:
+        """Prepare another attempt, after `will_rerun` returned True."""
+
+    def continues(self, end: RunEnd) -> bool:
+        """Return whether another turn follows a run that would end the prompt."""
+        return False
+
+    async def before_settle(self, outcome: str) -> bool:
+        """Return whether one more turn follows; `outcome` is completed, aborted or error."""
+        return False
+
+    def will_wake(self) -> bool:
+        """Return whether the feature will start a run later without a prompt."""
+        return False
+
+    def on_idle(self) -> bool:
+        """Called when a run has ended; True if the feature will start another one."""
+        return False
+
+    def on_handoff_end(self) -> None:
+        """Called when the document of a handoff has been written, or failed."""
+
+    # ------------------------------------------------------------ history
+
+    async def before_switch(self, reason: Literal["new", "resume"], target: str | None) -> None:
+        """Raises:
+        Vetoed: the session must not be replaced.
+        """
+
+    async def before_fork(self, entry_id: str, position: Literal["before", "at"]) -> None:
+        """Raises:
+        Vetoed: the session must not be copied.
+        """
+
+    async def before_compact(
+        self,
+        prepared: "Preparation",
+        reason: CompactionReason,
+        instructions: str | None,
+        *,
+        will_retry: bool,
+    ) -> Compaction | None:
+        """Return the entry if the feature made the summary.
+
+        Raises:
+            Vetoed: the session must not be compacted.
+        """
+        return None
+
+    async def after_compact(self, end: "CompactionOutcome") -> None:
+        """Called when a compaction has ended."""
+
+    async def before_tree(
+        self, move: TreeMove, leaf: str | None
+    ) -> tuple[TreeMove, BranchSummary | None]:
+        """Return the move to make, and a summary if the feature made one.
+
+        Raises:
+            Vetoed: the move must not happen.
+        """
+        return move, None
+
+    async def after_tree(
+        self, old_leaf: str | None, summary: Entry | None, *, by_feature: bool
+    ) -> None:
+        """Called after a move in the tree."""
+
+    async def leave_session(self, reason: str, target: str | None) -> None:
+        """Called before the session is replaced, reloaded or closed."""
+
+    async def enter_session(self, move: SessionMove) -> None:
+        """Called when another session has been opened, or the same one reloaded."""
+
+    # ------------------------------------------------------------ tools and commands
+
+    def tools(self) -> Mapping[str, Tool]:
+        return {}
+
+    def commands(self) -> tuple[Any, ...]:
+        """Return the items of `get_commands`."""
+        return ()
+
+    def is_command(self, text: str) -> bool:
+        """Return whether a text calls a command of the feature."""
+        return False
+
+    async def run_command(self, text: str) -> None:
+        """Run the command that a text calls."""
+
+    async def run_bash(self, command: str, *, exclude: bool) -> BashResult | None:
+        """Return the result of a host's shell command if the feature ran it."""
+        return None
+
+    def after_command(self) -> None:
+        """Called after a shell command of the host has ended."""
+
+    def walls(self, cwd: Path) -> Walls | None:
+        """Return the limits of file access and commands, if the feature sets some."""
+        return None
+
+    def hides(self, cwd: Path) -> IsHidden | None:
+        """Return a test for paths that must not be read, if the feature hides some."""
+        return None
+
+    def writable(self, cwd: Path) -> tuple[Path, ...]:
+        """Return the folders that sandboxed commands can write to; nothing without a sandbox."""
+        return ()
+
+    def output_folder(self) -> Path | None:
+        """Return the folder for the output of commands, if the feature sets one."""
+        return None
+
+    def check_folder(self, cwd: Path, file: Path | None) -> None:
+        """Raises:
+        CommandError: a session must not work in this folder; `file` is that of the session.
+        """
+
+    def guard_code(self) -> None:
+        """Protect the files that extensions have imported.
+
+        Raises:
+            ConfigError: they cannot be protected.
+        """
+
+    def prompt_sections(self, tools: Iterable[str]) -> Mapping[str, str]:
+        """Return sections of the system prompt, given the names of the active tools."""
+        return {}
+
+    # ------------------------------------------------------------ models
+
+    def on_model(
+        self, model: Model, previous: Model | None, source: Literal["set", "cycle"]
+    ) -> None:
+        """Called when another model was selected."""
+
+    def on_level(self, level: ThinkingLevel, previous: ThinkingLevel) -> None:
+        """Called when the thinking level changed."""
+
+    # ------------------------------------------------------------ life
+
+    def connect(self, send: "Send | None") -> None:
+        """Called when the host can be asked; `send` shows a dialog, None if nobody can."""
+
+    async def start(self) -> None:
+        """Called once, when the event loop runs.
+
+        Raises:
+            ConfigError: the program must not start.
+        """
+
+    def abort(self) -> None:
+        """Called when the running prompt is aborted."""
+
+    async def quiet(self) -> None:
+        """Return when the feature will not start a run; see `will_wake`."""
+
+    def answer_dialog(self, answer: "UiAnswer") -> None:
+        """Called with every answer of the host's user to a dialog."""
+
+    def disconnect(self) -> None:
+        """Called when the host is gone."""
+
+    def reload(self) -> None:
+        """Called when settings and files are to be read again."""
+
+    def for_subagent(self, bundles: Any) -> "Feature | None":
+        """Return the feature that the engine of a subagent gets in the place of this one."""
+        return None
+
+    async def close(self) -> None:
+        """End what the feature runs."""
+
+
+class CompactionOutcome(msgspec.Struct, frozen=True, kw_only=True):
+    """How a compaction ended."""
+
+    reason: CompactionReason
+    result: CompactionResult | None = None
+    aborted: bool = False
+    will_retry: bool = False
+    error: str | None = None
+
+
+class Features:
+    """The active features of an engine, from the outermost to the innermost."""
+
+    def __init__(self) -> None:
+        self._items: tuple[Feature, ...] = ()
+
+    def __iter__(self) -> Iterator[Feature]:
+        return iter(self._items)
+
+    def add(self, feature: Feature, *, outermost: bool = False) -> None:
+        self._items = (feature, *self._items) if outermost else (*self._items, feature)
+
+    def remove(self, feature: Feature) -> None:
+        self._items = tuple(item for item in self._items if item is not feature)
+
+    def find(self, kind: type[F]) -> F | None:
+        """Return the active feature of this class."""
+        return next((item for item in self._items if isinstance(item, kind)), None)
+
+    @property
+    def inner_first(self) -> Iterator[Feature]:
+        return reversed(self._items)
+
+    # ------------------------------------------------------------ events
+
+    async def before_event(self, event: Event) -> None:
+        for feature in self._items:
+            await feature.before_event(event)
+
+    def after_event(self, event: Event) -> None:
+        for feature in self._items:
+            feature.after_event(event)
+
+    def on_update(self, update: MessageUpdate) -> None:
+        for feature in self.inner_first:
+            feature.on_update(update)
+
+    async def flush_updates(self) -> None:
+        for feature in self._items:
+            await feature.flush_updates()
+
+    # ------------------------------------------------------------ prompts
+
+    def handles_input(self) -> bool:
+        return any(feature.handles_input() for feature in self._items)
+
+    async def before_input(self, prompt: PromptInput) -> PromptInput | None:
+        for feature in self._items:
+            changed = await feature.before_input(prompt)
+            if changed is None:
+                return None
+            prompt = changed
+        return prompt
+
+    def prepares_runs(self) -> bool:
+        return any(feature.prepares_runs() for feature in self._items)
+
+    async def before_run(self, message: UserMessage) -> tuple[CustomMessage, ...]:
+        added: list[CustomMessage] = []
+        for feature in self._items:
+            added += await feature.before_run(message)
+        return tuple(added)
+
+    def opening_messages(self) -> tuple[CustomMessage, ...]:
+        return tuple(item for feature in self._items for item in feature.opening_messages())
+
+    # ------------------------------------------------------------ turns
+
+    async def before_request(self, system: str, messages: History) -> tuple[str, History]:
+        for feature in self._items:
+            system, messages = await feature.before_request(system, messages)
+        return system, messages
+
+    def wrap_provider(self, provider: Provider) -> Provider:
+        for feature in self._items:
+            provider = feature.wrap_provider(provider)
+        return provider
+
+    async def finish_message(self, message: Message) -> Message:
+        for feature in self._items:
+            message = await feature.finish_message(message)
+        return message
+
+    async def before_tool(
+        self, call: ToolCall, tool: Tool, args: Mapping[str, Any]
+    ) -> Mapping[str, Any] | Block:
+        for feature in self._items:
+            verdict = await feature.before_tool(call, tool, args)
+            if isinstance(verdict, Block):
+                return verdict
+            args = verdict
+        return args
+
+    async def after_tool(self, call: ToolCall, outcome: Outcome) -> Outcome:
+        for feature in self.inner_first:
+            outcome = await feature.after_tool(call, outcome)
+        return outcome
+
+    async def before_turn_end(self, event: TurnEnd) -> None:
+        for feature in self._items:
+            await feature.before_turn_end(event)
+
+    def pending(self, kind: QueueKind) -> int:
+        return sum(feature.pending(kind) for feature in self._items)
+
+    def take(self, kind: QueueKind) -> Queued | None:
+        """Return one due message, or None if no feature has one."""
+        for feature in self._items:
+            if feature.pending(kind):
+                return feature.take(kind)
+        return None
+
+    # ------------------------------------------------------------ ends of runs
+
+    def will_rerun(self) -> bool:
+        return any(feature.will_rerun() for feature in self._items)
+
+    def rerun(self) -> None:
+        for feature in self._items:
+            if feature.will_rerun():
+                feature.rerun()
+
+    def continues(self, end: RunEnd) -> bool:
+        return any(feature.continues(end) for feature in self._items)
+
+    async def before_settle(self, outcome: str) -> bool:
+        asked = [await feature.before_settle(outcome) for feature in self._items]
+        return any(asked)
+
+    def will_wake(self) -> bool:
+        return any(feature.will_wake() for feature in self._items)
+
+    def on_idle(self) -> bool:
+        waits = [feature.on_idle() for feature in self._items]
+        return any(waits)
+
+    # ------------------------------------------------------------ tools and commands
+
+    def tools(self) -> dict[str, Tool]:
+        return {name: tool for feature in self._items for name, tool in feature.tools().items()}
+
+    def commands(self) -> tuple[Any, ...]:
+        return tuple(item for feature in self._items for item in feature.commands())
+
+    def command_owner(self, text: str) -> Feature | None:
+        """Return the feature whose command a text calls."""
+        return next((feature for feature in self._items if feature.is_command(text)), None)
+
+    async def run_bash(self, command: str, *, exclude: bool) -> BashResult | None:
+        for feature in self._items:
+            result = await feature.run_bash(command, exclude=exclude)
+            if result is not None:
+                return result
+        return None
+
+    def after_command(self) -> None:
+        for feature in self._items:
+            feature.after_command()
+
+    def walls(self, cwd: Path) -> Walls | None:
+        return next(filter(None, (feature.walls(cwd) for feature in self._items)), None)
+
+    def hides(self, cwd: Path) -> IsHidden | None:
+        return next(filter(None, (feature.hides(cwd) for feature in self._items)), None)
+
+    def writable(self, cwd: Path) -> tuple[Path, ...]:
+        return tuple(path for feature in self._items for path in feature.writable(cwd))
+
+    def output_folder(self) -> Path | None:
+        return next(filter(None, (feature.output_folder() for feature in self._items)), None)
+
+    def check_folder(self, cwd: Path, file: Path | None) -> None:
+        for feature in self._items:
+            feature.check_folder(cwd, file)
+
+    def guard_code(self) -> None:
+        for feature in self._items:
+            feature.guard_code()
+
+    def prompt_sections(self, tools: Iterable[str]) -> dict[str, str]:
+        names = tuple(tools)
+        sections: dict[str, str] = {}
+        for feature in self._items:
+            sections.update(feature.prompt_sections(names))
+        return sections

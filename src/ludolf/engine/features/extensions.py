@@ -1,0 +1,57 @@
+"""Load extensions when there are some; nothing of them is imported otherwise."""
+
+from typing import TYPE_CHECKING
+
+from ludolf.base import ConfigError
+from ludolf.engine.engine import Engine
+from ludolf.engine.feature import Feature, SessionMove
+from ludolf.engine.workspace import Workspace
+
+if TYPE_CHECKING:
+    from ludolf.engine.extension_bridge.loader import ExtensionLoader
+
+
+class LazyExtensions(Feature):
+    """Looks for extensions in every session; the loader is made for the first of them."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._loader: ExtensionLoader | None = None
+
+    async def start(self) -> None:
+        """Raises:
+        ConfigError: an extension named on the command line does not load, or a flag is unknown.
+        """
+        if not may_have_extensions(self._engine.workspace):
+            for flag in self._engine.workspace.options.flags:
+                raise ConfigError(f"Unknown option: {flag}")
+        await self.enter_session(SessionMove(reason="startup"))
+
+    async def enter_session(self, move: SessionMove) -> None:
+        if not may_have_extensions(self._engine.workspace):
+            return
+        if self._loader is None:
+            from ludolf.engine.extension_bridge.loader import ExtensionLoader
+
+            self._loader = ExtensionLoader(self._engine)
+            self._engine.features.add(self._loader.bridge, outermost=True)
+        await self._loader.load(move)
+
+
+def may_have_extensions(workspace: Workspace) -> bool:
+    """Return whether there may be an extension, without importing any of their code."""
+    options, home = workspace.options, workspace.home
+    if options.extensions or options.factories:
+        return True
+    if options.no_extensions:
+        return False
+    if workspace.settings.extensions or (home.agent / "extensions").is_dir():
+        return True
+    if (home.project / "extensions").is_dir():
+        return True
+    # The host may trust the project later.
+    if not workspace.files.trusted and (home.project / "settings.json").is_file():
+        return True
+    from ludolf.config.resources.entry_points import installed
+
+    return next(iter(installed()), None) is not None

@@ -1,0 +1,249 @@
+"""The subagents of one engine, and how their results return to it."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import msgspec
+from msgspec import structs
+
+from ludolf.agent.events import MessageEnd, MessageStart
+from ludolf.agent.queue import QueueKind
+from ludolf.agent.scope import Aborted, Tasks
+from ludolf.ai.messages import CustomMessage
+from ludolf.base import now_ms
+from ludolf.engine.engine import Engine
+from ludolf.engine.feature import Feature
+from ludolf.engine.features.subagents.registry import SubagentRegistry
+from ludolf.engine.features.subagents.subagent import Subagent
+from ludolf.engine.features.subagents.task import SubagentTask
+from ludolf.protocol.events import AgentSettled, EntryAppended
+from ludolf.protocol.subagent_events import AgentWaiting
+from ludolf.session.entries import entry_json
+
+RESULT = "async-result"
+# A subagent starts when its parent is idle, or after this time: the last words of the parent come
+# before the first frame of the subagent, as hosts know it from omp.
+GRACE_SECONDS = 0.12
+LONGEST_RESULT = 50_000
+
+
+class Subagents(Feature):
+    """Every engine that may start subagents has one; all of them share the registry.
+
+    `task` is that of the subagent whose own subagents these are; None for the engine of the host.
+    `offer_below` lets the engine of a subagent start subagents of its own.
+    """
+
+    def __init__(
+        self,
+        engine: Engine,
+        registry: SubagentRegistry,
+        offer_below: "Callable[[Engine, Subagents, SubagentTask], None]",
+        task: SubagentTask | None = None,
+    ) -> None:
+        self._engine = engine
+        self.registry = registry
+        self._offer_below = offer_below
+        self._task = task
+        self._tasks = Tasks()
+        self._running: list[Subagent] = []
+        self._results: list[Subagent] = []
+        self._slots: asyncio.Semaphore | None = None
+        self._quiet = asyncio.Event()
+        self._quiet.set()
+        self._reported_waiting = False
+        self._waking = False
+
+    # ------------------------------------------------------------ starting and stopping
+
+    def reserve(self, name: str) -> tuple[str, Path]:
+        """Reserve a name and a file for a new subagent."""
+        if self._task is not None:
+            return self.registry.reserve(self._task.file.parent, name, self._task.id)
+        return self.registry.reserve(self.registry.folder(self._engine.session), name)
+
+    def begin(self, tasks: Sequence[SubagentTask]) -> None:
+        """Start subagents; returns at once."""
+        self._quiet.clear()
+        for task in tasks:
+            subagent = Subagent(task, self.registry.subscription)
+            self._running.append(subagent)
+            self.registry.enter(subagent)
+            self._tasks.start(self._run(subagent))
+
+    def abort(self) -> None:
+        """Stop all subagents and drop their results."""
+        self._results.clear()
+        for subagent in self._running:
+            subagent.abort(silent=True)
+        self._check_quiet()
+
+    async def ended(self) -> None:
+        """Return when no subagent runs."""
+        await self._tasks.ended()
+
+    async def close(self) -> None:
+        self.abort()
+        await self._tasks.close()
+        if self._task is None:
+            self.registry.close()
+
+    # ------------------------------------------------------------ waking
+
+    def will_wake(self) -> bool:
+        return bool(self._results) or any(not subagent.silent for subagent in self._running)
+
+    async def quiet(self) -> None:
+        await self._quiet.wait()
+
+    def pending(self, kind: QueueKind) -> int:
+        return int(kind == "steering" and bool(self._results))
+
+    def take(self, kind: QueueKind) -> CustomMessage:
+        """Return all waiting results as one message."""
+        self._reported_waiting = False
+        message = self._result_message()
+        self._check_quiet()
+        return message
+
+    def on_handoff_end(self) -> None:
+        self._wake_soon()
+
+    def on_idle(self) -> bool:
+        """Report that the engine waits for its subagents, if it does."""
+        self._reported_waiting = False
+        if self._engine.conversation.meter.reached is not None:
+            self._store_results()
+            self.abort()
+        self._reported_waiting = self.will_wake()
+        if self._reported_waiting:
+            waiting = (*self._results, *self._running)
+            ids = tuple(subagent.task.id for subagent in waiting if not subagent.silent)
+            self._engine.conversation.hub.post(AgentWaiting(jobs=ids))
+            self._wake_soon()
+        return self._reported_waiting
+
+    # ------------------------------------------------------------ private
+
+    async def _run(self, subagent: Subagent) -> None:
+        try:
+            slots = await subagent.scope.run(self._slot())
+            try:
+                if subagent.scope.aborted:  # in the moment when it got its slot
+                    raise Aborted
+                await subagent.run(
+                    self._engine, lambda engine: self._offer_below(engine, self, subagent.task)
+                )
+            finally:
+                slots.release()
+        except Aborted:
+            subagent.never_began()
+        finally:
+            self._ended(subagent)
+
+    async def _slot(self) -> asyncio.Semaphore:
+        """Wait until the parent is idle, but not long; then for a free slot."""
+        try:
+            async with asyncio.timeout(GRACE_SECONDS):
+                await self._engine.runner.idle()
+        except TimeoutError:
+            pass
+        if self._slots is None:
+            most = self._engine.workspace.settings.task.max_concurrency
+            self._slots = asyncio.Semaphore(most or 1_000_000)
+        await self._slots.acquire()
+        return self._slots
+
+    def _ended(self, subagent: Subagent) -> None:
+        self._running.remove(subagent)
+        self._store_usage(subagent)
+        self.registry.leave(subagent)
+        subagent.watch.ended(subagent.outcome.status)
+        if not subagent.silent:
+            self._results.append(subagent)
+            self._wake_soon()
+        self._check_quiet()
+        subagent.scope.close()
+
+    def _store_usage(self, subagent: Subagent) -> None:
+        """Count the usage of a subagent as usage of the session."""
+        session, hub = self._engine.session, self._engine.conversation.hub
+        for body in subagent.spent if session.read_only is None else ():
+            entry = session.append(structs.replace(body, note=subagent.task.id))
+            hub.post(EntryAppended(entry=msgspec.Raw(entry_json(entry))))
+
+    def _wake_soon(self) -> None:
+        """Start a run with the results; a running engine takes them at its next turn."""
+        if self._results and not self._waking and not self._is_busy:
+            self._waking = True
+            self._engine.tasks.start(self._wake())
+
+    @property
+    def _is_busy(self) -> bool:
+        """Return whether the engine runs or is about to leave its session."""
+        return self._engine.runner.running or self._engine.handoff.running
+
+    async def _wake(self) -> None:
+        # Subagents that end together are reported together.
+        await asyncio.sleep(0)
+        await self._engine.compactor.idle()
+        self._waking = False
+        if self._is_busy or not self._results:
+            return
+        if self._engine.conversation.meter.reached is not None:
+            self._store_results()
+        else:
+            self._engine.runner.start((self.take("steering"),), woken=True)
+
+    def _store_results(self) -> None:
+        """Keep the results in the conversation without a run, since a limit is reached."""
+        if self._results:
+            message = self._result_message()
+            self._engine.conversation.hub.post(MessageStart(message=message))
+            self._engine.conversation.hub.post(MessageEnd(message=message))
+            self._check_quiet()
+
+    def _result_message(self) -> CustomMessage:
+        subagents, self._results = self._results, []
+        return _message(subagents)
+
+    def _check_quiet(self) -> None:
+        if self._running or self._results:
+            return
+        self._quiet.set()
+        if self._reported_waiting and not self._engine.runner.running:
+            self._reported_waiting = False
+            self._engine.conversation.hub.post(AgentSettled())
+            self._engine.end_if_asked()
+
+
+def _message(subagents: Sequence[Subagent]) -> CustomMessage:
+    return CustomMessage(
+        custom_type=RESULT,
+        content="\n\n".join(map(_report, subagents)),
+        display=True,
+        details={
+            "jobs": [
+                {
+                    "jobId": subagent.task.id,
+                    "type": "task",
+                    "label": subagent.task.name,
+                    "durationMs": subagent.watch.duration_ms,
+                    **({"error": subagent.outcome.error} if subagent.outcome.error else {}),
+                }
+                for subagent in subagents
+            ]
+        },
+        timestamp=now_ms(),
+    )
+
+
+def _report(subagent: Subagent) -> str:
+    task, outcome = subagent.task, subagent.outcome
+    head = f'<task-result id="{task.id}" agent="{task.agent.name}" status="{outcome.status}">'
+    text = outcome.text
+    if len(text) > LONGEST_RESULT:
+        text = f"{text[:LONGEST_RESULT]}\n[cut; the whole conversation is in {task.file}]"
+    errors = [f"Error: {outcome.error}"] if outcome.error else []
+    return "\n".join((head, *errors, *([text] if text else ()), "</task-result>"))

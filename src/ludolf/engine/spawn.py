@@ -1,0 +1,100 @@
+"""Make the engine of a subagent: its own session and hub, everything else its parent's."""
+
+from msgspec import structs
+
+from ludolf.agent.tool import Tool
+from ludolf.ai.messages import AssistantMessage
+from ludolf.engine.bundles import Bundles
+from ludolf.engine.conversation import Conversation
+from ludolf.engine.engine import Engine, Plugs
+from ludolf.engine.feature import Features
+from ludolf.engine.features.subagents.task import SubagentTask
+from ludolf.engine.models import Models
+from ludolf.engine.resources import Resources
+from ludolf.engine.run.limits import Meter, Reached
+from ludolf.engine.toolset import Toolset
+from ludolf.session.tree import Session, new_header
+
+# The todo list of the parent is the parent's; the others are provided again where they belong.
+NOT_SHARED = ("todo", "todo_write", "task", "yield")
+
+
+def spawn(parent: Engine, task: SubagentTask, plugs: Plugs) -> Engine:
+    """Return an engine that runs inside the scope of the task."""
+    features = Features()
+    workspace = parent.workspace.for_subagent(
+        structs.replace(parent.workspace.options, tools=_tools(parent, task))
+    )
+    meter = SharedMeter(parent.conversation.meter)
+    place = parent.conversation.place
+    conversation = Conversation(workspace, place, features, meter, ("all", "all"))
+    conversation.replace(_session(parent, task))
+    models = Models(parent.models.access, workspace, conversation, features)
+    models.start_with(task.model, task.level)
+    toolset = Toolset(workspace, conversation, models, features)
+    toolset.documents = parent.toolset.documents
+    toolset.owns_process = parent.toolset.owns_process
+    sections = {"agent": task.agent.prompt, "task_context": task.context}
+    sections = {name: text for name, text in sections.items() if text}
+    resources = Resources(workspace, toolset, conversation.hub, features, sections)
+    bundles = Bundles(workspace, conversation, models, toolset, resources, features)
+    renew = parent.empty_requests.renew
+    engine = Engine(bundles, plugs, renew=renew, work=task.scope)
+    for feature in parent.features:
+        inherited = feature.for_subagent(bundles)
+        if inherited is not None:
+            features.add(inherited)
+    shared = [tool for tool in _provided(parent) if _may_have(task, tool.name)]
+    toolset.provide("parent", shared)
+    models.record()
+    return engine
+
+
+def _session(parent: Engine, task: SubagentTask) -> Session:
+    path = parent.session.path
+    header = new_header(str(parent.workspace.cwd), parent_session=str(path) if path else None)
+    return Session(header, task.file, parent.conversation.hub.report)
+
+
+def _tools(parent: Engine, task: SubagentTask) -> tuple[str, ...]:
+    """Return the tools of the agent definition, as far as the user allows them; else all."""
+    toolset, options = parent.toolset, parent.workspace.options
+    wanted = task.agent.tools
+    if wanted is None:
+        return tuple(tool.name for tool in toolset.active() if tool.name in toolset.tools)
+    if options.tools is not None:
+        return tuple(name for name in wanted if name in options.tools)
+    if options.no_tools:
+        return ()
+    if options.no_builtin_tools:
+        return tuple(name for name in wanted if name in parent.features.tools())
+    return wanted
+
+
+def _provided(parent: Engine) -> list[Tool]:
+    """Return the active tools of the host or of the embedding program."""
+    toolset = parent.toolset
+    active = (tool for tool in toolset.active() if tool.name not in toolset.tools)
+    return [tool for tool in active if tool.name not in NOT_SHARED]
+
+
+def _may_have(task: SubagentTask, name: str) -> bool:
+    return task.agent.tools is None or name in task.agent.tools
+
+
+class SharedMeter(Meter):
+    """Counts on the meter of the parent, which only a new prompt of the user resets."""
+
+    def __init__(self, parent: Meter) -> None:
+        super().__init__()
+        self._parent = parent
+
+    def start(self) -> None:
+        self.reached = None
+
+    def count(self, message: AssistantMessage) -> None:
+        self._parent.count(message)
+
+    def check(self) -> Reached | None:
+        self.reached = self._parent.check()
+        return self.reached

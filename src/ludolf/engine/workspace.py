@@ -1,0 +1,68 @@
+"""The folder, the options and the settings that an engine works with."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+from msgspec import structs
+
+from ludolf.config.settings.home import Home
+from ludolf.config.settings.options import Options
+from ludolf.config.settings.settings import Retry, Settings, SettingsFiles
+
+Warn = Callable[[str], None]
+
+
+class Workspace:
+    """Shared by an engine and its subagents, which get a copy with their own options.
+
+    `start` is the folder that the host started in; a session may move `home.cwd`, never this.
+    `distrust` says why the project's own settings are not used; None if they are, or once it was
+    reported. `seal` is the digest of the project's code when it was first loaded.
+    `depth` counts the engines between this one and the host.
+    """
+
+    def __init__(
+        self,
+        options: Options,
+        home: Home,
+        files: SettingsFiles,
+        warn: Warn,
+        *,
+        depth: int = 0,
+    ) -> None:
+        self.options = options
+        self.home = home
+        self.start = home.cwd
+        self.files = files
+        self.warn = warn
+        self.distrust: str | None = None
+        self.seal: str | None = None
+        self.depth = depth
+
+    @property
+    def settings(self) -> Settings:
+        return self.files.current
+
+    @property
+    def cwd(self) -> Path:
+        return self.home.cwd
+
+    @property
+    def retry(self) -> Retry:
+        """The retry policy; without jitter in a replay, which is the same each time."""
+        retry = self.settings.retry
+        return structs.replace(retry, jitter=0.0) if self.options.replay is not None else retry
+
+    def move_to(self, cwd: str) -> None:
+        """Work in another folder from now on."""
+        self.home = structs.replace(self.home, cwd=Path(cwd))
+
+    def use_project(self, *, trusted: bool) -> None:
+        """Read the settings again, with or without those of the project."""
+        self.files = SettingsFiles(self.home, trusted=trusted, given=self.files.given)
+        self.seal = None
+
+    def for_subagent(self, options: Options) -> "Workspace":
+        workspace = Workspace(options, self.home, self.files, self.warn, depth=self.depth + 1)
+        workspace.start = self.start
+        return workspace
