@@ -12,13 +12,13 @@ OFFLINE_VARIABLE = "LUDOLF_OFFLINE_MODEL"
 
 
 def ensure_builtin(registry: ModelRegistry, wanted: str) -> None:
-    """Make the built-in models known once somebody asks for one by name."""
+    """Register the built-in models if one of them is asked for by name."""
     if wanted == PROVIDER or wanted.startswith(f"{PROVIDER}/"):
         _register(registry, scripted=True)
 
 
 def fallback(registry: ModelRegistry) -> Choice | None:
-    """What answers when no model is configured: a script if one is named, else the offline demo."""
+    """Return the model to use when none is configured: a script if one is named, else offline."""
     scripted = bool(os.environ.get(SCRIPT_VARIABLE))
     if not scripted and os.environ.get(OFFLINE_VARIABLE, "").strip().lower() in _OFF:
         return None

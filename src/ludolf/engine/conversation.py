@@ -9,7 +9,8 @@ from ludolf.agent.queue import QueueMode
 from ludolf.ai.messages import CustomMessage
 from ludolf.base import iso_time
 from ludolf.config.settings.file_permissions import exposure
-from ludolf.engine.hub import Hub, Observer
+from ludolf.engine.feature import Features
+from ludolf.engine.hub import Hub
 from ludolf.engine.run.limits import Meter
 from ludolf.engine.run.message_queue import MessageQueue
 from ludolf.engine.workspace import Workspace
@@ -26,7 +27,7 @@ class Conversation:
         self,
         workspace: Workspace,
         place: Place,
-        observer: Observer,
+        features: Features,
         meter: Meter,
         modes: tuple[QueueMode, QueueMode],
     ) -> None:
@@ -35,7 +36,7 @@ class Conversation:
         self._exposures: set[str] = set()
         self.place = place
         self.meter = meter
-        self.hub = Hub(self._record, workspace.warn, observer)
+        self.hub = Hub(self._record, workspace.warn, features)
         self.queue = MessageQueue(self.hub, *modes)
 
     @property

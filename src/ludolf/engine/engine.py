@@ -253,9 +253,12 @@ class Engine:
             self.on_shutdown()
 
     def _on_idle(self) -> None:
-        self.sessions.save_all()
-        self.shell.store_waiting()
-        self.end_if_asked()
+        if self.session.unsaved or self.sessions.unsaved:
+            self.sessions.save_all()
+        if self.shell.waiting:
+            self.shell.store_waiting()
+        if self._shutting_down:
+            self.end_if_asked()
 
     # ------------------------------------------------------------ life
 
@@ -419,7 +422,7 @@ class Engine:
         """Change how queued messages are delivered; `save` keeps it for later sessions.
 
         Raises:
-            CommandError: there is no such mode.
+            CommandError: the mode is unknown.
         """
         if mode not in ("all", "one-at-a-time"):
             raise CommandError(f"Invalid mode: {mode}")

@@ -304,7 +304,7 @@ class Feature:
     # ------------------------------------------------------------ life
 
     def connect(self, send: "Send | None") -> None:
-        """Called when the host can be asked; `send` shows a dialog, None if nobody can."""
+        """Called when the host can be asked; `send` shows a dialog, None if there are none."""
 
     async def start(self) -> None:
         """Called once, when the event loop runs.
@@ -346,20 +346,30 @@ class CompactionOutcome(msgspec.Struct, frozen=True, kw_only=True):
     error: str | None = None
 
 
+_HOOKS = tuple(name for name in vars(Feature) if not name.startswith("_"))
+
+
 class Features:
-    """The active features of an engine, from the outermost to the innermost."""
+    """The active features of an engine, from the outermost to the innermost.
+
+    `hooks` maps the name of each hook to the features that override it, so that a hook that no
+    feature uses costs nothing.
+    """
 
     def __init__(self) -> None:
         self._items: tuple[Feature, ...] = ()
+        self.hooks: dict[str, tuple[Feature, ...]] = dict.fromkeys(_HOOKS, ())
 
     def __iter__(self) -> Iterator[Feature]:
         return iter(self._items)
 
     def add(self, feature: Feature, *, outermost: bool = False) -> None:
         self._items = (feature, *self._items) if outermost else (*self._items, feature)
+        self.hooks = {name: tuple(self._overriding(name)) for name in _HOOKS}
 
-    def remove(self, feature: Feature) -> None:
-        self._items = tuple(item for item in self._items if item is not feature)
+    def _overriding(self, name: str) -> Iterator[Feature]:
+        default = getattr(Feature, name)
+        return (item for item in self._items if getattr(type(item), name) is not default)
 
     def find(self, kind: type[F]) -> F | None:
         """Return the active feature of this class."""
@@ -369,31 +379,13 @@ class Features:
     def inner_first(self) -> Iterator[Feature]:
         return reversed(self._items)
 
-    # ------------------------------------------------------------ events
-
-    async def before_event(self, event: Event) -> None:
-        for feature in self._items:
-            await feature.before_event(event)
-
-    def after_event(self, event: Event) -> None:
-        for feature in self._items:
-            feature.after_event(event)
-
-    def on_update(self, update: MessageUpdate) -> None:
-        for feature in self.inner_first:
-            feature.on_update(update)
-
-    async def flush_updates(self) -> None:
-        for feature in self._items:
-            await feature.flush_updates()
-
     # ------------------------------------------------------------ prompts
 
     def handles_input(self) -> bool:
-        return any(feature.handles_input() for feature in self._items)
+        return any(feature.handles_input() for feature in self.hooks["handles_input"])
 
     async def before_input(self, prompt: PromptInput) -> PromptInput | None:
-        for feature in self._items:
+        for feature in self.hooks["before_input"]:
             changed = await feature.before_input(prompt)
             if changed is None:
                 return None
@@ -401,38 +393,37 @@ class Features:
         return prompt
 
     def prepares_runs(self) -> bool:
-        return any(feature.prepares_runs() for feature in self._items)
+        return any(feature.prepares_runs() for feature in self.hooks["prepares_runs"])
 
     async def before_run(self, message: UserMessage) -> tuple[CustomMessage, ...]:
         added: list[CustomMessage] = []
-        for feature in self._items:
+        for feature in self.hooks["before_run"]:
             added += await feature.before_run(message)
         return tuple(added)
 
     def opening_messages(self) -> tuple[CustomMessage, ...]:
-        return tuple(item for feature in self._items for item in feature.opening_messages())
+        return tuple(
+            item
+            for feature in self.hooks["opening_messages"]
+            for item in feature.opening_messages()
+        )
 
     # ------------------------------------------------------------ turns
 
     async def before_request(self, system: str, messages: History) -> tuple[str, History]:
-        for feature in self._items:
+        for feature in self.hooks["before_request"]:
             system, messages = await feature.before_request(system, messages)
         return system, messages
 
     def wrap_provider(self, provider: Provider) -> Provider:
-        for feature in self._items:
+        for feature in self.hooks["wrap_provider"]:
             provider = feature.wrap_provider(provider)
         return provider
-
-    async def finish_message(self, message: Message) -> Message:
-        for feature in self._items:
-            message = await feature.finish_message(message)
-        return message
 
     async def before_tool(
         self, call: ToolCall, tool: Tool, args: Mapping[str, Any]
     ) -> Mapping[str, Any] | Block:
-        for feature in self._items:
+        for feature in self.hooks["before_tool"]:
             verdict = await feature.before_tool(call, tool, args)
             if isinstance(verdict, Block):
                 return verdict
@@ -440,20 +431,16 @@ class Features:
         return args
 
     async def after_tool(self, call: ToolCall, outcome: Outcome) -> Outcome:
-        for feature in self.inner_first:
+        for feature in reversed(self.hooks["after_tool"]):
             outcome = await feature.after_tool(call, outcome)
         return outcome
 
-    async def before_turn_end(self, event: TurnEnd) -> None:
-        for feature in self._items:
-            await feature.before_turn_end(event)
-
     def pending(self, kind: QueueKind) -> int:
-        return sum(feature.pending(kind) for feature in self._items)
+        return sum(feature.pending(kind) for feature in self.hooks["pending"])
 
     def take(self, kind: QueueKind) -> Queued | None:
         """Return one due message, or None if no feature has one."""
-        for feature in self._items:
+        for feature in self.hooks["take"]:
             if feature.pending(kind):
                 return feature.take(kind)
         return None
@@ -461,73 +448,79 @@ class Features:
     # ------------------------------------------------------------ ends of runs
 
     def will_rerun(self) -> bool:
-        return any(feature.will_rerun() for feature in self._items)
+        return any(feature.will_rerun() for feature in self.hooks["will_rerun"])
 
     def rerun(self) -> None:
-        for feature in self._items:
+        for feature in self.hooks["rerun"]:
             if feature.will_rerun():
                 feature.rerun()
 
     def continues(self, end: RunEnd) -> bool:
-        return any(feature.continues(end) for feature in self._items)
+        return any(feature.continues(end) for feature in self.hooks["continues"])
 
     async def before_settle(self, outcome: str) -> bool:
-        asked = [await feature.before_settle(outcome) for feature in self._items]
+        asked = [await feature.before_settle(outcome) for feature in self.hooks["before_settle"]]
         return any(asked)
 
     def will_wake(self) -> bool:
-        return any(feature.will_wake() for feature in self._items)
+        return any(feature.will_wake() for feature in self.hooks["will_wake"])
 
     def on_idle(self) -> bool:
-        waits = [feature.on_idle() for feature in self._items]
+        waits = [feature.on_idle() for feature in self.hooks["on_idle"]]
         return any(waits)
 
     # ------------------------------------------------------------ tools and commands
 
     def tools(self) -> dict[str, Tool]:
-        return {name: tool for feature in self._items for name, tool in feature.tools().items()}
+        return {
+            name: tool for feature in self.hooks["tools"] for name, tool in feature.tools().items()
+        }
 
     def commands(self) -> tuple[Any, ...]:
-        return tuple(item for feature in self._items for item in feature.commands())
+        return tuple(item for feature in self.hooks["commands"] for item in feature.commands())
 
     def command_owner(self, text: str) -> Feature | None:
         """Return the feature whose command a text calls."""
-        return next((feature for feature in self._items if feature.is_command(text)), None)
+        return next(
+            (feature for feature in self.hooks["is_command"] if feature.is_command(text)), None
+        )
 
     async def run_bash(self, command: str, *, exclude: bool) -> BashResult | None:
-        for feature in self._items:
+        for feature in self.hooks["run_bash"]:
             result = await feature.run_bash(command, exclude=exclude)
             if result is not None:
                 return result
         return None
 
     def after_command(self) -> None:
-        for feature in self._items:
+        for feature in self.hooks["after_command"]:
             feature.after_command()
 
     def walls(self, cwd: Path) -> Walls | None:
-        return next(filter(None, (feature.walls(cwd) for feature in self._items)), None)
+        return next(filter(None, (feature.walls(cwd) for feature in self.hooks["walls"])), None)
 
     def hides(self, cwd: Path) -> IsHidden | None:
-        return next(filter(None, (feature.hides(cwd) for feature in self._items)), None)
+        return next(filter(None, (feature.hides(cwd) for feature in self.hooks["hides"])), None)
 
     def writable(self, cwd: Path) -> tuple[Path, ...]:
-        return tuple(path for feature in self._items for path in feature.writable(cwd))
+        return tuple(path for feature in self.hooks["writable"] for path in feature.writable(cwd))
 
     def output_folder(self) -> Path | None:
-        return next(filter(None, (feature.output_folder() for feature in self._items)), None)
+        return next(
+            filter(None, (feature.output_folder() for feature in self.hooks["output_folder"])), None
+        )
 
     def check_folder(self, cwd: Path, file: Path | None) -> None:
-        for feature in self._items:
+        for feature in self.hooks["check_folder"]:
             feature.check_folder(cwd, file)
 
     def guard_code(self) -> None:
-        for feature in self._items:
+        for feature in self.hooks["guard_code"]:
             feature.guard_code()
 
     def prompt_sections(self, tools: Iterable[str]) -> dict[str, str]:
         names = tuple(tools)
         sections: dict[str, str] = {}
-        for feature in self._items:
+        for feature in self.hooks["prompt_sections"]:
             sections.update(feature.prompt_sections(names))
         return sections

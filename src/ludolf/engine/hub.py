@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
+from ludolf.engine.feature import Features
 from ludolf.protocol.events import Event, Warned
 
 
@@ -20,16 +21,6 @@ class Sink(Protocol):
         """Wait while the reader lags behind."""
 
 
-class Observer(Protocol):
-    """Features, as the hub sees them."""
-
-    async def before_event(self, event: Event) -> None:
-        """Called before an event that is awaited is recorded and sent."""
-
-    def after_event(self, event: Event) -> None:
-        """Called after an event that was posted without waiting."""
-
-
 class Record(Protocol):
     """Writes events that have to be kept, with one write for all of one call."""
 
@@ -43,11 +34,11 @@ class Hub:
         self,
         record: Record,
         warn: Callable[[str], None],
-        observer: Observer,
+        features: Features,
     ) -> None:
         self._record = record
         self._warn = warn
-        self._observer = observer
+        self._features = features
         self._sinks: list[Sink] = []
         # Reports from before a sink was attached; None from then on.
         self._early: list[Warned] | None = []
@@ -80,7 +71,8 @@ class Hub:
         """Record and send, without waiting."""
         self._record(event)
         self.send(event)
-        self._observer.after_event(event)
+        for feature in self._features.hooks["after_event"]:
+            feature.after_event(event)
 
     def send(self, event: Event) -> None:
         """Send only: for pieces of an answer, which are never recorded."""
@@ -89,7 +81,8 @@ class Hub:
 
     async def emit(self, event: Event) -> None:
         """Call extensions, record and send, then wait while a reader is too slow."""
-        await self._observer.before_event(event)
+        for feature in self._features.hooks["before_event"]:
+            await feature.before_event(event)
         self._record(event)
         self.send(event)
         await self.room()
@@ -99,8 +92,9 @@ class Hub:
 
         Commands are let in afterwards, since there may be many such groups.
         """
-        for event in events:
-            await self._observer.before_event(event)
+        for feature in self._features.hooks["before_event"]:
+            for event in events:
+                await feature.before_event(event)
         self._record(*events)
         for event in events:
             self.send(event)

@@ -120,7 +120,7 @@ class Models:
 
     def set_model(self, provider: str, model_id: str) -> Model:
         """Raises:
-        CommandError: the model is unknown or there is no key for its provider.
+        CommandError: the model is unknown, or its provider has no key.
         """
         ensure_builtin(self.registry, provider)
         model = self.registry.find(provider, model_id) or self._file(provider, model_id)
@@ -133,14 +133,14 @@ class Models:
         return model
 
     def cycle(self) -> Cycled | None:
-        """The next model of the scope, else of all that have a key; None if there is no other."""
+        """The next model of the scope, else of all that have a key; None without another."""
         if self.patterns:
             self._find_scope()
         pool = self.scoped or tuple(ScopedModel(model=m) for m in self.registry.available())
         if len(pool) <= 1:
             return None
         keys = [item.model.key for item in pool]
-        # From outside the pool one goes on as from its first, as in pi.
+        # From outside the pool, continue after its first model, as pi does.
         here = keys.index(self.current.key) if self.current and self.current.key in keys else 0
         chosen = pool[(here + 1) % len(pool)]
         self._use(chosen.model, chosen.level or self._kept_level(), "cycle")
@@ -239,7 +239,7 @@ class Models:
 
     def set_level(self, level: str) -> None:
         """Raises:
-        CommandError: there is no such level.
+        CommandError: the level is unknown.
         """
         if level not in THINKING_LEVELS:
             raise CommandError(f"Invalid thinking level: {level}")
@@ -264,7 +264,7 @@ class Models:
         before, self.current = self.current, model
         self.by_default = False
         self._append_model(model)
-        for feature in self._features:
+        for feature in self._features.hooks["on_model"]:
             feature.on_model(model, before, source)
         self._set_level(level)
 
@@ -292,5 +292,5 @@ class Models:
             return
         self._store(ThinkingLevelChange(thinking_level=level))
         self._conversation.hub.post(ThinkingLevelChanged(level=level))
-        for feature in self._features:
+        for feature in self._features.hooks["on_level"]:
             feature.on_level(level, before)

@@ -16,7 +16,7 @@ _wiped: set[str] = set()
 def wipe(names: AbstractSet[str]) -> None:
     """Overwrite these variables in the memory of the start, once for each name.
 
-    Only for a program of our own. Does nothing where there is no /proc.
+    Only for a program that owns its process. Does nothing without /proc.
     """
     if names <= _wiped:
         return

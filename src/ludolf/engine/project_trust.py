@@ -10,8 +10,8 @@ from ludolf.engine.bundles import Bundles
 from ludolf.engine.workspace import Workspace
 
 CHANGED = (
-    "The code of {folder} has changed since it was trusted: its settings and resources are no "
-    "longer used. Look at it, then trust it again."
+    "The code of {folder} has changed since it was trusted: its settings and resources are not "
+    "used any more. Look at it, then trust it again."
 )
 NOT_APPLIED = "Safety settings were not applied; the previous ones stay in effect: {error}"
 
@@ -60,7 +60,7 @@ def enter_folder(bundles: Bundles, cwd: str, refresh: Callable[[Bundles], None])
 
 
 def report_distrust(bundles: Bundles) -> None:
-    """Tell the host once why the project's settings are not used; stderr has it already."""
+    """Report to the host once why the project's settings are not used; stderr has it already."""
     workspace = bundles.workspace
     if workspace.distrust is not None and not workspace.files.trusted:
         bundles.conversation.hub.notify(workspace.distrust)

@@ -158,7 +158,7 @@ class Resources:
         return prompt.render(prompt.build_sections(sources))
 
     def _report_files(self, files: tuple[str, ...]) -> None:
-        """Tell the host which files instruct the model: anyone may have written them."""
+        """Report to the host which files instruct the model: anyone may have written them."""
         if files != self._reported:
             self._reported = files
             self._hub.post(ContextFilesUsed(paths=files))

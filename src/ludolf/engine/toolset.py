@@ -92,7 +92,7 @@ class Toolset:
         self._specs = None
 
     def source_of(self, name: str) -> str | None:
-        """Return the source of a tool, active or not; None if there is no such tool."""
+        """Return the source of a tool, active or not; None if the tool is unknown."""
         if name in self.tools:
             return "builtin"
         return next((source for source, own in self._provided.items() if name in own), None)

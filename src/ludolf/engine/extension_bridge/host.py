@@ -44,7 +44,7 @@ from ludolf.session.tree import Session
 
 
 def report_error(engine: Engine, path: str, event: str, text: str) -> None:
-    """Report a failure of an extension to the host, and on stderr if nobody else shows it."""
+    """Report a failure of an extension to the host, and on stderr in the modes without a host."""
     error = ExtensionError(extension_path=path, event=event, error=text)
     engine.conversation.hub.post(error)
     if engine.mode in ("json", "print"):

@@ -40,7 +40,7 @@ _FIELD = re.compile(r"(?<![\w.-])([A-Za-z_][\w.-]*+)=([^&;\s\"'#]+)")
 
 
 class Secret(msgspec.Struct, frozen=True):
-    """`source` tells a model where to read the value; None means that tools must not have it."""
+    """`source` names the place of the value for the model; None if tools must not have it."""
 
     name: str
     value: str

@@ -195,8 +195,8 @@ class StreamRules(Feature):
         in_tool = update.event.kind == "toolcall"
         cutting = tuple(rule for rule in rules if self._cuts(rule, in_tool=in_tool))
         if cutting or in_tool:
-            told = tuple(_record(rule) for rule in (cutting or rules))
-            self._conversation.hub.post(StreamRuleHit(rules=told))
+            records = tuple(_record(rule) for rule in (cutting or rules))
+            self._conversation.hub.post(StreamRuleHit(rules=records))
         rest = [rule for rule in rules if rule not in cutting]
         if cutting or (rest and not in_tool):
             self._count_interruption()

@@ -276,7 +276,7 @@ class Compactor:
         outcome = CompactionOutcome(
             reason=reason, result=result, aborted=aborted, will_retry=will_retry, error=error
         )
-        for feature in self._features:
+        for feature in self._features.hooks["after_compact"]:
             await feature.after_compact(outcome)
         await self._conversation.hub.emit(
             CompactionEnd(
@@ -296,7 +296,7 @@ class Compactor:
         prepared = self._prepare()
         if isinstance(prepared, str):
             raise SummaryFailed(prepared)
-        for feature in self._features:
+        for feature in self._features.hooks["before_compact"]:
             entry = await feature.before_compact(
                 prepared, reason, instructions, will_retry=will_retry
             )

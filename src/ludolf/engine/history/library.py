@@ -19,7 +19,7 @@ class Library:
         """Name a stored session other than the current one.
 
         Raises:
-            CommandError: there is no such session, it is in use, or the name is empty.
+            CommandError: the session does not exist or is in use, or the name is empty.
         """
         from ludolf.session.library import rename
 
@@ -29,7 +29,7 @@ class Library:
         """Move a session file to the trash folder; returns where it is now.
 
         Raises:
-            CommandError: there is no such session, or it is the current one.
+            CommandError: the session does not exist, or is the current one.
         """
         from ludolf.session.library import trash
 

@@ -58,20 +58,20 @@ class Sessions:
         self._stop = stop
         self._enter_folder = enter_folder
         # Sessions that were left while the disk refused their last entries.
-        self._unsaved: list[Session] = []
+        self.unsaved: list[Session] = []
         self._timer: asyncio.TimerHandle | None = None
 
     def save_all(self) -> None:
         """Store entries that the disk refused, and schedule another attempt if it still does."""
-        for session in tuple(self._unsaved):
+        for session in tuple(self.unsaved):
             session.flush()
             if not session.unsaved:
-                self._unsaved.remove(session)
+                self.unsaved.remove(session)
                 session.close()
         if self._conversation.session.unsaved:
             self._conversation.session.flush()
         self._cancel_timer()
-        if self._unsaved or self._conversation.session.unsaved:
+        if self.unsaved or self._conversation.session.unsaved:
             loop = asyncio.get_running_loop()
             self._timer = loop.call_later(SAVE_AGAIN_SECONDS, self.save_all)
 
@@ -83,9 +83,9 @@ class Sessions:
     def close(self) -> None:
         """Store the rest, for the last time."""
         self._cancel_timer()
-        for session in self._unsaved:
+        for session in self.unsaved:
             session.close()
-        self._unsaved = []
+        self.unsaved = []
 
     async def new(
         self, parent: str | None, *, setup: "Setup | None" = None, then: "Then | None" = None
@@ -221,7 +221,7 @@ class Sessions:
             conversation.queue.clear_texts()  # written for the conversation that is left
         conversation.replace(session)
         if old is not session:
-            self._unsaved.append(old)
+            self.unsaved.append(old)
         self.save_all()
         yield
         entered = structs.replace(move, previous=old.path)
@@ -239,9 +239,9 @@ class Sessions:
     def _open(self, target: Path, shown: str, *, write: bool = True) -> Session:
         cwd = self._conversation.place.cwd
         self.save_all()
-        for session in (self._conversation.session, *self._unsaved):
+        for session in (self._conversation.session, *self.unsaved):
             if write and session.unsaved and session.path == target:
-                self._unsaved = [other for other in self._unsaved if other is not session]
+                self.unsaved = [other for other in self.unsaved if other is not session]
                 return session
         try:
             session = open_session(target, cwd, self._conversation.hub.report, write=write)

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 class SummaryFailed(LudolfError):
-    """The model gave no usable summary; the text says why."""
+    """The model wrote no usable summary; the text has the reason."""
 
 
 class Texts(msgspec.Struct):
@@ -61,10 +61,10 @@ class Summaries:
         reason: CompactionReason,
         instructions: str | None,
     ) -> Texts:
-        """The history, and the first part of a turn that the cut goes through.
+        """Summarise the history, and the first part of a turn that is cut in two.
 
         Raises:
-            SummaryFailed: one of the two could not be had; nothing is kept then.
+            SummaryFailed: one of the two failed; neither is used.
         """
         from ludolf.session import summary_text as words
         from ludolf.session.compaction import summary_limit
@@ -94,7 +94,7 @@ class Summaries:
         *,
         source: SummarySource = "branchSummary",
     ) -> AssistantMessage:
-        """One summary. `reason` is that of a compaction; without one it is for `source`.
+        """Ask for one summary. `reason` is that of a compaction; None for other sources.
 
         Raises:
             SummaryFailed: an error, a cut answer, or a tool call instead of one.
@@ -156,6 +156,6 @@ def _attempt_start(reason: CompactionReason | None, source: SummarySource) -> Su
 
 
 async def _ignore(events: Iterable[StreamEvent]) -> None:
-    """Nobody watches a summary grow, but the pieces must be taken."""
+    """Consume the pieces of a summary, which is not streamed to the host."""
     for _ in events:
         pass

@@ -15,7 +15,7 @@ SUMMARY_LIMIT = 4096
 
 
 class Moved(Value):
-    """`text` is that of a user's message gone back to, for editing it anew."""
+    """`text` is that of the user's message before which the session continues, to edit it."""
 
     cancelled: bool
     text: str | None = None
@@ -44,7 +44,7 @@ class TreeNavigation:
 
     async def go(self, wish: TreeMove) -> Moved:
         """Raises:
-        CommandError: there is no such entry, or the summary failed.
+        CommandError: the entry does not exist, or the summary failed.
         """
         session, target_id = self._conversation.session, wish.target_id
         target = session.get(target_id)
@@ -56,11 +56,11 @@ class TreeNavigation:
             if wish.label:
                 session.append(Label(target_id=target_id, label=wish.label))
             return Moved(cancelled=False)
-        leaf, text = _place_for(target)
+        leaf, text = _leaf_for(target)
         old_leaf = session.leaf
         made: BranchSummary | None = None
         try:
-            for feature in self._features:
+            for feature in self._features.hooks["before_tree"]:
                 wish, written = await feature.before_tree(wish, leaf)
                 made = made or written
         except Vetoed:
@@ -75,7 +75,7 @@ class TreeNavigation:
         if wish.label:
             marked = summary.id if summary is not None else target_id
             session.append(Label(target_id=marked, label=wish.label))
-        for feature in self._features:
+        for feature in self._features.hooks["after_tree"]:
             await feature.after_tree(old_leaf, summary, by_feature=made is not None)
         return Moved(cancelled=False, text=text, summary_entry_id=summary.id if summary else None)
 
@@ -123,8 +123,8 @@ class TreeNavigation:
         )
 
 
-def _place_for(target: Entry) -> tuple[str | None, str | None]:
-    """Where to stand: before a message that someone wrote, to write it anew; else at the entry."""
+def _leaf_for(target: Entry) -> tuple[str | None, str | None]:
+    """Return the new leaf, and the text to edit if the target is a user's message."""
     if target.type == "custom_message":
         content = fields(target).get("content")
         return target.parent_id, content if isinstance(content, str) else None

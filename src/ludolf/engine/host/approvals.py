@@ -25,7 +25,7 @@ DENIED = (
     "Not run: the user denied this call of {tool}. Do not try the same in another way; continue "
     "without it, or ask the user what to do."
 )
-NOBODY = (
+NO_HOST = (
     "Not run: this call of {tool} needs approval, but no host is connected to approve it. "
     "A rule in the settings (approval.rules) could allow it, or --approval never."
 )
@@ -71,7 +71,7 @@ class Approvals:
             return Block(FORBIDDEN.format(tool=tool.name))
         key = (self._conversation.session.id, tool.name, _essence(tool.name, args, bundles))
         async with self._turn:
-            # Whoever waited behind a dialog may have got the answer by it.
+            # The dialog before may have approved this call for the session.
             if key in self._approved:
                 return None
             return await self._ask(call, tool, key, bundles)
@@ -114,7 +114,9 @@ class Approvals:
             if option == FOR_SESSION:
                 self._approved.add(key)
             return None
-        text = TOO_LATE if option == "" else NOBODY if option is None and self._is_alone else DENIED
+        text = (
+            TOO_LATE if option == "" else NO_HOST if option is None and self._is_alone else DENIED
+        )
         return Block(text.format(tool=tool.name, seconds=limit / 1000))
 
     @property
@@ -174,7 +176,7 @@ def _has_path(tool: Tool, args: Mapping[str, Any]) -> bool:
 
 
 def _names(path: Any, bundles: Bundles) -> tuple[str, ...]:
-    """A path as given, as it is found, and as it really is; nothing for what is no file's."""
+    """Return a path as written, as found and as resolved; nothing for a document of the host."""
     documents = bundles.toolset.documents
     if not isinstance(path, str) or (documents is not None and documents.address(path)):
         return ()
@@ -197,10 +199,10 @@ def _essence(tool: str, args: Mapping[str, Any], bundles: Bundles) -> str:
 
 
 def _shown(tool: str, args: Any) -> str:
-    """The argument that tells most, on one line; nothing in it can hide a part of it."""
+    """Return the main argument on one line, with invisible characters escaped."""
     major = _major(tool, args) if isinstance(args, dict) else {}
-    telling = [major[key] for key in ("command", "path") if isinstance(major.get(key), str)]
-    text = telling[0] if len(major) == 1 and telling else dumps(args).decode("utf-8", "replace")
+    texts = [major[key] for key in ("command", "path") if isinstance(major.get(key), str)]
+    text = texts[0] if len(major) == 1 and texts else dumps(args).decode("utf-8", "replace")
     plain = escape_hidden(text)
     more = len(plain) - _MOST_SHOWN
     return plain if more <= 0 else f"{plain[:_MOST_SHOWN]}… ({more} more characters)"

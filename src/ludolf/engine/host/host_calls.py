@@ -34,8 +34,7 @@ class HostCall(Generic[About]):
 
 
 class HostCalls(Generic[About, Answer]):
-    """`cancel` tells the host which call needs no answer any more; `gone` is the error when it
-    has left."""
+    """`cancel` withdraws a call at the host; `gone` is the error after the host has left."""
 
     def __init__(self, cancel: Callable[[str], None], gone: str) -> None:
         self._cancel = cancel
@@ -75,7 +74,7 @@ class HostCalls(Generic[About, Answer]):
         self._questions.fail(id, error)
 
     def withdraw(self, is_withdrawn: Callable[[About], bool]) -> None:
-        """Fail the calls that can no longer be answered; the host is told to cancel them."""
+        """Fail the calls that can no longer be answered; the host receives a cancellation."""
         for id, call in self._questions.waiting():
             if is_withdrawn(call.about):
                 self._cancel(id)

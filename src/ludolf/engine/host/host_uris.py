@@ -1,4 +1,4 @@
-"""Documents that the host lends: addresses of its schemes, which tools take for paths.
+"""Documents of the host: addresses of its schemes, which tools accept as paths.
 
 The host names its schemes; what stands at an address is asked of it each time.
 """
@@ -18,10 +18,10 @@ from ludolf.engine.toolset import Toolset
 from ludolf.protocol.host_events import HostUriCancel, HostUriRequest
 
 GONE = "RPC client disconnected before host URI request completed"
-# Paths of files may be written so; they are nobody's to lend.
+# Addresses of files, which no host provides.
 RESERVED = ("file",)
 _ADDRESS = re.compile(r"@?(([A-Za-z][A-Za-z0-9+.-]*)://.*)", re.DOTALL)
-_INTRO = "Documents that are no files: tools named with them take their addresses for a path."
+_INTRO = "Documents that are not files. The tools named with them take their addresses as a path."
 _READERS, _WRITERS = ("read",), ("edit", "write")
 SECTION = "host_documents"
 
@@ -100,7 +100,7 @@ class HostUris(Feature):
     # ------------------------------------------------------------ as documents
 
     def address(self, path: str) -> str | None:
-        """Once a host lends documents, every address but that of a file is meant for it."""
+        """Once a host provides documents, every address except that of a file is one of them."""
         found = _ADDRESS.fullmatch(path)
         return None if found is None or found[2].lower() in RESERVED else found[1]
 

@@ -68,7 +68,7 @@ class Logins(Feature):
         """Store a key.
 
         Raises:
-            CommandError: there is no such provider, or the key cannot be one.
+            CommandError: the provider is unknown, or the key is invalid.
             ConfigError: it could not be written.
         """
         self.check(provider)
@@ -106,7 +106,7 @@ class Logins(Feature):
         """Remove what is stored; False if nothing was.
 
         Raises:
-            CommandError: there is no such provider.
+            CommandError: the provider is unknown.
             ConfigError: it could not be written.
         """
         keyring = self._registry.keyring
@@ -124,7 +124,7 @@ class Logins(Feature):
 
     def check(self, provider: str) -> None:
         """Raises:
-        CommandError: there is no such provider.
+        CommandError: the provider is unknown.
         """
         if provider not in login_providers(self._registry):
             raise CommandError(f"Unknown OAuth provider: {provider}")

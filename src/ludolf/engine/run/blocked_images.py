@@ -1,4 +1,4 @@
-"""The setting `images.blockImages`: no image reaches a model, whoever put it into the talk."""
+"""Implements `images.blockImages`: replace images in requests with a note."""
 
 from collections.abc import Iterable
 from itertools import groupby

@@ -9,7 +9,7 @@ LimitName = Literal["turns", "tokens", "cost"]
 
 
 class Limits(Value):
-    """What a prompt may use, follow-ups and retries included; None is no limit."""
+    """Limits of one prompt, including follow-ups and retries; None means unlimited."""
 
     max_turns: int | None = None
     max_tokens: int | None = None

@@ -57,7 +57,7 @@ class Runner:
         self._idle.clear()
         self._drive.compactor.on_prompt()
         if not woken:
-            for feature in self._drive.features:
+            for feature in self._drive.features.hooks["on_prompt"]:
                 feature.on_prompt()
             self._drive.conversation.meter.start()
         self.scope = self._work.child()
@@ -96,7 +96,7 @@ class Runner:
     async def _runs(self, prompts: Sequence[Message], scope: Scope) -> None:
         features = self._drive.features
         with suppress(Aborted):
-            for feature in features:
+            for feature in features.hooks["prepare_run"]:
                 await scope.run(feature.prepare_run())
         io = TurnIO(self._drive, scope)
         self._drive.toolset.report_unknown()

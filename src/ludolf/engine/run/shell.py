@@ -49,7 +49,7 @@ class Shell:
         self._features = features
         self._commands = commands
         self._is_idle = is_idle
-        self._waiting: list[BashExecutionMessage] = []
+        self.waiting: list[BashExecutionMessage] = []
 
     async def run(
         self, command: str, *, exclude: bool = False, reply_id: msgspec.Raw | None = None
@@ -150,13 +150,13 @@ class Shell:
         if session.id != self._conversation.session.id:
             self._store_elsewhere(message, session)
             return
-        self._waiting.append(message)
+        self.waiting.append(message)
         if self._is_idle():
             self.store_waiting()
 
     def store_waiting(self) -> None:
         """Store outputs that waited: none may come between a tool call and its result."""
-        waiting, self._waiting = self._waiting, []
+        waiting, self.waiting = self.waiting, []
         for message in waiting:
             self._store(message, self._conversation.session)
 

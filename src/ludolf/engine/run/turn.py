@@ -68,7 +68,8 @@ class TurnIO:
 
     async def _end_turn(self, event: TurnEnd) -> None:
         """Features come first; messages that were held for the end of the turn follow it."""
-        await self._features.before_turn_end(event)
+        for feature in self._features.hooks["before_turn_end"]:
+            await feature.before_turn_end(event)
         await self._hub.emit(event)
         held = self._drive.conversation.queue.after_turn
         while held:
@@ -78,13 +79,15 @@ class TurnIO:
 
     def post(self, event: MessageUpdate) -> None:
         self._hub.send(event)
-        self._features.on_update(event)
+        for feature in reversed(self._features.hooks["on_update"]):
+            feature.on_update(event)
 
     def has_room(self) -> bool:
         return self._hub.has_room()
 
     async def yield_to_loop(self) -> None:
-        await self._features.flush_updates()
+        for feature in self._features.hooks["flush_updates"]:
+            await feature.flush_updates()
         await self._hub.yield_to_loop()
 
     # ------------------------------------------------------------ turns
@@ -107,7 +110,9 @@ class TurnIO:
         return await self._drive.requests.build(block_images=block_images)
 
     async def finish_message(self, message: Message) -> Message:
-        return await self._features.finish_message(message)
+        for feature in self._features.hooks["finish_message"]:
+            message = await feature.finish_message(message)
+        return message
 
     def due(self, kind: QueueKind) -> int:
         return self._drive.conversation.queue.due(kind) + self._features.pending(kind)

@@ -41,7 +41,7 @@ BUNDLED = (
         source="bundled",
         prompt=(
             "You do one piece of work for another agent. Do all of it and nothing beyond it. "
-            "Nobody answers questions: where something is left open, decide, and say so in your "
+            "You cannot ask questions: where something is left open, decide, and say so in your "
             "result."
         ),
     ),

@@ -215,7 +215,7 @@ class SubagentProgressSink:
 
 
 def _brief(event: ToolStart) -> str:
-    """Return the most telling argument of a call, on one line."""
+    """Return the most informative argument of a call, on one line."""
     args: Mapping[str, Any] = event.args if isinstance(event.args, dict) else {}
     text = next((args[key] for key in _KEY_ARGUMENTS if isinstance(args.get(key), str)), "")
     return " ".join(text.split())[:80]

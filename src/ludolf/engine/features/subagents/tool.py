@@ -21,15 +21,15 @@ from ludolf.protocol.subagent_events import Status
 
 MOST_TASKS = 64
 _ABOUT = (
-    "Start agents that work in the background, each with a context of its own. They know nothing "
-    "of this conversation: `context` is told to all of them, `task` must say everything else that "
-    "one needs. The call returns at once; results come by themselves as messages when agents are "
-    "done, so never wait for them or ask for them: go on with other work, or end. Good for pieces "
-    "of work that can be done apart, and for searches whose details you do not need."
+    "Start subagents that work in the background. They do not see this conversation: put what all "
+    "of them need into `context`, and everything else that one needs into its `task`. The call "
+    "returns at once; each result arrives as a message when its subagent is done. Do not wait or "
+    "poll: continue with other work or finish. Use subagents for independent pieces of work, and "
+    "for searches whose details you do not need."
 )
 STARTED = (
-    "Started in the background: {names}. Each result comes as a message when its agent is done; do "
-    "not wait for it. Go on with other work, or end your turn if there is none."
+    "Started in the background: {names}. Each result arrives as a message when its subagent is "
+    "done; do not wait for it. Continue with other work, or end your turn."
 )
 _ITEM = {
     "type": "object",
@@ -107,7 +107,7 @@ class TaskTool:
         known = find_agents(self._workspace, self._features)
         wanted = str(item.get("agent") or DEFAULT)
         if wanted not in known:
-            raise ToolError(f'There is no agent "{wanted}". Known: {", ".join(known) or "none"}.')
+            raise ToolError(f'Unknown agent "{wanted}". Known: {", ".join(known) or "none"}.')
         return known[wanted]
 
     def _task(
