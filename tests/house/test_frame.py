@@ -14,7 +14,7 @@ from tests.house.source import ROOT, SOURCE
 PAPERS = ("README.md", "AGENTS.md", "CONTRIBUTING.md")
 DECISIONS = [f"docs/decisions/{path.name}" for path in (ROOT / "docs/decisions").glob("*.md")]
 LOCKS = ("requirements.lock", "requirements-dev.lock")
-AGENTS_LINES = 120
+AGENTS_LINES = 150
 _PATH = re.compile(r"`((?:src|tests|docs|scripts|\.ci)/[\w./-]+)`")
 _ROOM_PATH = re.compile(
     r"`((?:ai|agent|tools|session|config|protocol|extensions|engine|functions|page|rpc|cli|client)/[\w./]*)`"
