@@ -73,7 +73,7 @@ async def list_models(
         page = await _get(transport, url + more, headers)
         rows = _rows(page)
         if rows is None:
-            raise ProviderError("The answer is no list of models", kind="bad_request")
+            raise ProviderError("The answer is not a list of models", kind="bad_request")
         found |= {listed.id: listed for row in rows if (listed := _read(row)) is not None}
         more = _next_page(page)
         if not more:
@@ -117,7 +117,7 @@ async def _get(transport: "Transport", url: str, headers: Mapping[str, str]) -> 
     try:
         return loads(body)
     except ValueError:
-        raise ProviderError(f"The answer is no JSON: {text}", kind="bad_request") from None
+        raise ProviderError(f"The answer is not JSON: {text}", kind="bad_request") from None
 
 
 def _rows(page: Any) -> Sequence[Any] | None:

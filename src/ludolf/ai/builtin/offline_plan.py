@@ -149,7 +149,7 @@ def next_move(steps: Sequence[Step], done: Sequence[list[Outcome]], tools: froze
         if any(outcome.failed for outcome in seen) and not step.patient:
             told += _not_done(steps[number + 1 :])
             break
-    return Move(text="\n\n".join(told), plan="Nothing is left to do but to answer.")
+    return Move(text="\n\n".join(told), plan="Only the answer is left.")
 
 
 def _stages(step: Step, seen: Outcomes) -> Iterator[tuple[Call, ...]]:

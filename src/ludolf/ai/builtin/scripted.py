@@ -124,8 +124,8 @@ class Scripted:
         for place, reply in enumerate(left):
             if reply.match is None or reply.match in text:
                 return left.pop(place)
-        rest = f" Replies left for other texts: {len(left)}." if left else ""
-        return Reply(text=f"The script is over: it has no reply to this.{rest}")
+        rest = f" Replies left for other requests: {len(left)}." if left else ""
+        return Reply(text=f"The script has no reply left for this request.{rest}")
 
     def _named(self, pieces: Iterable[Piece]) -> Iterable[Piece]:
         for piece in pieces:

@@ -94,7 +94,7 @@ class Answer(msgspec.Struct, frozen=True):
             raise LoginError(self.complaint)
         value = self.body.get(name)
         if not isinstance(value, str) or not value:
-            raise LoginError(f"the answer of the server has no {name}")
+            raise LoginError(f"the server's response has no {name}")
         return value
 
     def number(self, name: str) -> float | None:
@@ -152,7 +152,7 @@ async def renew(
         return None
     refresh = credential.get("refresh")
     if not isinstance(refresh, str) or not refresh:
-        raise LoginError("there is nothing to renew it with")
+        raise LoginError("there is no refresh token; log in again")
     if flow.exchange_url:
         domain = credential.get("enterpriseUrl")
         return await exchanged(http, flow, refresh, domain if isinstance(domain, str) else None)
@@ -208,7 +208,7 @@ def tokens(flow: Flow, answer: Answer, refresh: str = "") -> dict[str, Any]:
     if flow.kind == "codex":
         account = chatgpt_account(access)
         if account is None:
-            raise LoginError("the token names no ChatGPT account")
+            raise LoginError("the token does not name a ChatGPT account")
         fields["accountId"] = account
     return fields
 
@@ -240,7 +240,7 @@ def host_of(address: str) -> str:
     except ValueError:
         host = ""
     if not host or "@" in host or any(char.isspace() for char in host):
-        raise LoginError(f"{address!r} is no name of a server")
+        raise LoginError(f"{address!r} is not a host name")
     return host
 
 
@@ -259,6 +259,6 @@ def _complaint(status: int, fields: Mapping[str, Any]) -> str:
         error = error.get("message") or error.get("code")
     more = (error, fields.get("error_description"), fields.get("message"), fields.get("detail"))
     words = dict.fromkeys(word.strip() for word in more if isinstance(word, str) and word.strip())
-    text = ": ".join((f"the server answered {status}", *words))[:500]
+    text = ": ".join((f"the server returned {status}", *words))[:500]
     # It is shown in a terminal, which would obey what it does not print.
     return "".join(char if char.isprintable() else " " for char in text)

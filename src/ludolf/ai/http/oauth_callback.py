@@ -14,8 +14,8 @@ _PAGE = """\
 """
 _WORDS = {
     200: ("Logged in", "You can close this window."),
-    400: ("Not logged in", "This page belongs to no login, or the login was denied."),
-    404: ("Not here", "There is no such page."),
+    400: ("Not logged in", "This page does not belong to a login, or the login was denied."),
+    404: ("Not found", "This page does not exist."),
 }
 
 
@@ -129,9 +129,9 @@ def code_in(text: str, state: str | None) -> str:
         code, _, rest = text.partition("#")
         other = rest or None
     if not code:
-        raise LoginError("there is no code in what was pasted")
+        raise LoginError("the pasted text contains no code")
     if state is not None and other is not None and other != state:
-        raise LoginError("what was pasted belongs to another login")
+        raise LoginError("the pasted code belongs to another login")
     return code
 
 

@@ -14,7 +14,7 @@ DEVICE_GRANT = "urn:ietf:params:oauth:grant-type:device_code"
 DEVICE_SECONDS = 15 * 60.0
 _POLL_SECONDS = 5.0
 _LONGEST_CODE = 64
-_PASTE = "Paste the address that the browser ended at, or the code:"
+_PASTE = "Paste the last address in the browser, or the code:"
 _FOREVER = 2**53 - 1  # how pi writes that a token does not end
 _REFUSED = {
     "access_denied": "the login was denied",
@@ -82,7 +82,7 @@ async def _by_browser(http: Transport, flow: Flow, asker: Asker, host: str) -> d
             asker.show(url, _browser_words(callback))
             code = await _first_code(asker, callback)
     except TimeoutError:
-        raise LoginError(f"nobody logged in within {flow.patience:.0f} s") from None
+        raise LoginError(f"the login was not completed within {flow.patience:.0f} s") from None
     return await _for_code(http, flow, code, verifier, callback.address)
 
 
@@ -101,7 +101,7 @@ async def _pasted(asker: Asker, callback: Callback) -> None:
         if text is not None:
             callback.give(code_in(text, callback.state))
         elif not callback.listens:
-            raise LoginError("no code was given")
+            raise LoginError("no code was entered")
     except LoginError as error:
         callback.fail(error)
 
@@ -146,10 +146,10 @@ def _authorize_address(flow: Flow, callback: str, challenge: str, state: str | N
 
 def _browser_words(callback: Callback) -> str:
     if not callback.listens:
-        return "Log in with a browser, then paste the address that it ends at."
+        return "Log in with a browser, then paste the last address that it opens."
     return (
-        "Log in with a browser. If it runs on another machine, paste the address that it ends at, "
-        "even if that page cannot be shown."
+        "Log in with a browser. If it runs on another machine, paste the last address that it "
+        "opens, even if that page cannot be shown."
     )
 
 
@@ -176,7 +176,7 @@ async def _by_device(
         async with asyncio.timeout(device.seconds):
             answer = await _typed(http, flow, device, domain)
     except TimeoutError:
-        raise LoginError("nobody entered the code in time") from None
+        raise LoginError("the code was not entered in time") from None
     if flow.kind == "codex":
         code, verifier = answer.text("authorization_code"), answer.text("code_verifier")
         return await _for_code(http, flow, code, verifier, flow.device_callback)
@@ -245,12 +245,12 @@ def _is_pending(problem: str | None) -> bool:
 def _typeable(code: str) -> str:
     """It is shown in a terminal, which would obey what it does not print."""
     if len(code) > _LONGEST_CODE or not code.isprintable():
-        raise LoginError("the server gave a code that nobody can type")
+        raise LoginError("the server returned an invalid user code")
     return code
 
 
 def _web_address(url: str) -> str:
     """Whoever shows the address may open it by a click: it must not be a file or a command."""
     if not url.lower().startswith(("https://", "http://")) or not url.isprintable():
-        raise LoginError("the server gave an address that is none of the web")
+        raise LoginError("the server returned a URL that is not http(s)")
     return url

@@ -29,7 +29,7 @@ ERROR_SECONDS = 30.0
 # So much is taken apart at once: all of it is held while a slow reader is waited for.
 PIECE_BYTES = 64 << 10
 _READ_SIZE = 64 << 10
-PACKED = "The answer is compressed, which was not asked for"
+PACKED = "The answer is compressed, although no compression was requested"
 _USUAL = Patience()
 
 Found = TypeVar("Found", covariant=True)

@@ -73,7 +73,7 @@ class Child:
             async with asyncio.timeout(seconds):
                 line = await self._process.stdout.readline()
         except TimeoutError:
-            raise ChildError(f"{self.order.model} was not loaded in {seconds:.0f} s") from None
+            raise ChildError(f"{self.order.model} was not loaded within {seconds:.0f} s") from None
         try:
             told = msgspec.json.decode(line, type=Told)
         except msgspec.DecodeError:
@@ -98,7 +98,7 @@ class Child:
         if told is not None and told.error:
             return told.error
         if code == -9:
-            return "it was killed, perhaps for want of memory"
+            return "it was killed; the machine may be out of memory"
         return lines[-1] if lines else f"it ended with code {code}"
 
     async def stop(self) -> None:

@@ -62,7 +62,7 @@ class GgufFiles:
             if child.alive:
                 raise
             # Asking again would start it again, and end it again.
-            text = f"llama.cpp ended while it answered: {await child.reason()}"
+            text = f"llama.cpp stopped during an answer: {await child.reason()}"
             raise ProviderError(text, kind="bad_request") from error
         finally:
             child.users -= 1

@@ -68,7 +68,7 @@ class Replayer(Transport):
         """The best of those that are left: the same messages, the same question, the next."""
         fitting = [pair for pair in self._left if self._fits(pair[0], asked)]
         if not fitting:
-            raise self._error(f"nothing is left for {asked}")
+            raise self._error(f"no recorded exchange is left for {asked}")
         shape, found = min(fitting, key=lambda pair: _rank(pair[0], asked))
         other = difference(shape, asked)
         if other is not None:
@@ -186,7 +186,7 @@ async def _end(exchange: Exchange) -> NoReturn:
         raise ProviderError(exchange.error.text, kind=exchange.error.kind)
     await asyncio.sleep(ABORT_SECONDS)
     raise ProviderError(
-        f"Replay of exchange {exchange.number}: the recorded run was aborted here, this one not",
+        f"Replay of exchange {exchange.number}: the recorded run was aborted here, this run was not",
         kind="bad_request",
     )
 

@@ -65,9 +65,9 @@ def difference(recorded: Shape, asked: Shape) -> str | None:
         return f"the tools are {_changes(recorded.tools, asked.tools)}"
     if not _same_text(recorded.last_text, asked.last_text):
         now, before = _around(asked.last_text, recorded.last_text)
-        return f"the last user text is {now}, recorded was {before}"
+        return f"the last user text is {now}, the recorded one is {before}"
     if recorded.count != asked.count:
-        return f"it has {asked.count} messages, recorded were {recorded.count}"
+        return f"it has {asked.count} messages, the recorded one has {recorded.count}"
     return None
 
 
@@ -142,7 +142,7 @@ def _changes(before: tuple[str, ...], now: tuple[str, ...]) -> str:
     fewer = [name for name in before if name not in now]
     texts = [f"with {', '.join(more)}"] if more else []
     texts += [f"without {', '.join(fewer)}"] if fewer else []
-    return f"not those recorded: {' and '.join(texts) or 'some are there more than once'}"
+    return f"not those recorded: {' and '.join(texts) or 'some occur more than once'}"
 
 
 def _around(one: str, other: str) -> tuple[str, str]:

@@ -198,7 +198,7 @@ class Reading:
         try:
             data = self._hidden.get(index, b"") + base64.b64decode(encoded)
         except binascii.Error as error:
-            text = "An event of the answer cannot be read: hidden reasoning is no base64"
+            text = "An event of the answer cannot be read: hidden reasoning is not base64"
             raise ProviderError(text, kind="garbled") from error
         self._hidden[index] = data
         signature = base64.b64encode(data).decode()

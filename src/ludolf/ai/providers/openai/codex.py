@@ -59,7 +59,7 @@ def _url(request: Request) -> str:
 def _account_of(token: str) -> str:
     account = chatgpt_account(token)
     if account is None:
-        raise ProviderError("The token names no ChatGPT account: log in again.", kind="auth")
+        raise ProviderError("The token does not name a ChatGPT account: log in again.", kind="auth")
     return account
 
 
