@@ -595,7 +595,8 @@ async def test_nothing_left_is_an_error_that_is_not_tried_again(
     assert error.value.kind == "bad_request"
     text = body["messages"][0]["content"][0]["text"]
     assert str(error.value) == (
-        f"Replay of a.rec: no recorded exchange is left for POST {url[18:]} for model {body['model']}, "
+        "Replay of a.rec: no recorded exchange is left for "
+        f"POST {url[18:]} for model {body['model']}, "
         f'last user text "{text}"'
     )
 

@@ -186,7 +186,7 @@ async def _end(exchange: Exchange) -> NoReturn:
         raise ProviderError(exchange.error.text, kind=exchange.error.kind)
     await asyncio.sleep(ABORT_SECONDS)
     raise ProviderError(
-        f"Replay of exchange {exchange.number}: the recorded run was aborted here, this run was not",
+        f"Replay of exchange {exchange.number}: the recorded run was aborted here, this run not",
         kind="bad_request",
     )
 
