@@ -1,4 +1,4 @@
-"""What the offline model says when no tool is needed: who it is, what it can do, how to go on."""
+"""Fixed texts of the offline model: greeting, help, how to connect a real model."""
 
 GREETING = (
     "Hello! I am the offline demo model of Ludolf. I have no intelligence: I follow a short table "

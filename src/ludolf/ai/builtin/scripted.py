@@ -1,4 +1,4 @@
-"""A provider that plays a script: for tests, demonstrations and hosts that need the same answer."""
+"""Provider that plays a script, for tests, demonstrations and hosts that need fixed answers."""
 
 import asyncio
 import os
@@ -23,7 +23,7 @@ VARIABLE = "LUDOLF_SCRIPT"
 
 
 class Failure(Value, forbid_unknown_fields=True):
-    """How a reply fails; the kind follows from the status, else from the text."""
+    """How a reply fails; the kind follows from the status, or else from the text."""
 
     text: str
     status: int | None = None
@@ -46,8 +46,8 @@ class Tokens(Value, forbid_unknown_fields=True):
 class Reply(Value, forbid_unknown_fields=True):
     """One answer of a script; `text` is short for a content of one text block.
 
-    With `match` the reply is only for requests whose last user text contains it. `hang` keeps the
-    answer open after its content until it is aborted.
+    With `match`, the reply applies only to requests whose last user text contains it. `hang` keeps
+    the answer open after its content until it is aborted.
     """
 
     text: str | None = None
@@ -72,14 +72,14 @@ class Reply(Value, forbid_unknown_fields=True):
 
 
 def make(transport: Transport) -> Provider:
-    """The script is the file that the environment variable LUDOLF_SCRIPT names."""
+    """Make the provider; the environment variable LUDOLF_SCRIPT names the script file."""
     return Scripted()
 
 
 class Scripted:
-    """Gives its replies in order, each once; without replies it reads the script file first.
+    """Plays its replies in order, each once; without replies it reads the script file first.
 
-    `requests` keeps what was asked, for tests.
+    `requests` records the requests, for tests.
     """
 
     api = API
@@ -143,7 +143,7 @@ def load_script(path: str) -> list[Reply]:
     """Read a script: a JSON list, an object with `replies`, or one reply per line.
 
     Raises:
-        ProviderError: there is no such file, or it is no script; the text says where.
+        ProviderError: the file is missing or is not a script; the text names the line.
     """
     if not path:
         raise ProviderError(

@@ -1,4 +1,4 @@
-"""GGUF files as models: each is run by llama.cpp in a child of ours, and asked over loopback."""
+"""Provider for GGUF files: llama.cpp runs each in a child process, reached over loopback."""
 
 import asyncio
 import os
@@ -25,7 +25,7 @@ from ludolf.ai.providers.openai.completions import OpenAICompletions
 from ludolf.ai.providers.openai.shared import ABORT_TEXT
 
 KEY_BYTES = 24
-# Where a recorded answer is asked for: there is no child then.
+# Address for recorded answers, which need no child process.
 NOWHERE = "http://127.0.0.1"
 
 
@@ -34,7 +34,7 @@ def make(transport: Transport) -> Provider:
 
 
 class GgufFiles:
-    """One child per model, shared by all requests; another model ends those that rest."""
+    """One child process per model, shared by all requests; idle ones end for another model."""
 
     api = FILE_API
     abort_text = ABORT_TEXT
@@ -61,14 +61,14 @@ class GgufFiles:
         except ProviderError as error:
             if child.alive:
                 raise
-            # Asking again would start it again, and end it again.
+            # A retry would start the process again, and it would fail again.
             text = f"llama.cpp stopped during an answer: {await child.reason()}"
             raise ProviderError(text, kind="bad_request") from error
         finally:
             child.users -= 1
 
     async def close(self) -> None:
-        """End all children."""
+        """Stop all child processes."""
         while self._children:
             _, child = self._children.popitem()
             await child.stop()
@@ -102,9 +102,11 @@ def _same(order: Order, model: Model) -> bool:
 
 
 def _order(model: Model) -> Order:
-    """Raises:
-    ProviderError: the library that runs files is not installed.
-    GgufError: the file or its template cannot be read.
+    """Return the order that starts the model's child process.
+
+    Raises:
+        ProviderError: the library that runs files is not installed.
+        GgufError: the file or its template cannot be read.
     """
     from importlib.util import find_spec
 

@@ -35,7 +35,7 @@ class FrameParser:
 
     def __init__(self) -> None:
         self._rest = bytearray()
-        self.told = False
+        self.has_event = False
 
     def feed(self, chunk: bytes) -> Iterator[Frame]:
         """The frames that are complete with this chunk.
@@ -54,7 +54,7 @@ class FrameParser:
                 return
             whole = bytes(self._rest[:size])
             del self._rest[:size]
-            self.told = True
+            self.has_event = True
             yield _read(whole, header_size)
 
     def close(self) -> Iterator[Frame]:
