@@ -1,4 +1,4 @@
-"""The models that a provider itself lists: how to ask each API, and what its answer tells."""
+"""Query the model list of a provider and parse the response of each API."""
 
 import asyncio
 import re
@@ -24,7 +24,7 @@ _PATHS: Mapping[str, str] = {
 }
 _MOST_PAGES = 20
 _MOST_BYTES = 32 << 20
-# Lists that tell nothing of a model but its id hold much that does not converse.
+# Lists that contain only ids also include many models that are not chat models.
 _NO_CHAT = re.compile(
     r"embed|whisper|\btts\b|dall-e|moderation|image|imagen|\bveo\b|\baudio\b|realtime|transcri"
     r"|davinci|babbage|\bsora\b|rerank|\bocr\b|speech|video|\baqa\b|\blive\b|computer-use"
@@ -32,7 +32,7 @@ _NO_CHAT = re.compile(
 
 
 class ListedPrices(Value):
-    """US dollars for a million tokens."""
+    """US dollars per million tokens."""
 
     input: float
     output: float
@@ -41,7 +41,7 @@ class ListedPrices(Value):
 
 
 class ListedModel(Value):
-    """What a provider tells of one of its models; None is what it does not tell."""
+    """A model as listed by its provider; None marks facts that the list omits."""
 
     id: str
     name: str | None = None
@@ -53,17 +53,17 @@ class ListedModel(Value):
 
 
 def can_list(model: Model) -> bool:
-    """Whether the server of a model can be asked for its list."""
+    """Return whether the server of a model has a model list."""
     return model.api in _PATHS and "{" not in model.base_url
 
 
 async def list_models(
     transport: "Transport", model: Model, access: Access
 ) -> tuple[ListedModel, ...]:
-    """The models that the server of `model` lists and that can converse.
+    """Return the chat models that the server of `model` lists.
 
     Raises:
-        ProviderError: it could not be asked, or answers something else.
+        ProviderError: the server could not be reached, or did not return a list.
     """
     url = (access.base_url or model.base_url).rstrip("/") + _PATHS[model.api]
     headers = _headers(model, access)
@@ -121,7 +121,7 @@ async def _get(transport: "Transport", url: str, headers: Mapping[str, str]) -> 
 
 
 def _rows(page: Any) -> Sequence[Any] | None:
-    """The list inside an answer: under a name, or by itself."""
+    """Return the list inside a response: under a key, or at the top level."""
     if isinstance(page, dict):
         page = page.get("data", page.get("models"))
     return page if isinstance(page, list) else None
@@ -143,7 +143,7 @@ def _next_page(page: Any) -> str:
 
 
 def _read(row: Any) -> ListedModel | None:
-    """What a row tells; None for what is no model to converse with."""
+    """Parse a row; None if it is not a chat model."""
     model_id = row.get("id") or row.get("name") if isinstance(row, dict) else None
     if not isinstance(model_id, str):
         return None
@@ -224,7 +224,7 @@ def _prices(pricing: Any) -> ListedPrices | None:
 
 
 def _price(value: Any) -> float | None:
-    """Dollars for a million tokens; in lists, texts tell the price of one, numbers of a million."""
+    """Return dollars per million tokens; strings in lists are per token, numbers per million."""
     try:
         price = float(value) * 1e6 if isinstance(value, str) else value
     except ValueError:
@@ -240,7 +240,7 @@ def _tokens(*told: Any) -> int | None:
 
 
 def _first(row: Mapping[str, Any], *places: tuple[str, ...]) -> Any:
-    """The first of these places, each a way down, that holds something."""
+    """Return the first value that exists among these paths."""
     return next((value for way in places for value in _down(row, way)), None)
 
 

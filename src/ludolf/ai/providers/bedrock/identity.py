@@ -1,7 +1,7 @@
-"""Who asks Bedrock, and where: region and address, credentials, signature. Botocore does the work.
+"""Region, address, credentials and signature of Bedrock requests, by means of botocore.
 
-Order: a bearer token, which needs no library; the profile of auth.json; access keys; then whatever
-botocore finds: a profile, single sign-on, a web identity, a container's or a machine's role.
+Order: a bearer token, which needs no library; the profile in auth.json; access keys; then the
+chain of botocore: a profile, single sign-on, a web identity, the role of a container or machine.
 """
 
 import asyncio
@@ -39,12 +39,12 @@ _NOBODY = (
 
 
 def variables_of(request: Request) -> Mapping[str, str]:
-    """The environment of a request: what auth.json sets, over that of the process."""
+    """Return the environment of a request: the process environment, overridden by auth.json."""
     return ChainMap(dict(request.access.environment), os.environ)
 
 
 def address(request: Request, region: str) -> str:
-    """The URL of a request. An address of AWS follows the region, any other is used as it is."""
+    """Return the URL of a request. An AWS address follows the region; others stay unchanged."""
     base = base_url(request)
     found = _HOST.fullmatch(urlsplit(base).hostname or "")
     if found and not found["own"] and not found["vpce"] and found["region"] != region:
@@ -54,7 +54,7 @@ def address(request: Request, region: str) -> str:
 
 
 def region_of(request: Request, of_profile: str | None = None) -> str:
-    """The region: of the model's ARN, of the environment, of the profile, of the address."""
+    """Return the region from the model's ARN, the environment, the profile or the address."""
     variables = variables_of(request)
     arn = _ARN_REGION.match(request.model.id)
     stated = variables.get("AWS_REGION") or variables.get("AWS_DEFAULT_REGION") or of_profile
@@ -68,14 +68,14 @@ def region_of(request: Request, of_profile: str | None = None) -> str:
 
 
 class Proof(msgspec.Struct, frozen=True):
-    """How a request says who asks, and the region where it is asked."""
+    """How a request is authenticated, and its region."""
 
     seal: Seal
     region: str
 
 
 class _Wanted(msgspec.Struct, frozen=True):
-    """Which credentials to look for; `named` is the profile, whoever names it."""
+    """Which credentials to load; `named` is the profile, from any source."""
 
     profile: str | None
     keys: tuple[str, str, str | None] | None
@@ -89,14 +89,16 @@ class _Found(msgspec.Struct, frozen=True):
 
 
 class Identity:
-    """Remembers the credentials it found; those that expire are renewed some minutes before."""
+    """Caches credentials; those that expire are renewed some minutes before."""
 
     def __init__(self) -> None:
         self._known: tuple[_Wanted, _Found] | None = None
 
     async def prove(self, request: Request) -> Proof:
-        """Raises:
-        ProviderError: there are no credentials, or botocore is missing.
+        """Return the credentials of a request.
+
+        Raises:
+            ProviderError: no credentials were found, or botocore is missing.
         """
         variables = variables_of(request)
         region = region_of(request)
@@ -113,7 +115,7 @@ class Identity:
         return Proof(lambda url, headers, body: signed(frozen, region, url, headers, body), region)
 
     def forget(self) -> None:
-        """The credentials were refused: look for them anew next time."""
+        """Drop credentials that were refused, so that the next request loads them again."""
         self._known = None
 
     def _freeze(self, wanted: _Wanted) -> tuple[_Found, Any]:
@@ -171,11 +173,11 @@ def _explained() -> Iterator[None]:
 def signed(
     credentials: Any, region: str, url: str, headers: Mapping[str, str], body: bytes
 ) -> dict[str, str]:
-    """The headers of a request with its signature (version 4) among them."""
+    """Return the headers of a request, including its signature (version 4)."""
     from botocore.auth import SigV4Auth  # type: ignore[import-untyped]  # it has none
     from botocore.awsrequest import AWSRequest  # type: ignore[import-untyped]  # it has none
 
-    # Only what no proxy on the way has a reason to change.
+    # Sign only headers that a proxy has no reason to change.
     covered = {
         name: value
         for name, value in headers.items()

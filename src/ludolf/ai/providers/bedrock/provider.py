@@ -1,4 +1,4 @@
-"""The provider for Amazon Bedrock (`bedrock-converse-stream`): any model behind one API."""
+"""Provider for Amazon Bedrock (`bedrock-converse-stream`)."""
 
 from collections.abc import AsyncGenerator, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
@@ -23,7 +23,7 @@ def make(transport: Transport) -> Provider:
 
 
 class Bedrock:
-    """Speaks `model/<id>/converse-stream` with AWS's binary event stream."""
+    """Provider for `model/<id>/converse-stream` with the AWS binary event stream."""
 
     api = API
     abort_text = "Request was aborted"
@@ -74,7 +74,7 @@ def _headers(request: Request) -> dict[str, str]:
 
 
 def _refusal(status: int, headers: Mapping[str, str], body: str) -> BedrockFailure:
-    """An HTTP failure. The code is in a header or in the body, with a namespace or an address."""
+    """Convert an HTTP failure. The code is in a header or the body, with a namespace or URL."""
     try:
         value = loads(body)
     except (ValueError, RecursionError):

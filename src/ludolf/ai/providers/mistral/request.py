@@ -1,4 +1,4 @@
-"""What Mistral's API is sent: the conversation, the tools, how much to think."""
+"""Requests of Mistral's API: messages, tools, thinking."""
 
 import hashlib
 import re
@@ -28,7 +28,7 @@ from ludolf.base import dumps, without_surrogates
 
 _SEE_IMAGE = "(see attached image)"
 _TOOL_ERROR = "[tool error] "
-# Mistral refuses a user's message directly after a tool's result.
+# Mistral refuses a user message directly after a tool result.
 _AFTER_TOOLS = dumps({"role": "assistant", "content": "The tool results have been read."})
 _ID = re.compile(r"[A-Za-z0-9]{9}")
 _ID_LETTERS = "0123456789abcdefghijklmnopqrstuvwxyz"
@@ -36,9 +36,9 @@ _WITH_EFFORT = re.compile(r"mistral-small-(?:2603|latest)|mistral-medium-|zai-")
 
 
 class Ids:
-    """Nine letters or digits for each foreign call, never the same for two of them.
+    """Unique ids of nine letters or digits for foreign calls.
 
-    Some servers begin to count anew in each answer: the time of the answer tells calls apart.
+    Some servers restart their ids with each answer: the time of the answer distinguishes calls.
     """
 
     def __init__(self) -> None:
@@ -64,7 +64,7 @@ def _hashed(text: str, tries: int) -> str:
 
 
 class Bodies:
-    """Makes request bodies; the form of each message is made once and kept."""
+    """Builds request bodies; caches the encoded form of each message."""
 
     def __init__(self) -> None:
         self._handoff = Handoff(Ids().normal)
