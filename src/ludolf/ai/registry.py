@@ -1,4 +1,4 @@
-"""From the name of an API to the provider that speaks it; provider files load on first use."""
+"""Map API names to providers; provider modules load on first use."""
 
 from importlib import import_module
 from typing import Protocol, runtime_checkable
@@ -26,21 +26,23 @@ _MODULES = {
 
 @runtime_checkable
 class Closing(Protocol):
-    """A provider that runs something of its own."""
+    """A provider with resources to close."""
 
     async def close(self) -> None: ...
 
 
 class Providers:
-    """The providers of one engine: each is made once, so that it can keep what it converted."""
+    """The providers of one engine; each is created once, so that it can cache conversions."""
 
     def __init__(self, transport: Transport) -> None:
         self._transport = transport
         self._made: dict[str, Provider] = {}
 
     def get(self, api: str) -> Provider:
-        """Raises:
-        ProviderError: no provider speaks this API.
+        """Return the provider of an API.
+
+        Raises:
+            ProviderError: the API is unknown.
         """
         if api not in self._made:
             if api not in _MODULES:
@@ -54,7 +56,7 @@ class Providers:
         self._made[provider.api] = provider
 
     async def close(self) -> None:
-        """End what providers keep running."""
+        """Close the providers that hold resources."""
         for provider in self._made.values():
             if isinstance(provider, Closing):
                 await provider.close()

@@ -1,4 +1,4 @@
-"""What a request to a model asks, read from its body alike for every API family."""
+"""Compare requests by content, independent of the API family."""
 
 import re
 from collections.abc import Iterator
@@ -18,7 +18,7 @@ _AROUND = 24
 
 
 class Shape(msgspec.Struct, frozen=True, kw_only=True):
-    """What must agree for a recorded answer to make sense, and all messages to prefer by."""
+    """The properties of a request that must match a recorded one, and its messages."""
 
     method: str
     path: str
@@ -30,9 +30,9 @@ class Shape(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def endpoint(self) -> tuple[str, str]:
-        """The same behind every gateway: the way to the endpoint may differ, its end may not."""
+        """Method and end of the path: gateways change only the start of a path."""
         end = self.path.rpartition("/")[2]
-        # Of Google's, the model is a part of the end.
+        # Google's paths contain the model.
         return (self.method, end.rpartition(":")[2])
 
     def __str__(self) -> str:
@@ -42,7 +42,7 @@ class Shape(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def shape_of(method: str, url: str, body: Any) -> Shape:
-    """`body` is JSON; anything else has no messages, and only its address counts."""
+    """Return the shape of a request; a `body` that is not JSON has no messages."""
     known = body if isinstance(body, dict) else {}
     messages = _messages(known)
     tools = [known.get(name) for name in _TOOLS]
@@ -60,7 +60,7 @@ def shape_of(method: str, url: str, body: Any) -> Shape:
 
 
 def difference(recorded: Shape, asked: Shape) -> str | None:
-    """The first thing that was asked otherwise, in words; None if the question is the same."""
+    """Describe the first difference between two requests; None if there is none."""
     if recorded.tools != asked.tools:
         return f"the tools are {_changes(recorded.tools, asked.tools)}"
     if not _same_text(recorded.last_text, asked.last_text):
@@ -130,7 +130,7 @@ def _names(tools: Any) -> Iterator[str]:
 
 
 def _same_text(recorded: str, asked: str) -> bool:
-    """Whether they are the same but for what was removed from the recorded one."""
+    """Return whether both texts are equal except for values removed from the recorded one."""
     if REMOVED not in recorded:
         return recorded == asked
     pattern = ".*".join(map(re.escape, recorded.split(REMOVED)))
@@ -146,7 +146,7 @@ def _changes(before: tuple[str, ...], now: tuple[str, ...]) -> str:
 
 
 def _around(one: str, other: str) -> tuple[str, str]:
-    """Both texts from shortly before the place where they part."""
+    """Return both texts from shortly before their first difference."""
     pairs = enumerate(zip(one, other, strict=False))
     place = next((at for at, (a, b) in pairs if a != b), min(len(one), len(other)))
     start = max(0, place - _AROUND)

@@ -95,7 +95,7 @@ class Identity:
         self._known: tuple[_Wanted, _Found] | None = None
 
     async def prove(self, request: Request) -> Proof:
-        """Return the credentials of a request.
+        """Return the authentication of a request.
 
         Raises:
             ProviderError: no credentials were found, or botocore is missing.

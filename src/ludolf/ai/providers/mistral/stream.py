@@ -189,7 +189,7 @@ class Reading:
         yield self._draft.tool_args(block, arguments or "")
 
     def _find(self, index: int | None, call_id: str) -> int | None:
-        """Return an open call by its id, or by its index unless an id marks a new call."""
+        """Return an open call by its id if it has one, or else by its index."""
         if call_id:
             return self._calls.get(call_id)
         return None if index is None else self._calls.get(index)

@@ -84,7 +84,7 @@ def _fields(request: Request, compat: Compat) -> dict[str, Any]:
 
 
 def _tool(form: dict[str, Any]) -> dict[str, Any]:
-    # Null leaves it to the server, which takes no false here.
+    # Null leaves the choice to the server, which refuses false here.
     return {**form, "strict": form["strict"] or None} if "strict" in form else form
 
 
@@ -99,7 +99,7 @@ async def _check(reply: Reply) -> None:
 
 
 class _UsageLimit(Exception):
-    """The plan's allowance is used up; waiting out the server's delay would not help a run."""
+    """The usage limit of the plan is reached; waiting for the server's delay would not help."""
 
 
 def _describe(status: int, body: str) -> str:

@@ -1,4 +1,4 @@
-"""How servers that speak OpenAI's APIs differ: flags, found by vendor or set on the model."""
+"""Differences between servers with OpenAI's APIs: flags, detected by vendor or set on the model."""
 
 from collections.abc import Callable, Mapping
 from typing import Any, Literal
@@ -33,11 +33,11 @@ DEFAULT_BUDGETS: Mapping[str, int] = {
     "xhigh": 16384,
     "max": 16384,
 }
-_LEAST_ANSWER = 1024  # what thinking must leave of an answer's tokens
+_LEAST_ANSWER = 1024  # tokens that thinking must leave for the answer
 
 
 class Compat(Value):
-    """The flags of a model's `compat`, under the names that models.json uses."""
+    """Flags of a model's `compat`, by their names in models.json."""
 
     supports_store: bool = True
     supports_developer_role: bool = True
@@ -75,7 +75,7 @@ class Compat(Value):
 # ---------------------------------------------------------------- detection
 
 _VENDORS: tuple[tuple[str, tuple[str, ...], tuple[str, ...]], ...] = (
-    # vendor, the ids of its providers, parts of its addresses
+    # vendor, ids of its providers, substrings of its addresses
     ("openrouter", ("openrouter",), ("openrouter.ai",)),
     ("nvidia", ("nvidia",), ("api.nvidia.com",)),
     ("cerebras", ("cerebras",), ("cerebras.ai",)),
@@ -108,7 +108,7 @@ _PLAIN: dict[str, Any] = {"supportsStore": False, "supportsDeveloperRole": False
 _STICKY: dict[str, Any] = {"sendSessionAffinityHeaders": True}
 _SHORT: dict[str, Any] = {"supportsLongCacheRetention": False}
 _OLD: dict[str, Any] = {"maxTokensField": "max_tokens"}
-# What holds for every model that these providers ship; an address alone does not tell it.
+# Flags of all models of these providers; the address alone does not determine them.
 _SHIPPED_CHAT: Mapping[str, dict[str, Any]] = {
     "huggingface": {"supportsDeveloperRole": False},
     "github-copilot": {**_PLAIN, "supportsReasoningEffort": False},
@@ -131,7 +131,7 @@ _SHIPPED_RESPONSES: Mapping[str, dict[str, Any]] = {
 
 
 def vendor_of(model: Model) -> str:
-    """Who answers for a model, as far as its provider's name or address tells; else ""."""
+    """Return the vendor of a model from its provider id or address; "" if unknown."""
     for vendor, ids, _ in _VENDORS:
         if model.provider in ids:
             return vendor
@@ -142,10 +142,10 @@ def vendor_of(model: Model) -> str:
 
 
 def chat_compat(model: Model) -> Compat:
-    """The flags of a Chat Completions model; what the model states goes before what is detected.
+    """Return the flags of a Chat Completions model; flags set on the model override detected ones.
 
     Raises:
-        ProviderError: a flag has a value of the wrong kind.
+        ProviderError: a flag has a value of the wrong type.
     """
     vendor = vendor_of(model)
     router = vendor == "openrouter"
@@ -164,16 +164,16 @@ def chat_compat(model: Model) -> Compat:
     if router and model.id.startswith("anthropic/"):
         found["cacheControlFormat"] = "anthropic"
     compat = _with_stated(model, found | _SHIPPED_CHAT.get(model.provider, {}))
-    # There is nothing to replay of a model that does not think.
+    # A model without thinking has nothing to replay.
     wanted = model.reasoning and compat.requires_reasoning_content_on_assistant_messages
     return compat.replace(requires_reasoning_content_on_assistant_messages=wanted)
 
 
 def responses_compat(model: Model) -> Compat:
-    """The flags of a Responses model.
+    """Return the flags of a Responses model.
 
     Raises:
-        ProviderError: a flag has a value of the wrong kind.
+        ProviderError: a flag has a value of the wrong type.
     """
     router = vendor_of(model) == "openrouter"
     azure = model.api == "azure-openai-responses"
@@ -190,7 +190,7 @@ def responses_compat(model: Model) -> Compat:
 
 
 def can_be_fast(model: Model) -> bool:
-    """Whether a model's server answers some requests before others, at a higher price."""
+    """Return whether a model's server offers priority processing at a higher price."""
     if model.api not in ("openai-responses", "openai-codex-responses"):
         return False
     try:
@@ -213,10 +213,10 @@ def _with_stated(model: Model, found: dict[str, Any]) -> Compat:
 
 
 class Effort(Value):
-    """How hard a model is asked to think, in the words of its server.
+    """Thinking effort, in the terms of the server.
 
-    `word` is the mapped level; `mapped` says that the model itself names it. While off, `word` is
-    what the model's map says for off, and `may_turn_off` is False where the map says null.
+    `word` is the mapped level; `mapped` is True if the model defines it. While thinking is off,
+    `word` is the model's value for off, and `may_turn_off` is False if that value is null.
     """
 
     on: bool
@@ -257,7 +257,7 @@ def _budget(request: Request, level: ThinkingLevel) -> int | None:
 
 
 def thinking_fields(model: Model, compat: Compat, effort: Effort) -> dict[str, Any]:
-    """The fields of a Chat Completions request that turn thinking on or off."""
+    """Return the fields of a Chat Completions request that control thinking."""
     if not model.reasoning:
         return {}
     fields = _FORMATS[compat.thinking_format](compat, effort)
@@ -276,7 +276,7 @@ def _openai(compat: Compat, effort: Effort) -> dict[str, Any]:
 
 
 def _effort(compat: Compat, effort: Effort) -> dict[str, Any]:
-    """Beside a switch of its own, the word counts only while thinking is on."""
+    """Return the effort; with a separate switch, only while thinking is on."""
     return _openai(compat, effort) if effort.on else {}
 
 
@@ -345,7 +345,7 @@ _FORMATS: Mapping[ThinkingFormat, Callable[[Compat, Effort], dict[str, Any]]] = 
 
 
 def _filled(template: Mapping[str, Any], effort: Effort) -> dict[str, Any]:
-    """A chat template's values, with `{"$var": …}` replaced by what it stands for."""
+    """Fill a chat template's values: replace `{"$var": …}` by the value of the variable."""
     known = {
         "thinking.enabled": effort.on,
         "thinking.effort": effort.word,

@@ -1,4 +1,4 @@
-"""Reads a Responses answer, event by event, into a draft."""
+"""Read a Responses answer, event by event, into a draft."""
 
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
@@ -64,9 +64,9 @@ class _Event(msgspec.Struct, gc=False):
 
 
 class _Open(msgspec.Struct):
-    """An item under way and the block that it fills.
+    """An open item and its block.
 
-    The text of a custom tool is one argument of its call, which `argument` names.
+    The text of a custom tool is one argument of its call; `argument` is its name.
     """
 
     kind: BlockKind
@@ -96,7 +96,7 @@ _DELTAS: dict[str, BlockKind] = {
 
 
 class ResponsesReader:
-    """Reads one answer: each output item becomes a block, in the order of their beginnings."""
+    """Reads one answer: each output item becomes a block, in order of their start."""
 
     def __init__(self, draft: Draft, grammars: Mapping[str, str] | None = None) -> None:
         self.done = False
@@ -114,10 +114,10 @@ class ResponsesReader:
         }
 
     def read(self, events: Iterator[bytes]) -> Iterator[StreamEvent]:
-        """The events that server-sent data brings; all unknown ones are passed over.
+        """Yield the events of server-sent data; ignore unknown ones.
 
         Raises:
-            ProviderError: the server told of a failure, or what it sent cannot be read.
+            ProviderError: the server reported a failure, or sent data that cannot be parsed.
         """
         draft = self._draft
         for data in events:
@@ -143,10 +143,10 @@ class ResponsesReader:
                 yield self._argue(found, event.delta)
 
     def finish(self) -> Iterator[StreamEvent]:
-        """The ends of what the server left open.
+        """End the blocks that the server left open.
 
         Raises:
-            ProviderError: the server never said that the answer is over.
+            ProviderError: the terminal event is missing.
         """
         if not self.done:
             raise ProviderError(_NO_END)
@@ -181,7 +181,7 @@ class ResponsesReader:
             yield self._argue(found, arguments)
 
     def _argue(self, found: _Open, text: str) -> StreamEvent:
-        """A piece of a call's arguments, as JSON."""
+        """Emit a piece of a call's arguments, as JSON."""
         first = not found.parts
         found.parts.append(text)
         if found.argument is not None:
@@ -200,7 +200,7 @@ class ResponsesReader:
             yield from self._missing(found, event.arguments or event.input or "")
 
     def _missing(self, found: _Open, whole: str) -> Iterator[StreamEvent]:
-        """What of the arguments did not come as deltas."""
+        """Emit the part of the arguments that did not arrive as deltas."""
         told = "".join(found.parts)
         if whole.startswith(told) and len(whole) > len(told):
             yield self._argue(found, whole[len(told) :])
@@ -296,7 +296,7 @@ def _text(item: dict[str, Any], key: str) -> str:
 
 
 def _joined(item: dict[str, Any], key: str, gap: str) -> str:
-    """The texts of an item's parts; a refusal counts as text."""
+    """Join the texts of an item's parts; a refusal counts as text."""
     parts = item.get(key)
     if not isinstance(parts, list):
         return ""
