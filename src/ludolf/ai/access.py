@@ -32,6 +32,6 @@ class Access(Value):
 
     def over(self, ours: Mapping[str, str]) -> dict[str, str]:
         """Merge the configured headers over ours, without those that must not be sent."""
-        taken = {name.lower() for name in (*self.headers, *self.without)}
-        kept = {name: value for name, value in ours.items() if name.lower() not in taken}
-        return kept | self.headers
+        names = {name.lower() for name in (*self.headers, *self.without)}
+        own_headers = {name: value for name, value in ours.items() if name.lower() not in names}
+        return own_headers | self.headers

@@ -14,12 +14,12 @@ class Pieces:
 
     def get(self, message: object, build: Callable[[], bytes]) -> bytes:
         """Return the form of a message; call `build` if it is not cached."""
-        known = self._made.get(id(message))
-        if known is None:
+        entry = self._made.get(id(message))
+        if entry is None:
             if len(self._made) >= self._limit:
                 self._made.clear()
-            known = self._made[id(message)] = (message, build())
-        return known[1]
+            entry = self._made[id(message)] = (message, build())
+        return entry[1]
 
     def keep_for(self, first: object) -> None:
         """Clear the cache if the conversation does not start with a cached message."""

@@ -158,12 +158,12 @@ class Handoff:
         return None
 
     def _assistant(self, message: AssistantMessage, model: Model) -> AssistantMessage:
-        own = (message.provider, message.api, message.model) == (
+        is_same_model = (message.provider, message.api, message.model) == (
             model.provider,
             model.api,
             model.id,
         )
-        blocks = _own_blocks(message) if own else self._foreign_blocks(message)
+        blocks = _own_blocks(message) if is_same_model else self._foreign_blocks(message)
         content = tuple(map(_clean_block, blocks))
         self._call_ids |= {_name(block.id) for block in content if isinstance(block, ToolCall)}
         return (

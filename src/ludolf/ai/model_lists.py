@@ -67,18 +67,18 @@ async def list_models(
     """
     url = (access.base_url or model.base_url).rstrip("/") + _PATHS[model.api]
     headers = _headers(model, access)
-    found: dict[str, ListedModel] = {}
+    models: dict[str, ListedModel] = {}
     more = ""
     for _ in range(_MOST_PAGES):
         page = await _get(transport, url + more, headers)
         rows = _rows(page)
         if rows is None:
             raise ProviderError("The answer is not a list of models", kind="bad_request")
-        found |= {listed.id: listed for row in rows if (listed := _read(row)) is not None}
+        models |= {listed.id: listed for row in rows if (listed := _read(row)) is not None}
         more = _next_page(page)
         if not more:
             break
-    return tuple(found.values())
+    return tuple(models.values())
 
 
 def _headers(model: Model, access: Access) -> dict[str, str]:
@@ -102,8 +102,10 @@ def _headers(model: Model, access: Access) -> dict[str, str]:
 async def _get(transport: "Transport", url: str, headers: Mapping[str, str]) -> Any:
     from ludolf.ai.http.transport import Sent
 
-    given = {"Accept-Encoding": "identity", **headers}
-    sent = Sent(method="GET", url=url, headers=given, body=b"", patience=Patience(first=SECONDS))
+    all_headers = {"Accept-Encoding": "identity", **headers}
+    sent = Sent(
+        method="GET", url=url, headers=all_headers, body=b"", patience=Patience(first=SECONDS)
+    )
     body = bytearray()
     async with transport.exchange(sent) as raw:
         async with asyncio.timeout(SECONDS):
@@ -151,10 +153,10 @@ def _read(row: Any) -> ListedModel | None:
     if not _converses(row, model_id):
         return None
     name = _first(row, ("display_name",), ("displayName",), ("name",))
-    given = row.get("name") == row.get("id") or name == f"models/{model_id}"
+    is_id = row.get("name") == row.get("id") or name == f"models/{model_id}"
     return ListedModel(
         id=model_id,
-        name=name if isinstance(name, str) and name != model_id and not given else None,
+        name=name if isinstance(name, str) and name != model_id and not is_id else None,
         reasoning=_reasoning(row),
         input=_input(row),
         cost=_prices(row.get("pricing")),
@@ -187,25 +189,25 @@ def _reasoning(row: Mapping[str, Any]) -> bool | None:
     options = row.get("supported_parameters")
     if isinstance(options, list):
         return "reasoning" in options
-    told = _first(
+    value = _first(
         row,
         ("thinking",),
         ("supports_reasoning",),
         ("capabilities", "reasoning"),
         ("capabilities", "thinking", "supported"),
     )
-    return told if isinstance(told, bool) else None
+    return value if isinstance(value, bool) else None
 
 
 def _input(row: Mapping[str, Any]) -> tuple[Literal["text", "image"], ...] | None:
     kinds = _first(row, ("architecture", "input_modalities"))
-    told = _first(
+    value = _first(
         row,
         ("supports_image_in",),
         ("capabilities", "vision"),
         ("capabilities", "image_input", "supported"),
     )
-    sees = "image" in kinds if isinstance(kinds, list) else told
+    sees = "image" in kinds if isinstance(kinds, list) else value
     if not isinstance(sees, bool):
         return None
     return ("text", "image") if sees else ("text",)
@@ -214,13 +216,15 @@ def _input(row: Mapping[str, Any]) -> tuple[Literal["text", "image"], ...] | Non
 def _prices(pricing: Any) -> ListedPrices | None:
     if not isinstance(pricing, dict):
         return None
-    sent = _price(_first(pricing, ("prompt",), ("input",)))
-    told = _price(_first(pricing, ("completion",), ("output",)))
-    if sent is None or told is None:
+    input_price = _price(_first(pricing, ("prompt",), ("input",)))
+    output_price = _price(_first(pricing, ("completion",), ("output",)))
+    if input_price is None or output_price is None:
         return None
     read = _first(pricing, ("input_cache_read",), ("cached_input",))
     write = _first(pricing, ("input_cache_write",))
-    return ListedPrices(input=sent, output=told, cache_read=_price(read), cache_write=_price(write))
+    return ListedPrices(
+        input=input_price, output=output_price, cache_read=_price(read), cache_write=_price(write)
+    )
 
 
 def _price(value: Any) -> float | None:
@@ -234,8 +238,8 @@ def _price(value: Any) -> float | None:
     return round(price, 6)
 
 
-def _tokens(*told: Any) -> int | None:
-    numbers = (value for value in told if isinstance(value, int) and not isinstance(value, bool))
+def _tokens(*values: Any) -> int | None:
+    numbers = (value for value in values if isinstance(value, int) and not isinstance(value, bool))
     return next((value for value in numbers if value > 0), None)
 
 

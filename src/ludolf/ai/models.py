@@ -84,27 +84,27 @@ def charge(usage: Usage, total: float) -> Usage:
     """Return the usage with the total cost that the server charged; the parts keep their shares."""
     cost = usage.cost
     share = total / cost.total if cost.total else 0
-    told = Cost(
+    charged_cost = Cost(
         input=cost.input * share,
         output=cost.output * share,
         cache_read=cost.cache_read * share,
         cache_write=cost.cache_write * share,
         total=total,
     )
-    return structs.replace(usage, cost=told)
+    return structs.replace(usage, cost=charged_cost)
 
 
 def thinking_levels(model: Model) -> tuple[ThinkingLevel, ...]:
     """Return the levels that a model supports; the two highest only if the model names them."""
     if not model.reasoning:
         return ("off",)
-    named = model.thinking_level_map or {}
-    found: list[ThinkingLevel] = []
+    level_map = model.thinking_level_map or {}
+    levels: list[ThinkingLevel] = []
     for level in THINKING_LEVELS:
         default: str | None = None if level in ("xhigh", "max") else level
-        if named.get(level, default) is not None:
-            found.append(level)
-    return tuple(found)
+        if level_map.get(level, default) is not None:
+            levels.append(level)
+    return tuple(levels)
 
 
 def clamp_thinking(model: Model, level: ThinkingLevel) -> ThinkingLevel:
@@ -112,6 +112,6 @@ def clamp_thinking(model: Model, level: ThinkingLevel) -> ThinkingLevel:
     supported = thinking_levels(model)
     if level in supported:
         return level
-    place = THINKING_LEVELS.index(level)
-    higher = [item for item in supported if THINKING_LEVELS.index(item) > place]
+    index = THINKING_LEVELS.index(level)
+    higher = [item for item in supported if THINKING_LEVELS.index(item) > index]
     return higher[0] if higher else supported[-1]

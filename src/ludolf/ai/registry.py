@@ -46,8 +46,8 @@ class Providers:
         """
         if api not in self._made:
             if api not in _MODULES:
-                known = ", ".join(sorted(_MODULES))
-                raise ProviderError(f'Unknown API "{api}". Known: {known}.', kind="bad_request")
+                names = ", ".join(sorted(_MODULES))
+                raise ProviderError(f'Unknown API "{api}". Known: {names}.', kind="bad_request")
             module = import_module(f"ludolf.ai.{_MODULES[api]}")
             self._made[api] = module.make(self._transport)
         return self._made[api]

@@ -60,13 +60,13 @@ class Finder(Generic[AnyStr]):
         self._step = _MOST_PART
         for value, least in values:
             # Every occurrence has one of these parts within its first `step` characters.
-            whole = least == len(value)
+            is_complete = least == len(value)
             step = min(least, 2 * SHORTEST) - SHORTEST + 1
             parts: set[AnyStr] = set()
-            for at in range(step if whole else len(value) - SHORTEST + 1):
+            for at in range(step if is_complete else len(value) - SHORTEST + 1):
                 part = value[at : at + SHORTEST]
                 if part in parts:
-                    step = min(step, at) if whole else step
+                    step = min(step, at) if is_complete else step
                     continue
                 parts.add(part)
                 places = self._places.setdefault(part, [])

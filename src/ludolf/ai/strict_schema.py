@@ -97,14 +97,14 @@ def grammar_for(
 
 
 def _text_argument(name: str, parameters: Schema) -> str:
-    known = parameters.get("properties") or {}
-    wanted = parameters.get("required") or list(known)
+    properties = parameters.get("properties") or {}
+    required = parameters.get("required") or list(properties)
     problem = "grammar constrained sampling needs exactly one required property"
-    if len(wanted) == 1:
-        shape = known.get(wanted[0])
+    if len(required) == 1:
+        shape = properties.get(required[0])
         if isinstance(shape, Mapping) and shape.get("type") == "string":
-            return str(wanted[0])
-        problem = f"grammar constrained sampling property {wanted[0]} must have type string"
+            return str(required[0])
+        problem = f"grammar constrained sampling property {required[0]} must have type string"
     raise ProviderError(
         f'Tool "{name}" cannot use grammar constrained sampling: {problem}.', kind="bad_request"
     )

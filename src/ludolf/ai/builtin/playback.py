@@ -27,8 +27,8 @@ class Piece(Value, forbid_unknown_fields=True):
     delay_ms: float = 0
 
     def __post_init__(self) -> None:
-        given = [item for item in (self.text, self.thinking, self.tool) if item is not None]
-        if len(given) != 1:
+        values = [item for item in (self.text, self.thinking, self.tool) if item is not None]
+        if len(values) != 1:
             raise ValueError("a block needs exactly one of text, thinking and tool")
 
     @property

@@ -162,17 +162,17 @@ def load_script(path: str) -> list[Reply]:
 
 def _items(text: str) -> list[tuple[str, Any]]:
     try:
-        whole = loads(text)
+        value = loads(text)
     except ValueError:
         lines = [(number, line) for number, line in enumerate(text.split("\n"), 1) if line.strip()]
         if len(lines) < 2:
             raise
         return [(f"line {number}", loads(line)) for number, line in lines]
-    if isinstance(whole, dict):
-        whole = whole.get("replies", [whole])
-    if not isinstance(whole, list):
+    if isinstance(value, dict):
+        value = value.get("replies", [value])
+    if not isinstance(value, list):
         raise ValueError("expected a list of replies")
-    return [(f"reply {number}", item) for number, item in enumerate(whole, 1)]
+    return [(f"reply {number}", item) for number, item in enumerate(value, 1)]
 
 
 def _reply(path: str, place: str, item: Any) -> Reply:
@@ -222,14 +222,14 @@ def _kind_of_status(status: int | None) -> ErrorKind | None:
         return None
     if status >= 500:
         return "overloaded"
-    named: dict[int, ErrorKind] = {
+    kinds: dict[int, ErrorKind] = {
         401: "auth",
         403: "auth",
         408: "timeout",
         413: "overflow",
         429: "rate_limit",
     }
-    return named.get(status, "bad_request")
+    return kinds.get(status, "bad_request")
 
 
 if TYPE_CHECKING:

@@ -152,7 +152,7 @@ async def renew(
         return None
     refresh = credential.get("refresh")
     if not isinstance(refresh, str) or not refresh:
-        raise LoginError("there is no refresh token; log in again")
+        raise LoginError("no refresh token is stored; log in again")
     if flow.exchange_url:
         domain = credential.get("enterpriseUrl")
         return await exchanged(http, flow, refresh, domain if isinstance(domain, str) else None)

@@ -78,7 +78,7 @@ def proxies() -> dict[str, str]:
     """
     from urllib.parse import quote
 
-    found = {}
+    by_scheme = {}
     for scheme in _PORTS:
         address = _address(scheme)
         if address is None:
@@ -87,8 +87,8 @@ def proxies() -> dict[str, str]:
         login = ""
         if proxy.user is not None:
             login = f"{quote(proxy.user, safe='')}:{quote(proxy.password, safe='')}@"
-        found[scheme] = proxy.url.replace("://", f"://{login}", 1)
-    return found
+        by_scheme[scheme] = proxy.url.replace("://", f"://{login}", 1)
+    return by_scheme
 
 
 def proxy_secrets() -> Iterator[str]:
@@ -112,8 +112,8 @@ def _address(scheme: str) -> str | None:
 
 def _is_exempt(host: str, port: int | None) -> bool:
     """Return whether `NO_PROXY` matches a host by name, parent domain, port or `*`."""
-    listed = os.environ.get("no_proxy") or os.environ.get("NO_PROXY") or ""
-    for entry in re.split(r"[\s,]+", listed):
+    no_proxy = os.environ.get("no_proxy") or os.environ.get("NO_PROXY") or ""
+    for entry in re.split(r"[\s,]+", no_proxy):
         if entry == "*":
             return True
         name, _, number = entry.lower().rpartition(":")
@@ -129,9 +129,9 @@ def _is_exempt(host: str, port: int | None) -> bool:
 def _read(address: str) -> Proxy:
     from urllib.parse import unquote, urlsplit
 
-    whole = address if "://" in address else f"http://{address}"
+    full_address = address if "://" in address else f"http://{address}"
     try:
-        parts = urlsplit(whole)
+        parts = urlsplit(full_address)
         host, port = parts.hostname, parts.port
     except ValueError:
         host, port, parts = None, None, urlsplit("")
@@ -141,8 +141,8 @@ def _read(address: str) -> Proxy:
             "or https://… Check httpProxy in settings.json, HTTP_PROXY, HTTPS_PROXY and ALL_PROXY.",
             kind="bad_request",
         )
-    place = f"[{host}]" if ":" in host else host
-    url = f"{parts.scheme}://{place}:{port or _PORTS[parts.scheme]}"
+    netloc = f"[{host}]" if ":" in host else host
+    url = f"{parts.scheme}://{netloc}:{port or _PORTS[parts.scheme]}"
     if parts.username is None:
         return Proxy(url)
     return Proxy(url, unquote(parts.username), unquote(parts.password or ""))

@@ -225,8 +225,8 @@ class Transport:
             raise ProviderError(f"Not a valid URL: {url}", kind="bad_request") from error
         except aiohttp.ClientConnectorError as error:
             reason = error.os_error.strerror or error
-            place = _refusing(error) or _origin(url)
-            raise ProviderError(f"Connection error: {reason} ({place})") from error
+            target = _refusing(error) or _origin(url)
+            raise ProviderError(f"Connection error: {reason} ({target})") from error
         except aiohttp.ClientHttpProxyError as error:
             raise _refused_by_proxy(error) from error
         except aiohttp.ClientPayloadError as error:

@@ -95,12 +95,12 @@ async def _chunks(reader: asyncio.StreamReader) -> bytes:
 
 
 async def _rest(reader: asyncio.StreamReader) -> bytes:
-    found = b""
+    data = b""
     while piece := await reader.read(1 << 16):
-        found += piece
-        if len(found) > MAX_BYTES:
+        data += piece
+        if len(data) > MAX_BYTES:
             raise ValueError("too long")
-    return found
+    return data
 
 
 def _json(body: bytes) -> Any:

@@ -62,11 +62,11 @@ def read_gguf(path: Path) -> Header:
         GgufError: the file is missing or is not a GGUF file.
     """
     try:
-        found = path.stat()
+        status = path.stat()
         # Reading a pipe would block, and opening a device can have side effects.
-        if not stat.S_ISREG(found.st_mode):
+        if not stat.S_ISREG(status.st_mode):
             raise GgufError(f"{path} is not a GGUF file: it is not a regular file")
-        return _read(path, found.st_size, found.st_mtime_ns)
+        return _read(path, status.st_size, status.st_mtime_ns)
     except OSError as error:
         raise GgufError(f"Cannot read {path}: {error.strerror or error}") from error
     except ValueError:
@@ -164,8 +164,8 @@ class _Reader:
         except struct.error:
             raise _Broken("it ends in the middle of its header") from None
         self._at += struct.calcsize(form)
-        found: int | float = value
-        return found
+        number: int | float = value
+        return number
 
     def _pass(self, size: int) -> None:
         if size > self._size - self._at:

@@ -52,10 +52,10 @@ class GgufFiles:
                     yield events
             return
         child = await self._child(request.model)
-        asked = _at(request, child.url, child.order.key)
+        local_request = _at(request, child.url, child.order.key)
         child.users += 1
         try:
-            async with aclosing(self._chat.stream(asked, draft)) as stream:
+            async with aclosing(self._chat.stream(local_request, draft)) as stream:
                 async for events in stream:
                     yield events
         except ProviderError as error:
@@ -86,9 +86,9 @@ class GgufFiles:
             self._children[model.base_url] = child
             return child
 
-    async def _make_room(self, wanted: str) -> None:
+    async def _make_room(self, path: str) -> None:
         for place, child in tuple(self._children.items()):
-            if place == wanted or not child.users:
+            if place == path or not child.users:
                 del self._children[place]
                 await child.stop()
 

@@ -120,12 +120,12 @@ async def _ollama(asking: Asking) -> Found | None:
     names = _ollama_names(await asking.get("/api/tags"))
     if names is None:
         return None
-    running, *shown = await asyncio.gather(
+    running, *details = await asyncio.gather(
         asking.get("/api/ps", DETAIL_SECONDS),
         *(asking.post("/api/show", {"model": name}) for name in names),
     )
     sizes = _ollama_sizes(running)
-    pairs = zip(names, shown, strict=True)
+    pairs = zip(names, details, strict=True)
     models = [_ollama_model(asking.place, name, show, sizes.get(name)) for name, show in pairs]
     return _found(asking, "ollama", models, loaded=sizes)
 
@@ -194,9 +194,9 @@ async def load_ollama(place: Place, model_id: str) -> None:
 
 
 async def _llama_cpp(asking: Asking) -> Found | None:
-    props, listed = await asyncio.gather(asking.get("/props"), asking.get("/v1/models"))
+    props, model_list = await asyncio.gather(asking.get("/props"), asking.get("/v1/models"))
     props = props if isinstance(props, dict) else {}
-    items = [item for item in _listed(listed) if item.get("owned_by") == "llamacpp"]
+    items = [item for item in _listed(model_list) if item.get("owned_by") == "llamacpp"]
     if not items:
         return None
     models = [_llama_model(asking.place, item, props) for item in items]
@@ -242,10 +242,10 @@ def thinking_compat(template: str) -> dict[str, Any]:
 
 
 async def _lmstudio(asking: Asking) -> Found | None:
-    listed = await asking.get("/api/v0/models")
-    if not isinstance(listed, dict) or not isinstance(listed.get("data"), list):
+    model_list = await asking.get("/api/v0/models")
+    if not isinstance(model_list, dict) or not isinstance(model_list.get("data"), list):
         return None
-    items = _listed(listed)
+    items = _listed(model_list)
     if any("state" not in item or "type" not in item for item in items):
         return None
     items = [item for item in items if item["type"] in ("llm", "vlm")]
@@ -327,9 +327,9 @@ def _found(
     asking: Asking, provider: str, models: Iterable[Model | None], *, loaded: Iterable[str]
 ) -> Found:
     ready = frozenset(loaded)
-    kept = [model for model in models if model is not None and model.id]
-    kept.sort(key=lambda model: (model.id not in ready, not uses_tools(model)))
-    return Found(provider=provider, url=asking.place.url, models=tuple(kept), loaded=ready)
+    usable = [model for model in models if model is not None and model.id]
+    usable.sort(key=lambda model: (model.id not in ready, not uses_tools(model)))
+    return Found(provider=provider, url=asking.place.url, models=tuple(usable), loaded=ready)
 
 
 # ---------------------------------------------------------------- JSON of others
@@ -344,13 +344,13 @@ def _dicts(value: Any) -> list[dict[str, Any]]:
 
 
 def _inner(value: Mapping[str, Any], name: str) -> dict[str, Any]:
-    found = value.get(name)
-    return found if isinstance(found, dict) else {}
+    item = value.get(name)
+    return item if isinstance(item, dict) else {}
 
 
 def _text(value: Mapping[str, Any], name: str) -> str:
-    found = value.get(name)
-    return found if isinstance(found, str) else ""
+    item = value.get(name)
+    return item if isinstance(item, str) else ""
 
 
 def _count(value: Any) -> int:

@@ -41,11 +41,11 @@ class Tokens:
             ProviderError: no token is cached, and `fetch` returned none.
         """
         async with self._fetching:
-            kept = self._kept.get(identity)
-            left = kept.expires - time.time() if kept else 0.0
-            if kept is None or left < EARLY_SECONDS:
-                kept = await self._renew(identity, fetch, kept if left > 0 else None)
-            return kept.text
+            token = self._kept.get(identity)
+            left = token.expires - time.time() if token else 0.0
+            if token is None or left < EARLY_SECONDS:
+                token = await self._renew(identity, fetch, token if left > 0 else None)
+            return token.text
 
     async def _renew(
         self, identity: Hashable, fetch: Callable[[], Token], still_good: Token | None

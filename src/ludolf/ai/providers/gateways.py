@@ -76,8 +76,8 @@ def all_headers(request: Request, ours: Mapping[str, str]) -> dict[str, str]:
         "accept": "text/event-stream",
         "user-agent": user_agent(),
     }
-    stated = request.access.over({**usual, **ours})
-    headers = {name.lower(): value for name, value in stated.items()}
+    all_headers = request.access.over({**usual, **ours})
+    headers = {name.lower(): value for name, value in all_headers.items()}
     if not headers.keys() & AUTH_HEADERS:
         raise no_key(request)
     return headers
@@ -103,9 +103,9 @@ def _is_copilot(request: Request) -> bool:
 def _copilot_headers(request: Request) -> dict[str, str]:
     """Return Copilot's headers: it bills requests that a user starts, not those of an agent."""
     last = request.messages[-1] if request.messages else None
-    goes_on = isinstance(last, AssistantMessage | ToolResultMessage)
+    is_continuation = isinstance(last, AssistantMessage | ToolResultMessage)
     headers = {
-        "X-Initiator": "agent" if goes_on else "user",
+        "X-Initiator": "agent" if is_continuation else "user",
         "Openai-Intent": "conversation-edits",
     }
     if request.model.takes_images and _has_images(request):

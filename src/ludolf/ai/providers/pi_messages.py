@@ -229,14 +229,14 @@ class Reading:
                 self._held[index] = delta
                 return
             yield from self._release()
-        place = self._places.get(index)
-        if place is None:
+        block = self._places.get(index)
+        if block is None:
             return
         if event.type == "toolcall_delta":
             self._has_args.add(index)
-            yield self._draft.tool_args(place, delta)
+            yield self._draft.tool_args(block, delta)
         else:
-            yield self._draft.text(place, delta)
+            yield self._draft.text(block, delta)
 
     def _end(self, event: _Event) -> Iterator[StreamEvent]:
         index, signature = event.content_index, event.content_signature
@@ -247,14 +247,14 @@ class Reading:
             yield self._draft.end(start.index)
             return
         yield from self._release()
-        place = self._places.pop(index, None)
-        if place is None:
+        block = self._places.pop(index, None)
+        if block is None:
             return
         if signature:
-            self._draft.sign(place, signature)
+            self._draft.sign(block, signature)
         if event.tool_call is not None and event.type == "toolcall_end":
-            yield from self._complete(index, place, event.tool_call)
-        yield self._draft.end(place, event.content)
+            yield from self._complete(index, block, event.tool_call)
+        yield self._draft.end(block, event.content)
 
     def _complete(self, index: int, place: int, call: _Call) -> Iterator[StreamEvent]:
         if call.id and call.name:

@@ -54,7 +54,7 @@ class Recorder(Transport):
         """Write the header with the initial state of the run."""
         from ludolf import __version__
 
-        kept = self._clean_model(model) if model is not None else None
+        model_data = self._clean_model(model) if model is not None else None
         if model is not None:
             self._models.add(model.key)
         self._write(
@@ -62,7 +62,7 @@ class Recorder(Transport):
                 version=VERSION,
                 ludolf=__version__,
                 started_at=iso_time(),
-                model=kept,
+                model=model_data,
                 thinking_level=level,
             )
         )

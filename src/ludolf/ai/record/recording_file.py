@@ -141,12 +141,12 @@ class RecordingFile:
             self._descriptor = -1
 
     def _check_new(self) -> None:
-        found = os.fstat(self._descriptor)
-        if stat.S_ISREG(found.st_mode) and not found.st_size:
+        status = os.fstat(self._descriptor)
+        if stat.S_ISREG(status.st_mode) and not status.st_size:
             os.fchmod(self._descriptor, 0o600)
             return
         self.close()
-        if not stat.S_ISREG(found.st_mode):
+        if not stat.S_ISREG(status.st_mode):
             raise ConfigError(f"Cannot record to {self.path}: it is not a regular file.")
         raise ConfigError(
             f"Cannot record to {self.path}: it exists and is not empty. "
@@ -207,5 +207,5 @@ def _check_version(path: Path, version: Any) -> None:
 
 def _models(items: Iterable[Line]) -> Iterable[Model]:
     """Return each model once, starting with the initial one."""
-    found = [item.model for item in items if not isinstance(item, Exchange)]
-    return {model.key: model for model in found if model is not None}.values()
+    models = [item.model for item in items if not isinstance(item, Exchange)]
+    return {model.key: model for model in models if model is not None}.values()

@@ -43,14 +43,14 @@ class Replayer(Transport):
 
     @asynccontextmanager
     async def model_exchange(self, sent: Sent) -> AsyncIterator[Raw]:
-        found = self._take(shape_of(sent.method, sent.url, _json(sent.body)))
+        exchange = self._take(shape_of(sent.method, sent.url, _json(sent.body)))
         pace = Pace(self._speed)
-        answer = found.answer
+        answer = exchange.answer
         if answer is None:
-            await pace.until(found.end_ms)
-            await _end(found)
+            await pace.until(exchange.end_ms)
+            await _end(exchange)
         await pace.until(answer.ms)
-        yield Replayed(found, pace)
+        yield Replayed(exchange, pace)
 
     def exchange(self, sent: Sent) -> NoReturn:
         """Refuse requests to other servers.

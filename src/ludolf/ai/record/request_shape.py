@@ -37,21 +37,21 @@ class Shape(msgspec.Struct, frozen=True, kw_only=True):
 
     def __str__(self) -> str:
         model = f" for model {self.model}" if self.model else ""
-        said = f", last user text {_quoted(self.last_text)}" if self.last_text else ""
-        return f"{self.method} {self.path}{model}{said}"
+        question = f", last user text {_quoted(self.last_text)}" if self.last_text else ""
+        return f"{self.method} {self.path}{model}{question}"
 
 
 def shape_of(method: str, url: str, body: Any) -> Shape:
     """Return the shape of a request; a `body` that is not JSON has no messages."""
-    known = body if isinstance(body, dict) else {}
-    messages = _messages(known)
-    tools = [known.get(name) for name in _TOOLS]
+    fields = body if isinstance(body, dict) else {}
+    messages = _messages(fields)
+    tools = [fields.get(name) for name in _TOOLS]
     tools += [message.get("toolsAdded") for message in messages if _is_system(message)]
     messages = [message for message in messages if not _is_system(message)]
     return Shape(
         method=method,
         path=urlsplit(url).path,
-        model=_model(url, known),
+        model=_model(url, fields),
         tools=tuple(sorted(_names(tools))),
         count=len(messages),
         last_text=_last_text(messages),
@@ -75,20 +75,20 @@ def difference(recorded: Shape, asked: Shape) -> str | None:
 
 
 def _model(url: str, body: dict[str, Any]) -> str:
-    named = body.get("model")
+    model = body.get("model")
     in_path = _MODEL_IN_PATH.search(url)
-    return named if isinstance(named, str) else unquote(in_path[1]) if in_path else ""
+    return model if isinstance(model, str) else unquote(in_path[1]) if in_path else ""
 
 
 def _messages(body: dict[str, Any]) -> list[Any]:
     inner = body.get("context")
     fields = {**inner, **body} if isinstance(inner, dict) else body
     for name in ("messages", "input", "contents"):
-        found = fields.get(name)
-        if isinstance(found, list):
-            return found
-        if isinstance(found, str):
-            return [{"role": "user", "content": found}]
+        value = fields.get(name)
+        if isinstance(value, list):
+            return value
+        if isinstance(value, str):
+            return [{"role": "user", "content": value}]
     return []
 
 
@@ -148,8 +148,8 @@ def _changes(before: tuple[str, ...], now: tuple[str, ...]) -> str:
 def _around(one: str, other: str) -> tuple[str, str]:
     """Return both texts from shortly before their first difference."""
     pairs = enumerate(zip(one, other, strict=False))
-    place = next((at for at, (a, b) in pairs if a != b), min(len(one), len(other)))
-    start = max(0, place - _AROUND)
+    index = next((at for at, (a, b) in pairs if a != b), min(len(one), len(other)))
+    start = max(0, index - _AROUND)
     return _quoted(one, start), _quoted(other, start)
 
 

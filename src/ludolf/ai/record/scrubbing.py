@@ -112,9 +112,9 @@ class Scrubber:
 
     def __init__(self, values: Iterable[str], mark: str = REMOVED) -> None:
         self._mark = mark
-        known = dict(_needles(values))
-        self._text = Finder(known.items())
-        coded = {text.encode("utf-8", "surrogatepass"): least for text, least in known.items()}
+        needles = dict(_needles(values))
+        self._text = Finder(needles.items())
+        coded = {text.encode("utf-8", "surrogatepass"): least for text, least in needles.items()}
         self._bytes = Finder(coded.items())
 
     def text(self, text: str) -> str:
@@ -134,13 +134,13 @@ class Scrubber:
 
     def chunks(self, chunks: Sequence[bytes]) -> list[bytes]:
         """Scrub the chunks of a body; a value may span two chunks."""
-        whole = b"".join(chunks)
-        spans = [(start, end) for start, end, _ in self._bytes.spans(whole)]
+        body = b"".join(chunks)
+        spans = [(start, end) for start, end, _ in self._bytes.spans(body)]
         if not spans:
             return list(chunks)
         cleaned, start = [], 0
         for chunk in chunks:
-            cleaned.append(self._between(whole, start, start + len(chunk), spans))
+            cleaned.append(self._between(body, start, start + len(chunk), spans))
             start += len(chunk)
         return cleaned
 

@@ -239,14 +239,14 @@ class Reading:
 
     def _stop(self, index: int) -> Iterator[StreamEvent]:
         for places in (self._texts, self._calls, self._thoughts):
-            place = places.pop(index, None)
-            if place is None:
+            block = places.pop(index, None)
+            if block is None:
                 continue
             # Some servers send the complete input at the start of the block, and no deltas.
-            given = self._inputs.pop(index, None)
-            if given is not None:
-                yield self._draft.tool_args(place, dumps(given).decode())
-            yield self._draft.end(place)
+            initial_input = self._inputs.pop(index, None)
+            if initial_input is not None:
+                yield self._draft.tool_args(block, dumps(initial_input).decode())
+            yield self._draft.end(block)
 
     def _stopped(self, stop: Stop) -> None:
         raw = stop.stop_reason
@@ -254,8 +254,8 @@ class Reading:
             return
         self._draft.stopped(_STOPS.get(raw, "error"), raw)
         if raw == "refusal":
-            told = stop.stop_details.explanation if stop.stop_details else None
-            self._failure = (told or "The model refused to complete the request", "refused")
+            explanation = stop.stop_details.explanation if stop.stop_details else None
+            self._failure = (explanation or "The model refused to complete the request", "refused")
         elif raw not in _STOPS:
             self._failure = (f"Unhandled stop reason: {raw}", None)
 
@@ -274,16 +274,16 @@ def _usage(counts: Counts, old: Usage) -> Usage:
     """Merge new token counts into the counts so far."""
     read = _newer(counts.cache_read_input_tokens, old.cache_read)
     write = _newer(counts.cache_creation_input_tokens, old.cache_write)
-    given = _newer(counts.input_tokens, old.input)
+    input_tokens = _newer(counts.input_tokens, old.input)
     output = _newer(counts.output_tokens, old.output)
     long = counts.cache_creation.ephemeral_1h_input_tokens if counts.cache_creation else None
     thought = counts.output_tokens_details.thinking_tokens if counts.output_tokens_details else None
     return Usage(
-        input=given,
+        input=input_tokens,
         output=output,
         cache_read=read,
         cache_write=write,
-        total_tokens=given + output + read + write,
+        total_tokens=input_tokens + output + read + write,
         cache_write_1h=_newer(long, old.cache_write_1h or 0),
         reasoning=old.reasoning if thought is None else thought,
     )

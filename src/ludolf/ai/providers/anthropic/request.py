@@ -61,10 +61,10 @@ _SHIPPED: Mapping[str, Mapping[str, bool]] = {
 
 
 def flag(model: Model, name: str, default: bool) -> bool:
-    stated = (model.compat or {}).get(name)
-    if stated is None:
+    flag = (model.compat or {}).get(name)
+    if flag is None:
         return _SHIPPED.get(model.provider, {}).get(name, default)
-    return bool(stated)
+    return bool(flag)
 
 
 class Fallback(Value):
@@ -80,9 +80,9 @@ def fallbacks(model: Model) -> tuple[Fallback, ...]:
     Raises:
         ProviderError: the model's `allowedFallbackModels` are invalid.
     """
-    stated = (model.compat or {}).get("allowedFallbackModels") or ()
+    entries = (model.compat or {}).get("allowedFallbackModels") or ()
     try:
-        return msgspec.convert(stated, tuple[Fallback, ...])[:_MAX_FALLBACKS]
+        return msgspec.convert(entries, tuple[Fallback, ...])[:_MAX_FALLBACKS]
     except msgspec.ValidationError as error:
         raise ProviderError(
             f"The compat settings of model {model.key} cannot be used: {error}", kind="bad_request"
@@ -143,12 +143,12 @@ class Bodies:
             self._last_user = len(turns) - 2
 
     def _marked(self, marker: bytes) -> list[bytes]:
-        turns, place = self._turns, self._last_user
-        if not marker or place < 0:
+        turns, index = self._turns, self._last_user
+        if not marker or index < 0:
             return turns
         # A piece ends with the brace of its last block: insert the marker before it.
-        marked = turns[place][:-1] + marker + b"}"
-        return [*turns[:place], marked, *turns[place + 1 :]]
+        marked = turns[index][:-1] + marker + b"}"
+        return [*turns[:index], marked, *turns[index + 1 :]]
 
 
 _END = b"]}"
@@ -322,5 +322,5 @@ def thinking_of(request: Request) -> tuple[int, dict[str, Any] | None]:
 
 def effort_of(request: Request) -> str:
     """Return the effort for a model that chooses its own thinking budget."""
-    named = (request.model.thinking_level_map or {}).get(request.thinking)
-    return named or _EFFORTS.get(request.thinking, "high")
+    mapped = (request.model.thinking_level_map or {}).get(request.thinking)
+    return mapped or _EFFORTS.get(request.thinking, "high")

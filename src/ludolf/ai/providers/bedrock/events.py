@@ -52,10 +52,10 @@ class FrameParser:
                 raise _garbage(f"it claims {size} bytes")
             if len(self._rest) < size:
                 return
-            whole = bytes(self._rest[:size])
+            data = bytes(self._rest[:size])
             del self._rest[:size]
             self.has_event = True
-            yield _read(whole, header_size)
+            yield _read(data, header_size)
 
     def close(self) -> Iterator[Frame]:
         """Check the end of the stream.
@@ -86,21 +86,21 @@ def _headers(data: bytes) -> Mapping[str, str]:
 
 
 def _texts(data: bytes) -> Iterator[tuple[str, str]]:
-    place = 0
-    while place < len(data):
-        value = place + 1 + data[place]
-        name, kind = data[place + 1 : value].decode(), data[value]
+    offset = 0
+    while offset < len(data):
+        value = offset + 1 + data[offset]
+        name, kind = data[offset + 1 : value].decode(), data[value]
         value += 1
         if kind in _VARIABLE:
             size = _LENGTH.unpack_from(data, value)[0]
             value += _LENGTH.size
         else:
             size = _FIXED[kind]
-        place = value + size
-        if place > len(data):
+        offset = value + size
+        if offset > len(data):
             raise IndexError(name)
         if kind == _TEXT:
-            yield name, data[value:place].decode()
+            yield name, data[value:offset].decode()
 
 
 def _garbage(why: str) -> ProviderError:

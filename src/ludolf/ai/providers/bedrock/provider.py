@@ -79,9 +79,9 @@ def _refusal(status: int, headers: Mapping[str, str], body: str) -> BedrockFailu
         value = loads(body)
     except (ValueError, RecursionError):
         value = None
-    told: dict[str, Any] = value if isinstance(value, dict) else {}
-    code = headers.get("x-amzn-errortype") or told.get("__type") or told.get("code")
-    message = told.get("message") or told.get("Message") or cut(body.strip())
+    fields: dict[str, Any] = value if isinstance(value, dict) else {}
+    code = headers.get("x-amzn-errortype") or fields.get("__type") or fields.get("code")
+    message = fields.get("message") or fields.get("Message") or cut(body.strip())
     return failure(
         str(code).partition(":")[0].rpartition("#")[2] if code else None,
         str(message) or "status code (no body)",

@@ -82,11 +82,11 @@ def is_claude(model: Model) -> bool:
 
 def is_adaptive(model: Model) -> bool:
     """Return whether a Claude chooses its own thinking budget: from 4.6 on, or by its flags."""
-    stated = (model.compat or {}).get("forceAdaptiveThinking")
-    if stated is not None:
-        return bool(stated)
-    found = _CLAUDE.search(_plain(model.id)) or _CLAUDE.search(_plain(model.name))
-    return found is not None and (int(found[1]), int(found[2] or 0)) >= _FIRST_ADAPTIVE
+    flag = (model.compat or {}).get("forceAdaptiveThinking")
+    if flag is not None:
+        return bool(flag)
+    match = _CLAUDE.search(_plain(model.id)) or _CLAUDE.search(_plain(model.name))
+    return match is not None and (int(match[1]), int(match[2] or 0)) >= _FIRST_ADAPTIVE
 
 
 def _plain(name: str) -> str:
@@ -208,8 +208,8 @@ def _tool(tool: ToolSpec) -> dict[str, Any]:
 
 def _former_tools(messages: Sequence[ModelMessage]) -> Iterator[dict[str, Any]]:
     """Declare the tools of the history: Bedrock refuses calls if no tool is declared."""
-    said = (message for message in messages if isinstance(message, AssistantMessage))
-    for name in dict.fromkeys(call.name for message in said for call in message.tool_calls):
+    answers = (message for message in messages if isinstance(message, AssistantMessage))
+    for name in dict.fromkeys(call.name for message in answers for call in message.tool_calls):
         yield _tool_form(name, "Not available any more.", {})
 
 

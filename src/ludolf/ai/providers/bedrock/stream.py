@@ -210,9 +210,9 @@ class Reading:
 
     def _end(self, index: int) -> Iterator[StreamEvent]:
         for places in (self._texts, self._thoughts, self._calls):
-            place = places.pop(index, None)
-            if place is not None:
-                yield self._draft.end(place)
+            block = places.pop(index, None)
+            if block is not None:
+                yield self._draft.end(block)
 
     def _stopped(self, reason: str | None) -> None:
         self._stop = reason
@@ -241,14 +241,14 @@ def _decode(payload: bytes, kind: type[T]) -> T:
 
 
 def _usage(counts: Counts) -> Usage:
-    given, output = counts.input_tokens or 0, counts.output_tokens or 0
+    input_tokens, output = counts.input_tokens or 0, counts.output_tokens or 0
     read, write = counts.cache_read_input_tokens or 0, counts.cache_write_input_tokens or 0
     usage = Usage(
-        input=given,
+        input=input_tokens,
         output=output,
         cache_read=read,
         cache_write=write,
-        total_tokens=counts.total_tokens or given + output + read + write,
+        total_tokens=counts.total_tokens or input_tokens + output + read + write,
     )
     if counts.cache_details is None:
         return usage

@@ -110,10 +110,10 @@ def _user_turn(parts: bytes) -> bytes:
 
 def _user(message: UserMessage) -> bytes:
     content = message.content
-    given: tuple[Part, ...] = (Text(text=content),) if isinstance(content, str) else content
+    source_parts: tuple[Part, ...] = (Text(text=content),) if isinstance(content, str) else content
     parts = [
         _inline(part) if isinstance(part, Image) else {"text": part.text}
-        for part in given
+        for part in source_parts
         if isinstance(part, Image) or part.text.strip()
     ]
     return dumps({"role": "user", "parts": parts}) if parts else b""
@@ -236,11 +236,11 @@ def thinking_config(
     names = next((names for pattern, names in _LEVELS if pattern.search(model.id)), None)
     if level == "off":
         return _least(model, names)
-    place = _PLACE.get(level, _HIGHEST)
+    index = _PLACE.get(level, _HIGHEST)
     if names is not None:
-        named = (model.thinking_level_map or {}).get(level)
-        return {"includeThoughts": True, "thinkingLevel": (named or names[place]).upper()}
-    usual = next((sizes[place] for pattern, sizes in _BUDGETS if pattern.search(model.id)), -1)
+        mapped = (model.thinking_level_map or {}).get(level)
+        return {"includeThoughts": True, "thinkingLevel": (mapped or names[index]).upper()}
+    usual = next((sizes[index] for pattern, sizes in _BUDGETS if pattern.search(model.id)), -1)
     return {"includeThoughts": True, "thinkingBudget": budgets.get(level, usual)}
 
 

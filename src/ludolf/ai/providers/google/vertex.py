@@ -92,8 +92,8 @@ def _regional(location: str) -> str:
 def _versioned(base: str) -> str:
     """Add the API version to a base URL unless it contains one."""
     parts = base.split("/")[3:]
-    named = any(part in ("v1", "v1beta1", "v1alpha") for part in parts)
-    return base if named else f"{base}/v1"
+    has_version = any(part in ("v1", "v1beta1", "v1alpha") for part in parts)
+    return base if has_version else f"{base}/v1"
 
 
 def _model_path(name: str) -> str:
@@ -188,10 +188,10 @@ def _web(url: str, method: str = "GET", body: Any = None, headers: Any = None, *
 
     failed: Callable[..., Exception] = exceptions.TransportError
     data = body.encode() if isinstance(body, str) else body
-    asked = Asked(url, data=data, headers=dict(headers or {}), method=method)
+    web_request = Asked(url, data=data, headers=dict(headers or {}), method=method)
     way = ProxyHandler(proxies() if proxy_for(url) is not None else {})
     try:
-        with build_opener(way).open(asked, timeout=_WEB_SECONDS) as reply:
+        with build_opener(way).open(web_request, timeout=_WEB_SECONDS) as reply:
             return Answer(reply.status, reply.headers, reply.read())
     except HTTPError as error:
         with error:

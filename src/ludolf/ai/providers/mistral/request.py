@@ -195,7 +195,7 @@ def _thinking(request: Request) -> dict[str, Any]:
     model, level = request.model, request.thinking
     if not model.reasoning or level == "off":
         return {}
-    named = (model.thinking_level_map or {}).get(level)
-    if named or _WITH_EFFORT.match(model.id):
-        return {"reasoning_effort": named or "high"}
+    mapped = (model.thinking_level_map or {}).get(level)
+    if mapped or _WITH_EFFORT.match(model.id):
+        return {"reasoning_effort": mapped or "high"}
     return {"prompt_mode": "reasoning"}

@@ -212,8 +212,8 @@ def _kind(reason: str) -> ErrorKind | None:
 
 def _usage(counts: _Counts) -> Usage:
     details = counts.prompt_tokens_details
-    told = details.cached_tokens if details else None
-    cached = (counts.num_cached_tokens if told is None else told) or 0
+    detail_count = details.cached_tokens if details else None
+    cached = (counts.num_cached_tokens if detail_count is None else detail_count) or 0
     sent = max(0, (counts.prompt_tokens or 0) - cached)
     output = counts.completion_tokens or 0
     return Usage(

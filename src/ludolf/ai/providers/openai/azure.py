@@ -67,11 +67,11 @@ class Gate:
     async def _admission(self, request: Request) -> dict[str, str]:
         if request.access.key:
             return {"api-key": request.access.key}
-        stated = tuple(variable(request, name) for name in _IDENTITY)
-        if request.access.by_header or not any(stated[:-1]):
+        values = tuple(variable(request, name) for name in _IDENTITY)
+        if request.access.by_header or not any(values[:-1]):
             return {}
-        named = dict(zip(_IDENTITY, stated, strict=True))
-        token = await self._tokens.get(stated, lambda: fetch_token(named))
+        variables = dict(zip(_IDENTITY, values, strict=True))
+        token = await self._tokens.get(values, lambda: fetch_token(variables))
         return {"Authorization": f"Bearer {token}"}
 
 
@@ -85,16 +85,16 @@ def resource_url(request: Request) -> str:
         ProviderError: no address is configured, or it is invalid.
     """
     resource = variable(request, "AZURE_OPENAI_RESOURCE_NAME")
-    stated = variable(request, "AZURE_OPENAI_BASE_URL") or (
+    url = variable(request, "AZURE_OPENAI_BASE_URL") or (
         f"https://{resource}.openai.azure.com" if resource else base_url(request)
     )
-    if not stated:
+    if not url:
         raise ProviderError(
             "Azure OpenAI base URL is required. Set AZURE_OPENAI_BASE_URL or "
             "AZURE_OPENAI_RESOURCE_NAME, or baseUrl in models.json.",
             kind="auth",
         )
-    return _normal(stated)
+    return _normal(url)
 
 
 def _normal(stated: str) -> str:

@@ -138,8 +138,8 @@ def _encode(message: ModelMessage, compat: Compat, mark: Any) -> bytes:
 
 
 def _user(message: UserMessage, mark: Any) -> dict[str, Any] | None:
-    given = message.content
-    content = (Text(text=given),) if isinstance(given, str) else given
+    source = message.content
+    content = (Text(text=source),) if isinstance(source, str) else source
     parts = [
         _image_part(part) if isinstance(part, Image) else _text_part(part.text)
         for part in content
@@ -212,8 +212,8 @@ def _call(call: ToolCall) -> dict[str, Any]:
 def _result(message: ToolResultMessage, compat: Compat, mark: Any) -> dict[str, Any]:
     text = text_of(message.content, "\n")
     if not text:
-        shown = any(isinstance(part, Image) for part in message.content)
-        text = _SEE_IMAGE if shown else NO_OUTPUT
+        has_images = any(isinstance(part, Image) for part in message.content)
+        text = _SEE_IMAGE if has_images else NO_OUTPUT
     content = _content([_text_part(text)], mark)
     form = {"role": "tool", "content": content, "tool_call_id": message.tool_call_id}
     return {**form, "name": message.tool_name} if compat.requires_tool_result_name else form

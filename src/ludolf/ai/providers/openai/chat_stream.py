@@ -209,12 +209,12 @@ def _field_of(delta: _Delta) -> str:
 
 def _usage(usage: _Usage) -> Usage:
     details = usage.prompt_tokens_details
-    told = (
+    counts = (
         details.cached_tokens if details else None,
         usage.prompt_cache_hit_tokens,
         usage.cached_tokens,
     )
-    read = next((count for count in told if count is not None), 0)
+    read = next((count for count in counts if count is not None), 0)
     write = (details.cache_write_tokens or 0) if details else 0
     sent = max(0, (usage.prompt_tokens or 0) - read - write)
     output = usage.completion_tokens or 0
@@ -231,8 +231,8 @@ def _usage(usage: _Usage) -> Usage:
 
 def _charged(usage: _Usage) -> float | None:
     details = usage.cost_details
-    beside = details.upstream_inference_cost if details and usage.is_byok else None
-    return None if usage.cost is None else usage.cost + (beside or 0)
+    upstream = details.upstream_inference_cost if details and usage.is_byok else None
+    return None if usage.cost is None else usage.cost + (upstream or 0)
 
 
 # ---------------------------------------------------------------- pieces that arrive in pieces
@@ -290,10 +290,10 @@ class _Calls:
         block = self._find(call, name)
         if block is None:
             # If the server sends no id, create one for the result to refer to.
-            known = _Known(call.id or "", name, "" if call.id else f"call_{short_id()}")
-            start = self._draft.start_tool(known.id or known.made_id, name)
+            call_state = _Known(call.id or "", name, "" if call.id else f"call_{short_id()}")
+            start = self._draft.start_tool(call_state.id or call_state.made_id, name)
             block = start.index
-            self._known[block] = known
+            self._known[block] = call_state
             yield start
         elif call.id or name:
             self._complete(block, call.id or "", name)
@@ -329,11 +329,11 @@ class _Calls:
         return None if name else self._last
 
     def _complete(self, block: int, call_id: str, name: str) -> None:
-        known = self._known[block]
-        if known.id and known.name:
+        call_state = self._known[block]
+        if call_state.id and call_state.name:
             return
-        known.id, known.name = known.id or call_id, known.name or name
-        self._draft.rename_tool(block, known.id or known.made_id, known.name)
+        call_state.id, call_state.name = call_state.id or call_id, call_state.name or name
+        self._draft.rename_tool(block, call_state.id or call_state.made_id, call_state.name)
 
     def _remember(self, call: _Call, block: int) -> None:
         self._last = block

@@ -120,10 +120,10 @@ def _error_of(body: str) -> dict[str, Any]:
 
 def _limit_text(error: dict[str, Any]) -> str:
     plan = error.get("plan_type")
-    named = f" ({plan.lower()} plan)" if isinstance(plan, str) and plan else ""
+    plan_note = f" ({plan.lower()} plan)" if isinstance(plan, str) and plan else ""
     wait = _wait_minutes(error)
     when = "" if wait is None else f" Try again in ~{wait} min."
-    return f"You have hit your ChatGPT usage limit{named}.{when}"
+    return f"You have hit your ChatGPT usage limit{plan_note}.{when}"
 
 
 def _wait_minutes(error: dict[str, Any]) -> int | None:

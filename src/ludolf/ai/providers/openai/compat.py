@@ -150,7 +150,7 @@ def chat_compat(model: Model) -> Compat:
     vendor = vendor_of(model)
     router = vendor == "openrouter"
     known = not router or model.id.startswith(("anthropic/", "openai/"))
-    found: dict[str, Any] = {
+    defaults: dict[str, Any] = {
         "supportsStore": vendor not in _NO_STORE,
         "supportsDeveloperRole": vendor not in _NO_STORE and known,
         "supportsReasoningEffort": vendor not in _NO_EFFORT,
@@ -162,11 +162,11 @@ def chat_compat(model: Model) -> Compat:
         "sessionAffinityFormat": "openrouter" if router else "openai",
     }
     if router and model.id.startswith("anthropic/"):
-        found["cacheControlFormat"] = "anthropic"
-    compat = _with_stated(model, found | _SHIPPED_CHAT.get(model.provider, {}))
+        defaults["cacheControlFormat"] = "anthropic"
+    compat = _with_stated(model, defaults | _SHIPPED_CHAT.get(model.provider, {}))
     # A model without thinking has nothing to replay.
-    wanted = model.reasoning and compat.requires_reasoning_content_on_assistant_messages
-    return compat.replace(requires_reasoning_content_on_assistant_messages=wanted)
+    is_required = model.reasoning and compat.requires_reasoning_content_on_assistant_messages
+    return compat.replace(requires_reasoning_content_on_assistant_messages=is_required)
 
 
 def responses_compat(model: Model) -> Compat:
@@ -179,14 +179,14 @@ def responses_compat(model: Model) -> Compat:
     azure = model.api == "azure-openai-responses"
     codex = model.api == "openai-codex-responses"
     own = "openai-nosession" if codex else "openai"
-    found: dict[str, Any] = {
+    defaults: dict[str, Any] = {
         "sendSessionAffinityHeaders": not azure,
         "sessionAffinityFormat": "openrouter" if router else own,
         "supportsLongCacheRetention": not azure and not codex,
         "supportsStrictMode": azure or codex or "api.openai.com" in model.base_url,
         "supportsServiceTier": codex or "api.openai.com" in model.base_url,
     }
-    return _with_stated(model, found | _SHIPPED_RESPONSES.get(model.provider, {}))
+    return _with_stated(model, defaults | _SHIPPED_RESPONSES.get(model.provider, {}))
 
 
 def can_be_fast(model: Model) -> bool:
@@ -200,9 +200,9 @@ def can_be_fast(model: Model) -> bool:
 
 
 def _with_stated(model: Model, found: dict[str, Any]) -> Compat:
-    stated = {key: value for key, value in (model.compat or {}).items() if value is not None}
+    flags = {key: value for key, value in (model.compat or {}).items() if value is not None}
     try:
-        return msgspec.convert({**found, **stated}, Compat)
+        return msgspec.convert({**found, **flags}, Compat)
     except msgspec.ValidationError as error:
         raise ProviderError(
             f"The compat settings of model {model.key} cannot be used: {error}", kind="bad_request"
@@ -229,31 +229,31 @@ class Effort(Value):
 
 def effort_of(request: Request, compat: Compat) -> Effort:
     model, level = request.model, request.thinking
-    named = {**compat.reasoning_effort_map, **(model.thinking_level_map or {})}
+    names = {**compat.reasoning_effort_map, **(model.thinking_level_map or {})}
     if level != "off":
         level = clamp_thinking(model, level)
     if level == "off":
-        word = named.get("off")
-        stays_on = "off" in named and word is None
+        word = names.get("off")
+        stays_on = "off" in names and word is None
         return Effort(
             on=False, level=level, word=word, mapped=False, may_turn_off=not stays_on, budget=None
         )
     return Effort(
         on=True,
         level=level,
-        word=named.get(level) or level,
-        mapped=named.get(level) is not None,
+        word=names.get(level) or level,
+        mapped=names.get(level) is not None,
         may_turn_off=True,
         budget=_budget(request, level),
     )
 
 
 def _budget(request: Request, level: ThinkingLevel) -> int | None:
-    wanted = request.thinking_budgets.get(level, DEFAULT_BUDGETS.get(level))
+    budget = request.thinking_budgets.get(level, DEFAULT_BUDGETS.get(level))
     limit = request.max_tokens or request.model.max_tokens
-    if wanted is None or not limit:
-        return wanted
-    return min(wanted, limit - _LEAST_ANSWER) if limit > _LEAST_ANSWER else None
+    if budget is None or not limit:
+        return budget
+    return min(budget, limit - _LEAST_ANSWER) if limit > _LEAST_ANSWER else None
 
 
 def thinking_fields(model: Model, compat: Compat, effort: Effort) -> dict[str, Any]:
@@ -346,7 +346,7 @@ _FORMATS: Mapping[ThinkingFormat, Callable[[Compat, Effort], dict[str, Any]]] = 
 
 def _filled(template: Mapping[str, Any], effort: Effort) -> dict[str, Any]:
     """Fill a chat template's values: replace `{"$var": …}` by the value of the variable."""
-    known = {
+    variables = {
         "thinking.enabled": effort.on,
         "thinking.effort": effort.word,
         "thinking.budget": effort.budget,
@@ -356,5 +356,5 @@ def _filled(template: Mapping[str, Any], effort: Effort) -> dict[str, Any]:
         if not isinstance(value, dict) or "$var" not in value:
             filled[name] = value
         elif effort.on or not value.get("omitWhenOff"):
-            filled[name] = known.get(value["$var"])
+            filled[name] = variables.get(value["$var"])
     return {name: value for name, value in filled.items() if value is not None}

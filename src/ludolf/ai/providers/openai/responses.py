@@ -62,8 +62,8 @@ class OpenAIResponses:
         variant = self._variant
         compat = responses_compat(request.model)
         url, headers = await variant.reach(request, compat)
-        asked = request if variant.prompt_in_input else structs.replace(request, system="")
-        items = self._items.encode(asked, compat)
+        input_request = request if variant.prompt_in_input else structs.replace(request, system="")
+        items = self._items.encode(input_request, compat)
         body = join_body(variant.fields(request, compat), "input", items)
         reader = ResponsesReader(draft, grammar_arguments(request, compat))
         async with self._transport.post(url, headers, body, patience=request.patience) as reply:

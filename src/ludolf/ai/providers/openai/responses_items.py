@@ -92,8 +92,8 @@ def _encode(message: ModelMessage) -> bytes:
 
 
 def _user(message: UserMessage) -> list[dict[str, Any]]:
-    given = message.content
-    content = (Text(text=given),) if isinstance(given, str) else given
+    source = message.content
+    content = (Text(text=source),) if isinstance(source, str) else source
     parts = [
         _image_part(part) if isinstance(part, Image) else _text_part(part.text)
         for part in content
@@ -121,9 +121,9 @@ def _assistant(message: AssistantMessage) -> list[dict[str, Any]]:
 
 
 def _message(block: Text, own_id: str) -> dict[str, Any]:
-    known = _object(block.text_signature)
+    signature = _object(block.text_signature)
     # Signatures in old sessions are plain ids.
-    stored = known.get("id") or (None if known else block.text_signature)
+    stored = signature.get("id") or (None if signature else block.text_signature)
     item_id = stored if isinstance(stored, str) else own_id
     if len(item_id) > _ID_CHARS:
         item_id = f"msg_{short_hash(item_id)}"
@@ -134,15 +134,15 @@ def _message(block: Text, own_id: str) -> dict[str, Any]:
         "status": "completed",
         "id": item_id,
     }
-    return {**item, "phase": known["phase"]} if known.get("phase") else item
+    return {**item, "phase": signature["phase"]} if signature.get("phase") else item
 
 
 def _call(call: ToolCall) -> dict[str, Any]:
     call_id, _, item_id = call.id.partition("|")
     if _is_custom(call.id):
         text = next(iter(call.arguments.values()), "")
-        named = {"id": item_id, "call_id": call_id, "name": call.name}
-        return {"type": "custom_tool_call", **named, "input": text}
+        fields = {"id": item_id, "call_id": call_id, "name": call.name}
+        return {"type": "custom_tool_call", **fields, "input": text}
     item: dict[str, Any] = {"type": "function_call"}
     if item_id:
         item["id"] = item_id

@@ -66,12 +66,12 @@ def _session_headers(request: Request, compat: Compat) -> dict[str, str]:
         return {}
     if compat.session_affinity_format == "openrouter":
         return {"x-session-id": session}
-    found = {"x-client-request-id": session}
+    headers = {"x-client-request-id": session}
     if compat.session_affinity_format == "openai":
-        found["session_id"] = session
+        headers["session_id"] = session
     if request.model.api == "openai-completions":
-        found["x-session-affinity"] = session
-    return found
+        headers["x-session-affinity"] = session
+    return headers
 
 
 def cache_key(request: Request) -> str:
@@ -109,8 +109,8 @@ def grammar_of(tool: ToolSpec, compat: Compat) -> Grammar | None:
 
 def grammar_arguments(request: Request, compat: Compat) -> dict[str, str]:
     """Return the argument that receives the text, by the name of each custom tool."""
-    found = ((tool.name, grammar_of(tool, compat)) for tool in request.tools)
-    return {name: grammar.argument for name, grammar in found if grammar is not None}
+    grammars = ((tool.name, grammar_of(tool, compat)) for tool in request.tools)
+    return {name: grammar.argument for name, grammar in grammars if grammar is not None}
 
 
 def data_url(image: Image) -> str:
