@@ -39,7 +39,7 @@ class AgentIO(Protocol):
         """Called for every piece of an answer; must not block. A StreamCut ends the answer."""
 
     def has_room(self) -> bool:
-        """Called within a burst of pieces; False ends the burst because a reader is behind."""
+        """Called within a burst of pieces; False ends the burst because a reader is slow."""
 
     async def yield_to_loop(self) -> None:
         """Called after a burst of pieces; waits while a slow reader has too much unread data."""

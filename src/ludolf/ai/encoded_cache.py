@@ -10,18 +10,18 @@ class Pieces:
 
     def __init__(self, limit: int = _LIMIT) -> None:
         self._limit = limit
-        self._made: dict[int, tuple[object, bytes]] = {}
+        self._entries: dict[int, tuple[object, bytes]] = {}
 
     def get(self, message: object, build: Callable[[], bytes]) -> bytes:
         """Return the form of a message; call `build` if it is not cached."""
-        entry = self._made.get(id(message))
+        entry = self._entries.get(id(message))
         if entry is None:
-            if len(self._made) >= self._limit:
-                self._made.clear()
-            entry = self._made[id(message)] = (message, build())
+            if len(self._entries) >= self._limit:
+                self._entries.clear()
+            entry = self._entries[id(message)] = (message, build())
         return entry[1]
 
     def keep_for(self, first: object) -> None:
         """Clear the cache if the conversation does not start with a cached message."""
-        if id(first) not in self._made:
-            self._made.clear()
+        if id(first) not in self._entries:
+            self._entries.clear()

@@ -36,7 +36,7 @@ class Providers:
 
     def __init__(self, transport: Transport) -> None:
         self._transport = transport
-        self._made: dict[str, Provider] = {}
+        self._providers: dict[str, Provider] = {}
 
     def get(self, api: str) -> Provider:
         """Return the provider of an API.
@@ -44,19 +44,19 @@ class Providers:
         Raises:
             ProviderError: the API is unknown.
         """
-        if api not in self._made:
+        if api not in self._providers:
             if api not in _MODULES:
                 names = ", ".join(sorted(_MODULES))
                 raise ProviderError(f'Unknown API "{api}". Known: {names}.', kind="bad_request")
             module = import_module(f"ludolf.ai.{_MODULES[api]}")
-            self._made[api] = module.make(self._transport)
-        return self._made[api]
+            self._providers[api] = module.make(self._transport)
+        return self._providers[api]
 
     def register(self, provider: Provider) -> None:
-        self._made[provider.api] = provider
+        self._providers[provider.api] = provider
 
     async def close(self) -> None:
         """Close the providers that hold resources."""
-        for provider in self._made.values():
+        for provider in self._providers.values():
             if isinstance(provider, Closing):
                 await provider.close()

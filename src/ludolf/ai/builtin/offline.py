@@ -35,7 +35,7 @@ PAUSE = 0.003
 _WORD = re.compile(r"\s*\S+\s*?|\s+")
 _IMAGE_CHARACTERS = 4_800
 _CONVERSATION = re.compile(r"<conversation>(.*)</conversation>", re.S)
-_SAID = re.compile(r"^\[User\]: (.*)$", re.M)
+_USER_LINE = re.compile(r"^\[User\]: (.*)$", re.M)
 
 
 def make(transport: Transport) -> Provider:
@@ -79,7 +79,7 @@ class Offline:
         move = self._guard((user.timestamp, text), move)
         think = request.thinking != "off" or any(step.aloud for step in steps)
         thoughts = (Piece(thinking=_thoughts(text, len(done), move)),) if think else ()
-        return (*thoughts, *_said(user, move), *_calls(move, len(request.messages)))
+        return (*thoughts, *_text(user, move), *_calls(move, len(request.messages)))
 
     def _guard(self, current: tuple[int, str], move: Move) -> Move:
         if current != self._current or not move.calls:
@@ -103,7 +103,7 @@ def _last_user(
 # ---------------------------------------------------------------- the answer
 
 
-def _said(user: UserMessage, move: Move) -> tuple[Piece, ...]:
+def _text(user: UserMessage, move: Move) -> tuple[Piece, ...]:
     images = sum(isinstance(part, Image) for part in user.content)
     note = ""
     if images and not move.calls:
@@ -131,7 +131,7 @@ def _summary(text: str) -> str:
     conversation = _CONVERSATION.search(text)
     if conversation is None:
         return ""
-    requests = [line[:200] for line in _SAID.findall(conversation.group(1))]
+    requests = [line[:200] for line in _USER_LINE.findall(conversation.group(1))]
     lines = "\n".join(f"- {line}" for line in requests[-20:]) or "- (nothing)"
     return (
         f"## Goal\n{requests[-1] if requests else '(unknown)'}\n\n"

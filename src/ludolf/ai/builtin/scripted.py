@@ -106,7 +106,7 @@ class Scripted:
         pace = Pace(
             cut=characters(reply.chunk), per_read=reply.per_read, pause=reply.pause_ms / 1000
         )
-        async for events in play(self._named(reply.pieces), draft, pace):
+        async for events in play(self._with_ids(reply.pieces), draft, pace):
             yield events
         if reply.hang:
             await asyncio.get_running_loop().create_future()
@@ -127,7 +127,7 @@ class Scripted:
         rest = f" Replies left for other requests: {len(left)}." if left else ""
         return Reply(text=f"The script has no reply left for this request.{rest}")
 
-    def _named(self, pieces: Iterable[Piece]) -> Iterable[Piece]:
+    def _with_ids(self, pieces: Iterable[Piece]) -> Iterable[Piece]:
         for piece in pieces:
             if piece.tool is None or piece.id:
                 yield piece

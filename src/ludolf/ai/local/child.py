@@ -16,9 +16,9 @@ MODULE = "ludolf.ai.local.runtime"
 LOAD_SECONDS = 600.0
 TAIL_BYTES = 8192
 # Variables that llama.cpp and its drivers may need; no keys.
-_PASSED = ("PATH", "HOME", "USER", "LANG", "TMPDIR", "LD_LIBRARY_PATH", "SYSTEMROOT")
-_PASSED_BEGIN = ("CUDA_", "GGML_", "HIP_", "HSA_", "LC_", "NVIDIA_", "OMP_", "ROCR_", "VK_")
-_SAID = "error loading model: "
+_ENVIRONMENT_NAMES = ("PATH", "HOME", "USER", "LANG", "TMPDIR", "LD_LIBRARY_PATH", "SYSTEMROOT")
+_ENVIRONMENT_PREFIXES = ("CUDA_", "GGML_", "HIP_", "HSA_", "LC_", "NVIDIA_", "OMP_", "ROCR_", "VK_")
+_LOAD_ERROR = "error loading model: "
 
 
 class ChildError(LudolfError):
@@ -94,7 +94,7 @@ class Child:
         self._log.seek(0, os.SEEK_END)
         self._log.seek(max(0, self._log.tell() - TAIL_BYTES))
         lines = self._log.read().decode("utf-8", "replace").splitlines()
-        errors = [line.partition(_SAID)[2] for line in lines if _SAID in line]
+        errors = [line.partition(_LOAD_ERROR)[2] for line in lines if _LOAD_ERROR in line]
         if errors:
             return errors[-1]
         if reply is not None and reply.error:
@@ -117,7 +117,7 @@ def _environment() -> dict[str, str]:
     env = {
         name: value
         for name, value in os.environ.items()
-        if name in _PASSED or name.startswith(_PASSED_BEGIN)
+        if name in _ENVIRONMENT_NAMES or name.startswith(_ENVIRONMENT_PREFIXES)
     }
     source = str(Path(ludolf.__file__).parents[1])
     paths = (source, os.environ.get("PYTHONPATH", ""))

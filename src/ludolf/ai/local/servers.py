@@ -127,7 +127,7 @@ async def _ollama(asking: Asking) -> Found | None:
     sizes = _ollama_sizes(running)
     pairs = zip(names, details, strict=True)
     models = [_ollama_model(asking.place, name, show, sizes.get(name)) for name, show in pairs]
-    return _found(asking, "ollama", models, loaded=sizes)
+    return _server(asking, "ollama", models, loaded=sizes)
 
 
 def _ollama_names(tags: Any) -> list[str] | None:
@@ -196,12 +196,12 @@ async def load_ollama(place: Place, model_id: str) -> None:
 async def _llama_cpp(asking: Asking) -> Found | None:
     props, model_list = await asyncio.gather(asking.get("/props"), asking.get("/v1/models"))
     props = props if isinstance(props, dict) else {}
-    items = [item for item in _listed(model_list) if item.get("owned_by") == "llamacpp"]
+    items = [item for item in _model_rows(model_list) if item.get("owned_by") == "llamacpp"]
     if not items:
         return None
     models = [_llama_model(asking.place, item, props) for item in items]
     loaded = [_text(item, "id") for item in items if _is_loaded(item)]
-    return _found(asking, "llama.cpp", models, loaded=loaded)
+    return _server(asking, "llama.cpp", models, loaded=loaded)
 
 
 def _is_loaded(item: Mapping[str, Any]) -> bool:
@@ -245,13 +245,13 @@ async def _lmstudio(asking: Asking) -> Found | None:
     model_list = await asking.get("/api/v0/models")
     if not isinstance(model_list, dict) or not isinstance(model_list.get("data"), list):
         return None
-    items = _listed(model_list)
+    items = _model_rows(model_list)
     if any("state" not in item or "type" not in item for item in items):
         return None
     items = [item for item in items if item["type"] in ("llm", "vlm")]
     models = [_lmstudio_model(asking.place, item) for item in items]
     loaded = [_text(item, "id") for item in items if item["state"] == "loaded"]
-    return _found(asking, "lmstudio", models, loaded=loaded)
+    return _server(asking, "lmstudio", models, loaded=loaded)
 
 
 def _lmstudio_model(place: Place, item: Mapping[str, Any]) -> Model:
@@ -270,7 +270,7 @@ def _lmstudio_model(place: Place, item: Mapping[str, Any]) -> Model:
 
 
 async def _vllm(asking: Asking) -> Found | None:
-    items = _listed(await asking.get("/v1/models"))
+    items = _model_rows(await asking.get("/v1/models"))
     items = [item for item in items if item.get("owned_by") == "vllm"]
     if not items:
         return None
@@ -283,7 +283,7 @@ async def _vllm(asking: Asking) -> Found | None:
         )
         for item in items
     ]
-    return _found(asking, "vllm", models, loaded=[model.id for model in models])
+    return _server(asking, "vllm", models, loaded=[model.id for model in models])
 
 
 _READERS: dict[str, Callable[[Asking], Awaitable[Found | None]]] = {
@@ -323,7 +323,7 @@ def local_model(
     )
 
 
-def _found(
+def _server(
     asking: Asking, provider: str, models: Iterable[Model | None], *, loaded: Iterable[str]
 ) -> Found:
     ready = frozenset(loaded)
@@ -335,7 +335,7 @@ def _found(
 # ---------------------------------------------------------------- JSON of others
 
 
-def _listed(value: Any) -> list[dict[str, Any]]:
+def _model_rows(value: Any) -> list[dict[str, Any]]:
     return _dicts(value.get("data"))[:MAX_MODELS] if isinstance(value, dict) else []
 
 

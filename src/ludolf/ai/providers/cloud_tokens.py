@@ -31,7 +31,7 @@ class Tokens:
     """The tokens of one provider, one for each identity."""
 
     def __init__(self) -> None:
-        self._kept: dict[Hashable, Token] = {}
+        self._cached: dict[Hashable, Token] = {}
         self._fetching = asyncio.Lock()
 
     async def get(self, identity: Hashable, fetch: Callable[[], Token]) -> str:
@@ -41,7 +41,7 @@ class Tokens:
             ProviderError: no token is cached, and `fetch` returned none.
         """
         async with self._fetching:
-            token = self._kept.get(identity)
+            token = self._cached.get(identity)
             left = token.expires - time.time() if token else 0.0
             if token is None or left < EARLY_SECONDS:
                 token = await self._renew(identity, fetch, token if left > 0 else None)
@@ -56,5 +56,5 @@ class Tokens:
             if still_good is None:
                 raise
             return still_good
-        self._kept[identity] = token
+        self._cached[identity] = token
         return token

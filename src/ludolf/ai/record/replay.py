@@ -35,7 +35,7 @@ class Replayer(Transport):
         self._path = recording.path
         self._left = [(_recorded_shape(one), one) for one in recording.exchanges]
         self._ids = {model.id for model in recording.models}
-        self._named = {shape.model for shape, _ in self._left}
+        self._models = {shape.model for shape, _ in self._left}
         self._warn = warn
         self._strict = strict
         self._speed = speed
@@ -88,7 +88,7 @@ class Replayer(Transport):
         """
         if recorded.endpoint != asked.endpoint:
             return False
-        renamed = asked.model in self._ids - self._named and recorded.model not in self._ids
+        renamed = asked.model in self._ids - self._models and recorded.model not in self._ids
         return renamed or recorded.model == asked.model
 
     def _warn_once(self, difference: str, text: str) -> None:

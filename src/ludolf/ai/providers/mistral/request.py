@@ -43,17 +43,17 @@ class Ids:
 
     def __init__(self) -> None:
         self._short: dict[tuple[str, int], str] = {}
-        self._taken: set[str] = set()
+        self._used: set[str] = set()
 
     def normal(self, call_id: str, source: AssistantMessage) -> str:
         call = (call_id, source.timestamp)
         if call not in self._short:
             tries = 0
             short = call_id if _ID.fullmatch(call_id) else _hashed(call_id, tries)
-            while short in self._taken:
+            while short in self._used:
                 tries += 1
                 short = _hashed(call_id, tries)
-            self._taken.add(short)
+            self._used.add(short)
             self._short[call] = short
         return self._short[call]
 

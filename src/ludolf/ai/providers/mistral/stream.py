@@ -89,7 +89,7 @@ class Reading:
         self._kind = ""
         self._block = -1
         self._calls: dict[int | str, int] = {}
-        self._named = False
+        self._has_id = False
         self._finish: str | None = None
 
     def take(self, events: Iterable[bytes]) -> Iterator[StreamEvent]:
@@ -130,9 +130,9 @@ class Reading:
         if chunk.error is not None or chunk.object == "error":
             text = error_message(chunk.error) or error_message({"message": chunk.message})
             raise ProviderError(text or data.decode("utf-8", "replace"))
-        if not self._named and (chunk.id or chunk.model):
+        if not self._has_id and (chunk.id or chunk.model):
             self._draft.identify(chunk.id, chunk.model)
-            self._named = True
+            self._has_id = True
         if chunk.usage is not None:
             self._draft.count(_usage(chunk.usage))
 

@@ -105,7 +105,7 @@ class ChatReader:
         self._thinking: int | None = None
         self._calls = _Calls(draft, grammars or {})
         self._details: list[_Detail] = []
-        self._named = False
+        self._has_id = False
         self._finish: str | None = None
 
     def read(self, events: Iterator[bytes]) -> Iterator[StreamEvent]:
@@ -119,7 +119,7 @@ class ChatReader:
             if chunk is None:
                 self.done = True
                 return
-            if chunk.usage is not None or chunk.error is not None or not self._named:
+            if chunk.usage is not None or chunk.error is not None or not self._has_id:
                 self._about(chunk)
             if not chunk.choices:
                 continue
@@ -172,9 +172,9 @@ class ChatReader:
         if chunk.error is not None:
             text = error_message(chunk.error) or dumps(chunk.error).decode()
             raise ProviderError(text, kind=error_kind(chunk.error, text))
-        if not self._named and (chunk.id or chunk.model):
+        if not self._has_id and (chunk.id or chunk.model):
             self._draft.identify(chunk.id, chunk.model)
-            self._named = True
+            self._has_id = True
         if chunk.usage is not None:
             self._count(chunk.usage)
 
@@ -264,7 +264,7 @@ def _is_text(piece: dict[str, Any], key: str) -> bool:
     return isinstance(piece.get(key), str)
 
 
-class _Known(msgspec.Struct):
+class _CallState(msgspec.Struct):
     """Fields of a call that the server has sent so far."""
 
     id: str
@@ -281,7 +281,7 @@ class _Calls:
         self._customs: set[int] = set()
         self._by_index: dict[int, int] = {}
         self._by_id: dict[str, int] = {}
-        self._known: dict[int, _Known] = {}
+        self._states: dict[int, _CallState] = {}
         self._last: int | None = None
 
     def take(self, call: _Call) -> Iterator[StreamEvent]:
@@ -290,10 +290,10 @@ class _Calls:
         block = self._find(call, name)
         if block is None:
             # If the server sends no id, create one for the result to refer to.
-            call_state = _Known(call.id or "", name, "" if call.id else f"call_{short_id()}")
+            call_state = _CallState(call.id or "", name, "" if call.id else f"call_{short_id()}")
             start = self._draft.start_tool(call_state.id or call_state.made_id, name)
             block = start.index
-            self._known[block] = call_state
+            self._states[block] = call_state
             yield start
         elif call.id or name:
             self._complete(block, call.id or "", name)
@@ -310,7 +310,7 @@ class _Calls:
         if block in self._customs:
             return ""
         self._customs.add(block)
-        name = self._grammars.get(self._known[block].name, "input")
+        name = self._grammars.get(self._states[block].name, "input")
         return f'{{{dumps(name).decode()}:"'
 
     def finish(self) -> Iterator[StreamEvent]:
@@ -322,14 +322,14 @@ class _Calls:
         if call.index is not None:
             block = self._by_index.get(call.index)
             # Some servers give every call the index 0: a new id with a name is a new call.
-            known_id = self._known[block].id if block is not None else ""
+            known_id = self._states[block].id if block is not None else ""
             return None if known_id and name and call.id not in (None, "", known_id) else block
         if call.id:
             return self._by_id.get(call.id)
         return None if name else self._last
 
     def _complete(self, block: int, call_id: str, name: str) -> None:
-        call_state = self._known[block]
+        call_state = self._states[block]
         if call_state.id and call_state.name:
             return
         call_state.id, call_state.name = call_state.id or call_id, call_state.name or name
