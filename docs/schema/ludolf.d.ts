@@ -200,7 +200,7 @@ export interface BashEnd {
   message: EarlyBashMessage;
 }
 
-/** A shell command that the host ran beside the conversation. */
+/** A shell command that the host ran outside the conversation. */
 export interface BashExecutionMessage {
   role: "bashExecution";
   command: string;
@@ -552,7 +552,7 @@ export interface CustomEntry {
   timestamp: string;
 }
 
-/** A message put into the conversation by an extension. */
+/** A message that an extension added to the conversation. */
 export interface CustomMessage {
   role: "custom";
   customType: string;
@@ -667,7 +667,7 @@ export interface DeveloperMessage {
   timestamp: number;
 }
 
-/** What support will ask for: facts about an answer that are not part of it. */
+/** Facts about an answer for support; not part of the answer. */
 export interface Diagnostic {
   type: string;
   timestamp: number;
@@ -1357,7 +1357,7 @@ export interface LastText {
   text: string | null;
 }
 
-/** A process that a command started and that outlives it. */
+/** A process that a command started and that is still running after it. */
 export interface LeftBehind {
   pid: number;
   name: string;
@@ -2221,7 +2221,7 @@ export interface PromptResult {
   sessionSettled: boolean;
 }
 
-/** The waiting messages, after any change. */
+/** The queued messages, emitted after every change of the queue. */
 export interface QueueUpdate {
   type: "queue_update";
   steering: string[];
@@ -2953,7 +2953,7 @@ export interface ToolCall {
   namespace?: string;
 }
 
-/** A call has ended, in order of completion; its message follows in the order of the calls. */
+/** End of a call, in order of completion; its message follows in call order. */
 export interface ToolEnd {
   type: "tool_execution_end";
   toolCallId: string;
@@ -2962,7 +2962,7 @@ export interface ToolEnd {
   isError: boolean;
 }
 
-/** What a tool gives back. `ends_run` asks to stop after this batch, if all results ask so. */
+/** Result of a tool. `ends_run` ends the run after this batch if all results set it. */
 export interface ToolOutput {
   content: Part[];
   details?: unknown;
@@ -2981,7 +2981,7 @@ export interface ToolResultMessage {
   timestamp: number;
 }
 
-/** The result so far; it replaces the one before. */
+/** The partial result of a call; replaces the previous one. */
 export interface ToolUpdate {
   type: "tool_execution_update";
   toolCallId: string;
@@ -3043,19 +3043,19 @@ export interface TreeNode {
   labelTimestamp?: string;
 }
 
-/** After the answer and all results of its tool calls. */
+/** End of a turn, after the answer and all results of its tool calls. */
 export interface TurnEnd {
   type: "turn_end";
   message: AssistantMessage;
   toolResults: ToolResultMessage[];
 }
 
-/** Before the messages that a turn injects and the answer that it asks for. */
+/** Start of a turn, before its injected messages and the model's answer. */
 export interface TurnStart {
   type: "turn_start";
 }
 
-/** Tokens of one answer; `input` excludes what came from or went to the cache. */
+/** Tokens of one answer; `input` excludes tokens read from or written to the cache. */
 export interface Usage {
   input: number;
   output: number;
@@ -3079,7 +3079,7 @@ export interface UsageEntry {
   timestamp: string;
 }
 
-/** `attachments` are what a host of early pi sent, beside the content made of them. */
+/** A user message. `attachments` are what a host of early pi sent, besides the content. */
 export interface UserMessage {
   role: "user";
   content: string | Part[];

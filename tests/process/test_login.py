@@ -480,7 +480,7 @@ def test_a_code_that_would_command_the_terminal_is_not_shown(
     identity.user_code = code
     done = _auth(lab, "login", "xai", **env)
     assert done.code == 1
-    assert done.stderr.endswith("the server gave a code that nobody can type\n")
+    assert done.stderr.endswith("the server returned an invalid user code\n")
     assert code not in done.stderr
 
 

@@ -238,7 +238,7 @@ def test_another_question_is_answered_with_a_warning(lab: Lab, fresh: Fresh, fil
     assert (done.code, done.stdout) == (0, b"Hello.\n")
     assert done.stderr == (
         f"Warning: replay of {file}: a request differs from recorded exchange 1: "
-        'the last user text is "Say goodbye", recorded was "Say hello"\n'
+        'the last user text is "Say goodbye", the recorded one is "Say hello"\n'
     )
 
 
@@ -265,7 +265,7 @@ async def test_a_request_too_many_is_an_error_and_not_tried_again(
         told = await client.prompt_and_collect("Once more")
     assert only(told, "auto_retry_start") == []
     assert only(told, "turn_end")[-1]["message"]["errorMessage"] == (
-        f"Replay of {file}: nothing is left for POST /v1/messages for model large, "
+        f"Replay of {file}: no recorded exchange is left for POST /v1/messages for model large, "
         'last user text "Once more"'
     )
 

@@ -267,7 +267,7 @@ async def test_a_child_that_cannot_load_says_why_and_is_gone() -> None:
 
 
 async def test_a_child_that_takes_too_long_is_ended() -> None:
-    with pytest.raises(ChildError, match="was not loaded in 0 s"):
+    with pytest.raises(ChildError, match="was not loaded within 0 s"):
         await Child.start(_order("/nowhere.gguf"), seconds=0)
     assert not any(map(_runs_a_model, _children()))
 

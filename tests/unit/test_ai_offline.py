@@ -142,7 +142,7 @@ EDIT_ARGS = {"path": "notes.txt", "edits": [{"oldText": "old", "newText": "new"}
 EXAMPLES: dict[str, tuple[list[list[Made]], str]] = {
     "hello": ([], "offline demo model of Ludolf"),
     "thank you": ([], "You are welcome."),
-    "what can you do?": ([], "These requests I understand"),
+    "what can you do?": ([], "I understand these requests"),
     "how do I connect a real model?": ([], "set ANTHROPIC_API_KEY, OPENAI_API_KEY or GEMINI"),
     "summarise this project": ([LOOK_AROUND, PAPERS], "Files by ending: 2 .py, 1 .md."),
     "what is in this folder?": ([[LS_HERE]], "In this folder I see 1 folder and 2 files"),
@@ -165,7 +165,7 @@ EXAMPLES: dict[str, tuple[list[list[Made]], str]] = {
         [[("edit", EDIT_ARGS)]],
         'I replaced "old" with "new" in notes.txt.',
     ),
-    "run the tests": ([], "Tell me the command that runs your tests"),
+    "run the tests": ([], "Name the command that runs your tests"),
     "run `ls -la`": (
         [[("bash", {"command": "ls -la"})]],
         "The command `ls -la` ran and printed:\n```\ntotal 0\n```",
@@ -418,7 +418,7 @@ def test_thinking_states_the_plan_unless_it_is_off() -> None:
     assert len(thoughts) == 3
     assert 'I was asked: "read a.txt then list src".' in thoughts[0]
     assert "The plan: read a.txt; then list src; then report." in thoughts[0]
-    assert thoughts[2] == "The results of turn 2 are here. Nothing is left to do but to answer."
+    assert thoughts[2] == "The results of turn 2 are here. Only the answer is left."
     quiet = asyncio.run(answer(request((user("hello"),))))
     assert not any(isinstance(block, Thinking) for block in quiet.content)
 

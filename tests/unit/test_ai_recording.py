@@ -562,13 +562,14 @@ async def test_another_question_is_answered_in_order_and_told_once() -> None:
         assert await _events(replayer, URL, _body("Say hallo")) == [answer]
     assert told == [
         "Warning: replay of a.rec: a request differs from recorded exchange 1: "
-        'the last user text is "Say hallo", recorded was "Say hello"'
+        'the last user text is "Say hallo", the recorded one is "Say hello"'
     ]
 
 
 async def test_a_strict_replay_refuses_another_question_and_does_not_use_it_up() -> None:
     replayer, told = _replayer(_asked(1, "one", "A"), strict=True)
-    with pytest.raises(ProviderError, match='last user text is "two", recorded was "one"') as error:
+    text = 'last user text is "two", the recorded one is "one"'
+    with pytest.raises(ProviderError, match=text) as error:
         await _events(replayer, URL, _body("two"))
     assert error.value.kind == "bad_request"
     assert await _events(replayer, URL, _body("one")) == [b"A"]
@@ -594,7 +595,8 @@ async def test_nothing_left_is_an_error_that_is_not_tried_again(
     assert error.value.kind == "bad_request"
     text = body["messages"][0]["content"][0]["text"]
     assert str(error.value) == (
-        f"Replay of a.rec: nothing is left for POST {url[18:]} for model {body['model']}, "
+        "Replay of a.rec: no recorded exchange is left for "
+        f"POST {url[18:]} for model {body['model']}, "
         f'last user text "{text}"'
     )
 
@@ -737,9 +739,9 @@ def test_the_first_difference_is_told_in_words() -> None:
         "the tools are not those recorded: with grep and without bash"
     )
     assert difference(recorded, shape_of("POST", URL, other)) == (
-        f'the last user text is "…{"a" * 23} and", recorded was "…{"a" * 23} end"'
+        f'the last user text is "…{"a" * 23} and", the recorded one is "…{"a" * 23} end"'
     )
     assert difference(recorded, shape_of("POST", URL, longer)) == (
-        "it has 2 messages, recorded were 1"
+        "it has 2 messages, the recorded one has 1"
     )
     assert difference(recorded, recorded) is None

@@ -54,7 +54,7 @@ def test_replies_are_used_up_in_order_and_the_end_says_so() -> None:
     assert [said(ask(provider)) for _ in range(3)] == [
         "One",
         "Two",
-        "The script is over: it has no reply to this.",
+        "The script has no reply left for this request.",
     ]
 
 
@@ -121,7 +121,7 @@ def test_arguments_can_be_cut_so_that_the_call_is_known_as_broken() -> None:
 def test_a_match_picks_the_reply_for_the_last_user_text() -> None:
     provider = Scripted([Reply(text="B", match="beta"), Reply(text="A", match="alpha")])
     assert said(ask(provider, "the alpha case")) == "A"
-    assert said(ask(provider, "gamma")).endswith(" Replies left for other texts: 1.")
+    assert said(ask(provider, "gamma")).endswith(" Replies left for other requests: 1.")
     assert said(ask(provider, "beta")) == "B"
 
 

@@ -62,9 +62,9 @@ def test_an_event_without_its_blank_line_is_told_at_the_end() -> None:
 def test_comments_and_other_fields_are_no_events() -> None:
     parser = SseParser()
     assert list(parser.feed(b": ping\n\nevent: ping\nid: 7\nretry: 1\n\n")) == []
-    assert not parser.told
+    assert not parser.has_event
     assert list(parser.feed(b"data: x\n\n")) == [b"x"]
-    assert parser.told
+    assert parser.has_event
 
 
 def test_an_event_without_end_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -80,6 +80,6 @@ def test_an_event_without_end_is_refused(monkeypatch: pytest.MonkeyPatch) -> Non
 def test_a_ping_is_given_but_tells_nothing(data: bytes) -> None:
     parser = SseParser()
     assert list(parser.feed(b"data: " + data + b"\n\n")) == [data]
-    assert not parser.told
+    assert not parser.has_event
     assert list(parser.feed(b'data: {"type":"message_stop"}\n\n'))
-    assert parser.told
+    assert parser.has_event

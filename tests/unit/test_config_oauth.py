@@ -290,7 +290,7 @@ async def test_an_address_that_is_none_of_the_web_is_shown_to_nobody(
 ) -> None:
     user = User()
     flow = _flow("openai-codex").replace(verification_url="file:///etc/passwd")
-    with pytest.raises(LoginError, match="none of the web"):
+    with pytest.raises(LoginError, match=r"not http\(s\)"):
         await log_in(flow, "device", user)
     assert user.shown == []
 
@@ -368,7 +368,7 @@ async def _status(address: str) -> int:
 
 
 async def test_a_login_in_a_browser_does_not_wait_for_ever(server: IdentityServer) -> None:
-    with pytest.raises(LoginError, match="nobody logged in within"):
+    with pytest.raises(LoginError, match="not completed within"):
         await log_in(_flow("openrouter").replace(patience=0.05), "oauth", User())
 
 

@@ -1,1 +1,1 @@
-"""Run turns: ask the model, run tools, obey the queue, emit events."""
+"""Run turns: call the model, run tools, deliver queued messages, emit events."""

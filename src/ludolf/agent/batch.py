@@ -1,4 +1,4 @@
-"""Run the tool calls of one answer: side by side, with the order that hosts rely on."""
+"""Run the tool calls of one answer concurrently and emit their events in a fixed order."""
 
 import asyncio
 import traceback
@@ -15,9 +15,9 @@ CUT_OFF = (
     'Tool call "{name}" was not executed: the response hit the output token limit, '
     "so its arguments may be truncated. Re-issue the tool call with complete arguments."
 )
-# So many calls of one answer run at the same time.
+# Number of calls of one answer that run at the same time.
 AT_ONCE = 64
-# So many calls are stored and told in one step after an abort.
+# Number of calls that are stored and emitted in one step after an abort.
 _GROUP = 64
 ABORTED = "Operation aborted"
 SKIPPED = (
@@ -28,13 +28,13 @@ SKIPPED_DETAILS = {"__synthetic": True, "source": "interrupt_skipped", "executed
 
 
 class _Slot:
-    """One call on its way: accepted or not, then its outcome."""
+    """State of one call: accepted or not, then its outcome."""
 
     def __init__(self, call: ToolCall) -> None:
         self.call = call
         self.accepted: Accepted | None = None
         self.outcome: Outcome | None = None
-        self.told = False
+        self.end_emitted = False
 
 
 class Batch:
@@ -45,7 +45,7 @@ class Batch:
     async def run(
         self, message: AssistantMessage, broken: frozenset[str]
     ) -> tuple[tuple[ToolResultMessage, ...], bool]:
-        """Run all calls; returns their results, and whether every one asks to end the run."""
+        """Run all calls; return their results, and whether every result asks to end the run."""
         slots = [_Slot(call) for call in message.tool_calls]
         if message.stop_reason == "length":
             results = await self._refuse(slots)
@@ -58,38 +58,38 @@ class Batch:
         self, slots: Sequence[_Slot], broken: frozenset[str]
     ) -> tuple[ToolResultMessage, ...]:
         if any(self._io.runs_alone(slot.call) for slot in slots):
-            return await self._one_by_one(slots, broken)
-        for place, slot in enumerate(slots):
+            return await self._sequentially(slots, broken)
+        for index, slot in enumerate(slots):
             if self._scope.aborted:
-                await self._emit_ends(slots[place:], with_starts=True)
+                await self._emit_ends(slots[index:], with_starts=True)
                 break
             await self._admit(slot, broken)
         await self._execute_all([slot for slot in slots if slot.accepted and not slot.outcome])
         results: list[ToolResultMessage] = []
-        for place, slot in enumerate(slots):
+        for index, slot in enumerate(slots):
             if self._scope.aborted:
-                return (*results, *await self._emit_results(slots[place:]))
-            results.append(await self._tell_result(slot))
+                return (*results, *await self._emit_results(slots[index:]))
+            results.append(await self._emit_result(slot))
         return tuple(results)
 
-    async def _one_by_one(
+    async def _sequentially(
         self, slots: Sequence[_Slot], broken: frozenset[str]
     ) -> tuple[ToolResultMessage, ...]:
-        """A tool that must run alone makes its whole batch run in call order.
+        """Run the batch sequentially in call order, because it contains a sequential tool.
 
-        Between two of them a waiting message of the user may cut the rest.
+        Before each call but the first, a queued user message can skip the remaining calls.
         """
         results: list[ToolResultMessage] = []
-        for place, slot in enumerate(slots):
+        for index, slot in enumerate(slots):
             if self._scope.aborted:
-                return (*results, *await self._emit_rest(slots[place:]))
-            if place and self._io.interrupted():
+                return (*results, *await self._emit_rest(slots[index:]))
+            if index and self._io.interrupted():
                 await self._skip(slot)
             else:
                 await self._admit(slot, broken)
             if slot.outcome is None:
                 await self._execute_all([slot])
-            results.append(await self._tell_result(slot))
+            results.append(await self._emit_result(slot))
         return tuple(results)
 
     async def _skip(self, slot: _Slot) -> None:
@@ -102,7 +102,7 @@ class Batch:
         for slot in slots:
             await self._start(slot)
             await self._fail(slot, CUT_OFF.format(name=slot.call.name))
-            results.append(await self._tell_result(slot))
+            results.append(await self._emit_result(slot))
         return tuple(results)
 
     # ------------------------------------------------------------ before
@@ -116,7 +116,7 @@ class Batch:
             await self._fail(slot, str(error))
         except Aborted:
             await self._fail(slot, ABORTED)
-        except Exception as error:  # as when it runs: a bug in a tool is an error result
+        except Exception as error:  # as in `_outcome`: a bug in a tool is an error result
             await self._fail(slot, _bug(error))
         else:
             if isinstance(verdict, Block):
@@ -132,14 +132,14 @@ class Batch:
     async def _execute_all(self, slots: Sequence[_Slot]) -> None:
         if not slots:
             return
-        work = self._execute(slots[0]) if len(slots) == 1 else self._side_by_side(slots)
+        work = self._execute(slots[0]) if len(slots) == 1 else self._concurrently(slots)
         try:
             await self._scope.run(work)
         except Aborted:
-            await self._emit_ends([slot for slot in slots if not slot.told])
+            await self._emit_ends([slot for slot in slots if not slot.end_emitted])
 
-    async def _side_by_side(self, slots: Sequence[_Slot]) -> None:
-        """Run calls in their order, a limited number at a time: an abort has to stop them all."""
+    async def _concurrently(self, slots: Sequence[_Slot]) -> None:
+        """Run calls in order with limited concurrency; an abort must be able to stop them all."""
         waiting = iter(slots)
 
         async def run_next() -> None:
@@ -163,7 +163,7 @@ class Batch:
         except ToolError as error:
             return await self._io.after_tool(call, error.output or _error(str(error)), True)
         except asyncio.CancelledError as error:
-            # A tool may hand over what it has so far as the text of its cancellation.
+            # A tool can pass its partial output as the message of its cancellation.
             text = error.args[0] if error.args and isinstance(error.args[0], str) else ABORTED
             slot.outcome = Outcome(_error(text), True)
             raise
@@ -177,10 +177,10 @@ class Batch:
         await self._end(slot)
 
     async def _end(self, slot: _Slot) -> None:
-        if not slot.told:
+        if not slot.end_emitted:
             await self._io.emit(_ended(slot))
 
-    async def _tell_result(self, slot: _Slot) -> ToolResultMessage:
+    async def _emit_result(self, slot: _Slot) -> ToolResultMessage:
         result = _result(slot)
         await self._io.emit(MessageStart(message=result))
         final = await self._finish(result)
@@ -195,7 +195,7 @@ class Batch:
     # ------------------------------------------------------------ after an abort
 
     async def _emit_ends(self, slots: Sequence[_Slot], *, with_starts: bool = False) -> None:
-        """End calls that the abort came before, in groups: there may be thousands."""
+        """End calls that an abort prevented, in groups, because there can be thousands."""
         for group in _groups(slots):
             events: list[AgentEvent] = []
             for slot in group:
@@ -214,7 +214,7 @@ class Batch:
         return tuple(finals)
 
     async def _emit_rest(self, slots: Sequence[_Slot]) -> tuple[ToolResultMessage, ...]:
-        """End calls that run one by one: each has its result before the next one starts."""
+        """End sequential calls: emit each result before the next call starts."""
         finals: list[ToolResultMessage] = []
         for group in _groups(slots):
             events: list[AgentEvent] = []
@@ -241,7 +241,7 @@ def _started(call: ToolCall) -> ToolStart:
 
 
 def _ended(slot: _Slot) -> ToolEnd:
-    slot.told = True
+    slot.end_emitted = True
     slot.outcome = slot.outcome or Outcome(_error(ABORTED), True)
     return ToolEnd(
         tool_call_id=slot.call.id,

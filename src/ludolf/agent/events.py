@@ -1,4 +1,4 @@
-"""What happens in a run, in the order in which it can happen.
+"""Events of a run, in the order of their grammar.
 
 run     = AgentStart turn { turn } AgentEnd
 turn    = TurnStart { QueueUpdate } { MessageStart MessageEnd }
@@ -31,11 +31,11 @@ class AgentEnd(Value, tag_field="type", tag="agent_end"):
 
 # ---------------------------------------------------------------- turns
 class TurnStart(Value, tag_field="type", tag="turn_start"):
-    """Before the messages that a turn injects and the answer that it asks for."""
+    """Start of a turn, before its injected messages and the model's answer."""
 
 
 class TurnEnd(Value, tag_field="type", tag="turn_end"):
-    """After the answer and all results of its tool calls."""
+    """End of a turn, after the answer and all results of its tool calls."""
 
     message: AssistantMessage
     tool_results: tuple[ToolResultMessage, ...]
@@ -43,7 +43,7 @@ class TurnEnd(Value, tag_field="type", tag="turn_end"):
 
 # ---------------------------------------------------------------- messages
 class MessageStart(Value, tag_field="type", tag="message_start"):
-    """A message begins; an assistant's is empty unless it failed before its first token."""
+    """Start of a message; an assistant message is empty unless it failed before its first token."""
 
     message: Message
 
@@ -51,7 +51,7 @@ class MessageStart(Value, tag_field="type", tag="message_start"):
 class MessageUpdate(msgspec.Struct, frozen=True):
     """A piece of an assistant's answer, between its MessageStart and MessageEnd.
 
-    `draft` is the live answer: a sink reads it at once, while it stands exactly after `event`.
+    `draft` is the live answer. A sink must read it immediately, while its state matches `event`.
     """
 
     event: StreamEvent
@@ -59,14 +59,14 @@ class MessageUpdate(msgspec.Struct, frozen=True):
 
 
 class MessageEnd(Value, tag_field="type", tag="message_end"):
-    """A message is whole. It is on disk before any sink sees this event."""
+    """End of a message. The message is on disk before any sink receives this event."""
 
     message: Message
 
 
 # ---------------------------------------------------------------- tools
 class ToolStart(Value, tag_field="type", tag="tool_execution_start"):
-    """A call is looked at; `args` are as the model gave them."""
+    """Start of a tool call, before its checks; `args` are unchanged from the model."""
 
     tool_call_id: str
     tool_name: str
@@ -74,7 +74,7 @@ class ToolStart(Value, tag_field="type", tag="tool_execution_start"):
 
 
 class ToolUpdate(Value, tag_field="type", tag="tool_execution_update"):
-    """The result so far; it replaces the one before."""
+    """The partial result of a call; replaces the previous one."""
 
     tool_call_id: str
     tool_name: str
@@ -83,7 +83,7 @@ class ToolUpdate(Value, tag_field="type", tag="tool_execution_update"):
 
 
 class ToolEnd(Value, tag_field="type", tag="tool_execution_end"):
-    """A call has ended, in order of completion; its message follows in the order of the calls."""
+    """End of a call, in order of completion; its message follows in call order."""
 
     tool_call_id: str
     tool_name: str
@@ -92,7 +92,7 @@ class ToolEnd(Value, tag_field="type", tag="tool_execution_end"):
 
 
 class QueueUpdate(Value, tag_field="type", tag="queue_update"):
-    """The waiting messages, after any change."""
+    """The queued messages, emitted after every change of the queue."""
 
     steering: tuple[str, ...]
     follow_up: tuple[str, ...]

@@ -1,4 +1,4 @@
-"""All that the loop asks of the outside."""
+"""Interface between the agent loop and the engine."""
 
 from collections.abc import Sequence
 from typing import Protocol
@@ -15,7 +15,7 @@ from ludolf.base import LudolfError
 
 
 class Accepted(msgspec.Struct, frozen=True):
-    """A call that may run: its tool, its checked arguments, and what the tool may ask."""
+    """A call that may run: its tool, validated arguments and tool context."""
 
     tool: Tool
     verdict: Allow
@@ -23,50 +23,50 @@ class Accepted(msgspec.Struct, frozen=True):
 
 
 class StreamCut(LudolfError):
-    """The answer must not go on; the text says why. It ends as an aborted one."""
+    """The answer must stop here; the text is the reason. The message ends as an aborted one."""
 
 
 class AgentIO(Protocol):
-    """The engine's side of a run. Exceptions not named here are bugs and end the run."""
+    """The engine's side of a run. Exceptions that are not listed here are bugs and end the run."""
 
     async def emit(self, event: AgentEvent) -> None:
-        """Called for every event but updates; returns once it is stored, spoken and heard."""
+        """Called for every event except updates; returns when it is stored, sent and handled."""
 
     async def emit_all(self, events: Sequence[AgentEvent]) -> None:
-        """Called for the ends and results of calls after an abort; as `emit`, in one step."""
+        """Called for the ends and results of calls after an abort; like `emit`, in one step."""
 
     def post(self, event: MessageUpdate) -> None:
-        """Called for every piece of an answer; must not wait. A StreamCut ends the answer."""
+        """Called for every piece of an answer; must not block. A StreamCut ends the answer."""
 
     def has_room(self) -> bool:
-        """Called within a burst of pieces; False ends the burst: a reader has much unread."""
+        """Called within a burst of pieces; False ends the burst because a reader is slow."""
 
     async def yield_to_loop(self) -> None:
-        """Called after a burst of pieces; waits while a slow reader has too much unread."""
+        """Called after a burst of pieces; waits while a slow reader has too much unread data."""
 
     def model(self) -> Model:
-        """The model to name in a message that no provider made."""
+        """Return the model to name in a message that no provider created."""
 
     async def prepare_turn(self) -> bool:
-        """Called before every turn but the first of a run; False ends the run here."""
+        """Called before every turn of a run except the first; False ends the run."""
 
     async def request(self) -> Request:
-        """Called once per turn, fresh from the session. A ProviderError becomes the answer."""
+        """Called once per turn; computed from the session. A ProviderError becomes the answer."""
 
     def runs_alone(self, call: ToolCall) -> bool:
-        """Called before the tools of a message: one that runs alone makes all run in order."""
+        """Called before the tools of a message; True for one call makes all run sequentially."""
 
     def interrupted(self) -> bool:
-        """Called before a tool that waited for others: True skips it, and all behind it.
+        """Called before each sequential call except the first; True skips this and all later calls.
 
-        Two states. `wait`: never, so a waiting message is delivered when the turn has ended.
-        `immediate`: while a steering message waits; running tools still end with their results.
+        With `wait` it is always False: a queued message is delivered at the end of the turn. With
+        `immediate` it is True while a steering message is queued; running tools still complete.
         """
 
     async def before_tool(self, call: ToolCall, *, whole: bool) -> Accepted | Block:
         """Called in call order before any tool of the message runs. A ToolError is the result.
 
-        `whole` is False if the arguments were cut or no JSON: such a call must not be accepted.
+        `whole` is False if the arguments are truncated or not JSON; such a call must be refused.
         """
 
     async def after_tool(self, call: ToolCall, output: ToolOutput, is_error: bool) -> "Outcome":
@@ -76,13 +76,13 @@ class AgentIO(Protocol):
         """Called before a message ends; may replace it."""
 
     def due(self, kind: QueueKind) -> int:
-        """How many waiting messages of a line are to be delivered now."""
+        """Return the number of queued messages of a kind to deliver now."""
 
     def take(self, kind: QueueKind) -> Queued:
-        """Take one waiting message; tells of the changed queue."""
+        """Remove one queued message and emit the changed queue."""
 
     def will_retry(self, answer: Answer) -> bool:
-        """Called at the end of a run: whether another attempt follows by itself."""
+        """Called at the end of a run; returns whether an automatic retry follows."""
 
 
 class Outcome(msgspec.Struct, frozen=True):
@@ -91,7 +91,7 @@ class Outcome(msgspec.Struct, frozen=True):
 
 
 class RunEnd(msgspec.Struct, frozen=True):
-    """How a run ended: its messages, and its last answer if it got one."""
+    """How a run ended: its messages, and the last answer if there is one."""
 
     messages: tuple[Message, ...]
     answer: Answer | None

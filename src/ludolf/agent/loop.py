@@ -1,4 +1,4 @@
-"""The agent: ask the model, run its tools, deliver what waits, until nothing is left to do."""
+"""Agent loop: call the model, run its tools, deliver queued messages until none are left."""
 
 import time
 from collections.abc import Iterable, Sequence
@@ -22,7 +22,7 @@ from ludolf.ai.messages import AssistantMessage, Message
 from ludolf.ai.provider import Answer, Request
 from ludolf.ai.stream import respond
 
-# One turn of the event loop tells at most this much, so that commands are answered in between.
+# Maximum number of events per step of the event loop, so that commands are answered promptly.
 SLICE_EVENTS = 256
 SLICE_SECONDS = 0.002
 ABORTED_BETWEEN = "Request was aborted."
@@ -31,9 +31,9 @@ ABORTED_BETWEEN = "Request was aborted."
 async def run_agent(
     prompts: Sequence[Message], io: AgentIO, scope: Scope, *, line: QueueKind = "steering"
 ) -> RunEnd:
-    """One run, from AgentStart to AgentEnd. Without prompts it goes on from where things stand.
+    """Run the agent once, from AgentStart to AgentEnd; without prompts, continue the session.
 
-    The first turn also delivers what waits in `line`.
+    The first turn also delivers the messages queued in `line`.
     """
     run = _Run(io, scope)
     await io.emit(AgentStart())
@@ -50,8 +50,8 @@ class _Run:
         self.scope = scope
         self.messages: list[Message] = []
         self.answer: Answer | None = None
-        # Whether results of tools wait for an answer.
-        self._owed = False
+        # Whether tool results are not answered yet.
+        self._results_pending = False
 
     async def turns(self, prompts: Sequence[Message], first: QueueKind) -> None:
         line: QueueKind | None = first
@@ -64,11 +64,11 @@ class _Run:
             line = await self._turn()
             if line is None or not await self.io.prepare_turn():
                 return
-            # What waited may have been taken back while the turn was prepared.
+            # The host may have cleared the queue during `prepare_turn`.
             line = self._next_line()
 
     async def _turn(self) -> QueueKind | None:
-        """Ask, run tools, end the turn; returns the line to deliver from, or None at the end."""
+        """Run one turn; return the queue to deliver from next, or None at the end of the run."""
         message, broken = await self._ask()
         if message.failed:
             await self.io.emit(TurnEnd(message=message, tool_results=()))
@@ -79,17 +79,17 @@ class _Run:
         if self.scope.aborted:
             await self._close_aborted()
             return None
-        self._owed = bool(results) and not ends
+        self._results_pending = bool(results) and not ends
         return self._next_line()
 
     def _next_line(self) -> QueueKind | None:
-        if self._owed or self.io.due("steering"):
+        if self._results_pending or self.io.due("steering"):
             return "steering"
         return "follow_up" if self.io.due("follow_up") else None
 
     async def _deliver(self, line: QueueKind) -> None:
         for _ in range(self.io.due(line)):
-            # An abort keeps what waits; and a host may clear the queue between two messages.
+            # An abort keeps the queue, and a host may clear the queue between two messages.
             if self.scope.aborted or not self.io.due(line):
                 return
             await self._inject(self.io.take(line))
@@ -106,11 +106,11 @@ class _Run:
 
     async def _ask(self) -> tuple[AssistantMessage, frozenset[str]]:
         draft = Draft(self.io.model())
-        speaker = _Speaker(self.io, draft)
+        emitter = _AnswerEmitter(self.io, draft)
         try:
             request = await self.scope.run(self.io.request())
             draft.model = request.model
-            answer = await self._respond(request, draft, speaker)
+            answer = await self._respond(request, draft, emitter)
         except ProviderError as error:
             answer = Answer(draft.finish("error", str(error)), kind=error.kind)
         except Aborted:
@@ -118,21 +118,21 @@ class _Run:
         message = await self.io.finish_message(answer.message)
         assert isinstance(message, AssistantMessage)
         self.answer = Answer(message, answer.kind, answer.retry_after)
-        if not speaker.started:
+        if not emitter.started:
             await self.io.emit(MessageStart(message=message))
         await self._end(message)
         return message, frozenset(draft.broken)
 
-    async def _respond(self, request: Request, draft: Draft, speaker: "_Speaker") -> Answer:
+    async def _respond(self, request: Request, draft: Draft, emitter: "_AnswerEmitter") -> Answer:
         try:
-            return await self.scope.run(respond(request, draft, speaker.take))
+            return await self.scope.run(respond(request, draft, emitter.take))
         except Aborted:
             return Answer(draft.finish("aborted", request.provider.abort_text), kind="aborted")
         except StreamCut as cut:
             return Answer(draft.finish("aborted", str(cut)), kind="aborted")
 
     async def _close_aborted(self) -> None:
-        """After an abort among the tools, an empty answer tells where the run was cut."""
+        """After an abort during tools, add an empty answer that marks where the run stopped."""
         message = Draft(self.io.model()).finish("aborted", ABORTED_BETWEEN)
         self.answer = Answer(message, kind="aborted")
         await self.io.emit(TurnStart())
@@ -141,8 +141,8 @@ class _Run:
         await self.io.emit(TurnEnd(message=message, tool_results=()))
 
 
-class _Speaker:
-    """Tells the pieces of one answer as they come, in bounded slices."""
+class _AnswerEmitter:
+    """Emits the pieces of one answer as they arrive, in bounded slices."""
 
     def __init__(self, io: AgentIO, draft: Draft) -> None:
         self._io = io

@@ -1,4 +1,4 @@
-"""Questions to the host: send one, wait for its answer."""
+"""Send questions to the host and wait for answers."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -24,7 +24,7 @@ class Questions(Generic[About, Answer]):
         send: Callable[[], Awaitable[None]],
         seconds: float | None = None,
     ) -> Answer:
-        """Send a question and wait for its answer. `about` is kept for code that answers it.
+        """Send a question and wait for its answer. `about` is stored for the code that answers it.
 
         Raises:
             TimeoutError: no answer came within `seconds`.
@@ -40,10 +40,10 @@ class Questions(Generic[About, Answer]):
         finally:
             del self._open[id]
             if answer.done() and not answer.cancelled():
-                answer.exception()  # nobody may be left to receive it
+                answer.exception()  # retrieve the exception: the waiting code may be gone
 
     def about(self, id: str) -> About | None:
-        """Return what a question is about; None if it is unknown or answered."""
+        """Return the `about` of a question; None if it is unknown or answered."""
         about, answer = self._open.get(id, (None, None))
         return None if answer is None or answer.done() else about
 
@@ -56,5 +56,5 @@ class Questions(Generic[About, Answer]):
             self._open[id][1].set_exception(error)
 
     def waiting(self) -> tuple[tuple[str, About], ...]:
-        """Return the ids of the questions without an answer, and what they are about."""
+        """Return the ids of the unanswered questions with their `about`."""
         return tuple((id, about) for id, (about, answer) in self._open.items() if not answer.done())

@@ -1,4 +1,4 @@
-"""Messages that wait for the running agent: steering for the next turn, follow-ups for its end."""
+"""Queue of messages for the running agent: steering for the next turn, follow-ups for its end."""
 
 from collections import deque
 from typing import Literal
@@ -12,7 +12,7 @@ QueueMode = Literal["all", "one-at-a-time"]
 
 
 class Queue:
-    """Two lines of waiting messages, each delivered whole or one at a time."""
+    """Two queues of messages, each delivered completely or one message at a time."""
 
     def __init__(self, steering: QueueMode, follow_up: QueueMode) -> None:
         self._lines: dict[QueueKind, deque[Queued]] = {
@@ -28,24 +28,24 @@ class Queue:
         self._lines[kind].append(message)
 
     def due(self, kind: QueueKind) -> int:
-        """How many messages the line's mode delivers now."""
-        waiting = len(self._lines[kind])
-        return waiting if self.modes[kind] == "all" else min(waiting, 1)
+        """Return the number of messages that the queue's mode delivers now."""
+        count = len(self._lines[kind])
+        return count if self.modes[kind] == "all" else min(count, 1)
 
     def take(self, kind: QueueKind) -> Queued:
         return self._lines[kind].popleft()
 
     def clear(self) -> QueueUpdate:
-        """Empty both lines of what users said, and return it."""
-        held = self.update()
+        """Remove the users' messages from both queues and return them."""
+        removed = self.update()
         for line in self._lines.values():
-            kept = [item for item in line if not isinstance(item, UserMessage)]
+            others = [item for item in line if not isinstance(item, UserMessage)]
             line.clear()
-            line.extend(kept)
-        return held
+            line.extend(others)
+        return removed
 
     def said(self) -> int:
-        """How many messages of users wait; those of extensions are not told of."""
+        """Return the number of queued user messages, without those of extensions."""
         return sum(isinstance(item, UserMessage) for line in self._lines.values() for item in line)
 
     def update(self) -> QueueUpdate:

@@ -1,4 +1,4 @@
-"""Cancellation: work runs inside a scope, scopes nest, and aborting a scope cancels its work.
+"""Nested cancellation scopes: aborting a scope cancels the work inside it.
 
 This is the only module that starts a bare task.
 """
@@ -18,9 +18,9 @@ class Aborted(LudolfError):
 
 
 class Scope:
-    """A unit of work that can be stopped as a whole, with every scope that is open inside it.
+    """A unit of work that is cancelled as a whole, together with the scopes opened inside it.
 
-    Once aborted, nothing more starts in it.
+    After an abort, no further work starts in it.
     """
 
     def __init__(self) -> None:
@@ -57,14 +57,14 @@ class Scope:
         return scope
 
     def close(self) -> None:
-        """End a scope: code that waits for it continues."""
+        """End the scope and wake code that waits for its end."""
         self._closed.set()
         if self._parent is not None:
             self._parent._open.discard(self)
 
     @contextmanager
     def open(self) -> Iterator["Scope"]:
-        """Open a scope inside this one for the block."""
+        """Open a scope inside this one for the duration of the block."""
         scope = self.child()
         try:
             yield scope
@@ -72,7 +72,7 @@ class Scope:
             scope.close()
 
     def abort_open(self) -> "tuple[Scope, ...]":
-        """Abort every scope that is open inside this one, and return them; new ones may open."""
+        """Abort every scope that is open inside this one and return them; new ones may open."""
         scopes = tuple(self._open)
         for scope in scopes:
             scope.abort()
@@ -97,7 +97,7 @@ class Scope:
         """Run the work as a child task and wait for it.
 
         Raises:
-            Aborted: the scope was aborted before or while the work ran.
+            Aborted: the scope was aborted before or during the work.
         """
         if self.aborted:
             work.close()
@@ -107,7 +107,7 @@ class Scope:
         try:
             await asyncio.wait((task,))
         except asyncio.CancelledError:
-            # Shutdown cancels the caller; the child must not outlive it.
+            # At shutdown the caller is cancelled; the child must not outlive it.
             task.cancel()
             await asyncio.wait((task,))
             raise
@@ -119,7 +119,7 @@ class Scope:
 
 
 class Tasks:
-    """Tasks with an owner, which ends them all by closing it."""
+    """Group of tasks; closing it cancels them."""
 
     def __init__(self) -> None:
         self._tasks: set[asyncio.Task[Any]] = set()
@@ -131,12 +131,12 @@ class Tasks:
         return task
 
     async def ended(self) -> None:
-        """Wait until all tasks that run now have ended."""
+        """Wait until all tasks that are running now have ended."""
         if self._tasks:
             await asyncio.wait(tuple(self._tasks))
 
     async def close(self) -> None:
-        """Cancel what still runs and wait until it has ended."""
+        """Cancel the running tasks and wait until they have ended."""
         while self._tasks:
             tasks = tuple(self._tasks)
             for task in tasks:
@@ -145,10 +145,10 @@ class Tasks:
 
 
 class Started(Generic[T]):
-    """A coroutine that was run up to its first wait.
+    """A coroutine that was run up to its first suspension.
 
-    Work that need not wait is finished at once, so that commands in one read act in their order.
-    The first step has no current task: code before the first wait must not need one.
+    Work that does not wait finishes immediately, so that commands in one read take effect in order.
+    The first step has no current task: code before the first suspension must not need one.
     """
 
     def __init__(self, work: Coroutine[Any, Any, T]) -> None:
@@ -163,12 +163,12 @@ class Started(Generic[T]):
 
     @property
     def result(self) -> T:
-        """The value of a coroutine that is done."""
+        """Return the value of a finished coroutine."""
         assert self.done
         return cast(T, self._result)
 
     def __await__(self) -> Generator[Any, Any, T]:
-        """Continue from the first wait; inside a task."""
+        """Continue from the first suspension, inside a task."""
         work, waits_for = self._work, self._waits_for
         while not self.done:
             try:

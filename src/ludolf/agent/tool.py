@@ -1,4 +1,4 @@
-"""What a tool is: a name, a schema, and an execute that may report progress."""
+"""Tool interface: a name, a schema, and an `execute` that may report progress."""
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from pathlib import Path
@@ -15,7 +15,7 @@ from ludolf.base import LudolfError, Value
 class ToolError(LudolfError):
     """The tool could not do its work; the text becomes an error result for the model.
 
-    A tool that has a whole result to show for its failure gives it as `output`.
+    `output` replaces the text if the tool has a complete result for its failure.
     """
 
     def __init__(self, text: str, output: "ToolOutput | None" = None) -> None:
@@ -24,7 +24,7 @@ class ToolError(LudolfError):
 
 
 class ToolOutput(Value):
-    """What a tool gives back. `ends_run` asks to stop after this batch, if all results ask so."""
+    """Result of a tool. `ends_run` ends the run after this batch if all results set it."""
 
     content: tuple[Part, ...]
     details: Any = UNSET
@@ -33,14 +33,14 @@ class ToolOutput(Value):
 
 
 class LeftBehind(Value):
-    """A process that a command started and that outlives it."""
+    """A process that a command started and that is still running after it."""
 
     pid: int
     name: str
 
 
 class Document(msgspec.Struct, frozen=True, kw_only=True):
-    """What stands at an address. The content of an image is base64; `fixed` is never to change."""
+    """Content at an address; base64 for images. `fixed` content never changes."""
 
     content: str
     content_type: str = "text/plain"
@@ -49,51 +49,57 @@ class Document(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Documents(Protocol):
-    """What is no file but has an address, such as `wiki://start`, that tools take for a path."""
+    """Documents with an address such as `wiki://start`, which tools accept in place of a path."""
 
     def address(self, path: str) -> str | None:
-        """The address that a path is; None if it is that of a file."""
+        """Return the address that a path denotes; None if it denotes a file."""
 
     async def read(self, address: str) -> Document:
-        """Raises:
-        ToolError: it cannot be had; the text is for the model.
+        """Return the document at an address.
+
+        Raises:
+            ToolError: it cannot be read; the text is for the model.
         """
 
     async def write(self, address: str, content: str) -> None:
-        """Raises:
-        ToolError: it cannot be changed; the text is for the model.
+        """Replace the content at an address.
+
+        Raises:
+            ToolError: it cannot be changed; the text is for the model.
         """
 
     def check_writable(self, address: str) -> None:
-        """Raises:
-        ToolError: nothing at such an address can be changed.
+        """Check that documents at such an address can be changed.
+
+        Raises:
+            ToolError: they cannot; the text is for the model.
         """
 
 
 class Walls(Protocol):
-    """The sandbox around tools: which files they reach, and how their commands are shut in."""
+    """Sandbox of the tools: the files that they can access, and the wrapper of their commands."""
 
     @property
     def output_folder(self) -> Path:
-        """Where the whole output of commands is kept, so that they can look it up."""
+        """Return the folder for complete command output, readable by commands."""
 
     def locate(self, path: Path) -> Path:
-        """Where a path really is.
+        """Resolve a path.
 
         Raises:
             ToolError: it is hidden.
         """
 
     def open(self, path: Path) -> int:
-        """A descriptor for reading a regular file.
+        """Open a regular file for reading and return the descriptor.
 
         Raises:
             OSError: it cannot be opened, or is a folder.
-            ToolError: it is hidden, or no file.
+            ToolError: it is hidden, or not a regular file.
         """
 
     def open_folder(self, path: Path) -> int:
-        """A descriptor for listing a folder.
+        """Open a folder for listing and return the descriptor.
 
         Raises:
             OSError: it cannot be opened, or is not a folder.
@@ -101,14 +107,14 @@ class Walls(Protocol):
         """
 
     def hidden_among(self, folder: Path, names: Iterable[str]) -> frozenset[str]:
-        """The files below a folder that are hard links to hidden files.
+        """Return the files below a folder that are hard links to hidden files.
 
         Raises:
             ToolError: the folder is hidden.
         """
 
     def replace(self, path: Path, data: bytes) -> None:
-        """Give a file new content; it is made with its folders if it is missing.
+        """Write a file; create it and its parent folders if they are missing.
 
         Raises:
             OSError: it cannot be written.
@@ -118,16 +124,16 @@ class Walls(Protocol):
     def enclose(
         self, argv: tuple[str, ...], cwd: Path, env: Mapping[str, str]
     ) -> tuple[tuple[str, ...], Path, dict[str, str]]:
-        """The command that runs this one within the walls, and where and with what to start it."""
+        """Return the sandboxed form of a command, its working folder and its environment."""
 
 
 class ToolContext(msgspec.Struct, frozen=True, kw_only=True):
-    """What a running tool may ask of the outside."""
+    """Services for a running tool."""
 
     call_id: str
     cwd: Path
     report: Callable[[ToolOutput], Awaitable[None]]
-    # The same from outside of the tool's own task, without waiting for anyone.
+    # Like `update`, for code outside the tool's task; does not wait.
     post: Callable[[ToolOutput], None] | None = None
     takes_images: bool = True
     input_limits: Mapping[str, Any] | None = None
@@ -136,16 +142,16 @@ class ToolContext(msgspec.Struct, frozen=True, kw_only=True):
     walls: Walls | None = None
 
     def address(self, path: str) -> str | None:
-        """The address of a document that is meant instead of a file, if one is."""
+        """Return the address of the document that a path denotes, if any."""
         return self.documents.address(path) if self.documents is not None else None
 
     async def update(self, partial: ToolOutput) -> None:
-        """Show the result so far; each update replaces the one before."""
+        """Report the result so far; each update replaces the previous one."""
         await self.report(partial)
 
 
 class Tool(Protocol):
-    """Order law: tools of one message run side by side unless one of them is `alone`."""
+    """A tool. Tools of one message run concurrently unless one of them is `alone`."""
 
     @property
     def name(self) -> str: ...
@@ -159,17 +165,17 @@ class Tool(Protocol):
     def alone(self) -> bool: ...
     @property
     def snippet(self) -> str | None:
-        """One line for the system prompt's list of tools, or None to be left out."""
+        """Return one line for the tool list in the system prompt, or None to omit the tool."""
 
     @property
     def guidelines(self) -> tuple[str, ...]:
-        """Rules for the system prompt while the tool is active."""
+        """Return rules for the system prompt while the tool is active."""
 
     def prepare(self, args: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Accept other spellings of the arguments before they are checked."""
+        """Convert alternative spellings of the arguments before validation."""
 
     async def execute(self, args: Mapping[str, Any], ctx: ToolContext) -> ToolOutput:
-        """Do the work. Stopping is task cancellation.
+        """Run the tool. Cancelling the task stops it.
 
         Raises:
             ToolError: the work could not be done; the text is for the model.
@@ -177,9 +183,9 @@ class Tool(Protocol):
 
 
 def sampling_of(tool: Tool) -> Sampling | None:
-    """How the arguments of a tool shall be sampled; only a tool that asks has a `sampling`."""
-    asked: Sampling | None = getattr(tool, "sampling", None)
-    return asked
+    """Return the tool's `sampling` for its arguments, or None if it defines none."""
+    sampling: Sampling | None = getattr(tool, "sampling", None)
+    return sampling
 
 
 class Allow(msgspec.Struct, frozen=True):
@@ -189,7 +195,7 @@ class Allow(msgspec.Struct, frozen=True):
 
 
 class Block(msgspec.Struct, frozen=True):
-    """The call must not run; the reason is its error result, which may ask to end the run."""
+    """The call must not run. The reason is its error result; `ends_run` may end the run."""
 
     reason: str = "Tool execution was blocked"
     ends_run: bool = False

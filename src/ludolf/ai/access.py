@@ -1,4 +1,4 @@
-"""What one request needs to be let in: the key, extra headers, another address."""
+"""Credentials of one request: the key, extra headers, another base URL."""
 
 from collections.abc import Mapping
 
@@ -6,16 +6,16 @@ import msgspec
 
 from ludolf.base import Value
 
-# Headers that let a request in as a key would.
+# Headers that authenticate a request in place of a key.
 AUTH_HEADERS = frozenset(
     ("authorization", "x-api-key", "api-key", "x-goog-api-key", "cf-aig-authorization")
 )
 
 
 class Access(Value):
-    """`key` is None where the headers or the surroundings (a cloud identity) do the work.
+    """Credentials of a request. `key` is None if headers or a cloud identity authenticate it.
 
-    `base_url` replaces the model's own; `environment` lays over the process environment.
+    `base_url` replaces the model's URL; `environment` overrides the process environment.
     `without` names headers that must not be sent.
     """
 
@@ -27,11 +27,11 @@ class Access(Value):
 
     @property
     def by_header(self) -> bool:
-        """Whether a stated header does what a key would do."""
+        """Return whether a configured header authenticates the request."""
         return any(name.lower() in AUTH_HEADERS for name in self.headers)
 
     def over(self, ours: Mapping[str, str]) -> dict[str, str]:
-        """The headers stated here, over our own ones, without those that must not be sent."""
-        taken = {name.lower() for name in (*self.headers, *self.without)}
-        kept = {name: value for name, value in ours.items() if name.lower() not in taken}
-        return kept | self.headers
+        """Merge the configured headers over ours, without those that must not be sent."""
+        names = {name.lower() for name in (*self.headers, *self.without)}
+        own_headers = {name: value for name, value in ours.items() if name.lower() not in names}
+        return own_headers | self.headers

@@ -1,7 +1,7 @@
-"""The one mutable message: an assistant's answer while it streams, append-only.
+"""Append-only assistant message that is still streaming; the only mutable message.
 
-Each byte is escaped once, when it arrives; a snapshot for a host is a list of pieces that are
-already JSON, so its cost does not depend on how it will be written.
+Each byte is escaped once, when it arrives. A snapshot for a host is a list of pieces that are
+already JSON, so its cost does not depend on the dialect.
 """
 
 from collections.abc import Iterator
@@ -29,7 +29,7 @@ BlockKind = Literal["text", "thinking", "toolcall"]
 
 
 class BlockStart(msgspec.Struct, frozen=True, gc=False):
-    """A block begins; for tool calls with the id and the tool's name."""
+    """Start of a block; for tool calls with the id and the tool's name."""
 
     kind: BlockKind
     index: int
@@ -38,7 +38,7 @@ class BlockStart(msgspec.Struct, frozen=True, gc=False):
 
 
 class BlockDelta(msgspec.Struct, frozen=True, gc=False):
-    """More of a block; `escaped` is the delta as the inside of a JSON string."""
+    """A piece of a block; `escaped` is the delta as the inside of a JSON string."""
 
     kind: BlockKind
     index: int
@@ -47,7 +47,7 @@ class BlockDelta(msgspec.Struct, frozen=True, gc=False):
 
 
 class BlockEnd(msgspec.Struct, frozen=True):
-    """A block is whole."""
+    """End of a block."""
 
     kind: BlockKind
     index: int
@@ -58,7 +58,7 @@ StreamEvent = BlockStart | BlockDelta | BlockEnd
 
 
 class _Open:
-    """A block under way: its text, and the same text as JSON."""
+    """An unfinished block: its text, and the same text as JSON."""
 
     __slots__ = ("args", "chunks", "done", "head", "kind", "parts", "value")
 
@@ -85,7 +85,7 @@ class _Open:
         return b'"}'
 
     def now(self) -> Block:
-        """The block as it stands."""
+        """Return the block in its current state."""
         if isinstance(self.value, ToolCall):
             assert self.args is not None
             return structs.replace(self.value, arguments=self.args.best())
@@ -98,7 +98,7 @@ class _Open:
 
 
 class Draft:
-    """Providers call it as pieces arrive; every call returns the event that tells of the piece."""
+    """The answer under construction. Providers call it as pieces arrive; calls return events."""
 
     def __init__(self, model: Model) -> None:
         self.model = model
@@ -125,7 +125,7 @@ class Draft:
     def start_thinking(
         self, text: str = "", signature: str | None = "", redacted: bool = False
     ) -> BlockStart:
-        """Begin to think; a redacted block is whole at once and gets no deltas."""
+        """Start a thinking block; a redacted block is complete at once and gets no deltas."""
         value = Thinking(thinking=text, thinking_signature=signature, redacted=redacted)
         head = b'{"type":"thinking","thinking":"' + escape(text)
         return self._open("thinking", value, head)
@@ -134,7 +134,7 @@ class Draft:
         return self._grow(index, delta)
 
     def sign(self, index: int, signature: str, *, append: bool = False) -> None:
-        """Set or extend the opaque signature that a provider wants back; no event tells of it."""
+        """Set or extend the opaque signature that a provider expects back; emits no event."""
         block = self._blocks[index]
         match block.value:
             case Text():
@@ -155,7 +155,7 @@ class Draft:
         return self._open("toolcall", value, _call_head(call_id, name))
 
     def rename_tool(self, index: int, call_id: str, name: str) -> None:
-        """Some servers send the id or the name of a call after its beginning."""
+        """Set the id or the name of a call that a server sends after the start of the block."""
         block = self._blocks[index]
         assert isinstance(block.value, ToolCall)
         block.value = structs.replace(block.value, id=call_id, name=name)
@@ -170,9 +170,9 @@ class Draft:
     # ------------------------------------------------------------ ends
 
     def end(self, index: int, text: str | None = None) -> BlockEnd:
-        """Close a block; `text` is the whole of it in the provider's words, where it told.
+        """Close a block; `text` is its complete text if the provider sent it.
 
-        A call whose arguments are cut or no JSON is marked broken: it never runs.
+        A call whose arguments are truncated or not JSON is marked broken and never runs.
         """
         block = self._blocks[index]
         value = block.now()
@@ -195,7 +195,7 @@ class Draft:
         return self._blocks[index].done is None
 
     def end_all(self) -> Iterator[BlockEnd]:
-        """Close what is still open, in order, each when it is asked for."""
+        """Close the open blocks in order, each when the iterator reaches it."""
         return (self.end(index) for index in range(len(self._blocks)) if self.is_open(index))
 
     @property
@@ -203,7 +203,7 @@ class Draft:
         return any(block.kind == "toolcall" for block in self._blocks)
 
     def stopped(self, reason: StopReason, raw: str | None = None) -> None:
-        """The provider named its reason to stop; it counts once the stream has ended."""
+        """Record the provider's stop reason; it takes effect when the stream ends."""
         self._stop, self._raw_stop = reason, raw
 
     @property
@@ -211,15 +211,15 @@ class Draft:
         return self._stop
 
     def finish(self, stop: StopReason | None = None, error: str | None = None) -> AssistantMessage:
-        """The final message: what has arrived, with the reason why nothing more will."""
+        """Return the final message with the stop reason and the content that has arrived."""
         return self._message(stop or self._stop or "stop", error)
 
     # ------------------------------------------------------------ about the answer
 
     def count(self, usage: Usage, factor: float = 1, *, charged: float | None = None) -> None:
-        """New token counts; their cost follows from the model, times a provider's own factor.
+        """Set new token counts; compute the cost from the model, times a provider's factor.
 
-        Where the server tells what it `charged`, that is the cost.
+        If the server reports the amount it `charged`, that is the cost.
         """
         priced = price(self.model, usage, factor)
         self.usage = priced if charged is None else charge(priced, charged)
@@ -234,7 +234,7 @@ class Draft:
         self._tail = b""
 
     def segments(self) -> list[bytes]:
-        """The message so far as pieces of JSON, for splicing into a frame at once."""
+        """Return the current message as pieces of JSON, to splice into a frame immediately."""
         out = [b'{"role":"assistant","content":[']
         for place, block in enumerate(self._blocks):
             if place:
@@ -246,7 +246,7 @@ class Draft:
         return out
 
     def snapshot(self) -> AssistantMessage:
-        """The message so far, for those who look at it later."""
+        """Return an immutable copy of the current message."""
         return self._message("stop", None)
 
     # ------------------------------------------------------------ private
@@ -282,11 +282,11 @@ class Draft:
 
     def _make_tail(self) -> bytes:
         head = structs.replace(self.message_head(), usage=self.usage, **self._response)
-        # content is the first field after the role: cut it off, keep the rest of the object.
+        # `content` is the first field after the role: remove it and keep the rest of the object.
         return b"]" + dumps(head).removeprefix(b'{"role":"assistant","content":[]')
 
     def message_head(self) -> AssistantMessage:
-        """The message before anything arrived."""
+        """Return the message before any content arrived."""
         return AssistantMessage(
             content=(),
             api=self.model.api,

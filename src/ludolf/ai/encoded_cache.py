@@ -1,4 +1,4 @@
-"""The form that a provider made of each message, kept as bytes: a request is a join of them."""
+"""Cache of each message's encoded form, so that a request body is a join of bytes."""
 
 from collections.abc import Callable
 
@@ -6,22 +6,22 @@ _LIMIT = 20_000
 
 
 class Pieces:
-    """Keyed by the identity of the message, which is kept alive beside its form."""
+    """Encoded forms by message identity. The entry keeps the message alive, so ids stay unique."""
 
     def __init__(self, limit: int = _LIMIT) -> None:
         self._limit = limit
-        self._made: dict[int, tuple[object, bytes]] = {}
+        self._entries: dict[int, tuple[object, bytes]] = {}
 
     def get(self, message: object, build: Callable[[], bytes]) -> bytes:
-        """The form of a message; `build` is called for one that was not seen before."""
-        known = self._made.get(id(message))
-        if known is None:
-            if len(self._made) >= self._limit:
-                self._made.clear()
-            known = self._made[id(message)] = (message, build())
-        return known[1]
+        """Return the form of a message; call `build` if it is not cached."""
+        entry = self._entries.get(id(message))
+        if entry is None:
+            if len(self._entries) >= self._limit:
+                self._entries.clear()
+            entry = self._entries[id(message)] = (message, build())
+        return entry[1]
 
     def keep_for(self, first: object) -> None:
-        """Forget all if the conversation does not begin with a message known here."""
-        if id(first) not in self._made:
-            self._made.clear()
+        """Clear the cache if the conversation does not start with a cached message."""
+        if id(first) not in self._entries:
+            self._entries.clear()

@@ -1,15 +1,15 @@
-"""What can go wrong with a model provider, by kind; the only place that reads HTTP failures.
+"""Errors of model providers by kind; the only module that classifies HTTP failures.
 
 ProviderError
-├── kind overflow      the request is larger than the model's context: compact, then ask again
-├── kind rate_limit    too many requests: wait, then ask again
-├── kind overloaded    the provider is busy or broken: wait, then ask again
-├── kind network       the connection failed or broke: wait, then ask again
-├── kind timeout       the provider fell silent: wait, then ask again
-├── kind garbled       an event that cannot be read: ask again once, then it is no accident
+├── kind overflow      the request exceeds the model's context: compact, then retry
+├── kind rate_limit    too many requests: wait, then retry
+├── kind overloaded    the provider is busy or failing: wait, then retry
+├── kind network       the connection failed or broke: wait, then retry
+├── kind timeout       the provider stopped sending: wait, then retry
+├── kind garbled       an event cannot be parsed: retry once
 ├── kind auth          the key is missing or refused
 ├── kind refused       the model declined to answer
-└── kind bad_request   anything else; asking again would give the same
+└── kind bad_request   anything else; a retry would fail in the same way
 """
 
 import re
@@ -36,9 +36,9 @@ RETRYABLE: frozenset[ErrorKind] = frozenset(
 
 
 class ProviderError(LudolfError):
-    """A model call failed. `retry_after` is the wait in seconds that the server asked for.
+    """A model call failed. `retry_after` is the delay in seconds that the server requested.
 
-    `diagnostic` names a record of further facts about the failure, if there are any.
+    `diagnostic` names a record with further facts about the failure, if there are any.
     """
 
     diagnostic: tuple[str, Mapping[str, Any]] | None = None
@@ -98,12 +98,12 @@ _OVERFLOW = re.compile(
 
 
 def is_overflow(text: str) -> bool:
-    """Whether a provider's error says that the request does not fit into the model's context."""
+    """Return whether an error text says that the request exceeds the model's context."""
     return not _NOT_OVERFLOW.search(text) and _OVERFLOW.search(text) is not None
 
 
 def kind_of(text: str) -> ErrorKind:
-    """Sort a provider's own words into a kind; the order of the questions matters."""
+    """Classify a provider's error text; the order of the checks matters."""
     if is_overflow(text):
         return "overflow"
     if _NEVER.search(text):
@@ -119,7 +119,7 @@ def kind_of(text: str) -> ErrorKind:
 
 
 def kind_of_status(status: int, text: str) -> ErrorKind:
-    """Return the kind of an HTTP failure, by its text and else by its status."""
+    """Return the kind of an HTTP failure, from its text or else from its status."""
     kind = kind_of(text)
     if kind == "bad_request" and status in (401, 403):
         return "auth"
@@ -127,10 +127,10 @@ def kind_of_status(status: int, text: str) -> ErrorKind:
 
 
 def retry_after(headers: Mapping[str, str]) -> float | None:
-    """The wait in seconds that a server asks for."""
+    """Return the delay in seconds that a server requests."""
     for name, unit in (("retry-after-ms", 1000.0), ("retry-after", 1.0)):
         value = headers.get(name, "").strip()
-        # "inf" and "nan" would be numbers too.
+        # float() would also accept "inf" and "nan".
         if value.replace(".", "", 1).isdecimal():
             return float(value) / unit
     return _until(headers.get("retry-after", ""))

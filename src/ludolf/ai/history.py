@@ -1,4 +1,4 @@
-"""What a model is sent of a conversation: other roles become text, foreign marks are taken off."""
+"""Convert a conversation for one model: other roles become text, foreign signatures are removed."""
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -44,31 +44,30 @@ _MAX_ID = 64
 
 
 def plain_id(call_id: str, source: AssistantMessage) -> str:
-    """A tool call's id from another model, in letters and a length that most servers take."""
+    """Convert a foreign tool call id to characters and a length that most servers accept."""
     return _ODD_ID.sub("_", call_id)[:_MAX_ID]
 
 
 def adapt(
     messages: Sequence[Message | OpaqueMessage], model: Model, normal_id: NormalId | None = None
 ) -> list[ModelMessage]:
-    """What `model` is sent of `messages`, for once; see `Handoff`."""
+    """Convert `messages` for `model` once, without a cache; see `Handoff`."""
     return Handoff(normal_id).adapt(messages, model)
 
 
 class Handoff:
-    """Adapts conversations and remembers how.
+    """Converts conversations and caches the results.
 
-    Order law: the results of an assistant message follow it directly, one per call; a missing one
-    is made up, a superfluous one left out. The same input message gives the same output object
-    each time (the input itself where nothing had to change), so that what a provider made of it
-    can be kept by identity.
+    The results of an assistant message follow it directly, one per call: a missing result is added,
+    a superfluous one is dropped. The same input message gives the same output object each time (the
+    input itself if nothing changed), so that providers can cache its encoded form by identity.
     """
 
     def __init__(self, normal_id: NormalId | None = None) -> None:
         self._normal_id = normal_id
         self._target: tuple[str, str, str, bool] | None = None
-        self._known: dict[tuple[int, str], tuple[object, ModelMessage | None]] = {}
-        self._seen: tuple[Message | OpaqueMessage, ...] = ()
+        self._cache: dict[tuple[int, str], tuple[object, ModelMessage | None]] = {}
+        self._messages: tuple[Message | OpaqueMessage, ...] = ()
         self._closed: list[ModelMessage] = []
         self._turn = _Turn()
         self._call_ids: set[str] = set()
@@ -76,26 +75,26 @@ class Handoff:
     def adapt(
         self, messages: Sequence[Message | OpaqueMessage], model: Model
     ) -> list[ModelMessage]:
-        """What the model is sent; costs the new messages only when a conversation has grown."""
-        all_of = tuple(messages)
-        self._go_back(all_of, model)
-        for message in all_of[len(self._seen) :]:
+        """Convert a conversation; if it has grown, only the new messages are converted."""
+        conversation = tuple(messages)
+        self._go_back(conversation, model)
+        for message in conversation[len(self._messages) :]:
             self._add(message, model)
-        self._seen = all_of
+        self._messages = conversation
         out = self._closed.copy()
         self._close(self._turn, out)
         return out
 
     def _go_back(self, messages: tuple[Message | OpaqueMessage, ...], model: Model) -> None:
         target = (model.provider, model.api, model.id, model.takes_images)
-        same_start = messages[:1] == self._seen[:1]
-        if target == self._target and messages[: len(self._seen)] == self._seen:
+        same_start = messages[:1] == self._messages[:1]
+        if target == self._target and messages[: len(self._messages)] == self._messages:
             return
-        if target != self._target or not same_start or len(self._known) > _LIMIT:
-            self._known.clear()
+        if target != self._target or not same_start or len(self._cache) > _LIMIT:
+            self._cache.clear()
             self._call_ids.clear()
         self._target = target
-        self._seen, self._closed, self._turn = (), [], _Turn()
+        self._messages, self._closed, self._turn = (), [], _Turn()
 
     def _add(self, message: Message | OpaqueMessage, model: Model) -> None:
         if isinstance(message, ToolResultMessage):
@@ -109,22 +108,22 @@ class Handoff:
             self._turn.others.append(adapted)
 
     def _take_result(self, message: ToolResultMessage, turn: "_Turn", model: Model) -> None:
-        place = turn.claim(message.tool_call_id)
-        if place is None:
+        index = turn.claim(message.tool_call_id)
+        if index is None:
             return
-        new_id = turn.calls[place].id
+        new_id = turn.calls[index].id
         adapted = self._once(message, new_id, partial(_result, message, new_id, model))
         assert adapted is not None
-        turn.results[place] = adapted
+        turn.results[index] = adapted
 
     def _close(self, turn: "_Turn", out: list[ModelMessage]) -> None:
         assistant = turn.assistant
         if assistant is not None:
             out.append(assistant)
-            # In the order of the calls: where these have no ids, only that tells whose each is.
-            for place, call in enumerate(turn.calls):
+            # In call order: for calls without ids, the order is the only way to match results.
+            for index, call in enumerate(turn.calls):
                 make = partial(_no_result, assistant, call)
-                result = turn.results.get(place) or self._once(assistant, f"no {call.id}", make)
+                result = turn.results.get(index) or self._once(assistant, f"no {call.id}", make)
                 assert result is not None
                 out.append(result)
         out += turn.others
@@ -136,11 +135,11 @@ class Handoff:
         make: Callable[[], ModelMessage | None],
     ) -> ModelMessage | None:
         key = (id(message), variant)
-        known = self._known.get(key)
-        if known is None:
-            # The message is kept beside its form: while it lives, no other one gets its id.
-            known = self._known[key] = (message, make())
-        return known[1]
+        entry = self._cache.get(key)
+        if entry is None:
+            # The entry keeps the message alive, so that no other message can have its id.
+            entry = self._cache[key] = (message, make())
+        return entry[1]
 
     def _convert(self, message: Message | OpaqueMessage, model: Model) -> ModelMessage | None:
         match message:
@@ -159,12 +158,12 @@ class Handoff:
         return None
 
     def _assistant(self, message: AssistantMessage, model: Model) -> AssistantMessage:
-        own = (message.provider, message.api, message.model) == (
+        is_same_model = (message.provider, message.api, message.model) == (
             model.provider,
             model.api,
             model.id,
         )
-        blocks = _own_blocks(message) if own else self._foreign_blocks(message)
+        blocks = _own_blocks(message) if is_same_model else self._foreign_blocks(message)
         content = tuple(map(_clean_block, blocks))
         self._call_ids |= {_name(block.id) for block in content if isinstance(block, ToolCall)}
         return (
@@ -195,7 +194,7 @@ class Handoff:
 
 
 class _Turn:
-    """An assistant message with what followed it, up to the next one."""
+    """An assistant message and the messages after it, up to the next one."""
 
     def __init__(
         self, source: AssistantMessage | None = None, adapted: AssistantMessage | None = None
@@ -207,10 +206,10 @@ class _Turn:
         self.others: list[ModelMessage] = []
 
     def claim(self, call_id: str) -> int | None:
-        """Which call a result answers, or None if none waits for it."""
-        for place, old_id in enumerate(self._old_ids):
-            if old_id == call_id and place not in self.results:
-                return place
+        """Return the index of the call that a result answers, or None if no call is open for it."""
+        for index, old_id in enumerate(self._old_ids):
+            if old_id == call_id and index not in self.results:
+                return index
         return None
 
 
@@ -218,7 +217,7 @@ class _Turn:
 
 
 def bash_text(message: BashExecutionMessage) -> str:
-    """How a model reads of a command that the host ran."""
+    """Render a command that the host ran, as text for the model."""
     paragraphs = [
         f"Ran `{message.command}`\n"
         + (f"```\n{message.output}\n```" if message.output else "(no output)")
@@ -282,12 +281,12 @@ def _own_blocks(message: AssistantMessage) -> Iterator[Block]:
 
 
 def _name(call_id: str) -> str:
-    """The part of an id by which a result names its call."""
+    """Return the part of an id by which a result names its call."""
     return call_id.partition("|")[0]
 
 
 def _distinct(call_id: str, taken: set[str]) -> str:
-    """An id as long as this one that no other call has: to cut ids can make them the same."""
+    """Return an unused id of the same length: truncated ids can collide."""
     call, bar, item = call_id.partition("|")
     marks = (f"_{number}" for number in count(2))
     names = (f"{call[: -len(mark)]}{mark}" for mark in marks)

@@ -1,4 +1,4 @@
-"""Messages and their content blocks, in the form that sessions store and hosts read."""
+"""Messages and their content blocks, in the form that sessions store and hosts receive."""
 
 from typing import Any, Literal
 
@@ -66,7 +66,7 @@ class Cost(Value, omit_defaults=False):
 
 
 class Usage(Value, omit_defaults=False):
-    """Tokens of one answer; `input` excludes what came from or went to the cache."""
+    """Tokens of one answer; `input` excludes tokens read from or written to the cache."""
 
     input: int = 0
     output: int = 0
@@ -79,7 +79,7 @@ class Usage(Value, omit_defaults=False):
 
     @property
     def context(self) -> int:
-        """How many tokens of the context window the request and its answer took."""
+        """Return the number of tokens of the request and its answer in the context window."""
         return self.total_tokens or self.input + self.output + self.cache_read + self.cache_write
 
 
@@ -98,7 +98,7 @@ class Spoken(Value):
 
 
 class UserMessage(Spoken, tag_field="role", tag="user"):
-    """`attachments` are what a host of early pi sent, beside the content made of them."""
+    """A user message. `attachments` are what a host of early pi sent, besides the content."""
 
     content: str | tuple[Part, ...]
     timestamp: int
@@ -106,7 +106,7 @@ class UserMessage(Spoken, tag_field="role", tag="user"):
 
 
 class Diagnostic(Value, kw_only=True):
-    """What support will ask for: facts about an answer that are not part of it."""
+    """Facts about an answer for support; not part of the answer."""
 
     type: str
     timestamp: int
@@ -148,7 +148,7 @@ class ToolResultMessage(Spoken, tag_field="role", tag="toolResult", kw_only=True
 
 
 class BashExecutionMessage(Spoken, tag_field="role", tag="bashExecution", kw_only=True):
-    """A shell command that the host ran beside the conversation."""
+    """A shell command that the host ran outside the conversation."""
 
     command: str
     output: str
@@ -161,7 +161,7 @@ class BashExecutionMessage(Spoken, tag_field="role", tag="bashExecution", kw_onl
 
 
 class CustomMessage(Spoken, tag_field="role", tag="custom", kw_only=True):
-    """A message put into the conversation by an extension."""
+    """A message that an extension added to the conversation."""
 
     custom_type: str
     content: str | tuple[Part, ...]
@@ -183,7 +183,7 @@ class CompactionSummaryMessage(Spoken, tag_field="role", tag="compactionSummary"
 
 
 class OpaqueMessage(msgspec.Struct, frozen=True):
-    """A message of unknown role or shape: shown to hosts as it was, never sent to a model."""
+    """A message of unknown role or shape: hosts receive it unchanged, models never do."""
 
     role: str
     raw: msgspec.Raw
@@ -203,7 +203,7 @@ _decoder: msgspec.json.Decoder[Message] = msgspec.json.Decoder(Message)
 
 
 def decode_message(raw: bytes | msgspec.Raw) -> Message | OpaqueMessage:
-    """Read a stored message; what does not fit a known role is kept as it is."""
+    """Decode a stored message; keep a message of unknown shape unchanged."""
     try:
         return _decoder.decode(raw)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
@@ -228,7 +228,7 @@ def _decode_odd(raw: bytes) -> Message | OpaqueMessage:
 
 
 def text_of(content: str | tuple[Part, ...] | tuple[Block, ...], joiner: str = "") -> str:
-    """The text blocks of a message's content, joined."""
+    """Join the text blocks of a message's content."""
     if isinstance(content, str):
         return content
     return joiner.join(block.text for block in content if isinstance(block, Text))

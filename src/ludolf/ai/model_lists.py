@@ -1,4 +1,4 @@
-"""The models that a provider itself lists: how to ask each API, and what its answer tells."""
+"""Query the model list of a provider and parse the response of each API."""
 
 import asyncio
 import re
@@ -24,7 +24,7 @@ _PATHS: Mapping[str, str] = {
 }
 _MOST_PAGES = 20
 _MOST_BYTES = 32 << 20
-# Lists that tell nothing of a model but its id hold much that does not converse.
+# Lists that contain only ids also include many models that are not chat models.
 _NO_CHAT = re.compile(
     r"embed|whisper|\btts\b|dall-e|moderation|image|imagen|\bveo\b|\baudio\b|realtime|transcri"
     r"|davinci|babbage|\bsora\b|rerank|\bocr\b|speech|video|\baqa\b|\blive\b|computer-use"
@@ -32,7 +32,7 @@ _NO_CHAT = re.compile(
 
 
 class ListedPrices(Value):
-    """US dollars for a million tokens."""
+    """US dollars per million tokens."""
 
     input: float
     output: float
@@ -41,7 +41,7 @@ class ListedPrices(Value):
 
 
 class ListedModel(Value):
-    """What a provider tells of one of its models; None is what it does not tell."""
+    """A model as listed by its provider; None marks facts that the list omits."""
 
     id: str
     name: str | None = None
@@ -53,32 +53,32 @@ class ListedModel(Value):
 
 
 def can_list(model: Model) -> bool:
-    """Whether the server of a model can be asked for its list."""
+    """Return whether the server of a model has a model list."""
     return model.api in _PATHS and "{" not in model.base_url
 
 
 async def list_models(
     transport: "Transport", model: Model, access: Access
 ) -> tuple[ListedModel, ...]:
-    """The models that the server of `model` lists and that can converse.
+    """Return the chat models that the server of `model` lists.
 
     Raises:
-        ProviderError: it could not be asked, or answers something else.
+        ProviderError: the server could not be reached, or did not return a list.
     """
     url = (access.base_url or model.base_url).rstrip("/") + _PATHS[model.api]
     headers = _headers(model, access)
-    found: dict[str, ListedModel] = {}
+    models: dict[str, ListedModel] = {}
     more = ""
     for _ in range(_MOST_PAGES):
         page = await _get(transport, url + more, headers)
         rows = _rows(page)
         if rows is None:
-            raise ProviderError("The answer is no list of models", kind="bad_request")
-        found |= {listed.id: listed for row in rows if (listed := _read(row)) is not None}
+            raise ProviderError("The answer is not a list of models", kind="bad_request")
+        models |= {listed.id: listed for row in rows if (listed := _read(row)) is not None}
         more = _next_page(page)
         if not more:
             break
-    return tuple(found.values())
+    return tuple(models.values())
 
 
 def _headers(model: Model, access: Access) -> dict[str, str]:
@@ -102,8 +102,10 @@ def _headers(model: Model, access: Access) -> dict[str, str]:
 async def _get(transport: "Transport", url: str, headers: Mapping[str, str]) -> Any:
     from ludolf.ai.http.transport import Sent
 
-    given = {"Accept-Encoding": "identity", **headers}
-    sent = Sent(method="GET", url=url, headers=given, body=b"", patience=Patience(first=SECONDS))
+    all_headers = {"Accept-Encoding": "identity", **headers}
+    sent = Sent(
+        method="GET", url=url, headers=all_headers, body=b"", patience=Patience(first=SECONDS)
+    )
     body = bytearray()
     async with transport.exchange(sent) as raw:
         async with asyncio.timeout(SECONDS):
@@ -117,11 +119,11 @@ async def _get(transport: "Transport", url: str, headers: Mapping[str, str]) -> 
     try:
         return loads(body)
     except ValueError:
-        raise ProviderError(f"The answer is no JSON: {text}", kind="bad_request") from None
+        raise ProviderError(f"The answer is not JSON: {text}", kind="bad_request") from None
 
 
 def _rows(page: Any) -> Sequence[Any] | None:
-    """The list inside an answer: under a name, or by itself."""
+    """Return the list inside a response: under a key, or at the top level."""
     if isinstance(page, dict):
         page = page.get("data", page.get("models"))
     return page if isinstance(page, list) else None
@@ -143,7 +145,7 @@ def _next_page(page: Any) -> str:
 
 
 def _read(row: Any) -> ListedModel | None:
-    """What a row tells; None for what is no model to converse with."""
+    """Parse a row; None if it is not a chat model."""
     model_id = row.get("id") or row.get("name") if isinstance(row, dict) else None
     if not isinstance(model_id, str):
         return None
@@ -151,10 +153,10 @@ def _read(row: Any) -> ListedModel | None:
     if not _converses(row, model_id):
         return None
     name = _first(row, ("display_name",), ("displayName",), ("name",))
-    given = row.get("name") == row.get("id") or name == f"models/{model_id}"
+    is_id = row.get("name") == row.get("id") or name == f"models/{model_id}"
     return ListedModel(
         id=model_id,
-        name=name if isinstance(name, str) and name != model_id and not given else None,
+        name=name if isinstance(name, str) and name != model_id and not is_id else None,
         reasoning=_reasoning(row),
         input=_input(row),
         cost=_prices(row.get("pricing")),
@@ -187,25 +189,25 @@ def _reasoning(row: Mapping[str, Any]) -> bool | None:
     options = row.get("supported_parameters")
     if isinstance(options, list):
         return "reasoning" in options
-    told = _first(
+    value = _first(
         row,
         ("thinking",),
         ("supports_reasoning",),
         ("capabilities", "reasoning"),
         ("capabilities", "thinking", "supported"),
     )
-    return told if isinstance(told, bool) else None
+    return value if isinstance(value, bool) else None
 
 
 def _input(row: Mapping[str, Any]) -> tuple[Literal["text", "image"], ...] | None:
     kinds = _first(row, ("architecture", "input_modalities"))
-    told = _first(
+    value = _first(
         row,
         ("supports_image_in",),
         ("capabilities", "vision"),
         ("capabilities", "image_input", "supported"),
     )
-    sees = "image" in kinds if isinstance(kinds, list) else told
+    sees = "image" in kinds if isinstance(kinds, list) else value
     if not isinstance(sees, bool):
         return None
     return ("text", "image") if sees else ("text",)
@@ -214,17 +216,19 @@ def _input(row: Mapping[str, Any]) -> tuple[Literal["text", "image"], ...] | Non
 def _prices(pricing: Any) -> ListedPrices | None:
     if not isinstance(pricing, dict):
         return None
-    sent = _price(_first(pricing, ("prompt",), ("input",)))
-    told = _price(_first(pricing, ("completion",), ("output",)))
-    if sent is None or told is None:
+    input_price = _price(_first(pricing, ("prompt",), ("input",)))
+    output_price = _price(_first(pricing, ("completion",), ("output",)))
+    if input_price is None or output_price is None:
         return None
     read = _first(pricing, ("input_cache_read",), ("cached_input",))
     write = _first(pricing, ("input_cache_write",))
-    return ListedPrices(input=sent, output=told, cache_read=_price(read), cache_write=_price(write))
+    return ListedPrices(
+        input=input_price, output=output_price, cache_read=_price(read), cache_write=_price(write)
+    )
 
 
 def _price(value: Any) -> float | None:
-    """Dollars for a million tokens; in lists, texts tell the price of one, numbers of a million."""
+    """Return dollars per million tokens; strings in lists are per token, numbers per million."""
     try:
         price = float(value) * 1e6 if isinstance(value, str) else value
     except ValueError:
@@ -234,13 +238,13 @@ def _price(value: Any) -> float | None:
     return round(price, 6)
 
 
-def _tokens(*told: Any) -> int | None:
-    numbers = (value for value in told if isinstance(value, int) and not isinstance(value, bool))
+def _tokens(*values: Any) -> int | None:
+    numbers = (value for value in values if isinstance(value, int) and not isinstance(value, bool))
     return next((value for value in numbers if value > 0), None)
 
 
 def _first(row: Mapping[str, Any], *places: tuple[str, ...]) -> Any:
-    """The first of these places, each a way down, that holds something."""
+    """Return the first value that exists among these paths."""
     return next((value for way in places for value in _down(row, way)), None)
 
 

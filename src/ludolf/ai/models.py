@@ -1,4 +1,4 @@
-"""A model as data: what it can do, what it costs, how its thinking levels are named."""
+"""Model data: abilities, prices and names of thinking levels."""
 
 from typing import Any, Literal
 
@@ -53,7 +53,7 @@ class Model(Value, kw_only=True):
 
 
 def price(model: Model, usage: Usage, factor: float = 1) -> Usage:
-    """The same usage with its cost in dollars filled in, all of it times `factor`.
+    """Return the usage with its cost in dollars, multiplied by `factor`.
 
     A tier applies to the whole request; one-hour cache writes cost twice the input rate.
     """
@@ -63,7 +63,7 @@ def price(model: Model, usage: Usage, factor: float = 1) -> Usage:
         if sent > tier.input_tokens_above:
             rates = tier
     long_writes = usage.cache_write_1h or 0
-    # Rate per token first, then tokens: hosts compare the last digit with what pi computes.
+    # Multiply the rate per token by the tokens, in this order: the last digit must match pi's.
     cost_input = rates.input / 1e6 * usage.input * factor
     cost_output = rates.output / 1e6 * usage.output * factor
     cost_read = rates.cache_read / 1e6 * usage.cache_read * factor
@@ -81,37 +81,37 @@ def price(model: Model, usage: Usage, factor: float = 1) -> Usage:
 
 
 def charge(usage: Usage, total: float) -> Usage:
-    """The same usage at what the server says it took; the parts keep their shares."""
+    """Return the usage with the total cost that the server charged; the parts keep their shares."""
     cost = usage.cost
     share = total / cost.total if cost.total else 0
-    told = Cost(
+    charged_cost = Cost(
         input=cost.input * share,
         output=cost.output * share,
         cache_read=cost.cache_read * share,
         cache_write=cost.cache_write * share,
         total=total,
     )
-    return structs.replace(usage, cost=told)
+    return structs.replace(usage, cost=charged_cost)
 
 
 def thinking_levels(model: Model) -> tuple[ThinkingLevel, ...]:
-    """The levels that a model supports; the two highest only where the model names them."""
+    """Return the levels that a model supports; the two highest only if the model names them."""
     if not model.reasoning:
         return ("off",)
-    named = model.thinking_level_map or {}
-    found: list[ThinkingLevel] = []
+    level_map = model.thinking_level_map or {}
+    levels: list[ThinkingLevel] = []
     for level in THINKING_LEVELS:
         default: str | None = None if level in ("xhigh", "max") else level
-        if named.get(level, default) is not None:
-            found.append(level)
-    return tuple(found)
+        if level_map.get(level, default) is not None:
+            levels.append(level)
+    return tuple(levels)
 
 
 def clamp_thinking(model: Model, level: ThinkingLevel) -> ThinkingLevel:
-    """The level itself if supported, else the next higher, else the next lower."""
+    """Return the level if it is supported, or else the next higher, or else the next lower."""
     supported = thinking_levels(model)
     if level in supported:
         return level
-    place = THINKING_LEVELS.index(level)
-    higher = [item for item in supported if THINKING_LEVELS.index(item) > place]
+    index = THINKING_LEVELS.index(level)
+    higher = [item for item in supported if THINKING_LEVELS.index(item) > index]
     return higher[0] if higher else supported[-1]

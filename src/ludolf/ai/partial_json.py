@@ -1,7 +1,7 @@
-"""Best-effort value of a JSON object that is still arriving, in time linear in its length.
+"""Best-effort value of a JSON object that is still arriving, in linear time.
 
-The text is scanned once. What is certain so far is kept as bytes; with the closing brackets added
-it is always a valid object, ready to be spliced into a frame without parsing.
+The text is scanned once. The certain part is kept as bytes; with the closing brackets added it is
+always a valid object, which can be spliced into a frame without parsing.
 """
 
 import re
@@ -14,7 +14,7 @@ _Mode = Literal[
     "start", "value", "key", "key_text", "colon", "text", "scalar", "after", "done", "bad"
 ]
 _PLAIN = r'[^"\\\x00-\x1f]'
-# Text with whole escapes; possessive, so that a long run keeps no way back in memory.
+# Text with complete escapes; possessive, so that a long run stores no backtracking state.
 _RUN = re.compile(_PLAIN + r'*+(?:\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4})' + _PLAIN + r"*+)*+")
 _SPACE = re.compile(r"[ \t\n\r]+")
 _SCALAR = re.compile(r"[^,\]}\s]+")
@@ -26,13 +26,13 @@ _CONTROL = {"\n": "\\n", "\r": "\\r", "\t": "\\t", "\b": "\\b", "\f": "\\f"}
 
 
 class PartialJson:
-    """Feed it pieces of an object's text; ask for the value so far at any time."""
+    """Accepts pieces of an object's text; returns the value so far at any time."""
 
     def __init__(self) -> None:
         self._source: list[str] = []
         self._certain = Chunks()
-        self._held: list[str] = []  # scanned, but not certain yet: a key, a comma, half an escape
-        self._bit = ""  # the beginning of an escape or of a scalar
+        self._held: list[str] = []  # scanned but not certain yet: a key, a comma, part of an escape
+        self._bit = ""  # the start of an escape or of a scalar
         self._stack: list[str] = []
         self._mode: _Mode = "start"
 
@@ -43,7 +43,7 @@ class PartialJson:
             position = self._step(text, position)
 
     def segments(self) -> list[bytes]:
-        """The value so far as pieces of JSON."""
+        """Return the value so far as pieces of JSON."""
         parts = self._certain.parts()
         if not parts[0]:
             return [b"{}"]
@@ -51,15 +51,15 @@ class PartialJson:
         return [*parts, closers.encode()]
 
     def best(self) -> dict[str, Any]:
-        """The value so far as an object."""
+        """Return the value so far as an object."""
         value = loads(b"".join(self.segments()))
         return value if isinstance(value, dict) else {}
 
     def whole(self) -> Any:
-        """The finished value, an object if the model keeps to the rules.
+        """Return the finished value, which is an object if the model follows the rules.
 
         Raises:
-            ValueError: the text is cut or no JSON.
+            ValueError: the text is truncated or not JSON.
         """
         text = "".join(self._source)
         if not text.strip():
@@ -170,7 +170,7 @@ class PartialJson:
     def _in_escape(self, text: str, at: int) -> int:
         char = text[at]
         if char not in (_ESCAPES if len(self._bit) == 1 else _HEX):
-            # No escape after all: the backslash stands for itself, and what follows is read anew.
+            # Not an escape: keep the backslash as text, and scan the following characters again.
             self._put("\\" + self._bit)
             self._bit = ""
             return at
@@ -194,5 +194,5 @@ class PartialJson:
 
 
 def _utf8(text: str) -> bytes:
-    # A lone surrogate becomes its \uXXXX escape, which is exactly what JSON wants in its place.
+    # A lone surrogate becomes its \uXXXX escape, which is valid JSON.
     return text.encode("utf-8", "backslashreplace")

@@ -1,4 +1,4 @@
-"""The seam between the agent and a model: a request goes in, pieces of an answer come out."""
+"""Interface between the agent and a model provider."""
 
 from collections.abc import AsyncGenerator, Iterable, Mapping
 from typing import Any, Literal, Protocol
@@ -15,7 +15,7 @@ from ludolf.ai.strict_schema import Sampling
 
 
 class ToolSpec(msgspec.Struct, frozen=True):
-    """A tool as a model sees it."""
+    """A tool as sent to a model."""
 
     name: str
     description: str
@@ -24,8 +24,11 @@ class ToolSpec(msgspec.Struct, frozen=True):
 
 
 class Request(msgspec.Struct, frozen=True, kw_only=True):
-    """All that a provider needs for one answer. Messages are the session's own objects, so that
-    a provider may keep the form it made of each and pay only for new ones."""
+    """Input of a provider for one answer.
+
+    Messages are the session's own objects, so that a provider can cache the form of each and
+    convert only new ones.
+    """
 
     provider: "Provider"
     model: Model
@@ -35,7 +38,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     tools: tuple[ToolSpec, ...] = ()
     thinking: ThinkingLevel = "off"
     max_tokens: int | None = None
-    # Wanted sooner than others, where the server has a way to ask for that.
+    # Ask for priority processing, if the server supports it.
     fast: bool = False
     thinking_budgets: Mapping[str, int] = {}
     session_id: str = ""
@@ -48,28 +51,28 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
 class Provider(Protocol):
     """One API family.
 
-    `stream` yields once as soon as the server has begun to answer (an empty iterable will do), then
-    for each read from the network the events it brought. An iterable is consumed lazily and fully,
-    before the next is asked for, so the draft never runs ahead of the event being told.
+    `stream` yields once when the server starts to answer (an empty iterable is enough), then yields
+    the events of each network read. Each iterable is consumed lazily and completely before the next
+    is requested, so that the draft is never ahead of the event that is emitted.
     """
 
     @property
     def api(self) -> str: ...
     @property
     def abort_text(self) -> str:
-        """The error text of an answer that was aborted, in the words hosts know from this API."""
+        """Error text of an aborted answer, in the wording that hosts expect from this API."""
 
     def stream(self, request: Request, draft: Draft) -> AsyncGenerator[Iterable[StreamEvent]]:
         """Stream one answer into the draft, ending with `draft.stopped`.
 
         Raises:
-            ProviderError: the call failed; what has arrived stays in the draft.
+            ProviderError: the call failed; the draft keeps the content that has arrived.
         """
         ...
 
 
 class Answer(msgspec.Struct, frozen=True):
-    """How a call ended: the final message, and for failures what kind and which wait was asked."""
+    """Result of a call: the final message, and for failures the kind and the requested delay."""
 
     message: AssistantMessage
     kind: ErrorKind | Literal["aborted"] | None = None

@@ -1,4 +1,4 @@
-"""From the name of an API to the provider that speaks it; provider files load on first use."""
+"""Map API names to providers; provider modules load on first use."""
 
 from importlib import import_module
 from typing import Protocol, runtime_checkable
@@ -26,35 +26,37 @@ _MODULES = {
 
 @runtime_checkable
 class Closing(Protocol):
-    """A provider that runs something of its own."""
+    """A provider with resources to close."""
 
     async def close(self) -> None: ...
 
 
 class Providers:
-    """The providers of one engine: each is made once, so that it can keep what it converted."""
+    """The providers of one engine; each is created once, so that it can cache conversions."""
 
     def __init__(self, transport: Transport) -> None:
         self._transport = transport
-        self._made: dict[str, Provider] = {}
+        self._providers: dict[str, Provider] = {}
 
     def get(self, api: str) -> Provider:
-        """Raises:
-        ProviderError: no provider speaks this API.
+        """Return the provider of an API.
+
+        Raises:
+            ProviderError: the API is unknown.
         """
-        if api not in self._made:
+        if api not in self._providers:
             if api not in _MODULES:
-                known = ", ".join(sorted(_MODULES))
-                raise ProviderError(f'Unknown API "{api}". Known: {known}.', kind="bad_request")
+                names = ", ".join(sorted(_MODULES))
+                raise ProviderError(f'Unknown API "{api}". Known: {names}.', kind="bad_request")
             module = import_module(f"ludolf.ai.{_MODULES[api]}")
-            self._made[api] = module.make(self._transport)
-        return self._made[api]
+            self._providers[api] = module.make(self._transport)
+        return self._providers[api]
 
     def register(self, provider: Provider) -> None:
-        self._made[provider.api] = provider
+        self._providers[provider.api] = provider
 
     async def close(self) -> None:
-        """End what providers keep running."""
-        for provider in self._made.values():
+        """Close the providers that hold resources."""
+        for provider in self._providers.values():
             if isinstance(provider, Closing):
                 await provider.close()

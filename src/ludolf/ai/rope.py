@@ -1,11 +1,11 @@
-"""Append-only bytes that can be handed to a writer as few immutable pieces, without a copy."""
+"""Append-only bytes that a writer receives as few immutable pieces, without a copy."""
 
 _SMALL = 4096
 _GROUP = 16
 
 
 class Chunks:
-    """Grows by small pieces; the number of parts grows with size / 64 KiB, not with the pieces."""
+    """Buffer of small pieces; the number of parts grows with size / 64 KiB, not with the pieces."""
 
     __slots__ = ("_big", "_middle", "_tail")
 

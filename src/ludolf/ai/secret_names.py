@@ -1,8 +1,8 @@
-"""The one list of words that say that a variable, a header or a field holds a secret."""
+"""Words that mark a variable, header or field as secret; the only such list."""
 
 import re
 
-# `dbPassword1`, `DB_PASSWORD_1` and `db-password.1` have the same words.
+# `dbPassword1`, `DB_PASSWORD_1` and `db-password.1` consist of the same words.
 _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 _WORDS = frozenset(
     (
@@ -21,25 +21,25 @@ _INNOCENT = frozenset(
         *("JOCKEY", "MONKEY", "DONKEY", "TURKEY", "WHISKEY", "LACKEY"),
     )
 )
-# A name that ends so tells where a secret is, or whose, and not the secret.
+# A name with such an ending holds the location or the owner of a secret, not the secret.
 _PLACES = frozenset(
     (
         *("FILE", "FILENAME", "PATH", "DIR", "DIRECTORY", "FOLDER", "SOCK", "SOCKET"),
         *("HOST", "HOSTNAME", "PORT", "ENDPOINT", "URL", "URI", "USER", "USERNAME", "NAME"),
     )
 )
-# Here the address itself is the secret.
+# For these names the address itself is the secret.
 _SECRET_PLACES = frozenset(("WEBHOOK", "DSN"))
 
 
 def is_secret_name(name: str) -> bool:
-    """Whether the value that goes by this name is likely a secret."""
+    """Return whether the value of this name is probably a secret."""
     words = _words(name)
     return _are_telling(words) and not _tell_place(words)
 
 
 def is_place_name(name: str) -> bool:
-    """Whether the value that goes by this name likely says where a secret is, or whose it is."""
+    """Return whether the value of this name is probably the location or owner of a secret."""
     words = _words(name)
     return _are_telling(words) and _tell_place(words)
 

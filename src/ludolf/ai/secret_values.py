@@ -1,4 +1,4 @@
-"""Find known values in text: whole, in part, and in the encodings that they are sent in."""
+"""Find known values in text: complete, partial, and encoded."""
 
 import base64
 import json
@@ -9,17 +9,17 @@ from urllib.parse import quote
 
 from ludolf.base import escape
 
-# Shorter values ("none", "local") occur in innocent text and protect nothing.
+# Shorter values ("none", "local") occur in ordinary text and protect nothing.
 SHORTEST = 8
-# So many values may share a part of eight characters; this bounds the cost of each look.
+# Maximum number of values that share a part of eight characters; bounds the cost of a lookup.
 _MOST_ALIKE = 64
-# Half of a key gives it away, but at least so many characters, and at most so many.
+# Half of a key discloses it; at least and at most this many characters count.
 _LEAST_PART, _MOST_PART = 12, 16
 _KEY = re.compile(r"(?=.*\d)(?=.*[A-Za-z])[^\s/]{16,}")
 
 
 def encodings(value: str) -> Iterator[tuple[str, str]]:
-    """Yield the name and the text of each form that a value takes on its way, itself first."""
+    """Yield the name and the text of each encoding of a value, starting with the value itself."""
     yield "", value
     escaped = escape(value).decode()
     for text in (escaped, escaped.replace("/", "\\/"), json.dumps(value)[1:-1]):
@@ -33,50 +33,50 @@ def encodings(value: str) -> Iterator[tuple[str, str]]:
 
 
 def disguises(value: str) -> Iterator[str]:
-    """Yield further forms, in which a server may repeat a key in its errors."""
+    """Yield further forms in which a server may repeat a key in its errors."""
     yield from (value.upper(), value.lower(), value[::-1], " ".join(value))
     code = value.encode("utf-8", "surrogatepass").hex()
     yield from (code, code.upper())
 
 
 def looks_like_key(value: str) -> bool:
-    """Whether a value has the letters and digits of a key, and not those of a path or a text."""
+    """Return whether a value consists of characters of a key, not of a path or a text."""
     return _KEY.fullmatch(value) is not None
 
 
 def least_part(value: str) -> int:
-    """How many characters of a value count as the value: all, unless it looks like a key."""
+    """Return how many characters of a value count as the value: all, unless it looks like a key."""
     if not looks_like_key(value):
         return len(value)
     return max(_LEAST_PART, min(_MOST_PART, len(value) // 2))
 
 
 class Finder(Generic[AnyStr]):
-    """Finds values by their parts of eight characters, at a cost that only the text determines."""
+    """Finds values by their parts of eight characters; the cost depends only on the text."""
 
     def __init__(self, values: Iterable[tuple[AnyStr, int]]) -> None:
-        """`values` are texts of at least eight characters, and how many of them count."""
+        """`values` are pairs of a text of at least eight characters and how many of them count."""
         self._places: dict[AnyStr, list[tuple[AnyStr, int, int]]] = {}
         self._step = _MOST_PART
         for value, least in values:
-            # Every occurrence has one of these parts within the first `step` places.
-            whole = least == len(value)
+            # Every occurrence has one of these parts within its first `step` characters.
+            is_complete = least == len(value)
             step = min(least, 2 * SHORTEST) - SHORTEST + 1
-            known: set[AnyStr] = set()
-            for at in range(step if whole else len(value) - SHORTEST + 1):
+            parts: set[AnyStr] = set()
+            for at in range(step if is_complete else len(value) - SHORTEST + 1):
                 part = value[at : at + SHORTEST]
-                if part in known:
-                    step = min(step, at) if whole else step
+                if part in parts:
+                    step = min(step, at) if is_complete else step
                     continue
-                known.add(part)
+                parts.add(part)
                 places = self._places.setdefault(part, [])
                 if len(places) < _MOST_ALIKE:
                     places.append((value, at, least))
             self._step = min(self._step, step)
 
     def spans(self, text: AnyStr) -> list[tuple[int, int, AnyStr]]:
-        """Return start, end and value of each occurrence; none overlaps another."""
-        found: list[tuple[int, int, AnyStr]] = []
+        """Return start, end and value of each occurrence, without overlaps."""
+        spans: list[tuple[int, int, AnyStr]] = []
         places, at, done = self._places, 0, 0
         last = len(text) - SHORTEST if places else -1
         while at <= last:
@@ -84,11 +84,11 @@ class Finder(Generic[AnyStr]):
             if candidates is not None:
                 best = _longest(text, at, done, candidates)
                 if best is not None:
-                    found.append(best)
+                    spans.append(best)
                     at = done = best[1]
                     continue
             at += self._step
-        return found
+        return spans
 
 
 def _longest(
@@ -103,14 +103,14 @@ def _longest(
             end = start + least
         else:
             start, end = _around(text, at, value, place)
-        # Characters before `done` belong to the occurrence before, as far as its length goes.
+        # Characters before `done` belong to the previous occurrence, but count for the length.
         if end - start >= least and (best is None or (-start, end) > (-best[0], best[1])):
             best = (max(start, done), end, value)
     return best
 
 
 def _around(text: AnyStr, at: int, value: AnyStr, place: int) -> tuple[int, int]:
-    """Start and end of what the text has of the value, whose `place` is at `at`."""
+    """Return start and end of the part of a value in the text; its `place` is at `at`."""
     start, end = at, at + SHORTEST
     before, after = place, place + SHORTEST
     while start and before and text[start - 1 : start] == value[before - 1 : before]:
@@ -121,7 +121,7 @@ def _around(text: AnyStr, at: int, value: AnyStr, place: int) -> tuple[int, int]
 
 
 def _base64(data: bytes) -> Iterator[str]:
-    """Yield the whole code, and what other text before and after leaves of it."""
+    """Yield the complete code, and the part of it that does not depend on adjacent text."""
     yield base64.b64encode(data).decode()
     for lead, skipped in ((0, 0), (1, 2), (2, 3)):
         code = base64.b64encode(bytes(lead) + data).decode()

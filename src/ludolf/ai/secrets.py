@@ -1,4 +1,4 @@
-"""Keeps keys out of texts: what a server sends back may hold the very key that was sent to it."""
+"""Remove keys from texts: a server's response may contain the key that was sent to it."""
 
 from collections.abc import Iterable, Iterator
 
@@ -14,7 +14,7 @@ _OPEN_HEADERS = frozenset(
 
 
 def secrets_in(access: Access, url: str = "") -> Iterator[str]:
-    """All that a request to this address carries to be let in."""
+    """Return all credentials that a request to this address carries."""
     yield access.key or ""
     yield from (value for name, value in access.environment.items() if is_secret_name(name))
     for name, value in access.headers.items():
@@ -24,7 +24,7 @@ def secrets_in(access: Access, url: str = "") -> Iterator[str]:
 
 
 def credentials_in(access: Access) -> Iterator[str]:
-    """Key, tokens and authorization headers, without other headers that a request carries."""
+    """Return key, tokens and authorization headers, without other headers of a request."""
     yield access.key or ""
     yield from (value for name, value in access.environment.items() if is_secret_name(name))
     for name, value in access.headers.items():
@@ -33,14 +33,14 @@ def credentials_in(access: Access) -> Iterator[str]:
 
 
 def scrubber_for(access: Access, url: str) -> Scrubber:
-    """Return the scrubber for texts that come back from this address."""
+    """Return the scrubber for responses from this address."""
     return Scrubber((*secrets_in(access, url), *proxy_secrets()), HIDDEN)
 
 
 def redact(text: str, secrets: Iterable[str]) -> str:
-    """Return the text without the secrets, whole, in part or encoded.
+    """Return the text without the secrets, complete, partial or encoded.
 
-    Values of less than eight characters stay. User and password of an address go even if they
-    are not known, and those of the proxy.
+    Values of less than eight characters stay. User and password in a URL are removed even if they
+    are unknown, and so are those of the proxy.
     """
     return Scrubber((*secrets, *proxy_secrets()), HIDDEN).text(text)

@@ -1,4 +1,4 @@
-"""Ask a model and always get an answer: failures become a final message, never an exception."""
+"""Call a model; failures become a final message, never an exception."""
 
 from collections.abc import Awaitable, Callable, Iterable
 from contextlib import aclosing
@@ -46,9 +46,9 @@ def _url(request: Request) -> str:
 
 
 def _worded(error: ProviderError, request: Request, scrubber: "Scrubber") -> str:
-    """The error's text without the keys that a server may have sent back in it.
+    """Return the error's text without keys that a server may have repeated in it.
 
-    A wait that is longer than we would wait is named first.
+    A requested delay above the limit is stated first.
     """
     text, url = str(error), _url(request)
     if request.model.provider in SERVERS:

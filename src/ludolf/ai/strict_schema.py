@@ -1,4 +1,4 @@
-"""Constrained sampling: schemas in the strict form that servers enforce, and grammars."""
+"""Constrained sampling: strict schemas that servers enforce, and grammars."""
 
 from collections.abc import Mapping
 from typing import Any, Literal
@@ -10,13 +10,13 @@ Schema = Mapping[str, Any]
 
 
 class StrictSampling(Value, frozen=True, tag_field="type", tag="json_schema"):
-    """The arguments shall follow the schema: where the model can, or not without it."""
+    """Enforce the schema of the arguments, if possible (`prefer`) or necessarily (`require`)."""
 
     strict: Literal["prefer", "require"]
 
 
 class GrammarSampling(Value, frozen=True, tag_field="type", tag="grammar"):
-    """The one text argument shall follow a grammar, where the model can."""
+    """Enforce a grammar on the single text argument, if the model supports it."""
 
     variants: dict[Literal["openai_lark", "openai_regex"], str]
 
@@ -26,7 +26,7 @@ PREFER_STRICT = StrictSampling(strict="prefer")
 
 
 class Grammar(Value, frozen=True):
-    """A grammar as OpenAI's APIs take it, and the argument that its text fills."""
+    """A grammar in the form of OpenAI's APIs, and the argument that receives its text."""
 
     syntax: Literal["lark", "regex"]
     definition: str
@@ -34,10 +34,10 @@ class Grammar(Value, frozen=True):
 
 
 class _NotStrict(Exception):
-    """The schema says something that strict sampling cannot promise."""
+    """The schema uses a feature that strict sampling does not support."""
 
 
-# Servers refuse these, or promise less than the schema says.
+# Servers refuse these keywords, or enforce less than they say.
 _REFUSED = (
     *("$ref", "$dynamicRef", "$recursiveRef", "$defs", "definitions"),
     *("allOf", "oneOf", "not", "if", "then", "else"),
@@ -55,9 +55,9 @@ def sampled_schema(
     supported: bool,
     refused: tuple[str, ...] = (),
 ) -> tuple[Schema, bool]:
-    """The schema to send for a tool, and whether the server is to enforce it.
+    """Return the schema to send for a tool, and whether the server must enforce it.
 
-    `refused` are keywords beyond the usual ones that this server does not take.
+    `refused` are additional keywords that this server does not accept.
 
     Raises:
         ProviderError: the tool requires enforcing, and that is not possible.
@@ -81,10 +81,10 @@ def sampled_schema(
 def grammar_for(
     name: str, parameters: Schema, sampling: Sampling | None, *, supported: bool
 ) -> Grammar | None:
-    """The grammar to send for a tool; None where it goes as an ordinary function.
+    """Return the grammar to send for a tool; None if it is sent as an ordinary function.
 
     Raises:
-        ProviderError: the tool's parameters have no single text to fill.
+        ProviderError: the tool's parameters have no single text property.
     """
     if not supported or not isinstance(sampling, GrammarSampling):
         return None
@@ -97,14 +97,14 @@ def grammar_for(
 
 
 def _text_argument(name: str, parameters: Schema) -> str:
-    known = parameters.get("properties") or {}
-    wanted = parameters.get("required") or list(known)
+    properties = parameters.get("properties") or {}
+    required = parameters.get("required") or list(properties)
     problem = "grammar constrained sampling needs exactly one required property"
-    if len(wanted) == 1:
-        shape = known.get(wanted[0])
+    if len(required) == 1:
+        shape = properties.get(required[0])
         if isinstance(shape, Mapping) and shape.get("type") == "string":
-            return str(wanted[0])
-        problem = f"grammar constrained sampling property {wanted[0]} must have type string"
+            return str(required[0])
+        problem = f"grammar constrained sampling property {required[0]} must have type string"
     raise ProviderError(
         f'Tool "{name}" cannot use grammar constrained sampling: {problem}.', kind="bad_request"
     )
@@ -114,7 +114,7 @@ def _text_argument(name: str, parameters: Schema) -> str:
 
 
 class _Strict:
-    """Makes schemas strict: every property required, null for what may be left out."""
+    """Makes schemas strict: every property is required, and null replaces optional ones."""
 
     def __init__(self, refused: tuple[str, ...]) -> None:
         self._refused = refused
@@ -145,7 +145,7 @@ class _Strict:
                 raise _NotStrict("tuple schemas")
             strict["items"] = self._any(schema["items"])
         if "anyOf" in schema:
-            # Properties that only one of several objects has cannot be required of all.
+            # Properties that only some of several objects have cannot be required of all.
             if any(_is_object(branch) for branch in schema["anyOf"]):
                 raise _NotStrict("anyOf object schemas")
             strict["anyOf"] = [self._any(branch) for branch in schema["anyOf"]]

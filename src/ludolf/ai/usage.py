@@ -1,4 +1,4 @@
-"""Sums of what answers cost."""
+"""Sum the usage of answers."""
 
 from msgspec import UNSET, UnsetType, structs
 
@@ -6,7 +6,7 @@ from ludolf.ai.messages import Usage
 
 
 def add_usage(first: Usage, second: Usage) -> Usage:
-    """The tokens and cost of two calls together."""
+    """Add the tokens and costs of two calls."""
     return Usage(
         input=first.input + second.input,
         output=first.output + second.output,
@@ -26,7 +26,7 @@ def add_usage(first: Usage, second: Usage) -> Usage:
 
 
 def _both(first: int | UnsetType, second: int | UnsetType) -> int | UnsetType:
-    """A count that not every provider tells."""
+    """Add a count that not every provider reports."""
     if first is UNSET and second is UNSET:
         return UNSET
     return (first or 0) + (second or 0)

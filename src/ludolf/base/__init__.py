@@ -1,4 +1,4 @@
-"""The ground floor: the value base class, ids, clock, root errors, JSON that survives odd text."""
+"""Value base class, ids, clock, root errors, and JSON that accepts lone surrogates."""
 
 import itertools
 import json
@@ -9,41 +9,42 @@ from typing import Any, Self, dataclass_transform
 
 import msgspec
 
-# What Linux takes; other systems take no more.
+# The limits of Linux; other systems have the same or lower ones.
 _PATH_BYTES, _NAME_BYTES = 4096, 255
 
 
 @dataclass_transform(kw_only_default=True, frozen_default=True, field_specifiers=(msgspec.field,))
 class Value(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
-    """An immutable record: snake_case in Python, camelCase on the wire.
+    """Base class of immutable records: snake_case in Python, camelCase on the wire.
 
-    A field that must always appear has no default; a field that is absent when unset has one.
+    A field without a default always appears on the wire. A field with a default is omitted while it
+    has that default.
     """
 
     def replace(self, **changes: Any) -> Self:
-        """A copy with other values in some fields."""
+        """Return a copy with other values in some fields."""
         return msgspec.structs.replace(self, **changes)
 
 
 class LudolfError(Exception):
-    """The root of every error that this package raises on purpose."""
+    """Root of all errors that this package raises on purpose."""
 
 
 class CommandError(LudolfError):
-    """A command was refused; its text goes to the host as it is, a code where there is one."""
+    """A refused command. The host receives the text unchanged, and the code if there is one."""
 
     code: str | None = None
 
 
 class ConfigError(LudolfError):
-    """A file of the user's configuration cannot be used; the text names the file."""
+    """A configuration file of the user cannot be used; the text names the file."""
 
 
 def check_path(path: str) -> str:
     """Return the path if a file can have it.
 
     Raises:
-        CommandError: the path holds a character that no file name can have, or is too long.
+        CommandError: the path contains a character that no file name can have, or is too long.
     """
     shown = repr(path if len(path) <= 60 else path[:60] + "…")
     try:
@@ -59,29 +60,29 @@ def check_path(path: str) -> str:
 
 
 def now_ms() -> int:
-    """Wall clock in Unix milliseconds, the unit of message timestamps."""
+    """Return the wall clock in Unix milliseconds, the unit of message timestamps."""
     return time.time_ns() // 1_000_000
 
 
 def iso_time(ms: int | None = None) -> str:
-    """ISO 8601 UTC with milliseconds and Z, the form of session entry timestamps."""
+    """Format a time as ISO 8601 UTC with milliseconds and Z, as in session entries."""
     stamp = now_ms() if ms is None else ms
     seconds, rest = divmod(stamp, 1000)
     return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(seconds)) + f".{rest:03d}Z"
 
 
 def short_id() -> str:
-    """Eight random hex digits: the id of a session entry."""
+    """Return eight random hex digits, the id of a session entry."""
     return os.urandom(4).hex()
 
 
 def uuid4() -> str:
-    """A random UUID, without the cost of importing the uuid module."""
+    """Return a random UUID without importing the uuid module, which is slow to load."""
     return _shape_uuid(bytearray(os.urandom(16)), version=4)
 
 
 def uuid7() -> str:
-    """A UUID that sorts by time: the id of a session."""
+    """Return a UUID that sorts by time, the id of a session."""
     return _shape_uuid(bytearray(now_ms().to_bytes(6, "big") + os.urandom(10)), version=7)
 
 
@@ -96,7 +97,7 @@ def _shape_uuid(raw: bytearray, *, version: int) -> str:
 
 _encoder = msgspec.json.Encoder()
 _decoder = msgspec.json.Decoder()
-# Deeper values could be parsed, but not in every state rendered again: both recurse.
+# Deeper values can be parsed, but encoding them again may exceed the recursion limit.
 MAX_NESTING = 500
 _NO_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
 _AS_STEPS = bytes.maketrans(b"[{]}", b"\2\2\0\0")
@@ -104,7 +105,7 @@ _PLAIN = (str, int, bool, type(None))
 
 
 def dumps(value: Any) -> bytes:
-    """Encode to JSON bytes; lone surrogates become escapes, as JavaScript writes them."""
+    """Encode to JSON bytes; lone surrogates become escapes, as in JavaScript."""
     try:
         return _encoder.encode(value)
     except UnicodeEncodeError:
@@ -112,7 +113,7 @@ def dumps(value: Any) -> bytes:
 
 
 def loads(data: bytes | bytearray | memoryview | str) -> Any:
-    """Decode JSON; repair what JavaScript takes but msgspec refuses: lone surrogates, bad UTF-8.
+    """Decode JSON; accept lone surrogates and invalid UTF-8, as JavaScript does.
 
     Raises:
         ValueError: the text is not JSON, or is nested too deeply.
@@ -138,13 +139,13 @@ def is_nested_deeper(data: bytes, limit: int = MAX_NESTING) -> bool:
 
 
 def as_text(data: bytes | bytearray | memoryview | str) -> str:
-    """Text of JSON bytes: invalid UTF-8 replaced, a leading BOM dropped."""
+    """Decode JSON bytes to text; replace invalid UTF-8 and drop a leading BOM."""
     text = data if isinstance(data, str) else bytes(data).decode("utf-8", "replace")
     return text.removeprefix("\ufeff")
 
 
 def escape(text: str) -> bytes:
-    """The text as the inside of a JSON string, without the quotes."""
+    """Escape the text for the inside of a JSON string, without the quotes."""
     try:
         return _encoder.encode(text)[1:-1]
     except UnicodeEncodeError:
@@ -152,12 +153,12 @@ def escape(text: str) -> bytes:
 
 
 def join_surrogates(text: str) -> str:
-    """Join surrogate pairs that came in two pieces; lone ones stay as they are."""
+    """Join surrogate pairs that arrived in two pieces; keep lone surrogates."""
     return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "surrogatepass")
 
 
 def without_surrogates(text: str) -> str:
-    """Text that every model provider accepts: pairs joined, lone surrogates removed."""
+    """Join surrogate pairs and remove lone surrogates, which model providers reject."""
     try:
         text.encode()
     except UnicodeEncodeError:

@@ -1,4 +1,4 @@
-"""An event loop in a thread of its own, for callers that have none to share."""
+"""Event loop in a background thread, for synchronous callers."""
 
 import asyncio
 import threading
@@ -10,7 +10,10 @@ _END: Any = object()
 
 
 class LoopThread:
-    """Started at once; whoever made it stops it. Ctrl-C cancels what is waited for."""
+    """Event loop that runs in a thread from construction until `stop`.
+
+    Ctrl-C during `wait` cancels the work.
+    """
 
     def __init__(self) -> None:
         self._loop = asyncio.new_event_loop()
@@ -18,7 +21,7 @@ class LoopThread:
         self._thread.start()
 
     def wait(self, work: Coroutine[Any, Any, T]) -> T:
-        """Run it in the loop and wait for its result."""
+        """Run the coroutine in the loop and return its result."""
         future = asyncio.run_coroutine_threadsafe(work, self._loop)
         try:
             return future.result()
@@ -27,7 +30,7 @@ class LoopThread:
             raise
 
     def pull(self, source: AsyncGenerator[T, None]) -> Iterator[T]:
-        """Yield what the generator yields; it is closed when the loop over it is left."""
+        """Yield the generator's items; close the generator when the iteration ends."""
         try:
             while (item := self.wait(_next(source))) is not _END:
                 yield item
@@ -35,7 +38,7 @@ class LoopThread:
             self.wait(_closed(source))
 
     def stop(self) -> None:
-        """End the loop and the thread."""
+        """Stop the loop and join the thread."""
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
 

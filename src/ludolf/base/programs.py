@@ -1,4 +1,4 @@
-"""Find programs to run outside the sandbox: from no place that commands can write to."""
+"""Find programs to run outside the sandbox, ignoring folders that commands can write to."""
 
 import os
 from collections.abc import Iterable
@@ -8,23 +8,23 @@ _SYSTEM_FOLDERS = ("/usr/bin", "/bin", "/usr/local/bin", "/run/current-system/sw
 
 
 def find_program(name: str, writable: Iterable[Path] = ()) -> str | None:
-    """Return the path of a program; None if there is none outside the writable places.
+    """Return the path of a program, or None if it exists only in writable folders or not at all.
 
-    Folders of the system come before those of PATH; relative entries of PATH are not used.
+    System folders come before those of PATH; relative entries of PATH are ignored.
     """
     places = tuple(writable)
     for folder in (*_SYSTEM_FOLDERS, *os.environ.get("PATH", "").split(os.pathsep)):
-        found = os.path.join(folder, name)
-        # Neither the program nor a link to it may be one that a command could have put there.
-        if not os.path.isabs(folder) or lies_in(found, places) or lies_in(folder, places):
+        program = os.path.join(folder, name)
+        # Neither the program nor a link to it may be a file that a command could have created.
+        if not os.path.isabs(folder) or lies_in(program, places) or lies_in(folder, places):
             continue
-        if os.path.isfile(found) and os.access(found, os.X_OK):
-            return found
+        if os.path.isfile(program) and os.access(program, os.X_OK):
+            return program
     return None
 
 
 def safe_path(path: str, writable: Iterable[Path]) -> str:
-    """Return a PATH without its relative entries and those that lie in a writable place."""
+    """Return a PATH without relative entries and without entries inside a writable folder."""
     places = tuple(writable)
     folders = path.split(os.pathsep)
     return os.pathsep.join(

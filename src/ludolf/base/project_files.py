@@ -14,14 +14,14 @@ import msgspec
 
 from ludolf.base import ConfigError
 
-# 1 MiB: some 250,000 tokens, more than any instruction file that a model can use.
+# 1 MiB is about 250,000 tokens, more than any instruction file that a model can use.
 TEXT_LIMIT = 1024 * 1024
 
-# More names in one folder than any project needs for rules, skills or templates.
+# More names than any project needs in one folder of rules, skills or templates.
 MOST_NAMES = 10_000
 
 IsHidden = Callable[[Path], bool]
-# A folder on the way may be one that the user can pass but not list.
+# A parent folder may be one that the user can enter but not list.
 _STEP = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 
@@ -37,13 +37,13 @@ def read_bytes(
     limit: int = TEXT_LIMIT,
     is_hidden: IsHidden | None = None,
 ) -> bytes | None:
-    """Return the content of a regular file, or None if there is no such file.
+    """Return the content of a regular file, or None if the file is missing.
 
-    `within` is the folder that the file must lie in after its links are resolved; None accepts
-    every place, for the user's own files. `is_hidden` is asked for the resolved path.
+    `within` is the folder that must contain the file after links are resolved; None accepts every
+    location, for the user's own files. `is_hidden` is called with the resolved path.
 
     Raises:
-        FileRefused: the file lies outside, is hidden or too large, or is not a regular file.
+        FileRefused: the file is outside, hidden, too large, or not a regular file.
         ConfigError: the file cannot be read.
     """
     try:
@@ -72,17 +72,17 @@ def read_text(
     limit: int = TEXT_LIMIT,
     is_hidden: IsHidden | None = None,
 ) -> str | None:
-    """Like `read_bytes`, decoded from UTF-8 without a leading BOM; invalid bytes are replaced."""
+    """Like `read_bytes`, but decode UTF-8, drop a leading BOM and replace invalid bytes."""
     data = read_bytes(path, within=within, limit=limit, is_hidden=is_hidden)
     return None if data is None else data.decode("utf-8", "replace").removeprefix("\ufeff")
 
 
 class Reader(msgspec.Struct, frozen=True, kw_only=True):
-    """Read the files of one owner: by default the user's own, which may lie anywhere.
+    """Reader for the files of one owner; by default the user's own, at any location.
 
     `within` and `is_hidden` are those of `read_bytes`. `shared` is a folder that also contains
-    private places of the user: links in it must not lead to a path below it that has a part with a
-    leading dot.
+    private folders of the user: links in it must not lead to a path below it with a component that
+    starts with a dot.
     """
 
     within: Path | None = None
@@ -90,7 +90,7 @@ class Reader(msgspec.Struct, frozen=True, kw_only=True):
     shared: Path | None = None
 
     def text(self, path: Path, limit: int = TEXT_LIMIT) -> str | None:
-        """Return the text of a file, or None if there is no such file.
+        """Return the text of a file, or None if the file is missing.
 
         Raises:
             ConfigError: as `read_bytes`.
@@ -100,10 +100,10 @@ class Reader(msgspec.Struct, frozen=True, kw_only=True):
         return read_text(path, within=self.within, limit=limit, is_hidden=self.is_hidden)
 
     def names(self, folder: Path, limit: int = MOST_NAMES) -> list[str]:
-        """Return the sorted names in a folder; none if it is missing or cannot be listed.
+        """Return the sorted names in a folder; an empty list if it is missing or cannot be listed.
 
         Raises:
-            FileRefused: the folder lies outside, is hidden, or holds more than `limit` names.
+            FileRefused: the folder is outside, hidden, or contains more than `limit` names.
         """
         try:
             if self.within is not None or self.is_hidden is not None:
@@ -121,18 +121,18 @@ class Reader(msgspec.Struct, frozen=True, kw_only=True):
 def project_reader(
     folder: Path, private: Iterable[Path], is_hidden: IsHidden | None = None
 ) -> Reader:
-    """Return the reader for files that a folder supplies.
+    """Return the reader for files that a project folder supplies.
 
-    They must lie in the repository that holds the folder, that is the nearest ancestor with `.git`;
-    else in the folder itself. An ancestor that contains a `private` place (the user's home, the
-    agent's folder), or in which everybody may write, does not count as a repository.
+    They must lie in the repository of the folder (the nearest ancestor with `.git`), or else in the
+    folder itself. An ancestor that contains a `private` folder (the user's home, the agent's
+    folder) or that is world-writable does not count as a repository.
     """
     here = Path(os.path.realpath(folder))
-    kept = [Path(os.path.realpath(place)) for place in private]
+    private_folders = [Path(os.path.realpath(place)) for place in private]
     root = _repository(here)
-    if root is None or any(place.is_relative_to(root) for place in kept):
+    if root is None or any(place.is_relative_to(root) for place in private_folders):
         root = here
-    is_shared = any(place.is_relative_to(root) for place in kept)
+    is_shared = any(place.is_relative_to(root) for place in private_folders)
     return Reader(within=root, is_hidden=is_hidden, shared=folder if is_shared else None)
 
 
@@ -151,7 +151,8 @@ def _check_place(path: Path, real: Path, within: Path | None, is_hidden: IsHidde
         root = os.path.realpath(within)
         if not real.is_relative_to(root):
             raise FileRefused(f"{path} is not used: it links to {real}, outside {within}")
-        # Not part of the project: addresses with tokens, keys of the user.
+        # `.git` and `.env` files are not project text: they may contain tokens and keys of the
+        # user.
         is_env = real.name.startswith(".env") and not path.name.startswith(".env")
         if ".git" in real.relative_to(root).parts[:-1] or is_env:
             raise FileRefused(f"{path} is not used: it links to {real}, which may be private")
@@ -165,28 +166,28 @@ def _refuse_private(path: Path, shared: Path) -> None:
     except ValueError:
         return  # not a path; reading it reports the error
     if path.is_relative_to(shared) and real == root / path.relative_to(shared):
-        return  # no link on the way
+        return  # the path contains no link
     below = real.relative_to(root).parts if real.is_relative_to(root) else ()
     if any(part.startswith(".") for part in below):
         raise FileRefused(f"{path} is not used: it links to {real}, which may be private")
 
 
 def _open_anywhere(path: Path) -> int:
-    # Opening a device can already have an effect; a pipe in its place later does not block.
+    # Opening a device can have side effects. O_NONBLOCK covers a pipe that replaces the file later.
     if not stat.S_ISREG(os.stat(path).st_mode):
         raise FileRefused(f"{path} is not used: it is not a regular file")
     return os.open(path, _FILE & ~os.O_NOFOLLOW)
 
 
 def _open(real: Path) -> int:
-    """Open a resolved path name by name, so that none of its parts can have become a link."""
+    """Open a resolved path component by component, so that no component can have become a link."""
     here = os.open("/", _STEP)
     try:
         for name in real.parts[1:-1]:
             there = os.open(name, _STEP, dir_fd=here)
             os.close(here)
             here = there
-        # Opening a device can already have an effect.
+        # Opening a device can have side effects.
         if not stat.S_ISREG(os.stat(real.name or ".", dir_fd=here, follow_symlinks=False).st_mode):
             raise FileRefused(f"{real} is not used: it is not a regular file")
         return os.open(real.name, _FILE, dir_fd=here)
@@ -195,13 +196,13 @@ def _open(real: Path) -> int:
 
 
 def _content(file: int, path: Path, limit: int) -> bytes:
-    found = os.fstat(file)
-    if not stat.S_ISREG(found.st_mode):
+    status = os.fstat(file)
+    if not stat.S_ISREG(status.st_mode):
         raise FileRefused(f"{path} is not used: it is not a regular file")
-    # Files of the proc file system claim to be regular and empty, and may never end.
-    if found.st_size == 0:
+    # Files in /proc claim to be regular and empty, and may never end.
+    if status.st_size == 0:
         return b"" if not os.read(file, 1) else _refuse_unsized(path)
-    if found.st_size > limit:
+    if status.st_size > limit:
         raise FileRefused(f"{path} is not used: it is larger than {limit:,} bytes")
     parts = []
     left = limit + 1

@@ -1,4 +1,4 @@
-"""Replace characters that a reader cannot see, or that reorder text, by visible signs."""
+"""Replace invisible and text-reordering characters with visible markers."""
 
 import re
 
@@ -22,7 +22,7 @@ _JOINED = (
     "\u0620-\u065f\u066e-\u06d3\u06fa-\u06ff\u0750-\u077f\u0900-\u0df3\ufb50-\ufdff\ufe70-\ufefc"
 )
 _JOINERS = "\u200c\u200d"
-# Joiners and selectors that belong to the sign next to them: at most one for each.
+# Joiners and selectors that belong to the adjacent character, at most one each.
 _IN_USE = (
     f"(?<=[{_EMOJI}])[\ufe0e\ufe0f]"
     "|(?<=[0-9#*])\ufe0f(?=\u20e3)"
@@ -32,12 +32,12 @@ _IN_USE = (
 
 
 def characters(ranges: Ranges) -> str:
-    """Return the inside of a regular expression's class that matches the ranges."""
+    """Return the inside of a regular expression class that matches the ranges."""
     return "".join(f"{re.escape(chr(first))}-{re.escape(chr(last))}" for first, last in ranges)
 
 
 def others(ranges: Ranges) -> str:
-    """Return the class of all other characters, which is faster than a negated class."""
+    """Return the class of all other characters, which matches faster than a negated class."""
     edges = [-1, *(edge for each in sorted(ranges) for edge in each), 0x110000]
     gaps = zip(edges[::2], edges[1::2], strict=True)
     return characters(tuple((end + 1, start - 1) for end, start in gaps if end + 1 < start))
@@ -47,9 +47,9 @@ _HIDDEN = re.compile(f"(?!{_IN_USE})[{characters(HIDDEN)}]")
 
 
 def show_hidden(text: str) -> str:
-    """Return the text with signs such as `[U+200B]` in the place of characters nobody sees.
+    """Replace invisible characters with markers such as `[U+200B]`.
 
-    Emoji sequences, and joiners between letters of scripts that need them, stay as they are.
+    Emoji sequences, and joiners between letters of scripts that need them, stay unchanged.
     """
     if text.isascii():
         return text
@@ -57,7 +57,7 @@ def show_hidden(text: str) -> str:
 
 
 def escape_hidden(text: str) -> str:
-    """Return the text on one line, every unprintable or unseen character as a Python escape."""
+    """Return the text on one line, with unprintable and invisible characters as Python escapes."""
     if text.isascii() and text.isprintable():
         return text
     shown = _HIDDEN.sub(lambda match: _escape(match[0]), text)

@@ -1,4 +1,4 @@
-"""The models that ship inside the program, as data: known without loading what answers for them."""
+"""Data of the built-in models, available without loading their providers."""
 
 from ludolf.ai.models import Model, ModelCost
 

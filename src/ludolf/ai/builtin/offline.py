@@ -1,6 +1,6 @@
-"""The embedded default model: no network, no key, no intelligence, but real tool calls.
+"""Built-in default model: no network and no key; it follows rules and makes real tool calls.
 
-It understands a documented table of requests (`offline_requests`), and says what it is otherwise.
+It answers a documented table of requests (`offline_requests`); otherwise it describes itself.
 """
 
 import re
@@ -35,7 +35,7 @@ PAUSE = 0.003
 _WORD = re.compile(r"\s*\S+\s*?|\s+")
 _IMAGE_CHARACTERS = 4_800
 _CONVERSATION = re.compile(r"<conversation>(.*)</conversation>", re.S)
-_SAID = re.compile(r"^\[User\]: (.*)$", re.M)
+_USER_LINE = re.compile(r"^\[User\]: (.*)$", re.M)
 
 
 def make(transport: Transport) -> Provider:
@@ -43,8 +43,10 @@ def make(transport: Transport) -> Provider:
 
 
 class Offline:
-    """Answers from the messages alone; the count of turns only guards against hooks that hide
-    from it what it has done, which would make it begin again and again."""
+    """Provider of the offline model. It derives its answer from the messages alone.
+
+    The turn counter is a safeguard: a hook that removes messages could make it repeat its work.
+    """
 
     api = API
     abort_text = "Request was aborted"
@@ -65,19 +67,19 @@ class Offline:
         draft.stopped("toolUse" if draft.has_tool_calls else "stop")
 
     def _answer(self, request: Request) -> tuple[Piece, ...]:
-        place, user = _last_user(request.messages)
+        index, user = _last_user(request.messages)
         if user is None:
             return (Piece(text=NO_REQUEST),)
         text = text_of(user.content, "\n")
         if summary := _summary(text):
             return (Piece(text=summary),)
         steps = make_plan(text, request.cwd)
-        done = rounds(request.messages[place + 1 :])
+        done = rounds(request.messages[index + 1 :])
         move = next_move(steps, done, frozenset(tool.name for tool in request.tools))
         move = self._guard((user.timestamp, text), move)
         think = request.thinking != "off" or any(step.aloud for step in steps)
         thoughts = (Piece(thinking=_thoughts(text, len(done), move)),) if think else ()
-        return (*thoughts, *_said(user, move), *_calls(move, len(request.messages)))
+        return (*thoughts, *_text(user, move), *_calls(move, len(request.messages)))
 
     def _guard(self, current: tuple[int, str], move: Move) -> Move:
         if current != self._current or not move.calls:
@@ -91,17 +93,17 @@ class Offline:
 def _last_user(
     messages: Sequence[Message | OpaqueMessage],
 ) -> tuple[int, UserMessage | None]:
-    for place in range(len(messages) - 1, -1, -1):
-        message = messages[place]
+    for index in range(len(messages) - 1, -1, -1):
+        message = messages[index]
         if isinstance(message, UserMessage):
-            return place, message
+            return index, message
     return 0, None
 
 
 # ---------------------------------------------------------------- the answer
 
 
-def _said(user: UserMessage, move: Move) -> tuple[Piece, ...]:
+def _text(user: UserMessage, move: Move) -> tuple[Piece, ...]:
     images = sum(isinstance(part, Image) for part in user.content)
     note = ""
     if images and not move.calls:
@@ -119,20 +121,20 @@ def _calls(move: Move, place: int) -> tuple[Piece, ...]:
 def _thoughts(text: str, turns: int, move: Move) -> str:
     if turns:
         return f"The results of turn {turns} are here. {move.plan}"
-    asked = " ".join(text.split())
-    asked = asked if len(asked) <= 120 else asked[:120] + "..."
-    return f'I was asked: "{asked}". I work by fixed rules, not by understanding. {move.plan}'
+    request = " ".join(text.split())
+    request = request if len(request) <= 120 else request[:120] + "..."
+    return f'I was asked: "{request}". I work by fixed rules, not by understanding. {move.plan}'
 
 
 def _summary(text: str) -> str:
-    """A request to summarise a conversation is met with the list of what the user asked for."""
+    """Answer a summary request with the list of the user's requests."""
     conversation = _CONVERSATION.search(text)
     if conversation is None:
         return ""
-    asked = [line[:200] for line in _SAID.findall(conversation.group(1))]
-    lines = "\n".join(f"- {line}" for line in asked[-20:]) or "- (nothing)"
+    requests = [line[:200] for line in _USER_LINE.findall(conversation.group(1))]
+    lines = "\n".join(f"- {line}" for line in requests[-20:]) or "- (nothing)"
     return (
-        f"## Goal\n{asked[-1] if asked else '(unknown)'}\n\n"
+        f"## Goal\n{requests[-1] if requests else '(unknown)'}\n\n"
         f"## Progress\nThe user asked, in this order:\n{lines}\n\n"
         "## Critical Context\nWritten by the offline demo model, which lists requests only."
     )
@@ -142,7 +144,7 @@ def _summary(text: str) -> str:
 
 
 def _pace(pieces: Sequence[Piece], pause: float) -> Pace:
-    """Word by word, yet never more than a moment in all."""
+    """Return a pace of one word per event, with a bounded total duration."""
     events = sum(len(_words(piece.body)) + 2 for piece in pieces)
     return Pace(cut=_words, per_read=1 + events // _MOST_READS, pause=pause)
 

@@ -1,4 +1,4 @@
-"""From the text of a request to a plan, and from what has happened since to the next move."""
+"""Plan the steps of a request, and choose the next step from the results so far."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -37,7 +37,7 @@ _AFTER_QUOTE = re.compile(rf"(?<={MARK})(?:{_WEAK.pattern})", re.I)
 
 
 def make_plan(text: str, cwd: str) -> tuple[Step, ...]:
-    """The steps of a request; one that is not understood is a single step that says so."""
+    """Return the steps of a request; one step with an explanation if no pattern matches."""
     words = Words(text)
     steps = _Reader(words, cwd).steps(words.text) if len(words.text) <= _LONGEST else None
     return (say("say what I am", UNKNOWN),) if steps is None else tuple(steps)
@@ -49,29 +49,29 @@ def _more() -> Step:
 
 
 class _Reader:
-    """Tries to cut a request into parts that all fit the table."""
+    """Splits a request into parts that each match a row of the table."""
 
     def __init__(self, words: Words, cwd: str) -> None:
         self._words = words
         self._cwd = cwd
-        self._known: dict[tuple[str, int], list[Step] | None] = {}
+        self._plans: dict[tuple[str, int], list[Step] | None] = {}
         self._single: dict[str, Step | None] = {}
 
     def steps(self, text: str, before: int = 0) -> list[Step] | None:
-        """The steps of a text that comes after so many others."""
+        """Return the steps of a text that follows `before` other steps."""
         if before == MOST_STEPS:
             return [_more()]
         key = (text, before)
-        if key not in self._known:
-            self._known[key] = self._read(text, before)
-        return self._known[key]
+        if key not in self._plans:
+            self._plans[key] = self._read(text, before)
+        return self._plans[key]
 
     def _read(self, text: str, before: int) -> list[Step] | None:
         cut = self._cut(text, _STRONG, before) or self._cut(text, _AFTER_QUOTE, before)
         if cut:
             return cut
         whole = self._one(text)
-        # A text to be written may well hold "and": only quotes or "then" end it.
+        # Text to write may contain "and": only quotes or "then" end it.
         if whole is not None and any(call.job in ("write", "edit") for call in whole.calls):
             return [whole]
         return self._cut(text, _WEAK, before) or (None if whole is None else [whole])
@@ -104,7 +104,7 @@ def _join(first: Step, rest: list[Step], *, at_once: bool) -> list[Step]:
 
 
 class Move(msgspec.Struct, frozen=True, kw_only=True):
-    """The next turn: words, then the tool calls to make; without calls the request is done."""
+    """The next turn: text, then tool calls. Without calls the request is complete."""
 
     text: str
     calls: tuple[tuple[str, dict[str, object]], ...] = ()
@@ -112,7 +112,7 @@ class Move(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def rounds(messages: Sequence[Message | OpaqueMessage]) -> list[list[Outcome]]:
-    """What came back for each message with tool calls, in the order of the calls."""
+    """Return the outcomes of each message with tool calls, in call order."""
     results = {
         message.tool_call_id: message
         for message in messages
@@ -133,23 +133,23 @@ def _outcome(message: ToolResultMessage | None) -> Outcome:
 
 
 def next_move(steps: Sequence[Step], done: Sequence[list[Outcome]], tools: frozenset[str]) -> Move:
-    """Walk the plan along what has been done: the first calls not made yet, else the answer.
+    """Return the first calls of the plan that were not made yet, or else the answer.
 
-    Every turn that was made uses up one stage of the plan, so that the walk always ends.
+    Every earlier turn consumes one stage of the plan, so that the iteration always ends.
     """
-    told: list[str] = []
+    reports: list[str] = []
     left = list(done)
     for number, step in enumerate(steps):
         seen: list[Outcome] = []
         for calls in _stages(step, seen):
             if not left:
-                return _call(step, calls, steps[number + 1 :], tools, told)
+                return _call(step, calls, steps[number + 1 :], tools, reports)
             seen += _fit(left.pop(0), len(calls))
-        told.append(step.tell(seen))
+        reports.append(step.report(seen))
         if any(outcome.failed for outcome in seen) and not step.patient:
-            told += _not_done(steps[number + 1 :])
+            reports += _not_done(steps[number + 1 :])
             break
-    return Move(text="\n\n".join(told), plan="Nothing is left to do but to answer.")
+    return Move(text="\n\n".join(reports), plan="Only the answer is left.")
 
 
 def _stages(step: Step, seen: Outcomes) -> Iterator[tuple[Call, ...]]:
@@ -161,7 +161,7 @@ def _stages(step: Step, seen: Outcomes) -> Iterator[tuple[Call, ...]]:
 
 
 def _fit(outcomes: list[Outcome], count: int) -> list[Outcome]:
-    """As many outcomes as calls, also when another model has made the turn."""
+    """Return exactly `count` outcomes, even if another model made the turn."""
     missing = [Outcome("No result came back.", failed=True)] * (count - len(outcomes))
     return [*outcomes[:count], *missing]
 
@@ -171,17 +171,17 @@ def _call(
     calls: tuple[Call, ...],
     later: Sequence[Step],
     tools: frozenset[str],
-    told: list[str],
+    reports: list[str],
 ) -> Move:
-    found = tuple(resolved for call in calls if (resolved := resolve(call, tools)) is not None)
-    if len(found) < len(calls):
+    tool_calls = tuple(resolved for call in calls if (resolved := resolve(call, tools)) is not None)
+    if len(tool_calls) < len(calls):
         missing = " or ".join(sorted({call.job for call in calls} - tools))
         sorry = f"I cannot {step.title}: no tool for it is active (I would need {missing})."
-        text = "\n\n".join([*told, sorry, *_not_done(later)])
+        text = "\n\n".join([*reports, sorry, *_not_done(later)])
         return Move(text=text, plan="No active tool can do this, so I say so.")
     now = step.title if calls is step.calls else read_files([c.args["path"] for c in calls]).title
     plan = "; then ".join([now, *(item.title for item in later), "report"])
-    return Move(text=f"I will {now}.", calls=found, plan=f"The plan: {plan}.")
+    return Move(text=f"I will {now}.", calls=tool_calls, plan=f"The plan: {plan}.")
 
 
 def _not_done(steps: Sequence[Step]) -> list[str]:

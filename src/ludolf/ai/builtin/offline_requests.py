@@ -1,4 +1,4 @@
-"""The requests that the offline model understands: a table of patterns and what to do for each."""
+"""Table of the requests that the offline model understands, with their patterns and steps."""
 
 import re
 from collections.abc import Callable, Iterator
@@ -26,7 +26,7 @@ Build = Callable[["Found"], Step | None]
 
 
 class Found(msgspec.Struct, frozen=True):
-    """A request that fits a pattern: its named parts, with the quotes still hidden."""
+    """A request that matches a pattern: its named groups, with quoted parts still masked."""
 
     words: Words
     parts: dict[str, str | None]
@@ -44,7 +44,7 @@ class Found(msgspec.Struct, frozen=True):
         return [path for part in listed if (path := self._path(part))]
 
     def folder(self, name: str = "path") -> str:
-        """The folder of a request; the one we are in, if none is named."""
+        """Return the folder of the request, or the current one if none is named."""
         part = self.parts.get(name)
         return "." if not part or _HERE.fullmatch(part) else self._path(part)
 
@@ -61,7 +61,7 @@ class Found(msgspec.Struct, frozen=True):
 
 
 class Row(msgspec.Struct, frozen=True):
-    """One kind of request. `build` may give None: the words fit, the sense does not."""
+    """One kind of request. `build` returns None if the words match but the meaning does not."""
 
     name: str
     example: str
@@ -78,7 +78,7 @@ class Row(msgspec.Struct, frozen=True):
 
 @cache
 def _compiled(pattern: str) -> re.Pattern[str]:
-    # On first use: most sessions never ask this model, but all import it for its record.
+    # Compiled on first use: most sessions import this module but never use the model.
     return re.compile(pattern, re.I | re.S)
 
 
@@ -107,7 +107,7 @@ def _loose(*patterns: str) -> tuple[str, ...]:
 
 
 def _exact(*patterns: str) -> tuple[str, ...]:
-    """For requests that end with the user's own text, where a full stop belongs to it."""
+    """Patterns of requests that end with the user's own text, including a final full stop."""
     return patterns
 
 

@@ -1,4 +1,4 @@
-"""What the offline model can do: steps made of tool calls, and words that tell their results."""
+"""Steps of the offline model: tool calls, and the text that reports their results."""
 
 import re
 from collections import Counter
@@ -16,7 +16,7 @@ _NOTICE = re.compile(r"\[.*\]|No files found.*")
 
 
 class Call(msgspec.Struct, frozen=True):
-    """Work for one tool; which tool does it depends on those that are active."""
+    """Work for one tool; the active tools determine which one."""
 
     job: Job
     args: Mapping[str, Any]
@@ -32,11 +32,13 @@ Outcomes = Sequence[Outcome]
 
 
 class Step(msgspec.Struct, frozen=True, kw_only=True):
-    """A part of a request: calls made in one turn, perhaps files to read that these name, then
-    what to say. A `patient` step tells of failed calls itself and lets the next step run."""
+    """A part of a request: calls of one turn, optional files to read next, and a report.
+
+    A `patient` step reports failed calls itself and lets the next step run.
+    """
 
     title: str
-    tell: Callable[[Outcomes], str]
+    report: Callable[[Outcomes], str]
     calls: tuple[Call, ...] = ()
     more: Callable[[Outcomes], tuple[Call, ...]] | None = None
     patient: bool = False
@@ -49,16 +51,16 @@ class Step(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def say(title: str, text: str, *, aloud: bool = False) -> Step:
-    return Step(title=title, tell=lambda outcomes: text, aloud=aloud)
+    return Step(title=title, report=lambda outcomes: text, aloud=aloud)
 
 
 def together(first: Step, second: Step) -> Step:
-    """Two steps that only look at things, as one: their calls are made in the same turn."""
+    """Combine two read-only steps, so that their calls are made in the same turn."""
     cut = len(first.calls)
     return Step(
         title=f"{first.title} and {second.title}",
         calls=first.calls + second.calls,
-        tell=lambda seen: f"{first.tell(seen[:cut])}\n\n{second.tell(seen[cut:])}",
+        report=lambda seen: f"{first.report(seen[:cut])}\n\n{second.report(seen[cut:])}",
     )
 
 
@@ -66,7 +68,7 @@ def together(first: Step, second: Step) -> Step:
 
 
 def resolve(call: Call, tools: frozenset[str]) -> tuple[str, dict[str, Any]] | None:
-    """The tool for a call and its arguments, or None if no active tool can do it."""
+    """Return the tool and the arguments of a call, or None if no active tool can do it."""
     if call.job in tools:
         return call.job, dict(call.args)
     if "bash" in tools and call.job in _IN_SHELL:
@@ -75,7 +77,7 @@ def resolve(call: Call, tools: frozenset[str]) -> tuple[str, dict[str, Any]] | N
 
 
 def quote(text: str) -> str:
-    """A word that the shell takes as it is, and that no command takes for an option."""
+    """Quote a word for the shell, so that no command parses it as an option."""
     from shlex import quote as shell_quote
 
     return shell_quote(f"./{text}" if text.startswith("-") else text)
@@ -130,8 +132,8 @@ def read_files(paths: Sequence[str], first: int | None = None, last: int | None 
     return Step(
         title=f"read {_and(paths)}{span}",
         calls=tuple(Call("read", {"path": path, **lines}) for path in paths),
-        tell=lambda seen: "\n\n".join(
-            _tell_read(path, span, outcome) for path, outcome in zip(paths, seen, strict=False)
+        report=lambda seen: "\n\n".join(
+            _report_read(path, span, outcome) for path, outcome in zip(paths, seen, strict=False)
         ),
     )
 
@@ -140,7 +142,7 @@ def list_folder(path: str) -> Step:
     return Step(
         title=f"list {_place(path)}",
         calls=(Call("ls", {"path": path}),),
-        tell=lambda seen: _tell_list(path, seen[0]),
+        report=lambda seen: _report_list(path, seen[0]),
     )
 
 
@@ -149,7 +151,7 @@ def search(text: str, path: str) -> Step:
     return Step(
         title=f'search for "{text}" in {_place(path)}',
         calls=(Call("grep", args),),
-        tell=lambda seen: _tell_hits("line", f'with "{text}"', path, seen[0]),
+        report=lambda seen: _report_hits("line", f'with "{text}"', path, seen[0]),
     )
 
 
@@ -158,7 +160,7 @@ def find_files(pattern: str, path: str) -> Step:
     return Step(
         title=f"find {pattern} in {_place(path)}",
         calls=(Call("find", args),),
-        tell=lambda seen: _tell_hits("file", f"named {pattern}", path, seen[0]),
+        report=lambda seen: _report_hits("file", f"named {pattern}", path, seen[0]),
     )
 
 
@@ -167,7 +169,7 @@ def write_file(path: str, content: str) -> Step:
     return Step(
         title=f"write {path}",
         calls=(Call("write", {"path": path, "content": content}),),
-        tell=lambda seen: _done(f"I wrote {size} to {path}.", f"write {path}", seen[0]),
+        report=lambda seen: _done(f"I wrote {size} to {path}.", f"write {path}", seen[0]),
     )
 
 
@@ -177,7 +179,7 @@ def replace_text(old: str, new: str, path: str) -> Step:
     return Step(
         title=f"edit {path}",
         calls=(Call("edit", {"path": path, "edits": edits}),),
-        tell=lambda seen: _done(done, f"edit {path}", seen[0]),
+        report=lambda seen: _done(done, f"edit {path}", seen[0]),
     )
 
 
@@ -185,7 +187,7 @@ def run_command(command: str) -> Step:
     return Step(
         title=f"run `{command}`",
         calls=(Call("bash", {"command": command}),),
-        tell=lambda seen: _tell_run(command, seen[0]),
+        report=lambda seen: _report_run(command, seen[0]),
     )
 
 
@@ -193,7 +195,7 @@ def describe_folder(cwd: str) -> Step:
     return Step(
         title="look at this folder",
         calls=(Call("ls", {"path": "."}),),
-        tell=lambda seen: _where(cwd) + _tell_list(".", seen[0]),
+        report=lambda seen: _where(cwd) + _report_list(".", seen[0]),
     )
 
 
@@ -206,7 +208,7 @@ def describe_project(cwd: str) -> Step:
             Call("read", {"path": name, "offset": 1, "limit": _SHOWN_LINES})
             for name in _papers(seen)
         ),
-        tell=lambda seen: _where(cwd) + _tell_project(seen),
+        report=lambda seen: _where(cwd) + _report_project(seen),
         patient=True,
     )
 
@@ -215,7 +217,7 @@ def describe_project(cwd: str) -> Step:
 
 
 def shown(text: str) -> str:
-    """Output in a fence, cut to a size that is pleasant to read."""
+    """Return output in a code fence, truncated to a readable size."""
     lines = text.rstrip("\n")[:_SHOWN_CHARACTERS].split("\n")
     kept = "\n".join(lines[:_SHOWN_LINES])
     cut = len(kept) < len(text.rstrip("\n"))
@@ -229,7 +231,7 @@ def trouble(what: str, outcome: Outcome) -> str:
     return f"I could not {what}. The tool said:\n{shown(outcome.text or '(nothing)')}"
 
 
-def _tell_read(path: str, span: str, outcome: Outcome) -> str:
+def _report_read(path: str, span: str, outcome: Outcome) -> str:
     if outcome.failed:
         return trouble(f"read {path}", outcome)
     if outcome.images:
@@ -239,7 +241,7 @@ def _tell_read(path: str, span: str, outcome: Outcome) -> str:
     return f"Here is {path}{span}:\n{shown(outcome.text)}"
 
 
-def _tell_list(path: str, outcome: Outcome) -> str:
+def _report_list(path: str, outcome: Outcome) -> str:
     if outcome.failed:
         return trouble(f"list {_place(path)}", outcome)
     names = entries(outcome.text)
@@ -248,7 +250,7 @@ def _tell_list(path: str, outcome: Outcome) -> str:
     return f"In {_place(path)} I see {_census(names)}:\n{shown(chr(10).join(names))}"
 
 
-def _tell_hits(noun: str, which: str, path: str, outcome: Outcome) -> str:
+def _report_hits(noun: str, which: str, path: str, outcome: Outcome) -> str:
     if outcome.failed:
         return trouble(f"search {_place(path)}", outcome)
     hits = entries(outcome.text)
@@ -258,7 +260,7 @@ def _tell_hits(noun: str, which: str, path: str, outcome: Outcome) -> str:
     return f"I found {count} {which} in {_place(path)}:\n{shown(outcome.text)}"
 
 
-def _tell_run(command: str, outcome: Outcome) -> str:
+def _report_run(command: str, outcome: Outcome) -> str:
     if outcome.failed:
         return f"The command `{command}` failed:\n{shown(outcome.text or '(no output)')}"
     if outcome.text.strip() in ("", "(no output)"):
@@ -271,7 +273,7 @@ def _done(sentence: str, what: str, outcome: Outcome) -> str:
 
 
 def entries(output: str) -> list[str]:
-    """The lines of a listing without notices and without the words for nothing."""
+    """Return the lines of a listing without notices and placeholders for empty output."""
     nothing = ("(empty directory)", "(no output)", "No matches found")
     lines = [line for line in output.splitlines() if line.strip() and line not in nothing]
     return [line for line in lines if not _NOTICE.fullmatch(line)]
@@ -305,16 +307,16 @@ _PAPERS = ("pyproject.toml", "package.json", "cargo.toml", "go.mod")
 
 
 def _papers(seen: Outcomes) -> tuple[str, ...]:
-    """The files of a listing that say what a project is: a readme and a manifest."""
+    """Return the files of a listing that describe a project: a readme and a manifest."""
     names = [] if seen[0].failed else entries(seen[0].text)
     readme = [name for name in names if name.lower().startswith("readme")][:1]
     manifest = [name for name in names if name.lower() in _PAPERS][:1]
     return tuple(readme + manifest)
 
 
-def _tell_project(seen: Outcomes) -> str:
+def _report_project(seen: Outcomes) -> str:
     listing, found, *papers = seen
-    parts = [_tell_list(".", listing)]
+    parts = [_report_list(".", listing)]
     if kinds := [] if found.failed else _kinds(entries(found.text)):
         parts.append(f"Files by ending: {', '.join(kinds)}.")
     for name, outcome in zip(_papers(seen), papers, strict=False):
@@ -335,5 +337,5 @@ def _kinds(paths: Sequence[str]) -> list[str]:
 
 
 def _beginning(text: str) -> str:
-    """The first lines that are not blank, up to eight."""
+    """Return the first eight lines that are not blank."""
     return "\n".join([line for line in text.split("\n") if line.strip()][:8])

@@ -1,4 +1,4 @@
-"""What the offline model says when no tool is needed: who it is, what it can do, how to go on."""
+"""Fixed texts of the offline model: greeting, help, how to connect a real model."""
 
 GREETING = (
     "Hello! I am the offline demo model of Ludolf. I have no intelligence: I follow a short table "
@@ -9,7 +9,7 @@ GREETING = (
 THANKS = "You are welcome."
 
 HELP = """I am the offline demo model of Ludolf. I work without network and without a key, by \
-fixed rules. These requests I understand:
+fixed rules. I understand these requests:
 
 - read a file: "read README.md", "show me src/x.py lines 10-20", "read a.txt and b.txt"
 - list a folder: "list src", "what is in this folder?"
@@ -24,12 +24,12 @@ fixed rules. These requests I understand:
 Join requests with "then" to have them done one after another. For anything else, connect a model: \
 ask "how do I connect a real model?"."""
 
-CONNECT = """To connect a real model, take one of these ways:
+CONNECT = """To connect a real model, do one of these:
 
 - A hosted model: set ANTHROPIC_API_KEY, OPENAI_API_KEY or GEMINI_API_KEY in the environment, or \
 store a key or a login with `ludolf auth login`; choose a model with `--model provider/id`.
-- A model of this machine: start Ollama, llama.cpp, LM Studio or vLLM. They are found by \
-themselves; choose one of their models with `--model ollama/name`.
+- A model of this machine: start Ollama, llama.cpp, LM Studio or vLLM. Ludolf finds them \
+automatically; choose one of their models with `--model ollama/name`.
 - Another server: add it to models.json with its baseUrl and api.
 - From a host: send `login` or `set_model`."""
 
@@ -38,7 +38,7 @@ not find yours in it. Say "help" for what I can do.
 
 {CONNECT}"""
 
-TESTS = "Tell me the command that runs your tests, for example: run `pytest -q`."
+TESTS = "Name the command that runs your tests, for example: run `pytest -q`."
 
 NO_REQUEST = 'I see no request in this conversation. Say "help" for what I can do.'
 

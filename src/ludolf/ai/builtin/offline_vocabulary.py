@@ -1,4 +1,4 @@
-"""The text of a request made easy to match: quoted parts hidden, politeness and lists taken off."""
+"""Normalise a request for matching: mask quoted parts, remove politeness and list markers."""
 
 import re
 
@@ -27,9 +27,9 @@ _LONGEST = 200_000
 
 
 class Words:
-    """A request whose quoted parts are one odd character each; `inner` and `raw` undo that.
+    """A request in which each quoted part is one placeholder; `inner` and `raw` restore them.
 
-    One that is too long or too odd is left empty: it fits nothing.
+    A request that is too long or has too many quoted parts becomes empty and matches nothing.
     """
 
     def __init__(self, text: str) -> None:
@@ -47,7 +47,7 @@ class Words:
         return chr(FIRST_MARK + len(self._raw) - 1)
 
     def inner(self, part: str) -> str:
-        """A part without its quotes, if it is quoted as a whole; else as it was written."""
+        """Return a part without its quotes if it is quoted completely, otherwise as written."""
         part = part.strip()
         if re.fullmatch(MARK, part):
             return self._inner[ord(part) - FIRST_MARK]
@@ -61,7 +61,7 @@ class Words:
 
 
 def _without_files(text: str) -> str:
-    """The text without the files that a host has put into it."""
+    """Return the text without the files that a host inserted."""
     kept: list[str] = []
     while (start := text.find('<file name="')) >= 0 and (end := text.find("</file>", start)) >= 0:
         kept.append(text[:start])
@@ -70,7 +70,7 @@ def _without_files(text: str) -> str:
 
 
 def polite_off(text: str) -> str:
-    """The bare request: no list mark, no "could you please", no "thanks"."""
+    """Return the request without list marker, "could you please" and "thanks"."""
     text = text.strip()
     asking = False
     while (match := _LEAD.match(text)) and match.end() < len(text):

@@ -1,4 +1,4 @@
-"""Plays an answer that is known beforehand into a draft, piece by piece, as a server would."""
+"""Stream a predefined answer into a draft piece by piece, as a server would."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Iterable, Iterator
@@ -12,9 +12,9 @@ from ludolf.base import Value, dumps
 
 
 class Piece(Value, forbid_unknown_fields=True):
-    """One block of an answer: exactly one of text, thinking and tool is given.
+    """One block of an answer: exactly one of text, thinking and tool is set.
 
-    `raw` stands in for `args` where the arguments shall not be the JSON of an object.
+    `raw` replaces `args` if the arguments must not be the JSON of an object.
     """
 
     text: str | None = None
@@ -27,20 +27,20 @@ class Piece(Value, forbid_unknown_fields=True):
     delay_ms: float = 0
 
     def __post_init__(self) -> None:
-        given = [item for item in (self.text, self.thinking, self.tool) if item is not None]
-        if len(given) != 1:
+        values = [item for item in (self.text, self.thinking, self.tool) if item is not None]
+        if len(values) != 1:
             raise ValueError("a block needs exactly one of text, thinking and tool")
 
     @property
     def body(self) -> str:
-        """All that is streamed of the block."""
+        """Return the streamed text of the block."""
         if self.tool is not None:
             return dumps(self.args).decode() if self.raw is None else self.raw
         return self.text or self.thinking or ""
 
 
 class Pace(msgspec.Struct, frozen=True, kw_only=True):
-    """How a block is cut into deltas, how many events a read brings, the seconds between reads."""
+    """How a block is split: characters per delta, events per read, seconds between reads."""
 
     cut: Callable[[str], list[str]]
     per_read: int = 1
@@ -62,7 +62,7 @@ async def play(
 
 
 def characters(size: int) -> Callable[[str], list[str]]:
-    """Cut a text into pieces of so many characters."""
+    """Return a function that splits a text into pieces of `size` characters."""
     return lambda text: [text[at : at + size] for at in range(0, len(text), size)]
 
 

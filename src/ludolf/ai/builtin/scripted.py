@@ -1,4 +1,4 @@
-"""A provider that plays a script: for tests, demonstrations and hosts that need the same answer."""
+"""Provider that plays a script, for tests, demonstrations and hosts that need fixed answers."""
 
 import asyncio
 import os
@@ -23,7 +23,7 @@ VARIABLE = "LUDOLF_SCRIPT"
 
 
 class Failure(Value, forbid_unknown_fields=True):
-    """How a reply fails; the kind follows from the status, else from the text."""
+    """How a reply fails; the kind follows from the status, or else from the text."""
 
     text: str
     status: int | None = None
@@ -46,8 +46,8 @@ class Tokens(Value, forbid_unknown_fields=True):
 class Reply(Value, forbid_unknown_fields=True):
     """One answer of a script; `text` is short for a content of one text block.
 
-    With `match` the reply is only for requests whose last user text contains it. `hang` keeps the
-    answer open after its content until it is aborted.
+    With `match`, the reply applies only to requests whose last user text contains it. `hang` keeps
+    the answer open after its content until it is aborted.
     """
 
     text: str | None = None
@@ -72,14 +72,14 @@ class Reply(Value, forbid_unknown_fields=True):
 
 
 def make(transport: Transport) -> Provider:
-    """The script is the file that the environment variable LUDOLF_SCRIPT names."""
+    """Make the provider; the environment variable LUDOLF_SCRIPT names the script file."""
     return Scripted()
 
 
 class Scripted:
-    """Gives its replies in order, each once; without replies it reads the script file first.
+    """Plays its replies in order, each once; without replies it reads the script file first.
 
-    `requests` keeps what was asked, for tests.
+    `requests` records the requests, for tests.
     """
 
     api = API
@@ -106,7 +106,7 @@ class Scripted:
         pace = Pace(
             cut=characters(reply.chunk), per_read=reply.per_read, pause=reply.pause_ms / 1000
         )
-        async for events in play(self._named(reply.pieces), draft, pace):
+        async for events in play(self._with_ids(reply.pieces), draft, pace):
             yield events
         if reply.hang:
             await asyncio.get_running_loop().create_future()
@@ -124,10 +124,10 @@ class Scripted:
         for place, reply in enumerate(left):
             if reply.match is None or reply.match in text:
                 return left.pop(place)
-        rest = f" Replies left for other texts: {len(left)}." if left else ""
-        return Reply(text=f"The script is over: it has no reply to this.{rest}")
+        rest = f" Replies left for other requests: {len(left)}." if left else ""
+        return Reply(text=f"The script has no reply left for this request.{rest}")
 
-    def _named(self, pieces: Iterable[Piece]) -> Iterable[Piece]:
+    def _with_ids(self, pieces: Iterable[Piece]) -> Iterable[Piece]:
         for piece in pieces:
             if piece.tool is None or piece.id:
                 yield piece
@@ -143,7 +143,7 @@ def load_script(path: str) -> list[Reply]:
     """Read a script: a JSON list, an object with `replies`, or one reply per line.
 
     Raises:
-        ProviderError: there is no such file, or it is no script; the text says where.
+        ProviderError: the file is missing or is not a script; the text names the line.
     """
     if not path:
         raise ProviderError(
@@ -162,17 +162,17 @@ def load_script(path: str) -> list[Reply]:
 
 def _items(text: str) -> list[tuple[str, Any]]:
     try:
-        whole = loads(text)
+        value = loads(text)
     except ValueError:
         lines = [(number, line) for number, line in enumerate(text.split("\n"), 1) if line.strip()]
         if len(lines) < 2:
             raise
         return [(f"line {number}", loads(line)) for number, line in lines]
-    if isinstance(whole, dict):
-        whole = whole.get("replies", [whole])
-    if not isinstance(whole, list):
+    if isinstance(value, dict):
+        value = value.get("replies", [value])
+    if not isinstance(value, list):
         raise ValueError("expected a list of replies")
-    return [(f"reply {number}", item) for number, item in enumerate(whole, 1)]
+    return [(f"reply {number}", item) for number, item in enumerate(value, 1)]
 
 
 def _reply(path: str, place: str, item: Any) -> Reply:
@@ -222,14 +222,14 @@ def _kind_of_status(status: int | None) -> ErrorKind | None:
         return None
     if status >= 500:
         return "overloaded"
-    named: dict[int, ErrorKind] = {
+    kinds: dict[int, ErrorKind] = {
         401: "auth",
         403: "auth",
         408: "timeout",
         413: "overflow",
         429: "rate_limit",
     }
-    return named.get(status, "bad_request")
+    return kinds.get(status, "bad_request")
 
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""Tokens of identity servers: how a server is spoken to, and how a token is renewed."""
+"""OAuth requests to identity servers, and renewal of stored tokens."""
 
 from collections.abc import Mapping
 from typing import Any, Literal
@@ -19,18 +19,18 @@ _SECRET_FIELDS = ("refresh_token", "code", "code_verifier", "device_code", "devi
 
 
 class Flow(Value):
-    """How one provider lets users in. An address that is missing means: not in this way.
+    """How one provider logs users in. A missing URL means that the method is not available.
 
-    kind             what is special: `standard` is plain OAuth
-    domain           what `{domain}` in an address stands for, unless an enterprise has its own
-    authorize_url    where the browser goes; it returns to `callback`, or to any free port
-    device_url       where a login by a code that the user types begins
-    device_token_url where it is asked whether the user has typed it, if not at `token_url`
-    exchange_url     what turns the token of a login into the one for requests
-    early_seconds    how long before its end a token counts as ended
-    least_poll       the shortest pause between two questions, in seconds
-    patience         how long a login in a browser may take, in seconds
-    model_headers    what requests to the models carry besides the token
+    kind             protocol variant: `standard` is plain OAuth
+    domain           value of `{domain}` in URLs, unless the user has an enterprise domain
+    authorize_url    page to open in the browser; it redirects to `callback`, or to any free port
+    device_url       starts a login with a code that the user types
+    device_token_url polled for the result of that login; default `token_url`
+    exchange_url     exchanges the login token for the token of model requests
+    early_seconds    seconds before its expiry at which a token counts as expired
+    least_poll       shortest interval between two polls, in seconds
+    patience         time limit of a login in a browser, in seconds
+    model_headers    headers of model requests in addition to the token
     """
 
     name: str
@@ -57,24 +57,24 @@ class Flow(Value):
 
     @property
     def methods(self) -> tuple[Method, ...]:
-        """The ways to log in, the usual one first."""
-        found: list[Method] = []
+        """Return the available login methods, the preferred one first."""
+        methods: list[Method] = []
         if self.authorize_url:
-            found.append("oauth")
+            methods.append("oauth")
         if self.device_url:
-            found.append("device")
-        return tuple(found)
+            methods.append("device")
+        return tuple(methods)
 
     def at(self, address: str, domain: str | None = None) -> str:
         return address.replace("{domain}", domain or self.domain)
 
 
 class LoginError(LudolfError):
-    """A login or a renewal failed. The text says why, and holds no secret."""
+    """A login or a token renewal failed. The text is the reason and contains no secret."""
 
 
 class Answer(msgspec.Struct, frozen=True):
-    """What an identity server said; `body` is empty when it was no JSON object."""
+    """Response of an identity server; `body` is empty if it was not a JSON object."""
 
     status: int
     body: Mapping[str, Any]
@@ -85,7 +85,7 @@ class Answer(msgspec.Struct, frozen=True):
         return 200 <= self.status < 300
 
     def text(self, name: str) -> str:
-        """A field that must be there.
+        """Return a required field.
 
         Raises:
             LoginError: the server refused, or the field is missing.
@@ -94,7 +94,7 @@ class Answer(msgspec.Struct, frozen=True):
             raise LoginError(self.complaint)
         value = self.body.get(name)
         if not isinstance(value, str) or not value:
-            raise LoginError(f"the answer of the server has no {name}")
+            raise LoginError(f"the server's response has no {name}")
         return value
 
     def number(self, name: str) -> float | None:
@@ -114,24 +114,24 @@ async def ask(
     as_json: bool = False,
     bearer: str = "",
 ) -> Answer:
-    """Send fields to an identity server; without any it is only asked.
+    """Send fields to an identity server; without fields, send a GET request.
 
     Raises:
         ProviderError: the server could not be reached.
     """
     from urllib.parse import urlencode
 
-    given = {"Accept": "application/json", "Accept-Encoding": "identity", **(headers or {})}
+    all_headers = {"Accept": "application/json", "Accept-Encoding": "identity", **(headers or {})}
     if bearer:
-        given["Authorization"] = f"Bearer {bearer}"
+        all_headers["Authorization"] = f"Bearer {bearer}"
     body = b""
     if fields is not None:
         kind = "json" if as_json else "x-www-form-urlencoded"
-        given["Content-Type"] = f"application/{kind}"
+        all_headers["Content-Type"] = f"application/{kind}"
         body = dumps(dict(fields)) if as_json else urlencode(fields).encode()
     method = "GET" if fields is None else "POST"
     patience = Patience(first=REQUEST_SECONDS)
-    sent = Sent(method=method, url=url, headers=given, body=body, patience=patience)
+    sent = Sent(method=method, url=url, headers=all_headers, body=body, patience=patience)
     async with http.exchange(sent) as raw:
         text = await Reply(raw, patience).text()
         status = raw.status
@@ -142,17 +142,17 @@ async def ask(
 async def renew(
     http: Transport, flow: Flow, credential: Mapping[str, Any]
 ) -> dict[str, Any] | None:
-    """The fields of a stored credential that change; None where there is nothing to renew.
+    """Return the changed fields of a stored credential; None if it cannot expire.
 
     Raises:
-        LoginError: the server refused, or there is nothing to renew with.
+        LoginError: the server refused, or the refresh token is missing.
         ProviderError: the server could not be reached.
     """
     if flow.kind == "openrouter":
         return None
     refresh = credential.get("refresh")
     if not isinstance(refresh, str) or not refresh:
-        raise LoginError("there is nothing to renew it with")
+        raise LoginError("no refresh token is stored; log in again")
     if flow.exchange_url:
         domain = credential.get("enterpriseUrl")
         return await exchanged(http, flow, refresh, domain if isinstance(domain, str) else None)
@@ -170,7 +170,7 @@ async def renew(
 async def exchanged(
     http: Transport, flow: Flow, identity: str, domain: str | None
 ) -> dict[str, Any]:
-    """The token for requests, had for that of a login, which stays what it is renewed with.
+    """Exchange a login token for a request token; the login token serves as refresh token.
 
     Raises:
         LoginError: the server refused.
@@ -192,29 +192,29 @@ async def exchanged(
 
 
 def tokens(flow: Flow, answer: Answer, refresh: str = "") -> dict[str, Any]:
-    """The tokens of an answer; a server that gives no new token to renew with lets the old stand.
+    """Return the tokens of a response; without a new refresh token, keep the old one.
 
     Raises:
         LoginError: the server refused.
     """
     access = answer.text("access_token")
-    given = answer.body.get("refresh_token")
+    new_refresh = answer.body.get("refresh_token")
     life = answer.number("expires_in") or _DEFAULT_LIFE
     fields: dict[str, Any] = {
         "access": access,
-        "refresh": given if isinstance(given, str) and given else refresh,
+        "refresh": new_refresh if isinstance(new_refresh, str) and new_refresh else refresh,
         "expires": int(now_ms() + (life - flow.early_seconds) * 1000),
     }
     if flow.kind == "codex":
         account = chatgpt_account(access)
         if account is None:
-            raise LoginError("the token names no ChatGPT account")
+            raise LoginError("the token does not name a ChatGPT account")
         fields["accountId"] = account
     return fields
 
 
 def chatgpt_account(token: str) -> str | None:
-    """The account that a token of ChatGPT was made for, which each request must name."""
+    """Return the ChatGPT account of a token, which each request must name; None if missing."""
     import base64
 
     payload = token.partition(".")[2].partition(".")[0]
@@ -227,20 +227,20 @@ def chatgpt_account(token: str) -> str | None:
 
 
 def host_of(address: str) -> str:
-    """The host that a user means by a URL or a name.
+    """Return the host of a URL or host name that a user entered.
 
     Raises:
-        LoginError: it names none.
+        LoginError: it contains no host name.
     """
     from urllib.parse import urlsplit
 
-    whole = address.strip() if "://" in address else f"https://{address.strip()}"
+    url = address.strip() if "://" in address else f"https://{address.strip()}"
     try:
-        host = urlsplit(whole).netloc
+        host = urlsplit(url).netloc
     except ValueError:
         host = ""
     if not host or "@" in host or any(char.isspace() for char in host):
-        raise LoginError(f"{address!r} is no name of a server")
+        raise LoginError(f"{address!r} is not a host name")
     return host
 
 
@@ -259,6 +259,6 @@ def _complaint(status: int, fields: Mapping[str, Any]) -> str:
         error = error.get("message") or error.get("code")
     more = (error, fields.get("error_description"), fields.get("message"), fields.get("detail"))
     words = dict.fromkeys(word.strip() for word in more if isinstance(word, str) and word.strip())
-    text = ": ".join((f"the server answered {status}", *words))[:500]
-    # It is shown in a terminal, which would obey what it does not print.
+    text = ": ".join((f"the server returned {status}", *words))[:500]
+    # The text is shown in a terminal, which would interpret control characters.
     return "".join(char if char.isprintable() else " " for char in text)

@@ -1,4 +1,4 @@
-"""Where the browser returns to after a login: a page on this machine that takes the code."""
+"""Loopback web page that receives the code after a login in a browser."""
 
 import asyncio
 from types import TracebackType
@@ -14,16 +14,16 @@ _PAGE = """\
 """
 _WORDS = {
     200: ("Logged in", "You can close this window."),
-    400: ("Not logged in", "This page belongs to no login, or the login was denied."),
-    404: ("Not here", "There is no such page."),
+    400: ("Not logged in", "This page does not belong to a login, or the login was denied."),
+    404: ("Not found", "This page does not exist."),
 }
 
 
 class Callback:
-    """Listens on loopback while the `async with` block lasts.
+    """Listens on loopback for the duration of the `async with` block.
 
-    With an address given, at its port, and if that is taken, not at all: the user pastes the code
-    then. Without, at any free port under a path that nobody can guess.
+    With an address, it listens on its port. If the port is in use, it does not listen, and the user
+    has to paste the code. Without an address, it uses any free port and a secret path.
     """
 
     def __init__(self, address: str, host: str) -> None:
@@ -86,12 +86,12 @@ class Callback:
             writer.write(_response(status))
             await writer.drain()
         except (TimeoutError, ConnectionError, ValueError):
-            pass  # not a browser, or one that left
+            pass  # not a browser, or a closed connection
         finally:
             writer.close()
 
     def _take(self, line: bytes) -> int:
-        """What one request gives; returns the status of its answer."""
+        """Handle one request and return the status of the response."""
         from urllib.parse import parse_qs, urlsplit
 
         method, _, rest = line.decode("latin-1").partition(" ")
@@ -111,10 +111,10 @@ class Callback:
 
 
 def code_in(text: str, state: str | None) -> str:
-    """The code in what a user pasted: an address, its query, `code#state`, or the code alone.
+    """Return the code in pasted text: a URL, its query, `code#state`, or the code alone.
 
     Raises:
-        LoginError: there is none, or it belongs to another login.
+        LoginError: it contains no code, or the code of another login.
     """
     from urllib.parse import parse_qs, urlsplit
 
@@ -129,9 +129,9 @@ def code_in(text: str, state: str | None) -> str:
         code, _, rest = text.partition("#")
         other = rest or None
     if not code:
-        raise LoginError("there is no code in what was pasted")
+        raise LoginError("the pasted text contains no code")
     if state is not None and other is not None and other != state:
-        raise LoginError("what was pasted belongs to another login")
+        raise LoginError("the pasted code belongs to another login")
     return code
 
 

@@ -1,4 +1,4 @@
-"""Logins: in a browser that returns to this machine or by a pasted code, or by a device code."""
+"""Log in with a browser and a redirect or pasted code, or with a device code."""
 
 import asyncio
 from collections.abc import Mapping
@@ -14,8 +14,8 @@ DEVICE_GRANT = "urn:ietf:params:oauth:grant-type:device_code"
 DEVICE_SECONDS = 15 * 60.0
 _POLL_SECONDS = 5.0
 _LONGEST_CODE = 64
-_PASTE = "Paste the address that the browser ended at, or the code:"
-_FOREVER = 2**53 - 1  # how pi writes that a token does not end
+_PASTE = "Paste the last address in the browser, or the code:"
+_FOREVER = 2**53 - 1  # pi's value for a token that does not expire
 _REFUSED = {
     "access_denied": "the login was denied",
     "authorization_denied": "the login was denied",
@@ -24,16 +24,16 @@ _REFUSED = {
 
 
 class Asker(Protocol):
-    """Whoever stands between a login and its user."""
+    """Interface to the user during a login."""
 
     def show(self, url: str, instructions: str, *, launch: str | None = None) -> None:
-        """Let the user open an address; `launch` is the same with the code filled in."""
+        """Show an address to the user; `launch` is the same address with the code filled in."""
 
     async def paste(self, question: str, example: str) -> str | None:
-        """What the user pastes, or None when nobody will paste anything.
+        """Return the text that the user pastes, or None if the user cannot be asked.
 
         Raises:
-            LoginError: the user does not want to log in after all.
+            LoginError: the user cancelled the login.
         """
 
 
@@ -49,22 +49,22 @@ class _Device(msgspec.Struct, frozen=True):
 async def log_in(
     flow: Flow, method: Method, asker: Asker, *, domain: str | None = None, host: str = "127.0.0.1"
 ) -> dict[str, Any]:
-    """Log in and return the credential as it is stored.
+    """Log in and return the credential in its stored form.
 
     Raises:
-        LoginError: it failed, was denied, or took too long.
+        LoginError: it failed, was denied, or timed out.
         ProviderError: the server could not be reached.
     """
     http = Transport()
-    own = host_of(domain) if domain else None
+    enterprise = host_of(domain) if domain else None
     try:
         if method == "device":
-            fields = await _by_device(http, flow, asker, own)
+            fields = await _by_device(http, flow, asker, enterprise)
         else:
             fields = await _by_browser(http, flow, asker, host)
     finally:
         await http.close()
-    more = {"enterpriseUrl": own} if own else {}
+    more = {"enterpriseUrl": enterprise} if enterprise else {}
     return {"type": "oauth", **fields, **more}
 
 
@@ -75,19 +75,19 @@ async def _by_browser(http: Transport, flow: Flow, asker: Asker, host: str) -> d
     verifier, challenge = proof_key()
     try:
         async with asyncio.timeout(flow.patience), Callback(flow.callback, host) as callback:
-            # OpenRouter has no state: there the secret part of the callback's path stands for it.
+            # OpenRouter has no state; the secret in the path of the callback replaces it.
             state = None if flow.kind == "openrouter" else callback.secret
             callback.state = state
             url = _authorize_address(flow, callback.address, challenge, state)
             asker.show(url, _browser_words(callback))
             code = await _first_code(asker, callback)
     except TimeoutError:
-        raise LoginError(f"nobody logged in within {flow.patience:.0f} s") from None
+        raise LoginError(f"the login was not completed within {flow.patience:.0f} s") from None
     return await _for_code(http, flow, code, verifier, callback.address)
 
 
 async def _first_code(asker: Asker, callback: Callback) -> str:
-    """The code that the browser brings, or that the user pastes."""
+    """Return the code from the browser or from the user, whichever comes first."""
     async with asyncio.TaskGroup() as group:
         pasting = group.create_task(_pasted(asker, callback))
         await asyncio.wait((callback.code,))
@@ -101,7 +101,7 @@ async def _pasted(asker: Asker, callback: Callback) -> None:
         if text is not None:
             callback.give(code_in(text, callback.state))
         elif not callback.listens:
-            raise LoginError("no code was given")
+            raise LoginError("no code was entered")
     except LoginError as error:
         callback.fail(error)
 
@@ -146,15 +146,15 @@ def _authorize_address(flow: Flow, callback: str, challenge: str, state: str | N
 
 def _browser_words(callback: Callback) -> str:
     if not callback.listens:
-        return "Log in with a browser, then paste the address that it ends at."
+        return "Log in with a browser, then paste the last address that it opens."
     return (
-        "Log in with a browser. If it runs on another machine, paste the address that it ends at, "
-        "even if that page cannot be shown."
+        "Log in with a browser. If it runs on another machine, paste the last address that it "
+        "opens, even if that page cannot be shown."
     )
 
 
 def proof_key() -> tuple[str, str]:
-    """A secret and its hash (RFC 7636): only who has the secret can use the code of a login."""
+    """Return a PKCE verifier and its challenge (RFC 7636)."""
     import base64
     import hashlib
     import secrets
@@ -176,7 +176,7 @@ async def _by_device(
         async with asyncio.timeout(device.seconds):
             answer = await _typed(http, flow, device, domain)
     except TimeoutError:
-        raise LoginError("nobody entered the code in time") from None
+        raise LoginError("the code was not entered in time") from None
     if flow.kind == "codex":
         code, verifier = answer.text("authorization_code"), answer.text("code_verifier")
         return await _for_code(http, flow, code, verifier, flow.device_callback)
@@ -204,7 +204,7 @@ async def _begin(http: Transport, flow: Flow, domain: str | None) -> _Device:
 
 
 async def _typed(http: Transport, flow: Flow, device: _Device, domain: str | None) -> Answer:
-    """Ask until the user has typed the code."""
+    """Poll until the user has entered the code."""
     url = flow.at(flow.device_token_url or flow.token_url, domain)
     codex = flow.kind == "codex"
     fields = _question(flow, device)
@@ -243,14 +243,14 @@ def _is_pending(problem: str | None) -> bool:
 
 
 def _typeable(code: str) -> str:
-    """It is shown in a terminal, which would obey what it does not print."""
+    """Check a code before it is shown in a terminal, which would interpret control characters."""
     if len(code) > _LONGEST_CODE or not code.isprintable():
-        raise LoginError("the server gave a code that nobody can type")
+        raise LoginError("the server returned an invalid user code")
     return code
 
 
 def _web_address(url: str) -> str:
-    """Whoever shows the address may open it by a click: it must not be a file or a command."""
+    """Check an address before a click opens it: it must not be a file or a command."""
     if not url.lower().startswith(("https://", "http://")) or not url.isprintable():
-        raise LoginError("the server gave an address that is none of the web")
+        raise LoginError("the server returned a URL that is not http(s)")
     return url

@@ -1,7 +1,7 @@
-"""The proxy of a request: that of the environment, else that of the setting `httpProxy`.
+"""Select the proxy of a request: from the environment, or else from the setting `httpProxy`.
 
-The setting holds for the whole process, like the variables: model requests, logins, renewals and
-lists of models all ask here.
+The setting applies to the whole process, like the variables: to model requests, logins, renewals
+and model lists.
 """
 
 import os
@@ -18,7 +18,7 @@ _setting: str | None = None
 
 
 class Proxy(msgspec.Struct, frozen=True):
-    """`url` holds neither user nor password, so that texts may name it."""
+    """Address and credentials of a proxy; `url` contains no credentials, so texts may show it."""
 
     url: str
     user: str | None = None
@@ -26,7 +26,7 @@ class Proxy(msgspec.Struct, frozen=True):
 
     @property
     def headers(self) -> dict[str, str]:
-        """The headers that prove to the proxy who asks."""
+        """Return the headers that authenticate to the proxy."""
         return {} if self.user is None else {"Proxy-Authorization": f"Basic {self.login}"}
 
     @property
@@ -37,18 +37,18 @@ class Proxy(msgspec.Struct, frozen=True):
 
 
 def use_proxy(address: str | None) -> None:
-    """Set the proxy of requests for which the environment names none."""
+    """Set the proxy for requests for which the environment names none."""
     global _setting
     _setting = (address or "").strip() or None
 
 
 def proxy_for(url: str) -> Proxy | None:
-    """Return the proxy of an address, or None if it is reached directly.
+    """Return the proxy of an address, or None for a direct connection.
 
-    Addresses of this machine are always reached directly, and those that `NO_PROXY` names.
+    Connections to this machine and to hosts in `NO_PROXY` are always direct.
 
     Raises:
-        ProviderError: the address of the proxy cannot be used.
+        ProviderError: the address of the proxy is invalid.
     """
     from urllib.parse import urlsplit
 
@@ -66,19 +66,19 @@ def proxy_for(url: str) -> Proxy | None:
 
 
 def setting_in_use() -> bool:
-    """Whether the setting names a proxy; libraries read the environment on their own."""
+    """Return whether the setting names a proxy; libraries read the environment themselves."""
     return _setting is not None
 
 
 def proxies() -> dict[str, str]:
-    """Return the proxies by scheme, user and password included, for libraries that take them so.
+    """Return the proxies by scheme, with user and password, for libraries that expect them.
 
     Raises:
-        ProviderError: the address of the proxy cannot be used.
+        ProviderError: the address of the proxy is invalid.
     """
     from urllib.parse import quote
 
-    found = {}
+    by_scheme = {}
     for scheme in _PORTS:
         address = _address(scheme)
         if address is None:
@@ -87,12 +87,12 @@ def proxies() -> dict[str, str]:
         login = ""
         if proxy.user is not None:
             login = f"{quote(proxy.user, safe='')}:{quote(proxy.password, safe='')}@"
-        found[scheme] = proxy.url.replace("://", f"://{login}", 1)
-    return found
+        by_scheme[scheme] = proxy.url.replace("://", f"://{login}", 1)
+    return by_scheme
 
 
 def proxy_secrets() -> Iterator[str]:
-    """Yield the passwords of all proxies in use, in the forms in which they are sent."""
+    """Yield the passwords of all proxies in use, in the encodings in which they are sent."""
     for scheme in _PORTS:
         address = _address(scheme)
         try:
@@ -111,9 +111,9 @@ def _address(scheme: str) -> str | None:
 
 
 def _is_exempt(host: str, port: int | None) -> bool:
-    """Whether `NO_PROXY` names a host: by its name, a domain above it, a port, or `*`."""
-    listed = os.environ.get("no_proxy") or os.environ.get("NO_PROXY") or ""
-    for entry in re.split(r"[\s,]+", listed):
+    """Return whether `NO_PROXY` matches a host by name, parent domain, port or `*`."""
+    no_proxy = os.environ.get("no_proxy") or os.environ.get("NO_PROXY") or ""
+    for entry in re.split(r"[\s,]+", no_proxy):
         if entry == "*":
             return True
         name, _, number = entry.lower().rpartition(":")
@@ -129,9 +129,9 @@ def _is_exempt(host: str, port: int | None) -> bool:
 def _read(address: str) -> Proxy:
     from urllib.parse import unquote, urlsplit
 
-    whole = address if "://" in address else f"http://{address}"
+    full_address = address if "://" in address else f"http://{address}"
     try:
-        parts = urlsplit(whole)
+        parts = urlsplit(full_address)
         host, port = parts.hostname, parts.port
     except ValueError:
         host, port, parts = None, None, urlsplit("")
@@ -141,8 +141,8 @@ def _read(address: str) -> Proxy:
             "or https://… Check httpProxy in settings.json, HTTP_PROXY, HTTPS_PROXY and ALL_PROXY.",
             kind="bad_request",
         )
-    place = f"[{host}]" if ":" in host else host
-    url = f"{parts.scheme}://{place}:{port or _PORTS[parts.scheme]}"
+    netloc = f"[{host}]" if ":" in host else host
+    url = f"{parts.scheme}://{netloc}:{port or _PORTS[parts.scheme]}"
     if parts.username is None:
         return Proxy(url)
     return Proxy(url, unquote(parts.username), unquote(parts.password or ""))

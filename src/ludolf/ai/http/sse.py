@@ -1,4 +1,4 @@
-"""Server-sent events out of bytes."""
+"""Parser for server-sent events."""
 
 from collections.abc import Iterator
 
@@ -9,17 +9,17 @@ _PING_SIZE = 64
 
 
 class SseParser:
-    """Server-sent events from bytes: LF, CR or CRLF, comments, multi-line data, any split."""
+    """Parses server-sent events: LF, CR or CRLF, comments, multi-line data, any chunks."""
 
     def __init__(self) -> None:
         self._rest: list[bytes] = []
         self._size = 0
         self._data: list[bytes] = []
         self._after_cr = False
-        self.told = False
+        self.has_event = False
 
     def feed(self, chunk: bytes) -> Iterator[bytes]:
-        """The data of each event that is complete with this chunk."""
+        """Yield the data of each event that this chunk completes."""
         if b"\r" in chunk or self._after_cr:
             chunk = self._plain_newlines(chunk)
         cut = chunk.rfind(b"\n")
@@ -39,14 +39,14 @@ class SseParser:
                 self._data.append(line[8:].strip())
 
     def close(self) -> Iterator[bytes]:
-        """An event that the end of the stream left without its blank line."""
+        """Yield the last event if the stream ended without its blank line."""
         yield from self.feed(b"\n\n")
 
     def _flush(self) -> bytes:
         data = self._data[0] if len(self._data) == 1 else b"\n".join(self._data)
         self._data = []
         if len(data) > _PING_SIZE or not _is_ping(data):
-            self.told = True
+            self.has_event = True
         return data
 
     def _keep(self, piece: bytes) -> None:
@@ -68,5 +68,5 @@ class SseParser:
 
 
 def _is_ping(data: bytes) -> bool:
-    """Whether an event only says that the server is still there."""
+    """Return whether an event is only a keep-alive."""
     return b'"ping"' in data or b'"keepalive"' in data

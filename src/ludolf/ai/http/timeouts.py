@@ -1,10 +1,10 @@
-"""How long a model server may be silent before its answer counts as failed."""
+"""Timeouts of requests to model servers."""
 
 import msgspec
 
 
 class Patience(msgspec.Struct, frozen=True, kw_only=True):
-    """Seconds; 0 is no limit. Pings are not events."""
+    """Timeouts in seconds; 0 disables a limit. Pings do not count as events."""
 
     connect: float = 30.0
     first: float = 300.0

@@ -1,4 +1,4 @@
-"""HTTP for model providers: the only file that knows the HTTP library."""
+"""HTTP for model providers; the only module that uses the HTTP library."""
 
 import asyncio
 import sys
@@ -24,33 +24,33 @@ if TYPE_CHECKING:
 
 MAX_ANSWER_BYTES = 64 << 20
 MAX_ERROR_BYTES = 64 << 10
-# An error, or a short answer that is read as a whole, has to be there within this time.
+# Time limit for reading an error, or a short response that is read completely.
 ERROR_SECONDS = 30.0
-# So much is taken apart at once: all of it is held while a slow reader is waited for.
+# Bytes parsed at once; all of them stay in memory while a slow reader blocks the stream.
 PIECE_BYTES = 64 << 10
 _READ_SIZE = 64 << 10
-PACKED = "The answer is compressed, which was not asked for"
+PACKED = "The answer is compressed, although no compression was requested"
 _USUAL = Patience()
 
 Found = TypeVar("Found", covariant=True)
-# What proves who asks, for the request as it leaves: (address, headers, body) -> all headers.
+# Signs or authenticates the final request: (address, headers, body) -> all headers.
 Seal = Callable[[str, Mapping[str, str], bytes], dict[str, str]]
 
 
 class Body(Protocol):
-    """The bytes of an answer as they arrive."""
+    """The body of a response as it arrives."""
 
     async def readany(self) -> bytes:
-        """What has arrived, at least one byte; nothing at the end."""
+        """Return the available bytes, at least one; b"" at the end."""
 
     async def read(self, n: int = -1) -> bytes:
-        """At most so many bytes; nothing at the end."""
+        """Return at most `n` bytes; b"" at the end."""
 
     def at_eof(self) -> bool: ...
 
 
 class Raw(Protocol):
-    """An HTTP answer as the network, or a recording, gives it."""
+    """An HTTP response from the network or from a recording."""
 
     @property
     def status(self) -> int: ...
@@ -61,7 +61,7 @@ class Raw(Protocol):
 
 
 class Sent(msgspec.Struct, frozen=True, kw_only=True):
-    """A request as it leaves."""
+    """A final HTTP request."""
 
     method: str = "POST"
     url: str
@@ -71,23 +71,23 @@ class Sent(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Reply:
-    """An HTTP answer whose body is still to be read."""
+    """An HTTP response with an unread body."""
 
     def __init__(self, raw: Raw, patience: Patience) -> None:
         self._raw = raw
         self._patience = patience
         self.status = raw.status
         self.headers: Mapping[str, str] = raw.headers
-        packed = raw.headers.get("Content-Encoding", "identity").strip().lower()
-        self._packed = "" if packed in ("", "identity") else packed
+        encoding = raw.headers.get("Content-Encoding", "identity").strip().lower()
+        self._encoding = "" if encoding in ("", "identity") else encoding
 
     async def text(self) -> str:
-        """Return the first part of the body: at most 64 KiB, and what comes within 30 s."""
-        if self._packed:
+        """Return the start of the body: at most 64 KiB, received within at most 30 s."""
+        if self._encoding:
             return ""
         body = bytearray()
         limit = min(ERROR_SECONDS, self._patience.first or ERROR_SECONDS)
-        # A server that sends its text byte by byte has said enough by then.
+        # After the time limit, the text received so far is enough.
         with suppress(TimeoutError):
             async with asyncio.timeout(limit):
                 while len(body) < MAX_ERROR_BYTES:
@@ -98,15 +98,21 @@ class Reply:
         return body.decode("utf-8", "replace")
 
     def events(self) -> AsyncIterator[Iterator[bytes]]:
-        """For each read from the network, the data of the server-sent events it completed."""
+        """Yield, for each network read, the data of the server-sent events that it completed."""
         return self.read(SseParser())
 
     async def read(self, parser: "Parser[Found]") -> AsyncIterator[Iterator[Found]]:
-        """For each read from the network, what the parser found in it."""
-        if self._packed:
-            # It could unpack to any size, and it was not asked for.
-            raise ProviderError(f"{PACKED}: {self._packed}. Check the base URL", kind="bad_request")
-        total, heard, limit = 0, time.monotonic(), self._patience.first
+        """Yield, for each network read, the items that the parser found.
+
+        Raises:
+            ProviderError: the body is compressed or too large, or no event came in time.
+        """
+        if self._encoding:
+            # No compression was requested, and the decompressed size is unbounded.
+            raise ProviderError(
+                f"{PACKED}: {self._encoding}. Check the base URL", kind="bad_request"
+            )
+        total, last_event, limit = 0, time.monotonic(), self._patience.first
         while chunk := await self._raw.content.readany():
             total += len(chunk)
             if total > MAX_ANSWER_BYTES:
@@ -116,19 +122,19 @@ class Reply:
             for start in range(0, len(chunk), PIECE_BYTES):
                 yield parser.feed(chunk[start : start + PIECE_BYTES])
             now = time.monotonic()
-            if parser.told:
-                parser.told, heard = False, now
+            if parser.has_event:
+                parser.has_event, last_event = False, now
                 if limit != self._patience.between:
                     limit = self._patience.between
                     _limit_silence(self._raw, limit)
-            elif limit and now - heard > limit:
-                # Pings keep the connection alive, but they are not an answer.
+            elif limit and now - last_event > limit:
+                # Pings keep the connection alive, but do not count as an answer.
                 raise ProviderError(f"Request timed out: no event for {limit:.0f} s")
         yield parser.close()
 
     async def finish(self, seconds: float = 0.05) -> None:
-        """Wait a moment for the end of a body that has told all: its connection can serve again."""
-        # A server that goes on, or leaves, after the last event has answered all the same.
+        """Wait `seconds` for the end of a complete answer, so that the connection can be reused."""
+        # The answer is complete even if the server sends more or disconnects now.
         with suppress(TimeoutError, OSError, *_network_errors()):
             async with asyncio.timeout(seconds):
                 while await self._raw.content.readany():
@@ -136,28 +142,28 @@ class Reply:
 
 
 class Parser(Protocol[Found]):
-    """Finds events in bytes that are split anywhere; `told` is set when it has found one."""
+    """Finds events in chunks that are split anywhere; sets `has_event` when it finds one."""
 
-    told: bool
+    has_event: bool
 
     def feed(self, chunk: bytes) -> Iterator[Found]: ...
     def close(self) -> Iterator[Found]: ...
 
 
 class Watcher(Protocol):
-    """Somebody who may look at, and change, what goes to a provider."""
+    """Observer that may inspect and change requests to a provider."""
 
     async def sending(self, body: bytes, headers: dict[str, str]) -> tuple[bytes, dict[str, str]]:
-        """Called before a request leaves; returns what to send instead."""
+        """Called before a request is sent; returns the body and headers to send."""
 
     async def answered(self, status: int, headers: Mapping[str, str]) -> None:
-        """Called when the head of an answer is there, before its body is read."""
+        """Called when the response headers have arrived, before the body is read."""
 
 
 class Transport:
     """Connections to model servers, shared by all requests of an engine."""
 
-    # Whether a recording answers, so that no server needs to run.
+    # Whether responses come from a recording, so that no server needs to run.
     plays_back = False
 
     def __init__(self) -> None:
@@ -175,34 +181,34 @@ class Transport:
         patience: Patience = _USUAL,
         seal: Seal | None = None,
     ) -> AsyncIterator[Reply]:
-        """Send a request. Redirects are not followed: a key goes to the configured origin only.
+        """Send a request. Redirects are not followed: a key is sent to the configured origin only.
 
-        `seal` comes last: a signature must cover what a watcher made of the request.
+        `seal` runs last, because a signature must cover the changes of a watcher.
 
         Raises:
-            ProviderError: the server could not be reached or fell silent.
+            ProviderError: the server could not be reached or stopped sending.
         """
-        given = {"Accept-Encoding": "identity", **headers}
+        all_headers = {"Accept-Encoding": "identity", **headers}
         if self.watcher is not None:
-            body, given = await self.watcher.sending(body, given)
+            body, all_headers = await self.watcher.sending(body, all_headers)
         if seal is not None:
-            given = seal(url, given, body)
-        sent = Sent(url=url, headers=given, body=body, patience=patience)
+            all_headers = seal(url, all_headers, body)
+        sent = Sent(url=url, headers=all_headers, body=body, patience=patience)
         async with self.model_exchange(sent) as raw:
             if self.watcher is not None:
                 await self.watcher.answered(raw.status, raw.headers)
             yield Reply(raw, patience)
 
     def model_exchange(self, sent: Sent) -> AbstractAsyncContextManager[Raw]:
-        """An exchange with a model: what a recording listens to, or stands in for."""
+        """Exchange with a model server; recording and replay override this method."""
         return self.exchange(sent)
 
     @asynccontextmanager
     async def exchange(self, sent: Sent) -> AsyncIterator[Raw]:
-        """One request over the network, to whomever it goes.
+        """Send one request over the network, to any server.
 
         Raises:
-            ProviderError: the server could not be reached or fell silent.
+            ProviderError: the server could not be reached or stopped sending.
         """
         await asyncio.wait((self.warm_up(),))
         import aiohttp
@@ -219,8 +225,8 @@ class Transport:
             raise ProviderError(f"Not a valid URL: {url}", kind="bad_request") from error
         except aiohttp.ClientConnectorError as error:
             reason = error.os_error.strerror or error
-            place = _refusing(error) or _origin(url)
-            raise ProviderError(f"Connection error: {reason} ({place})") from error
+            target = _refusing(error) or _origin(url)
+            raise ProviderError(f"Connection error: {reason} ({target})") from error
         except aiohttp.ClientHttpProxyError as error:
             raise _refused_by_proxy(error) from error
         except aiohttp.ClientPayloadError as error:
@@ -238,26 +244,26 @@ class Transport:
         )
         proxy = proxy_for(sent.url)
         login = proxy.headers if proxy is not None else {}
-        # A tunnel is asked for with headers of its own; else the proxy reads those of the request.
-        tunnelled = sent.url[:6].lower() == "https:"
+        # A tunnel takes separate headers; otherwise the proxy reads those of the request.
+        is_tunnel = sent.url[:6].lower() == "https:"
         try:
-            # Each byte of the head restarts the limit of the socket; these two count through.
+            # The socket timeout restarts with each byte of the head; these two limits do not.
             async with asyncio.timeout(_connect_seconds(sent.patience)) as deadline:
                 return await self._open().request(
                     sent.method,
                     _as_written(sent.url),
-                    headers=sent.headers if tunnelled else {**sent.headers, **login},
+                    headers=sent.headers if is_tunnel else {**sent.headers, **login},
                     data=sent.body,
                     allow_redirects=False,
                     timeout=limits,
                     proxy=proxy.url if proxy is not None else None,
-                    proxy_headers=login if tunnelled else None,
+                    proxy_headers=login if is_tunnel else None,
                     trace_request_ctx=(deadline, sent.patience.first),
                 )
         except aiohttp.InvalidURL:
             raise
         except ValueError as error:
-            # A key or a header that no request can carry, or two ways in that exclude each other.
+            # A key or header with invalid characters, or two authentication methods that conflict.
             text = f"The request cannot be sent: {error}"
             raise ProviderError(text, kind="bad_request") from error
 
@@ -272,19 +278,19 @@ class Transport:
                 connector=aiohttp.TCPConnector(limit=0),
                 auto_decompress=False,
                 cookie_jar=aiohttp.DummyCookieJar(),
-                # Providers name the program; where a user takes the name away, none is sent.
+                # Providers set the User-Agent; if the user removes it, none is sent.
                 skip_auto_headers=("User-Agent",),
             )
         return self._session
 
     def begin(self, model: "Model | None", level: "ThinkingLevel") -> None:
-        """The run starts with these; of interest to whoever keeps a record."""
+        """Called at the start of a run, for subclasses that record it."""
 
     def will_ask(self, model: "Model") -> None:
-        """Somebody is about to ask this model; likewise."""
+        """Called before a request to this model, for subclasses that record it."""
 
     def warm_up(self) -> "asyncio.Future[None]":
-        """Import the HTTP library, which loads the certificates, in a thread: it takes its time."""
+        """Import the HTTP library in a thread; loading it and the certificates is slow."""
         if self._warm is None:
             loop = asyncio.get_running_loop()
             self._warm = loop.create_future()
@@ -301,35 +307,35 @@ def _import(loop: asyncio.AbstractEventLoop, done: "asyncio.Future[None]") -> No
     try:
         import aiohttp  # noqa: F401
     finally:
-        with suppress(RuntimeError):  # the loop was closed meanwhile: nobody waits any more
+        with suppress(RuntimeError):  # the loop was closed in the meantime
             loop.call_soon_threadsafe(done.set_result, None)
 
 
 def _read_smaller(raw: "aiohttp.ClientResponse") -> None:
-    # asyncio makes a buffer of 256 KiB for each read, which is mapped and unmapped each time: a
-    # third of what a slow stream costs. Smaller ones are memory that is at hand.
+    # asyncio allocates a buffer of 256 KiB for each read, which is mapped and unmapped each time: a
+    # third of the cost of a slow stream. Smaller buffers come from the heap.
     transport = raw.connection.transport if raw.connection is not None else None
     if transport is not None and hasattr(transport, "max_size"):
         transport.max_size = _READ_SIZE
 
 
 def _limit_silence(raw: Raw, seconds: float) -> None:
-    """From now on the network may be silent for so long; of a recording there is none."""
+    """Set the read timeout of the connection; a recording has none."""
     connection: aiohttp.connector.Connection | None = getattr(raw, "connection", None)
     if connection is None or connection.protocol is None or connection.transport is None:
         return
     connection.protocol.read_timeout = seconds or None
-    # While a slow reader is waited for, nothing is read, and that is not the server's silence: the
-    # limit then counts from the moment when reading goes on.
+    # While the program waits for a slow reader, nothing is read, and the server is not at fault:
+    # the timeout starts when reading resumes.
     if connection.transport.is_reading():
         connection.protocol.start_timeout()
 
 
 async def check(reply: Reply, describe: Callable[[int, str], str]) -> None:
-    """Turn an HTTP failure into a ProviderError; `describe(status, body)` words it.
+    """Turn an HTTP failure into a ProviderError; `describe(status, body)` returns its text.
 
     Raises:
-        ProviderError: the status is not 200, or the body is plainly no event stream.
+        ProviderError: the status is not 200, or the body is not an event stream.
     """
     kind = reply.headers.get("Content-Type", "")
     other = "html" in kind or "json" in kind
@@ -351,7 +357,7 @@ async def check(reply: Reply, describe: Callable[[int, str], str]) -> None:
 
 
 def _as_written(url: str) -> "str | yarl.URL":
-    """A quoted path goes as it is: a signature covers its letters, and a `%3A` is no colon."""
+    """Keep the escapes of a quoted path: a signature covers them, and `%3A` is not a colon."""
     from yarl import URL
 
     with suppress(ValueError):
@@ -360,24 +366,24 @@ def _as_written(url: str) -> "str | yarl.URL":
 
 
 def _network_errors() -> tuple[type[Exception], ...]:
-    """What the HTTP library raises; a replay has never loaded it, and need not wait for it."""
+    """Return the exceptions of the HTTP library; a replay has never loaded it."""
     library = sys.modules.get("aiohttp")
     return (library.ClientError,) if library is not None else ()
 
 
 def _connect_seconds(patience: Patience) -> float | None:
-    """The time until a request can be sent, by way of a proxy too; None is no limit."""
+    """Return the time limit for sending a request, including a proxy; None means no limit."""
     return patience.connect + patience.first if patience.connect and patience.first else None
 
 
 async def _limit_head(_: Any, context: Any, __: Any) -> None:
-    """The request leaves: from now on the head of the answer has its own limit."""
+    """Start the separate time limit for the response headers, once the request is sent."""
     deadline, seconds = context.trace_request_ctx
     deadline.reschedule(asyncio.get_running_loop().time() + seconds if seconds else None)
 
 
 def _refusing(error: "aiohttp.ClientConnectorError") -> str:
-    """The proxy, if it was that which could not be reached."""
+    """Return the name of the proxy if it was the proxy that could not be reached."""
     import aiohttp
 
     is_proxy = isinstance(error, aiohttp.ClientProxyConnectionError)

@@ -1,4 +1,4 @@
-"""Models on this machine: servers that are found, and GGUF files that are run."""
+"""Models on this machine: running servers, and GGUF files."""
 
 from ludolf.ai.models import Model
 
@@ -7,10 +7,10 @@ FILES = "gguf"
 FILE_SUFFIX = ".gguf"
 FILE_API = "ludolf-gguf"
 MISSING = "To run GGUF files, install the extra: pip install 'ludolf[local]'"
-# What is sent where a server wants no key: the header must hold something.
+# Sent to servers without keys, because the header must not be empty.
 NO_KEY = "local"
 
 
 def uses_tools(model: Model) -> bool:
-    """Whether tools may be offered to a model at all."""
+    """Return whether tools may be offered to a model."""
     return (model.compat or {}).get("supportsTools") is not False

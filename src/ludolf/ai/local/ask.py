@@ -1,4 +1,4 @@
-"""One small JSON request over a plain socket: a look at a server must not load an HTTP library."""
+"""Send one small JSON request over a plain socket, without loading an HTTP library."""
 
 import asyncio
 from typing import Any
@@ -10,12 +10,12 @@ from ludolf.base import dumps, loads
 
 MAX_BYTES = 8 << 20
 UNAUTHORIZED = 401
-# A time that is over is an OSError too.
+# TimeoutError is an OSError.
 _ODD = (OSError, EOFError, ValueError, asyncio.LimitOverrunError)
 
 
 class Heard(msgspec.Struct, frozen=True):
-    """The status of an answer, and its body where that is JSON."""
+    """The status of a response, and its body if that is JSON."""
 
     status: int
     value: Any = None
@@ -24,7 +24,7 @@ class Heard(msgspec.Struct, frozen=True):
 async def ask(
     url: str, seconds: float | None, *, key: str | None = None, body: Any = None
 ) -> Heard | None:
-    """Ask once; None if nobody answers in time, or in anything but HTTP. A body makes it a POST."""
+    """Send one request; None without an HTTP response in time. With a body it is a POST."""
     parts = urlsplit(url)
     try:
         async with asyncio.timeout(seconds):
@@ -95,12 +95,12 @@ async def _chunks(reader: asyncio.StreamReader) -> bytes:
 
 
 async def _rest(reader: asyncio.StreamReader) -> bytes:
-    found = b""
+    data = b""
     while piece := await reader.read(1 << 16):
-        found += piece
-        if len(found) > MAX_BYTES:
+        data += piece
+        if len(data) > MAX_BYTES:
             raise ValueError("too long")
-    return found
+    return data
 
 
 def _json(body: bytes) -> Any:

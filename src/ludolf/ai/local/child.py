@@ -1,4 +1,4 @@
-"""A running GGUF file, seen from its parent: started, waited for, ended."""
+"""Start, wait for and stop the child process that runs a GGUF file."""
 
 import asyncio
 import os
@@ -15,18 +15,18 @@ from ludolf.base import LudolfError, dumps
 MODULE = "ludolf.ai.local.runtime"
 LOAD_SECONDS = 600.0
 TAIL_BYTES = 8192
-# What llama.cpp and its drivers may need; keys are not among it.
-_PASSED = ("PATH", "HOME", "USER", "LANG", "TMPDIR", "LD_LIBRARY_PATH", "SYSTEMROOT")
-_PASSED_BEGIN = ("CUDA_", "GGML_", "HIP_", "HSA_", "LC_", "NVIDIA_", "OMP_", "ROCR_", "VK_")
-_SAID = "error loading model: "
+# Variables that llama.cpp and its drivers may need; no keys.
+_ENVIRONMENT_NAMES = ("PATH", "HOME", "USER", "LANG", "TMPDIR", "LD_LIBRARY_PATH", "SYSTEMROOT")
+_ENVIRONMENT_PREFIXES = ("CUDA_", "GGML_", "HIP_", "HSA_", "LC_", "NVIDIA_", "OMP_", "ROCR_", "VK_")
+_LOAD_ERROR = "error loading model: "
 
 
 class ChildError(LudolfError):
-    """The model could not be run; the text says why."""
+    """The model could not be run; the text is the reason."""
 
 
 class Child:
-    """One process with one model. Made by `start`; `stop` ends it, and so does our own end."""
+    """One process with one model. It ends with `stop`, or when the parent process ends."""
 
     def __init__(self, process: asyncio.subprocess.Process, order: Order, log: IO[bytes]) -> None:
         self._process = process
@@ -37,10 +37,10 @@ class Child:
 
     @classmethod
     async def start(cls, order: Order, seconds: float = LOAD_SECONDS) -> Self:
-        """Start and wait until the model is loaded; whoever gives up waiting ends it.
+        """Start the process and wait until the model is loaded; cancelling stops the process.
 
         Raises:
-            ChildError: it did not get that far.
+            ChildError: the model was not loaded.
         """
         from tempfile import TemporaryFile
 
@@ -73,36 +73,38 @@ class Child:
             async with asyncio.timeout(seconds):
                 line = await self._process.stdout.readline()
         except TimeoutError:
-            raise ChildError(f"{self.order.model} was not loaded in {seconds:.0f} s") from None
+            raise ChildError(f"{self.order.model} was not loaded within {seconds:.0f} s") from None
         try:
-            told = msgspec.json.decode(line, type=Told)
+            reply = msgspec.json.decode(line, type=Told)
         except msgspec.DecodeError:
-            told = Told()
-        if told.url is None:
-            raise ChildError(f"llama.cpp cannot load {self.order.model}: {await self.reason(told)}")
-        self.url = told.url
+            reply = Told()
+        if reply.url is None:
+            raise ChildError(
+                f"llama.cpp cannot load {self.order.model}: {await self.reason(reply)}"
+            )
+        self.url = reply.url
 
     @property
     def alive(self) -> bool:
         return self._process.returncode is None
 
-    async def reason(self, told: Told | None = None) -> str:
-        """Why it ended, in llama.cpp's own words where it said any."""
+    async def reason(self, reply: Told | None = None) -> str:
+        """Return why the process ended, in the words of llama.cpp if it printed any."""
         code = await self._process.wait()
         self._log.seek(0, os.SEEK_END)
         self._log.seek(max(0, self._log.tell() - TAIL_BYTES))
         lines = self._log.read().decode("utf-8", "replace").splitlines()
-        said = [line.partition(_SAID)[2] for line in lines if _SAID in line]
-        if said:
-            return said[-1]
-        if told is not None and told.error:
-            return told.error
+        errors = [line.partition(_LOAD_ERROR)[2] for line in lines if _LOAD_ERROR in line]
+        if errors:
+            return errors[-1]
+        if reply is not None and reply.error:
+            return reply.error
         if code == -9:
-            return "it was killed, perhaps for want of memory"
+            return "it was killed; the machine may be out of memory"
         return lines[-1] if lines else f"it ended with code {code}"
 
     async def stop(self) -> None:
-        """End it; nothing of it is left when this returns."""
+        """Stop the process and wait for its end."""
         if self.alive:
             self._process.kill()
         await self._process.wait()
@@ -115,7 +117,7 @@ def _environment() -> dict[str, str]:
     env = {
         name: value
         for name, value in os.environ.items()
-        if name in _PASSED or name.startswith(_PASSED_BEGIN)
+        if name in _ENVIRONMENT_NAMES or name.startswith(_ENVIRONMENT_PREFIXES)
     }
     source = str(Path(ludolf.__file__).parents[1])
     paths = (source, os.environ.get("PYTHONPATH", ""))

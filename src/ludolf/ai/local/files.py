@@ -1,4 +1,4 @@
-"""GGUF files as models: named by path, or found where other programs keep theirs."""
+"""GGUF files as models, selected by path or found in the folders of other programs."""
 
 import os
 import re
@@ -16,17 +16,17 @@ DEFAULT_CONTEXT = 16_384
 UNKNOWN_CONTEXT = 4096
 MAX_DEPTH = 6
 MODEL_LAYER = "application/vnd.ollama.image.model"
-# Parts of models, and models that do not talk.
+# Parts of models, and models that are not chat models.
 _SILENT = ("clip", "bert", "whisper", "t5encoder", "adapter", "mmproj", "imatrix")
 _LATER_PART = re.compile(r"-(?!00001)\d{5}-of-\d{5}$")
 _FIRST_PART = re.compile(r"-00001-of-\d{5}$")
 
 
 def file_model(model_id: str, environ: Mapping[str, str] = os.environ) -> Model:
-    """The model of a path, or of a name among the files that were found.
+    """Return the model of a path, or of a name among the files found.
 
     Raises:
-        GgufError: there is no such file, or it is no model.
+        GgufError: the file is missing or is not a model.
     """
     if os.path.isabs(model_id):
         path = Path(model_id)
@@ -39,7 +39,7 @@ def file_model(model_id: str, environ: Mapping[str, str] = os.environ) -> Model:
 
 
 def file_models(environ: Mapping[str, str] = os.environ) -> tuple[Model, ...]:
-    """All files that can be talked to, each name once."""
+    """Return all chat models among the files, each name once."""
     models: dict[str, Model] = {}
     for name, path in found_files(environ):
         if name in models:
@@ -70,7 +70,7 @@ def _model(model_id: str, path: Path, header: Header) -> Model:
 
 
 def found_files(environ: Mapping[str, str] = os.environ) -> Iterator[tuple[str, Path]]:
-    """The names and paths of all GGUF files in the usual places."""
+    """Return the names and paths of all GGUF files in the usual folders."""
     for folder in folders(environ):
         for path in sorted(_walk(folder, MAX_DEPTH)):
             stem = path.name[: -len(FILE_SUFFIX)]
@@ -80,7 +80,7 @@ def found_files(environ: Mapping[str, str] = os.environ) -> Iterator[tuple[str, 
 
 
 def folders(environ: Mapping[str, str] = os.environ) -> tuple[Path, ...]:
-    """Of the Hugging Face hub, LM Studio and llama.cpp, as the environment moves them."""
+    """Return the folders of the Hugging Face hub, LM Studio and llama.cpp."""
     home = Path(environ.get("HOME") or Path.home())
     cache = Path(environ.get("XDG_CACHE_HOME") or home / ".cache")
     hub = Path(environ.get("HF_HOME") or cache / "huggingface") / "hub"
@@ -100,7 +100,7 @@ def ollama_folder(environ: Mapping[str, str] = os.environ) -> Path:
 
 
 def _walk(folder: Path, depth: int) -> Iterator[Path]:
-    """GGUF files below a folder; links to files are followed, links to folders are not."""
+    """Yield GGUF files below a folder; follow links to files, but not to folders."""
     try:
         entries = list(os.scandir(folder))
     except OSError:
@@ -114,7 +114,7 @@ def _walk(folder: Path, depth: int) -> Iterator[Path]:
 
 
 def _ollama_files(folder: Path) -> Iterator[tuple[str, Path]]:
-    """Ollama keeps a model's weights under their hash; a manifest says which belong to a name."""
+    """Yield Ollama's models: manifests map names to weight files, which are named by hash."""
     manifests = folder / "manifests"
     for path in sorted(manifests.glob("*/*/*/*")):
         owner, model, tag = path.relative_to(manifests).parts[1:]

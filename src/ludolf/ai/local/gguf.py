@@ -1,4 +1,4 @@
-"""The header of a GGUF file: what a model is called, how much it reads, how it is spoken to."""
+"""Parser for the header of a GGUF file: name, context length, chat template."""
 
 import mmap
 import os
@@ -16,10 +16,10 @@ MAX_PAIRS = 1 << 16
 MAX_KEY_BYTES = 1 << 16
 MAX_TEXT_BYTES = 16 << 20
 MAX_NESTING = 4
-# Texts and lists in all lists of a header; the largest vocabularies have half a million texts.
+# Limit on strings and arrays in all arrays of a header; vocabularies have up to 500,000.
 MAX_ITEMS = 1 << 22
 TEXT, ARRAY = 8, 9
-# Type number of a scalar → how it is packed.
+# Type number of a scalar → its struct format.
 SCALARS: dict[int, str] = {
     0: "<B",
     1: "<b",
@@ -38,15 +38,15 @@ Scalar = int | float | bool | str
 
 
 class GgufError(LudolfError):
-    """A file cannot be used as a GGUF model; the text names the file and says why."""
+    """A file cannot be used as a GGUF model; the text names the file and the reason."""
 
 
 class _Broken(Exception):
-    """Why the bytes are no header; the caller knows which file they are from."""
+    """The bytes are not a valid header; the caller adds the file name."""
 
 
 class Header(msgspec.Struct, frozen=True, kw_only=True):
-    """What the header says, as far as it says it; `values` are all scalars by their keys."""
+    """Contents of the header, as far as present; `values` are all scalars by key."""
 
     architecture: str
     name: str | None = None
@@ -56,17 +56,17 @@ class Header(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def read_gguf(path: Path) -> Header:
-    """Read the header of a file; one that has not changed is read once.
+    """Read the header of a file; unchanged files are cached.
 
     Raises:
-        GgufError: the file is missing or is no GGUF file.
+        GgufError: the file is missing or is not a GGUF file.
     """
     try:
-        found = path.stat()
-        # A pipe would be waited for, and opening a device can have an effect.
-        if not stat.S_ISREG(found.st_mode):
+        status = path.stat()
+        # Reading a pipe would block, and opening a device can have side effects.
+        if not stat.S_ISREG(status.st_mode):
             raise GgufError(f"{path} is not a GGUF file: it is not a regular file")
-        return _read(path, found.st_size, found.st_mtime_ns)
+        return _read(path, status.st_size, status.st_mtime_ns)
     except OSError as error:
         raise GgufError(f"Cannot read {path}: {error.strerror or error}") from error
     except ValueError:
@@ -114,7 +114,7 @@ def _described(values: dict[str, Scalar]) -> Header:
 
 
 class _Reader:
-    """Walks over the bytes; never past their end, whatever lengths they claim."""
+    """Reads values from the bytes; never past their end, whatever lengths they claim."""
 
     def __init__(self, data: bytes | mmap.mmap) -> None:
         self._data = data
@@ -123,7 +123,7 @@ class _Reader:
         self._items = 0
 
     def preamble(self) -> int:
-        """Magic, version, counts; returns the number of pairs."""
+        """Read magic, version and counts; return the number of key-value pairs."""
         if self._data[:4] != MAGIC:
             raise _Broken("it does not begin with GGUF")
         self._at = 4
@@ -132,14 +132,14 @@ class _Reader:
             swapped = int.from_bytes(version.to_bytes(4, "little"), "big")
             known = swapped in (2, 3)
             raise _Broken("it is big-endian" if known else f"version {version} is unknown")
-        self._number("<Q")  # of tensors
+        self._number("<Q")  # number of tensors
         pairs = int(self._number("<Q"))
         if pairs > MAX_PAIRS:
             raise _Broken(f"it claims {pairs} entries")
         return pairs
 
     def value(self) -> Scalar | None:
-        """The next value; lists are passed over and give None."""
+        """Return the next value; arrays are skipped and give None."""
         kind = int(self._number("<I"))
         if kind == TEXT:
             return self.text(MAX_TEXT_BYTES)
@@ -164,8 +164,8 @@ class _Reader:
         except struct.error:
             raise _Broken("it ends in the middle of its header") from None
         self._at += struct.calcsize(form)
-        found: int | float = value
-        return found
+        number: int | float = value
+        return number
 
     def _pass(self, size: int) -> None:
         if size > self._size - self._at:
@@ -192,7 +192,7 @@ class _Reader:
             raise _Broken(f"its lists claim {self._items} items")
 
     def _pass_texts(self, count: int) -> None:
-        # Tokenizers hold hundreds of thousands: no call per text.
+        # Tokenizers have hundreds of thousands of strings: avoid a call for each.
         unpack, data, at, size = struct.Struct("<Q").unpack_from, self._data, self._at, self._size
         for _ in range(count):
             if at > size - 8:

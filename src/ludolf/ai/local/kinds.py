@@ -1,4 +1,4 @@
-"""The model servers that people run on their own machines, and the words for them."""
+"""Local model servers and their error texts."""
 
 import re
 
@@ -6,7 +6,7 @@ import msgspec
 
 
 class Kind(msgspec.Struct, frozen=True):
-    """`url` is where it listens unless told otherwise; `start` says how it is started."""
+    """A kind of server: `url` is its default address, `start` the hint how to start it."""
 
     title: str
     url: str
@@ -29,12 +29,12 @@ _TOOLS_OFF = re.compile(r"enable-auto-tool-choice|requires --jinja")
 
 
 def base_of(url: str) -> str:
-    """The address of a server, without the path of its OpenAI API."""
+    """Return the address of a server without the path of its OpenAI API."""
     return url.strip().rstrip("/").removesuffix("/v1").rstrip("/")
 
 
 def explain(provider: str, url: str, model_id: str, text: str) -> str:
-    """A server's error in words that say what to do; unchanged where there is nothing to add."""
+    """Add the next step to a server's error text; unchanged if there is nothing to add."""
     kind = KINDS.get(provider)
     if kind is None:
         return text

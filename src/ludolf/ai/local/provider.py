@@ -1,4 +1,4 @@
-"""GGUF files as models: each is run by llama.cpp in a child of ours, and asked over loopback."""
+"""Provider for GGUF files: llama.cpp runs each in a child process, reached over loopback."""
 
 import asyncio
 import os
@@ -25,7 +25,7 @@ from ludolf.ai.providers.openai.completions import OpenAICompletions
 from ludolf.ai.providers.openai.shared import ABORT_TEXT
 
 KEY_BYTES = 24
-# Where a recorded answer is asked for: there is no child then.
+# Address for recorded answers, which need no child process.
 NOWHERE = "http://127.0.0.1"
 
 
@@ -34,7 +34,7 @@ def make(transport: Transport) -> Provider:
 
 
 class GgufFiles:
-    """One child per model, shared by all requests; another model ends those that rest."""
+    """One child process per model, shared by all requests; idle ones end for another model."""
 
     api = FILE_API
     abort_text = ABORT_TEXT
@@ -52,23 +52,23 @@ class GgufFiles:
                     yield events
             return
         child = await self._child(request.model)
-        asked = _at(request, child.url, child.order.key)
+        local_request = _at(request, child.url, child.order.key)
         child.users += 1
         try:
-            async with aclosing(self._chat.stream(asked, draft)) as stream:
+            async with aclosing(self._chat.stream(local_request, draft)) as stream:
                 async for events in stream:
                     yield events
         except ProviderError as error:
             if child.alive:
                 raise
-            # Asking again would start it again, and end it again.
-            text = f"llama.cpp ended while it answered: {await child.reason()}"
+            # A retry would start the process again, and it would fail again.
+            text = f"llama.cpp stopped during an answer: {await child.reason()}"
             raise ProviderError(text, kind="bad_request") from error
         finally:
             child.users -= 1
 
     async def close(self) -> None:
-        """End all children."""
+        """Stop all child processes."""
         while self._children:
             _, child = self._children.popitem()
             await child.stop()
@@ -86,9 +86,9 @@ class GgufFiles:
             self._children[model.base_url] = child
             return child
 
-    async def _make_room(self, wanted: str) -> None:
+    async def _make_room(self, path: str) -> None:
         for place, child in tuple(self._children.items()):
-            if place == wanted or not child.users:
+            if place == path or not child.users:
                 del self._children[place]
                 await child.stop()
 
@@ -102,9 +102,11 @@ def _same(order: Order, model: Model) -> bool:
 
 
 def _order(model: Model) -> Order:
-    """Raises:
-    ProviderError: the library that runs files is not installed.
-    GgufError: the file or its template cannot be read.
+    """Return the order that starts the model's child process.
+
+    Raises:
+        ProviderError: the library that runs files is not installed.
+        GgufError: the file or its template cannot be read.
     """
     from importlib.util import find_spec
 

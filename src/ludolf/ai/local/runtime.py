@@ -1,6 +1,6 @@
-"""The program that runs one GGUF file: llama.cpp's own server on loopback, for its parent only.
+"""Child program that runs one GGUF file with llama.cpp's server on loopback.
 
-It reads one line of JSON, an `Order`, answers with one line, and ends with its standard input.
+It reads one line of JSON, an `Order`, answers with one line, and exits when its stdin is closed.
 """
 
 import os
@@ -14,7 +14,7 @@ import msgspec
 from ludolf.base import Value, dumps
 
 LOOPBACK = "127.0.0.1"
-# Prompts that were computed before are kept in this much memory.
+# Memory for cached prompts.
 CACHE_MIB = 1024
 ERRORS_ONLY = 1
 _PR_SET_PDEATHSIG = 1
@@ -22,7 +22,7 @@ _SIGKILL = 9
 
 
 class Order(Value):
-    """What to run. No number means: as llama.cpp thinks best."""
+    """Parameters of the child. Missing numbers leave the choice to llama.cpp."""
 
     model: str
     key: str
@@ -34,34 +34,34 @@ class Order(Value):
 
 
 class Told(Value):
-    """The answer to an order: the address, or why there is none."""
+    """Reply to an order: the address of the server, or an error."""
 
     url: str | None = None
     error: str | None = None
 
 
 def main() -> None:
-    """Serve until whoever started this is gone."""
-    told = _own_stdout()
+    """Serve until the parent process ends."""
+    out = _own_stdout()
     order = msgspec.json.decode(sys.stdin.buffer.readline(), type=Order)
     _die_with(order.parent)
     threading.Thread(target=_end_with_input, daemon=True).start()
     try:
         server = serve(order)
     except (ImportError, RuntimeError, ValueError, OSError) as error:
-        _tell(told, Told(error=str(error)))
+        _send(out, Told(error=str(error)))
         os._exit(1)
-    _tell(told, Told(url=server.listening_address))
+    _send(out, Told(url=server.listening_address))
     threading.Event().wait()
 
 
 def serve(order: Order) -> Any:
-    """Load the model and listen; returns the server."""
+    """Load the model, start to listen, and return the server."""
     return _library().Server(parameters(order))
 
 
 def parameters(order: Order) -> Any:
-    """An order in llama.cpp's own terms."""
+    """Convert an order to llama.cpp's parameters."""
     params = _library().CommonParams()
     params.model.path = order.model
     params.hostnames = [LOOPBACK]
@@ -88,14 +88,14 @@ def _library() -> Any:
 
 
 def _own_stdout() -> IO[bytes]:
-    """What the parent reads; whatever else writes to stdout reaches stderr instead."""
-    kept = os.fdopen(os.dup(1), "wb", buffering=0)
+    """Return the original stdout for the parent; redirect other writers of stdout to stderr."""
+    stdout = os.fdopen(os.dup(1), "wb", buffering=0)
     os.dup2(2, 1)
-    return kept
+    return stdout
 
 
-def _tell(out: IO[bytes], told: Told) -> None:
-    out.write(dumps(told) + b"\n")
+def _send(out: IO[bytes], reply: Told) -> None:
+    out.write(dumps(reply) + b"\n")
 
 
 def _end_with_input() -> None:
@@ -104,7 +104,7 @@ def _end_with_input() -> None:
 
 
 def _die_with(parent: int) -> None:
-    """While llama.cpp loads, no other thread of ours runs: on Linux the kernel ends us."""
+    """End this process with its parent while llama.cpp loads and no other thread runs (Linux)."""
     if sys.platform == "linux":
         import ctypes
 

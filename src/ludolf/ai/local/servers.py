@@ -1,4 +1,4 @@
-"""Model servers of this machine: who listens, whether it is what it seems, what it offers."""
+"""Find local model servers, identify them and list their models."""
 
 import asyncio
 import errno
@@ -16,7 +16,7 @@ from ludolf.ai.local.kinds import KINDS
 from ludolf.ai.models import Model, ModelCost
 
 API = "openai-completions"
-# A port that is closed or says nothing; one that has said who it is gets more time.
+# Time limit for a port that is closed or silent; an identified server gets more time.
 KNOCK_SECONDS = 0.3
 KNOCK_MILLISECONDS = 1
 AWAY_SECONDS = 2.0
@@ -35,13 +35,13 @@ _GONE = (errno.ECONNREFUSED, errno.EHOSTUNREACH, errno.ENETUNREACH, errno.EADDRN
 
 
 class Place(msgspec.Struct, frozen=True, kw_only=True):
-    """An address to look at; without a provider, any kind of server may be there."""
+    """An address to probe; without a provider, any kind of server may listen there."""
 
     url: str
     provider: str | None = None
-    # By provider: which of them is there is not known before it has answered.
+    # Keys by provider: the kind of server is unknown until it has answered.
     keys: Mapping[str, str] = {}
-    # What Ollama gives a model that says nothing of its own.
+    # Ollama's context length for a model that sets none.
     default_context: int = OLLAMA_CONTEXT
 
     @property
@@ -50,7 +50,7 @@ class Place(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Found(msgspec.Struct, frozen=True, kw_only=True):
-    """A server and its models; `loaded` are the ids that answer without being loaded first."""
+    """A server and its models; `loaded` are the ids that answer without a load."""
 
     provider: str
     url: str
@@ -59,7 +59,7 @@ class Found(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def someone_listens(place: Place) -> bool:
-    """Whether looking is worth while. Next to no time is spent on it; in doubt, yes."""
+    """Return whether a probe is worthwhile; a fast check that returns True in doubt."""
     parts = urlsplit(place.url)
     if not place.near or parts.port is None:
         return True
@@ -78,20 +78,20 @@ def someone_listens(place: Place) -> bool:
 
 
 async def look_at(places: Iterable[Place]) -> tuple[Found, ...]:
-    """All places at once; whatever is not a known model server is left out."""
-    found = await asyncio.gather(*map(_identify, places))
-    return tuple(server for server in found if server is not None)
+    """Probe all places concurrently; omit everything that is not a known model server."""
+    servers = await asyncio.gather(*map(_identify, places))
+    return tuple(server for server in servers if server is not None)
 
 
 async def _identify(place: Place) -> Found | None:
     kinds = (place.provider,) if place.provider else tuple(_READERS)
     looks = (_READERS[kind](Asking(place, kind)) for kind in kinds)
     answers = await asyncio.gather(*looks)
-    return next((found for found in answers if found is not None), None)
+    return next((server for server in answers if server is not None), None)
 
 
 class Asking:
-    """Questions to one place. Its key is told only to those who ask for one."""
+    """Requests to one place. The key is sent only if the server asks for one."""
 
     def __init__(self, place: Place, provider: str) -> None:
         self.place = place
@@ -99,7 +99,7 @@ class Asking:
         self._patience = KNOCK_SECONDS if place.near else AWAY_SECONDS
 
     async def get(self, path: str, seconds: float | None = None) -> Any:
-        """What a path gives at once, as JSON; None for anything else."""
+        """Return the JSON of a path if it answers in time; None otherwise."""
         return await self._ask(path, seconds or self._patience, None)
 
     async def post(self, path: str, body: Any, seconds: float | None = DETAIL_SECONDS) -> Any:
@@ -107,10 +107,10 @@ class Asking:
 
     async def _ask(self, path: str, seconds: float | None, body: Any) -> Any:
         url, key = self.place.url + path, self._key
-        heard = await ask(url, seconds, body=body)
-        if key and heard is not None and heard.status == UNAUTHORIZED:
-            heard = await ask(url, seconds, key=key, body=body)
-        return heard.value if isinstance(heard, Heard) and heard.status == 200 else None
+        response = await ask(url, seconds, body=body)
+        if key and response is not None and response.status == UNAUTHORIZED:
+            response = await ask(url, seconds, key=key, body=body)
+        return response.value if isinstance(response, Heard) and response.status == 200 else None
 
 
 # ---------------------------------------------------------------- Ollama
@@ -120,18 +120,18 @@ async def _ollama(asking: Asking) -> Found | None:
     names = _ollama_names(await asking.get("/api/tags"))
     if names is None:
         return None
-    running, *shown = await asyncio.gather(
+    running, *details = await asyncio.gather(
         asking.get("/api/ps", DETAIL_SECONDS),
         *(asking.post("/api/show", {"model": name}) for name in names),
     )
     sizes = _ollama_sizes(running)
-    pairs = zip(names, shown, strict=True)
+    pairs = zip(names, details, strict=True)
     models = [_ollama_model(asking.place, name, show, sizes.get(name)) for name, show in pairs]
-    return _found(asking, "ollama", models, loaded=sizes)
+    return _server(asking, "ollama", models, loaded=sizes)
 
 
 def _ollama_names(tags: Any) -> list[str] | None:
-    """The models of `/api/tags`; llama.cpp answers there too, but calls the whole a list."""
+    """Return the models of `/api/tags`; llama.cpp serves that path too, in another form."""
     if not isinstance(tags, dict) or "models" not in tags or "object" in tags:
         return None
     items = _dicts(tags["models"])
@@ -141,7 +141,7 @@ def _ollama_names(tags: Any) -> list[str] | None:
 
 
 def _ollama_sizes(running: Any) -> dict[str, int]:
-    """How much each loaded model really reads; 0 where an old Ollama does not say."""
+    """Return the context length of each loaded model; 0 if an old Ollama does not report it."""
     items = _dicts(running.get("models")) if isinstance(running, dict) else []
     return {_text(item, "name"): _count(item.get("context_length")) for item in items}
 
@@ -150,7 +150,7 @@ def _ollama_model(place: Place, name: str, show: Any, running: int | None) -> Mo
     about: dict[str, Any] = show if isinstance(show, dict) else {}
     able = about.get("capabilities")
     if not isinstance(able, list):
-        # Before Ollama 0.6.4 only the template tells.
+        # Before Ollama 0.6.4 only the template shows this.
         able = ["completion", *(["tools"] if ".Tools" in _text(about, "template") else [])]
         able += [] if about else ["tools"]
     if "completion" not in able:
@@ -185,7 +185,7 @@ def _parameter(text: str, name: str) -> int:
 
 
 async def load_ollama(place: Place, model_id: str) -> None:
-    """Have a model loaded as the next request would load it; then `/api/ps` tells its context."""
+    """Load a model as the next request would; then `/api/ps` reports its context length."""
     asking = Asking(place, "ollama")
     await asking.post("/api/generate", {"model": model_id, "stream": False}, None)
 
@@ -194,18 +194,18 @@ async def load_ollama(place: Place, model_id: str) -> None:
 
 
 async def _llama_cpp(asking: Asking) -> Found | None:
-    props, listed = await asyncio.gather(asking.get("/props"), asking.get("/v1/models"))
+    props, model_list = await asyncio.gather(asking.get("/props"), asking.get("/v1/models"))
     props = props if isinstance(props, dict) else {}
-    items = [item for item in _listed(listed) if item.get("owned_by") == "llamacpp"]
+    items = [item for item in _model_rows(model_list) if item.get("owned_by") == "llamacpp"]
     if not items:
         return None
     models = [_llama_model(asking.place, item, props) for item in items]
     loaded = [_text(item, "id") for item in items if _is_loaded(item)]
-    return _found(asking, "llama.cpp", models, loaded=loaded)
+    return _server(asking, "llama.cpp", models, loaded=loaded)
 
 
 def _is_loaded(item: Mapping[str, Any]) -> bool:
-    """A server of many models says which; a server of one is not up before it is loaded."""
+    """Return whether a model is loaded; a server with a single model answers only once it is."""
     status = item.get("status")
     return not isinstance(status, dict) or status.get("value") == "loaded"
 
@@ -229,36 +229,36 @@ def _llama_model(place: Place, item: Mapping[str, Any], props: Mapping[str, Any]
 
 
 def thinking_compat(template: str) -> dict[str, Any]:
-    """How a chat template is told to think, by the variables it reads; empty if it reads none."""
-    wanted: dict[str, Any] = {}
+    """Return the thinking options of a chat template from its variables; empty if it has none."""
+    options: dict[str, Any] = {}
     if "enable_thinking" in template:
-        wanted["enable_thinking"] = {"$var": "thinking.enabled"}
+        options["enable_thinking"] = {"$var": "thinking.enabled"}
     if "reasoning_effort" in template:
-        wanted["reasoning_effort"] = {"$var": "thinking.effort", "omitWhenOff": True}
-    return {"thinkingFormat": "chat-template", "chatTemplateKwargs": wanted} if wanted else {}
+        options["reasoning_effort"] = {"$var": "thinking.effort", "omitWhenOff": True}
+    return {"thinkingFormat": "chat-template", "chatTemplateKwargs": options} if options else {}
 
 
 # ---------------------------------------------------------------- LM Studio and vLLM
 
 
 async def _lmstudio(asking: Asking) -> Found | None:
-    listed = await asking.get("/api/v0/models")
-    if not isinstance(listed, dict) or not isinstance(listed.get("data"), list):
+    model_list = await asking.get("/api/v0/models")
+    if not isinstance(model_list, dict) or not isinstance(model_list.get("data"), list):
         return None
-    items = _listed(listed)
+    items = _model_rows(model_list)
     if any("state" not in item or "type" not in item for item in items):
         return None
     items = [item for item in items if item["type"] in ("llm", "vlm")]
     models = [_lmstudio_model(asking.place, item) for item in items]
     loaded = [_text(item, "id") for item in items if item["state"] == "loaded"]
-    return _found(asking, "lmstudio", models, loaded=loaded)
+    return _server(asking, "lmstudio", models, loaded=loaded)
 
 
 def _lmstudio_model(place: Place, item: Mapping[str, Any]) -> Model:
     most = _count(item.get("max_context_length"))
     context = _count(item.get("loaded_context_length"))
     if not context:
-        # Unless its settings say otherwise, it loads a model with this much.
+        # LM Studio loads a model with this context length unless its settings differ.
         context = most if item["state"] == "loaded" else min(most, OLLAMA_CONTEXT)
     return local_model(
         "lmstudio",
@@ -270,7 +270,7 @@ def _lmstudio_model(place: Place, item: Mapping[str, Any]) -> Model:
 
 
 async def _vllm(asking: Asking) -> Found | None:
-    items = _listed(await asking.get("/v1/models"))
+    items = _model_rows(await asking.get("/v1/models"))
     items = [item for item in items if item.get("owned_by") == "vllm"]
     if not items:
         return None
@@ -283,7 +283,7 @@ async def _vllm(asking: Asking) -> Found | None:
         )
         for item in items
     ]
-    return _found(asking, "vllm", models, loaded=[model.id for model in models])
+    return _server(asking, "vllm", models, loaded=[model.id for model in models])
 
 
 _READERS: dict[str, Callable[[Asking], Awaitable[Found | None]]] = {
@@ -307,7 +307,7 @@ def local_model(
     thinks: bool = False,
     sees: bool = False,
 ) -> Model:
-    """A model that costs nothing, spoken to by Chat Completions."""
+    """Return a model without cost that uses Chat Completions."""
     return Model(
         id=model_id,
         name=model_id.replace("\\", "/").rpartition("/")[2] if "/" in model_id else model_id,
@@ -323,19 +323,19 @@ def local_model(
     )
 
 
-def _found(
+def _server(
     asking: Asking, provider: str, models: Iterable[Model | None], *, loaded: Iterable[str]
 ) -> Found:
     ready = frozenset(loaded)
-    kept = [model for model in models if model is not None and model.id]
-    kept.sort(key=lambda model: (model.id not in ready, not uses_tools(model)))
-    return Found(provider=provider, url=asking.place.url, models=tuple(kept), loaded=ready)
+    usable = [model for model in models if model is not None and model.id]
+    usable.sort(key=lambda model: (model.id not in ready, not uses_tools(model)))
+    return Found(provider=provider, url=asking.place.url, models=tuple(usable), loaded=ready)
 
 
 # ---------------------------------------------------------------- JSON of others
 
 
-def _listed(value: Any) -> list[dict[str, Any]]:
+def _model_rows(value: Any) -> list[dict[str, Any]]:
     return _dicts(value.get("data"))[:MAX_MODELS] if isinstance(value, dict) else []
 
 
@@ -344,15 +344,15 @@ def _dicts(value: Any) -> list[dict[str, Any]]:
 
 
 def _inner(value: Mapping[str, Any], name: str) -> dict[str, Any]:
-    found = value.get(name)
-    return found if isinstance(found, dict) else {}
+    item = value.get(name)
+    return item if isinstance(item, dict) else {}
 
 
 def _text(value: Mapping[str, Any], name: str) -> str:
-    found = value.get(name)
-    return found if isinstance(found, str) else ""
+    item = value.get(name)
+    return item if isinstance(item, str) else ""
 
 
 def _count(value: Any) -> int:
-    """A number of tokens; 0 for whatever is none."""
+    """Return a number of tokens; 0 if the value is not a number."""
     return value if isinstance(value, int) and value > 0 and not isinstance(value, bool) else 0

@@ -1,4 +1,4 @@
-"""The chat template that a GGUF file runs with: its own, or ours where that yields no calls."""
+"""Chat template of a GGUF file: its own, or ours if its own yields no tool calls."""
 
 import re
 from pathlib import Path
@@ -6,12 +6,12 @@ from pathlib import Path
 from ludolf.ai.local.gguf import GgufError, Header
 
 OWN, FENCED = "own", "fenced"
-# Qwen2.5-Coder shows a call with doubled braces in its template and writes a fenced block instead.
+# Qwen2.5-Coder's template shows calls with doubled braces, but the model writes a fenced block.
 _DOUBLED = re.compile(r"<tool_call>(\\n|\s)*\{\{")
 
 
 def template_for(header: Header, wanted: str | None = None) -> str | None:
-    """The text of the template to use; None leaves the file's own.
+    """Return the text of the template to use; None selects the file's own.
 
     `wanted` is "own", "fenced", or the path of a template.
 
@@ -29,7 +29,7 @@ def template_for(header: Header, wanted: str | None = None) -> str | None:
 
 
 def needs_fences(header: Header) -> bool:
-    """Whether calls of this model are recognised only in the form it really writes."""
+    """Return whether the model writes calls in a form that its own template does not parse."""
     template = header.template or ""
     if header.architecture != "qwen2" or "<|im_start|>" not in template:
         return False

@@ -1,1 +1,1 @@
-"""One file per API family, each loaded on first use."""
+"""Model providers, one file or package per API family, loaded on first use."""

@@ -1,4 +1,4 @@
-"""Access tokens of cloud identities: fetched in a thread, kept, renewed before they run out."""
+"""Access tokens of cloud identities: fetched in a thread, cached, renewed before expiry."""
 
 import asyncio
 import time
@@ -12,14 +12,14 @@ EARLY_SECONDS = 300.0
 
 
 class Token(msgspec.Struct, frozen=True):
-    """`expires` is in seconds of the wall clock."""
+    """A token; `expires` is in seconds of the wall clock."""
 
     text: str
     expires: float
 
 
 def keep_quiet(library: str) -> None:
-    """Keep a library from telling stderr what its exception says too, unless logging is set up."""
+    """Keep a library from logging to stderr what its exception says, unless logging is set up."""
     import logging
 
     logger = logging.getLogger(library)
@@ -28,24 +28,24 @@ def keep_quiet(library: str) -> None:
 
 
 class Tokens:
-    """The tokens of one provider, one for each identity that was asked for."""
+    """The tokens of one provider, one for each identity."""
 
     def __init__(self) -> None:
-        self._kept: dict[Hashable, Token] = {}
+        self._cached: dict[Hashable, Token] = {}
         self._fetching = asyncio.Lock()
 
     async def get(self, identity: Hashable, fetch: Callable[[], Token]) -> str:
-        """The identity's token; `fetch` may take its time and is called only when needed.
+        """Return the identity's token; call `fetch`, which may block, only when needed.
 
         Raises:
-            ProviderError: there is none, and `fetch` gave none.
+            ProviderError: no token is cached, and `fetch` returned none.
         """
         async with self._fetching:
-            kept = self._kept.get(identity)
-            left = kept.expires - time.time() if kept else 0.0
-            if kept is None or left < EARLY_SECONDS:
-                kept = await self._renew(identity, fetch, kept if left > 0 else None)
-            return kept.text
+            token = self._cached.get(identity)
+            left = token.expires - time.time() if token else 0.0
+            if token is None or left < EARLY_SECONDS:
+                token = await self._renew(identity, fetch, token if left > 0 else None)
+            return token.text
 
     async def _renew(
         self, identity: Hashable, fetch: Callable[[], Token], still_good: Token | None
@@ -56,5 +56,5 @@ class Tokens:
             if still_good is None:
                 raise
             return still_good
-        self._kept[identity] = token
+        self._cached[identity] = token
         return token

@@ -1,4 +1,4 @@
-"""What servers between us and a model want: ids in their address, headers that say who asks."""
+"""Requirements of gateways: ids in their address, headers that identify the caller."""
 
 import os
 import re
@@ -15,12 +15,12 @@ _PLACE = re.compile(r"\{([A-Z][A-Z0-9_]*)\}")
 
 
 def variable(request: Request, name: str) -> str:
-    """A variable of the environment as this request sees it; "" if it is not set."""
+    """Return an environment variable as seen by this request; "" if it is not set."""
     return request.access.environment.get(name) or os.environ.get(name, "")
 
 
 def base_url(request: Request) -> str:
-    """The address of the model's server, its `{NAME}` places filled from the environment.
+    """Return the base URL of the model's server, with `{NAME}` filled from the environment.
 
     Raises:
         ProviderError: a variable that the address needs is not set.
@@ -48,12 +48,12 @@ def user_agent() -> str:
 
 
 def key_headers(request: Request, usual: KeyHeader) -> dict[str, str]:
-    """The key in the header in which this server looks for it; `usual` is that of the API."""
+    """Return the header with the key for this server; `usual` is the header of the API."""
     key = request.access.key
     if not key:
         return {}
     if request.model.provider == "cloudflare-ai-gateway":
-        # The API's own header would pass on to the supplier behind the gateway.
+        # The gateway would forward the API's own header to the upstream provider.
         return {"cf-aig-authorization": f"Bearer {key}"}
     if usual == "Authorization" or _is_copilot(request):
         return {"Authorization": f"Bearer {key}"}
@@ -61,30 +61,30 @@ def key_headers(request: Request, usual: KeyHeader) -> dict[str, str]:
 
 
 def no_key(request: Request) -> ProviderError:
-    """Nothing that the request carries could let it in."""
+    """Return the error of a request without any credentials."""
     return ProviderError(f"No API key for provider: {request.model.provider}", kind="auth")
 
 
 def all_headers(request: Request, ours: Mapping[str, str]) -> dict[str, str]:
-    """Every header of a request for an event stream, in small letters; stated ones win.
+    """Return all headers of a request for an event stream, in lower case; configured ones win.
 
     Raises:
-        ProviderError: none of them could let the request in.
+        ProviderError: none of them authenticates the request.
     """
     usual = {
         "content-type": "application/json",
         "accept": "text/event-stream",
         "user-agent": user_agent(),
     }
-    stated = request.access.over({**usual, **ours})
-    headers = {name.lower(): value for name, value in stated.items()}
+    all_headers = request.access.over({**usual, **ours})
+    headers = {name.lower(): value for name, value in all_headers.items()}
     if not headers.keys() & AUTH_HEADERS:
         raise no_key(request)
     return headers
 
 
 def server_headers(request: Request) -> dict[str, str]:
-    """Headers that only this server wants; most want none."""
+    """Return the headers that only this server needs; most need none."""
     if _is_copilot(request):
         return _copilot_headers(request)
     if request.session_id and _is_at(request, "opencode", "opencode.ai"):
@@ -101,11 +101,11 @@ def _is_copilot(request: Request) -> bool:
 
 
 def _copilot_headers(request: Request) -> dict[str, str]:
-    """Copilot bills what a user began, and not what an agent goes on with."""
+    """Return Copilot's headers: it bills requests that a user starts, not those of an agent."""
     last = request.messages[-1] if request.messages else None
-    goes_on = isinstance(last, AssistantMessage | ToolResultMessage)
+    is_continuation = isinstance(last, AssistantMessage | ToolResultMessage)
     headers = {
-        "X-Initiator": "agent" if goes_on else "user",
+        "X-Initiator": "agent" if is_continuation else "user",
         "Openai-Intent": "conversation-edits",
     }
     if request.model.takes_images and _has_images(request):

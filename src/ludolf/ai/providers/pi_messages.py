@@ -1,4 +1,4 @@
-"""The provider for gateways that speak pi's own messages and events (`pi-messages`)."""
+"""Provider for gateways with pi's own messages and events (`pi-messages`)."""
 
 from collections.abc import AsyncGenerator, Iterable, Iterator
 from functools import partial
@@ -28,7 +28,7 @@ def make(transport: Transport) -> Provider:
 
 
 class PiMessages:
-    """Speaks `<base>/messages` with server-sent events."""
+    """Provider for `<base>/messages` with server-sent events."""
 
     api = API
     abort_text = ABORT_TEXT
@@ -71,7 +71,7 @@ class PiMessages:
 
 
 def _system(request: Request, messages: list[ModelMessage]) -> Iterator[bytes]:
-    """The prompt and the tools: a message of their own, the first one."""
+    """Return the first message, which contains the system prompt and the tools."""
     if not request.system and not request.tools:
         return
     form: dict[str, Any] = {"role": "system", "content": without_surrogates(request.system)}
@@ -88,7 +88,7 @@ def _tool(tool: ToolSpec) -> dict[str, Any]:
 
 def _piece(message: ModelMessage) -> bytes:
     if isinstance(message, ToolResultMessage):
-        # Details and usage are for hosts; a model does not see them.
+        # Details and usage are for hosts; models do not receive them.
         message = structs.replace(message, details=UNSET, usage=None)
     return dumps(message)
 
@@ -107,7 +107,7 @@ def _options(request: Request) -> dict[str, Any]:
 
 
 def describe(status: int, body: str) -> str:
-    """The text of an HTTP failure: status and its name, then the error's words and code."""
+    """Return the text of an HTTP failure: status and reason, then message and code."""
     from http import HTTPStatus
 
     try:
@@ -139,7 +139,7 @@ class _Call(msgspec.Struct, rename="camel"):
 
 
 class _Event(msgspec.Struct, rename="camel"):
-    """Any event; which fields it has depends on its type."""
+    """Any event; the present fields depend on its type."""
 
     type: str = ""
     content_index: int = -1
@@ -160,22 +160,22 @@ _decode = msgspec.json.Decoder(_Event).decode
 
 
 class Reading:
-    """Turns the gateway's events into those of the draft."""
+    """Converts the gateway's events to those of the draft."""
 
     def __init__(self, draft: Draft) -> None:
         self.ended = False
         self._draft = draft
-        # From the gateway's index of an open block to its place in the draft.
+        # The gateway's index of an open block → its index in the draft.
         self._places: dict[int, int] = {}
-        # Thoughts that have not begun here: only their end may say that they are redacted.
+        # Thinking blocks that are not started yet: only their end shows whether they are redacted.
         self._held: dict[int, str] = {}
         self._has_args: set[int] = set()
 
     def take(self, events: Iterable[bytes]) -> Iterator[StreamEvent]:
-        """The events in what one read has brought.
+        """Yield the events of one network read.
 
         Raises:
-            ProviderError: the gateway said that it failed, or what it sent cannot be read.
+            ProviderError: the gateway reported a failure, or sent data that cannot be parsed.
         """
         for data in events:
             try:
@@ -193,8 +193,10 @@ class Reading:
                 self._terminate(event)
 
     def conclude(self) -> None:
-        """Raises:
-        ProviderError: the stream ended before its last event.
+        """Check that the answer is complete.
+
+        Raises:
+            ProviderError: the stream ended before its last event.
         """
         if not self.ended:
             provider = self._draft.model.provider
@@ -227,14 +229,14 @@ class Reading:
                 self._held[index] = delta
                 return
             yield from self._release()
-        place = self._places.get(index)
-        if place is None:
+        block = self._places.get(index)
+        if block is None:
             return
         if event.type == "toolcall_delta":
             self._has_args.add(index)
-            yield self._draft.tool_args(place, delta)
+            yield self._draft.tool_args(block, delta)
         else:
-            yield self._draft.text(place, delta)
+            yield self._draft.text(block, delta)
 
     def _end(self, event: _Event) -> Iterator[StreamEvent]:
         index, signature = event.content_index, event.content_signature
@@ -245,14 +247,14 @@ class Reading:
             yield self._draft.end(start.index)
             return
         yield from self._release()
-        place = self._places.pop(index, None)
-        if place is None:
+        block = self._places.pop(index, None)
+        if block is None:
             return
         if signature:
-            self._draft.sign(place, signature)
+            self._draft.sign(block, signature)
         if event.tool_call is not None and event.type == "toolcall_end":
-            yield from self._complete(index, place, event.tool_call)
-        yield self._draft.end(place, event.content)
+            yield from self._complete(index, block, event.tool_call)
+        yield self._draft.end(block, event.content)
 
     def _complete(self, index: int, place: int, call: _Call) -> Iterator[StreamEvent]:
         if call.id and call.name:
@@ -278,7 +280,7 @@ class Reading:
     def _count(self, usage: Usage) -> None:
         self._draft.count(usage)
         if usage.cost.total:
-            # The gateway knows which model answered, and so what it cost.
+            # The gateway knows which model answered, and its cost.
             self._draft.usage, self._draft.usage_json = usage, dumps(usage)
 
 

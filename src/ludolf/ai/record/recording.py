@@ -1,4 +1,4 @@
-"""Stores a run's traffic with model servers while it happens, without its secrets."""
+"""Record the model traffic of a run to a file, without its secrets."""
 
 import time
 from asyncio import CancelledError
@@ -31,14 +31,16 @@ Warn = Callable[[str], None]
 
 
 class Recorder(Transport):
-    """The network, with somebody who writes it down.
+    """Transport that records model exchanges.
 
-    `secrets` gives the values that must not be stored, beside those that a request carries.
+    `secrets` returns the values to remove, in addition to those that a request carries.
     """
 
     def __init__(self, path: Path, secrets: Callable[[], Iterable[str]], warn: Warn) -> None:
-        """Raises:
-        ConfigError: the file holds something already, or cannot be made.
+        """Open the file.
+
+        Raises:
+            ConfigError: the file is not empty, or cannot be created.
         """
         super().__init__()
         self._file = RecordingFile(path)
@@ -49,10 +51,10 @@ class Recorder(Transport):
         self._models: set[str] = set()
 
     def begin(self, model: Model | None, level: ThinkingLevel) -> None:
-        """Write the header, with what the run starts with."""
+        """Write the header with the initial state of the run."""
         from ludolf import __version__
 
-        kept = self._clean_model(model) if model is not None else None
+        model_data = self._clean_model(model) if model is not None else None
         if model is not None:
             self._models.add(model.key)
         self._write(
@@ -60,7 +62,7 @@ class Recorder(Transport):
                 version=VERSION,
                 ludolf=__version__,
                 started_at=iso_time(),
-                model=kept,
+                model=model_data,
                 thinking_level=level,
             )
         )
@@ -101,7 +103,7 @@ class Recorder(Transport):
         try:
             self._file.add(line)
         except OSError as error:
-            # The run matters more than its recording.
+            # A failed recording must not stop the run.
             if not self._failing:
                 text = f"{self._file.path} is not complete: {error.strerror}"
                 self._warn(f"Warning: the recording {text}")
@@ -109,7 +111,7 @@ class Recorder(Transport):
 
 
 class Tape:
-    """One exchange while it happens."""
+    """Record of one exchange in progress."""
 
     def __init__(self, number: int) -> None:
         self._number = number
@@ -126,7 +128,7 @@ class Tape:
         headers = harmless_headers(raw.headers)
         wait = retry_after(raw.headers)
         if wait is not None and " " in headers.get("retry-after", ""):
-            # A date would be in the past when it is played.
+            # A date would be in the past at replay.
             headers["retry-after"] = f"{wait:.3f}"
         self._head = (raw.status, headers, self._ms())
 
@@ -137,7 +139,7 @@ class Tape:
             self._complete = True
 
     def broke(self) -> None:
-        """The body could not be read to its end; why, is told by the error that follows."""
+        """Mark the body as incomplete; the following error contains the reason."""
         self._broke = True
 
     def stopped_by(self, error: BaseException) -> None:
@@ -153,7 +155,7 @@ class Tape:
             self._end = "cut"
 
     def exchange(self, sent: Sent, scrubber: Scrubber) -> Exchange:
-        """The line for the file."""
+        """Return the line for the file."""
         error = self._error
         return Exchange(
             number=self._number,
@@ -185,13 +187,13 @@ class Tape:
 
 
 class Listening:
-    """An answer whose body is noted as it is read."""
+    """A response that records its body as it is read."""
 
     def __init__(self, raw: Raw, tape: Tape) -> None:
         self.status = raw.status
         self.headers: Mapping[str, str] = raw.headers
         self.content: Body = _ListeningBody(raw.content, tape)
-        # By which the silence of the network is limited.
+        # Used to set the read timeout of the connection.
         self.connection: object = getattr(raw, "connection", None)
 
 
@@ -221,7 +223,7 @@ class _ListeningBody:
 
 
 class _Noticing:
-    """Tells the tape of a read that failed; one that was only given up is none."""
+    """Reports failed reads to the tape; a cancelled read is not a failure."""
 
     def __init__(self, tape: Tape) -> None:
         self._tape = tape

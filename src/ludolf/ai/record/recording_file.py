@@ -1,4 +1,4 @@
-"""The file of recorded model traffic: JSON Lines, a header, then models and exchanges."""
+"""File format of recorded model traffic: JSON Lines with a header, models and exchanges."""
 
 import base64
 import os
@@ -15,13 +15,13 @@ from ludolf.ai.models import Model
 from ludolf.base import ConfigError, Value, dumps, loads
 
 VERSION = 1
-# complete: read to its end. left: the program had read enough. aborted: the run was stopped.
-# cut: the connection broke. no_answer: there never was one.
+# complete: read to its end. left: the program stopped reading early. aborted: the run was aborted.
+# cut: the connection broke. no_answer: no response arrived.
 End = Literal["complete", "left", "aborted", "cut", "no_answer"]
 
 
 class Header(Value, tag_field="type", tag="ludolf-recording"):
-    """The first line. `model` and `thinking_level` are what the run started with."""
+    """The first line. `model` and `thinking_level` are those at the start of the run."""
 
     version: int
     ludolf: str
@@ -31,13 +31,13 @@ class Header(Value, tag_field="type", tag="ludolf-recording"):
 
 
 class AskedModel(Value, tag_field="type", tag="model"):
-    """A further model, before its first exchange."""
+    """A further model, written before its first exchange."""
 
     model: Model
 
 
 class Data(Value):
-    """Bytes: as text where they are text. `ms` is the time since the request left."""
+    """Bytes, as text if they are UTF-8. `ms` is the time since the request was sent."""
 
     ms: int = 0
     text: str | None = None
@@ -56,7 +56,7 @@ class Data(Value):
 
 
 class Request(Value):
-    """`body` is the JSON that was sent, `data` what was sent if it was no JSON."""
+    """A recorded request: `body` if it was JSON, otherwise `data`."""
 
     method: str
     url: str
@@ -78,7 +78,7 @@ class Failure(Value):
 
 
 class Exchange(Value, kw_only=True, tag_field="type", tag="exchange"):
-    """A request and what became of it; `number` counts requests in the order they left."""
+    """A request and its result; `number` counts requests in the order they were sent."""
 
     number: int
     started_at: str
@@ -93,7 +93,7 @@ Line = Header | AskedModel | Exchange
 
 
 class Recording(msgspec.Struct, frozen=True, kw_only=True):
-    """A whole file, its exchanges in the order in which the requests left."""
+    """A complete file; its exchanges are in the order of the requests."""
 
     path: Path
     header: Header
@@ -105,11 +105,13 @@ class Recording(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RecordingFile:
-    """Appends whole lines to a new file that only its owner can read."""
+    """Appends complete lines to a new file that only its owner can read."""
 
     def __init__(self, path: Path) -> None:
-        """Raises:
-        ConfigError: the file holds something already, or cannot be made.
+        """Create the file.
+
+        Raises:
+            ConfigError: the file is not empty, or cannot be created.
         """
         self.path = path
         try:
@@ -119,8 +121,10 @@ class RecordingFile:
             raise ConfigError(f"Cannot record to {path}: {error.strerror}") from error
 
     def add(self, line: Line) -> None:
-        """Raises:
-        OSError: it could not be written; nothing of it is left in the file.
+        """Append one line.
+
+        Raises:
+            OSError: it could not be written; nothing of it remains in the file.
         """
         before = os.fstat(self._descriptor).st_size
         rest = memoryview(dumps(line) + b"\n")
@@ -137,12 +141,12 @@ class RecordingFile:
             self._descriptor = -1
 
     def _check_new(self) -> None:
-        found = os.fstat(self._descriptor)
-        if stat.S_ISREG(found.st_mode) and not found.st_size:
+        status = os.fstat(self._descriptor)
+        if stat.S_ISREG(status.st_mode) and not status.st_size:
             os.fchmod(self._descriptor, 0o600)
             return
         self.close()
-        if not stat.S_ISREG(found.st_mode):
+        if not stat.S_ISREG(status.st_mode):
             raise ConfigError(f"Cannot record to {self.path}: it is not a regular file.")
         raise ConfigError(
             f"Cannot record to {self.path}: it exists and is not empty. "
@@ -157,14 +161,16 @@ _NEW = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOCTTY | os.
 
 
 def read_recording(path: Path) -> Recording:
-    """Raises:
-    ConfigError: there is no such file, or it is no recording of a known version.
+    """Read a recording.
+
+    Raises:
+        ConfigError: the file is missing, or is not a recording of a known version.
     """
     try:
         lines = path.read_bytes().split(b"\n")
     except OSError as error:
         raise ConfigError(f"Cannot replay {path}: {error.strerror}") from error
-    # What stands behind the last line end was cut off while it was written.
+    # Text after the last line end was truncated during writing.
     items = [_read_line(path, at, line) for at, line in enumerate(lines[:-1], 1) if line.strip()]
     header = items[0] if items else None
     if not isinstance(header, Header):
@@ -200,6 +206,6 @@ def _check_version(path: Path, version: Any) -> None:
 
 
 def _models(items: Iterable[Line]) -> Iterable[Model]:
-    """Each model once, that of the start first."""
-    found = [item.model for item in items if not isinstance(item, Exchange)]
-    return {model.key: model for model in found if model is not None}.values()
+    """Return each model once, starting with the initial one."""
+    models = [item.model for item in items if not isinstance(item, Exchange)]
+    return {model.key: model for model in models if model is not None}.values()

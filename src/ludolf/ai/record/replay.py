@@ -1,4 +1,4 @@
-"""Plays recorded traffic back in place of the network: no connection is ever made."""
+"""Replay recorded traffic without any network connection."""
 
 import asyncio
 import time
@@ -13,17 +13,17 @@ from ludolf.ai.record.request_shape import Shape, difference, shape_of
 from ludolf.ai.record.scrubbing import REMOVED, harmless_url
 from ludolf.base import loads
 
-# How long a run that was aborted when it was recorded waits to be aborted again.
+# Time that a recorded aborted exchange waits to be aborted again.
 ABORT_SECONDS = 30.0
 
 Warn = Callable[[str], None]
 
 
 class Replayer(Transport):
-    """Answers each request with a recorded one.
+    """Answers each request with a recorded response.
 
-    `speed` 0 is as fast as possible, 1 as it was, 2 twice as fast. With `strict`, a request that
-    asks something else than the recorded one is answered by an error.
+    `speed` 0 is as fast as possible, 1 the original speed, 2 twice as fast. With `strict`, a
+    request that differs from the recorded one fails.
     """
 
     plays_back = True
@@ -35,73 +35,75 @@ class Replayer(Transport):
         self._path = recording.path
         self._left = [(_recorded_shape(one), one) for one in recording.exchanges]
         self._ids = {model.id for model in recording.models}
-        self._named = {shape.model for shape, _ in self._left}
+        self._models = {shape.model for shape, _ in self._left}
         self._warn = warn
         self._strict = strict
         self._speed = speed
-        self._told: set[str] = set()
+        self._warned: set[str] = set()
 
     @asynccontextmanager
     async def model_exchange(self, sent: Sent) -> AsyncIterator[Raw]:
-        found = self._take(shape_of(sent.method, sent.url, _json(sent.body)))
+        exchange = self._take(shape_of(sent.method, sent.url, _json(sent.body)))
         pace = Pace(self._speed)
-        answer = found.answer
+        answer = exchange.answer
         if answer is None:
-            await pace.until(found.end_ms)
-            await _end(found)
+            await pace.until(exchange.end_ms)
+            await _end(exchange)
         await pace.until(answer.ms)
-        yield Replayed(found, pace)
+        yield Replayed(exchange, pace)
 
     def exchange(self, sent: Sent) -> NoReturn:
-        """Raises:
-        ProviderError: always; other servers than models were not recorded.
+        """Refuse requests to other servers.
+
+        Raises:
+            ProviderError: always, because only model traffic is recorded.
         """
         raise self._error(f"no connection is made to {harmless_url(sent.url)}")
 
     def warm_up(self) -> "asyncio.Future[None]":
-        """Nothing of the network will be needed."""
+        """Skip loading the HTTP library."""
         warm = asyncio.get_running_loop().create_future()
         warm.set_result(None)
         return warm
 
     def _take(self, asked: Shape) -> Exchange:
-        """The best of those that are left: the same messages, the same question, the next."""
-        fitting = [pair for pair in self._left if self._fits(pair[0], asked)]
-        if not fitting:
-            raise self._error(f"nothing is left for {asked}")
-        shape, found = min(fitting, key=lambda pair: _rank(pair[0], asked))
+        """Take the best unused exchange: equal messages, else equal question, else the next."""
+        candidates = [pair for pair in self._left if self._fits(pair[0], asked)]
+        if not candidates:
+            raise self._error(f"no recorded exchange is left for {asked}")
+        shape, exchange = min(candidates, key=lambda pair: _rank(pair[0], asked))
         other = difference(shape, asked)
         if other is not None:
-            text = f"a request differs from recorded exchange {found.number}: {other}"
+            text = f"a request differs from recorded exchange {exchange.number}: {other}"
             if self._strict:
                 raise self._error(text)
-            self._tell(other, text)
-        self._left.remove((shape, found))
-        return found
+            self._warn_once(other, text)
+        self._left.remove((shape, exchange))
+        return exchange
 
     def _fits(self, recorded: Shape, asked: Shape) -> bool:
-        """Whether it went to the same place, for the same model.
+        """Return whether an exchange has the same endpoint and model.
 
-        The name of a deployment is in the recorded request, but not in the environment of a replay.
+        A replay does not know the deployment name, which is part of the recorded request.
         """
         if recorded.endpoint != asked.endpoint:
             return False
-        renamed = asked.model in self._ids - self._named and recorded.model not in self._ids
+        renamed = asked.model in self._ids - self._models and recorded.model not in self._ids
         return renamed or recorded.model == asked.model
 
-    def _tell(self, difference: str, text: str) -> None:
-        """Once for each difference: all further requests of a run repeat it."""
-        if difference not in self._told:
-            self._told.add(difference)
+    def _warn_once(self, difference: str, text: str) -> None:
+        """Warn once for each difference: all further requests of a run repeat it."""
+        if difference not in self._warned:
+            self._warned.add(difference)
             self._warn(f"Warning: replay of {self._path}: {text}")
 
     def _error(self, text: str) -> ProviderError:
-        # Its kind says that asking again is of no use, whatever the words look like.
+        # The kind prevents retries, whatever the text contains.
         return ProviderError(f"Replay of {self._path}: {text}", kind="bad_request")
 
 
 def _rank(recorded: Shape, asked: Shape) -> tuple[bool, bool, bool]:
-    """Smaller is better; of equals, the first is taken."""
+    """Return the sort key of a candidate; smaller is better, and the first of equals wins."""
     return (
         difference(recorded, asked) is not None,
         recorded.messages != asked.messages,
@@ -115,7 +117,7 @@ def _recorded_shape(exchange: Exchange) -> Shape:
 
 
 class Pace:
-    """Waits for the time at which something happened, if that is wanted at all."""
+    """Waits until the recorded time of an event, scaled by the speed."""
 
     def __init__(self, speed: float) -> None:
         self._speed = speed
@@ -124,12 +126,12 @@ class Pace:
     async def until(self, ms: int) -> None:
         past = time.monotonic() - self._began
         wait = ms / 1000 / self._speed - past if self._speed else 0
-        # Others get their turn at each read, as they do while the network is waited for.
+        # Yield to other tasks at each read, as the network would.
         await asyncio.sleep(max(0.0, wait))
 
 
 class Replayed:
-    """A recorded answer."""
+    """A recorded response."""
 
     def __init__(self, exchange: Exchange, pace: Pace) -> None:
         answer = exchange.answer
@@ -160,7 +162,7 @@ class _ReplayedBody:
         return not self._rest and not self._chunks and _ends_well(self._exchange)
 
     async def _next(self) -> bool:
-        """Make the next chunk the rest; False at a good end."""
+        """Load the next chunk; False at the end of a complete exchange."""
         if self._chunks:
             chunk = self._chunks.pop()
             await self._pace.until(chunk.ms)
@@ -177,26 +179,26 @@ def _ends_well(exchange: Exchange) -> bool:
 
 
 async def _end(exchange: Exchange) -> NoReturn:
-    """End as the recorded exchange did: by its error, or by waiting to be stopped.
+    """End as the recorded exchange did: raise its error, or wait to be aborted.
 
     Raises:
-        ProviderError: its error; or nobody stopped it.
+        ProviderError: the recorded error, or the run was not aborted in time.
     """
     if exchange.error is not None:
         raise ProviderError(exchange.error.text, kind=exchange.error.kind)
     await asyncio.sleep(ABORT_SECONDS)
     raise ProviderError(
-        f"Replay of exchange {exchange.number}: the recorded run was aborted here, this one not",
+        f"Replay of exchange {exchange.number}: the recorded run was aborted here, this run not",
         kind="bad_request",
     )
 
 
 class Headers(Mapping[str, str]):
-    """Recorded headers, found in any case; those whose value was removed are not there."""
+    """Recorded headers, case-insensitive, without those whose value was removed."""
 
     def __init__(self, recorded: Mapping[str, str]) -> None:
-        kept = {name: value for name, value in recorded.items() if value != REMOVED}
-        self._values = {name.lower(): value for name, value in kept.items()}
+        present = {name: value for name, value in recorded.items() if value != REMOVED}
+        self._values = {name.lower(): value for name, value in present.items()}
 
     def __getitem__(self, name: str) -> str:
         return self._values[name.lower()]

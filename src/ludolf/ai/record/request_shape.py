@@ -1,4 +1,4 @@
-"""What a request to a model asks, read from its body alike for every API family."""
+"""Compare requests by content, independent of the API family."""
 
 import re
 from collections.abc import Iterator
@@ -18,7 +18,7 @@ _AROUND = 24
 
 
 class Shape(msgspec.Struct, frozen=True, kw_only=True):
-    """What must agree for a recorded answer to make sense, and all messages to prefer by."""
+    """The properties of a request that must match a recorded one, and its messages."""
 
     method: str
     path: str
@@ -30,28 +30,28 @@ class Shape(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def endpoint(self) -> tuple[str, str]:
-        """The same behind every gateway: the way to the endpoint may differ, its end may not."""
+        """Method and end of the path: gateways change only the start of a path."""
         end = self.path.rpartition("/")[2]
-        # Of Google's, the model is a part of the end.
+        # Google's paths contain the model.
         return (self.method, end.rpartition(":")[2])
 
     def __str__(self) -> str:
         model = f" for model {self.model}" if self.model else ""
-        said = f", last user text {_quoted(self.last_text)}" if self.last_text else ""
-        return f"{self.method} {self.path}{model}{said}"
+        question = f", last user text {_quoted(self.last_text)}" if self.last_text else ""
+        return f"{self.method} {self.path}{model}{question}"
 
 
 def shape_of(method: str, url: str, body: Any) -> Shape:
-    """`body` is JSON; anything else has no messages, and only its address counts."""
-    known = body if isinstance(body, dict) else {}
-    messages = _messages(known)
-    tools = [known.get(name) for name in _TOOLS]
+    """Return the shape of a request; a `body` that is not JSON has no messages."""
+    fields = body if isinstance(body, dict) else {}
+    messages = _messages(fields)
+    tools = [fields.get(name) for name in _TOOLS]
     tools += [message.get("toolsAdded") for message in messages if _is_system(message)]
     messages = [message for message in messages if not _is_system(message)]
     return Shape(
         method=method,
         path=urlsplit(url).path,
-        model=_model(url, known),
+        model=_model(url, fields),
         tools=tuple(sorted(_names(tools))),
         count=len(messages),
         last_text=_last_text(messages),
@@ -60,14 +60,14 @@ def shape_of(method: str, url: str, body: Any) -> Shape:
 
 
 def difference(recorded: Shape, asked: Shape) -> str | None:
-    """The first thing that was asked otherwise, in words; None if the question is the same."""
+    """Describe the first difference between two requests; None if there is none."""
     if recorded.tools != asked.tools:
         return f"the tools are {_changes(recorded.tools, asked.tools)}"
     if not _same_text(recorded.last_text, asked.last_text):
         now, before = _around(asked.last_text, recorded.last_text)
-        return f"the last user text is {now}, recorded was {before}"
+        return f"the last user text is {now}, the recorded one is {before}"
     if recorded.count != asked.count:
-        return f"it has {asked.count} messages, recorded were {recorded.count}"
+        return f"it has {asked.count} messages, the recorded one has {recorded.count}"
     return None
 
 
@@ -75,20 +75,20 @@ def difference(recorded: Shape, asked: Shape) -> str | None:
 
 
 def _model(url: str, body: dict[str, Any]) -> str:
-    named = body.get("model")
+    model = body.get("model")
     in_path = _MODEL_IN_PATH.search(url)
-    return named if isinstance(named, str) else unquote(in_path[1]) if in_path else ""
+    return model if isinstance(model, str) else unquote(in_path[1]) if in_path else ""
 
 
 def _messages(body: dict[str, Any]) -> list[Any]:
     inner = body.get("context")
     fields = {**inner, **body} if isinstance(inner, dict) else body
     for name in ("messages", "input", "contents"):
-        found = fields.get(name)
-        if isinstance(found, list):
-            return found
-        if isinstance(found, str):
-            return [{"role": "user", "content": found}]
+        value = fields.get(name)
+        if isinstance(value, list):
+            return value
+        if isinstance(value, str):
+            return [{"role": "user", "content": value}]
     return []
 
 
@@ -130,7 +130,7 @@ def _names(tools: Any) -> Iterator[str]:
 
 
 def _same_text(recorded: str, asked: str) -> bool:
-    """Whether they are the same but for what was removed from the recorded one."""
+    """Return whether both texts are equal except for values removed from the recorded one."""
     if REMOVED not in recorded:
         return recorded == asked
     pattern = ".*".join(map(re.escape, recorded.split(REMOVED)))
@@ -142,14 +142,14 @@ def _changes(before: tuple[str, ...], now: tuple[str, ...]) -> str:
     fewer = [name for name in before if name not in now]
     texts = [f"with {', '.join(more)}"] if more else []
     texts += [f"without {', '.join(fewer)}"] if fewer else []
-    return f"not those recorded: {' and '.join(texts) or 'some are there more than once'}"
+    return f"not those recorded: {' and '.join(texts) or 'some occur more than once'}"
 
 
 def _around(one: str, other: str) -> tuple[str, str]:
-    """Both texts from shortly before the place where they part."""
+    """Return both texts from shortly before their first difference."""
     pairs = enumerate(zip(one, other, strict=False))
-    place = next((at for at, (a, b) in pairs if a != b), min(len(one), len(other)))
-    start = max(0, place - _AROUND)
+    index = next((at for at, (a, b) in pairs if a != b), min(len(one), len(other)))
+    start = max(0, index - _AROUND)
     return _quoted(one, start), _quoted(other, start)
 
 

@@ -1,4 +1,4 @@
-"""Takes secrets out of recorded traffic: what is harmless is kept, what is known is replaced."""
+"""Remove secrets from recorded traffic: keep harmless values, replace known secrets."""
 
 import base64
 import binascii
@@ -30,19 +30,19 @@ _HARMLESS_HEADERS = frozenset(
 _HARMLESS_BEGINNINGS = ("anthropic-ratelimit-", "x-ratelimit-")
 _HARMLESS_QUERY = frozenset(("alt", "api-version", "beta", "stream", "version"))
 _SCHEME = re.compile(r"^(?:bearer|basic|token|apikey|digest)\s+", re.I)
-# User and password in an address.
+# User and password in a URL.
 USERINFO = re.compile(r"(?<=://)[^\s/?#@]+@")
 
 
 def harmless_headers(headers: Mapping[str, str]) -> dict[str, str]:
-    """All names, but only the values that are known to tell nothing."""
+    """Return all header names, with only the values that are known to be harmless."""
     return {
         name.lower(): value if _is_harmless(name) else REMOVED for name, value in headers.items()
     }
 
 
 def harmless_url(url: str) -> str:
-    """The address without user, password, fragment, and values of unknown query fields."""
+    """Return a URL without user, password, fragment, and values of unknown query fields."""
     try:
         parts = urlsplit(url)
     except ValueError:
@@ -52,13 +52,13 @@ def harmless_url(url: str) -> str:
         for name, value in parse_qsl(parts.query, keep_blank_values=True)
     )
     host = parts.netloc.rpartition("@")[2]
-    # The path of a gateway may hold a whole address.
+    # The path of a gateway may contain a complete URL.
     path = USERINFO.sub("", parts.path)
     return urlunsplit((parts.scheme, host, path, query, ""))
 
 
 def secrets_of(url: str, headers: Mapping[str, str]) -> Iterator[str]:
-    """The secret values that a request carries, which may occur elsewhere too."""
+    """Return the secret values of a request, which may also occur elsewhere."""
     for name, value in headers.items():
         if _is_secret(name, value):
             yield from parts_of(name, value)
@@ -66,7 +66,7 @@ def secrets_of(url: str, headers: Mapping[str, str]) -> Iterator[str]:
 
 
 def secrets_of_url(url: str) -> Iterator[str]:
-    """User and password, also of an address within the address, and unknown query fields."""
+    """Return user and password, also of a URL inside the URL, and unknown query fields."""
     for found in USERINFO.findall(unquote(url)):
         userinfo = found[:-1]
         yield from (userinfo, userinfo.partition(":")[2])
@@ -94,7 +94,7 @@ def _is_secret(name: str, value: str) -> bool:
 
 
 def parts_of(name: str, value: str) -> Iterator[str]:
-    """A header's value, and what of it is a secret by itself."""
+    """Yield a header's value and the parts of it that are secrets."""
     token = _SCHEME.sub("", value)
     yield from (value, token)
     if "cookie" in name.lower():
@@ -108,21 +108,21 @@ def parts_of(name: str, value: str) -> Iterator[str]:
 
 
 class Scrubber:
-    """Replaces known values, whole or in part, in the forms that they take on their way."""
+    """Replaces known values, complete or partial, in all encodings in which they are sent."""
 
     def __init__(self, values: Iterable[str], mark: str = REMOVED) -> None:
         self._mark = mark
-        known = dict(_needles(values))
-        self._text = Finder(known.items())
-        coded = {text.encode("utf-8", "surrogatepass"): least for text, least in known.items()}
+        needles = dict(_needles(values))
+        self._text = Finder(needles.items())
+        coded = {text.encode("utf-8", "surrogatepass"): least for text, least in needles.items()}
         self._bytes = Finder(coded.items())
 
     def text(self, text: str) -> str:
-        """For texts about addresses: user and password go even if they are not known."""
+        """Scrub a text about URLs: also removes unknown users and passwords."""
         return self.value(USERINFO.sub(f"{self._mark}@", text))  # type: ignore[no-any-return]  # a text
 
     def value(self, value: Any) -> Any:
-        """The same JSON with the values replaced in all its texts."""
+        """Return the JSON value with secrets replaced in all its strings."""
         if isinstance(value, str):
             spans = self._text.spans(value)
             return replace_spans(value, [(start, end, self._mark) for start, end, _ in spans])
@@ -133,14 +133,14 @@ class Scrubber:
         return value
 
     def chunks(self, chunks: Sequence[bytes]) -> list[bytes]:
-        """The same pieces of a body; a value may lie across the end of a piece."""
-        whole = b"".join(chunks)
-        spans = [(start, end) for start, end, _ in self._bytes.spans(whole)]
+        """Scrub the chunks of a body; a value may span two chunks."""
+        body = b"".join(chunks)
+        spans = [(start, end) for start, end, _ in self._bytes.spans(body)]
         if not spans:
             return list(chunks)
         cleaned, start = [], 0
         for chunk in chunks:
-            cleaned.append(self._between(whole, start, start + len(chunk), spans))
+            cleaned.append(self._between(body, start, start + len(chunk), spans))
             start += len(chunk)
         return cleaned
 
@@ -158,7 +158,7 @@ class Scrubber:
 
 
 def replace_spans(text: str, spans: Iterable[tuple[int, int, str]]) -> str:
-    """Return the text with other text in the place of each span."""
+    """Return the text with each span replaced."""
     pieces, at = [], 0
     for start, end, other in spans:
         pieces += [text[at:start], other]

@@ -1,4 +1,4 @@
-"""The events of an Anthropic stream: what of them is read, and how unknown ones are passed over."""
+"""Events of an Anthropic stream; unknown events and fields are ignored."""
 
 from typing import Any
 
@@ -8,7 +8,7 @@ from ludolf.base import loads
 
 
 class _Wire(msgspec.Struct, frozen=True, gc=False, tag_field="type"):
-    """The part of the events that is read here; all else is passed over."""
+    """The fields of the events that are used; others are ignored."""
 
 
 class TextDelta(_Wire, frozen=True, tag="text_delta"):
@@ -123,10 +123,10 @@ _KNOWN = frozenset(
 
 
 def read_event(data: bytes) -> Event | None:
-    """The event, or None if it is of a kind unknown here.
+    """Parse an event; None if its type is unknown.
 
     Raises:
-        ValueError: the data is no JSON, or lacks what its kind must have.
+        ValueError: the data is not JSON, or lacks a required field.
     """
     try:
         return _decoder.decode(data)

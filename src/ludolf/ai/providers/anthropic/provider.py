@@ -59,7 +59,7 @@ def make(transport: Transport) -> Provider:
 
 
 class Anthropic:
-    """Speaks `/v1/messages` with server-sent events."""
+    """Provider for `/v1/messages` with server-sent events."""
 
     api = API
     abort_text = "This operation was aborted"
@@ -119,7 +119,7 @@ def _betas(request: Request) -> list[str]:
 
 
 def describe(status: int, body: str) -> str:
-    """The text of an HTTP failure: the status and the body, JSON without its spaces."""
+    """Return the text of an HTTP failure: the status and the body, as compact JSON."""
     try:
         return f"{status} {dumps(loads(body)).decode()}"
     except ValueError:
@@ -130,11 +130,11 @@ def describe(status: int, body: str) -> str:
 
 
 class Reading:
-    """Turns the data of server-sent events into events of the draft."""
+    """Converts the data of server-sent events to events of the draft."""
 
     def __init__(self, draft: Draft) -> None:
         self._draft = draft
-        # From the server's index of an open block to its place in the draft.
+        # The server's index of an open block → its index in the draft.
         self._texts: dict[int, int] = {}
         self._calls: dict[int, int] = {}
         self._thoughts: dict[int, int] = {}
@@ -144,10 +144,10 @@ class Reading:
         self.ended = False
 
     def take(self, chunks: Iterable[bytes]) -> Iterator[StreamEvent]:
-        """The events in what one read has brought.
+        """Yield the events of one network read.
 
         Raises:
-            ProviderError: the server said that it failed.
+            ProviderError: the server reported a failure.
         """
         draft, texts, calls, thoughts = self._draft, self._texts, self._calls, self._thoughts
         for data in chunks:
@@ -170,7 +170,7 @@ class Reading:
                 yield from self._other(event, data)
 
     def conclude(self) -> None:
-        """Check that the answer is whole.
+        """Check that the answer is complete.
 
         Raises:
             ProviderError: it is not, or the model ended it with a failure.
@@ -188,7 +188,7 @@ class Reading:
 
     def _event(self, data: bytes) -> Event | None:
         if self._garbage is not None:
-            # What follows a lost event must not pass for the whole answer; only its end counts.
+            # After a lost event the answer must not count as complete; only its end is recognised.
             self.ended = self.ended or b'"message_stop"' in data
             return None
         try:
@@ -239,14 +239,14 @@ class Reading:
 
     def _stop(self, index: int) -> Iterator[StreamEvent]:
         for places in (self._texts, self._calls, self._thoughts):
-            place = places.pop(index, None)
-            if place is None:
+            block = places.pop(index, None)
+            if block is None:
                 continue
-            # Some servers give the whole input at the start of the block, and no deltas.
-            given = self._inputs.pop(index, None)
-            if given is not None:
-                yield self._draft.tool_args(place, dumps(given).decode())
-            yield self._draft.end(place)
+            # Some servers send the complete input at the start of the block, and no deltas.
+            initial_input = self._inputs.pop(index, None)
+            if initial_input is not None:
+                yield self._draft.tool_args(block, dumps(initial_input).decode())
+            yield self._draft.end(block)
 
     def _stopped(self, stop: Stop) -> None:
         raw = stop.stop_reason
@@ -254,13 +254,13 @@ class Reading:
             return
         self._draft.stopped(_STOPS.get(raw, "error"), raw)
         if raw == "refusal":
-            told = stop.stop_details.explanation if stop.stop_details else None
-            self._failure = (told or "The model refused to complete the request", "refused")
+            explanation = stop.stop_details.explanation if stop.stop_details else None
+            self._failure = (explanation or "The model refused to complete the request", "refused")
         elif raw not in _STOPS:
             self._failure = (f"Unhandled stop reason: {raw}", None)
 
     def _price_as(self, name: str | None) -> None:
-        """An answer by a model that the server fell back to costs what that one does."""
+        """Use the prices of the fallback model that answered."""
         for other in fallbacks(self._draft.model):
             if other.model == name and other.cost is not None:
                 self._draft.model = self._draft.model.replace(cost=other.cost)
@@ -271,19 +271,19 @@ class Reading:
 
 
 def _usage(counts: Counts, old: Usage) -> Usage:
-    """The counts so far, with those that are told anew."""
+    """Merge new token counts into the counts so far."""
     read = _newer(counts.cache_read_input_tokens, old.cache_read)
     write = _newer(counts.cache_creation_input_tokens, old.cache_write)
-    given = _newer(counts.input_tokens, old.input)
+    input_tokens = _newer(counts.input_tokens, old.input)
     output = _newer(counts.output_tokens, old.output)
     long = counts.cache_creation.ephemeral_1h_input_tokens if counts.cache_creation else None
     thought = counts.output_tokens_details.thinking_tokens if counts.output_tokens_details else None
     return Usage(
-        input=given,
+        input=input_tokens,
         output=output,
         cache_read=read,
         cache_write=write,
-        total_tokens=given + output + read + write,
+        total_tokens=input_tokens + output + read + write,
         cache_write_1h=_newer(long, old.cache_write_1h or 0),
         reasoning=old.reasoning if thought is None else thought,
     )

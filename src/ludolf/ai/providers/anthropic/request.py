@@ -1,4 +1,4 @@
-"""The body of a request to the Anthropic Messages API, joined from pieces that are kept."""
+"""Request bodies of the Anthropic Messages API, joined from cached pieces."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
@@ -35,17 +35,17 @@ BUDGETS: dict[ThinkingLevel, int] = {
     "max": 16384,
 }
 _EFFORTS: dict[ThinkingLevel, str] = {"minimal": "low", "low": "low", "medium": "medium"}
-_LEAST = 1024  # the smallest budget that is taken, and what must be left for the answer
+_LEAST = 1024  # smallest budget that the API accepts, and minimum left for the answer
 _NO_OUTPUT = "(no tool output)"
 _MAX_FALLBACKS = 3
-# Keywords that are refused in a strict schema, where others take them.
+# Schema keywords that this API refuses in strict mode, unlike others.
 _NO_CONSTRAINTS = (
     *("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"),
     *("minLength", "maxLength", "maxItems", "uniqueItems", "minProperties", "maxProperties"),
 )
 
 
-# What holds for every model that these providers ship; an address alone does not tell it.
+# Flags of all models of these providers; the address alone does not determine them.
 _SHIPPED: Mapping[str, Mapping[str, bool]] = {
     "fireworks": {
         "allowEmptySignature": True,
@@ -61,26 +61,28 @@ _SHIPPED: Mapping[str, Mapping[str, bool]] = {
 
 
 def flag(model: Model, name: str, default: bool) -> bool:
-    stated = (model.compat or {}).get(name)
-    if stated is None:
+    flag = (model.compat or {}).get(name)
+    if flag is None:
         return _SHIPPED.get(model.provider, {}).get(name, default)
-    return bool(stated)
+    return bool(flag)
 
 
 class Fallback(Value):
-    """A model that the server may ask instead when the first one refuses."""
+    """A model that the server may use instead when the first one refuses."""
 
     model: str
     cost: ModelCost | None = None
 
 
 def fallbacks(model: Model) -> tuple[Fallback, ...]:
-    """Raises:
-    ProviderError: the model's `allowedFallbackModels` cannot be read.
+    """Return the fallback models of a model.
+
+    Raises:
+        ProviderError: the model's `allowedFallbackModels` are invalid.
     """
-    stated = (model.compat or {}).get("allowedFallbackModels") or ()
+    entries = (model.compat or {}).get("allowedFallbackModels") or ()
     try:
-        return msgspec.convert(stated, tuple[Fallback, ...])[:_MAX_FALLBACKS]
+        return msgspec.convert(entries, tuple[Fallback, ...])[:_MAX_FALLBACKS]
     except msgspec.ValidationError as error:
         raise ProviderError(
             f"The compat settings of model {model.key} cannot be used: {error}", kind="bad_request"
@@ -88,7 +90,7 @@ def fallbacks(model: Model) -> tuple[Fallback, ...]:
 
 
 class Bodies:
-    """Makes request bodies; the form of each message is made once and kept."""
+    """Builds request bodies; caches the encoded form of each message."""
 
     def __init__(self) -> None:
         self._handoff = Handoff(plain_id)
@@ -141,12 +143,12 @@ class Bodies:
             self._last_user = len(turns) - 2
 
     def _marked(self, marker: bytes) -> list[bytes]:
-        turns, place = self._turns, self._last_user
-        if not marker or place < 0:
+        turns, index = self._turns, self._last_user
+        if not marker or index < 0:
             return turns
-        # A piece ends with the brace of its last block: the mark goes before it.
-        marked = turns[place][:-1] + marker + b"}"
-        return [*turns[:place], marked, *turns[place + 1 :]]
+        # A piece ends with the brace of its last block: insert the marker before it.
+        marked = turns[index][:-1] + marker + b"}"
+        return [*turns[:index], marked, *turns[index + 1 :]]
 
 
 _END = b"]}"
@@ -159,7 +161,7 @@ _HEADS: dict[type, bytes] = {
 
 
 def cache_marker(request: Request) -> bytes:
-    """What marks the end of a part that the server is asked to keep."""
+    """Return the marker for the end of a cacheable prefix."""
     if request.cache == "none":
         return b""
     if request.cache == "long" and flag(request.model, "supportsLongCacheRetention", True):
@@ -171,7 +173,7 @@ def cache_marker(request: Request) -> bytes:
 
 
 def _piece(message: ModelMessage, model: Model) -> bytes:
-    """The content blocks of a message, joined; empty if nothing of it is to be sent."""
+    """Return the content blocks of a message, joined; empty if nothing is to be sent."""
     match message:
         case UserMessage():
             blocks: Iterable[dict[str, Any]] = _user_blocks(message)
@@ -208,7 +210,8 @@ def _assistant_block(block: Block, unsigned: bool) -> dict[str, Any] | None:
                 "type": "tool_use",
                 "id": block.id,
                 "name": block.name,
-                # Arguments that are no object are refused; the result tells the model of them.
+                # The API refuses arguments that are not an object; the tool result explains it to
+                # the model.
                 "input": block.arguments if isinstance(block.arguments, dict) else {},
             }
         case Thinking():
@@ -216,7 +219,7 @@ def _assistant_block(block: Block, unsigned: bool) -> dict[str, Any] | None:
 
 
 def _concluded(blocks: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Without thinking that was cut before it led to something: such an end is refused."""
+    """Drop thinking at the end that led to no output: the API refuses it."""
     while blocks and blocks[-1]["type"] in ("thinking", "redacted_thinking"):
         blocks.pop()
     return blocks
@@ -240,7 +243,7 @@ def _result_block(message: ToolResultMessage) -> dict[str, Any]:
     else:
         content = "\n".join(part.text for part in message.content if isinstance(part, Text))
         if message.is_error and not content.strip():
-            content = _NO_OUTPUT  # a failure without words is refused
+            content = _NO_OUTPUT  # the API refuses a failure without text
     return {
         "type": "tool_result",
         "tool_use_id": message.tool_call_id,
@@ -299,7 +302,7 @@ def has_eager_tools(model: Model) -> bool:
 
 
 def thinking_of(request: Request) -> tuple[int, dict[str, Any] | None]:
-    """The output limit and the thinking option, which share the same tokens."""
+    """Return the output limit and the thinking option, which share one token budget."""
     model, level = request.model, request.thinking
     limit = min(request.max_tokens or model.max_tokens, model.max_tokens)
     if not model.reasoning:
@@ -318,6 +321,6 @@ def thinking_of(request: Request) -> tuple[int, dict[str, Any] | None]:
 
 
 def effort_of(request: Request) -> str:
-    """How hard a model that chooses its own thinking budget is to think."""
-    named = (request.model.thinking_level_map or {}).get(request.thinking)
-    return named or _EFFORTS.get(request.thinking, "high")
+    """Return the effort for a model that chooses its own thinking budget."""
+    mapped = (request.model.thinking_level_map or {}).get(request.thinking)
+    return mapped or _EFFORTS.get(request.thinking, "high")

@@ -1,4 +1,4 @@
-"""The binary event stream of AWS: frames with checksums, and what of Bedrock's events is read."""
+"""AWS binary event stream: frames with checksums, and the events of Bedrock."""
 
 import struct
 import zlib
@@ -19,29 +19,29 @@ _LENGTH = struct.Struct(">H")
 _LEAST = _PRELUDE.size + _WORD.size
 _TEXT = 7
 _VARIABLE = (6, _TEXT)
-# Sizes of the kinds of header values that have one: true, false, numbers, a time, an id.
+# Sizes of the header value types with a fixed size: booleans, numbers, timestamp, UUID.
 _FIXED = {0: 0, 1: 0, 2: 1, 3: 2, 4: 4, 5: 8, 8: 8, 9: 16}
 
 
 class Frame(msgspec.Struct, frozen=True):
-    """One message of the stream; of its headers those that are text."""
+    """One message of the stream, with its text headers."""
 
     headers: Mapping[str, str]
     payload: bytes
 
 
 class FrameParser:
-    """Frames from bytes, split anywhere; each is checked against its two checksums."""
+    """Parses frames from chunks that are split anywhere; verifies both checksums of each."""
 
     def __init__(self) -> None:
         self._rest = bytearray()
-        self.told = False
+        self.has_event = False
 
     def feed(self, chunk: bytes) -> Iterator[Frame]:
-        """The frames that are complete with this chunk.
+        """Yield the frames that this chunk completes.
 
         Raises:
-            ProviderError: the bytes are no event stream.
+            ProviderError: the bytes are not an event stream.
         """
         self._rest += chunk
         while len(self._rest) >= _PRELUDE.size:
@@ -52,14 +52,16 @@ class FrameParser:
                 raise _garbage(f"it claims {size} bytes")
             if len(self._rest) < size:
                 return
-            whole = bytes(self._rest[:size])
+            data = bytes(self._rest[:size])
             del self._rest[:size]
-            self.told = True
-            yield _read(whole, header_size)
+            self.has_event = True
+            yield _read(data, header_size)
 
     def close(self) -> Iterator[Frame]:
-        """Raises:
-        ProviderError: the stream ended inside a frame.
+        """Check the end of the stream.
+
+        Raises:
+            ProviderError: the stream ended inside a frame.
         """
         if self._rest:
             raise ProviderError("Bedrock stream ended before the end of an event", kind="network")
@@ -79,26 +81,26 @@ def _read(whole: bytes, header_size: int) -> Frame:
 
 @lru_cache(64)
 def _headers(data: bytes) -> Mapping[str, str]:
-    """A stream repeats the same few heads thousands of times."""
+    """Parse headers; cached, because a stream repeats the same few thousands of times."""
     return MappingProxyType(dict(_texts(data)))
 
 
 def _texts(data: bytes) -> Iterator[tuple[str, str]]:
-    place = 0
-    while place < len(data):
-        value = place + 1 + data[place]
-        name, kind = data[place + 1 : value].decode(), data[value]
+    offset = 0
+    while offset < len(data):
+        value = offset + 1 + data[offset]
+        name, kind = data[offset + 1 : value].decode(), data[value]
         value += 1
         if kind in _VARIABLE:
             size = _LENGTH.unpack_from(data, value)[0]
             value += _LENGTH.size
         else:
             size = _FIXED[kind]
-        place = value + size
-        if place > len(data):
+        offset = value + size
+        if offset > len(data):
             raise IndexError(name)
         if kind == _TEXT:
-            yield name, data[value:place].decode()
+            yield name, data[value:offset].decode()
 
 
 def _garbage(why: str) -> ProviderError:
@@ -109,7 +111,7 @@ def _garbage(why: str) -> ProviderError:
 
 
 class _Wire(msgspec.Struct, frozen=True, rename="camel"):
-    """The part of the events that is read here; all else is passed over."""
+    """The fields of the events that are used; others are ignored."""
 
 
 class ToolStart(_Wire, frozen=True):
@@ -174,6 +176,6 @@ class Metadata(_Wire, frozen=True):
 
 
 class Complaint(_Wire, frozen=True):
-    """What an exception says."""
+    """Message of an exception."""
 
     message: str | None = None

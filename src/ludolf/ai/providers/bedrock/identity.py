@@ -1,7 +1,7 @@
-"""Who asks Bedrock, and where: region and address, credentials, signature. Botocore does the work.
+"""Region, address, credentials and signature of Bedrock requests, by means of botocore.
 
-Order: a bearer token, which needs no library; the profile of auth.json; access keys; then whatever
-botocore finds: a profile, single sign-on, a web identity, a container's or a machine's role.
+Order: a bearer token, which needs no library; the profile in auth.json; access keys; then the
+chain of botocore: a profile, single sign-on, a web identity, the role of a container or machine.
 """
 
 import asyncio
@@ -32,34 +32,34 @@ _NEEDS = (
     "Signing requests to AWS needs botocore: pip install 'ludolf[bedrock]'. "
     "A token in AWS_BEARER_TOKEN_BEDROCK needs no library."
 )
-_NOBODY = (
+_NO_CREDENTIALS = (
     "No AWS credentials found. Set AWS_BEARER_TOKEN_BEDROCK, AWS_PROFILE, or AWS_ACCESS_KEY_ID "
     "and AWS_SECRET_ACCESS_KEY."
 )
 
 
 def variables_of(request: Request) -> Mapping[str, str]:
-    """The environment of a request: what auth.json sets, over that of the process."""
+    """Return the environment of a request: the process environment, overridden by auth.json."""
     return ChainMap(dict(request.access.environment), os.environ)
 
 
 def address(request: Request, region: str) -> str:
-    """The URL of a request. An address of AWS follows the region, any other is used as it is."""
+    """Return the URL of a request. An AWS address follows the region; others stay unchanged."""
     base = base_url(request)
-    found = _HOST.fullmatch(urlsplit(base).hostname or "")
-    if found and not found["own"] and not found["vpce"] and found["region"] != region:
+    host = _HOST.fullmatch(urlsplit(base).hostname or "")
+    if host and not host["own"] and not host["vpce"] and host["region"] != region:
         tail = ".cn" if region.startswith("cn-") else ""
         base = f"https://bedrock-runtime.{region}.amazonaws.com{tail}"
     return f"{base}/model/{quote(request.model.id, safe='')}/converse-stream"
 
 
 def region_of(request: Request, of_profile: str | None = None) -> str:
-    """The region: of the model's ARN, of the environment, of the profile, of the address."""
+    """Return the region from the model's ARN, the environment, the profile or the address."""
     variables = variables_of(request)
     arn = _ARN_REGION.match(request.model.id)
-    stated = variables.get("AWS_REGION") or variables.get("AWS_DEFAULT_REGION") or of_profile
-    if arn or stated:
-        return arn[1] if arn else str(stated)
+    region = variables.get("AWS_REGION") or variables.get("AWS_DEFAULT_REGION") or of_profile
+    if arn or region:
+        return arn[1] if arn else str(region)
     host = _HOST.fullmatch(urlsplit(base_url(request)).hostname or "")
     return host["region"] if host else _DEFAULT_REGION
 
@@ -68,14 +68,14 @@ def region_of(request: Request, of_profile: str | None = None) -> str:
 
 
 class Proof(msgspec.Struct, frozen=True):
-    """How a request says who asks, and the region where it is asked."""
+    """How a request is authenticated, and its region."""
 
     seal: Seal
     region: str
 
 
-class _Wanted(msgspec.Struct, frozen=True):
-    """Which credentials to look for; `named` is the profile, whoever names it."""
+class _Query(msgspec.Struct, frozen=True):
+    """Which credentials to load; `named` is the profile, from any source."""
 
     profile: str | None
     keys: tuple[str, str, str | None] | None
@@ -83,77 +83,79 @@ class _Wanted(msgspec.Struct, frozen=True):
     named: str | None
 
 
-class _Found(msgspec.Struct, frozen=True):
+class _Source(msgspec.Struct, frozen=True):
     credentials: Any
     region: str | None
 
 
 class Identity:
-    """Remembers the credentials it found; those that expire are renewed some minutes before."""
+    """Caches credentials; those that expire are renewed some minutes before."""
 
     def __init__(self) -> None:
-        self._known: tuple[_Wanted, _Found] | None = None
+        self._cached: tuple[_Query, _Source] | None = None
 
     async def prove(self, request: Request) -> Proof:
-        """Raises:
-        ProviderError: there are no credentials, or botocore is missing.
+        """Return the authentication of a request.
+
+        Raises:
+            ProviderError: no credentials were found, or botocore is missing.
         """
         variables = variables_of(request)
         region = region_of(request)
-        stated = {name.lower() for name in request.access.headers}
+        header_names = {name.lower() for name in request.access.headers}
         token = request.access.key or variables.get("AWS_BEARER_TOKEN_BEDROCK")
-        if "authorization" in stated or variables.get("AWS_BEDROCK_SKIP_AUTH") == "1":
+        if "authorization" in header_names or variables.get("AWS_BEDROCK_SKIP_AUTH") == "1":
             return Proof(lambda url, headers, body: dict(headers), region)
         if token:
             bearer = {"authorization": f"Bearer {token}"}
             return Proof(lambda url, headers, body: {**headers, **bearer}, region)
-        wanted = _wanted(request, variables)
-        found, frozen = await asyncio.to_thread(self._freeze, wanted)
-        region = region_of(request, found.region)
+        query = _query(request, variables)
+        source, frozen = await asyncio.to_thread(self._freeze, query)
+        region = region_of(request, source.region)
         return Proof(lambda url, headers, body: signed(frozen, region, url, headers, body), region)
 
     def forget(self) -> None:
-        """The credentials were refused: look for them anew next time."""
-        self._known = None
+        """Drop credentials that were refused, so that the next request loads them again."""
+        self._cached = None
 
-    def _freeze(self, wanted: _Wanted) -> tuple[_Found, Any]:
+    def _freeze(self, query: _Query) -> tuple[_Source, Any]:
         with _explained():
-            known = self._known
-            if known is None or known[0] != wanted:
-                known = self._known = (wanted, _find(wanted))
-            return known[1], known[1].credentials.get_frozen_credentials()
+            entry = self._cached
+            if entry is None or entry[0] != query:
+                entry = self._cached = (query, _find(query))
+            return entry[1], entry[1].credentials.get_frozen_credentials()
 
 
-def _wanted(request: Request, variables: Mapping[str, str]) -> _Wanted:
-    own = request.access.environment
+def _query(request: Request, variables: Mapping[str, str]) -> _Query:
+    overrides = request.access.environment
     key, secret = variables.get("AWS_ACCESS_KEY_ID"), variables.get("AWS_SECRET_ACCESS_KEY")
     keys = (key, secret, variables.get("AWS_SESSION_TOKEN") or None) if key and secret else None
-    profile = own.get("AWS_PROFILE") or None
-    return _Wanted(
+    profile = overrides.get("AWS_PROFILE") or None
+    return _Query(
         profile=profile,
         keys=None if profile else keys,
-        files=tuple((name, own[var]) for name, var in _FILES.items() if var in own),
+        files=tuple((name, overrides[var]) for name, var in _FILES.items() if var in overrides),
         named=profile or variables.get("AWS_PROFILE") or None,
     )
 
 
-def _find(wanted: _Wanted) -> _Found:
+def _find(query: _Query) -> _Source:
     from botocore.config import Config  # type: ignore[import-untyped]  # it has none
     from botocore.credentials import Credentials  # type: ignore[import-untyped]  # it has none
     from botocore.session import Session  # type: ignore[import-untyped]  # it has none
 
-    if wanted.keys is not None:
-        return _Found(Credentials(*wanted.keys), None)
-    session = Session(profile=wanted.profile)
-    for name, path in wanted.files:
+    if query.keys is not None:
+        return _Source(Credentials(*query.keys), None)
+    session = Session(profile=query.profile)
+    for name, path in query.files:
         session.set_config_variable(name, path)
     if setting_in_use():
         session.set_default_client_config(Config(proxies=proxies()))
     credentials = session.get_credentials()
     if credentials is None:
-        raise ProviderError(_NOBODY, kind="auth")
-    region = session.get_config_variable("region") if wanted.named else None
-    return _Found(credentials, region)
+        raise ProviderError(_NO_CREDENTIALS, kind="auth")
+    region = session.get_config_variable("region") if query.named else None
+    return _Source(credentials, region)
 
 
 @contextmanager
@@ -171,11 +173,11 @@ def _explained() -> Iterator[None]:
 def signed(
     credentials: Any, region: str, url: str, headers: Mapping[str, str], body: bytes
 ) -> dict[str, str]:
-    """The headers of a request with its signature (version 4) among them."""
+    """Return the headers of a request, including its signature (version 4)."""
     from botocore.auth import SigV4Auth  # type: ignore[import-untyped]  # it has none
     from botocore.awsrequest import AWSRequest  # type: ignore[import-untyped]  # it has none
 
-    # Only what no proxy on the way has a reason to change.
+    # Sign only headers that a proxy has no reason to change.
     covered = {
         name: value
         for name, value in headers.items()

@@ -1,4 +1,4 @@
-"""The provider for Amazon Bedrock (`bedrock-converse-stream`): any model behind one API."""
+"""Provider for Amazon Bedrock (`bedrock-converse-stream`)."""
 
 from collections.abc import AsyncGenerator, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
@@ -23,7 +23,7 @@ def make(transport: Transport) -> Provider:
 
 
 class Bedrock:
-    """Speaks `model/<id>/converse-stream` with AWS's binary event stream."""
+    """Provider for `model/<id>/converse-stream` with the AWS binary event stream."""
 
     api = API
     abort_text = "Request was aborted"
@@ -74,14 +74,14 @@ def _headers(request: Request) -> dict[str, str]:
 
 
 def _refusal(status: int, headers: Mapping[str, str], body: str) -> BedrockFailure:
-    """An HTTP failure. The code is in a header or in the body, with a namespace or an address."""
+    """Convert an HTTP failure. The code is in a header or the body, with a namespace or URL."""
     try:
         value = loads(body)
     except (ValueError, RecursionError):
         value = None
-    told: dict[str, Any] = value if isinstance(value, dict) else {}
-    code = headers.get("x-amzn-errortype") or told.get("__type") or told.get("code")
-    message = told.get("message") or told.get("Message") or cut(body.strip())
+    fields: dict[str, Any] = value if isinstance(value, dict) else {}
+    code = headers.get("x-amzn-errortype") or fields.get("__type") or fields.get("code")
+    message = fields.get("message") or fields.get("Message") or cut(body.strip())
     return failure(
         str(code).partition(":")[0].rpartition("#")[2] if code else None,
         str(message) or "status code (no body)",

@@ -1,4 +1,4 @@
-"""The body of a request to Bedrock's ConverseStream: turns, tools, cache points, thinking."""
+"""Request bodies of Bedrock's ConverseStream: turns, tools, cache points, thinking."""
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -39,7 +39,7 @@ _GOVERNMENT = ("us-gov.", "arn:aws-us-gov:")
 
 
 class Bodies:
-    """Makes request bodies; the form of each message is made once and kept."""
+    """Builds request bodies; caches the encoded form of each message."""
 
     def __init__(self) -> None:
         self._handoff = Handoff(plain_id)
@@ -59,7 +59,7 @@ class Bodies:
         return b'{"messages":[%b]%b}' % (turns, rest)
 
     def _turns(self, messages: list[ModelMessage], model: Model, mark: bytes) -> Iterator[bytes]:
-        """Neighbours of one role share a turn: Bedrock wants user and assistant to alternate."""
+        """Merge adjacent messages of one role: Bedrock requires alternating roles."""
         turns: list[tuple[bytes, list[bytes]]] = []
         for message in messages:
             piece = self._pieces.get(message, partial(_piece, message, model))
@@ -76,17 +76,17 @@ class Bodies:
 
 
 def is_claude(model: Model) -> bool:
-    """Whether a model is a Claude; a profile's id does not say so, but its name may."""
+    """Return whether a model is a Claude; for a profile, only its name may show this."""
     return "claude" in _plain(model.id) or "claude" in _plain(model.name)
 
 
 def is_adaptive(model: Model) -> bool:
-    """Whether a Claude chooses its own thinking budget: from 4.6 on, or where the model says so."""
-    stated = (model.compat or {}).get("forceAdaptiveThinking")
-    if stated is not None:
-        return bool(stated)
-    found = _CLAUDE.search(_plain(model.id)) or _CLAUDE.search(_plain(model.name))
-    return found is not None and (int(found[1]), int(found[2] or 0)) >= _FIRST_ADAPTIVE
+    """Return whether a Claude chooses its own thinking budget: from 4.6 on, or by its flags."""
+    flag = (model.compat or {}).get("forceAdaptiveThinking")
+    if flag is not None:
+        return bool(flag)
+    match = _CLAUDE.search(_plain(model.id)) or _CLAUDE.search(_plain(model.name))
+    return match is not None and (int(match[1]), int(match[2] or 0)) >= _FIRST_ADAPTIVE
 
 
 def _plain(name: str) -> str:
@@ -94,7 +94,7 @@ def _plain(name: str) -> str:
 
 
 def cache_point(request: Request, variables: Mapping[str, str]) -> bytes:
-    """What marks the end of a part that the server is asked to keep; empty if it cannot."""
+    """Return the marker for the end of a cacheable prefix; empty if the model has no cache."""
     forced = variables.get("AWS_BEDROCK_FORCE_CACHE") == "1"
     if request.cache == "none" or not (forced or is_claude(request.model)):
         return b""
@@ -107,7 +107,7 @@ def cache_point(request: Request, variables: Mapping[str, str]) -> bytes:
 
 
 def _piece(message: ModelMessage, model: Model) -> bytes:
-    """The content blocks of a message, joined; empty if nothing of it is to be sent."""
+    """Return the content blocks of a message, joined; empty if nothing is to be sent."""
     match message:
         case UserMessage():
             content = message.content
@@ -164,7 +164,7 @@ def _thinking_block(block: Thinking, claude: bool) -> dict[str, Any] | None:
 
 
 def _without_empty_names(value: Any) -> Any:
-    """Bedrock refuses a whole request for one field without a name."""
+    """Remove fields with an empty name, for which Bedrock refuses the whole request."""
     if isinstance(value, dict):
         return {name: _without_empty_names(item) for name, item in value.items() if name}
     if isinstance(value, list):
@@ -207,9 +207,9 @@ def _tool(tool: ToolSpec) -> dict[str, Any]:
 
 
 def _former_tools(messages: Sequence[ModelMessage]) -> Iterator[dict[str, Any]]:
-    """Bedrock refuses calls in the history unless some tool is declared."""
-    said = (message for message in messages if isinstance(message, AssistantMessage))
-    for name in dict.fromkeys(call.name for message in said for call in message.tool_calls):
+    """Declare the tools of the history: Bedrock refuses calls if no tool is declared."""
+    answers = (message for message in messages if isinstance(message, AssistantMessage))
+    for name in dict.fromkeys(call.name for message in answers for call in message.tool_calls):
         yield _tool_form(name, "Not available any more.", {})
 
 
@@ -221,7 +221,7 @@ def _tool_form(name: str, description: str, parameters: Mapping[str, Any]) -> di
 
 
 def _thinking(request: Request) -> tuple[int, dict[str, Any]]:
-    """The output limit, and the fields that make a Claude think; other models have none."""
+    """Return the output limit and the thinking fields of a Claude; other models have none."""
     model, level = request.model, request.thinking
     limit = min(request.max_tokens or model.max_tokens, model.max_tokens)
     if level == "off" or not model.reasoning or not is_claude(model):

@@ -1,4 +1,4 @@
-"""Reads an answer of Bedrock's ConverseStream, frame by frame, into a draft."""
+"""Read an answer of Bedrock's ConverseStream, frame by frame, into a draft."""
 
 import base64
 import binascii
@@ -66,7 +66,7 @@ _KINDS_OF_STATUS: dict[int, ErrorKind] = {
 
 
 class BedrockFailure(ProviderError):
-    """AWS said no; `details` is what its support asks for: status, errorCode, requestId."""
+    """A failure that AWS reported; `details` has status, errorCode and requestId for support."""
 
     def __init__(
         self,
@@ -89,7 +89,7 @@ def failure(
     request_id: str | None = None,
     retry_after: float | None = None,
 ) -> BedrockFailure:
-    """What AWS reports, in the words hosts know: a prefix by its code, then its own message."""
+    """Return the error in the wording that hosts expect: a prefix by code, then the message."""
     prefix = _PREFIXES.get(code or "", code)
     if prefix is None:
         text = message if status is None else f"{status} {message}"
@@ -113,12 +113,12 @@ def _kind(code: str | None, status: int | None, text: str) -> ErrorKind:
 
 
 class Reading:
-    """Turns frames into events of the draft; text and reasoning begin with their first delta."""
+    """Converts frames to events of the draft; text and reasoning start with their first delta."""
 
     def __init__(self, draft: Draft, request_id: str | None = None) -> None:
         self._draft = draft
         self._request_id = request_id
-        # From the server's index of an open block to its place in the draft.
+        # The server's index of an open block → its index in the draft.
         self._texts: dict[int, int] = {}
         self._thoughts: dict[int, int] = {}
         self._calls: dict[int, int] = {}
@@ -127,10 +127,10 @@ class Reading:
         self.ended = False
 
     def take(self, frames: Iterable[Frame]) -> Iterator[StreamEvent]:
-        """The events in what one read has brought.
+        """Yield the events of one network read.
 
         Raises:
-            ProviderError: the server said that it failed, or what it sent cannot be read.
+            ProviderError: the server reported a failure, or sent data that cannot be parsed.
         """
         for frame in frames:
             headers, payload = frame.headers, frame.payload
@@ -150,7 +150,7 @@ class Reading:
                     self._count(_decode(payload, Metadata).usage)
 
     def conclude(self) -> None:
-        """Check that the answer is whole.
+        """Check that the answer is complete.
 
         Raises:
             ProviderError: it is not, or the model ended it with a failure.
@@ -194,11 +194,11 @@ class Reading:
             self._draft.sign(self._thoughts[index], piece.signature, append=True)
 
     def _hide(self, index: int, encoded: str) -> Iterator[StreamEvent]:
-        """Bytes that only the model can read; pieces of them are one payload."""
+        """Store encrypted reasoning; its pieces form one payload."""
         try:
             data = self._hidden.get(index, b"") + base64.b64decode(encoded)
         except binascii.Error as error:
-            text = "An event of the answer cannot be read: hidden reasoning is no base64"
+            text = "An event of the answer cannot be read: hidden reasoning is not base64"
             raise ProviderError(text, kind="garbled") from error
         self._hidden[index] = data
         signature = base64.b64encode(data).decode()
@@ -210,9 +210,9 @@ class Reading:
 
     def _end(self, index: int) -> Iterator[StreamEvent]:
         for places in (self._texts, self._thoughts, self._calls):
-            place = places.pop(index, None)
-            if place is not None:
-                yield self._draft.end(place)
+            block = places.pop(index, None)
+            if block is not None:
+                yield self._draft.end(block)
 
     def _stopped(self, reason: str | None) -> None:
         self._stop = reason
@@ -241,14 +241,14 @@ def _decode(payload: bytes, kind: type[T]) -> T:
 
 
 def _usage(counts: Counts) -> Usage:
-    given, output = counts.input_tokens or 0, counts.output_tokens or 0
+    input_tokens, output = counts.input_tokens or 0, counts.output_tokens or 0
     read, write = counts.cache_read_input_tokens or 0, counts.cache_write_input_tokens or 0
     usage = Usage(
-        input=given,
+        input=input_tokens,
         output=output,
         cache_read=read,
         cache_write=write,
-        total_tokens=counts.total_tokens or given + output + read + write,
+        total_tokens=counts.total_tokens or input_tokens + output + read + write,
     )
     if counts.cache_details is None:
         return usage

@@ -1,4 +1,4 @@
-"""The provider for Google's Gemini API (`google-generative-ai`): request, stream, errors."""
+"""Provider for Google's Gemini API (`google-generative-ai`): request, stream, errors."""
 
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final
@@ -24,7 +24,7 @@ _REFUSALS = frozenset(
 
 
 class Route(msgspec.Struct, frozen=True, kw_only=True):
-    """How Google's models are reached: `reach` gives the address and the headers of a request."""
+    """Access to Google's models: `reach` returns the address and the headers of a request."""
 
     api: str
     owner: str
@@ -36,7 +36,7 @@ def make(transport: Transport) -> Provider:
 
 
 class Google:
-    """Speaks `models/<id>:streamGenerateContent` with server-sent events."""
+    """Provider for `models/<id>:streamGenerateContent` with server-sent events."""
 
     abort_text = "This operation was aborted"
 
@@ -67,10 +67,10 @@ async def _reach(request: Request) -> tuple[str, dict[str, str]]:
 
 
 def headers_for(request: Request, admission: Mapping[str, str] | None = None) -> dict[str, str]:
-    """All headers of a request; `admission` stands in for the key where there is another way in.
+    """Return all headers of a request; `admission` replaces the key if it is set.
 
     Raises:
-        ProviderError: there is neither a key nor a configured header that could stand for it.
+        ProviderError: there is neither a key nor a configured header that replaces it.
     """
     way_in = key_headers(request, _KEY_HEADER) if admission is None else admission
     if not way_in and not request.access.by_header:
@@ -85,7 +85,7 @@ def _lower(headers: Mapping[str, str]) -> dict[str, str]:
 
 
 def describe(status: int, body: str) -> str:
-    """The text of an HTTP failure: Google's own error object, or one made in its form."""
+    """Return the text of an HTTP failure: Google's error object, or one in its form."""
     try:
         value = loads(body)
     except ValueError:
@@ -99,7 +99,7 @@ def describe(status: int, body: str) -> str:
 
 
 class _Wire(msgspec.Struct, frozen=True, rename="camel"):
-    """The part of Google's objects that is read here; all else is passed over."""
+    """The fields of Google's objects that are used; others are ignored."""
 
 
 class _Call(_Wire, frozen=True):
@@ -163,7 +163,7 @@ def _decode_odd(data: bytes) -> _Chunk:
 
 
 class _Reading:
-    """One answer on its way into the draft: which block is open, which ids are taken, the end."""
+    """State of one answer: the open block, the used ids, the stop reason."""
 
     def __init__(self, draft: Draft, no_end: str) -> None:
         self._draft = draft
@@ -233,13 +233,13 @@ class _Reading:
         return call_id
 
     def close(self) -> Iterator[StreamEvent]:
-        """End the open block, as the end of the stream does even where a reason is missing."""
+        """End the open block; also at the end of a stream without a stop reason."""
         if self._kind:
             self._kind = ""
             yield self._draft.end(self._index)
 
     def conclude(self) -> None:
-        """Name the reason why the answer ended.
+        """Set the stop reason.
 
         Raises:
             ProviderError: there is none, or it is a failure.
@@ -272,7 +272,7 @@ def _usage(counts: _Counts) -> Usage:
 def _failure(error: Any, no_end: str) -> ProviderError:
     text = dumps({"error": error}).decode()
     kind = kind_of(text)
-    # pi passes over an error inside the stream and reports the missing end; so do hosts know it.
+    # pi ignores an error inside the stream and reports the missing end; hosts expect that text.
     return ProviderError(no_end if kind in RETRYABLE else text, kind=kind)
 
 

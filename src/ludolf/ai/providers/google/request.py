@@ -1,4 +1,4 @@
-"""What Google's API is sent: the conversation as contents, the tools, how much to think."""
+"""Requests of Google's API: contents, tools, thinking."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -26,7 +26,7 @@ from ludolf.base import dumps, without_surrogates
 
 SEE_IMAGE = "(see attached image)"
 IMAGE_TURN = "Tool result image:"
-# Gemini 3 refuses a call without a signature; with this one Google lets foreign calls pass.
+# Gemini 3 refuses calls without a signature; Google accepts this value for foreign calls.
 _UNSIGNED_CALL = "skip_thought_signature_validator"
 _GEMINI_3_UP = re.compile(r"gemini-(?:[3-9]|[1-9]\d)|gemini-(?:flash|flash-lite|pro)-latest")
 _GEMINI_BELOW_3 = re.compile(r"gemini-(?:live-)?[12](?!\d)")
@@ -35,7 +35,7 @@ _BASE64 = re.compile(r"[A-Za-z0-9+/]+={0,2}")
 
 
 class Bodies:
-    """Makes request bodies; the form of each message is made once and kept."""
+    """Builds request bodies; caches the encoded form of each message."""
 
     def __init__(self) -> None:
         self._handoff = Handoff(plain_id)
@@ -110,10 +110,10 @@ def _user_turn(parts: bytes) -> bytes:
 
 def _user(message: UserMessage) -> bytes:
     content = message.content
-    given: tuple[Part, ...] = (Text(text=content),) if isinstance(content, str) else content
+    source_parts: tuple[Part, ...] = (Text(text=content),) if isinstance(content, str) else content
     parts = [
         _inline(part) if isinstance(part, Image) else {"text": part.text}
-        for part in given
+        for part in source_parts
         if isinstance(part, Image) or part.text.strip()
     ]
     return dumps({"role": "user", "parts": parts}) if parts else b""
@@ -140,7 +140,7 @@ def _call(call: ToolCall, model: Model) -> dict[str, Any]:
     signed = _signature(call.thought_signature)
     if not signed and is_gemini_3_up(model):
         signed = {"thoughtSignature": _UNSIGNED_CALL}
-    # Arguments that are no object are refused; the response tells the model of them.
+    # The API refuses arguments that are not an object; the tool response explains it to the model.
     arguments = call.arguments if isinstance(call.arguments, dict) else {}
     function = {"name": call.name, "args": arguments, **_id(call.id, model)}
     return {"functionCall": function, **signed}
@@ -201,7 +201,7 @@ def _options(request: Request) -> Iterator[tuple[bytes, bytes]]:
 
 
 def _declare(tool: ToolSpec, *, strict: bool) -> tuple[dict[str, Any], bool]:
-    """A tool, and whether its schema is to be enforced."""
+    """Return the declaration of a tool, and whether its schema is to be enforced."""
     schema, enforced = sampled_schema(tool.name, tool.parameters, tool.sampling, supported=strict)
     form = {
         "name": tool.name,
@@ -213,7 +213,7 @@ def _declare(tool: ToolSpec, *, strict: bool) -> tuple[dict[str, Any], bool]:
 
 # ---------------------------------------------------------------- thinking
 
-# Which models take levels, and what each calls minimal, low, medium, high; the first match counts.
+# Models with levels and their names for minimal, low, medium, high; the first match counts.
 _LEVELS: tuple[tuple[re.Pattern[str], tuple[str, str, str, str]], ...] = (
     (re.compile(r"gemini-3-pro"), ("LOW", "LOW", "HIGH", "HIGH")),
     (re.compile(r"gemini-[3-9][.\d]*-pro|gemini-pro-latest"), ("LOW", "LOW", "MEDIUM", "HIGH")),
@@ -232,20 +232,20 @@ _HIGHEST = 3
 def thinking_config(
     model: Model, level: ThinkingLevel, budgets: Mapping[str, int]
 ) -> dict[str, Any]:
-    """The switch for thinking: a named level for newer models, a budget of tokens for others."""
+    """Return the thinking options: a named level for newer models, a token budget for others."""
     names = next((names for pattern, names in _LEVELS if pattern.search(model.id)), None)
     if level == "off":
         return _least(model, names)
-    place = _PLACE.get(level, _HIGHEST)
+    index = _PLACE.get(level, _HIGHEST)
     if names is not None:
-        named = (model.thinking_level_map or {}).get(level)
-        return {"includeThoughts": True, "thinkingLevel": (named or names[place]).upper()}
-    usual = next((sizes[place] for pattern, sizes in _BUDGETS if pattern.search(model.id)), -1)
+        mapped = (model.thinking_level_map or {}).get(level)
+        return {"includeThoughts": True, "thinkingLevel": (mapped or names[index]).upper()}
+    usual = next((sizes[index] for pattern, sizes in _BUDGETS if pattern.search(model.id)), -1)
     return {"includeThoughts": True, "thinkingBudget": budgets.get(level, usual)}
 
 
 def _least(model: Model, names: tuple[str, str, str, str] | None) -> dict[str, Any]:
     if names is not None:
         return {"thinkingLevel": names[0]}
-    # Gemini 2.5 Pro cannot stop thinking: a budget of 0 is refused.
+    # Gemini 2.5 Pro cannot stop thinking and refuses a budget of 0.
     return {"thinkingBudget": 128 if "2.5-pro" in model.id else 0}

@@ -1,4 +1,4 @@
-"""Google's models at Vertex AI (`google-vertex`): addresses by project, tokens of the machine."""
+"""Google's models on Vertex AI (`google-vertex`): addresses by project, identity tokens."""
 
 import os
 from collections.abc import Callable
@@ -29,16 +29,16 @@ def make(transport: Transport) -> Provider:
 
 
 class Gate:
-    """The way in: an API key, a configured header, or a token of the application's identity."""
+    """Access by an API key, a configured header, or a token of the application's identity."""
 
     def __init__(self) -> None:
         self._tokens = Tokens()
 
     async def reach(self, request: Request) -> tuple[str, dict[str, str]]:
-        """The address and the headers of a request.
+        """Return the address and the headers of a request.
 
         Raises:
-            ProviderError: project or location are not known, or there is no way in.
+            ProviderError: project or location are unknown, or no credentials were found.
         """
         url = f"{_parent(request)}/{_model_path(request.model.id)}:{STREAM}"
         if request.access.key or request.access.by_header:
@@ -52,7 +52,7 @@ class Gate:
 
 
 def _parent(request: Request) -> str:
-    """All of the address that stands before the model."""
+    """Return the part of the address before the model."""
     base = base_url(request)
     if request.access.key:
         return _versioned(_ANYWHERE if base == _SHIPPED else _placed(base, request))
@@ -90,10 +90,10 @@ def _regional(location: str) -> str:
 
 
 def _versioned(base: str) -> str:
-    """A base that names its version keeps it."""
+    """Add the API version to a base URL unless it contains one."""
     parts = base.split("/")[3:]
-    named = any(part in ("v1", "v1beta1", "v1alpha") for part in parts)
-    return base if named else f"{base}/v1"
+    has_version = any(part in ("v1", "v1beta1", "v1alpha") for part in parts)
+    return base if has_version else f"{base}/v1"
 
 
 def _model_path(name: str) -> str:
@@ -107,10 +107,10 @@ def _model_path(name: str) -> str:
 
 
 def fetch_token(file: str) -> Token:
-    """A new token of the credentials in `file`, or of those that the machine offers; blocks.
+    """Return a new token of the credentials in `file`, or of the machine's; blocks.
 
     Raises:
-        ProviderError: the package is missing, or Google gave no token.
+        ProviderError: the package is missing, or Google returned no token.
     """
     try:
         from google.auth.exceptions import GoogleAuthError, TransportError
@@ -131,7 +131,7 @@ def fetch_token(file: str) -> Token:
 
 
 class Credentials(Protocol):
-    """What is used of google-auth's own class, which has no types."""
+    """The used part of google-auth's class, which has no types."""
 
     token: str | None
     expiry: Any
@@ -152,7 +152,7 @@ def _credentials(file: str) -> Credentials:
         return find(scopes=SCOPES)[0]
     kind = _kind_of(file)
     if kind not in readers:
-        # Other kinds run programs and call servers; google-auth reads them from there only.
+        # Other kinds run programs or call servers; google-auth accepts them only from there.
         raise ValueError(f"{file} holds {kind or 'no account'}: set {_FILE} for the whole process")
     return readers[kind](file, scopes=SCOPES)
 
@@ -166,12 +166,12 @@ def _kind_of(file: str) -> str:
 def _expiry(credentials: Credentials) -> float:
     from datetime import UTC
 
-    # It is in UTC, though it does not say so.
+    # The value is in UTC, without a time zone.
     return float(credentials.expiry.replace(tzinfo=UTC).timestamp()) if credentials.expiry else 0.0
 
 
 class Answer(msgspec.Struct, frozen=True):
-    """What google-auth reads of an HTTP answer."""
+    """The part of an HTTP response that google-auth reads."""
 
     status: int
     headers: Any
@@ -179,7 +179,7 @@ class Answer(msgspec.Struct, frozen=True):
 
 
 def _web(url: str, method: str = "GET", body: Any = None, headers: Any = None, **_: Any) -> Answer:
-    """HTTP for google-auth, which brings none of its own."""
+    """HTTP client for google-auth, which includes none."""
     from urllib.error import HTTPError
     from urllib.request import ProxyHandler, build_opener
     from urllib.request import Request as Asked
@@ -188,10 +188,10 @@ def _web(url: str, method: str = "GET", body: Any = None, headers: Any = None, *
 
     failed: Callable[..., Exception] = exceptions.TransportError
     data = body.encode() if isinstance(body, str) else body
-    asked = Asked(url, data=data, headers=dict(headers or {}), method=method)
+    web_request = Asked(url, data=data, headers=dict(headers or {}), method=method)
     way = ProxyHandler(proxies() if proxy_for(url) is not None else {})
     try:
-        with build_opener(way).open(asked, timeout=_WEB_SECONDS) as reply:
+        with build_opener(way).open(web_request, timeout=_WEB_SECONDS) as reply:
             return Answer(reply.status, reply.headers, reply.read())
     except HTTPError as error:
         with error:

@@ -1,4 +1,4 @@
-"""The provider for Mistral (`mistral-conversations`): its own chat completions, with thoughts."""
+"""Provider for Mistral (`mistral-conversations`): its chat completions with thinking."""
 
 from collections.abc import AsyncGenerator, Iterable
 from typing import TYPE_CHECKING
@@ -19,7 +19,7 @@ def make(transport: Transport) -> Provider:
 
 
 class Mistral:
-    """Speaks `/v1/chat/completions` with server-sent events."""
+    """Provider for `/v1/chat/completions` with server-sent events."""
 
     api = API
     abort_text = ABORT_TEXT
@@ -58,7 +58,7 @@ def _headers(request: Request) -> dict[str, str]:
 
 
 def describe(status: int, body: str) -> str:
-    """The text of an HTTP failure: the status, and the body as it came, cut if it is long."""
+    """Return the text of an HTTP failure: the status and the body, truncated if it is long."""
     return f"Mistral API error ({status}): {cut(body.strip()) or 'no body'}"
 
 

@@ -1,4 +1,4 @@
-"""What Mistral's API is sent: the conversation, the tools, how much to think."""
+"""Requests of Mistral's API: messages, tools, thinking."""
 
 import hashlib
 import re
@@ -28,7 +28,7 @@ from ludolf.base import dumps, without_surrogates
 
 _SEE_IMAGE = "(see attached image)"
 _TOOL_ERROR = "[tool error] "
-# Mistral refuses a user's message directly after a tool's result.
+# Mistral refuses a user message directly after a tool result.
 _AFTER_TOOLS = dumps({"role": "assistant", "content": "The tool results have been read."})
 _ID = re.compile(r"[A-Za-z0-9]{9}")
 _ID_LETTERS = "0123456789abcdefghijklmnopqrstuvwxyz"
@@ -36,24 +36,24 @@ _WITH_EFFORT = re.compile(r"mistral-small-(?:2603|latest)|mistral-medium-|zai-")
 
 
 class Ids:
-    """Nine letters or digits for each foreign call, never the same for two of them.
+    """Unique ids of nine letters or digits for foreign calls.
 
-    Some servers begin to count anew in each answer: the time of the answer tells calls apart.
+    Some servers restart their ids with each answer: the time of the answer distinguishes calls.
     """
 
     def __init__(self) -> None:
         self._short: dict[tuple[str, int], str] = {}
-        self._taken: set[str] = set()
+        self._used: set[str] = set()
 
     def normal(self, call_id: str, source: AssistantMessage) -> str:
         call = (call_id, source.timestamp)
         if call not in self._short:
             tries = 0
             short = call_id if _ID.fullmatch(call_id) else _hashed(call_id, tries)
-            while short in self._taken:
+            while short in self._used:
                 tries += 1
                 short = _hashed(call_id, tries)
-            self._taken.add(short)
+            self._used.add(short)
             self._short[call] = short
         return self._short[call]
 
@@ -64,7 +64,7 @@ def _hashed(text: str, tries: int) -> str:
 
 
 class Bodies:
-    """Makes request bodies; the form of each message is made once and kept."""
+    """Builds request bodies; caches the encoded form of each message."""
 
     def __init__(self) -> None:
         self._handoff = Handoff(Ids().normal)
@@ -195,7 +195,7 @@ def _thinking(request: Request) -> dict[str, Any]:
     model, level = request.model, request.thinking
     if not model.reasoning or level == "off":
         return {}
-    named = (model.thinking_level_map or {}).get(level)
-    if named or _WITH_EFFORT.match(model.id):
-        return {"reasoning_effort": named or "high"}
+    mapped = (model.thinking_level_map or {}).get(level)
+    if mapped or _WITH_EFFORT.match(model.id):
+        return {"reasoning_effort": mapped or "high"}
     return {"prompt_mode": "reasoning"}

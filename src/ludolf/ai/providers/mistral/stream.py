@@ -1,4 +1,4 @@
-"""Reads an answer of Mistral's API, chunk by chunk, into a draft."""
+"""Read an answer of Mistral's API, chunk by chunk, into a draft."""
 
 from collections.abc import Iterable, Iterator
 from typing import Any
@@ -23,7 +23,7 @@ _STOPS: dict[str, StopReason] = {
 
 
 class _Part(msgspec.Struct, gc=False):
-    """A piece of content; a thought holds pieces of its own."""
+    """A content part; a thinking part contains parts."""
 
     type: str = ""
     text: str | None = None
@@ -89,14 +89,14 @@ class Reading:
         self._kind = ""
         self._block = -1
         self._calls: dict[int | str, int] = {}
-        self._named = False
+        self._has_id = False
         self._finish: str | None = None
 
     def take(self, events: Iterable[bytes]) -> Iterator[StreamEvent]:
-        """The events that server-sent data brings.
+        """Yield the events of server-sent data.
 
         Raises:
-            ProviderError: the server told of a failure, or what it sent cannot be read.
+            ProviderError: the server reported a failure, or sent data that cannot be parsed.
         """
         for data in events:
             chunk = read_chunk(data, _decode, _Chunk)
@@ -112,10 +112,10 @@ class Reading:
                         yield from self._call(call)
 
     def finish(self) -> Iterator[StreamEvent]:
-        """The ends of all blocks that are open; then why the answer stopped.
+        """End all open blocks, then set the stop reason.
 
         Raises:
-            ProviderError: it stopped for a bad reason, or for none.
+            ProviderError: the stop reason is a failure, or missing.
         """
         reason = self._finish
         if reason is not None:
@@ -130,9 +130,9 @@ class Reading:
         if chunk.error is not None or chunk.object == "error":
             text = error_message(chunk.error) or error_message({"message": chunk.message})
             raise ProviderError(text or data.decode("utf-8", "replace"))
-        if not self._named and (chunk.id or chunk.model):
+        if not self._has_id and (chunk.id or chunk.model):
             self._draft.identify(chunk.id, chunk.model)
-            self._named = True
+            self._has_id = True
         if chunk.usage is not None:
             self._draft.count(_usage(chunk.usage))
 
@@ -171,7 +171,7 @@ class Reading:
             yield self._draft.end(self._block)
 
     def _call(self, call: _Call) -> Iterator[StreamEvent]:
-        # The rest of a call comes with the id "null".
+        # Later pieces of a call have the id "null".
         call_id = "" if call.id in (None, "null") else str(call.id)
         function = call.function or _Function()
         block = self._find(call.index, call_id)
@@ -189,7 +189,7 @@ class Reading:
         yield self._draft.tool_args(block, arguments or "")
 
     def _find(self, index: int | None, call_id: str) -> int | None:
-        """A call under way: by its id; by its index where an id does not say that it is another."""
+        """Return an open call by its id if it has one, or else by its index."""
         if call_id:
             return self._calls.get(call_id)
         return None if index is None else self._calls.get(index)
@@ -202,7 +202,7 @@ def _thought(part: _Part) -> str:
 
 
 def _new_id() -> str:
-    """Nine letters, as Mistral wants them back."""
+    """Return nine random letters, the form of Mistral's ids."""
     return uuid4().replace("-", "")[:9]
 
 
@@ -212,8 +212,8 @@ def _kind(reason: str) -> ErrorKind | None:
 
 def _usage(counts: _Counts) -> Usage:
     details = counts.prompt_tokens_details
-    told = details.cached_tokens if details else None
-    cached = (counts.num_cached_tokens if told is None else told) or 0
+    detail_count = details.cached_tokens if details else None
+    cached = (counts.num_cached_tokens if detail_count is None else detail_count) or 0
     sent = max(0, (counts.prompt_tokens or 0) - cached)
     output = counts.completion_tokens or 0
     return Usage(

@@ -1,1 +1,1 @@
-"""OpenAI Chat Completions, Responses, and services that speak them."""
+"""OpenAI Chat Completions, Responses, and services with compatible APIs."""

@@ -1,4 +1,4 @@
-"""OpenAI's models at Azure (`azure-openai-responses`): addresses, deployments, identities."""
+"""OpenAI's models on Azure (`azure-openai-responses`): addresses, deployments, identities."""
 
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -25,7 +25,7 @@ API = "azure-openai-responses"
 SCOPE = "https://cognitiveservices.azure.com/.default"
 _HOSTS = (".openai.azure.com", ".cognitiveservices.azure.com", ".ai.azure.com")
 _ROOTS = ("", "/openai", "/openai/v1", "/openai/responses", "/openai/v1/responses")
-# What tells one identity from another; the first wants whatever identity the machine has.
+# Variables that distinguish identities; the first one selects the identity of the machine.
 _IDENTITY = (
     "AZURE_OPENAI_USE_ENTRA_ID",
     "AZURE_TENANT_ID",
@@ -49,16 +49,16 @@ def make(transport: Transport) -> Provider:
 
 
 class Gate:
-    """The way in: a key, a configured header, or a token of an Entra identity."""
+    """Access by a key, a configured header, or a token of an Entra identity."""
 
     def __init__(self) -> None:
         self._tokens = Tokens()
 
     async def reach(self, request: Request, compat: Compat) -> tuple[str, dict[str, str]]:
-        """The address and the headers of a request.
+        """Return the address and the headers of a request.
 
         Raises:
-            ProviderError: the resource is not known, or there is no way in to it.
+            ProviderError: the resource is unknown, or no credentials were found.
         """
         version = variable(request, "AZURE_OPENAI_API_VERSION") or "v1"
         url = f"{resource_url(request)}/responses?api-version={version}"
@@ -67,11 +67,11 @@ class Gate:
     async def _admission(self, request: Request) -> dict[str, str]:
         if request.access.key:
             return {"api-key": request.access.key}
-        stated = tuple(variable(request, name) for name in _IDENTITY)
-        if request.access.by_header or not any(stated[:-1]):
+        values = tuple(variable(request, name) for name in _IDENTITY)
+        if request.access.by_header or not any(values[:-1]):
             return {}
-        named = dict(zip(_IDENTITY, stated, strict=True))
-        token = await self._tokens.get(stated, lambda: fetch_token(named))
+        variables = dict(zip(_IDENTITY, values, strict=True))
+        token = await self._tokens.get(values, lambda: fetch_token(variables))
         return {"Authorization": f"Bearer {token}"}
 
 
@@ -79,26 +79,26 @@ class Gate:
 
 
 def resource_url(request: Request) -> str:
-    """The base of the resource's own API.
+    """Return the base URL of the resource's API.
 
     Raises:
-        ProviderError: no address is configured, or what is configured is none.
+        ProviderError: no address is configured, or it is invalid.
     """
     resource = variable(request, "AZURE_OPENAI_RESOURCE_NAME")
-    stated = variable(request, "AZURE_OPENAI_BASE_URL") or (
+    url = variable(request, "AZURE_OPENAI_BASE_URL") or (
         f"https://{resource}.openai.azure.com" if resource else base_url(request)
     )
-    if not stated:
+    if not url:
         raise ProviderError(
             "Azure OpenAI base URL is required. Set AZURE_OPENAI_BASE_URL or "
             "AZURE_OPENAI_RESOURCE_NAME, or baseUrl in models.json.",
             kind="auth",
         )
-    return _normal(stated)
+    return _normal(url)
 
 
 def _normal(stated: str) -> str:
-    """The address without its query; at Azure itself, a shorter or longer one is completed."""
+    """Return the address without its query; complete or shorten an address of Azure itself."""
     from urllib.parse import urlsplit
 
     try:
@@ -115,7 +115,7 @@ def _normal(stated: str) -> str:
 
 
 def deployment(request: Request) -> str:
-    """The name under which the resource serves the model."""
+    """Return the name under which the resource serves the model."""
     for pair in variable(request, "AZURE_OPENAI_DEPLOYMENT_NAME_MAP").split(","):
         model, _, name = pair.partition("=")
         if model.strip() == request.model.id and name.strip():
@@ -131,10 +131,10 @@ def _fields(request: Request, compat: Compat) -> dict[str, Any]:
 
 
 def fetch_token(named: dict[str, str]) -> Token:
-    """A new token of the identity that these variables name; blocks.
+    """Return a new token of the identity in these variables; blocks.
 
     Raises:
-        ProviderError: the package is missing, or Entra ID gave no token.
+        ProviderError: the package is missing, or Entra ID returned no token.
     """
     try:
         from azure.core.exceptions import AzureError, ClientAuthenticationError
@@ -154,11 +154,11 @@ def fetch_token(named: dict[str, str]) -> Token:
 
 
 def credential_for(named: dict[str, str]) -> "Credential":
-    """The credential that the variables speak of; without any, what the machine offers.
+    """Return the credential of these variables; without any, the machine's default.
 
     Raises:
         ProviderError: the package is missing.
-        ValueError: a variable has a value that cannot be.
+        ValueError: a variable has an invalid value.
     """
     try:
         from azure.identity import (

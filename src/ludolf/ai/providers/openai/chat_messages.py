@@ -1,4 +1,4 @@
-"""A conversation in the form of the Chat Completions API: one JSON piece per message, kept."""
+"""Encode a conversation for the Chat Completions API; one cached JSON piece per message."""
 
 import re
 from collections.abc import Iterator
@@ -31,7 +31,7 @@ _ID_CHARS = 40
 
 
 class Conversation:
-    """Turns conversations into pieces and remembers those of the last one."""
+    """Encodes conversations; caches the pieces of the last one."""
 
     def __init__(self) -> None:
         self._provider = ""
@@ -41,7 +41,7 @@ class Conversation:
         self._images = Pieces()
 
     def encode(self, request: Request, compat: Compat) -> list[bytes]:
-        """The messages of a request, the system prompt first."""
+        """Return the messages of a request, starting with the system prompt."""
         self._provider = request.model.provider
         if self._variant != (request.model, compat):
             self._variant = (request.model, compat)
@@ -78,7 +78,7 @@ class Conversation:
 
 
 def chat_id(call_id: str, provider: str) -> str:
-    """A tool call's id from another model, made acceptable here."""
+    """Convert a foreign tool call id to the form of this API."""
     if "|" in call_id:
         plain = _ODD_ID.sub("_", call_id.replace("|", "_"))
         if len(plain) <= _ID_CHARS:
@@ -88,7 +88,7 @@ def chat_id(call_id: str, provider: str) -> str:
 
 
 def cache_mark(request: Request, compat: Compat) -> dict[str, str] | None:
-    """What Anthropic models behind a router want to see on the parts to cache."""
+    """Return the cache marker that routers expect for Anthropic models."""
     if compat.cache_control_format != "anthropic" or request.cache == "none":
         return None
     long = request.cache == "long" and compat.supports_long_cache_retention
@@ -117,7 +117,7 @@ def _last_with_text(messages: list[ModelMessage]) -> ModelMessage | None:
 def _after_tools(
     images: list[bytes], following: ModelMessage | None, compat: Compat
 ) -> Iterator[bytes]:
-    """What must stand between tool results and the next message."""
+    """Return the message that some servers require between tool results and the next message."""
     speaks = bool(images) or isinstance(following, UserMessage)
     if speaks and compat.requires_assistant_after_tool_result:
         yield dumps({"role": "assistant", "content": _AFTER_TOOLS})
@@ -138,8 +138,8 @@ def _encode(message: ModelMessage, compat: Compat, mark: Any) -> bytes:
 
 
 def _user(message: UserMessage, mark: Any) -> dict[str, Any] | None:
-    given = message.content
-    content = (Text(text=given),) if isinstance(given, str) else given
+    source = message.content
+    content = (Text(text=source),) if isinstance(source, str) else source
     parts = [
         _image_part(part) if isinstance(part, Image) else _text_part(part.text)
         for part in content
@@ -155,7 +155,7 @@ def _content(parts: list[dict[str, Any]], mark: Any) -> str | list[dict[str, Any
             texts[-1]["cache_control"] = mark
         return parts
     if len(parts) == 1 and parts[0]["type"] == "text":
-        # Many small servers know no other form of content than a string.
+        # Many small servers accept only a string as content.
         text: str = parts[0]["text"]
         return text
     return parts
@@ -184,7 +184,7 @@ def _assistant(message: AssistantMessage, compat: Compat, mark: Any) -> dict[str
 
 
 def _replay(thinking: list[Thinking]) -> dict[str, Any]:
-    """Thinking goes back in the field it came in, which its signature names or holds."""
+    """Return thinking in the field it came in, which its signature names or contains."""
     fields: dict[str, Any] = {}
     for block in thinking:
         signature = block.thinking_signature or ""
@@ -212,8 +212,8 @@ def _call(call: ToolCall) -> dict[str, Any]:
 def _result(message: ToolResultMessage, compat: Compat, mark: Any) -> dict[str, Any]:
     text = text_of(message.content, "\n")
     if not text:
-        shown = any(isinstance(part, Image) for part in message.content)
-        text = _SEE_IMAGE if shown else NO_OUTPUT
+        has_images = any(isinstance(part, Image) for part in message.content)
+        text = _SEE_IMAGE if has_images else NO_OUTPUT
     content = _content([_text_part(text)], mark)
     form = {"role": "tool", "content": content, "tool_call_id": message.tool_call_id}
     return {**form, "name": message.tool_name} if compat.requires_tool_result_name else form

@@ -1,4 +1,4 @@
-"""Reads a Chat Completions answer, chunk by chunk, into a draft."""
+"""Read a Chat Completions answer, chunk by chunk, into a draft."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -34,7 +34,7 @@ class _Call(msgspec.Struct, gc=False):
 
 class _Delta(msgspec.Struct, gc=False):
     content: str | None = None
-    refusal: str | None = None  # the words of a model that declines: an answer all the same
+    refusal: str | None = None  # the text of a model that declines; counts as an answer
     reasoning_content: str | None = None
     reasoning: str | None = None
     reasoning_text: str | None = None
@@ -62,7 +62,7 @@ class _Usage(msgspec.Struct):
     completion_tokens_details: _CompletionDetails | None = None
     prompt_cache_hit_tokens: int | None = None
     cached_tokens: int | None = None
-    # OpenRouter: what it took from the account, and what the user's own supplier takes beside it
+    # OpenRouter: the amount it charged, and the additional charge of the user's own upstream key
     cost: float | None = None
     cost_details: _CostDetails | None = None
     is_byok: bool | None = None
@@ -93,7 +93,7 @@ _STOPS: dict[str, StopReason] = {
 
 
 class ChatReader:
-    """Reads one answer: at most one text, one block of thinking, any number of tool calls."""
+    """Reads one answer: at most one text, one thinking block, any number of tool calls."""
 
     def __init__(
         self, draft: Draft, compat: Compat, grammars: Mapping[str, str] | None = None
@@ -105,21 +105,21 @@ class ChatReader:
         self._thinking: int | None = None
         self._calls = _Calls(draft, grammars or {})
         self._details: list[_Detail] = []
-        self._named = False
+        self._has_id = False
         self._finish: str | None = None
 
     def read(self, events: Iterator[bytes]) -> Iterator[StreamEvent]:
-        """The events that server-sent data brings.
+        """Yield the events of server-sent data.
 
         Raises:
-            ProviderError: the server told of a failure, or what it sent cannot be read.
+            ProviderError: the server reported a failure, or sent data that cannot be parsed.
         """
         for data in events:
             chunk = read_chunk(data, _decode, _Chunk)
             if chunk is None:
                 self.done = True
                 return
-            if chunk.usage is not None or chunk.error is not None or not self._named:
+            if chunk.usage is not None or chunk.error is not None or not self._has_id:
                 self._about(chunk)
             if not chunk.choices:
                 continue
@@ -147,10 +147,10 @@ class ChatReader:
                 yield from self._calls.take(call)
 
     def finish(self) -> Iterator[StreamEvent]:
-        """The ends of all blocks, in their order; then why the answer stopped.
+        """End all blocks in order, then set the stop reason.
 
         Raises:
-            ProviderError: it stopped for a bad reason, or for none.
+            ProviderError: the stop reason is a failure, or missing.
         """
         if self._details and self._thinking is not None:
             details = [detail.whole() for detail in self._details]
@@ -172,14 +172,14 @@ class ChatReader:
         if chunk.error is not None:
             text = error_message(chunk.error) or dumps(chunk.error).decode()
             raise ProviderError(text, kind=error_kind(chunk.error, text))
-        if not self._named and (chunk.id or chunk.model):
+        if not self._has_id and (chunk.id or chunk.model):
             self._draft.identify(chunk.id, chunk.model)
-            self._named = True
+            self._has_id = True
         if chunk.usage is not None:
             self._count(chunk.usage)
 
     def _count(self, usage: _Usage) -> None:
-        # Elsewhere a number of this name may have another unit.
+        # Other servers may use another unit in a field of this name.
         charged = _charged(usage) if vendor_of(self._draft.model) == "openrouter" else None
         self._draft.count(_usage(usage), charged=charged)
 
@@ -192,7 +192,7 @@ class ChatReader:
 
     def _note(self, details: list[dict[str, Any]]) -> Iterator[StreamEvent]:
         if self._thinking is None:
-            # What is encrypted needs a place to be kept, even if no word of it is shown.
+            # Encrypted reasoning needs a block to store it, even without visible text.
             start = self._draft.start_thinking()
             self._thinking = start.index
             yield start
@@ -209,12 +209,12 @@ def _field_of(delta: _Delta) -> str:
 
 def _usage(usage: _Usage) -> Usage:
     details = usage.prompt_tokens_details
-    told = (
+    counts = (
         details.cached_tokens if details else None,
         usage.prompt_cache_hit_tokens,
         usage.cached_tokens,
     )
-    read = next((count for count in told if count is not None), 0)
+    read = next((count for count in counts if count is not None), 0)
     write = (details.cache_write_tokens or 0) if details else 0
     sent = max(0, (usage.prompt_tokens or 0) - read - write)
     output = usage.completion_tokens or 0
@@ -231,15 +231,15 @@ def _usage(usage: _Usage) -> Usage:
 
 def _charged(usage: _Usage) -> float | None:
     details = usage.cost_details
-    beside = details.upstream_inference_cost if details and usage.is_byok else None
-    return None if usage.cost is None else usage.cost + (beside or 0)
+    upstream = details.upstream_inference_cost if details and usage.is_byok else None
+    return None if usage.cost is None else usage.cost + (upstream or 0)
 
 
 # ---------------------------------------------------------------- pieces that arrive in pieces
 
 
 class _Detail:
-    """One of a router's reasoning details: text grows, what is encrypted comes whole."""
+    """A router's reasoning detail: text grows, encrypted data arrives complete."""
 
     def __init__(self, piece: dict[str, Any]) -> None:
         self._value = piece
@@ -247,7 +247,7 @@ class _Detail:
         self._parts = [piece[self._key]] if self._key else []
 
     def add(self, piece: dict[str, Any]) -> bool:
-        """Take a piece that continues this one; False if it is another."""
+        """Append a piece that continues this detail; False if it belongs to another."""
         mine = (self._value.get("type"), self._value.get("index"))
         if self._key is None or mine != (piece.get("type"), piece.get("index")):
             return False
@@ -264,8 +264,8 @@ def _is_text(piece: dict[str, Any], key: str) -> bool:
     return isinstance(piece.get(key), str)
 
 
-class _Known(msgspec.Struct):
-    """What the server has said of a call so far."""
+class _CallState(msgspec.Struct):
+    """Fields of a call that the server has sent so far."""
 
     id: str
     name: str
@@ -273,7 +273,7 @@ class _Known(msgspec.Struct):
 
 
 class _Calls:
-    """The tool calls under way, found by their index, else by their id, else the last one."""
+    """Open tool calls, looked up by index, or else by id, or else the last one."""
 
     def __init__(self, draft: Draft, grammars: Mapping[str, str]) -> None:
         self._draft = draft
@@ -281,7 +281,7 @@ class _Calls:
         self._customs: set[int] = set()
         self._by_index: dict[int, int] = {}
         self._by_id: dict[str, int] = {}
-        self._known: dict[int, _Known] = {}
+        self._states: dict[int, _CallState] = {}
         self._last: int | None = None
 
     def take(self, call: _Call) -> Iterator[StreamEvent]:
@@ -289,11 +289,11 @@ class _Calls:
         name = (function.name if function else None) or ""
         block = self._find(call, name)
         if block is None:
-            # A server that gives no id still needs one for the result to name.
-            known = _Known(call.id or "", name, "" if call.id else f"call_{short_id()}")
-            start = self._draft.start_tool(known.id or known.made_id, name)
+            # If the server sends no id, create one for the result to refer to.
+            call_state = _CallState(call.id or "", name, "" if call.id else f"call_{short_id()}")
+            start = self._draft.start_tool(call_state.id or call_state.made_id, name)
             block = start.index
-            self._known[block] = known
+            self._states[block] = call_state
             yield start
         elif call.id or name:
             self._complete(block, call.id or "", name)
@@ -310,30 +310,30 @@ class _Calls:
         if block in self._customs:
             return ""
         self._customs.add(block)
-        name = self._grammars.get(self._known[block].name, "input")
+        name = self._grammars.get(self._states[block].name, "input")
         return f'{{{dumps(name).decode()}:"'
 
     def finish(self) -> Iterator[StreamEvent]:
-        """The end of the argument that the text of a custom tool is."""
+        """Yield the end of the argument that contains the text of a custom tool."""
         for block in sorted(self._customs):
             yield self._draft.tool_args(block, '"}')
 
     def _find(self, call: _Call, name: str) -> int | None:
         if call.index is not None:
             block = self._by_index.get(call.index)
-            # Some servers give every call the index 0: another id with a name is another call.
-            known_id = self._known[block].id if block is not None else ""
+            # Some servers give every call the index 0: a new id with a name is a new call.
+            known_id = self._states[block].id if block is not None else ""
             return None if known_id and name and call.id not in (None, "", known_id) else block
         if call.id:
             return self._by_id.get(call.id)
         return None if name else self._last
 
     def _complete(self, block: int, call_id: str, name: str) -> None:
-        known = self._known[block]
-        if known.id and known.name:
+        call_state = self._states[block]
+        if call_state.id and call_state.name:
             return
-        known.id, known.name = known.id or call_id, known.name or name
-        self._draft.rename_tool(block, known.id or known.made_id, known.name)
+        call_state.id, call_state.name = call_state.id or call_id, call_state.name or name
+        self._draft.rename_tool(block, call_state.id or call_state.made_id, call_state.name)
 
     def _remember(self, call: _Call, block: int) -> None:
         self._last = block

@@ -59,7 +59,7 @@ def _url(request: Request) -> str:
 def _account_of(token: str) -> str:
     account = chatgpt_account(token)
     if account is None:
-        raise ProviderError("The token names no ChatGPT account: log in again.", kind="auth")
+        raise ProviderError("The token does not name a ChatGPT account: log in again.", kind="auth")
     return account
 
 
@@ -84,7 +84,7 @@ def _fields(request: Request, compat: Compat) -> dict[str, Any]:
 
 
 def _tool(form: dict[str, Any]) -> dict[str, Any]:
-    # Null leaves it to the server, which takes no false here.
+    # Null leaves the choice to the server, which refuses false here.
     return {**form, "strict": form["strict"] or None} if "strict" in form else form
 
 
@@ -99,7 +99,7 @@ async def _check(reply: Reply) -> None:
 
 
 class _UsageLimit(Exception):
-    """The plan's allowance is used up; waiting out the server's delay would not help a run."""
+    """The usage limit of the plan is reached; waiting for the server's delay would not help."""
 
 
 def _describe(status: int, body: str) -> str:
@@ -120,10 +120,10 @@ def _error_of(body: str) -> dict[str, Any]:
 
 def _limit_text(error: dict[str, Any]) -> str:
     plan = error.get("plan_type")
-    named = f" ({plan.lower()} plan)" if isinstance(plan, str) and plan else ""
+    plan_note = f" ({plan.lower()} plan)" if isinstance(plan, str) and plan else ""
     wait = _wait_minutes(error)
     when = "" if wait is None else f" Try again in ~{wait} min."
-    return f"You have hit your ChatGPT usage limit{named}.{when}"
+    return f"You have hit your ChatGPT usage limit{plan_note}.{when}"
 
 
 def _wait_minutes(error: dict[str, Any]) -> int | None:

@@ -1,4 +1,4 @@
-"""How servers that speak OpenAI's APIs differ: flags, found by vendor or set on the model."""
+"""Differences between servers with OpenAI's APIs: flags, detected by vendor or set on the model."""
 
 from collections.abc import Callable, Mapping
 from typing import Any, Literal
@@ -33,11 +33,11 @@ DEFAULT_BUDGETS: Mapping[str, int] = {
     "xhigh": 16384,
     "max": 16384,
 }
-_LEAST_ANSWER = 1024  # what thinking must leave of an answer's tokens
+_LEAST_ANSWER = 1024  # tokens that thinking must leave for the answer
 
 
 class Compat(Value):
-    """The flags of a model's `compat`, under the names that models.json uses."""
+    """Flags of a model's `compat`, by their names in models.json."""
 
     supports_store: bool = True
     supports_developer_role: bool = True
@@ -75,7 +75,7 @@ class Compat(Value):
 # ---------------------------------------------------------------- detection
 
 _VENDORS: tuple[tuple[str, tuple[str, ...], tuple[str, ...]], ...] = (
-    # vendor, the ids of its providers, parts of its addresses
+    # vendor, ids of its providers, substrings of its addresses
     ("openrouter", ("openrouter",), ("openrouter.ai",)),
     ("nvidia", ("nvidia",), ("api.nvidia.com",)),
     ("cerebras", ("cerebras",), ("cerebras.ai",)),
@@ -108,7 +108,7 @@ _PLAIN: dict[str, Any] = {"supportsStore": False, "supportsDeveloperRole": False
 _STICKY: dict[str, Any] = {"sendSessionAffinityHeaders": True}
 _SHORT: dict[str, Any] = {"supportsLongCacheRetention": False}
 _OLD: dict[str, Any] = {"maxTokensField": "max_tokens"}
-# What holds for every model that these providers ship; an address alone does not tell it.
+# Flags of all models of these providers; the address alone does not determine them.
 _SHIPPED_CHAT: Mapping[str, dict[str, Any]] = {
     "huggingface": {"supportsDeveloperRole": False},
     "github-copilot": {**_PLAIN, "supportsReasoningEffort": False},
@@ -131,7 +131,7 @@ _SHIPPED_RESPONSES: Mapping[str, dict[str, Any]] = {
 
 
 def vendor_of(model: Model) -> str:
-    """Who answers for a model, as far as its provider's name or address tells; else ""."""
+    """Return the vendor of a model from its provider id or address; "" if unknown."""
     for vendor, ids, _ in _VENDORS:
         if model.provider in ids:
             return vendor
@@ -142,15 +142,15 @@ def vendor_of(model: Model) -> str:
 
 
 def chat_compat(model: Model) -> Compat:
-    """The flags of a Chat Completions model; what the model states goes before what is detected.
+    """Return the flags of a Chat Completions model; flags set on the model override detected ones.
 
     Raises:
-        ProviderError: a flag has a value of the wrong kind.
+        ProviderError: a flag has a value of the wrong type.
     """
     vendor = vendor_of(model)
     router = vendor == "openrouter"
     known = not router or model.id.startswith(("anthropic/", "openai/"))
-    found: dict[str, Any] = {
+    defaults: dict[str, Any] = {
         "supportsStore": vendor not in _NO_STORE,
         "supportsDeveloperRole": vendor not in _NO_STORE and known,
         "supportsReasoningEffort": vendor not in _NO_EFFORT,
@@ -162,35 +162,35 @@ def chat_compat(model: Model) -> Compat:
         "sessionAffinityFormat": "openrouter" if router else "openai",
     }
     if router and model.id.startswith("anthropic/"):
-        found["cacheControlFormat"] = "anthropic"
-    compat = _with_stated(model, found | _SHIPPED_CHAT.get(model.provider, {}))
-    # There is nothing to replay of a model that does not think.
-    wanted = model.reasoning and compat.requires_reasoning_content_on_assistant_messages
-    return compat.replace(requires_reasoning_content_on_assistant_messages=wanted)
+        defaults["cacheControlFormat"] = "anthropic"
+    compat = _with_stated(model, defaults | _SHIPPED_CHAT.get(model.provider, {}))
+    # A model without thinking has nothing to replay.
+    is_required = model.reasoning and compat.requires_reasoning_content_on_assistant_messages
+    return compat.replace(requires_reasoning_content_on_assistant_messages=is_required)
 
 
 def responses_compat(model: Model) -> Compat:
-    """The flags of a Responses model.
+    """Return the flags of a Responses model.
 
     Raises:
-        ProviderError: a flag has a value of the wrong kind.
+        ProviderError: a flag has a value of the wrong type.
     """
     router = vendor_of(model) == "openrouter"
     azure = model.api == "azure-openai-responses"
     codex = model.api == "openai-codex-responses"
     own = "openai-nosession" if codex else "openai"
-    found: dict[str, Any] = {
+    defaults: dict[str, Any] = {
         "sendSessionAffinityHeaders": not azure,
         "sessionAffinityFormat": "openrouter" if router else own,
         "supportsLongCacheRetention": not azure and not codex,
         "supportsStrictMode": azure or codex or "api.openai.com" in model.base_url,
         "supportsServiceTier": codex or "api.openai.com" in model.base_url,
     }
-    return _with_stated(model, found | _SHIPPED_RESPONSES.get(model.provider, {}))
+    return _with_stated(model, defaults | _SHIPPED_RESPONSES.get(model.provider, {}))
 
 
 def can_be_fast(model: Model) -> bool:
-    """Whether a model's server answers some requests before others, at a higher price."""
+    """Return whether a model's server offers priority processing at a higher price."""
     if model.api not in ("openai-responses", "openai-codex-responses"):
         return False
     try:
@@ -200,9 +200,9 @@ def can_be_fast(model: Model) -> bool:
 
 
 def _with_stated(model: Model, found: dict[str, Any]) -> Compat:
-    stated = {key: value for key, value in (model.compat or {}).items() if value is not None}
+    flags = {key: value for key, value in (model.compat or {}).items() if value is not None}
     try:
-        return msgspec.convert({**found, **stated}, Compat)
+        return msgspec.convert({**found, **flags}, Compat)
     except msgspec.ValidationError as error:
         raise ProviderError(
             f"The compat settings of model {model.key} cannot be used: {error}", kind="bad_request"
@@ -213,10 +213,10 @@ def _with_stated(model: Model, found: dict[str, Any]) -> Compat:
 
 
 class Effort(Value):
-    """How hard a model is asked to think, in the words of its server.
+    """Thinking effort, in the terms of the server.
 
-    `word` is the mapped level; `mapped` says that the model itself names it. While off, `word` is
-    what the model's map says for off, and `may_turn_off` is False where the map says null.
+    `word` is the mapped level; `mapped` is True if the model defines it. While thinking is off,
+    `word` is the model's value for off, and `may_turn_off` is False if that value is null.
     """
 
     on: bool
@@ -229,35 +229,35 @@ class Effort(Value):
 
 def effort_of(request: Request, compat: Compat) -> Effort:
     model, level = request.model, request.thinking
-    named = {**compat.reasoning_effort_map, **(model.thinking_level_map or {})}
+    names = {**compat.reasoning_effort_map, **(model.thinking_level_map or {})}
     if level != "off":
         level = clamp_thinking(model, level)
     if level == "off":
-        word = named.get("off")
-        stays_on = "off" in named and word is None
+        word = names.get("off")
+        stays_on = "off" in names and word is None
         return Effort(
             on=False, level=level, word=word, mapped=False, may_turn_off=not stays_on, budget=None
         )
     return Effort(
         on=True,
         level=level,
-        word=named.get(level) or level,
-        mapped=named.get(level) is not None,
+        word=names.get(level) or level,
+        mapped=names.get(level) is not None,
         may_turn_off=True,
         budget=_budget(request, level),
     )
 
 
 def _budget(request: Request, level: ThinkingLevel) -> int | None:
-    wanted = request.thinking_budgets.get(level, DEFAULT_BUDGETS.get(level))
+    budget = request.thinking_budgets.get(level, DEFAULT_BUDGETS.get(level))
     limit = request.max_tokens or request.model.max_tokens
-    if wanted is None or not limit:
-        return wanted
-    return min(wanted, limit - _LEAST_ANSWER) if limit > _LEAST_ANSWER else None
+    if budget is None or not limit:
+        return budget
+    return min(budget, limit - _LEAST_ANSWER) if limit > _LEAST_ANSWER else None
 
 
 def thinking_fields(model: Model, compat: Compat, effort: Effort) -> dict[str, Any]:
-    """The fields of a Chat Completions request that turn thinking on or off."""
+    """Return the fields of a Chat Completions request that control thinking."""
     if not model.reasoning:
         return {}
     fields = _FORMATS[compat.thinking_format](compat, effort)
@@ -276,7 +276,7 @@ def _openai(compat: Compat, effort: Effort) -> dict[str, Any]:
 
 
 def _effort(compat: Compat, effort: Effort) -> dict[str, Any]:
-    """Beside a switch of its own, the word counts only while thinking is on."""
+    """Return the effort; with a separate switch, only while thinking is on."""
     return _openai(compat, effort) if effort.on else {}
 
 
@@ -345,8 +345,8 @@ _FORMATS: Mapping[ThinkingFormat, Callable[[Compat, Effort], dict[str, Any]]] = 
 
 
 def _filled(template: Mapping[str, Any], effort: Effort) -> dict[str, Any]:
-    """A chat template's values, with `{"$var": …}` replaced by what it stands for."""
-    known = {
+    """Fill a chat template's values: replace `{"$var": …}` by the value of the variable."""
+    variables = {
         "thinking.enabled": effort.on,
         "thinking.effort": effort.word,
         "thinking.budget": effort.budget,
@@ -356,5 +356,5 @@ def _filled(template: Mapping[str, Any], effort: Effort) -> dict[str, Any]:
         if not isinstance(value, dict) or "$var" not in value:
             filled[name] = value
         elif effort.on or not value.get("omitWhenOff"):
-            filled[name] = known.get(value["$var"])
+            filled[name] = variables.get(value["$var"])
     return {name: value for name, value in filled.items() if value is not None}

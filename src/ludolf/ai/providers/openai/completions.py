@@ -1,4 +1,4 @@
-"""The Chat Completions API of OpenAI and of the many servers that speak it."""
+"""Chat Completions API of OpenAI and compatible servers."""
 
 from collections.abc import AsyncGenerator, Iterable
 from typing import TYPE_CHECKING, Any
@@ -29,7 +29,7 @@ def make(transport: Transport) -> Provider:
 
 
 class OpenAICompletions:
-    """Speaks `chat/completions` with server-sent events."""
+    """Provider for `chat/completions` with server-sent events."""
 
     api = API
     abort_text = ABORT_TEXT
@@ -71,7 +71,7 @@ if TYPE_CHECKING:
 
 
 def options_of(request: Request, compat: Compat) -> dict[str, Any]:
-    """Everything of a request's body but its messages."""
+    """Return the fields of a request's body without its messages."""
     model = request.model
     fields: dict[str, Any] = {"model": model.id, "stream": True}
     if compat.supports_usage_in_streaming:

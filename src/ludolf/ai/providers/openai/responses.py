@@ -1,4 +1,4 @@
-"""The Responses API of OpenAI and of the servers that speak it."""
+"""Responses API of OpenAI and compatible servers."""
 
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable
 from functools import partial
@@ -30,9 +30,9 @@ _LEAST_OUTPUT = 16
 
 
 class Variant(msgspec.Struct, frozen=True, kw_only=True):
-    """What may differ between servers that stream this API: all but the stream itself.
+    """Differences between servers of this API, except for the stream.
 
-    `reach` gives the address and the headers of a request, `fields` its body without the input,
+    `reach` returns the address and the headers of a request, `fields` its body without the input;
     `check` turns an HTTP failure into a ProviderError.
     """
 
@@ -48,7 +48,7 @@ def make(transport: Transport) -> Provider:
 
 
 class OpenAIResponses:
-    """Speaks `responses` with server-sent events; nothing is stored at the server."""
+    """Provider for `responses` with server-sent events; the server stores nothing."""
 
     abort_text = ABORT_TEXT
 
@@ -62,8 +62,8 @@ class OpenAIResponses:
         variant = self._variant
         compat = responses_compat(request.model)
         url, headers = await variant.reach(request, compat)
-        asked = request if variant.prompt_in_input else structs.replace(request, system="")
-        items = self._items.encode(asked, compat)
+        input_request = request if variant.prompt_in_input else structs.replace(request, system="")
+        items = self._items.encode(input_request, compat)
         body = join_body(variant.fields(request, compat), "input", items)
         reader = ResponsesReader(draft, grammar_arguments(request, compat))
         async with self._transport.post(url, headers, body, patience=request.patience) as reply:
@@ -95,7 +95,7 @@ async def _reach(request: Request, compat: Compat) -> tuple[str, dict[str, str]]
 
 
 def describe(owner: str, status: int, body: str) -> str:
-    """The text of an HTTP failure."""
+    """Return the text of an HTTP failure."""
     return f"{owner} API error ({status}): {error_text(status, body)}"
 
 
@@ -103,7 +103,7 @@ def describe(owner: str, status: int, body: str) -> str:
 
 
 def options_of(request: Request, compat: Compat) -> dict[str, Any]:
-    """Everything of a request's body but its input."""
+    """Return the fields of a request's body without its input."""
     model = request.model
     fields: dict[str, Any] = {"model": model.id, "stream": True, "store": False}
     limit = request.max_tokens or model.max_tokens

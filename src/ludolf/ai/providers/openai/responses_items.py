@@ -1,4 +1,4 @@
-"""A conversation in the form of the Responses API: the input items of each message, kept."""
+"""Encode a conversation for the Responses API; the input items of each message are cached."""
 
 import re
 from typing import Any
@@ -26,7 +26,7 @@ _ID_CHARS = 64
 
 
 class Items:
-    """Turns conversations into input items and remembers those of the last one."""
+    """Encodes conversations as input items; caches those of the last one."""
 
     def __init__(self) -> None:
         self._model: Model | None = None
@@ -34,7 +34,7 @@ class Items:
         self._pieces = Pieces()
 
     def encode(self, request: Request, compat: Compat) -> list[bytes]:
-        """The input of a request, the system prompt first."""
+        """Return the input of a request, starting with the system prompt."""
         if self._model != request.model:
             self._model = request.model
             self._pieces = Pieces()
@@ -54,9 +54,9 @@ class Items:
 
 
 def responses_id(call_id: str, message: AssistantMessage, model: Model) -> str:
-    """A tool call's id from another model, as `call_id` or `call_id|item_id`.
+    """Convert a foreign tool call id to `call_id` or `call_id|item_id`.
 
-    The item of another model of the same provider is left out: the server would look for the
+    The item id of another model of the same provider is dropped: the server would look for the
     reasoning that belongs to it.
     """
     call, _, item = call_id.partition("|")
@@ -80,7 +80,7 @@ def _system(request: Request, compat: Compat) -> dict[str, Any]:
 
 
 def _encode(message: ModelMessage) -> bytes:
-    """The items of a message, joined by commas."""
+    """Return the items of a message, joined by commas."""
     match message:
         case UserMessage():
             items = _user(message)
@@ -92,8 +92,8 @@ def _encode(message: ModelMessage) -> bytes:
 
 
 def _user(message: UserMessage) -> list[dict[str, Any]]:
-    given = message.content
-    content = (Text(text=given),) if isinstance(given, str) else given
+    source = message.content
+    content = (Text(text=source),) if isinstance(source, str) else source
     parts = [
         _image_part(part) if isinstance(part, Image) else _text_part(part.text)
         for part in content
@@ -116,14 +116,14 @@ def _assistant(message: AssistantMessage) -> list[dict[str, Any]]:
             case ToolCall():
                 items.append(_call(block))
     while items and items[-1]["type"] == "reasoning":
-        items.pop()  # reasoning that was cut before it led to something is refused
+        items.pop()  # the server refuses reasoning without output after it
     return items
 
 
 def _message(block: Text, own_id: str) -> dict[str, Any]:
-    known = _object(block.text_signature)
-    # Signatures of old sessions are the bare id.
-    stored = known.get("id") or (None if known else block.text_signature)
+    signature = _object(block.text_signature)
+    # Signatures in old sessions are plain ids.
+    stored = signature.get("id") or (None if signature else block.text_signature)
     item_id = stored if isinstance(stored, str) else own_id
     if len(item_id) > _ID_CHARS:
         item_id = f"msg_{short_hash(item_id)}"
@@ -134,15 +134,15 @@ def _message(block: Text, own_id: str) -> dict[str, Any]:
         "status": "completed",
         "id": item_id,
     }
-    return {**item, "phase": known["phase"]} if known.get("phase") else item
+    return {**item, "phase": signature["phase"]} if signature.get("phase") else item
 
 
 def _call(call: ToolCall) -> dict[str, Any]:
     call_id, _, item_id = call.id.partition("|")
     if _is_custom(call.id):
         text = next(iter(call.arguments.values()), "")
-        named = {"id": item_id, "call_id": call_id, "name": call.name}
-        return {"type": "custom_tool_call", **named, "input": text}
+        fields = {"id": item_id, "call_id": call_id, "name": call.name}
+        return {"type": "custom_tool_call", **fields, "input": text}
     item: dict[str, Any] = {"type": "function_call"}
     if item_id:
         item["id"] = item_id
@@ -169,7 +169,7 @@ def _result(message: ToolResultMessage) -> dict[str, Any]:
 
 
 def _is_custom(call_id: str) -> bool:
-    """Whether the call was made with text, not with JSON; its item's id tells."""
+    """Return whether the arguments of a call are text, not JSON; the item id shows it."""
     return call_id.partition("|")[2].startswith("ctc_")
 
 

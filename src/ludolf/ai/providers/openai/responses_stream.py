@@ -1,4 +1,4 @@
-"""Reads a Responses answer, event by event, into a draft."""
+"""Read a Responses answer, event by event, into a draft."""
 
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
@@ -64,9 +64,9 @@ class _Event(msgspec.Struct, gc=False):
 
 
 class _Open(msgspec.Struct):
-    """An item under way and the block that it fills.
+    """An open item and its block.
 
-    The text of a custom tool is one argument of its call, which `argument` names.
+    The text of a custom tool is one argument of its call; `argument` is its name.
     """
 
     kind: BlockKind
@@ -96,7 +96,7 @@ _DELTAS: dict[str, BlockKind] = {
 
 
 class ResponsesReader:
-    """Reads one answer: each output item becomes a block, in the order of their beginnings."""
+    """Reads one answer: each output item becomes a block, in order of their start."""
 
     def __init__(self, draft: Draft, grammars: Mapping[str, str] | None = None) -> None:
         self.done = False
@@ -114,10 +114,10 @@ class ResponsesReader:
         }
 
     def read(self, events: Iterator[bytes]) -> Iterator[StreamEvent]:
-        """The events that server-sent data brings; all unknown ones are passed over.
+        """Yield the events of server-sent data; ignore unknown ones.
 
         Raises:
-            ProviderError: the server told of a failure, or what it sent cannot be read.
+            ProviderError: the server reported a failure, or sent data that cannot be parsed.
         """
         draft = self._draft
         for data in events:
@@ -132,21 +132,21 @@ class ResponsesReader:
                 elif event.response is not None or event.type == "error":
                     self._about(event)
                 continue
-            found = self._find(event)
-            if found is None or found.kind != kind or event.delta is None:
+            open_item = self._find(event)
+            if open_item is None or open_item.kind != kind or event.delta is None:
                 continue
             if kind == "text":
-                yield draft.text(found.block, event.delta)
+                yield draft.text(open_item.block, event.delta)
             elif kind == "thinking":
-                yield draft.thinking(found.block, event.delta)
+                yield draft.thinking(open_item.block, event.delta)
             else:
-                yield self._argue(found, event.delta)
+                yield self._argue(open_item, event.delta)
 
     def finish(self) -> Iterator[StreamEvent]:
-        """The ends of what the server left open.
+        """End the blocks that the server left open.
 
         Raises:
-            ProviderError: the server never said that the answer is over.
+            ProviderError: the terminal event is missing.
         """
         if not self.done:
             raise ProviderError(_NO_END)
@@ -155,8 +155,8 @@ class ResponsesReader:
     # ------------------------------------------------------------ items
 
     def _find(self, event: _Event) -> _Open | None:
-        place = event.output_index
-        return self._open.get(self._last if place is None else place)
+        index = event.output_index
+        return self._open.get(self._last if index is None else index)
 
     def _begin(self, event: _Event) -> Iterator[StreamEvent]:
         item = event.item or {}
@@ -172,16 +172,16 @@ class ResponsesReader:
             namespace = space if isinstance(space, str) else None
             start = self._draft.start_tool(_call_id(item), name, namespace)
         self._last = self._last + 1 if event.output_index is None else event.output_index
-        found = self._open[self._last] = _Open(kind, start.index, [])
+        open_item = self._open[self._last] = _Open(kind, start.index, [])
         if item.get("type") == "custom_tool_call":
-            found.argument = self._grammars.get(_text(item, "name"), "input")
+            open_item.argument = self._grammars.get(_text(item, "name"), "input")
         yield start
         arguments = _text(item, "arguments") or _text(item, "input")
         if arguments and event.type == "response.output_item.added":
-            yield self._argue(found, arguments)
+            yield self._argue(open_item, arguments)
 
     def _argue(self, found: _Open, text: str) -> StreamEvent:
-        """A piece of a call's arguments, as JSON."""
+        """Emit a piece of a call's arguments, as JSON."""
         first = not found.parts
         found.parts.append(text)
         if found.argument is not None:
@@ -190,46 +190,46 @@ class ResponsesReader:
         return self._draft.tool_args(found.block, text)
 
     def _part_done(self, event: _Event) -> Iterator[StreamEvent]:
-        found = self._find(event)
-        if found is not None and found.kind == "thinking":
-            yield self._draft.thinking(found.block, _PART_GAP)
+        open_item = self._find(event)
+        if open_item is not None and open_item.kind == "thinking":
+            yield self._draft.thinking(open_item.block, _PART_GAP)
 
     def _arguments_done(self, event: _Event) -> Iterator[StreamEvent]:
-        found = self._find(event)
-        if found is not None and found.kind == "toolcall":
-            yield from self._missing(found, event.arguments or event.input or "")
+        open_item = self._find(event)
+        if open_item is not None and open_item.kind == "toolcall":
+            yield from self._missing(open_item, event.arguments or event.input or "")
 
-    def _missing(self, found: _Open, whole: str) -> Iterator[StreamEvent]:
-        """What of the arguments did not come as deltas."""
-        told = "".join(found.parts)
-        if whole.startswith(told) and len(whole) > len(told):
-            yield self._argue(found, whole[len(told) :])
+    def _missing(self, open_item: _Open, whole: str) -> Iterator[StreamEvent]:
+        """Emit the part of the arguments that did not arrive as deltas."""
+        received = "".join(open_item.parts)
+        if whole.startswith(received) and len(whole) > len(received):
+            yield self._argue(open_item, whole[len(received) :])
 
     def _end(self, event: _Event) -> Iterator[StreamEvent]:
         item = event.item or {}
         unseen = self._find(event) is None
         if unseen:
             yield from self._begin(event)
-        found = self._find(event)
-        if found is None or found.kind != _KINDS.get(item.get("type", "")):
+        open_item = self._find(event)
+        if open_item is None or open_item.kind != _KINDS.get(item.get("type", "")):
             return
-        if found.kind == "toolcall":
-            yield from self._missing(found, _text(item, "arguments") or _text(item, "input"))
-            if found.argument is not None:
-                if not found.parts:
-                    yield self._argue(found, "")
-                yield self._draft.tool_args(found.block, '"}')
-            yield self._draft.end(found.block)
-        elif found.kind == "text":
-            whole = _joined(item, "content", "")
-            if unseen and whole:
-                yield self._draft.text(found.block, whole)
-            self._draft.sign(found.block, _text_signature(item))
-            yield self._draft.end(found.block, whole or None)
+        if open_item.kind == "toolcall":
+            yield from self._missing(open_item, _text(item, "arguments") or _text(item, "input"))
+            if open_item.argument is not None:
+                if not open_item.parts:
+                    yield self._argue(open_item, "")
+                yield self._draft.tool_args(open_item.block, '"}')
+            yield self._draft.end(open_item.block)
+        elif open_item.kind == "text":
+            text = _joined(item, "content", "")
+            if unseen and text:
+                yield self._draft.text(open_item.block, text)
+            self._draft.sign(open_item.block, _text_signature(item))
+            yield self._draft.end(open_item.block, text or None)
         else:
-            self._seal(found.block, item)
-            whole = _joined(item, "summary", _PART_GAP) or _joined(item, "content", _PART_GAP)
-            yield self._draft.end(found.block, whole or None)
+            self._seal(open_item.block, item)
+            text = _joined(item, "summary", _PART_GAP) or _joined(item, "content", _PART_GAP)
+            yield self._draft.end(open_item.block, text or None)
         del self._open[self._last if event.output_index is None else event.output_index]
 
     def _seal(self, block: int, item: dict[str, Any]) -> None:
@@ -286,8 +286,8 @@ class ResponsesReader:
 
 
 def _call_id(item: dict[str, Any]) -> str:
-    call, own = _text(item, "call_id"), _text(item, "id")
-    return f"{call}|{own}" if call and own else call or own
+    call, item_id = _text(item, "call_id"), _text(item, "id")
+    return f"{call}|{item_id}" if call and item_id else call or item_id
 
 
 def _text(item: dict[str, Any], key: str) -> str:
@@ -296,12 +296,12 @@ def _text(item: dict[str, Any], key: str) -> str:
 
 
 def _joined(item: dict[str, Any], key: str, gap: str) -> str:
-    """The texts of an item's parts; a refusal counts as text."""
+    """Join the texts of an item's parts; a refusal counts as text."""
     parts = item.get(key)
     if not isinstance(parts, list):
         return ""
-    known = [part for part in parts if isinstance(part, dict)]
-    return gap.join(_text(part, "text") or _text(part, "refusal") for part in known)
+    objects = [part for part in parts if isinstance(part, dict)]
+    return gap.join(_text(part, "text") or _text(part, "refusal") for part in objects)
 
 
 def _text_signature(item: dict[str, Any]) -> str:

@@ -1,4 +1,4 @@
-"""What the APIs of OpenAI's kind share: address, headers, error texts, odd events, hashed ids."""
+"""Shared parts of OpenAI's APIs: address, headers, error texts, invalid events, hashed ids."""
 
 import hashlib
 import re
@@ -28,7 +28,7 @@ T = TypeVar("T")
 
 
 def endpoint(request: Request, path: str) -> str:
-    """The address of a part of the server.
+    """Return the URL of a path of the server.
 
     Raises:
         ProviderError: a variable that the address needs is not set.
@@ -39,12 +39,12 @@ def endpoint(request: Request, path: str) -> str:
 def headers_for(
     request: Request, compat: Compat, admission: Mapping[str, str] | None = None
 ) -> dict[str, str]:
-    """All headers of a request; configured ones replace ours of the same name.
+    """Return all headers of a request; configured ones replace ours of the same name.
 
-    `admission` stands in for the key where a variant of the API has its own way in.
+    `admission` replaces the key for variants of the API with other credentials.
 
     Raises:
-        ProviderError: there is neither a key nor a configured header that could stand for it.
+        ProviderError: there is neither a key nor a configured header that replaces it.
     """
     way_in = key_headers(request, "Authorization") if admission is None else admission
     if not way_in and not request.access.by_header:
@@ -66,12 +66,12 @@ def _session_headers(request: Request, compat: Compat) -> dict[str, str]:
         return {}
     if compat.session_affinity_format == "openrouter":
         return {"x-session-id": session}
-    found = {"x-client-request-id": session}
+    headers = {"x-client-request-id": session}
     if compat.session_affinity_format == "openai":
-        found["session_id"] = session
+        headers["session_id"] = session
     if request.model.api == "openai-completions":
-        found["x-session-affinity"] = session
-    return found
+        headers["x-session-affinity"] = session
+    return headers
 
 
 def cache_key(request: Request) -> str:
@@ -79,7 +79,7 @@ def cache_key(request: Request) -> str:
 
 
 def function_of(tool: ToolSpec, compat: Compat) -> dict[str, Any]:
-    """A tool as a function.
+    """Return the function declaration of a tool.
 
     Raises:
         ProviderError: the tool requires its schema to be enforced, and that is not possible.
@@ -93,24 +93,24 @@ def function_of(tool: ToolSpec, compat: Compat) -> dict[str, Any]:
         "description": tool.description,
         "parameters": dict(schema),
     }
-    # Where the field is known, leaving it out could mean strict.
+    # Servers that know the field may default to strict if it is missing.
     return {**function, "strict": strict} if knows_strict else function
 
 
 def grammar_of(tool: ToolSpec, compat: Compat) -> Grammar | None:
-    """The grammar of a tool that goes as a custom one.
+    """Return the grammar of a tool that is sent as a custom tool.
 
     Raises:
-        ProviderError: the tool's parameters have no single text to fill.
+        ProviderError: the tool's parameters have no single text property.
     """
     supported = compat.supports_openai_grammar_tools
     return grammar_for(tool.name, tool.parameters, tool.sampling, supported=supported)
 
 
 def grammar_arguments(request: Request, compat: Compat) -> dict[str, str]:
-    """By the name of each custom tool, the argument that its text fills."""
-    found = ((tool.name, grammar_of(tool, compat)) for tool in request.tools)
-    return {name: grammar.argument for name, grammar in found if grammar is not None}
+    """Return the argument that receives the text, by the name of each custom tool."""
+    grammars = ((tool.name, grammar_of(tool, compat)) for tool in request.tools)
+    return {name: grammar.argument for name, grammar in grammars if grammar is not None}
 
 
 def data_url(image: Image) -> str:
@@ -118,7 +118,7 @@ def data_url(image: Image) -> str:
 
 
 def join_body(fields: dict[str, Any], list_name: str, pieces: list[bytes]) -> bytes:
-    """A JSON object of `fields` and a list whose items are already JSON."""
+    """Join `fields` and a list of encoded items to a JSON object."""
     head = dumps(fields)[:-1]
     return b'%b,"%b":[%b]}' % (head, list_name.encode(), b",".join(pieces))
 
@@ -131,7 +131,7 @@ def short_hash(text: str) -> str:
 
 
 def error_text(status: int, body: str) -> str:
-    """`<status> <message>`; the body itself where it holds no message."""
+    """Return `<status> <message>`; the body if it contains no message."""
     try:
         value = loads(body) if body.strip() else None
     except ValueError:
@@ -144,7 +144,7 @@ def error_text(status: int, body: str) -> str:
 
 
 def error_message(error: Any) -> str | None:
-    """The words of an error object, with what a router's own supplier said below."""
+    """Return the message of an error object, with the upstream message of a router below it."""
     if isinstance(error, str):
         return cut(error) or None
     if not isinstance(error, dict) or not isinstance(error.get("message"), str):
@@ -155,13 +155,13 @@ def error_message(error: Any) -> str | None:
 
 
 def error_kind(error: Any, text: str) -> ErrorKind:
-    """The kind of an error inside a stream, where no status tells it: its code and type do."""
+    """Return the kind of an error inside a stream from its code and type, as it has no status."""
     marks = [error.get("code"), error.get("type")] if isinstance(error, dict) else []
     return kind_of(" ".join([text, *(str(mark) for mark in marks if mark)]))
 
 
 def cut(text: str) -> str:
-    """An error's words, not too many of them."""
+    """Truncate an error text."""
     over = len(text) - _MAX_BODY_CHARS
     return text if over <= 0 else f"{text[:_MAX_BODY_CHARS]}... [truncated {over} chars]"
 
@@ -174,10 +174,10 @@ _MAX_REPAIRS = 16
 
 
 def read_chunk(data: bytes, decode: Callable[[bytes], T], kind: type[T]) -> T | None:
-    """One chunk of an answer; None for the word that ends it.
+    """Parse one chunk of an answer; None for the end marker.
 
     Raises:
-        ProviderError: it is no JSON.
+        ProviderError: it is not JSON.
     """
     try:
         return decode(data)
@@ -186,10 +186,10 @@ def read_chunk(data: bytes, decode: Callable[[bytes], T], kind: type[T]) -> T | 
 
 
 def read_odd(data: bytes, kind: type[T]) -> T:
-    """Read an event that does not fit: odd text is repaired, a field of a wrong type left out.
+    """Parse an event of the wrong shape: repair its text, drop fields of a wrong type.
 
     Raises:
-        ProviderError: it is no JSON.
+        ProviderError: it is not JSON.
     """
     try:
         value = loads(data)
