@@ -223,7 +223,7 @@ def test_a_model_that_is_not_recorded_is_refused(lab: Lab, fresh: Fresh, file: s
     done = fresh.run("-p", "--model", "anthropic/claude-opus-4-8", "--replay", file, "Hi")
     assert (done.code, done.stdout) == (1, b"")
     assert done.stderr == (
-        "Error: The recording holds no answers of anthropic/claude-opus-4-8. "
+        "Error: The recording has no answers of anthropic/claude-opus-4-8. "
         "It begins with chat/large.\n"
     )
 
