@@ -8,38 +8,20 @@ from typing import Any, Literal
 import msgspec
 
 from ludolf.ai.access import Access
-from ludolf.base import ConfigError, Value, now_ms
+from ludolf.base import ConfigError
 from ludolf.config.auth.keys import (
     ALSO_NEEDED,
     BEARER_VARIABLES,
     IDENTITIES,
     KEY_VARIABLES,
     OTHER_SECRETS,
+    ApiKey,
+    Credential,
+    OAuth,
 )
 from ludolf.config.settings.files import Stamp, read_object, stamp, write_object
 from ludolf.config.settings.value_syntax import Resolver, names_in
 
-
-class ApiKey(Value, tag_field="type", tag="api_key"):
-    key: str | None = None
-    env: dict[str, str] = msgspec.field(default_factory=dict)
-
-
-class OAuth(Value, tag_field="type", tag="oauth"):
-    access: str
-    expires: float
-    refresh: str = ""
-    enterprise_url: str | None = None
-
-    @property
-    def expired(self) -> bool:
-        return self.ends_within(0)
-
-    def ends_within(self, milliseconds: float) -> bool:
-        return self.expires <= now_ms() + milliseconds
-
-
-Credential = ApiKey | OAuth
 Origin = Literal["runtime", "stored", "configured", "environment"]
 # A login that ends sooner is renewed before it is used.
 LEAST_LIFE_MS = 5 * 60 * 1000

@@ -1,4 +1,34 @@
-"""Which environment variables hold the keys of which provider: data, and nothing else."""
+"""Entries of auth.json, and the environment variables that hold the keys of each provider."""
+
+import msgspec
+
+from ludolf.base import Value, now_ms
+
+
+class ApiKey(Value, tag_field="type", tag="api_key"):
+    """An API key; `key` may use the value syntax. `env` holds variables for requests with it."""
+
+    key: str | None = None
+    env: dict[str, str] = msgspec.field(default_factory=dict)
+
+
+class OAuth(Value, tag_field="type", tag="oauth"):
+    """The tokens of a login; `expires` is in Unix milliseconds."""
+
+    access: str
+    expires: float
+    refresh: str = ""
+    enterprise_url: str | None = None
+
+    @property
+    def expired(self) -> bool:
+        return self.ends_within(0)
+
+    def ends_within(self, milliseconds: float) -> bool:
+        return self.expires <= now_ms() + milliseconds
+
+
+Credential = ApiKey | OAuth
 
 KEY_VARIABLES: dict[str, tuple[str, ...]] = {
     "anthropic": ("ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_OAUTH_TOKEN", "ANTHROPIC_API_KEY"),

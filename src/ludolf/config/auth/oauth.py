@@ -10,7 +10,7 @@ from ludolf import __version__
 from ludolf.ai.access import Access
 from ludolf.ai.http.oauth import Flow
 from ludolf.base import ConfigError
-from ludolf.config.auth.keyring import OAuth
+from ludolf.config.auth.keys import OAuth
 from ludolf.config.settings.files import read_object
 from ludolf.config.settings.home import env, expand
 

@@ -5,8 +5,8 @@ from typing import Literal
 
 from ludolf.ai.builtin.models import PROVIDER as BUILT_IN
 from ludolf.base import Value
-from ludolf.config.auth.keyring import ApiKey, Keyring, OAuth
-from ludolf.config.auth.keys import KEY_VARIABLES
+from ludolf.config.auth.keyring import Keyring
+from ludolf.config.auth.keys import KEY_VARIABLES, ApiKey, OAuth
 from ludolf.config.models.registry import LOCAL, ModelRegistry
 
 Origin = Literal["command line", "stored", "models.json", "environment", "extension", "none"]

@@ -4,17 +4,19 @@ import asyncio
 import os
 import time
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from msgspec import structs
 
+from ludolf.ai.access import Access
 from ludolf.ai.local import FILES, MISSING, SERVERS, uses_tools
 from ludolf.ai.models import Model
 from ludolf.base import ConfigError, LudolfError
+from ludolf.config.auth.keyring import Keyring
+from ludolf.config.models.models_shape import ProviderEntry
 
 if TYPE_CHECKING:
     from ludolf.ai.local.servers import Found, Place
-    from ludolf.config.models.registry import ModelRegistry
 
 VARIABLE = "LUDOLF_LOCAL_SERVERS"
 FRESH_SECONDS = 5.0
@@ -24,10 +26,23 @@ _OFF = ("0", "false", "no", "off")
 _ON = ("", "1", "true", "yes", "on")
 
 
+class LocalCatalog(Protocol):
+    """The part of the model registry that `LocalModels` reads and fills."""
+
+    keyring: Keyring
+    local_servers: bool
+    stand_in: Access | None
+
+    def entry(self, provider: str) -> ProviderEntry | None: ...
+    def of_provider(self, provider: str) -> tuple[Model, ...]: ...
+    def find(self, provider: str, model_id: str) -> Model | None: ...
+    def set_found(self, models: dict[str, dict[str, Model]]) -> None: ...
+
+
 class LocalModels:
     """What is found is put into the registry; looking is cheap, but never done unasked."""
 
-    def __init__(self, registry: "ModelRegistry", environ: Mapping[str, str] = os.environ) -> None:
+    def __init__(self, registry: LocalCatalog, environ: Mapping[str, str] = os.environ) -> None:
         self._registry = registry
         self._environ = environ
         self._looked: float | None = None

@@ -11,9 +11,8 @@ import msgspec
 from ludolf.base import Value
 from ludolf.base.project_files import IsHidden, Reader
 from ludolf.config.resources.project_access import OWN, reader_for_named
-from ludolf.config.settings.home import Home, expand
+from ludolf.config.settings.home import Home, expand, project_agents_skills
 from ludolf.config.settings.settings import SettingsFiles
-from ludolf.config.settings.trust import project_agents_skills
 
 Kind = Literal["skills", "prompts", "extensions"]
 ScopeName = Literal["user", "project", "temporary"]

@@ -1,7 +1,7 @@
 """Where configuration lives, and the environment variables that move it."""
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import msgspec
@@ -86,3 +86,17 @@ def expand(path: str, environ: Mapping[str, str] = os.environ) -> Path:
     if path.startswith(("~/", "~\\")):
         return user_dir(environ) / path[2:]
     return Path(path)
+
+
+def project_agents_skills(home: Home) -> Iterator[Path]:
+    """Yield `.agents/skills` of the working folder and its parents, up to the repository root.
+
+    The folder of the user's own skills is left out. A path may be missing.
+    """
+    personal = home.user / ".agents" / "skills"
+    for folder in (home.cwd, *home.cwd.parents):
+        place = folder / ".agents" / "skills"
+        if place != personal:
+            yield place
+        if (folder / ".git").exists():
+            return

@@ -1,7 +1,7 @@
 """Project trust: whether a folder's settings and resources may be used at all."""
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, Literal
 
@@ -9,7 +9,7 @@ import msgspec
 
 from ludolf.base import ConfigError
 from ludolf.config.settings.files import read_object
-from ludolf.config.settings.home import Home
+from ludolf.config.settings.home import Home, project_agents_skills
 
 _GUARDED = (
     "settings.json",
@@ -213,14 +213,3 @@ def guarded_paths(home: Home) -> tuple[Path, ...]:
     """What in this project would need trust."""
     own = [home.project / name for name in _GUARDED]
     return tuple(path for path in (*own, *project_agents_skills(home)) if path.exists())
-
-
-def project_agents_skills(home: Home) -> Iterator[Path]:
-    """`.agents/skills` from the folder up to the repository root; the user's own is not one."""
-    personal = home.user / ".agents" / "skills"
-    for folder in (home.cwd, *home.cwd.parents):
-        place = folder / ".agents" / "skills"
-        if place != personal:
-            yield place
-        if (folder / ".git").exists():
-            return
