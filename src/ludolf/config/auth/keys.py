@@ -81,7 +81,7 @@ KEY_VARIABLES: dict[str, tuple[str, ...]] = {
 # Sent as `Authorization: Bearer`, never as the provider's own key header.
 BEARER_VARIABLES = frozenset(("ANTHROPIC_AUTH_TOKEN",))
 
-# Beside the key, one variable of each group must be set.
+# In addition to the key, one variable of each group must be set.
 ALSO_NEEDED: dict[str, tuple[tuple[str, ...], ...]] = {
     "azure-openai-responses": (("AZURE_OPENAI_BASE_URL", "AZURE_OPENAI_RESOURCE_NAME"),),
     "cloudflare-workers-ai": (("CLOUDFLARE_ACCOUNT_ID",),),
@@ -98,7 +98,7 @@ IDENTITIES: dict[str, tuple[tuple[str, ...], ...]] = {
         ("AWS_WEB_IDENTITY_TOKEN_FILE",),
         ("AWS_BEDROCK_SKIP_AUTH",),
     ),
-    # Its credentials may lie where no variable tells: in gcloud's own file, or at the machine.
+    # Its credentials may come from gcloud's file or from the metadata server.
     "google-vertex": (
         ("GOOGLE_CLOUD_PROJECT", "GOOGLE_CLOUD_LOCATION"),
         ("GCLOUD_PROJECT", "GOOGLE_CLOUD_LOCATION"),
@@ -114,7 +114,7 @@ IDENTITIES: dict[str, tuple[tuple[str, ...], ...]] = {
     ),
 }
 
-# Secrets of cloud identities. What only says where to look (a profile, a file) stays for commands.
+# Secrets of cloud identities. Variables with a profile or a path stay visible to commands.
 OTHER_SECRETS = frozenset(
     (
         "AWS_SECRET_ACCESS_KEY",
