@@ -271,7 +271,7 @@ def new_session(
     session_id: str | None = None,
     parent_session: str | None = None,
 ) -> Session:
-    """Create an empty session, in memory only if there is no directory."""
+    """Create an empty session; without a directory it is in memory only."""
     header = new_header(cwd, session_id=session_id, parent_session=parent_session)
     path = None if directory is None else directory / file_name(header)
     return Session(header, path, warn)
