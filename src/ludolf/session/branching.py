@@ -178,16 +178,16 @@ def _moved_marks(path: Sequence[Entry]) -> dict[str, str]:
 def _labels(session: Session, chained: list[Entry]) -> list[Entry]:
     used = {entry.id for entry in session.entries()}
     parent = chained[-1].id if chained else None
-    found: list[Entry] = []
+    labels: list[Entry] = []
     for entry in chained:
         label = session.label(entry.id)
         if label is None:
             continue
         body = Label(target_id=entry.id, label=label[0])
         name = _fresh_id(used)
-        found.append(make_entry(body, entry_id=name, parent_id=parent, timestamp=label[1]))
+        labels.append(make_entry(body, entry_id=name, parent_id=parent, timestamp=label[1]))
         parent = name
-    return found
+    return labels
 
 
 def _fresh_id(used: set[str]) -> str:

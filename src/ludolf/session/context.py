@@ -181,14 +181,14 @@ def _last_index(path: Sequence[Entry], kind: str) -> int:
 
 def _edits(path: Sequence[Entry]) -> dict[str, Any]:
     """Return the latest edit of each target: its new content, or None if it is removed."""
-    found: dict[str, Any] = {}
+    edits: dict[str, Any] = {}
     for entry in path:
         if entry.type == "context_edit":
             body = fields(entry)
             replacement = body.get("replacement")
             content = replacement.get("content") if isinstance(replacement, dict) else None
-            found[text_field(body, "targetId")] = content
-    return found
+            edits[text_field(body, "targetId")] = content
+    return edits
 
 
 def _edited(entry: Entry, content: Any) -> Message | OpaqueMessage:

@@ -246,9 +246,9 @@ def role_of(entry: Entry) -> str:
 def _find_role(entry: Entry) -> str:
     match entry.type:
         case "message":
-            found = _FIRST_ROLE.match(entry.message)
-            if found is not None:
-                return found[1].decode()
+            match = _FIRST_ROLE.match(entry.message)
+            if match is not None:
+                return match[1].decode()
             return _role_of_odd(entry)
         case "custom_message":
             return "custom"

@@ -46,9 +46,9 @@ def context_tokens(messages: Sequence[AnyMessage], fresh_from: int = 0) -> int:
     Without such an answer, all messages are estimated.
     """
     for index in range(len(messages) - 1, fresh_from - 1, -1):
-        known = known_usage(messages[index])
-        if known:
-            return known + estimate_all(messages[index + 1 :])
+        usage = known_usage(messages[index])
+        if usage:
+            return usage + estimate_all(messages[index + 1 :])
     return estimate_all(messages)
 
 
@@ -59,9 +59,9 @@ def view_tokens(view: ContextView) -> int:
     for index in range(len(entries) - 1, -1, -1):
         entry = entries[index]
         if index >= view.fresh_from and role_of(entry) == "assistant":
-            known = known_usage(view.message_at(entry))
-            if known:
-                return known + later
+            usage = known_usage(view.message_at(entry))
+            if usage:
+                return usage + later
         later += _tokens_in(view, entry)
     return later
 

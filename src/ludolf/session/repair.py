@@ -12,11 +12,11 @@ def repair(entries: list[Entry], bad_lines: int, path: Path, warn: Warn) -> None
         return
     repeated = _rename_duplicates(entries)
     cycles = _cut_cycles(entries)
-    known = {entry.id for entry in entries}
+    ids = {entry.id for entry in entries}
     orphans = sum(
-        1 for entry in entries if entry.parent_id is not None and entry.parent_id not in known
+        1 for entry in entries if entry.parent_id is not None and entry.parent_id not in ids
     )
-    found = [
+    problems = [
         f"{count} {what}"
         for count, what in (
             (bad_lines, "unreadable line(s) skipped"),
@@ -26,8 +26,8 @@ def repair(entries: list[Entry], bad_lines: int, path: Path, warn: Warn) -> None
         )
         if count
     ]
-    if found:
-        warn(f"Session file is damaged: {path}: {', '.join(found)}")
+    if problems:
+        warn(f"Session file is damaged: {path}: {', '.join(problems)}")
 
 
 def _is_sound(entries: list[Entry]) -> bool:

@@ -154,13 +154,13 @@ class Tally:
 
 def usage_by_model(session: Session) -> dict[str, Usage]:
     """Return tokens and cost by model; summaries are counted under `OTHER_WORK`."""
-    found: dict[str, Usage] = {}
+    totals: dict[str, Usage] = {}
 
     def add(key: str, usage: Usage) -> None:
-        found[key] = add_usage(found[key], usage) if key in found else usage
+        totals[key] = add_usage(totals[key], usage) if key in totals else usage
 
     Tally(session, add).stats()
-    return found
+    return totals
 
 
 def context_usage(view: ContextView, context_window: int | None) -> ContextUsage | None:

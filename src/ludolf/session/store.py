@@ -282,35 +282,35 @@ def rewrite(
             file.seek(0)
             old = list(file)
         lines = change(old)
-        kept = _keep(target, old, f".v{version}")
+        backup = _keep(target, old, f".v{version}")
         try:
-            _write_beside(target, lines)
+            _write_replacing(target, lines)
         except OSError:
-            kept.unlink(missing_ok=True)
+            backup.unlink(missing_ok=True)
             raise
-        os.chmod(kept, 0o600)
+        os.chmod(backup, 0o600)
     finally:
         lease.release(taken)
-    return lines, kept
+    return lines, backup
 
 
 def _keep(path: Path, lines: list[bytes], mark: str) -> Path:
     """Link the old file to the backup name; copy it if the file system has no hard links."""
     for number in count():
-        kept = path.with_name(f"{path.name}{mark}{f'-{number}' if number else ''}.bak")
+        backup = path.with_name(f"{path.name}{mark}{f'-{number}' if number else ''}.bak")
         try:
-            os.link(path, kept)
+            os.link(path, backup)
         except FileExistsError:
             continue
         except OSError:
-            if kept.exists():
+            if backup.exists():
                 continue
-            _write_beside(kept, lines)
-        return kept
+            _write_replacing(backup, lines)
+        return backup
     raise AssertionError("unreachable")
 
 
-def _write_beside(path: Path, lines: Iterable[bytes]) -> None:
+def _write_replacing(path: Path, lines: Iterable[bytes]) -> None:
     temporary = path.with_name(f".{path.name[:100]}.{os.urandom(4).hex()}.tmp")
     descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     try:

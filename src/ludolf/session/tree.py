@@ -97,13 +97,13 @@ class Session:
 
     def path_to(self, entry_id: str | None) -> list[Entry]:
         """The entries from the root to one entry."""
-        found: list[Entry] = []
+        path: list[Entry] = []
         entry = self._by_id.get(entry_id) if entry_id is not None else None
         while entry is not None:
-            found.append(entry)
+            path.append(entry)
             entry = self.parent(entry)
-        found.reverse()
-        return found
+        path.reverse()
+        return path
 
     def parent(self, entry: Entry) -> Entry | None:
         """Return the parent entry; None for a root and if the parent is missing."""

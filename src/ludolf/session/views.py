@@ -17,13 +17,13 @@ class ForkMessage(Value):
 
 def fork_messages(session: Session) -> tuple[ForkMessage, ...]:
     """Return the user messages with text, of all branches, in the order of the file."""
-    found = []
+    messages = []
     for entry in session.entries():
         if role_of(entry) == "user":
             text = user_text(entry)
             if text:
-                found.append(ForkMessage(entry_id=entry.id, text=text))
-    return tuple(found)
+                messages.append(ForkMessage(entry_id=entry.id, text=text))
+    return tuple(messages)
 
 
 def user_text(entry: Entry) -> str:

@@ -49,11 +49,11 @@ class Keyring:
 
     def stored(self) -> dict[str, Credential]:
         """Return the content of auth.json; if the file is invalid, the last valid content."""
-        found = stamp(self.path)
-        if found is None and not self._looked_for_old:
-            found = self._import_old()
-        if found != self._stamp:
-            self._stamp = found
+        current = stamp(self.path)
+        if current is None and not self._looked_for_old:
+            current = self._import_old()
+        if current != self._stamp:
+            self._stamp = current
             try:
                 self._stored = self._decode(read_object(self.path))
             except ConfigError as error:
@@ -105,14 +105,14 @@ class Keyring:
 
     def variables(self, provider: str) -> tuple[str, ...]:
         """Return the environment variables that authenticate a provider, if any do."""
-        found = self.resolver.variable
+        value_of = self.resolver.variable
         if not self._in_environment(provider, {}):
             return ()
         for name in KEY_VARIABLES.get(provider, ()):
-            if found(name):
+            if value_of(name):
                 return (name,)
         groups = IDENTITIES.get(provider, ())
-        return next((group for group in groups if all(map(found, group))), ())
+        return next((group for group in groups if all(map(value_of, group))), ())
 
     def store(self, provider: str, key: str) -> None:
         """Write a key to auth.json; it may use the value syntax.
@@ -138,10 +138,10 @@ class Keyring:
             ConfigError: as above.
         """
         there = self.entries()
-        found = tuple(name for name in providers if name in there)
-        if found:
-            self._change(lambda raw: {name: raw[name] for name in raw if name not in found})
-        return found
+        removed = tuple(name for name in providers if name in there)
+        if removed:
+            self._change(lambda raw: {name: raw[name] for name in raw if name not in removed})
+        return removed
 
     def entries(self) -> tuple[str, ...]:
         """Return the providers in auth.json, with those whose entry is invalid.
@@ -206,12 +206,12 @@ class Keyring:
         return Access(environment=over) if self._in_environment(provider, over) else None
 
     def _in_environment(self, provider: str, over: dict[str, str]) -> bool:
-        found = self.resolver.variable
-        if any(found(name, over) for name in KEY_VARIABLES.get(provider, ())):
+        value_of = self.resolver.variable
+        if any(value_of(name, over) for name in KEY_VARIABLES.get(provider, ())):
             groups = ALSO_NEEDED.get(provider, ())
-            return all(any(found(name, over) for name in group) for group in groups)
+            return all(any(value_of(name, over) for name in group) for group in groups)
         identities = IDENTITIES.get(provider, ())
-        return any(all(found(name, over) for name in group) for group in identities)
+        return any(all(value_of(name, over) for name in group) for group in identities)
 
     def _decode(self, raw: dict[str, Any]) -> dict[str, Credential]:
         credentials: dict[str, Credential] = {}
@@ -254,8 +254,8 @@ class Keyring:
 
 def _key_entry(raw: dict[str, Any], provider: str) -> dict[str, Any]:
     old = raw.get(provider)
-    kept = old if isinstance(old, dict) and old.get("type") == "api_key" else {}
-    return {"type": "api_key", **kept}
+    fields = old if isinstance(old, dict) and old.get("type") == "api_key" else {}
+    return {"type": "api_key", **fields}
 
 
 def has_old_credentials(agent_dir: Path) -> bool:
@@ -280,13 +280,15 @@ def import_old_credentials(agent_dir: Path) -> None:
     if path.exists():
         return
     logins = read_object(agent_dir / "oauth.json")
-    found = {name: {"type": "oauth", **v} for name, v in logins.items() if isinstance(v, dict)}
+    credentials = {
+        name: {"type": "oauth", **v} for name, v in logins.items() if isinstance(v, dict)
+    }
     keys = read_object(agent_dir / "settings.json").get("apiKeys")
     if isinstance(keys, dict):
         for name, key in keys.items():
             if isinstance(key, str):
-                found.setdefault(name, {"type": "api_key", "key": key})
-    if not found:
+                credentials.setdefault(name, {"type": "api_key", "key": key})
+    if not credentials:
         return
     from ludolf.config.settings.lock import auth_lock
 
@@ -295,6 +297,6 @@ def import_old_credentials(agent_dir: Path) -> None:
             # Another process may have created the file before this one got the lock.
             if not path.exists():
                 lock.check()
-                write_object(path, found, mode=0o600)
+                write_object(path, credentials, mode=0o600)
     except OSError as error:
         raise ConfigError(f"{path}: {error.strerror or error}") from error

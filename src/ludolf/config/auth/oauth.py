@@ -161,8 +161,8 @@ def copilot_address(token: str, domain: str | None) -> str | None:
 
 
 def _changes() -> dict[str, Any]:
-    named = env(FILE_VARIABLE)
-    return _read(expand(named)) if named else {}
+    path = env(FILE_VARIABLE)
+    return _read(expand(path)) if path else {}
 
 
 @functools.cache

@@ -39,8 +39,8 @@ def auth_status(registry: ModelRegistry, providers: Sequence[str] = ()) -> tuple
     if providers:
         return tuple(_status(registry, name) for name in providers)
     names = dict.fromkeys((*registry.keyring.stored(), *KEY_VARIABLES, *registry.providers()))
-    found = (_status(registry, name) for name in names if name != BUILT_IN)
-    return tuple(one for one in found if one.origin != "none")
+    statuses = (_status(registry, name) for name in names if name != BUILT_IN)
+    return tuple(one for one in statuses if one.origin != "none")
 
 
 def _status(registry: ModelRegistry, provider: str) -> AuthStatus:

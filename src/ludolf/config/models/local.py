@@ -56,8 +56,8 @@ class LocalModels:
     @property
     def allowed(self) -> bool:
         """Whether local servers may be scanned."""
-        wanted = self._registry.local_servers and self._registry.stand_in is None
-        return wanted and self._environ.get(VARIABLE, "").strip().lower() not in _OFF
+        enabled = self._registry.local_servers and self._registry.stand_in is None
+        return enabled and self._environ.get(VARIABLE, "").strip().lower() not in _OFF
 
     def serves(self, provider: str) -> bool:
         """Return whether the models of a provider come from a scan, not from models.json."""
@@ -73,9 +73,9 @@ class LocalModels:
 
         if not self.allowed:
             return ()
-        named = self._environ.get(VARIABLE, "").strip()
-        if named.lower() not in _ON:
-            urls = [base_of(_with_scheme(url)) for url in named.replace(",", " ").split()]
+        configured = self._environ.get(VARIABLE, "").strip()
+        if configured.lower() not in _ON:
+            urls = [base_of(_with_scheme(url)) for url in configured.replace(",", " ").split()]
             return tuple(Place(url=url, keys=self._keys(SERVERS)) for url in urls)
         return tuple(self.place(provider) for provider in SERVERS if self.serves(provider))
 
@@ -134,8 +134,8 @@ class LocalModels:
                 return
             from ludolf.ai.local.servers import look_at
 
-            found = await look_at(self.places())
-            self._keep(found, await asyncio.to_thread(self._files))
+            servers = await look_at(self.places())
+            self._keep(servers, await asyncio.to_thread(self._files))
 
     def look_now(self) -> bool:
         """Scan in a thread, for synchronous callers; return whether there are models."""
@@ -211,15 +211,15 @@ class LocalModels:
     async def known(self, model: Model) -> Model | None:
         """Return a model as its server reports it; None if server or model is missing."""
         await self.look()
-        found = self._registry.find(model.provider, model.id)
-        if found is None or model.provider != "ollama" or found.key in self._loaded:
-            return found
+        current = self._registry.find(model.provider, model.id)
+        if current is None or model.provider != "ollama" or current.key in self._loaded:
+            return current
         from ludolf.ai.local.kinds import base_of
         from ludolf.ai.local.servers import load_ollama
 
         # Ollama reports the real context window only for loaded models.
-        place = structs.replace(self.place("ollama"), url=base_of(found.base_url))
-        await load_ollama(place, found.id)
+        place = structs.replace(self.place("ollama"), url=base_of(current.base_url))
+        await load_ollama(place, current.id)
         self._looked = None
         await self.look()
         return self._registry.find(model.provider, model.id)

@@ -49,14 +49,14 @@ def read_models(path: Path) -> ModelsFile:
         return ModelsFile(errors=(f"Failed to parse models.json: {error}\n\nFile: {path}",))
     if not raw:
         return ModelsFile()
-    named = raw.get("providers")
-    if not isinstance(named, dict):
+    entries = raw.get("providers")
+    if not isinstance(entries, dict):
         text = "Expected `object`" if "providers" in raw else "missing"
         return ModelsFile(errors=(_schema_error([f"providers: {text}"], path),))
     providers: dict[str, ProviderEntry] = {}
     wrong: list[str] = []
     errors: list[str] = []
-    for provider, value in named.items():
+    for provider, value in entries.items():
         entry = _read_provider(f"providers.{provider}", value, wrong)
         if entry is None:
             continue

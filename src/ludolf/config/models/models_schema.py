@@ -60,18 +60,18 @@ def models_schema() -> dict[str, Any]:
     """Return the schema of models.json."""
     from ludolf.ai.providers.openai.compat import Compat
 
-    _, made = msgspec.json.schema_components(
+    _, definitions = msgspec.json.schema_components(
         (ModelsDocument, Compat), ref_template="#/$defs/{name}"
     )
-    document = made.pop("ModelsDocument")
+    document = definitions.pop("ModelsDocument")
     document["properties"]["$schema"] = {"type": "string"}
-    made["Compat"] = _compat(made["Compat"])
-    made["ThinkingLevel"] = {"enum": list(THINKING_LEVELS)}
+    definitions["Compat"] = _compat(definitions["Compat"])
+    definitions["ThinkingLevel"] = {"enum": list(THINKING_LEVELS)}
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         **_plain(document),
         "title": _TITLE,
-        "$defs": {name: _plain(shape) for name, shape in sorted(made.items())},
+        "$defs": {name: _plain(shape) for name, shape in sorted(definitions.items())},
     }
 
 

@@ -72,14 +72,14 @@ def compare(listed: Iterable[ModelEntry], shipped: dict[str, Model]) -> News:
     changed: list[str] = []
     everything = tuple(listed)
     for entry in everything:
-        known = shipped.get(entry.id)
-        if known is None:
+        current = shipped.get(entry.id)
+        if current is None:
             entries.append(entry)
             added.append(entry.id)
             continue
         # Of a shipped model only the price is taken: providers report other facts inconsistently.
         prices = ModelEntry(id=entry.id, cost=entry.cost)
-        if change_model(known, prices) != known:
+        if change_model(current, prices) != current:
             entries.append(prices)
             changed.append(entry.id)
     return News(
@@ -119,20 +119,22 @@ def _laid_over(
     try:
         if entry.id in shipped:
             return change_model(shipped[entry.id], entry)
-        kin = _most_alike(entry.id, shipped)
-        if kin is None:
+        template = _most_alike(entry.id, shipped)
+        if template is None:
             first = next(iter(shipped.values()), None)
             return make_model(provider, owner or ProviderEntry(), entry, first)
         name = entry.name or entry.id
-        return change_model(structs.replace(kin, id=entry.id, name=name, cost=ModelCost()), entry)
+        return change_model(
+            structs.replace(template, id=entry.id, name=name, cost=ModelCost()), entry
+        )
     except ConfigError:
         return None
 
 
 def _most_alike(model_id: str, shipped: dict[str, Model]) -> Model | None:
     """Return the shipped model with the longest common id prefix, for missing facts."""
-    alike = {known: _same_letters(known, model_id) for known in shipped}
-    best = max(alike, key=lambda known: (alike[known], -len(known)), default=None)
+    alike = {name: _same_letters(name, model_id) for name in shipped}
+    best = max(alike, key=lambda name: (alike[name], -len(name)), default=None)
     return shipped[best] if best is not None and alike[best] >= _LEAST_ALIKE else None
 
 

@@ -70,11 +70,13 @@ def _in_order(text: str, word: str) -> bool:
 
 def _alternatives(pattern: str) -> list[str]:
     """Expand `a{b,c}` to `ab` and `ac`."""
-    found = re.search(r"\{([^{}]*,[^{}]*)\}", pattern)
-    if found is None:
+    match = re.search(r"\{([^{}]*,[^{}]*)\}", pattern)
+    if match is None:
         return [pattern]
-    head, tail = pattern[: found.start()], pattern[found.end() :]
-    return [whole for part in found[1].split(",") for whole in _alternatives(f"{head}{part}{tail}")]
+    head, tail = pattern[: match.start()], pattern[match.end() :]
+    return [
+        choice for part in match[1].split(",") for choice in _alternatives(f"{head}{part}{tail}")
+    ]
 
 
 def _reaches(pattern: list[str], folder: list[str]) -> bool:

@@ -93,22 +93,22 @@ def match_pattern(
 
 def match_exact(pattern: str, models: Iterable[Model]) -> Model | None:
     """Return the model with this `provider/id` or id; None if several providers have the id."""
-    wanted = pattern.lower()
+    lowered = pattern.lower()
     by_id: list[Model] = []
     for model in models:
-        if model.key.lower() == wanted:
+        if model.key.lower() == lowered:
             return model
-        if model.id.lower() == wanted:
+        if model.id.lower() == lowered:
             by_id.append(model)
     return by_id[0] if len(by_id) == 1 else None
 
 
 def match_part(pattern: str, models: Iterable[Model]) -> Model | None:
     """Return a model whose id or name contains the pattern; ids without a date first."""
-    wanted = pattern.lower()
-    found = [m for m in models if wanted in m.id.lower() or wanted in m.name.lower()]
-    undated = [model for model in found if not _DATED.search(model.id)]
-    return max(undated or found, key=lambda model: id_order(model.id), default=None)
+    lowered = pattern.lower()
+    matches = [m for m in models if lowered in m.id.lower() or lowered in m.name.lower()]
+    undated = [model for model in matches if not _DATED.search(model.id)]
+    return max(undated or matches, key=lambda model: id_order(model.id), default=None)
 
 
 def choose_model(registry: ModelRegistry, pattern: str, provider: str | None = None) -> Choice:
@@ -132,8 +132,8 @@ def choose_model(registry: ModelRegistry, pattern: str, provider: str | None = N
         return _in_provider(registry, owner, wanted) or _custom(registry, owner, wanted)
     head, slash, rest = pattern.partition("/")
     owner = _known_provider(registry, head) if slash else None
-    if owner is not None and (found := _in_provider(registry, owner, rest)):
-        return found
+    if owner is not None and (choice := _in_provider(registry, owner, rest)):
+        return choice
     return _among_all(registry, pattern, owner, rest)
 
 
@@ -244,13 +244,13 @@ def _among_all(registry: ModelRegistry, pattern: str, owner: str | None, rest: s
         return Choice(model=_only_admitted(registry, pattern, same))
     if owner is None:
         # A part of a name, such as `sonnet`, matches models of many providers.
-        found = match_pattern(pattern, models, registry.available())
-        if found is None and registry.local.look_now():
-            found = match_pattern(pattern, registry.all())
-        if found is None:
+        choice = match_pattern(pattern, models, registry.available())
+        if choice is None and registry.local.look_now():
+            choice = match_pattern(pattern, registry.all())
+        if choice is None:
             hint = "Use --list-models to see available models."
             raise ConfigError(f'Model "{pattern}" not found. {hint}')
-        return found
+        return choice
     return Choice(model=same[0]) if same else _custom(registry, owner, rest)
 
 
@@ -302,8 +302,8 @@ def _scope_matches(pattern: str, models: Sequence[Model]) -> tuple[tuple[Choice,
     head, colon, tail = pattern.rpartition(":")
     if is_glob(pattern) and match_exact(pattern, models) is None:
         level = as_level(tail) if colon else None
-        found = _match_glob(head if level else pattern, models)
-        choices = tuple(Choice(model=model, level=level) for model in found)
+        matches = _match_glob(head if level else pattern, models)
+        choices = tuple(Choice(model=model, level=level) for model in matches)
         return choices, None if choices else nothing
     choice = match_pattern(pattern, models)
     if choice is not None:

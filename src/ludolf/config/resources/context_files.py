@@ -34,12 +34,12 @@ def load_context_files(home: Home, is_hidden: IsHidden | None = None) -> Context
     """
     hidden = _hidden_checkout(home.cwd)
     folders = (home.agent, *reversed((home.cwd, *home.cwd.parents)))
-    found: dict[Path, ContextFile] = {}
+    files: dict[Path, ContextFile] = {}
     warnings: list[str] = []
     left = MOST_TEXT
     for folder in folders:
         path = context_file_in(folder)
-        if path is None or path in found or folder == hidden:
+        if path is None or path in files or folder == hidden:
             continue
         reader = OWN if folder == home.agent else reader_of(home, folder, is_hidden)
         try:
@@ -51,8 +51,8 @@ def load_context_files(home: Home, is_hidden: IsHidden | None = None) -> Context
         if left < 0:
             warnings.append(f"{path} is not used: there are too many instruction files")
             break
-        found[path] = ContextFile(path, text)
-    return ContextFiles(items=tuple(found.values()), warnings=tuple(warnings))
+        files[path] = ContextFile(path, text)
+    return ContextFiles(items=tuple(files.values()), warnings=tuple(warnings))
 
 
 def context_file_in(folder: Path) -> Path | None:

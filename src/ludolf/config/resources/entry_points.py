@@ -76,5 +76,5 @@ def _named_modules(path: Path) -> Iterator[str]:
 def _module_file(module: str, places: Iterable[Path]) -> list[Path]:
     inside = Path(*module.split(".")) if module else Path("?")
     forms = (inside / "__init__.py", inside.with_suffix(".py"))
-    found = (place / form for place in places for form in forms)
-    return [path for path in found if path.is_file()][:1]
+    candidates = (place / form for place in places for form in forms)
+    return [path for path in candidates if path.is_file()][:1]

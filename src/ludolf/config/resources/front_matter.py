@@ -27,10 +27,10 @@ def split(text: str) -> tuple[dict[str, Any], str]:
         ValueError: the header is not YAML, not a mapping, or too large.
     """
     text = text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n")
-    found = _HEADER.match(text)
-    if found is None:
+    match = _HEADER.match(text)
+    if match is None:
         return {}, text
-    return _load(found[1]), text[found.end() :].strip()
+    return _load(match[1]), text[match.end() :].strip()
 
 
 def text_field(header: dict[str, Any], name: str) -> str:

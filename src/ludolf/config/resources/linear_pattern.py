@@ -138,12 +138,12 @@ class LinearPattern:
     # ------------------------------------------------------------ private
 
     def _step(self, node: _Node, char: str, kind: int, budget: Budget | None) -> _Node:
-        found = self._closure(node, kind, budget)
-        if found.matches:
+        closure = self._closure(node, kind, budget)
+        if closure.matches:
             return _MATCH
         if budget is not None:
-            budget.spend(len(found.waiting))
-        reached = [at + 1 for at in found.waiting if self._program[at].fits(char)]
+            budget.spend(len(closure.waiting))
+        reached = [at + 1 for at in closure.waiting if self._program[at].fits(char)]
         # A match may start at any position.
         before = _NEWLINE if kind == _LAST_NEWLINE else kind
         following = self._node(frozenset((0, *reached)), before)
@@ -154,9 +154,9 @@ class LinearPattern:
 
     def _node(self, positions: frozenset[int], before: int) -> _Node:
         key = (positions, before)
-        known = self._nodes.get(key)
-        if known is not None:
-            return known
+        node = self._nodes.get(key)
+        if node is not None:
+            return node
         self._count(len(positions))
         made = self._nodes[key] = _Node(positions, before)
         return made
@@ -173,14 +173,14 @@ class LinearPattern:
 
     def _closure(self, node: _Node, after: int, budget: Budget | None) -> _Closure:
         after = after if self._has_anchors or after == _EDGE else _OTHER
-        known = node.closures.get(after)
-        if known is None:
+        closure = node.closures.get(after)
+        if closure is None:
             if budget is not None:
                 budget.spend(len(self._program))
-            known = self._reach(node.positions, node.before, after)
-            self._count(len(known.waiting))
-            node.closures[after] = known
-        return known
+            closure = self._reach(node.positions, node.before, after)
+            self._count(len(closure.waiting))
+            node.closures[after] = closure
+        return closure
 
     def _reach(self, positions: Iterable[int], before: int, after: int) -> _Closure:
         program = self._program
@@ -226,10 +226,10 @@ class Scan:
         Raises:
             Exhausted: the budget is used up.
         """
-        self._node, found = self._pattern.run(self._node, text, budget)
-        if found:
+        self._node, matched = self._pattern.run(self._node, text, budget)
+        if matched:
             self._node = self._pattern.start
-        return found
+        return matched
 
 
 def _holds(anchor: str, before: int, after: int) -> bool:

@@ -163,27 +163,27 @@ class _Parser:
         return self._character(self._taken(_ESCAPE))
 
     def _repeated(self, item: Node) -> Node:
-        found = _REPEAT.match(self._text, self._at)
-        if found is None or found[0] in ("{}", "{,}"):
+        match = _REPEAT.match(self._text, self._at)
+        if match is None or match[0] in ("{}", "{,}"):
             return item
-        self._at = found.end()
+        self._at = match.end()
         if self._text.startswith("+", self._at):
             raise Unsupported("it has a possessive repeat")
         if self._text.startswith("?", self._at):
             self._at += 1  # laziness does not change whether a pattern matches
-        if found[0] in ("*", "+", "?"):
-            least, most = {"*": (0, None), "+": (1, None), "?": (0, 1)}[found[0]]
+        if match[0] in ("*", "+", "?"):
+            least, most = {"*": (0, None), "+": (1, None), "?": (0, 1)}[match[0]]
             return Repeat(item, least, most)
-        low = int(found["least"] or 0)
-        high = (int(found["most"]) if found["most"] else None) if found["comma"] else low
+        low = int(match["least"] or 0)
+        high = (int(match["most"]) if match["most"] else None) if match["comma"] else low
         return Repeat(item, low, high)
 
     def _taken(self, shape: "re.Pattern[str]") -> str:
-        found = shape.match(self._text, self._at)
-        if found is None:
+        match = shape.match(self._text, self._at)
+        if match is None:
             raise Unsupported("its syntax is not supported")
-        self._at = found.end()
-        return found[0]
+        self._at = match.end()
+        return match[0]
 
     def _character(self, text: str) -> Leaf:
         if text not in self._characters:

@@ -85,19 +85,19 @@ class RuleFiles(msgspec.Struct, frozen=True):
 
 def find_rule_files(home: Home, is_hidden: IsHidden | None = None) -> RuleFiles:
     """List the rule files without reading them; those of the project come first."""
-    found: list[RuleFile] = []
+    files: list[RuleFile] = []
     warnings: list[str] = []
     project = reader_of(home, home.cwd, is_hidden)
     for name in _PROJECT:
-        found += _listed(home.cwd / name, "project", project, warnings)
-    if len(found) > MOST_FILES:
+        files += _listed(home.cwd / name, "project", project, warnings)
+    if len(files) > MOST_FILES:
         warnings.append(
-            f"{home.cwd} has {len(found)} rule files; only the first {MOST_FILES} are used"
+            f"{home.cwd} has {len(files)} rule files; only the first {MOST_FILES} are used"
         )
-        del found[MOST_FILES:]
+        del files[MOST_FILES:]
     for folder in (home.agent / "rules", home.user / ".omp" / "agent" / "rules"):
-        found += _listed(folder, "user", OWN, warnings)
-    return RuleFiles(tuple(found), tuple(warnings))
+        files += _listed(folder, "user", OWN, warnings)
+    return RuleFiles(tuple(files), tuple(warnings))
 
 
 def load_stream_rules(
@@ -236,11 +236,11 @@ def _places(scope: tuple[str, ...], globs: tuple[str, ...], *, has_pattern: bool
     if not has_pattern:
         return places
     for word in scope or ("text", "tool"):
-        found = _SCOPE.match(word)
-        if found is None:
+        match = _SCOPE.match(word)
+        if match is None:
             raise ValueError(f"scope has {word}, which is not a valid scope")
-        kind: Any = found[1]
-        places.append(Place(kind, found[2], found[3]))
+        kind: Any = match[1]
+        places.append(Place(kind, match[2], match[3]))
     return places
 
 
@@ -259,10 +259,10 @@ def _pattern(text: str, *, trusted: bool) -> "LinearPattern | re.Pattern[str]":
         ValueError: it is not a pattern, or it may be slow and is not trusted.
     """
     flags = 0
-    if found := _FLAGS.match(text):
-        for letter in found[1]:
+    if match := _FLAGS.match(text):
+        for letter in match[1]:
             flags |= _KNOWN_FLAGS.get(letter, 0)
-        text = text[found.end() :]
+        text = text[match.end() :]
     try:
         linear = LinearPattern(text, flags)
     except Unsupported as error:

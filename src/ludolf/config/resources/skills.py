@@ -48,7 +48,7 @@ def load_skills(sources: Iterable[Source]) -> Skills:
     """Load the skills of all sources in the order of `get_commands`: named paths last."""
     seen: set[str] = set()
     warnings: list[str] = []
-    found: Shelf[Skill] = Shelf(warnings)
+    shelf: Shelf[Skill] = Shelf(warnings)
     for source in sources:
         for path, needs_description in _Walk(source, warnings).files():
             real = os.path.realpath(path)
@@ -57,8 +57,8 @@ def load_skills(sources: Iterable[Source]) -> Skills:
             seen.add(real)
             skill = _read_skill(path, source, warnings, optional=needs_description)
             if skill is not None:
-                found.put(skill)
-    return Skills(items=found.items(), warnings=tuple(warnings))
+                shelf.put(skill)
+    return Skills(items=shelf.items(), warnings=tuple(warnings))
 
 
 def expand_skill(text: str, skills: Iterable[Skill]) -> str:
@@ -146,8 +146,8 @@ class _Walk:
         except ConfigError as error:
             self._warnings.append(str(error))
             return []
-        shown = (name for name in names if not name.startswith(".") and name != "node_modules")
-        return [folder / name for name in shown]
+        visible = (name for name in names if not name.startswith(".") and name != "node_modules")
+        return [folder / name for name in visible]
 
 
 def _read_skill(path: Path, source: Source, warnings: list[str], *, optional: bool) -> Skill | None:

@@ -146,8 +146,8 @@ def find_sources(
     """
     sources = [_given(home, path, is_hidden) for path in paths]
     if discover:
-        found = _discovered(kind, home, files, _matches)
-        sources += [_supplied(source, home, is_hidden) for source in found]
+        discovered = _discovered(kind, home, files, _matches)
+        sources += [_supplied(source, home, is_hidden) for source in discovered]
     return tuple(source for source in sources if source.path.exists())
 
 
@@ -197,19 +197,19 @@ def _discovered(kind: Kind, home: Home, files: SettingsFiles, expand: _Expand) -
 def _project_sources(kind: Kind, home: Home, listed: list[Source], picks: Picks) -> list[Source]:
     # pi's documentation also has a folder `agent` below the project's configuration folder.
     places = (home.project, home.project / "agent")
-    found = [*listed, *(_auto(place / kind, place, "project", picks) for place in places)]
+    sources = [*listed, *(_auto(place / kind, place, "project", picks) for place in places)]
     if kind == "skills":
         shared = project_agents_skills(home)
-        found += [_auto(place, place.parent, "project", picks) for place in shared]
-    return found
+        sources += [_auto(place, place.parent, "project", picks) for place in shared]
+    return sources
 
 
 def _user_sources(kind: Kind, home: Home, listed: list[Source], picks: Picks) -> list[Source]:
-    found = [*listed, _auto(home.agent / kind, home.agent, "user", picks)]
+    sources = [*listed, _auto(home.agent / kind, home.agent, "user", picks)]
     if kind == "skills":
         personal = home.user / ".agents"
-        found.append(_auto(personal / kind, personal, "user", picks))
-    return found
+        sources.append(_auto(personal / kind, personal, "user", picks))
+    return sources
 
 
 def _auto(path: Path, base: Path, scope: ScopeName, picks: Picks) -> Source:
@@ -233,8 +233,8 @@ def _listed(
     for entry in entries:
         if not entry.startswith(("!", "+", "-")):
             places += expand(home, base, entry)
-    found = dict.fromkeys((*places, *forced_in))
-    return [Source(path=p, scope=scope, source="local", picks=picks) for p in found], picks
+    unique = dict.fromkeys((*places, *forced_in))
+    return [Source(path=p, scope=scope, source="local", picks=picks) for p in unique], picks
 
 
 def _matches(home: Home, base: Path, entry: str) -> list[Path]:
@@ -243,8 +243,8 @@ def _matches(home: Home, base: Path, entry: str) -> list[Path]:
         return [place]
     from glob import iglob
 
-    found = islice(iglob(str(place), recursive=True), MOST_MATCHES)
-    return [Path(path) for path in sorted(found)]
+    matches = islice(iglob(str(place), recursive=True), MOST_MATCHES)
+    return [Path(path) for path in sorted(matches)]
 
 
 def _places_of(home: Home, base: Path, entry: str) -> list[Path]:

@@ -125,8 +125,8 @@ def find_addenda(
     texts = tuple(text_or_file(home, item, files.is_hidden) for item in given if item)
     if texts:
         return texts
-    found = _first_file(home, "APPEND_SYSTEM.md", trusted=trusted, files=files)
-    return (found,) if found else ()
+    text = _first_file(home, "APPEND_SYSTEM.md", trusted=trusted, files=files)
+    return (text,) if text else ()
 
 
 def text_or_file(home: Home, given: str, is_hidden: IsHidden | None = None) -> str:
@@ -197,15 +197,15 @@ def _project_context(files: Iterable[ContextFile]) -> str:
 
 def _skills(skills: Iterable[Skill], active: Sequence[str]) -> str:
     reader = next((name for name in ("read", *_SHELLS) if name in active), None)
-    shown = [skill for skill in skills if not skill.hidden]
-    if reader is None or not shown:
+    visible = [skill for skill in skills if not skill.hidden]
+    if reader is None or not visible:
         return ""
     note = (
         "Each skill below has instructions for one kind of task. When the task matches a "
         f"description, load the file at its location with the {reader} tool before you start. "
         "Resolve relative paths in a skill against the folder of its file."
     )
-    return f"{note}\n\n<available_skills>\n{_skill_list(shown)}\n</available_skills>"
+    return f"{note}\n\n<available_skills>\n{_skill_list(visible)}\n</available_skills>"
 
 
 def _skill_list(skills: Iterable[Skill]) -> str:

@@ -39,13 +39,13 @@ class Templates(msgspec.Struct, frozen=True, kw_only=True):
 def load_templates(sources: Iterable[Source]) -> Templates:
     """Load the templates of all sources in the order of `get_commands`: named paths last."""
     warnings: list[str] = []
-    found: Shelf[Template] = Shelf(warnings)
+    shelf: Shelf[Template] = Shelf(warnings)
     for source in sources:
         for path in _template_files(source, warnings):
             template = _read_template(path, source, warnings)
             if template is not None:
-                found.put(template)
-    return Templates(items=found.items(), warnings=tuple(warnings))
+                shelf.put(template)
+    return Templates(items=shelf.items(), warnings=tuple(warnings))
 
 
 def expand_template(text: str, templates: Iterable[Template]) -> str:

@@ -95,9 +95,9 @@ def read_values(text: str, environment: Mapping[str, str]) -> Iterator[tuple[str
     values: dict[str, str] = {}
     environment = dict(environment)
     work = 0
-    for count, found in enumerate(_ASSIGNED.finditer(text)):
-        name = found[1] or found[2]
-        candidates = list(dict.fromkeys(_candidates(text, found.end())))
+    for count, match in enumerate(_ASSIGNED.finditer(text)):
+        name = match[1] or match[2]
+        candidates = list(dict.fromkeys(_candidates(text, match.end())))
         work += sum(map(len, candidates))
         if count == _MOST_VALUES or work > _MOST_WORK:
             raise ConfigError("it has too many values")

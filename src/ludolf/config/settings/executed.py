@@ -34,9 +34,9 @@ def project_code(home: Home) -> tuple[Path, ...]:
     """Return the existing files and folders that a trusted project runs code from."""
     files = SettingsFiles(home, trusted=True)
     sources = find_sources("extensions", home, files)
-    found = [source.path for source in sources if source.scope == "project"]
+    paths = [source.path for source in sources if source.scope == "project"]
     settings = home.project_settings_file
-    return tuple(path for path in (settings, *found, *_shell(home, files.project)) if _is_at(path))
+    return tuple(path for path in (settings, *paths, *_shell(home, files.project)) if _is_at(path))
 
 
 def code_places(home: Home, files: SettingsFiles, *, paths: Sequence[str] = ()) -> tuple[Path, ...]:
@@ -51,13 +51,13 @@ def code_places(home: Home, files: SettingsFiles, *, paths: Sequence[str] = ()) 
         CannotCheck: a folder of extensions has more than `MOST_FILES` files.
     """
     sources = find_places("extensions", home, files, paths=paths)
-    named = [source.path for source in sources]
-    named += [home.agent / name for name in _USER_FILES]
-    named += [home.project_settings_file, *_shell(home, files.current), *_shell(home, files.user)]
-    named += [*_key_commands(home), *_installed(), *_at_start()]
+    places = [source.path for source in sources]
+    places += [home.agent / name for name in _USER_FILES]
+    places += [home.project_settings_file, *_shell(home, files.current), *_shell(home, files.user)]
+    places += [*_key_commands(home), *_installed(), *_at_start()]
     own = os.path.realpath(home.project)
-    found = (place for path in named if _is_path(path) for place in _with_links(path))
-    return tuple(dict.fromkeys(place for place in found if not place.is_relative_to(own)))
+    resolved = (place for path in places if _is_path(path) for place in _with_links(path))
+    return tuple(dict.fromkeys(place for place in resolved if not place.is_relative_to(own)))
 
 
 def files_below(path: Path) -> Iterator[Path]:
@@ -161,11 +161,11 @@ def _key_commands(home: Home) -> Iterator[Path]:
             words = text.split()
         for word in words:
             place = os.path.expanduser(os.path.expandvars(word))
-            found = which(place) if "/" not in place else None
+            program = which(place) if "/" not in place else None
             if (home.cwd / place).is_file():
                 yield home.cwd / place
-            if found is not None:
-                yield Path(found)
+            if program is not None:
+                yield Path(program)
 
 
 def _commands_in(paths: Iterable[Path]) -> Iterator[str]:

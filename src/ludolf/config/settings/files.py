@@ -96,10 +96,10 @@ def write_object(path: Path, value: dict[str, Any], *, mode: int = 0o600) -> Non
 def stamp(path: Path) -> Stamp | None:
     """Return a value that differs after a change of the file; None if it is missing."""
     try:
-        found = os.stat(path)
+        status = os.stat(path)
     except OSError:
         return None
-    return (found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
+    return (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
 
 
 def _parse(text: str, *, relaxed: bool) -> Any:

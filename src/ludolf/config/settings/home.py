@@ -51,16 +51,16 @@ def find_home(cwd: Path | None = None, environ: Mapping[str, str] = os.environ) 
 
 def agent_dir(environ: Mapping[str, str] = os.environ) -> Path:
     """Return $LUDOLF_DIR, else $PI_CODING_AGENT_DIR, else ~/.pi/agent, shared with pi."""
-    named = environ.get("LUDOLF_DIR") or env("CODING_AGENT_DIR", environ)
-    if named:
-        return expand(named, environ).absolute()
+    folder = environ.get("LUDOLF_DIR") or env("CODING_AGENT_DIR", environ)
+    if folder:
+        return expand(folder, environ).absolute()
     return user_dir(environ) / CONFIG_DIR / "agent"
 
 
 def session_dir_override(environ: Mapping[str, str] = os.environ) -> Path | None:
     """Return the session directory of the environment; None if it is not set."""
-    named = env("CODING_AGENT_SESSION_DIR", environ)
-    return expand(named, environ).absolute() if named else None
+    folder = env("CODING_AGENT_SESSION_DIR", environ)
+    return expand(folder, environ).absolute() if folder else None
 
 
 def env(name: str, environ: Mapping[str, str] = os.environ) -> str | None:
@@ -75,8 +75,8 @@ def env_flag(name: str, environ: Mapping[str, str] = os.environ) -> bool:
 
 def user_dir(environ: Mapping[str, str] = os.environ) -> Path:
     """Return the user's home directory."""
-    named = environ.get("HOME") or environ.get("USERPROFILE")
-    return Path(named) if named else Path.home()
+    folder = environ.get("HOME") or environ.get("USERPROFILE")
+    return Path(folder) if folder else Path.home()
 
 
 def expand(path: str, environ: Mapping[str, str] = os.environ) -> Path:

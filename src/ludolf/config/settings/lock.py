@@ -160,10 +160,10 @@ def growing_pauses(patience: float) -> Iterator[float]:
 
 def _mark(directory: Path) -> tuple[int, int, int] | None:
     try:
-        found = os.stat(directory)
+        status = os.stat(directory)
     except OSError:
         return None
-    return (found.st_dev, found.st_ino, found.st_mtime_ns)
+    return (status.st_dev, status.st_ino, status.st_mtime_ns)
 
 
 def _remove(directory: Path) -> bool:

@@ -90,8 +90,8 @@ def in_our_words(words: Sequence[str]) -> Translated:
 def _take(result: Translated, flag: str, rest: list[str], *, has_value: bool) -> None:
     if flag in _RESUMING:
         has_value = bool(rest) and (has_value or not rest[0].startswith("-"))
-        named = rest.pop(0) if has_value else ""
-        result.words += ["--session", named] if named else ["--continue"]
+        session = rest.pop(0) if has_value else ""
+        result.words += ["--session", session] if session else ["--continue"]
     elif flag in _RENAMED:
         result.words += [_RENAMED[flag], _value(flag, rest)]
     elif flag == "--cwd":

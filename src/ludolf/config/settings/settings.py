@@ -197,14 +197,14 @@ class Settings(Value):
     def patience(self) -> Patience:
         """Timeouts of model requests."""
         idle = self.http_idle_timeout_ms
-        given = 0 if isinstance(idle, str) else idle
+        first = 0 if isinstance(idle, str) else idle
         own = self.retry.provider.timeout_ms
-        given = given if own is None else own
-        between = given if self.stream_idle_timeout_ms is None else self.stream_idle_timeout_ms
+        first = first if own is None else own
+        between = first if self.stream_idle_timeout_ms is None else self.stream_idle_timeout_ms
         usual = Patience()
         return Patience(
             connect=self.connect_timeout_ms / 1000,
-            first=usual.first if given is None else given / 1000,
+            first=usual.first if first is None else first / 1000,
             between=usual.between if between is None else between / 1000,
         )
 
@@ -234,8 +234,8 @@ class SettingsFiles:
         self.warnings, self.doubts = [], []
         if self.given is not None:
             self._look_for_doubts(self.given, None)
-            self._user, complaints = keep_sound(migrate(dict(self.given)), Settings)
-            self.warnings += [f"Invalid setting: {text}" for text in complaints]
+            self._user, errors = keep_sound(migrate(dict(self.given)), Settings)
+            self.warnings += [f"Invalid setting: {text}" for text in errors]
             self._merge()
             return
         self._user = self._read(self.home.settings_file) or {}
@@ -291,8 +291,8 @@ class SettingsFiles:
             self._doubt(doubt_of_invalid(path, error))
             return None
         self._look_for_doubts(raw, path)
-        sound, complaints = keep_sound(migrate(raw), Settings)
-        self.warnings += [f"Invalid setting in {path}: {text}" for text in complaints]
+        sound, errors = keep_sound(migrate(raw), Settings)
+        self.warnings += [f"Invalid setting in {path}: {text}" for text in errors]
         return sound
 
     def _look_for_doubts(self, raw: Mapping[str, Any], path: Path | None) -> None:
@@ -374,7 +374,7 @@ def keep_sound(
     raw: Mapping[str, Any], kind: type[msgspec.Struct], where: str = ""
 ) -> tuple[dict[str, Any], list[str]]:
     """Return the keys with valid values, and an error text for each other key."""
-    sound, complaints = {k: v for k, v in raw.items() if v is not None}, []
+    sound, errors = {k: v for k, v in raw.items() if v is not None}, []
     try:
         msgspec.convert(sound, kind)
         return sound, []
@@ -391,11 +391,11 @@ def keep_sound(
             and issubclass(group, msgspec.Struct)
         ):
             sound[name], inner = keep_sound(value, group, f"{where}{name}.")
-            complaints += inner
+            errors += inner
             continue
         try:
             msgspec.convert(value, group)
         except msgspec.ValidationError as error:
             del sound[name]
-            complaints.append(f"{where}{name}: {error}; the default is used")
-    return sound, complaints
+            errors.append(f"{where}{name}: {error}; the default is used")
+    return sound, errors

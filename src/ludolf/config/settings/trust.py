@@ -70,8 +70,8 @@ def saved_decision(trust_file: Path, cwd: Path) -> bool | None:
     Raises:
         ConfigError: trust.json is invalid.
     """
-    found = _nearest(trust_file, cwd)
-    return None if found is None else found[1]
+    nearest = _nearest(trust_file, cwd)
+    return None if nearest is None else nearest[1]
 
 
 def save_decision(home: Home, *, trusted: bool) -> None:

@@ -43,12 +43,12 @@ def digests_of(paths: Iterable[Path]) -> dict[str, str]:
     """Return the digest of each file by its path."""
     from hashlib import sha256
 
-    found, left = {}, MOST_BYTES
+    digests, left = {}, MOST_BYTES
     for path in paths:
         total = sha256()
         left -= _add_content(total, path, left)
-        found[str(path)] = total.hexdigest()
-    return found
+        digests[str(path)] = total.hexdigest()
+    return digests
 
 
 def _add_name(total: "_Hash", path: Path, home: Home) -> None:

@@ -45,9 +45,9 @@ class Resolver:
             nonlocal missing
             if match[1] or match[2]:
                 return match[1] or match[2]
-            found = self.variable(match[3] or match[4], over)
-            missing = missing or not found
-            return found or ""
+            text = self.variable(match[3] or match[4], over)
+            missing = missing or not text
+            return text or ""
 
         text = _TOKEN.sub(fill, value)
         return None if missing or not text else text
@@ -65,8 +65,8 @@ class Resolver:
         return (over or {}).get(name) or self.environ.get(name) or None
 
     def _is_bare(self, value: str) -> bool:
-        known = self._bare_names and _BARE_NAME.match(value) and self.environ.get(value)
-        if not known:
+        is_name = self._bare_names and _BARE_NAME.match(value) and self.environ.get(value)
+        if not is_name:
             return False
         text = f'"{value}" is read as an environment variable; write "${value}" instead'
         if text not in self.warnings:
