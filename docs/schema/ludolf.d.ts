@@ -508,7 +508,7 @@ export interface ContextSnapshot {
   nonMessageTokens: number;
 }
 
-/** How full the context window is; unknown between a compaction and the next good answer. */
+/** Use of the context window; unknown from a compaction to the next successful answer. */
 export interface ContextUsage {
   tokens: number | null;
   contextWindow: number;
@@ -854,7 +854,7 @@ export interface ForkCommand {
   entryId: string;
 }
 
-/** A user message that a fork can begin before. */
+/** A user message before which a fork can start. */
 export interface ForkMessage {
   entryId: string;
   text: string;
@@ -2315,7 +2315,7 @@ export interface SessionInfoUpdate {
   sessionId: string;
 }
 
-/** One line of a list of sessions; times in Unix milliseconds. */
+/** One row of a session list; times are in Unix milliseconds. */
 export interface SessionRecord {
   path: string;
   id: string;

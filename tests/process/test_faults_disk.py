@@ -114,7 +114,7 @@ async def test_what_the_disk_never_took_is_told_at_the_end(lab: Lab) -> None:
         await client.prompt_and_collect("One")
         client.process.end_input()
         assert await client.process.wait() == 0
-        assert "what waited for the disk is lost" in client.process.stderr
+        assert "entries that were not written are lost" in client.process.stderr
 
 
 async def test_a_write_that_finds_no_room_leaves_the_old_content_whole(lab: Lab) -> None:

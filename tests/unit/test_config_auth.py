@@ -208,7 +208,7 @@ def test_a_new_file_is_private_and_entries_of_others_stay(tmp_path: Path) -> Non
 
 def test_a_spoilt_file_is_not_overwritten(tmp_path: Path) -> None:
     ring = keyring(tmp_path, "{broken")
-    with pytest.raises(ConfigError, match="left as it is"):
+    with pytest.raises(ConfigError, match="was not changed"):
         ring.store("openai", "k")
     assert ring.path.read_text() == "{broken"
 

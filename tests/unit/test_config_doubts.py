@@ -171,7 +171,7 @@ def test_keys_of_other_programs_are_no_doubt(home: Home) -> None:
 )
 def test_a_key_of_safety_that_stands_twice_is_a_doubt(home: Home, text: str) -> None:
     (doubt,) = _doubts(home, text)
-    assert "stands twice" in doubt
+    assert "occurs twice" in doubt
 
 
 def test_a_doubt_ends_the_start(home: Home) -> None:

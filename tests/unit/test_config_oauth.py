@@ -16,7 +16,8 @@ from ludolf.ai.http.oauth_callback import code_in
 from ludolf.ai.http.oauth_login import log_in
 from ludolf.base import ConfigError, now_ms
 from ludolf.config.auth import renewal
-from ludolf.config.auth.keyring import Keyring, OAuth
+from ludolf.config.auth.keyring import Keyring
+from ludolf.config.auth.keys import OAuth
 from ludolf.config.auth.oauth import FLOWS, admission, copilot_address, flow_of
 from ludolf.config.auth.renewal import renew
 from ludolf.config.settings.lock import auth_lock

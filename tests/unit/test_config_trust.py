@@ -142,7 +142,7 @@ def test_trust_that_cannot_be_bound_is_told(home: Home) -> None:
     home.trust_file.with_name("trust-digests.json").symlink_to("nowhere/file.json")
     trust = decide_trust(home)
     assert trust.trusted
-    assert "will not be noticed" in (trust.notice or "")
+    assert "will not be detected" in (trust.notice or "")
 
 
 def test_the_files_are_for_their_owner_only(home: Home) -> None:

@@ -1,4 +1,4 @@
 """Configuration: settings, keys, models, skills, templates. Import its files by name.
 
-Nothing is loaded here: what only a prompt needs must not cost time at the first reply.
+Nothing is imported here, so that the first reply does not wait for modules it does not need.
 """

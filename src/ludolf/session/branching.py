@@ -1,4 +1,4 @@
-"""New sessions made from old ones: forks, clones, copies for another project, imports, exports."""
+"""Fork, clone, copy, import and export sessions."""
 
 import os
 from collections.abc import Iterable, Sequence
@@ -23,7 +23,7 @@ from ludolf.session.views import user_text
 def fork(
     session: Session, entry_id: str, directory: Path | None, warn: Warn
 ) -> tuple[Session, str]:
-    """A new session that ends just before a user message, and that message's text.
+    """Return a new session that ends before a user message, and the text of that message.
 
     Raises:
         CommandError: the entry is not a user message.
@@ -38,10 +38,10 @@ def fork(
 
 
 def clone(session: Session, directory: Path | None, warn: Warn) -> Session:
-    """A new session with the path to the leaf.
+    """Return a new session with the path to the leaf.
 
     Raises:
-        CommandError: there is no leaf, or nothing is stored yet.
+        CommandError: the session has no leaf, or nothing is stored yet.
     """
     if session.leaf is None:
         raise CommandError("Cannot clone session: no current entry selected")
@@ -50,10 +50,10 @@ def clone(session: Session, directory: Path | None, warn: Warn) -> Session:
 
 
 def fork_file(source: Path, cwd: str, directory: Path | None, warn: Warn) -> Session:
-    """A copy of a whole session file, with all its branches, for this project.
+    """Copy a session file with all its branches into a new session of this project.
 
     Raises:
-        NotASession: the source is no session file.
+        NotASession: the source is not a session file.
         OSError: it cannot be read.
     """
     if not source.exists():
@@ -69,7 +69,7 @@ def import_file(source: Path, directory: Path) -> Path:
 
     Raises:
         CommandError: the file is missing.
-        NotASession: it is no session file.
+        NotASession: the file is not a session file.
     """
     if not source.exists():
         raise CommandError(f"File not found: {source}")
@@ -88,7 +88,7 @@ def import_file(source: Path, directory: Path) -> Path:
 
 
 def export_jsonl(session: Session, target: Path | None = None, *, overwrite: bool = False) -> Path:
-    """Write the active branch as a session file of its own, by default into the current folder.
+    """Write the active branch to a new session file, by default in the current folder.
 
     Raises:
         CommandError: the target exists, or cannot be written.
@@ -100,9 +100,9 @@ def export_jsonl(session: Session, target: Path | None = None, *, overwrite: boo
     lines = [dumps(header) + b"\n", *(entry.line for entry in _chained(session.path_to_leaf()))]
     try:
         if overwrite:
-            beside = target.with_name(f".{target.name[:100]}.{short_id()}.tmp")
-            _write_new(beside, lines)
-            os.replace(beside, target)
+            temporary = target.with_name(f".{target.name[:100]}.{short_id()}.tmp")
+            _write_new(temporary, lines)
+            os.replace(temporary, target)
         else:
             _write_new(target, lines)
     except FileExistsError:
@@ -134,7 +134,7 @@ def _branch(session: Session, path: Sequence[Entry], directory: Path | None, war
 
 
 def _chained(entries: Iterable[Entry], moved: dict[str, str] | None = None) -> list[Entry]:
-    """Each entry below the one before; entries that need no change are taken as they are."""
+    """Make each entry the child of the one before; unchanged entries keep their lines."""
     chain: list[Entry] = []
     parent: str | None = None
     for entry in entries:
@@ -164,7 +164,7 @@ def _changed(entry: Entry, parent: str | None, mark: str | None) -> Entry:
 
 
 def _moved_marks(path: Sequence[Entry]) -> dict[str, str]:
-    """For each label, which is not copied, the next entry that is."""
+    """Map each label, which is not copied, to the next copied entry."""
     moved: dict[str, str] = {}
     following: str | None = None
     for entry in reversed(path):
@@ -178,16 +178,16 @@ def _moved_marks(path: Sequence[Entry]) -> dict[str, str]:
 def _labels(session: Session, chained: list[Entry]) -> list[Entry]:
     used = {entry.id for entry in session.entries()}
     parent = chained[-1].id if chained else None
-    found: list[Entry] = []
+    labels: list[Entry] = []
     for entry in chained:
         label = session.label(entry.id)
         if label is None:
             continue
         body = Label(target_id=entry.id, label=label[0])
         name = _fresh_id(used)
-        found.append(make_entry(body, entry_id=name, parent_id=parent, timestamp=label[1]))
+        labels.append(make_entry(body, entry_id=name, parent_id=parent, timestamp=label[1]))
         parent = name
-    return found
+    return labels
 
 
 def _fresh_id(used: set[str]) -> str:

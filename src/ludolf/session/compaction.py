@@ -1,4 +1,4 @@
-"""What to summarise and what to keep: the pure part of compaction and of branch summaries."""
+"""Choose the entries to summarise and to keep, for compaction and branch summaries."""
 
 from collections.abc import Iterable, Sequence
 from collections.abc import Set as AbstractSet
@@ -27,7 +27,7 @@ class CompactionSettings(Value):
 
 
 class Preparation(msgspec.Struct, frozen=True, kw_only=True):
-    """A compaction worked out. `prefix` is not empty when the cut goes through a turn."""
+    """The plan of a compaction. `prefix` is not empty if the cut splits a turn."""
 
     first_kept_id: str
     history: tuple[Message, ...]
@@ -49,7 +49,7 @@ class BranchPreparation(msgspec.Struct, frozen=True, kw_only=True):
 def prepare(
     path: Sequence[Entry], settings: CompactionSettings, omitted: AbstractSet[str] = frozenset()
 ) -> Preparation | str:
-    """Work out a compaction of a path, or say why there is none to do."""
+    """Plan the compaction of a path, or return the reason why it cannot be compacted."""
     if path and path[-1].type == "compaction":
         return ALREADY
     work = _Work(path, omitted)
@@ -73,7 +73,7 @@ def prepare(
 
 
 def summary_limit(settings: CompactionSettings, model_limit: int, *, prefix: bool = False) -> int:
-    """How long the answer to a summary request may be."""
+    """Return the token limit for the answer to a summary request."""
     share = 0.5 if prefix else 0.8
     return max(1, min(int(share * settings.reserve_tokens), model_limit))
 
@@ -83,7 +83,7 @@ def should_compact(tokens: int, context_window: int, settings: CompactionSetting
 
 
 def collect_files(messages: Iterable[Message], previous: Entry | None = None) -> FileLists:
-    """The files named by read, write and edit calls, with those of the summary before."""
+    """Return the files of read, write and edit calls and of the previous summary."""
     read: set[str] = set()
     changed: set[str] = set()
     if previous is not None:
@@ -104,9 +104,9 @@ def prepare_branch(
     budget: int,
     omitted: AbstractSet[str] = frozenset(),
 ) -> BranchPreparation | str:
-    """What is left behind when going from the end of one path to the end of another.
+    """Return the messages to summarise when the leaf moves from one path to another.
 
-    The newest entries that fit the budget of tokens are taken, tool results aside.
+    They are the newest entries that fit the token budget, without tool results.
     """
     common = 0
     for old, new in zip(old_path, new_path, strict=False):
@@ -132,7 +132,7 @@ def prepare_branch(
 
 
 class _Work:
-    """The range of a path that a compaction deals with: since the last one's first kept entry."""
+    """The range of a path to compact: from the first entry that the last compaction kept."""
 
     def __init__(self, path: Sequence[Entry], omitted: AbstractSet[str]) -> None:
         self.path = path
@@ -147,7 +147,7 @@ class _Work:
             self.start = self._kept_from(text_field(body, "firstKeptEntryId"), last)
 
     def find_cut(self, keep: int) -> int | None:
-        """The first entry to keep whole, or None if there is nothing to keep."""
+        """Return the index of the first entry to keep unchanged; None if nothing is kept."""
         firsts = [i for i in self._range() if self._role(i) in _CAN_BE_FIRST]
         if not firsts:
             return None
@@ -158,14 +158,14 @@ class _Work:
         return self._past_failed_input(cut, reached)
 
     def turn_start(self, cut: int) -> int | None:
-        """Where the turn began that the cut goes through; None if it goes through none."""
+        """Return the start of the turn that the cut splits; None if it splits no turn."""
         if self._role(cut) in _TURN_STARTS:
             return None
         before = range(cut - 1, self.start - 1, -1)
         return next((i for i in before if self._role(i) in _TURN_STARTS), None)
 
     def pull_back(self, cut: int) -> int:
-        """Keep also what stands silently before the first kept entry, such as a model change."""
+        """Move the cut before entries without a message, such as a model change."""
         while cut > self.start and not self._role(cut - 1):
             if self.path[cut - 1].type == "compaction":
                 break
@@ -173,7 +173,7 @@ class _Work:
         return cut
 
     def messages(self, start: int, end: int) -> tuple[Message, ...]:
-        # An older summary is passed on as such, not as a message of the past.
+        # The previous summary is a separate part of the request, not a message of the history.
         past = (entry for entry in self.path[start:end] if entry.type != "compaction")
         return tuple(_told(past, self.omitted))
 
@@ -200,7 +200,7 @@ class _Work:
         return None
 
     def _past_failed_input(self, cut: int, reached: int) -> int:
-        # One input over the budget, then only a failed attempt: keeping the input cannot help.
+        # The input exceeds the budget and only a failed attempt follows: keeping it does not help.
         later = range(cut + 1, len(self.path))
         if cut != reached or any(self._role(i) for i in later):
             return cut
@@ -209,7 +209,7 @@ class _Work:
 
 
 def _left_out(path: Sequence[Entry], omitted: AbstractSet[str]) -> AbstractSet[str]:
-    """What is omitted here, and what an edit in the file removes."""
+    """Return the ids of omitted entries and of those that an edit in the file removes."""
     removed: dict[str, bool] = {}
     for entry in path:
         if entry.type == "context_edit":
@@ -235,7 +235,7 @@ def _fitting(left: Sequence[Entry], budget: int, omitted: AbstractSet[str]) -> l
             continue
         tokens = entry_tokens(entry)
         if total + tokens > budget:
-            # A summary stands for much: it is worth going over while the budget is not used up.
+            # A summary covers many entries: it may exceed the budget if some budget is left.
             if entry.type in ("compaction", "branch_summary") and total < 0.9 * budget:
                 taken.append(entry)
             break
@@ -246,7 +246,7 @@ def _fitting(left: Sequence[Entry], budget: int, omitted: AbstractSet[str]) -> l
 
 
 def _add_listed(entry: Entry, read: set[str], changed: set[str]) -> None:
-    """Add the files that a summary of our own making lists; an extension's details are its own."""
+    """Add the files of a summary, unless an extension wrote it: its details have another form."""
     body = fields(entry)
     details = body.get("details")
     if body.get("fromHook") or not isinstance(details, dict):

@@ -1,4 +1,4 @@
-"""What the model is told: messages, model and thinking level, computed from a path of the tree."""
+"""Context for the model: messages, model and thinking level of a path of the tree."""
 
 from collections.abc import Iterable, Sequence
 from collections.abc import Set as AbstractSet
@@ -23,10 +23,11 @@ ModelRef = tuple[str, str]
 
 
 class Context(msgspec.Struct, frozen=True, kw_only=True):
-    """The conversation as it stands at the end of a path.
+    """The conversation at the end of a path.
 
-    `fresh_from`: usage counts of earlier messages speak of another context, because a compaction or
-    an edit came after them. `compacted_from`: where the messages after a compaction begin.
+    `fresh_from`: index of the first message whose usage counts for this context; a compaction or an
+    edit came after the earlier ones. `compacted_from`: index of the first message after the last
+    compaction.
     """
 
     messages: tuple[Message | OpaqueMessage, ...]
@@ -37,14 +38,14 @@ class Context(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def build_context(path: Sequence[Entry], omitted: AbstractSet[str] = frozenset()) -> Context:
-    """The context of a path from the root to some entry; `omitted` entries are left out."""
+    """Build the context of a path that begins at the root, without `omitted` entries."""
     view = ContextView()
     view.follow(path, omitted)
     return view.context()
 
 
 class ContextView:
-    """The context of a growing path. New entries cost only themselves; a rebuild is rare."""
+    """Incremental context of a growing path; rebuilt after a compaction, an edit or `forget`."""
 
     def __init__(self) -> None:
         self.fresh_from = 0
@@ -59,20 +60,20 @@ class ContextView:
 
     @property
     def entries(self) -> Sequence[Entry]:
-        """The entries that contribute a message, in the order of the messages."""
+        """Return the entries that contribute a message, in the order of the messages."""
         return self._slots
 
     @property
     def model(self) -> ModelRef | None:
-        """Provider and id of the model last chosen or last heard."""
+        """Provider and id of the model that was selected, or that answered, last."""
         return None if self._model_entry is None else _model_of(self._model_entry)
 
     def forget(self) -> None:
-        """The path or what is left out has changed: build anew when next asked."""
+        """Invalidate the context after the path or the omitted entries have changed."""
         self._stale = True
 
     def follow(self, path: Sequence[Entry], omitted: AbstractSet[str]) -> None:
-        """Take in what was appended to the path since the last call."""
+        """Add the entries that were appended to the path since the last call."""
         if len(path) == self._seen and not self._stale:
             return
         new = path[self._seen :]
@@ -94,17 +95,17 @@ class ContextView:
         )
 
     def messages(self) -> Sequence[Message | OpaqueMessage]:
-        """The messages; each is decoded once."""
+        """Return the messages; each is decoded once."""
         for entry in self._slots[len(self._messages) :]:
             self._messages.append(self.message_at(entry))
         return self._messages
 
     def message_at(self, entry: Entry) -> Message | OpaqueMessage:
-        """The message of one of the entries, as edited."""
+        """Return the message of an entry, after edits."""
         return self._edits.get(entry.id) or message_of(entry)
 
     def messages_json(self) -> list[msgspec.Raw]:
-        """The messages as JSON, mostly the very bytes of the file."""
+        """Return the messages as JSON; unedited ones are the bytes of the file."""
         return [
             msgspec.Raw(encode_message(self._edits[entry.id]))
             if entry.id in self._edits
@@ -135,7 +136,7 @@ class ContextView:
         self._seen, self._stale = len(path), False
 
     def _find_settings(self, path: Sequence[Entry]) -> None:
-        # Backwards, since only the last of each kind counts and only that one is worth decoding.
+        # Backwards, since only the last entry of each kind counts and has to be decoded.
         for entry in reversed(path):
             if self.thinking_level is None and entry.type == "thinking_level_change":
                 self.thinking_level = text_field(fields(entry), "thinkingLevel") or None
@@ -155,7 +156,7 @@ class ContextView:
 
 
 def _speaking(entries: Iterable[Entry], omitted: AbstractSet[str]) -> Iterable[Entry]:
-    """The entries that put a message into the context; a compaction does so only at the front."""
+    """Return the entries that contribute a message; a compaction does so only at the start."""
     for entry in entries:
         if entry.type == "compaction" or entry.id in omitted:
             continue
@@ -179,15 +180,15 @@ def _last_index(path: Sequence[Entry], kind: str) -> int:
 
 
 def _edits(path: Sequence[Entry]) -> dict[str, Any]:
-    """The latest edit of each target: None removes it, otherwise the new content."""
-    found: dict[str, Any] = {}
+    """Return the latest edit of each target: its new content, or None if it is removed."""
+    edits: dict[str, Any] = {}
     for entry in path:
         if entry.type == "context_edit":
             body = fields(entry)
             replacement = body.get("replacement")
             content = replacement.get("content") if isinstance(replacement, dict) else None
-            found[text_field(body, "targetId")] = content
-    return found
+            edits[text_field(body, "targetId")] = content
+    return edits
 
 
 def _edited(entry: Entry, content: Any) -> Message | OpaqueMessage:

@@ -1,4 +1,4 @@
-"""One line of a session file: a cheap envelope, a body decoded on demand, and the writing of it."""
+"""Entries of a session file: parse the envelope, decode the body on demand, encode lines."""
 
 import re
 from typing import Any
@@ -23,7 +23,7 @@ NO_MESSAGE = msgspec.Raw(b"")
 
 
 class Header(Value, tag_field="type", tag="session", kw_only=True):
-    """The first line of the file; not part of the tree. Version 1 files have no version."""
+    """The first line of the file, which is not part of the tree. Version 1 has no `version`."""
 
     version: int | None = None
     id: str
@@ -35,7 +35,7 @@ class Header(Value, tag_field="type", tag="session", kw_only=True):
 class Entry(msgspec.Struct, eq=False, gc=False):
     """One node of the tree. `line` is the stored JSON, usually with its final LF.
 
-    The decoded message is kept here, so the same entry always gives the same object.
+    The decoded message is cached here: an entry returns the same object each time.
     """
 
     type: str
@@ -84,7 +84,7 @@ class BranchSummary(Value, tag_field="type", tag="branch_summary", kw_only=True)
 
 
 class UsageEntry(Value, tag_field="type", tag="usage", kw_only=True):
-    """Work of a model that no message here shows; `note` says what it was for."""
+    """Usage of a model call without a message in this session; `note` names its purpose."""
 
     kind: str
     provider: str
@@ -136,7 +136,7 @@ def make_entry(
     timestamp: str,
     message_json: bytes | None = None,
 ) -> Entry:
-    """The entry for a body. `message_json` spares encoding a message that is already JSON."""
+    """Make the entry for a body. `message_json` is the message if it is already encoded."""
     kind = str(body.__struct_config__.tag)
     start = b'{"type":"' + kind.encode() + b'"'
     place = (dumps(entry_id), dumps(parent_id), dumps(timestamp))
@@ -173,7 +173,7 @@ _UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 
 def read_entry(line: bytes) -> Entry | None:
-    """The entry in a line, or None if there is none. Bodies stay undecoded."""
+    """Parse the entry in a line without its body; None if the line does not hold one."""
     try:
         head = _envelope.decode(line)
     except _UNREADABLE:
@@ -182,7 +182,7 @@ def read_entry(line: bytes) -> Entry | None:
 
 
 def read_object(line: bytes) -> dict[str, Any] | None:
-    """The JSON object in a line, or None for anything else."""
+    """Parse the JSON object in a line; None if the line holds anything else."""
     try:
         value = loads(line)
     except (ValueError, RecursionError):
@@ -191,14 +191,14 @@ def read_object(line: bytes) -> dict[str, Any] | None:
 
 
 def header_version(header: dict[str, Any]) -> int | None:
-    """The version that a header states; 1 without the key, None for anything but 1 or above."""
+    """Return the version in a header: 1 without the key, None if it is not a number from 1."""
     version = header.get("version", 1)
     is_number = isinstance(version, int) and not isinstance(version, bool)
     return version if is_number and version >= 1 else None
 
 
 def entry_of(body: dict[str, Any]) -> Entry | None:
-    """An entry from decoded JSON; None without a string id and type."""
+    """Make an entry from decoded JSON; None if id or type is not a string."""
     kind, entry_id, parent = body.get("type"), body.get("id"), body.get("parentId")
     stamp = body.get("timestamp")
     if not isinstance(kind, str) or not isinstance(entry_id, str):
@@ -215,13 +215,13 @@ def entry_of(body: dict[str, Any]) -> Entry | None:
 
 
 def _read_odd(line: bytes) -> Entry | None:
-    # Lone surrogates and broken UTF-8 are fine for JavaScript but not for msgspec.
+    # JavaScript writes lone surrogates and invalid UTF-8; msgspec does not decode them.
     body = read_object(line)
     return entry_of(body) if body is not None else None
 
 
 def fields(entry: Entry) -> dict[str, Any]:
-    """All fields of an entry as decoded JSON; decoded anew at each call."""
+    """Decode all fields of an entry; the result is not cached."""
     return read_object(entry.line) or {}
 
 
@@ -231,13 +231,13 @@ def text_field(body: dict[str, Any], name: str) -> str:
 
 
 def entry_json(entry: Entry) -> bytes:
-    """The entry as one JSON object for the wire: valid UTF-8, without the line end."""
+    """Return the entry as a JSON object for the wire: valid UTF-8, without the line end."""
     _make_sound(entry)
     return entry.line.rstrip()
 
 
 def role_of(entry: Entry) -> str:
-    """The role of the message that an entry contributes, or "" if it contributes none."""
+    """Return the role of the message that an entry contributes; "" if it contributes none."""
     if not entry.role:
         entry.role = _find_role(entry)
     return "" if entry.role == "-" else entry.role
@@ -246,9 +246,9 @@ def role_of(entry: Entry) -> str:
 def _find_role(entry: Entry) -> str:
     match entry.type:
         case "message":
-            found = _FIRST_ROLE.match(entry.message)
-            if found is not None:
-                return found[1].decode()
+            match = _FIRST_ROLE.match(entry.message)
+            if match is not None:
+                return match[1].decode()
             return _role_of_odd(entry)
         case "custom_message":
             return "custom"
@@ -267,14 +267,14 @@ def _role_of_odd(entry: Entry) -> str:
 
 
 def message_of(entry: Entry) -> Message | OpaqueMessage:
-    """The message that an entry contributes; decoded once, then always the same object."""
+    """Return the message that an entry contributes; it is decoded once and cached."""
     if entry.decoded is None:
         entry.decoded = _decode(entry)
     return entry.decoded
 
 
 def message_json(entry: Entry) -> msgspec.Raw:
-    """The message's JSON for the wire, without decoding it where it is stored as it is."""
+    """Return the JSON of the message for the wire; decodes it only if the stored form differs."""
     if entry.type != "message":
         return msgspec.Raw(encode_message(message_of(entry)))
     _make_sound(entry)
@@ -324,7 +324,7 @@ def _custom(body: dict[str, Any], stamp: int) -> Message | OpaqueMessage:
 
 
 def _make_sound(entry: Entry) -> None:
-    # The envelope decoder steps over strings unread, so bad UTF-8 shows only here.
+    # The envelope decoder skips strings, so invalid UTF-8 is detected only here.
     if entry.sound:
         return
     if not _is_utf8(entry.line):
@@ -346,7 +346,7 @@ def _is_utf8(line: bytes) -> bool:
 
 
 def time_ms(stamp: str) -> int:
-    """Unix milliseconds of an entry's ISO time; 0 if it cannot be read."""
+    """Convert an ISO time to Unix milliseconds; 0 if it cannot be parsed."""
     from datetime import UTC, datetime
 
     try:

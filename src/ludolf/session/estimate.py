@@ -1,4 +1,4 @@
-"""How many tokens a message or a context takes, from its length and the last known usage."""
+"""Estimate the tokens of messages and contexts from their length and the last usage."""
 
 from collections.abc import Iterable, Sequence
 
@@ -25,12 +25,12 @@ AnyMessage = Message | OpaqueMessage
 
 
 def message_tokens(message: AnyMessage) -> int:
-    """A quarter of the characters, rounded up; what no model sees counts nothing."""
+    """Estimate a message: a quarter of its characters, rounded up; 0 if models do not see it."""
     return -(-_characters(message) // 4)
 
 
 def entry_tokens(entry: Entry) -> int:
-    """The same for an entry's message, remembered."""
+    """Estimate the message of an entry; the result is cached."""
     if entry.tokens < 0:
         entry.tokens = message_tokens(message_of(entry)) if role_of(entry) else 0
     return entry.tokens
@@ -41,32 +41,35 @@ def estimate_all(messages: Iterable[AnyMessage]) -> int:
 
 
 def context_tokens(messages: Sequence[AnyMessage], fresh_from: int = 0) -> int:
-    """Usage of the last good answer plus estimates after it; without one, all is estimated."""
+    """Return the usage of the last successful answer plus estimates of the messages after it.
+
+    Without such an answer, all messages are estimated.
+    """
     for index in range(len(messages) - 1, fresh_from - 1, -1):
-        known = known_usage(messages[index])
-        if known:
-            return known + estimate_all(messages[index + 1 :])
+        usage = known_usage(messages[index])
+        if usage:
+            return usage + estimate_all(messages[index + 1 :])
     return estimate_all(messages)
 
 
 def view_tokens(view: ContextView) -> int:
-    """`context_tokens` of a view; decodes no more messages than it must."""
+    """Return `context_tokens` of a view; decodes only the messages that it needs."""
     entries = view.entries
     later = 0
     for index in range(len(entries) - 1, -1, -1):
         entry = entries[index]
         if index >= view.fresh_from and role_of(entry) == "assistant":
-            known = known_usage(view.message_at(entry))
-            if known:
-                return known + later
+            usage = known_usage(view.message_at(entry))
+            if usage:
+                return usage + later
         later += _tokens_in(view, entry)
     return later
 
 
 def request_tokens(view: ContextView) -> int | None:
-    """The size of the last request that was answered, with what has come since its answer.
+    """Return the tokens of the last answered request and of the messages since its answer.
 
-    None if no answer counts: nothing was said yet, or only before a compaction.
+    None if no answer counts: there is none, or none since a compaction.
     """
     later = 0
     for entry in reversed(view.entries[view.fresh_from :]):
@@ -79,7 +82,7 @@ def request_tokens(view: ContextView) -> int | None:
 
 
 def has_known_usage(view: ContextView) -> bool:
-    """Whether a good answer has come since the last compaction, or there was no compaction."""
+    """Return whether a successful answer followed the last compaction; True without one."""
     if view.compacted_from is None:
         return True
     since = view.entries[view.compacted_from :]
@@ -90,7 +93,7 @@ def has_known_usage(view: ContextView) -> bool:
 
 
 def known_usage(message: AnyMessage) -> int:
-    """The context size that a provider reported with an answer; 0 if the answer does not count."""
+    """Return the context size that a provider reported; 0 if the answer does not count."""
     if isinstance(message, AssistantMessage) and not message.failed:
         return message.usage.context
     return 0

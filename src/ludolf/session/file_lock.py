@@ -1,16 +1,16 @@
-"""One writer per session file: an advisory lock that the kernel frees when the process dies."""
+"""Advisory lock for the one writer of a session file; the kernel frees it with the process."""
 
 import os
 
-# Locks belong to the process: a second opening here must share the first one's lock.
+# Locks belong to the process: if it opens the file again, both share the lock.
 _held: dict[tuple[int, int], list[int]] = {}
 
 
 def take(descriptor: int) -> int | None:
     """Lock an open file for writing.
 
-    Gives the descriptor to write with: the one given, or, if this process already holds the lock, a
-    copy of that one (the given one is closed). None: another process writes the file.
+    Returns the descriptor to write with: the argument, or, if this process already holds the lock,
+    a copy of the locked one (the argument is closed). None if another process writes the file.
     """
     place = _place(descriptor)
     if _held.get(place):
@@ -25,7 +25,7 @@ def take(descriptor: int) -> int | None:
 
 
 def release(descriptor: int) -> None:
-    """Close a descriptor that `take` gave; the lock goes with the last one."""
+    """Close a descriptor from `take`; closing the last one releases the lock."""
     holders = _held.get(place := _place(descriptor), [])
     if descriptor in holders:
         holders.remove(descriptor)
@@ -35,7 +35,7 @@ def release(descriptor: int) -> None:
 
 
 def is_shared(path: "os.PathLike[str]") -> bool:
-    """Whether more than one opening of this process may write the file."""
+    """Return whether this process has the file open for writing more than once."""
     try:
         status = os.stat(path)
     except OSError:
@@ -51,7 +51,9 @@ def _place(descriptor: int) -> tuple[int, int]:
 def _lock(descriptor: int) -> bool:
     try:
         import fcntl
-    except ImportError:  # no such locks on this system: foreign growth is still noticed
+    except (
+        ImportError
+    ):  # this system lacks such locks; writes of other processes are still detected
         return True
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

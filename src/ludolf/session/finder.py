@@ -1,4 +1,4 @@
-"""Where session files lie, and which one is meant by a flag or a name."""
+"""Find session files: by path, id or project, and list them."""
 
 import os
 import re
@@ -18,7 +18,7 @@ _SESSION_ID = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?\Z")
 
 
 class SessionElsewhere(CommandError):
-    """The session asked for belongs to another project; it can only be forked into this one."""
+    """The requested session belongs to another project; it can only be forked into this one."""
 
     def __init__(self, path: Path, cwd: str) -> None:
         super().__init__(
@@ -28,7 +28,7 @@ class SessionElsewhere(CommandError):
 
 
 class Place(msgspec.Struct, frozen=True, kw_only=True):
-    """The sessions of one project. A custom folder is flat and may hold those of others too."""
+    """Session folder of a project. A custom folder is flat and may hold several projects."""
 
     agent_dir: Path
     cwd: str
@@ -44,7 +44,7 @@ class Place(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SessionRecord(Value, kw_only=True):
-    """One line of a list of sessions; times in Unix milliseconds."""
+    """One row of a session list; times are in Unix milliseconds."""
 
     path: str
     id: str
@@ -58,16 +58,16 @@ class SessionRecord(Value, kw_only=True):
 
 
 def encode_cwd(cwd: str) -> str:
-    """The folder name for a project; different projects may share one."""
+    """Return the folder name for a project; different projects may share one."""
     name = re.sub(r"[/\\:]", "-", re.sub(r"^[/\\]", "", cwd))
     return f"--{name}--"
 
 
 def check_session_id(session_id: str) -> str:
-    """The id, if it may be one.
+    """Return a valid session id unchanged.
 
     Raises:
-        CommandError: it may not.
+        CommandError: the id is invalid.
     """
     if not _SESSION_ID.match(session_id):
         raise CommandError(
@@ -78,21 +78,21 @@ def check_session_id(session_id: str) -> str:
 
 
 def latest(place: Place) -> Path | None:
-    """The session to continue: the newest file of this project."""
+    """Return the session to continue: the newest file of this project."""
     return next((path for path, _ in _sessions(place)), None)
 
 
 def newest(folder: Path) -> Path | None:
-    """The last changed session of a folder that holds a conversation, of whatever project."""
+    """Return the last changed session of a folder that has a message, of any project."""
     return next((path for path, _ in _files(folder) if _has_messages(path)), None)
 
 
 def find(place: Place, wanted: str) -> Path:
-    """The file meant by a path, an id, or the beginning of an id.
+    """Return the session file for a path, an id, or the prefix of an id.
 
     Raises:
         SessionElsewhere: only another project has it.
-        CommandError: there is none.
+        CommandError: no session matches.
     """
     if "/" in wanted or "\\" in wanted or wanted.endswith(".jsonl"):
         return Path(place.cwd, os.path.expanduser(check_path(wanted)))
@@ -108,15 +108,15 @@ def find(place: Place, wanted: str) -> Path:
 
 
 def find_id(place: Place, session_id: str) -> Path | None:
-    """The file of this project with exactly that session id."""
+    """Return the file of this project with exactly this session id."""
     return next((path for path, header in _sessions(place) if header.id == session_id), None)
 
 
 def check_cwd(header: Header, path: Path | None, current: str) -> None:
-    """Refuse a session whose working directory is gone.
+    """Check that the working directory of a session exists.
 
     Raises:
-        CommandError: it is gone.
+        CommandError: the directory is missing.
     """
     if header.cwd and not os.path.isdir(header.cwd):
         raise CommandError(
@@ -126,14 +126,14 @@ def check_cwd(header: Header, path: Path | None, current: str) -> None:
 
 
 def list_sessions(place: Place, *, everywhere: bool = False) -> list[SessionRecord]:
-    """The sessions of this project or of all, the last used first, without unreadable files."""
+    """List sessions of this project or of all, last used first; skips unreadable files."""
     found = _all_sessions(place) if everywhere else _sessions(place)
     records = [record for path, _ in found if (record := read_record(path)) is not None]
     return sorted(records, key=lambda record: record.modified, reverse=True)
 
 
 def read_record(path: Path) -> SessionRecord | None:
-    """What a list shows of one file; None if it is no session."""
+    """Read the list row of a file; None if the file is not a session."""
     try:
         loaded = read_session(path)
         changed = os.stat(path).st_mtime_ns // 1_000_000
@@ -157,7 +157,7 @@ def read_record(path: Path) -> SessionRecord | None:
 
 
 def move_old_sessions(agent_dir: Path) -> list[tuple[Path, Path]]:
-    """Move session files that an old program left in the agent folder to where they belong."""
+    """Move session files that an old version stored in the agent folder to their projects."""
     moved = []
     for path in agent_dir.glob("*.jsonl"):
         header = read_header(path)
@@ -190,7 +190,7 @@ def _all_sessions(place: Place) -> Iterator[tuple[Path, Header]]:
 
 
 def _files(folder: Path) -> Iterator[tuple[Path, Header]]:
-    """The session files of a folder, the last changed first."""
+    """Return the session files of a folder, last changed first."""
     dated = []
     for path in folder.glob("*.jsonl") if folder.is_dir() else ():
         try:

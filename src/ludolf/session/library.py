@@ -1,4 +1,4 @@
-"""Stored sessions as things: renamed, put into the trash, searched."""
+"""Rename, trash and search stored sessions."""
 
 import os
 from collections.abc import Callable, Iterator
@@ -24,7 +24,7 @@ AROUND = 60
 
 
 class Hit(Value):
-    """Where a text was found, with a few words around it."""
+    """A match of a search, with the words around it."""
 
     entry_id: str
     role: str
@@ -35,7 +35,7 @@ def rename(place: Place, path: str, name: str, warn: Warn) -> None:
     """Name a stored session.
 
     Raises:
-        CommandError: there is no such session, it is in use, or the name is empty.
+        CommandError: the session is missing or in use, or the name is empty.
     """
     if not name.strip():
         raise CommandError("Session name cannot be empty")
@@ -50,10 +50,10 @@ def rename(place: Place, path: str, name: str, warn: Warn) -> None:
 
 
 def trash(place: Place, path: str, warn: Warn) -> Path:
-    """Move a session file and those of its agents to the trash folder; returns where it is now.
+    """Move a session file and its subagents' files to the trash folder; return the new path.
 
     Raises:
-        CommandError: there is no such session, or it cannot be moved.
+        CommandError: the session is missing or cannot be moved.
     """
     import shutil
 
@@ -79,7 +79,7 @@ def resolve(place: Place, path: str) -> Path:
 
 
 def search(path: Path, wanted: str) -> Iterator[Hit]:
-    """The messages of a session that hold the text, in any case; none for an unreadable file."""
+    """Return messages that contain the text, ignoring case; none if the file is unreadable."""
     try:
         entries = read_session(path).entries
     except (NotASession, OSError):
@@ -95,7 +95,7 @@ def search(path: Path, wanted: str) -> Iterator[Hit]:
 
 
 def _trash_agents(session: Path, kept: Path) -> None:
-    """A folder of that name may be anything: what is not of an agent of the session stays."""
+    """Move the files of subagents; other files in a folder of that name stay."""
     import shutil
 
     folder = session.with_suffix("")
@@ -130,7 +130,7 @@ def _look(entry: Entry, needle: str) -> Hit | None:
 
 
 def spoken_text(message: Message) -> str:
-    """Everything of a message that is text: also thinking, calls, and what a command printed."""
+    """Return all text of a message, with thinking, tool calls and command output."""
     if isinstance(message, BashExecutionMessage):
         return f"{message.command}\n{message.output}"
     if not isinstance(message, AssistantMessage):

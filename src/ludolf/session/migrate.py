@@ -1,4 +1,4 @@
-"""Convert the lines of version 1 and 2 session files to the present version."""
+"""Convert session files of version 1 and 2 to version 3."""
 
 from typing import Any
 
@@ -7,7 +7,7 @@ from ludolf.session.entries import VERSION, header_version, read_object
 
 
 def migrate(lines: list[bytes]) -> list[bytes]:
-    """The lines of a version 1 or 2 file as version 3; the same list for any other version.
+    """Convert the lines of a version 1 or 2 file; return the same list for other versions.
 
     Lines that are not JSON and lines that need no change keep their bytes.
     """
@@ -31,8 +31,10 @@ def migrate(lines: list[bytes]) -> list[bytes]:
 
 
 def _link(header: dict[str, Any], entries: list[dict[str, Any]]) -> set[int]:
-    """Give each entry of a version 1 file, which is a plain list, an id and its predecessor as
-    parent. Ids and parents that are there already stay. Returns the identities of changed entries.
+    """Give each entry of a version 1 file, which is a plain list, an id and a parent.
+
+    The parent is the entry before. Existing ids and parents stay. Returns the `id()` of each
+    changed entry.
     """
     used = {item["id"] for item in entries if isinstance(item.get("id"), str)}
     changed: set[int] = set()
@@ -56,7 +58,7 @@ def _point_to_kept(item: dict[str, Any], objects: list[dict[str, Any]]) -> None:
     index = item.pop("firstKeptEntryIndex")
     if not isinstance(index, int):
         return
-    # The index counts the header, which is no entry: 0 means everything from the first one.
+    # The index counts the header, which is not an entry: 0 means from the first entry.
     if 0 <= index < len(objects) and len(objects) > 1:
         item["firstKeptEntryId"] = objects[max(index, 1)]["id"]
 

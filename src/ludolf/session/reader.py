@@ -1,4 +1,4 @@
-"""Reading session files: line by line, tolerant of damage, never waiting on a device."""
+"""Read session files line by line; skip damaged lines, never block on a device."""
 
 import os
 import stat
@@ -23,11 +23,11 @@ _SHOWN = 40
 
 
 class NotASession(CommandError):
-    """The file is no session file; it was left untouched."""
+    """The file is not a session file; it was not changed."""
 
 
 class Loaded(msgspec.Struct, kw_only=True):
-    """The content of a file. `torn`: its last line has no LF. `header_at`: offset of the header."""
+    """The content of a file. `torn`: the last line has no LF. `header_at`: offset of the header."""
 
     header: Header | None
     header_line: bytes
@@ -39,7 +39,7 @@ class Loaded(msgspec.Struct, kw_only=True):
 
 
 def read_session(path: Path) -> Loaded:
-    """Read a session file. Blank and broken lines are skipped; `header` is None for an empty file.
+    """Read a session file. Skips blank and invalid lines; `header` is None for an empty file.
 
     Raises:
         NotASession: it is not a regular file or does not begin with a session header.
@@ -50,7 +50,7 @@ def read_session(path: Path) -> Loaded:
 
 
 def parse_lines(lines: list[bytes], path: Path) -> Loaded:
-    """The same for lines that are to become, or just became, the file."""
+    """Parse lines in memory that are, or will be, the content of the file."""
     from io import BytesIO
 
     return _parse(BytesIO(b"".join(lines)), path)
@@ -87,13 +87,13 @@ def whole_line(line: bytes) -> bytes:
 
 
 def read_lines(path: Path) -> list[bytes]:
-    """Every line of the file as it stands, for rewriting it."""
+    """Return every line of the file unchanged, to rewrite it."""
     with open_regular(path) as file:
         return list(file)
 
 
 def read_header(path: Path) -> Header | None:
-    """The header, looked for in the first part of the file only; None if it is no session."""
+    """Read the header from the first part of the file; None if the file is not a session."""
     try:
         return require_header(path)
     except (NotASession, OSError):
@@ -101,7 +101,7 @@ def read_header(path: Path) -> Header | None:
 
 
 def require_header(path: Path) -> Header:
-    """The header, looked for in the first part of the file only.
+    """Read the header from the first part of the file.
 
     Raises:
         NotASession: the file has no valid header.
@@ -115,7 +115,7 @@ def require_header(path: Path) -> Header:
 
 
 def open_regular(path: Path) -> BinaryIO:
-    """Open for reading without ever waiting on a pipe or a device."""
+    """Open a regular file for reading; never blocks on a pipe or a device."""
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY)
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         os.close(descriptor)
@@ -148,7 +148,7 @@ def _header(value: dict[str, Any], path: Path) -> Header:
     if version is None:
         raise NotASession(
             f"Session file has an invalid version ({_shown(value['version'])}): {path}. It was not "
-            f"changed. Correct the version in its first line; programs of today write {VERSION}."
+            f"changed. Correct the version in its first line; the current version is {VERSION}."
         )
     return Header(
         version=version,

@@ -1,4 +1,4 @@
-"""Make a tree of what a damaged file holds: in linear time, in memory only, and never silently."""
+"""Build a tree from a damaged session file, in memory and in linear time, with a warning."""
 
 from pathlib import Path
 
@@ -7,16 +7,16 @@ from ludolf.session.store import Warn
 
 
 def repair(entries: list[Entry], bad_lines: int, path: Path, warn: Warn) -> None:
-    """Give duplicate ids a second name, cut parent cycles, and tell what was found."""
+    """Rename duplicate ids, cut parent cycles, and return a warning with the counts."""
     if not bad_lines and _is_sound(entries):
         return
     repeated = _rename_duplicates(entries)
     cycles = _cut_cycles(entries)
-    known = {entry.id for entry in entries}
+    ids = {entry.id for entry in entries}
     orphans = sum(
-        1 for entry in entries if entry.parent_id is not None and entry.parent_id not in known
+        1 for entry in entries if entry.parent_id is not None and entry.parent_id not in ids
     )
-    found = [
+    problems = [
         f"{count} {what}"
         for count, what in (
             (bad_lines, "unreadable line(s) skipped"),
@@ -26,8 +26,8 @@ def repair(entries: list[Entry], bad_lines: int, path: Path, warn: Warn) -> None
         )
         if count
     ]
-    if found:
-        warn(f"Session file is damaged: {path}: {', '.join(found)}")
+    if problems:
+        warn(f"Session file is damaged: {path}: {', '.join(problems)}")
 
 
 def _is_sound(entries: list[Entry]) -> bool:
@@ -44,12 +44,12 @@ def _rename_duplicates(entries: list[Entry]) -> int:
     newest: dict[str, str] = {}
     renamed = 0
     for entry in entries:
-        # A child follows its parent in the file, so it means the latest entry of that name.
+        # A child follows its parent in the file, so it refers to the latest entry of that id.
         parent = newest.get(entry.parent_id) if entry.parent_id is not None else None
         name = entry.id
         if name in seen:
             renamed += 1
-            # The same name at every reading, since later entries in the file refer to it.
+            # The new id is the same at each reading, since later entries in the file refer to it.
             name = _second_name(entry.id, seen, newest)
             newest[entry.id] = name
         seen.add(name)
@@ -86,7 +86,7 @@ def _walk_all(entries: list[Entry], place: dict[str, int]) -> int:
             entry = entries[index]
             above = place.get(entry.parent_id) if entry.parent_id is not None else None
             if above is not None and above in walk:
-                # An entry that names itself is a plain root; a longer circle is cut here.
+                # An entry that is its own parent is a root; a longer cycle is cut here.
                 cut += above != index
                 _rewrite(entry, entry.id, None)
                 above = None

@@ -26,7 +26,7 @@ class TokenTotals(Value):
 
 
 class ContextUsage(Value):
-    """How full the context window is; unknown between a compaction and the next good answer."""
+    """Use of the context window; unknown from a compaction to the next successful answer."""
 
     tokens: int | None
     context_window: int
@@ -47,7 +47,7 @@ class SessionStats(Value, kw_only=True):
 
 
 class Spent(msgspec.Struct):
-    """Tokens and dollars of one model, or of everything."""
+    """Tokens and cost in dollars, of one model or in total."""
 
     input: int = 0
     output: int = 0
@@ -68,7 +68,7 @@ class _Kind(msgspec.Struct, gc=False):
 
 
 class _Counted(msgspec.Struct, rename="camel", gc=False):
-    """What counting needs of a message; the rest is stepped over."""
+    """The fields of a message that are counted; others are not decoded."""
 
     content: list[_Kind] | str | None = None
     usage: Usage | None = None
@@ -81,11 +81,13 @@ _counted = msgspec.json.Decoder(_Counted)
 
 
 class Tally:
-    """Counts a session once and afterwards only what is new; `told` hears of each piece of work."""
+    """Incremental totals of a session; calls `on_usage` with model and usage of each call."""
 
-    def __init__(self, session: Session, told: Callable[[str, Usage], None] | None = None) -> None:
+    def __init__(
+        self, session: Session, on_usage: Callable[[str, Usage], None] | None = None
+    ) -> None:
         self.by_model: dict[str, Spent] = {}
-        self._told = told
+        self._on_usage = on_usage
         self._session = session
         self._seen = 0
         self._roles: dict[str, int] = {}
@@ -93,7 +95,7 @@ class Tally:
         self._all = Spent()
 
     def stats(self, context_window: int | None = None) -> SessionStats:
-        """The figures now. Without a context window there is no `context_usage`."""
+        """Return the current totals; `context_usage` is missing without a context window."""
         self._catch_up()
         spent, roles = self._all, self._roles
         path = self._session.path
@@ -146,23 +148,23 @@ class Tally:
         if usage is not None:
             self._all.add(usage)
             self.by_model.setdefault(key, Spent()).add(usage)
-            if self._told is not None:
-                self._told(key, usage)
+            if self._on_usage is not None:
+                self._on_usage(key, usage)
 
 
 def usage_by_model(session: Session) -> dict[str, Usage]:
-    """What each model took, with all parts of its cost; summaries go under `OTHER_WORK`."""
-    found: dict[str, Usage] = {}
+    """Return tokens and cost by model; summaries are counted under `OTHER_WORK`."""
+    totals: dict[str, Usage] = {}
 
     def add(key: str, usage: Usage) -> None:
-        found[key] = add_usage(found[key], usage) if key in found else usage
+        totals[key] = add_usage(totals[key], usage) if key in totals else usage
 
     Tally(session, add).stats()
-    return found
+    return totals
 
 
 def context_usage(view: ContextView, context_window: int | None) -> ContextUsage | None:
-    """How much of the context window is used; None if its size is unknown."""
+    """Return the use of the context window; None if its size is unknown."""
     if not context_window:
         return None
     if not has_known_usage(view):

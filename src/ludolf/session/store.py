@@ -1,4 +1,4 @@
-"""Writing the session file: whole lines appended, kept in memory while the disk refuses them."""
+"""Append lines to the session file; keep them in memory while writing fails."""
 
 import errno
 import os
@@ -10,7 +10,7 @@ from pathlib import Path
 
 from ludolf.session import file_lock as lease
 
-# How much of the header line is compared before each write.
+# Bytes of the header line that are compared before each write.
 _COMPARED = 4096
 _APPENDING = os.O_APPEND | os.O_CLOEXEC | os.O_NOCTTY
 
@@ -18,9 +18,9 @@ Warn = Callable[[str], None]
 
 
 class SessionFile:
-    """Appends lines to one file. What cannot be written now is kept and written with the next line.
+    """Append lines to one file; lines that fail are kept and written with the next one.
 
-    `whole` gives every line of the session from memory, for a file that has to be made again.
+    `whole` returns every line of the session from memory, to create the file again.
     """
 
     def __init__(self, path: Path, whole: Callable[[], Iterable[bytes]], warn: Warn) -> None:
@@ -40,36 +40,36 @@ class SessionFile:
 
     @property
     def unsaved(self) -> int:
-        """How many lines wait to be written."""
+        """Number of lines that are not written yet."""
         return len(self._pending)
 
     def attach(self, size: int, *, torn: bool, header_at: int) -> bool:
-        """Become the writer of the existing file; False if another process is.
+        """Lock the existing file for writing; return False if another process holds the lock.
 
-        `header_at` is the offset of the header line, by which the file is recognised later.
+        `header_at` is the offset of the header line, which identifies the file later.
 
         Raises:
-            OSError: it cannot be opened for writing.
+            OSError: the file cannot be opened for writing.
         """
         self.exists = True
         self._size, self._torn, self._header_at = size, torn, header_at
         return self._open(create=False)
 
     def create(self) -> None:
-        """Store the whole session for the first time."""
+        """Create the file with the whole session."""
         self.exists = True
         self._pending = [b""]
         self._drain()
 
     def add(self, line: bytes) -> None:
-        """Append one line, together with those that could not be written before."""
+        """Append a line, after lines that could not be written before."""
         self._pending.append(line)
         if not self._holding:
             self._drain()
 
     @contextmanager
     def together(self) -> Iterator[None]:
-        """Write the lines that are added meanwhile with one write, at the end."""
+        """Write the lines that are added inside the block with one write, at its end."""
         self._holding = True
         try:
             yield
@@ -79,7 +79,7 @@ class SessionFile:
                 self._drain()
 
     def flush(self, *, sync: bool = True) -> None:
-        """Write what waits and ask the disk to keep it."""
+        """Write pending lines and sync the file."""
         if self._pending:
             self._drain()
         if self._descriptor is None or self._pending or self._synced == self._size or not sync:
@@ -91,11 +91,13 @@ class SessionFile:
             self._warn(f"Session file could not be synced: {self.path}: {problem.strerror}")
 
     def close(self) -> None:
-        """Write what waits, without a sync, and let others write the file."""
+        """Write pending lines without a sync, and release the lock."""
         if self._pending:
             self._drain()
         if self._pending:
-            self._warn(f"Session was not saved: {self.path}: what waited for the disk is lost")
+            self._warn(
+                f"Session was not saved: {self.path}: entries that were not written are lost"
+            )
             self._pending.clear()
         self._let_go()
 
@@ -112,7 +114,7 @@ class SessionFile:
             self._warn(f"Session is saved again: {self.path}")
 
     def _find_place(self) -> bool:
-        """Make sure that the file is there; False if everything has just been written anew."""
+        """Make sure that the file exists; return False if it has just been written in full."""
         if self._descriptor is None:
             self._make()
             return False
@@ -131,7 +133,7 @@ class SessionFile:
         return self._is_continuable()
 
     def _is_continuable(self) -> bool:
-        """Whether the open file is still this session; if not, the session is in a new file now."""
+        """Return whether the open file is still this session; if not, write a new file."""
         assert self._descriptor is not None
         size = os.fstat(self._descriptor).st_size
         header = next(iter(self._whole()))[:_COMPARED].rstrip(b"\n")
@@ -146,7 +148,7 @@ class SessionFile:
         return True
 
     def _make_again(self, cause: str) -> None:
-        """Store the whole session from memory: at its path if that is free, else next to it."""
+        """Write the whole session from memory: to its path if that is free, else next to it."""
         self._let_go()
         old, self.path = self.path, _free_name(self.path)
         if old == self.path:
@@ -163,7 +165,7 @@ class SessionFile:
             self._told_foreign = True
             self._warn(
                 f"Session file was changed by another program: {self.path}. "
-                "What it added is not part of this conversation until the file is opened again."
+                "Its changes are not part of this conversation until the file is opened again."
             )
         assert self._descriptor is not None
         self._torn = not _ends_with_newline(self._descriptor, size)
@@ -198,7 +200,7 @@ class SessionFile:
             raise OSError(errno.EBUSY, "in use by another process", str(self.path))
 
     def _write(self, data: bytes) -> None:
-        """One write for whole lines; what a full disk cut short is taken back."""
+        """Write complete lines with one call; undo a partial write."""
         assert self._descriptor is not None
         view = memoryview(b"\n" + data if self._torn and data else data)
         done = 0
@@ -243,12 +245,12 @@ class SessionFile:
         advice = "Free some space." if problem.errno == errno.ENOSPC else "Make it writable."
         self._warn(
             f"Session is not being saved: {self.path}: {reason}. {advice} "
-            "Entries are kept in memory and written as soon as that is possible."
+            "Entries are kept in memory and written as soon as possible."
         )
 
 
 def make_folders(folder: Path) -> None:
-    """Create missing folders for the owner only; those that exist keep their modes."""
+    """Create missing folders with mode 0700; existing ones keep their modes."""
     missing = [folder, *folder.parents]
     for place in reversed([item for item in missing if not item.exists()]):
         try:
@@ -261,13 +263,13 @@ def make_folders(folder: Path) -> None:
 def rewrite(
     path: Path, change: Callable[[list[bytes]], list[bytes]], version: int
 ) -> tuple[list[bytes], Path]:
-    """Replace the lines of an old session file in one step, for the owner only.
+    """Replace the lines of an old session file atomically, with mode 0600.
 
-    Returns the new lines, and the path under which the old file is kept: the name of the file with
-    `.v1.bak` or `.v2.bak` after it, which no program takes for a session.
+    Returns the new lines and the path of the backup, which is the name of the file with `.v1.bak`
+    or `.v2.bak` appended, so that it is not listed as a session.
 
     Raises:
-        OSError: nothing was changed; so also if another process writes the file.
+        OSError: another process writes the file, or writing failed; nothing was changed.
     """
     target = Path(os.path.realpath(path))
     descriptor = os.open(target, os.O_RDWR | os.O_NOFOLLOW | _APPENDING)
@@ -280,51 +282,51 @@ def rewrite(
             file.seek(0)
             old = list(file)
         lines = change(old)
-        kept = _keep(target, old, f".v{version}")
+        backup = _keep(target, old, f".v{version}")
         try:
-            _write_beside(target, lines)
+            _write_replacing(target, lines)
         except OSError:
-            kept.unlink(missing_ok=True)
+            backup.unlink(missing_ok=True)
             raise
-        os.chmod(kept, 0o600)
+        os.chmod(backup, 0o600)
     finally:
         lease.release(taken)
-    return lines, kept
+    return lines, backup
 
 
 def _keep(path: Path, lines: list[bytes], mark: str) -> Path:
-    """Give the old file a second name; a copy of it where the file system has no links."""
+    """Link the old file to the backup name; copy it if the file system has no hard links."""
     for number in count():
-        kept = path.with_name(f"{path.name}{mark}{f'-{number}' if number else ''}.bak")
+        backup = path.with_name(f"{path.name}{mark}{f'-{number}' if number else ''}.bak")
         try:
-            os.link(path, kept)
+            os.link(path, backup)
         except FileExistsError:
             continue
         except OSError:
-            if kept.exists():
+            if backup.exists():
                 continue
-            _write_beside(kept, lines)
-        return kept
+            _write_replacing(backup, lines)
+        return backup
     raise AssertionError("unreachable")
 
 
-def _write_beside(path: Path, lines: Iterable[bytes]) -> None:
-    beside = path.with_name(f".{path.name[:100]}.{os.urandom(4).hex()}.tmp")
-    descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+def _write_replacing(path: Path, lines: Iterable[bytes]) -> None:
+    temporary = path.with_name(f".{path.name[:100]}.{os.urandom(4).hex()}.tmp")
+    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     try:
         with open(descriptor, "wb") as file:
             os.fchmod(file.fileno(), 0o600)
             file.writelines(lines)
             file.flush()
             os.fsync(file.fileno())
-        os.replace(beside, path)
+        os.replace(temporary, path)
     except OSError:
-        beside.unlink(missing_ok=True)
+        temporary.unlink(missing_ok=True)
         raise
 
 
 def _free_name(path: Path) -> Path:
-    """The path itself if nothing is there (or an empty file), else the first free `-1`, `-2` …"""
+    """Return the path if it is missing or an empty file, else the first free `-1`, `-2` …"""
     return next(name for name in _names(path) if _is_free(name))
 
 

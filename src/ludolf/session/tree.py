@@ -1,4 +1,4 @@
-"""The conversation: a tree of entries with a current leaf, kept in memory and in one file."""
+"""Session: a tree of entries with a current leaf, in memory and in one file."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -21,16 +21,16 @@ from ludolf.session.reader import Loaded, parse_lines, read_lines, read_session
 from ludolf.session.repair import repair
 from ludolf.session.store import SessionFile, Warn, rewrite
 
-# What a host has seen finished must be on disk, so the first message starts the file.
+# A message that a host has received must be on disk, so the first message creates the file.
 _STARTS_FILE = ("message", "custom_message")
 
 
 class SessionReadOnly(CommandError):
-    """Nothing can be added to this session; the text says why."""
+    """Entries cannot be added to this session; the text has the reason."""
 
 
 class Session:
-    """One conversation. `path` is None for a session that lives in memory only."""
+    """One conversation. `path` is None for a session in memory only."""
 
     def __init__(self, header: Header, path: Path | None, warn: Warn) -> None:
         self.header = header
@@ -54,17 +54,17 @@ class Session:
 
     @property
     def path(self) -> Path | None:
-        """Where the session is, or will be once there is a message."""
+        """The file of the session; it is created with the first message."""
         return self._file.path if self._file is not None else None
 
     @property
     def saved(self) -> bool:
-        """Whether the session has begun to be stored in its file."""
+        """Whether the session file exists."""
         return self._file is not None and self._file.exists
 
     @property
     def unsaved(self) -> int:
-        """How many entries wait for a disk that takes them."""
+        """Number of entries that are not written yet."""
         return self._file.unsaved if self._file is not None else 0
 
     @property
@@ -73,12 +73,12 @@ class Session:
 
     @property
     def omitted(self) -> frozenset[str]:
-        """Entries that stay in the file but are left out of the context."""
+        """Ids of entries that are in the file but not in the context."""
         return frozenset(self._omitted)
 
     @property
     def context(self) -> ContextView:
-        """The context at the leaf, brought up to date."""
+        """The current context at the leaf."""
         self._view.follow(self.path_to_leaf(), self._omitted)
         return self._view
 
@@ -97,16 +97,16 @@ class Session:
 
     def path_to(self, entry_id: str | None) -> list[Entry]:
         """The entries from the root to one entry."""
-        found: list[Entry] = []
+        path: list[Entry] = []
         entry = self._by_id.get(entry_id) if entry_id is not None else None
         while entry is not None:
-            found.append(entry)
+            path.append(entry)
             entry = self.parent(entry)
-        found.reverse()
-        return found
+        path.reverse()
+        return path
 
     def parent(self, entry: Entry) -> Entry | None:
-        """The entry before; None for a root, also when the parent it names is missing."""
+        """Return the parent entry; None for a root and if the parent is missing."""
         if entry.parent_id is None or entry.parent_id == entry.id:
             return None
         return self._by_id.get(entry.parent_id)
@@ -136,7 +136,7 @@ class Session:
 
     @contextmanager
     def together(self) -> Iterator[None]:
-        """Store the entries that are appended meanwhile with one write and at most one sync."""
+        """Store entries that are appended inside the block with one write and at most one sync."""
         if self._file is None:
             yield
             return
@@ -150,10 +150,10 @@ class Session:
             self.flush()
 
     def branch_to(self, entry_id: str | None) -> None:
-        """Go on from another entry, or from before the first one. Nothing is written.
+        """Continue from another entry, or from before the first one. Nothing is written.
 
         Raises:
-            CommandError: there is no such entry.
+            CommandError: the entry does not exist.
         """
         if entry_id is not None and entry_id not in self._by_id:
             raise CommandError(f"Entry not found: {entry_id}")
@@ -162,12 +162,12 @@ class Session:
         self._view.forget()
 
     def omit(self, entry_id: str) -> None:
-        """Leave an entry's message out of the context from now on; the file keeps it."""
+        """Remove the message of an entry from the context; the file keeps it."""
         self._omitted.add(entry_id)
         self._view.forget()
 
     def label(self, entry_id: str) -> tuple[str, str] | None:
-        """The label of an entry and when it was given."""
+        """Return the label of an entry and the time it was set."""
         entry = self._labels.get(entry_id)
         return (text_field(fields(entry), "label"), entry.timestamp) if entry is not None else None
 
@@ -176,17 +176,17 @@ class Session:
         return self.append(SessionInfo(name=clean_name(name)))
 
     def flush(self) -> None:
-        """Write what waits and, unless that is off, sync the file."""
+        """Write pending entries and sync the file, unless syncing is off."""
         if self._file is not None and self._file.exists:
             self._file.flush(sync=self.sync != "off")
 
     def close(self) -> None:
-        """Write what waits and let others write the file."""
+        """Write pending entries and release the lock of the file."""
         if self._file is not None:
             self._file.close()
 
     def adopt(self, entries: Sequence[Entry]) -> None:
-        """Fill a new session with copied entries and store them at once if they hold a message."""
+        """Fill a new session with copied entries; store them now if one has a message."""
         for entry in entries:
             self._take(entry)
         # Copied entries may come from several branches.
@@ -214,7 +214,7 @@ class Session:
             if not self._file.attach(size, torn=torn, header_at=header_at):
                 self.read_only = (
                     f"Session is in use by another process: {self.path}. "
-                    "Fork it or start a new session to go on."
+                    "Fork it or start a new session to continue."
                 )
         except OSError as problem:
             self.read_only = f"Session file cannot be written: {self.path}: {problem.strerror}"
@@ -259,7 +259,7 @@ class Session:
 
 
 def clean_name(name: str) -> str:
-    """A session name on one line."""
+    """Return a session name on one line."""
     return " ".join(part for part in name.replace("\r", "\n").split("\n") if part).strip()
 
 
@@ -271,7 +271,7 @@ def new_session(
     session_id: str | None = None,
     parent_session: str | None = None,
 ) -> Session:
-    """An empty session. Without a directory it lives in memory only."""
+    """Create an empty session; without a directory it is in memory only."""
     header = new_header(cwd, session_id=session_id, parent_session=parent_session)
     path = None if directory is None else directory / file_name(header)
     return Session(header, path, warn)
@@ -295,12 +295,13 @@ def file_name(header: Header) -> str:
 
 
 def open_session(path: Path, cwd: str, warn: Warn, *, write: bool = True) -> Session:
-    """Open a session file; a missing or empty one gives a new session bound to that path.
+    """Open a session file; a missing or empty file gives a new session with that path.
 
-    Files of version 1 and 2 are converted, and the old file is kept. `write=False` only looks.
+    Files of version 1 and 2 are converted, and the old file is kept. With `write=False` nothing is
+    written.
 
     Raises:
-        NotASession: the file is something else, or its version is invalid; it was left untouched.
+        NotASession: the file is not a session, or its version is invalid; it was not changed.
         OSError: it cannot be read.
     """
     try:
@@ -323,7 +324,7 @@ def _opened(path: Path, loaded: Loaded, warn: Warn, *, write: bool) -> Session:
     version = loaded.header.version or 1
     if version > VERSION:
         session.read_only = (
-            f"Session file has version {version}, newer than this program knows ({VERSION}): "
+            f"Session file has version {version}, newer than this program supports ({VERSION}): "
             f"{path}. It can be read but not continued."
         )
     elif write:
@@ -351,6 +352,6 @@ def _open_old(path: Path, version: int, warn: Warn, *, write: bool) -> Session:
     session = _opened(path, loaded, warn, write=write and problem is None)
     if problem is not None:
         session.read_only = (
-            f"Session file cannot be brought to version {VERSION}: {path}: {problem.strerror}"
+            f"Session file cannot be converted to version {VERSION}: {path}: {problem.strerror}"
         )
     return session

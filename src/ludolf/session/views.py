@@ -1,4 +1,4 @@
-"""Views of a session for hosts: the tree with labels, where to fork, the last answer."""
+"""Views of a session for hosts: tree with labels, fork points, last answer."""
 
 from collections.abc import Sequence
 
@@ -9,21 +9,21 @@ from ludolf.session.tree import Session
 
 
 class ForkMessage(Value):
-    """A user message that a fork can begin before."""
+    """A user message before which a fork can start."""
 
     entry_id: str
     text: str
 
 
 def fork_messages(session: Session) -> tuple[ForkMessage, ...]:
-    """Every user message with text, of all branches, in the order of the file."""
-    found = []
+    """Return the user messages with text, of all branches, in the order of the file."""
+    messages = []
     for entry in session.entries():
         if role_of(entry) == "user":
             text = user_text(entry)
             if text:
-                found.append(ForkMessage(entry_id=entry.id, text=text))
-    return tuple(found)
+                messages.append(ForkMessage(entry_id=entry.id, text=text))
+    return tuple(messages)
 
 
 def user_text(entry: Entry) -> str:
@@ -32,7 +32,7 @@ def user_text(entry: Entry) -> str:
 
 
 def last_assistant_text(session: Session) -> str | None:
-    """The text of the last answer in the context; an empty aborted one is passed over."""
+    """Return the text of the last answer in the context; skips an empty aborted one."""
     view = session.context
     for entry in reversed(view.entries):
         message = view.message_at(entry) if role_of(entry) == "assistant" else None
@@ -45,10 +45,10 @@ def last_assistant_text(session: Session) -> str | None:
 
 
 def entries_since(session: Session, since: str | None) -> Sequence[Entry]:
-    """The entries after one, in the order of the file; all without one.
+    """Return the entries after `since`, in the order of the file; all if it is None.
 
     Raises:
-        CommandError: there is no such entry.
+        CommandError: the entry does not exist.
     """
     entries = session.entries()
     if since is None:
@@ -60,7 +60,7 @@ def entries_since(session: Session, since: str | None) -> Sequence[Entry]:
 
 
 def children(session: Session) -> dict[str | None, list[Entry]]:
-    """The entries below each entry, by time; those below None are the roots."""
+    """Return the children of each entry, by time; the children of None are the roots."""
     below: dict[str | None, list[Entry]] = {}
     for entry in session.entries():
         parent = session.parent(entry)
@@ -71,9 +71,9 @@ def children(session: Session) -> dict[str | None, list[Entry]]:
 
 
 def tree_json(session: Session) -> bytes:
-    """The roots with all that hangs below them, as the JSON array of `get_tree`.
+    """Return the trees below all roots as the JSON array of `get_tree`.
 
-    Written in one pass without recursion, since a conversation is as deep as it is long.
+    One pass without recursion, since a conversation is as deep as it is long.
     """
     below = children(session)
     pieces: list[bytes] = [b"["]

@@ -9,7 +9,8 @@ from ludolf.ai.access import Access
 from ludolf.ai.models import Model
 from ludolf.base import CommandError, LudolfError, Value, dumps
 from ludolf.config.auth.credentials import gateway_of, login_providers
-from ludolf.config.auth.keyring import LEAST_LIFE_MS, OAuth
+from ludolf.config.auth.keyring import LEAST_LIFE_MS
+from ludolf.config.auth.keys import OAuth
 from ludolf.config.auth.renewal import renew
 from ludolf.config.models.registry import ModelRegistry
 from ludolf.config.models.selection import choose_model

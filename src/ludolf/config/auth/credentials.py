@@ -1,4 +1,4 @@
-"""What one can log in to, and in which ways: for people and hosts alike."""
+"""Login methods of each provider, and checks of API keys."""
 
 from typing import Literal
 
@@ -12,24 +12,24 @@ from ludolf.config.models.routes import ROUTES
 from ludolf.config.settings.value_syntax import literal
 
 Way = Literal["api-key", "oauth", "device"]
-# Nobody can make a key for these: there is only the login.
+# These providers do not issue API keys; login is the only method.
 _WITHOUT_KEYS = frozenset(("openai-codex",))
 
 
 def nameless(registry: ModelRegistry) -> tuple[str, ...]:
-    """The providers that have credentials, but of which no model is known."""
+    """Return the providers that have credentials but no known model."""
     ready = (name for name in ROUTES if registry.admits_provider(name))
     return tuple(name for name in ready if not registry.of_provider(name))
 
 
 def gateway_of(registry: ModelRegistry, provider: str) -> str | None:
-    """The address of a provider that models.json calls a Radius gateway."""
+    """Return the address of a provider that models.json declares as a Radius gateway."""
     entry = registry.entry(provider)
     return entry.base_url if entry is not None and entry.oauth == RADIUS else None
 
 
 def flow_for(registry: ModelRegistry, provider: str) -> Flow | None:
-    """How a provider logs users in, if it does.
+    """Return the login flow of a provider; None if it has none.
 
     Raises:
         ConfigError: the file of private identity servers cannot be used.
@@ -38,22 +38,22 @@ def flow_for(registry: ModelRegistry, provider: str) -> Flow | None:
 
 
 def login_providers(registry: ModelRegistry) -> dict[str, str]:
-    """The ids of all providers with their names, those with a login of their own first.
+    """Return ids and names of all providers, those with a login flow first.
 
     Raises:
         ConfigError: as above.
     """
     names = dict.fromkeys((*flow_names(), *KEY_VARIABLES, *registry.providers()))
     names.pop(BUILT_IN, None)
-    found = {}
+    labels = {}
     for name in names:
         flow = flow_for(registry, name)
-        found[name] = flow.name if flow is not None else name
-    return found
+        labels[name] = flow.name if flow is not None else name
+    return labels
 
 
 def login_methods(registry: ModelRegistry, provider: str) -> tuple[Way, ...]:
-    """The ways to log in to a provider, the usual one first.
+    """Return the login methods of a provider, the default first.
 
     Raises:
         ConfigError: as above.
@@ -64,10 +64,10 @@ def login_methods(registry: ModelRegistry, provider: str) -> tuple[Way, ...]:
 
 
 def choose_way(registry: ModelRegistry, provider: str, asked: str | None) -> Way:
-    """How to log in: as asked, else in the usual way of the provider.
+    """Return the requested login method, or the default one of the provider.
 
     Raises:
-        CommandError: the provider has no such way.
+        CommandError: the provider does not have this method.
         ConfigError: as above.
     """
     ways = login_methods(registry, provider)
@@ -78,14 +78,14 @@ def choose_way(registry: ModelRegistry, provider: str, asked: str | None) -> Way
 
 
 def checked_key(key: str) -> str:
-    """A key as auth.json holds it.
+    """Return a key in the value syntax of auth.json.
 
     Raises:
-        CommandError: it is empty, or holds what no header may hold; the text does not show it.
+        CommandError: the key is empty or not valid in a header; the text does not contain it.
     """
     key = key.strip()
     if not key:
         raise CommandError("The API key is empty")
     if not key.isascii() or not key.isprintable() or " " in key:
-        raise CommandError("This is no API key: it holds spaces or characters that no key has")
+        raise CommandError("Not a valid API key: it contains spaces or non-ASCII characters")
     return literal(key)

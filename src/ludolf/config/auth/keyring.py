@@ -1,4 +1,4 @@
-"""Credentials: what auth.json stores, what the environment holds, and which of them wins."""
+"""Credentials from auth.json, models.json and the environment, in order of precedence."""
 
 import os
 from collections.abc import Callable, Iterable, Iterator
@@ -8,40 +8,22 @@ from typing import Any, Literal
 import msgspec
 
 from ludolf.ai.access import Access
-from ludolf.base import ConfigError, Value, now_ms
+from ludolf.base import ConfigError
 from ludolf.config.auth.keys import (
     ALSO_NEEDED,
     BEARER_VARIABLES,
     IDENTITIES,
     KEY_VARIABLES,
     OTHER_SECRETS,
+    ApiKey,
+    Credential,
+    OAuth,
 )
 from ludolf.config.settings.files import Stamp, read_object, stamp, write_object
 from ludolf.config.settings.value_syntax import Resolver, names_in
 
-
-class ApiKey(Value, tag_field="type", tag="api_key"):
-    key: str | None = None
-    env: dict[str, str] = msgspec.field(default_factory=dict)
-
-
-class OAuth(Value, tag_field="type", tag="oauth"):
-    access: str
-    expires: float
-    refresh: str = ""
-    enterprise_url: str | None = None
-
-    @property
-    def expired(self) -> bool:
-        return self.ends_within(0)
-
-    def ends_within(self, milliseconds: float) -> bool:
-        return self.expires <= now_ms() + milliseconds
-
-
-Credential = ApiKey | OAuth
 Origin = Literal["runtime", "stored", "configured", "environment"]
-# A login that ends sooner is renewed before it is used.
+# A login that expires sooner is renewed before it is used.
 LEAST_LIFE_MS = 5 * 60 * 1000
 
 
@@ -49,7 +31,7 @@ class Keyring:
     """The keys of one process.
 
     Order: a key given for this run, a stored credential, the value in models.json, the environment.
-    A stored credential owns its provider: when it gives nothing, nothing else is tried.
+    If a stored credential resolves to nothing, the sources after it are not tried.
     """
 
     def __init__(self, path: Path, resolver: Resolver | None = None) -> None:
@@ -62,16 +44,16 @@ class Keyring:
         self._looked_for_old = False
 
     def use(self, provider: str, key: str) -> None:
-        """Use this key for the rest of the process; it is stored nowhere."""
+        """Use this key for the rest of the process without storing it."""
         self._runtime[provider] = key
 
     def stored(self) -> dict[str, Credential]:
-        """The content of auth.json; after a spoilt edit, the last good content."""
-        found = stamp(self.path)
-        if found is None and not self._looked_for_old:
-            found = self._import_old()
-        if found != self._stamp:
-            self._stamp = found
+        """Return the content of auth.json; if the file is invalid, the last valid content."""
+        current = stamp(self.path)
+        if current is None and not self._looked_for_old:
+            current = self._import_old()
+        if current != self._stamp:
+            self._stamp = current
             try:
                 self._stored = self._decode(read_object(self.path))
             except ConfigError as error:
@@ -79,7 +61,7 @@ class Keyring:
         return self._stored
 
     def origin(self, provider: str, configured: str | None = None) -> Origin | None:
-        """Where a key would come from, without running any command; None when there is none."""
+        """Return the source of a key without running a command; None if there is none."""
         if provider in self._runtime:
             return "runtime"
         if provider in self.stored():
@@ -89,7 +71,7 @@ class Keyring:
         return "environment" if self._in_environment(provider, {}) else None
 
     def runs_command(self, provider: str, configured: str | None = None) -> bool:
-        """Whether asking for this key may start a program, and so take up to ten seconds."""
+        """Return whether `access` may run a command, which can take up to ten seconds."""
         match self.origin(provider, configured):
             case "stored":
                 credential = self.stored()[provider]
@@ -100,7 +82,7 @@ class Keyring:
                 return False
 
     def access(self, provider: str, configured: str | None = None) -> Access | None:
-        """The key to send now, or None when the provider has no usable credential."""
+        """Resolve the key to send; None if the provider has no usable credential."""
         match self.origin(provider, configured):
             case "runtime":
                 return Access(key=self._runtime[provider])
@@ -115,30 +97,30 @@ class Keyring:
                 return None
 
     def ends_soon(self, provider: str, least_ms: float = LEAST_LIFE_MS) -> bool:
-        """Whether requests depend on a stored login that must be renewed first."""
+        """Return whether a stored login must be renewed before the next request."""
         if provider in self._runtime:
             return False
         credential = self.stored().get(provider)
         return isinstance(credential, OAuth) and credential.ends_within(least_ms)
 
     def variables(self, provider: str) -> tuple[str, ...]:
-        """The names of the environment variables that let a provider's requests in, if any do."""
-        found = self.resolver.variable
+        """Return the environment variables that authenticate a provider, if any do."""
+        value_of = self.resolver.variable
         if not self._in_environment(provider, {}):
             return ()
         for name in KEY_VARIABLES.get(provider, ()):
-            if found(name):
+            if value_of(name):
                 return (name,)
         groups = IDENTITIES.get(provider, ())
-        return next((group for group in groups if all(map(found, group))), ())
+        return next((group for group in groups if all(map(value_of, group))), ())
 
     def store(self, provider: str, key: str) -> None:
         """Write a key to auth.json; it may use the value syntax.
 
         Raises:
-            ConfigError: the file is spoilt, locked, or cannot be written.
+            ConfigError: the file is invalid, locked, or cannot be written.
         """
-        # What else an entry says, such as the address that goes with the key, stays.
+        # Other fields of the entry, such as the address for the key, stay.
         self._change(lambda raw: {**raw, provider: {**_key_entry(raw, provider), "key": key}})
 
     def store_login(self, provider: str, credential: dict[str, Any]) -> None:
@@ -150,22 +132,22 @@ class Keyring:
         self._change(lambda raw: {**raw, provider: credential})
 
     def forget(self, *providers: str) -> tuple[str, ...]:
-        """Remove credentials from auth.json; returns those that were there.
+        """Remove credentials from auth.json; return the providers that had one.
 
         Raises:
             ConfigError: as above.
         """
         there = self.entries()
-        found = tuple(name for name in providers if name in there)
-        if found:
-            self._change(lambda raw: {name: raw[name] for name in raw if name not in found})
-        return found
+        removed = tuple(name for name in providers if name in there)
+        if removed:
+            self._change(lambda raw: {name: raw[name] for name in raw if name not in removed})
+        return removed
 
     def entries(self) -> tuple[str, ...]:
-        """The providers in auth.json, also those whose entry makes no sense.
+        """Return the providers in auth.json, with those whose entry is invalid.
 
         Raises:
-            ConfigError: the file is spoilt.
+            ConfigError: the file is invalid.
         """
         self.stored()
         return tuple(self._read_for_change())
@@ -173,9 +155,9 @@ class Keyring:
     def secret_names(
         self, configured: Iterable[str] = (), *, passed: Iterable[str] = ()
     ) -> frozenset[str]:
-        """Environment variables that hold keys and must not reach tools, save those `passed`.
+        """Return environment variables with keys that tools must not see, except `passed`.
 
-        `configured` are the values of models.json, which may speak of further variables.
+        `configured` are the values of models.json, which may refer to further variables.
         """
         names = set(OTHER_SECRETS)
         for variables in KEY_VARIABLES.values():
@@ -188,7 +170,7 @@ class Keyring:
         return frozenset(names - set(passed))
 
     def credentials(self) -> Iterator[tuple[str, str]]:
-        """Names and texts of the keys of this run and of auth.json, without running a command."""
+        """Yield names and values of keys of this run and of auth.json without running commands."""
         from ludolf.ai.secret_names import is_secret_name
 
         for provider, key in self._runtime.items():
@@ -224,12 +206,12 @@ class Keyring:
         return Access(environment=over) if self._in_environment(provider, over) else None
 
     def _in_environment(self, provider: str, over: dict[str, str]) -> bool:
-        found = self.resolver.variable
-        if any(found(name, over) for name in KEY_VARIABLES.get(provider, ())):
+        value_of = self.resolver.variable
+        if any(value_of(name, over) for name in KEY_VARIABLES.get(provider, ())):
             groups = ALSO_NEEDED.get(provider, ())
-            return all(any(found(name, over) for name in group) for group in groups)
+            return all(any(value_of(name, over) for name in group) for group in groups)
         identities = IDENTITIES.get(provider, ())
-        return any(all(found(name, over) for name in group) for group in identities)
+        return any(all(value_of(name, over) for name in group) for group in identities)
 
     def _decode(self, raw: dict[str, Any]) -> dict[str, Credential]:
         credentials: dict[str, Credential] = {}
@@ -241,13 +223,13 @@ class Keyring:
         return credentials
 
     def _import_old(self) -> Stamp | None:
-        """Take over the keys of old versions, once, where there is no auth.json yet."""
+        """Import the keys of old versions once, if auth.json does not exist."""
         self._looked_for_old = True
         if has_old_credentials(self.path.parent):
             try:
                 import_old_credentials(self.path.parent)
             except ConfigError as error:
-                self.warnings.append(f"The keys of an old version were not taken over: {error}")
+                self.warnings.append(f"The keys of an old version were not imported: {error}")
         return stamp(self.path)
 
     def _change(self, edit: Callable[[dict[str, Any]], dict[str, Any]]) -> None:
@@ -266,18 +248,18 @@ class Keyring:
         try:
             return read_object(self.path)
         except ConfigError as error:
-            text = f"Invalid auth file {self.path}: {error}. It was left as it is."
+            text = f"Invalid auth file {self.path}: {error}. It was not changed."
             raise ConfigError(text) from error
 
 
 def _key_entry(raw: dict[str, Any], provider: str) -> dict[str, Any]:
     old = raw.get(provider)
-    kept = old if isinstance(old, dict) and old.get("type") == "api_key" else {}
-    return {"type": "api_key", **kept}
+    fields = old if isinstance(old, dict) and old.get("type") == "api_key" else {}
+    return {"type": "api_key", **fields}
 
 
 def has_old_credentials(agent_dir: Path) -> bool:
-    """Whether old versions left keys behind; looks no further than it must."""
+    """Return whether an old version stored keys in this folder, without parsing JSON."""
     if (agent_dir / "oauth.json").exists():
         return True
     try:
@@ -287,30 +269,34 @@ def has_old_credentials(agent_dir: Path) -> bool:
 
 
 def import_old_credentials(agent_dir: Path) -> None:
-    """Bring keys of old versions (oauth.json, `apiKeys` in settings.json) into auth.json, once.
+    """Import keys of old versions (oauth.json, `apiKeys` in settings.json) into auth.json.
+
+    Does nothing if auth.json exists.
 
     Raises:
-        ConfigError: a file is spoilt, locked, or cannot be written.
+        ConfigError: a file is invalid, locked, or cannot be written.
     """
     path = agent_dir / "auth.json"
     if path.exists():
         return
     logins = read_object(agent_dir / "oauth.json")
-    found = {name: {"type": "oauth", **v} for name, v in logins.items() if isinstance(v, dict)}
+    credentials = {
+        name: {"type": "oauth", **v} for name, v in logins.items() if isinstance(v, dict)
+    }
     keys = read_object(agent_dir / "settings.json").get("apiKeys")
     if isinstance(keys, dict):
         for name, key in keys.items():
             if isinstance(key, str):
-                found.setdefault(name, {"type": "api_key", "key": key})
-    if not found:
+                credentials.setdefault(name, {"type": "api_key", "key": key})
+    if not credentials:
         return
     from ludolf.config.settings.lock import auth_lock
 
     try:
         with auth_lock(path) as lock:
-            # Another process may have done the same, or stored a key, while the lock was taken.
+            # Another process may have created the file before this one got the lock.
             if not path.exists():
                 lock.check()
-                write_object(path, found, mode=0o600)
+                write_object(path, credentials, mode=0o600)
     except OSError as error:
         raise ConfigError(f"{path}: {error.strerror or error}") from error

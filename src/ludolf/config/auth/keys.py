@@ -1,4 +1,34 @@
-"""Which environment variables hold the keys of which provider: data, and nothing else."""
+"""Entries of auth.json, and the environment variables that hold the keys of each provider."""
+
+import msgspec
+
+from ludolf.base import Value, now_ms
+
+
+class ApiKey(Value, tag_field="type", tag="api_key"):
+    """An API key; `key` may use the value syntax. `env` holds variables for requests with it."""
+
+    key: str | None = None
+    env: dict[str, str] = msgspec.field(default_factory=dict)
+
+
+class OAuth(Value, tag_field="type", tag="oauth"):
+    """The tokens of a login; `expires` is in Unix milliseconds."""
+
+    access: str
+    expires: float
+    refresh: str = ""
+    enterprise_url: str | None = None
+
+    @property
+    def expired(self) -> bool:
+        return self.ends_within(0)
+
+    def ends_within(self, milliseconds: float) -> bool:
+        return self.expires <= now_ms() + milliseconds
+
+
+Credential = ApiKey | OAuth
 
 KEY_VARIABLES: dict[str, tuple[str, ...]] = {
     "anthropic": ("ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_OAUTH_TOKEN", "ANTHROPIC_API_KEY"),
@@ -51,7 +81,7 @@ KEY_VARIABLES: dict[str, tuple[str, ...]] = {
 # Sent as `Authorization: Bearer`, never as the provider's own key header.
 BEARER_VARIABLES = frozenset(("ANTHROPIC_AUTH_TOKEN",))
 
-# Beside the key, one variable of each group must be set.
+# In addition to the key, one variable of each group must be set.
 ALSO_NEEDED: dict[str, tuple[tuple[str, ...], ...]] = {
     "azure-openai-responses": (("AZURE_OPENAI_BASE_URL", "AZURE_OPENAI_RESOURCE_NAME"),),
     "cloudflare-workers-ai": (("CLOUDFLARE_ACCOUNT_ID",),),
@@ -68,7 +98,7 @@ IDENTITIES: dict[str, tuple[tuple[str, ...], ...]] = {
         ("AWS_WEB_IDENTITY_TOKEN_FILE",),
         ("AWS_BEDROCK_SKIP_AUTH",),
     ),
-    # Its credentials may lie where no variable tells: in gcloud's own file, or at the machine.
+    # Its credentials may come from gcloud's file or from the metadata server.
     "google-vertex": (
         ("GOOGLE_CLOUD_PROJECT", "GOOGLE_CLOUD_LOCATION"),
         ("GCLOUD_PROJECT", "GOOGLE_CLOUD_LOCATION"),
@@ -84,7 +114,7 @@ IDENTITIES: dict[str, tuple[tuple[str, ...], ...]] = {
     ),
 }
 
-# Secrets of cloud identities. What only says where to look (a profile, a file) stays for commands.
+# Secrets of cloud identities. Variables with a profile or a path stay visible to commands.
 OTHER_SECRETS = frozenset(
     (
         "AWS_SECRET_ACCESS_KEY",

@@ -1,4 +1,4 @@
-"""Which provider logs users in at which identity server: data, and how a private one is named."""
+"""Login flows of the providers, and overrides for private identity servers."""
 
 import functools
 from pathlib import Path
@@ -10,16 +10,16 @@ from ludolf import __version__
 from ludolf.ai.access import Access
 from ludolf.ai.http.oauth import Flow
 from ludolf.base import ConfigError
-from ludolf.config.auth.keyring import OAuth
+from ludolf.config.auth.keys import OAuth
 from ludolf.config.settings.files import read_object
 from ludolf.config.settings.home import env, expand
 
-# A JSON file {"<provider>": {field: value}} laid over FLOWS; new providers may stand in it too.
+# A JSON file {"<provider>": {field: value}} that overrides FLOWS; it may add providers.
 FILE_VARIABLE = "OAUTH_FILE"
 CALLBACK_HOST_VARIABLE = "OAUTH_CALLBACK_HOST"
 RADIUS = "radius"
 _FIVE_MINUTES = 300
-# The tokens of a Copilot login are those of editors: requests without these are refused.
+# Copilot issues tokens for editors and refuses requests without these headers.
 _COPILOT_HEADERS = {
     "User-Agent": f"ludolf/{__version__}",
     "Editor-Version": f"ludolf/{__version__}",
@@ -28,7 +28,7 @@ _COPILOT_HEADERS = {
 }
 
 FLOWS: dict[str, Flow] = {
-    # Logins of others are renewed; to log in here takes an API key.
+    # Stored logins of other programs are renewed; a new login needs an API key.
     "anthropic": Flow(
         name="Anthropic",
         client_id="9d1c250a-e61b-44d9-88ed-5944d1962f5e",
@@ -110,22 +110,22 @@ FLOWS: dict[str, Flow] = {
 
 
 def flow_of(provider: str, gateway: str | None = None) -> Flow | None:
-    """How a provider logs users in; `gateway` is the address of one that is a Radius gateway.
+    """Return the login flow of a provider; `gateway` is the address of a Radius gateway.
 
     Raises:
-        ConfigError: the file that the environment names cannot be used.
+        ConfigError: the file in `LUDOLF_OAUTH_FILE` cannot be used.
     """
     flow = FLOWS.get(RADIUS if gateway else provider)
     address = gateway or (env("RADIUS_GATEWAY") if provider == RADIUS else None)
     if flow is not None and address:
-        whole = address if "://" in address else f"https://{address}"
-        flow = flow.replace(name=provider if gateway else flow.name, domain=whole.rstrip("/"))
+        url = address if "://" in address else f"https://{address}"
+        flow = flow.replace(name=provider if gateway else flow.name, domain=url.rstrip("/"))
     changes = _changes().get(provider)
     return flow if changes is None else _changed(provider, flow, changes)
 
 
 def flow_names() -> tuple[str, ...]:
-    """The providers that `flow_of` knows by themselves.
+    """Return the providers for which `flow_of` needs no gateway.
 
     Raises:
         ConfigError: as above.
@@ -134,12 +134,12 @@ def flow_names() -> tuple[str, ...]:
 
 
 def callback_host() -> str:
-    """Where the browser finds us: loopback, unless the user's network needs another way."""
+    """Return the host for the login callback: loopback, or `LUDOLF_OAUTH_CALLBACK_HOST`."""
     return env(CALLBACK_HOST_VARIABLE) or "127.0.0.1"
 
 
 def admission(provider: str, credential: OAuth) -> Access:
-    """What a request carries for a stored login."""
+    """Return key, headers and address of requests with a stored login."""
     flow = FLOWS.get(provider)
     headers = dict(flow.model_headers) if flow is not None else {}
     if provider == "kimi-coding":
@@ -152,7 +152,7 @@ def admission(provider: str, credential: OAuth) -> Access:
 
 
 def copilot_address(token: str, domain: str | None) -> str | None:
-    """Which server answers for this account: the token names it, else an enterprise has its own."""
+    """Return the server of an account, from the token or the enterprise domain."""
     for field in token.split(";"):
         name, _, host = field.partition("=")
         if name.strip() == "proxy-ep" and host:
@@ -161,8 +161,8 @@ def copilot_address(token: str, domain: str | None) -> str | None:
 
 
 def _changes() -> dict[str, Any]:
-    named = env(FILE_VARIABLE)
-    return _read(expand(named)) if named else {}
+    path = env(FILE_VARIABLE)
+    return _read(expand(path)) if path else {}
 
 
 @functools.cache

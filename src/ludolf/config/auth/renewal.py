@@ -1,4 +1,4 @@
-"""Renews a stored login before it ends: once for all processes, under the lock of pi."""
+"""Refresh stored tokens before they expire, under the lock that pi uses."""
 
 import asyncio
 from typing import Any
@@ -20,18 +20,18 @@ LIMIT_SECONDS = 15.0
 async def renew(
     keyring: Keyring, provider: str, gateway: str | None, *, least_ms: float = LEAST_LIFE_MS
 ) -> None:
-    """See to it that a stored login lives on for so many milliseconds; write what is new.
+    """Refresh the stored token if it expires within `least_ms`, and save it.
 
-    `gateway` is the address of a provider that is a Radius gateway. Others may have renewed it, or
-    logged out, while the lock was taken: then nothing is done.
+    `gateway` is the address of a Radius gateway. Does nothing if another process renewed the token
+    or logged out before the lock was acquired.
 
     Raises:
-        ProviderError: it could not be renewed; the old one is still stored.
+        ProviderError: the token could not be renewed; the old one is still stored.
     """
     try:
         flow = flow_of(provider, gateway)
         if flow is None:
-            raise LoginError("it is not known how logins of this provider are renewed")
+            raise LoginError("logins of this provider cannot be renewed")
         async with auth_lock(keyring.path) as lock:
             stored = read_object(keyring.path).get(provider)
             if not isinstance(stored, dict) or not _ends_soon(stored, least_ms):
@@ -39,7 +39,7 @@ async def renew(
             fresh = await _fresh(flow, stored)
             if fresh is None:
                 return
-            # Nothing waits from here on: a token that was given must not be lost again.
+            # No `await` from here on: a cancelled task must not lose the new token.
             lock.check()
             everything = read_object(keyring.path)
             everything[provider] = {**stored, **fresh}
@@ -49,7 +49,7 @@ async def renew(
 
 
 def failure(provider: str, error: Exception) -> str:
-    """Why requests to a provider are not let in any more, and what to do."""
+    """Return the error for a login that could not be renewed."""
     return (
         f'Authentication failed for "{provider}": the login could not be renewed '
         f'({error}). Run "ludolf auth login {provider}" to log in again.'

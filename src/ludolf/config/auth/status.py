@@ -1,12 +1,12 @@
-"""Where the credentials of each provider come from, told without any of them."""
+"""Sources of the credentials of each provider, without the credentials."""
 
 from collections.abc import Sequence
 from typing import Literal
 
 from ludolf.ai.builtin.models import PROVIDER as BUILT_IN
 from ludolf.base import Value
-from ludolf.config.auth.keyring import ApiKey, Keyring, OAuth
-from ludolf.config.auth.keys import KEY_VARIABLES
+from ludolf.config.auth.keyring import Keyring
+from ludolf.config.auth.keys import KEY_VARIABLES, ApiKey, OAuth
 from ludolf.config.models.registry import LOCAL, ModelRegistry
 
 Origin = Literal["command line", "stored", "models.json", "environment", "extension", "none"]
@@ -20,10 +20,10 @@ _ORIGINS: dict[str | None, Origin] = {
 
 
 class AuthStatus(Value):
-    """Nothing in it is secret.
+    """The source of a provider's credentials; contains no secret.
 
-    `variables` are names; `expires` is in Unix milliseconds, of a login that ends.
-    `usable`: a request could be sent now, or once the login has been renewed.
+    `variables` are names; `expires` is the end of a login in Unix milliseconds.
+    `usable`: a request could be sent now, or after the login is renewed.
     """
 
     provider: str
@@ -35,18 +35,18 @@ class AuthStatus(Value):
 
 
 def auth_status(registry: ModelRegistry, providers: Sequence[str] = ()) -> tuple[AuthStatus, ...]:
-    """The state of these providers, else of all that have something."""
+    """Return the status of these providers, or of all that have credentials."""
     if providers:
         return tuple(_status(registry, name) for name in providers)
     names = dict.fromkeys((*registry.keyring.stored(), *KEY_VARIABLES, *registry.providers()))
-    found = (_status(registry, name) for name in names if name != BUILT_IN)
-    return tuple(one for one in found if one.origin != "none")
+    statuses = (_status(registry, name) for name in names if name != BUILT_IN)
+    return tuple(one for one in statuses if one.origin != "none")
 
 
 def _status(registry: ModelRegistry, provider: str) -> AuthStatus:
     keyring = registry.keyring
     origin = _ORIGINS[registry.origin(provider)]
-    # Servers of this machine need no key; their being there says nothing of credentials.
+    # Local servers need no key, so a running one does not imply credentials.
     if origin == "none" and provider not in LOCAL and registry.admits_provider(provider):
         origin = "extension"
     if origin == "stored":

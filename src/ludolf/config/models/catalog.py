@@ -1,4 +1,4 @@
-"""The models that ship with the package, read provider by provider and only when asked for."""
+"""The shipped model catalog, loaded per provider on demand."""
 
 from functools import cache
 from pathlib import Path
@@ -39,13 +39,13 @@ class _Shelf(msgspec.Struct, frozen=True):
 
 
 def catalog_providers() -> tuple[str, ...]:
-    """The providers of the catalog, in its order."""
+    """Return the providers of the catalog, in its order."""
     return tuple(_shelves())
 
 
 @cache
 def catalog_models(provider: str) -> tuple[Model, ...]:
-    """The shipped models of one provider; none for a provider that is not in the catalog."""
+    """Return the shipped models of a provider; empty if it is not in the catalog."""
     raw = _shelves().get(provider)
     if raw is None:
         return ()

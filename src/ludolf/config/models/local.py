@@ -1,33 +1,48 @@
-"""Models of this machine: where to look for them, what was found, what may be asked for unseen."""
+"""Discover models of local servers and GGUF files."""
 
 import asyncio
 import os
 import time
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from msgspec import structs
 
+from ludolf.ai.access import Access
 from ludolf.ai.local import FILES, MISSING, SERVERS, uses_tools
 from ludolf.ai.models import Model
 from ludolf.base import ConfigError, LudolfError
+from ludolf.config.auth.keyring import Keyring
+from ludolf.config.models.models_shape import ProviderEntry
 
 if TYPE_CHECKING:
     from ludolf.ai.local.servers import Found, Place
-    from ludolf.config.models.registry import ModelRegistry
 
 VARIABLE = "LUDOLF_LOCAL_SERVERS"
 FRESH_SECONDS = 5.0
-# What a model is taken for until its server has been asked.
+# Context window of a model until its server reports one.
 UNSEEN_CONTEXT = 128_000
 _OFF = ("0", "false", "no", "off")
 _ON = ("", "1", "true", "yes", "on")
 
 
-class LocalModels:
-    """What is found is put into the registry; looking is cheap, but never done unasked."""
+class LocalCatalog(Protocol):
+    """The part of the model registry that `LocalModels` reads and fills."""
 
-    def __init__(self, registry: "ModelRegistry", environ: Mapping[str, str] = os.environ) -> None:
+    keyring: Keyring
+    local_servers: bool
+    stand_in: Access | None
+
+    def entry(self, provider: str) -> ProviderEntry | None: ...
+    def of_provider(self, provider: str) -> tuple[Model, ...]: ...
+    def find(self, provider: str, model_id: str) -> Model | None: ...
+    def set_found(self, models: dict[str, dict[str, Model]]) -> None: ...
+
+
+class LocalModels:
+    """Discover local models and add them to the registry; scans only on request."""
+
+    def __init__(self, registry: LocalCatalog, environ: Mapping[str, str] = os.environ) -> None:
         self._registry = registry
         self._environ = environ
         self._looked: float | None = None
@@ -40,32 +55,32 @@ class LocalModels:
 
     @property
     def allowed(self) -> bool:
-        """Whether servers may be looked for at all."""
-        wanted = self._registry.local_servers and self._registry.stand_in is None
-        return wanted and self._environ.get(VARIABLE, "").strip().lower() not in _OFF
+        """Whether local servers may be scanned."""
+        enabled = self._registry.local_servers and self._registry.stand_in is None
+        return enabled and self._environ.get(VARIABLE, "").strip().lower() not in _OFF
 
     def serves(self, provider: str) -> bool:
-        """Whether this provider's models are found by looking, and not listed in models.json."""
+        """Return whether the models of a provider come from a scan, not from models.json."""
         if provider not in SERVERS or not self.allowed:
             return False
         entry = self._registry.entry(provider)
         return entry is None or not entry.models
 
     def places(self) -> tuple["Place", ...]:
-        """The addresses to look at."""
+        """Return the addresses to scan."""
         from ludolf.ai.local.kinds import base_of
         from ludolf.ai.local.servers import Place
 
         if not self.allowed:
             return ()
-        named = self._environ.get(VARIABLE, "").strip()
-        if named.lower() not in _ON:
-            urls = [base_of(_with_scheme(url)) for url in named.replace(",", " ").split()]
+        configured = self._environ.get(VARIABLE, "").strip()
+        if configured.lower() not in _ON:
+            urls = [base_of(_with_scheme(url)) for url in configured.replace(",", " ").split()]
             return tuple(Place(url=url, keys=self._keys(SERVERS)) for url in urls)
         return tuple(self.place(provider) for provider in SERVERS if self.serves(provider))
 
     def place(self, provider: str) -> "Place":
-        """The address of one provider: from models.json, its variable, or the usual one."""
+        """Return the address of a provider: from models.json, its variable, or the default."""
         from ludolf.ai.local.kinds import KINDS, base_of
         from ludolf.ai.local.servers import OLLAMA_CONTEXT, Place
 
@@ -87,8 +102,8 @@ class LocalModels:
         return None
 
     def _keys(self, providers: Iterable[str]) -> dict[str, str]:
-        """Keys for looking; one that only a program could tell is not waited for."""
-        keyring, found = self._registry.keyring, {}
+        """Return keys for the scan, without those that need a command."""
+        keyring, keys = self._registry.keyring, {}
         for provider in providers:
             entry = self._registry.entry(provider)
             configured = entry.api_key if entry is not None else None
@@ -96,13 +111,13 @@ class LocalModels:
                 continue
             access = keyring.access(provider, configured)
             if access is not None and access.key:
-                found[provider] = access.key
-        return found
+                keys[provider] = access.key
+        return keys
 
     # ------------------------------------------------------------ looking
 
     def is_current(self) -> bool:
-        """Whether looking now would bring nothing new; never waits."""
+        """Return whether the last scan is still valid; does not block."""
         if self._looked is not None and time.monotonic() - self._looked < FRESH_SECONDS:
             return True
         from ludolf.ai.local.servers import someone_listens
@@ -113,21 +128,21 @@ class LocalModels:
         return True
 
     async def look(self) -> None:
-        """Ask all servers at once, unless that was done a moment ago."""
+        """Scan all servers concurrently, unless the last scan is less than 5 s old."""
         async with self._looking:
             if self.is_current():
                 return
             from ludolf.ai.local.servers import look_at
 
-            found = await look_at(self.places())
-            self._keep(found, await asyncio.to_thread(self._files))
+            servers = await look_at(self.places())
+            self._keep(servers, await asyncio.to_thread(self._files))
 
     def look_now(self) -> bool:
-        """The same for callers without a loop to wait in; True if there are models."""
+        """Scan in a thread, for synchronous callers; return whether there are models."""
         if not self.is_current():
             from threading import Thread
 
-            # There may be a loop in this thread, but nothing is served in it yet.
+            # A loop may run in this thread, but it serves nothing yet, so blocking it is safe.
             worker = Thread(target=lambda: asyncio.run(self._look_alone()))
             worker.start()
             worker.join()
@@ -164,17 +179,17 @@ class LocalModels:
     # ------------------------------------------------------------ choosing
 
     def best(self) -> Model | None:
-        """The model to use when nothing else is configured: one that has tools, loaded ones first.
+        """Return the default local model: one with tool support, loaded ones first.
 
-        A file is never chosen unasked: to load it takes minutes and gigabytes.
+        A file is never the default: loading it takes minutes and gigabytes.
         """
         return next(filter(uses_tools, self._ranked), None)
 
     def expected(self, provider: str, model_id: str) -> Model | None:
-        """A model of this machine by its name, before anybody has looked; None for other providers.
+        """Return a local model by its name, before a scan; None for other providers.
 
         Raises:
-            ConfigError: it is a file that cannot be used.
+            ConfigError: the model is a file that cannot be used.
         """
         if provider == FILES:
             from ludolf.ai.local.files import file_model
@@ -194,27 +209,27 @@ class LocalModels:
         return local_model(provider, url, model_id, context=UNSEEN_CONTEXT, thinks=True)
 
     async def known(self, model: Model) -> Model | None:
-        """What its server says of a model now; None if the server or the model is not there."""
+        """Return a model as its server reports it; None if server or model is missing."""
         await self.look()
-        found = self._registry.find(model.provider, model.id)
-        if found is None or model.provider != "ollama" or found.key in self._loaded:
-            return found
+        current = self._registry.find(model.provider, model.id)
+        if current is None or model.provider != "ollama" or current.key in self._loaded:
+            return current
         from ludolf.ai.local.kinds import base_of
         from ludolf.ai.local.servers import load_ollama
 
-        # Only a loaded model tells how much it really reads, and it has to be loaded anyway.
-        place = structs.replace(self.place("ollama"), url=base_of(found.base_url))
-        await load_ollama(place, found.id)
+        # Ollama reports the real context window only for loaded models.
+        place = structs.replace(self.place("ollama"), url=base_of(current.base_url))
+        await load_ollama(place, current.id)
         self._looked = None
         await self.look()
         return self._registry.find(model.provider, model.id)
 
     def is_loaded(self, model: Model) -> bool:
-        """Whether all that its server can tell of a model is known."""
+        """Return whether the server has loaded a model, so that its facts are complete."""
         return model.key in self._loaded
 
     def remark(self, model: Model) -> str | None:
-        """What the user should know of a model before it answers; told once."""
+        """Return a warning about the limits of a model, once for each model."""
         if model.key in self._warned:
             return None
         self._warned.add(model.key)
@@ -227,20 +242,20 @@ class LocalModels:
 
 SMALL_CONTEXT = 8192
 SMALL = (
-    "{key} reads only {size} tokens at a time, and Ollama drops what is over without a word. "
-    "Start Ollama with OLLAMA_CONTEXT_LENGTH=32768, or give the model a larger num_ctx."
+    "{key} reads only {size} tokens at a time, and Ollama drops the rest without an error. "
+    "Start Ollama with OLLAMA_CONTEXT_LENGTH=32768, or set a larger num_ctx for the model."
 )
 
 
 def can_run_files() -> bool:
-    """Whether the extra that runs GGUF files is installed."""
+    """Return whether the extra that runs GGUF files is installed."""
     from importlib.util import find_spec
 
     return find_spec("xllamacpp") is not None
 
 
 def ollama_address(host: str) -> str | None:
-    """The address behind OLLAMA_HOST, which may lack scheme, host or port."""
+    """Return the address in OLLAMA_HOST, which may lack scheme, host or port."""
     host = host.strip().strip("\"'").rstrip("/")
     if not host:
         return None
@@ -249,7 +264,7 @@ def ollama_address(host: str) -> str | None:
     if not colon or not port.isdecimal():
         name, port = rest, {"http": "80", "https": "443"}.get(scheme, "11434")
     if name in ("", "0.0.0.0", "[::]"):
-        # A server may listen everywhere; a client must name somebody.
+        # A server may listen on all addresses; a client must name one.
         name = "127.0.0.1"
     return f"{scheme if sign else 'http'}://{name}:{port}"
 

@@ -1,4 +1,4 @@
-"""models.json: reading it, making models of it, and the texts of what can be wrong with it."""
+"""Read models.json, validate it, and build models from its entries."""
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -42,21 +42,21 @@ class ModelsFile(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def read_models(path: Path) -> ModelsFile:
-    """Read models.json; what is wrong becomes an error text, the rest still counts."""
+    """Read models.json; invalid entries become error texts, valid ones are used."""
     try:
         raw = read_object(path, relaxed=True)
     except ConfigError as error:
         return ModelsFile(errors=(f"Failed to parse models.json: {error}\n\nFile: {path}",))
     if not raw:
         return ModelsFile()
-    named = raw.get("providers")
-    if not isinstance(named, dict):
+    entries = raw.get("providers")
+    if not isinstance(entries, dict):
         text = "Expected `object`" if "providers" in raw else "missing"
         return ModelsFile(errors=(_schema_error([f"providers: {text}"], path),))
     providers: dict[str, ProviderEntry] = {}
     wrong: list[str] = []
     errors: list[str] = []
-    for provider, value in named.items():
+    for provider, value in entries.items():
         entry = _read_provider(f"providers.{provider}", value, wrong)
         if entry is None:
             continue
@@ -70,10 +70,10 @@ def read_models(path: Path) -> ModelsFile:
 
 
 def make_model(provider: str, owner: ProviderEntry, entry: ModelEntry, kin: Model | None) -> Model:
-    """A custom model; `kin` is a shipped model of the same provider to learn the API from.
+    """Build a custom model; `kin` is a shipped model of the same provider with its API.
 
     Raises:
-        ConfigError: the API or the address is unknown, or a limit makes no sense.
+        ConfigError: the API or the address is unknown, or a limit is invalid.
     """
     known_api, known_url = (kin.api, kin.base_url) if kin else route_of(provider, entry.id)
     api = entry.api or owner.api or known_api
@@ -102,10 +102,10 @@ def make_model(provider: str, owner: ProviderEntry, entry: ModelEntry, kin: Mode
 
 
 def change_model(model: Model, change: ModelChange) -> Model:
-    """The model with what the change says; maps, prices, limits and compat change key by key.
+    """Apply a change to a model; maps, prices, limits and compat are merged key by key.
 
     Raises:
-        ConfigError: a limit makes no sense.
+        ConfigError: a limit is invalid.
     """
     for field, value in (
         ("contextWindow", change.context_window),
@@ -136,7 +136,7 @@ def change_model(model: Model, change: ModelChange) -> Model:
 def join_compat(
     lower: dict[str, Any] | None, upper: dict[str, Any] | None
 ) -> dict[str, Any] | None:
-    """`upper` over `lower`; routing and template tables are joined one level deeper."""
+    """Merge `upper` over `lower`; routing and template tables are merged key by key."""
     joined = _join(lower, upper)
     for key in _DEEP_COMPAT:
         old, new = (lower or {}).get(key), (upper or {}).get(key)
@@ -176,7 +176,7 @@ def _change_cost(cost: ModelCost, change: CostEntry | None) -> ModelCost:
 
 
 def _read_provider(where: str, value: Any, wrong: list[str]) -> ProviderEntry | None:
-    """The entry without those of its models and overrides that are wrong."""
+    """Parse a provider entry without its invalid models and overrides."""
     if not isinstance(value, dict):
         wrong.append(f"{where}: Expected `object`")
         return None
@@ -189,7 +189,8 @@ def _read_provider(where: str, value: Any, wrong: list[str]) -> ProviderEntry | 
         name: _convert(item, ModelChange, f"{where}.modelOverrides.{name}", wrong)
         for name, item in (overrides.items() if isinstance(overrides, dict) else ())
     }
-    # What was read one by one is not read again, unless it is no list and no object at all.
+    # Items that were parsed one by one are not parsed again, unless the value is neither a list
+    # nor an object.
     rest = {**value}
     if isinstance(models, list):
         rest.pop("models", None)
@@ -212,7 +213,7 @@ def _convert(value: Any, kind: type[T], where: str, wrong: list[str]) -> T | Non
 
 
 def _problems(value: Any, kind: Any, where: str) -> Iterator[str]:
-    """All that is wrong with a value, not only the first, each with its place."""
+    """Return all validation errors of a value with their paths, not only the first."""
     try:
         msgspec.convert(value, kind)
     except msgspec.ValidationError as error:
@@ -239,12 +240,12 @@ def _inner_problems(value: Any, kind: Any, where: str) -> Iterator[str]:
 
 
 def _structured(kind: Any) -> Any:
-    """The type behind annotations, and beside None."""
+    """Return the type without `Annotated` and `None`."""
     if get_origin(kind) is Annotated:
         return _structured(get_args(kind)[0])
-    beside = [part for part in get_args(kind) if part is not type(None)]
+    members = [part for part in get_args(kind) if part is not type(None)]
     union = type(None) in get_args(kind)
-    return _structured(beside[0]) if union and len(beside) == 1 else kind
+    return _structured(members[0]) if union and len(members) == 1 else kind
 
 
 def _refusal(provider: str, entry: ProviderEntry, raw: Mapping[str, Any]) -> str | None:

@@ -1,4 +1,4 @@
-"""The shape of models.json: what may stand in it, in types; its JSON Schema is made of them."""
+"""Types of models.json, from which its JSON Schema is generated."""
 
 from typing import Annotated, Any, Literal
 
@@ -10,7 +10,7 @@ from ludolf.base import Value
 
 _Price = Annotated[float, Meta(ge=0)]
 _Count = Annotated[int, Meta(ge=0)]
-# Not Meta(gt=0): such a mistake has an error text of its own, which names the model.
+# Not Meta(gt=0): the error text for this mistake names the model.
 _Tokens = Annotated[int, Meta(extra_json_schema={"exclusiveMinimum": 0})]
 _Headers = Annotated[
     dict[str, str | None],
@@ -22,14 +22,14 @@ _Headers = Annotated[
 _Compat = Annotated[
     dict[str, Any],
     Meta(
-        description="How the server differs from the API it speaks.",
+        description="Differences of the server from its API.",
         extra_json_schema={"$ref": "#/$defs/Compat"},
     ),
 ]
 
 
 class ImageSize(Value):
-    """How images are made smaller before they are stored and sent."""
+    """Limits to which images are scaled down before they are stored and sent."""
 
     max_width: _Count | None = None
     max_height: _Count | None = None
@@ -44,21 +44,21 @@ class ImageRules(Value):
 
 
 class InputLimits(Value):
-    """What the server takes at most."""
+    """Limits of the server for input."""
 
     max_request_bytes: _Count | None = None
     images: ImageRules | None = None
 
 
 class PromptCache(Value):
-    """How long the server keeps a cached prompt, in seconds, by the retention asked for."""
+    """Lifetime of a cached prompt at the server, in seconds, by requested retention."""
 
     short: _Count | None = None
     long: _Count | None = None
 
 
 class CostEntry(Value):
-    """US dollars for a million tokens."""
+    """Price in US dollars per million tokens."""
 
     input: _Price | None = None
     output: _Price | None = None
@@ -71,14 +71,14 @@ class CostEntry(Value):
 
 
 class ModelChange(Value, kw_only=True):
-    """What is changed of a model; what is left out stays as it is."""
+    """Changes of a model; missing keys stay unchanged."""
 
-    name: Annotated[str | None, Meta(description="Shown to people; the id by default.")] = None
+    name: Annotated[str | None, Meta(description="Display name; the id by default.")] = None
     reasoning: Annotated[bool | None, Meta(description="Whether the model can think.")] = None
     thinking_level_map: Annotated[
         dict[str, str | None] | None,
         Meta(
-            description="The server's own name of a thinking level; null: it does not exist.",
+            description="The server's name of a thinking level; null if the level does not exist.",
             extra_json_schema={"propertyNames": {"$ref": "#/$defs/ThinkingLevel"}},
         ),
     ] = None
@@ -93,7 +93,7 @@ class ModelChange(Value, kw_only=True):
         None
     )
     sampling_params: Annotated[
-        dict[str, Any] | None, Meta(description="Laid over the body of every request.")
+        dict[str, Any] | None, Meta(description="Merged into the body of every request.")
     ] = None
     headers: _Headers | None = None
     compat: _Compat | None = None
@@ -102,22 +102,22 @@ class ModelChange(Value, kw_only=True):
 class ModelEntry(ModelChange, kw_only=True):
     """A model that is added, or that replaces the shipped one of its id."""
 
-    id: Annotated[str, Meta(min_length=1, description="As the server calls it.")]
-    api: Annotated[str | None, Meta(description="The API that the server speaks.")] = None
+    id: Annotated[str, Meta(min_length=1, description="The server's name of the model.")]
+    api: Annotated[str | None, Meta(description="The API of the server.")] = None
     base_url: Annotated[str | None, Meta(description="Instead of the provider's.")] = None
 
 
 class ProviderEntry(Value, kw_only=True):
     """A server, or changes of a shipped provider of this name."""
 
-    name: Annotated[str | None, Meta(description="Shown to people.")] = None
+    name: Annotated[str | None, Meta(description="Display name.")] = None
     base_url: Annotated[
         str | None, Meta(description="The address; for a shipped provider, instead of its own.")
     ] = None
     api: Annotated[
         str | None,
         Meta(
-            description="The API that the server speaks.",
+            description="The API of the server.",
             examples=["openai-completions", "openai-responses", "anthropic-messages"],
         ),
     ] = None
@@ -140,6 +140,6 @@ class ProviderEntry(Value, kw_only=True):
 
 
 class ModelsDocument(Value):
-    """Providers and models of one's own."""
+    """Custom providers and models."""
 
     providers: dict[str, ProviderEntry]

@@ -1,4 +1,4 @@
-"""models-store.json: what providers have told of their models, kept beside what pi keeps there."""
+"""models-store.json: model lists fetched from providers, next to the entries of pi."""
 
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -14,7 +14,7 @@ from ludolf.config.models.models_shape import ModelEntry, ProviderEntry
 from ludolf.config.settings.files import read_object, read_text, write_object
 
 T = TypeVar("T", bound=msgspec.Struct)
-# pi keeps one entry for each provider in this file, and leaves this one as it is.
+# pi has one entry for each provider in this file, and does not change this one.
 OWN_KEY = "ludolf"
 _PATIENCE = 10.0
 _LEAST_ALIKE = 4
@@ -25,7 +25,7 @@ class _Entry(msgspec.Struct, frozen=True):
 
 
 class News(msgspec.Struct, frozen=True, kw_only=True):
-    """What a provider's list says that was not known."""
+    """The differences of a provider's list from the catalog."""
 
     listed: int
     added: tuple[str, ...]
@@ -34,7 +34,7 @@ class News(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ModelsStore(msgspec.Struct, frozen=True, kw_only=True):
-    """The file as it was read; what it says of a provider is looked at only when asked for."""
+    """The content of the file; the entry of a provider is parsed on demand."""
 
     own: dict[str, msgspec.Raw] = {}
     of_pi: dict[str, msgspec.Raw] = {}
@@ -43,7 +43,7 @@ class ModelsStore(msgspec.Struct, frozen=True, kw_only=True):
     def add_to(
         self, provider: str, models: dict[str, Model], owner: ProviderEntry | None = None
     ) -> None:
-        """Lay what is kept over a provider's models; `owner` is its entry in models.json."""
+        """Merge the stored list into a provider's models; `owner` is its entry in models.json."""
         shipped = dict(models)
         for model in _readable(self.of_pi.get(provider), Model) if shipped else ():
             if model.provider == provider:
@@ -55,7 +55,7 @@ class ModelsStore(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def read_store(path: Path) -> ModelsStore:
-    """What is kept; a file that cannot be read becomes an error text."""
+    """Read the file; if it cannot be read, `errors` has the reason."""
     try:
         text = read_text(path) or "{}"
         entries = msgspec.json.decode(text, type=dict[str, msgspec.Raw])
@@ -66,20 +66,20 @@ def read_store(path: Path) -> ModelsStore:
 
 
 def compare(listed: Iterable[ModelEntry], shipped: dict[str, Model]) -> News:
-    """What of a provider's list is worth keeping: models not shipped, and other prices."""
+    """Return the models of a list that are not shipped, and prices that differ."""
     entries: list[ModelEntry] = []
     added: list[str] = []
     changed: list[str] = []
     everything = tuple(listed)
     for entry in everything:
-        known = shipped.get(entry.id)
-        if known is None:
+        current = shipped.get(entry.id)
+        if current is None:
             entries.append(entry)
             added.append(entry.id)
             continue
-        # Of a shipped model only the price is taken over: other facts are told in many ways.
+        # Of a shipped model only the price is taken: providers report other facts inconsistently.
         prices = ModelEntry(id=entry.id, cost=entry.cost)
-        if change_model(known, prices) != known:
+        if change_model(current, prices) != current:
             entries.append(prices)
             changed.append(entry.id)
     return News(
@@ -91,20 +91,20 @@ def compare(listed: Iterable[ModelEntry], shipped: dict[str, Model]) -> News:
 
 
 def keep(path: Path, provider: str, entries: Iterable[ModelEntry]) -> None:
-    """Write what a provider has told, in the place of what it told before.
+    """Store the list of a provider; it replaces the previous one.
 
     Raises:
-        ConfigError: the file is spoilt, locked, or cannot be written.
+        ConfigError: the file is invalid, locked, or cannot be written.
     """
     from ludolf.config.settings.lock import auth_lock
 
-    told = {"models": msgspec.to_builtins(tuple(entries)), "checkedAt": now_ms()}
+    entry = {"models": msgspec.to_builtins(tuple(entries)), "checkedAt": now_ms()}
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         with auth_lock(path, patience=_PATIENCE) as lock:
             raw = read_object(path)
             own = raw.get(OWN_KEY)
-            raw[OWN_KEY] = {**(own if isinstance(own, dict) else {}), provider: told}
+            raw[OWN_KEY] = {**(own if isinstance(own, dict) else {}), provider: entry}
             lock.check()
             write_object(path, raw, mode=0o600)
     except OSError as error:
@@ -119,31 +119,33 @@ def _laid_over(
     try:
         if entry.id in shipped:
             return change_model(shipped[entry.id], entry)
-        kin = _most_alike(entry.id, shipped)
-        if kin is None:
+        template = _most_alike(entry.id, shipped)
+        if template is None:
             first = next(iter(shipped.values()), None)
             return make_model(provider, owner or ProviderEntry(), entry, first)
         name = entry.name or entry.id
-        return change_model(structs.replace(kin, id=entry.id, name=name, cost=ModelCost()), entry)
+        return change_model(
+            structs.replace(template, id=entry.id, name=name, cost=ModelCost()), entry
+        )
     except ConfigError:
         return None
 
 
 def _most_alike(model_id: str, shipped: dict[str, Model]) -> Model | None:
-    """The shipped model whose id begins as this one; what nobody told is as with it."""
-    alike = {known: _same_letters(known, model_id) for known in shipped}
-    best = max(alike, key=lambda known: (alike[known], -len(known)), default=None)
+    """Return the shipped model with the longest common id prefix, for missing facts."""
+    alike = {name: _same_letters(name, model_id) for name in shipped}
+    best = max(alike, key=lambda name: (alike[name], -len(name)), default=None)
     return shipped[best] if best is not None and alike[best] >= _LEAST_ALIKE else None
 
 
 def _same_letters(one: str, other: str) -> int:
-    """How many letters two ids have in common from their beginning on."""
+    """Return the length of the common prefix of two ids."""
     pairs = zip(one, other, strict=False)
     return next((place for place, (a, b) in enumerate(pairs) if a != b), min(len(one), len(other)))
 
 
 def _readable(kept: msgspec.Raw | None, kind: type[T]) -> Iterator[T]:
-    """Those models of an entry that can be read."""
+    """Return the models of an entry that can be parsed."""
     try:
         rows = msgspec.json.decode(kept or b"{}", type=_Entry).models
     except msgspec.DecodeError:

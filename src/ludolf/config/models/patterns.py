@@ -1,16 +1,16 @@
-"""Patterns for names of models: globs, the order of ids, and the forgiving search of lists."""
+"""Model name patterns: globs, sort order of ids, fuzzy search."""
 
 import re
 from functools import cache
 
 GLOB_SIGNS = frozenset("*?[")
-# As dictionaries order them: signs before digits before letters, whatever their case.
+# Signs before digits before letters, ignoring case.
 _SIGNS = "_-,;:!?.'\"()[]{}@*/\\&#%`^+<=>|~$"
 _MIXED = re.compile(r"([a-z]+)(\d+)|(\d+)([a-z]+)")
 
 
 def id_order(model_id: str) -> tuple[tuple[tuple[int, str], ...], str]:
-    """A key that sorts ids as pi does; of two that differ in case only, the small one is first."""
+    """Return a key that sorts ids as pi does; lower case first if only case differs."""
     return tuple(_letter_order(letter) for letter in model_id.lower()), model_id.swapcase()
 
 
@@ -19,25 +19,25 @@ def is_glob(pattern: str) -> bool:
 
 
 def matches_glob(pattern: str, name: str) -> bool:
-    """Whether a name fits, whatever the case: `*` and `?` stop at a slash, `**` does not."""
+    """Match a name, ignoring case: `*` and `?` stop at a slash, `**` does not."""
     return any(_shape(part).fullmatch(name.lower()) for part in _alternatives(pattern.lower()))
 
 
 def matches_path(pattern: str, path: str) -> bool:
-    """The same for a path of a file, whose case counts."""
+    """Match a file path like `matches_glob`, but case-sensitively."""
     return any(_shape(part).fullmatch(path) for part in _alternatives(pattern))
 
 
 def reaches(pattern: str, folder: str) -> bool:
-    """Whether a path below a folder may fit; the folder is written as the paths are."""
+    """Return whether a path below a folder may match the pattern."""
     parts = [part for part in folder.split("/") if part]
     return any(_reaches(each.strip("/").split("/"), parts) for each in _alternatives(pattern))
 
 
 def fits_search(search: str, text: str) -> bool:
-    """Whether every word of a search has its letters in the text, in their order.
+    """Return whether the text contains the letters of every search word, in order.
 
-    Letters and digits of a word may also stand the other way round: `codex52` finds 5.2-codex.
+    Letters and digits of a word may be swapped: `codex52` matches 5.2-codex.
     """
     words = re.split(r"[\s/]+", search.lower())
     return all(_holds(text.lower(), word) for word in words)
@@ -69,12 +69,14 @@ def _in_order(text: str, word: str) -> bool:
 
 
 def _alternatives(pattern: str) -> list[str]:
-    """`a{b,c}` as `ab` and `ac`."""
-    found = re.search(r"\{([^{}]*,[^{}]*)\}", pattern)
-    if found is None:
+    """Expand `a{b,c}` to `ab` and `ac`."""
+    match = re.search(r"\{([^{}]*,[^{}]*)\}", pattern)
+    if match is None:
         return [pattern]
-    head, tail = pattern[: found.start()], pattern[found.end() :]
-    return [whole for part in found[1].split(",") for whole in _alternatives(f"{head}{part}{tail}")]
+    head, tail = pattern[: match.start()], pattern[match.end() :]
+    return [
+        choice for part in match[1].split(",") for choice in _alternatives(f"{head}{part}{tail}")
+    ]
 
 
 def _reaches(pattern: list[str], folder: list[str]) -> bool:

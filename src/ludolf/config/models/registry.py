@@ -1,4 +1,4 @@
-"""All models that can be asked for: shipped ones, models.json, and those registered at run time."""
+"""Registry of models: shipped, from models.json, local, and registered at run time."""
 
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
@@ -32,18 +32,18 @@ Admission = Access | Callable[[Model], Access | None]
 
 
 class ModelRegistry:
-    """The models and the way in to them.
+    """The models and their credentials.
 
-    The shipped catalog is opened per provider, and only for providers that are asked about.
+    The shipped catalog is loaded per provider, on demand.
     """
 
     def __init__(self, path: Path, keyring: Keyring) -> None:
         self.path = path
         self.keyring = keyring
         self.warnings: list[str] = []
-        # Given for every model instead of its own credentials; for where nothing is really sent.
+        # Replaces the credentials of every model if no request leaves the process.
         self.stand_in: Access | None = None
-        # Whether model servers of this machine are looked for.
+        # Whether local model servers are scanned.
         self.local_servers = True
         self._file = ModelsFile()
         self._stamp: Stamp | None = None
@@ -58,31 +58,31 @@ class ModelRegistry:
 
     @property
     def errors(self) -> tuple[str, ...]:
-        """What is wrong with models.json, in texts for people."""
+        """Errors in models.json, as texts for users."""
         for provider in self._file.providers:
             self._of(provider)
-        # A provider whose models were made anew has told its errors twice.
+        # Building the models of a provider again repeats its errors.
         return tuple(dict.fromkeys((*self._file.errors, *self._build_errors)))
 
     def refresh(self) -> None:
         """Read models.json again if it has changed."""
-        found = stamp(self.path)
-        if found == self._stamp:
+        current = stamp(self.path)
+        if current == self._stamp:
             return
-        self._stamp = found
+        self._stamp = current
         self._file = read_models(self.path)
         self._models.clear()
         self._build_errors.clear()
 
     def register(self, models: Iterable[Model], access: Admission) -> None:
-        """Add models whose way in does not come from files; they win over others of their id."""
+        """Add models with their access; they replace other models of the same id."""
         for model in models:
             self._registered.setdefault(model.provider, {})[model.id] = model
             self._admissions[model.provider] = access
             self._models.pop(model.provider, None)
 
     def unregister(self, provider: str) -> None:
-        """Take back what was registered for a provider."""
+        """Remove the registered models and access of a provider."""
         self._registered.pop(provider, None)
         self._admissions.pop(provider, None)
         self._models.pop(provider, None)
@@ -97,16 +97,16 @@ class ModelRegistry:
         return self._local
 
     def set_found(self, models: dict[str, dict[str, Model]]) -> None:
-        """Put what was found on this machine in the place of what was found before."""
+        """Replace the local models by the result of a new scan."""
         for provider in (*self._found, *models):
             self._models.pop(provider, None)
         self._found = models
 
     def expected(self, provider: str, model_id: str) -> Model | None:
-        """A model of this machine that nobody has looked at yet; None for other providers.
+        """Return a local model that was not scanned yet; None for other providers.
 
         Raises:
-            ConfigError: it is a file that cannot be used.
+            ConfigError: the model is a file that cannot be used.
         """
         if provider not in LOCAL:
             return None
@@ -120,11 +120,11 @@ class ModelRegistry:
         return models[model.id]
 
     def entry(self, provider: str) -> ProviderEntry | None:
-        """What models.json says of a provider."""
+        """Return the entry of a provider in models.json."""
         return self._file.providers.get(provider)
 
     def providers(self) -> tuple[str, ...]:
-        """Every provider that has models, shipped ones first."""
+        """Return the providers that have models, shipped ones first."""
         from ludolf.config.models.catalog import catalog_providers
 
         shipped = (*catalog_providers(), *ROUTES)
@@ -132,19 +132,19 @@ class ModelRegistry:
         return tuple(name for name in dict.fromkeys(names) if self._of(name))
 
     def knows(self, provider: str) -> bool:
-        """Whether models of this provider can be asked for, be they known or not."""
+        """Return whether models of this provider can be requested, even unlisted ones."""
         return provider in ROUTES or bool(self._of(provider))
 
     def of_provider(self, provider: str) -> tuple[Model, ...]:
         return tuple(self._of(provider).values())
 
     def all(self) -> tuple[Model, ...]:
-        """Every model, with or without credentials."""
+        """Return every model, with or without credentials."""
         self.refresh()
         return tuple(model for name in self.providers() for model in self._of(name).values())
 
     def available(self) -> tuple[Model, ...]:
-        """The models with credentials; commands that give keys are believed, not run."""
+        """Return models with credentials; a key command counts as one and is not run."""
         self.refresh()
         shipped = [name for name in KEY_VARIABLES if self.admits_provider(name)]
         names = dict.fromkeys((*shipped, *self._file.providers, *self._found, *self._registered))
@@ -153,33 +153,33 @@ class ModelRegistry:
         )
 
     def find(self, provider: str, model_id: str) -> Model | None:
-        """The model of exactly this provider and id."""
+        """Return the model with exactly this provider and id."""
         return self._of(provider).get(model_id)
 
     def admits(self, model: Model) -> bool:
-        """Whether credentials for the model exist; no command is run."""
+        """Return whether credentials for the model exist; runs no command."""
         if self.admits_provider(model.provider):
             return True
         return any(name.lower() in AUTH_HEADERS for name in self._header_values(model))
 
     def admits_provider(self, provider: str) -> bool:
-        """The same for a provider as a whole, without looking at its models."""
+        """Return whether credentials for a provider exist, without loading its models."""
         if provider in self._admissions:
             return True
         return self.origin(provider) is not None or self._needs_no_key(provider)
 
     def origin(self, provider: str) -> Origin | None:
-        """Where a provider's key would come from, as far as files and environment have one."""
+        """Return the source of a provider's key: files or environment."""
         return self.keyring.origin(provider, self._configured_key(provider))
 
     def ends_soon(self, model: Model) -> bool:
-        """Whether a stored login must be renewed before `access` is asked."""
+        """Return whether a stored login must be renewed before `access` is called."""
         if model.provider in self._admissions or self.stand_in is not None:
             return False
         return self.keyring.ends_soon(model.provider)
 
     def runs_command(self, model: Model) -> bool:
-        """Whether `access` may start a program, and should be called in a thread."""
+        """Return whether `access` may run a command and should be called in a thread."""
         if model.provider in self._admissions or self.stand_in is not None:
             return False
         values = self._header_values(model).values()
@@ -188,7 +188,7 @@ class ModelRegistry:
         )
 
     def access(self, model: Model) -> Access | None:
-        """Key and headers for one request, resolved now; None without a usable credential."""
+        """Resolve key and headers for one request; None without a usable credential."""
         if self.stand_in is not None:
             return self.stand_in
         admission = self._admissions.get(model.provider)
@@ -211,7 +211,7 @@ class ModelRegistry:
         return structs.replace(granted, headers={**granted.headers, **headers}, without=removed)
 
     def credentials(self) -> Iterator[tuple[str, str]]:
-        """Names and texts of all keys, logins and tokens that no command has to be run for."""
+        """Yield names and values of all keys and tokens, without running commands."""
         from ludolf.ai.record.scrubbing import parts_of
         from ludolf.ai.secret_names import is_secret_name
         from ludolf.ai.secrets import credentials_in
@@ -226,12 +226,12 @@ class ModelRegistry:
                 yield from ((f"{provider}_access", value) for value in credentials_in(admission))
 
     def secret_names(self, passed: Iterable[str] = ()) -> frozenset[str]:
-        """Environment variables that hold keys and must not reach tools, save those `passed`."""
+        """Return environment variables with keys that tools must not see, except `passed`."""
         values = [value for _, _, value in self._stated_values()]
         return self.keyring.secret_names(values, passed=passed)
 
     def _stated_values(self) -> Iterator[tuple[str, str, str]]:
-        """Provider, header and value of what models.json states; keys have the header `key`."""
+        """Yield provider, header and value of models.json; keys have the header `key`."""
         for provider, entry in self._file.providers.items():
             yield provider, "key", entry.api_key or ""
             changes = (*entry.models, *entry.model_overrides.values())
@@ -241,10 +241,10 @@ class ModelRegistry:
                         yield provider, name, value
 
     def _of(self, provider: str) -> dict[str, Model]:
-        found = self._models.get(provider)
-        if found is None:
-            found = self._models[provider] = self._build(provider)
-        return found
+        models = self._models.get(provider)
+        if models is None:
+            models = self._models[provider] = self._build(provider)
+        return models
 
     def _build(self, provider: str) -> dict[str, Model]:
         models: dict[str, Model] = {}
@@ -313,7 +313,7 @@ class ModelRegistry:
         return {name: value for name, value in self._stated(model).items() if value is not None}
 
     def _stated(self, model: Model) -> dict[str, str | None]:
-        """The headers that models.json states; null takes one away."""
+        """Return the headers of models.json; None removes a header."""
         entry = self._file.providers.get(model.provider)
         if entry is None:
             return {}
@@ -321,7 +321,7 @@ class ModelRegistry:
         layers += [custom.headers or {} for custom in entry.models if custom.id == model.id]
         change = entry.model_overrides.get(model.id)
         layers.append((change.headers if change else None) or {})
-        # The case of letters does not make another header of it.
+        # Header names ignore case.
         stated = {name.lower(): (name, value) for layer in layers for name, value in layer.items()}
         return dict(stated.values())
 

@@ -1,4 +1,4 @@
-"""Where providers are of which the catalog knows no models, and what they speak: data only."""
+"""Addresses and APIs of providers whose models are not in the catalog."""
 
 _CHAT = "openai-completions"
 _ZEN = "https://opencode.ai/zen"
@@ -7,7 +7,7 @@ _CLOUDFLARE_GATEWAY = (
 )
 _CLOUDFLARE_WORKERS = "https://api.cloudflare.com/client/v4/accounts/{CLOUDFLARE_ACCOUNT_ID}/ai/v1"
 
-# Of each provider: how ids begin, the API, the address; the first that fits counts.
+# For each provider: prefix of the id, API, address; the first match is used.
 ROUTES: dict[str, tuple[tuple[str, str, str], ...]] = {
     "ant-ling": (("", _CHAT, "https://api.ant-ling.com/v1"),),
     "baseten": (("", _CHAT, "https://inference.baseten.co/v1"),),
@@ -40,7 +40,7 @@ ROUTES: dict[str, tuple[tuple[str, str, str], ...]] = {
 
 
 def route_of(provider: str, model_id: str) -> tuple[str | None, str | None]:
-    """The API and the address of a provider's model, where they are known."""
+    """Return the API and the address of a provider's model; None if unknown."""
     for beginning, api, address in ROUTES.get(provider, ()):
         if model_id.startswith(beginning):
             return api, address

@@ -1,4 +1,4 @@
-"""Which model to use: patterns of the command line, scopes, and the choice at start."""
+"""Select models: command line patterns, model scopes, the model at start."""
 
 import os
 import re
@@ -16,8 +16,8 @@ from ludolf.config.models.patterns import id_order, is_glob, matches_glob
 from ludolf.config.models.registry import LOCAL, ModelRegistry
 from ludolf.config.settings.settings import Settings
 
-# Tried in this order when nothing else decides. A cloud account may be there for other reasons
-# than models, so the two clouds come last.
+# Tried in this order if nothing else selects a model. A cloud account may exist for other
+# reasons than models, so the two clouds come last.
 PREFERRED: dict[str, str] = {
     "anthropic": "claude-opus-4-8",
     "openai": "gpt-5.5",
@@ -49,7 +49,7 @@ _DATED = re.compile(r"-\d{8}$")
 
 
 class Choice(msgspec.Struct, frozen=True, kw_only=True):
-    """A model, the level asked for with it, and what the user should be told."""
+    """A model, the requested thinking level, and a warning for the user."""
 
     model: Model
     level: ThinkingLevel | None = None
@@ -57,23 +57,23 @@ class Choice(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Scope(msgspec.Struct, frozen=True, kw_only=True):
-    """The models to start from and to cycle through; empty means all."""
+    """The models to select at start and to cycle through; empty means all."""
 
     choices: tuple[Choice, ...] = ()
     warnings: tuple[str, ...] = ()
 
 
 def as_level(text: str) -> ThinkingLevel | None:
-    """The thinking level of this name."""
+    """Return the thinking level of this name; None if there is none."""
     return next((level for level in THINKING_LEVELS if level == text), None)
 
 
 def match_pattern(
     pattern: str, models: Sequence[Model], ready: Sequence[Model] = ()
 ) -> Choice | None:
-    """The model that a pattern means, with the level of a `:level` suffix.
+    """Return the model that matches a pattern, with the level of a `:level` suffix.
 
-    Where several would do, those in `ready` come first.
+    If several match, those in `ready` are preferred.
     """
     model = (
         match_exact(pattern, models)
@@ -92,30 +92,30 @@ def match_pattern(
 
 
 def match_exact(pattern: str, models: Iterable[Model]) -> Model | None:
-    """The model of this `provider/id` or id; an id that several providers have is no match."""
-    wanted = pattern.lower()
+    """Return the model with this `provider/id` or id; None if several providers have the id."""
+    lowered = pattern.lower()
     by_id: list[Model] = []
     for model in models:
-        if model.key.lower() == wanted:
+        if model.key.lower() == lowered:
             return model
-        if model.id.lower() == wanted:
+        if model.id.lower() == lowered:
             by_id.append(model)
     return by_id[0] if len(by_id) == 1 else None
 
 
 def match_part(pattern: str, models: Iterable[Model]) -> Model | None:
-    """A model with the pattern in its id or name: ids without a date first, then the highest."""
-    wanted = pattern.lower()
-    found = [m for m in models if wanted in m.id.lower() or wanted in m.name.lower()]
-    undated = [model for model in found if not _DATED.search(model.id)]
-    return max(undated or found, key=lambda model: id_order(model.id), default=None)
+    """Return a model whose id or name contains the pattern; ids without a date first."""
+    lowered = pattern.lower()
+    matches = [m for m in models if lowered in m.id.lower() or lowered in m.name.lower()]
+    undated = [model for model in matches if not _DATED.search(model.id)]
+    return max(undated or matches, key=lambda model: id_order(model.id), default=None)
 
 
 def choose_model(registry: ModelRegistry, pattern: str, provider: str | None = None) -> Choice:
-    """The model of `--model`, with `--provider` if given.
+    """Return the model of `--model`, with `--provider` if given.
 
     Raises:
-        ConfigError: nothing fits, or too much does; the text is for the user.
+        ConfigError: no model matches, or the pattern is ambiguous.
     """
     pattern = pattern.strip()
     local = _on_this_machine(registry, pattern, provider)
@@ -132,13 +132,13 @@ def choose_model(registry: ModelRegistry, pattern: str, provider: str | None = N
         return _in_provider(registry, owner, wanted) or _custom(registry, owner, wanted)
     head, slash, rest = pattern.partition("/")
     owner = _known_provider(registry, head) if slash else None
-    if owner is not None and (found := _in_provider(registry, owner, rest)):
-        return found
+    if owner is not None and (choice := _in_provider(registry, owner, rest)):
+        return choice
     return _among_all(registry, pattern, owner, rest)
 
 
 def resolve_scope(patterns: Iterable[str], models: Sequence[Model]) -> Scope:
-    """The models of `--models` or `enabledModels`, in the order of the patterns."""
+    """Return the models of `--models` or `enabledModels`, in the order of the patterns."""
     choices: dict[str, Choice] = {}
     warnings: list[str] = []
     for pattern in patterns:
@@ -158,10 +158,10 @@ def initial_model(
     scope: Scope | None = None,
     resumed: tuple[str, str] | None = None,
 ) -> Choice | None:
-    """The model at start; None when no model with credentials exists.
+    """Return the model at start; None if no model with credentials exists.
 
-    Order: the one chosen on the command line; in a new session the scope; the one that a resumed
-    session used; the saved default; the first preferred one; any.
+    Order: the one of the command line; in a new session the scope; the one that a resumed session
+    used; the saved default; the first preferred one; any.
     """
     if chosen is not None:
         return chosen
@@ -186,7 +186,7 @@ def initial_model(
 def thinking_level(
     settings: Settings, choice: Choice | None, asked: ThinkingLevel | None = None
 ) -> ThinkingLevel:
-    """The level to start with, before it is clamped to what the model supports."""
+    """Return the thinking level at start, before it is clamped to the model's levels."""
     if asked is not None:
         return asked
     if choice is not None and choice.level is not None:
@@ -199,7 +199,7 @@ def thinking_level(
 
 
 def _on_this_machine(registry: ModelRegistry, pattern: str, provider: str | None) -> Choice | None:
-    """A model of a local provider that nobody has looked at yet, or a GGUF file by its path."""
+    """Return a model of a local provider before a scan, or a GGUF file by its path."""
     head, slash, rest = pattern.partition("/")
     owner = provider or (head if slash else "")
     wanted = rest if slash and head.lower() == owner.lower() else pattern
@@ -218,7 +218,7 @@ def _on_this_machine(registry: ModelRegistry, pattern: str, provider: str | None
 
 
 def _names_file(pattern: str) -> bool:
-    """Whether it is the path of a GGUF file, perhaps with a level behind it."""
+    """Return whether this is the path of a GGUF file, with an optional level suffix."""
     head, colon, tail = pattern.rpartition(":")
     path = head if colon and as_level(tail) else pattern
     return path.lower().endswith(FILE_SUFFIX)
@@ -243,14 +243,14 @@ def _among_all(registry: ModelRegistry, pattern: str, owner: str | None, rest: s
     if len(same) > 1:
         return Choice(model=_only_admitted(registry, pattern, same))
     if owner is None:
-        # A part of a name, such as `sonnet`, fits models of many providers.
-        found = match_pattern(pattern, models, registry.available())
-        if found is None and registry.local.look_now():
-            found = match_pattern(pattern, registry.all())
-        if found is None:
+        # A part of a name, such as `sonnet`, matches models of many providers.
+        choice = match_pattern(pattern, models, registry.available())
+        if choice is None and registry.local.look_now():
+            choice = match_pattern(pattern, registry.all())
+        if choice is None:
             hint = "Use --list-models to see available models."
             raise ConfigError(f'Model "{pattern}" not found. {hint}')
-        return found
+        return choice
     return Choice(model=same[0]) if same else _custom(registry, owner, rest)
 
 
@@ -274,7 +274,7 @@ def _custom(registry: ModelRegistry, provider: str, pattern: str) -> Choice:
     default = registry.find(provider, PREFERRED.get(provider, "")) or _kin(
         registry, provider, model_id
     )
-    # A level asked for by name says that the unknown model thinks.
+    # A requested level implies that the unknown model supports thinking.
     model = msgspec.structs.replace(
         default,
         id=model_id,
@@ -286,7 +286,7 @@ def _custom(registry: ModelRegistry, provider: str, pattern: str) -> Choice:
 
 
 def _kin(registry: ModelRegistry, provider: str, model_id: str) -> Model:
-    """Another model of the provider; where none is known, one of which only the route is."""
+    """Return another model of the provider, or one made from its route if none is known."""
     models = registry.of_provider(provider)
     if models:
         return models[0]
@@ -302,8 +302,8 @@ def _scope_matches(pattern: str, models: Sequence[Model]) -> tuple[tuple[Choice,
     head, colon, tail = pattern.rpartition(":")
     if is_glob(pattern) and match_exact(pattern, models) is None:
         level = as_level(tail) if colon else None
-        found = _match_glob(head if level else pattern, models)
-        choices = tuple(Choice(model=model, level=level) for model in found)
+        matches = _match_glob(head if level else pattern, models)
+        choices = tuple(Choice(model=model, level=level) for model in matches)
         return choices, None if choices else nothing
     choice = match_pattern(pattern, models)
     if choice is not None:

@@ -1,4 +1,4 @@
-"""Instruction files (AGENTS.md and kin) of the user and of every folder down to the project."""
+"""Load instruction files (AGENTS.md and similar) of the user and of the project."""
 
 import os
 from pathlib import Path
@@ -11,7 +11,7 @@ from ludolf.config.resources.project_access import OWN, reader_of
 from ludolf.config.settings.home import Home
 
 NAMES = ("AGENTS.override.md", "AGENTS.md", "AGENTS.MD", "CLAUDE.md", "CLAUDE.MD")
-# Characters of all files together; no model reads more.
+# Characters of all files together; larger texts exceed every context window.
 MOST_TEXT = 4 * 1024 * 1024
 _LONGEST_MARK = 8192
 
@@ -27,19 +27,19 @@ class ContextFiles(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def load_context_files(home: Home, is_hidden: IsHidden | None = None) -> ContextFiles:
-    """The user's file first, then from the root of the filesystem down to the project.
+    """Load the user's file, then those from the filesystem root down to the project.
 
-    These load without trust, so each must be a small regular file in the repository that holds its
-    folder. `is_hidden` asks the sandbox. A file that is refused is reported in `warnings`.
+    These load without trust, so each must be a small regular file in the repository of its folder.
+    `is_hidden` asks the sandbox. A refused file is reported in `warnings`.
     """
     hidden = _hidden_checkout(home.cwd)
     folders = (home.agent, *reversed((home.cwd, *home.cwd.parents)))
-    found: dict[Path, ContextFile] = {}
+    files: dict[Path, ContextFile] = {}
     warnings: list[str] = []
     left = MOST_TEXT
     for folder in folders:
         path = context_file_in(folder)
-        if path is None or path in found or folder == hidden:
+        if path is None or path in files or folder == hidden:
             continue
         reader = OWN if folder == home.agent else reader_of(home, folder, is_hidden)
         try:
@@ -51,17 +51,17 @@ def load_context_files(home: Home, is_hidden: IsHidden | None = None) -> Context
         if left < 0:
             warnings.append(f"{path} is not used: there are too many instruction files")
             break
-        found[path] = ContextFile(path, text)
-    return ContextFiles(items=tuple(found.values()), warnings=tuple(warnings))
+        files[path] = ContextFile(path, text)
+    return ContextFiles(items=tuple(files.values()), warnings=tuple(warnings))
 
 
 def context_file_in(folder: Path) -> Path | None:
-    """The one file of a folder that counts."""
+    """Return the instruction file of a folder, the first by precedence."""
     return next((folder / name for name in NAMES if (folder / name).is_file()), None)
 
 
 def _hidden_checkout(cwd: Path) -> Path | None:
-    """The main checkout around a linked worktree that brings instructions of its own."""
+    """Return the main checkout around a linked worktree that has its own instructions."""
     for folder in (cwd, *cwd.parents):
         mark = folder / ".git"
         if not mark.exists():
@@ -80,8 +80,8 @@ def _main_checkout(mark: Path) -> Path | None:
         named = text.removeprefix("gitdir:").strip()
         private = Path(os.path.realpath(mark.parent / named))
     except (ConfigError, ValueError):
-        return None  # not a mark of git, which cannot name a checkout
-    # <main>/.git/worktrees/<name>; submodules live in .git/modules and are no worktrees.
+        return None  # not a file of git, so it does not refer to a checkout
+    # <main>/.git/worktrees/<name>; submodules are in .git/modules and not worktrees.
     shared = private.parent.parent
     is_worktree = private.parent.name == "worktrees" and shared.name == ".git"
     return shared.parent if is_worktree else None

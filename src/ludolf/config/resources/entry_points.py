@@ -1,4 +1,4 @@
-"""Extensions among the installed distributions, found without importing anything heavy."""
+"""Find extensions of installed distributions without expensive imports."""
 
 import os
 import sys
@@ -12,10 +12,10 @@ GROUP = "ludolf.extensions"
 
 
 def installed(folders: Iterable[str] | None = None) -> Iterator[Path]:
-    """The files that installed distributions name in the entry point group.
+    """Return the files that installed distributions register as entry points.
 
-    Read by hand: the library for it takes longer to import than everything else here, and asking
-    the import system would run the packages around a module.
+    Parses the metadata directly: `importlib.metadata` takes longer to import than all other
+    modules here, and the import system would run the packages around a module.
     """
     places = _search_path(sys.path if folders is None else folders)
     for folder in places:
@@ -32,16 +32,19 @@ def installed(folders: Iterable[str] | None = None) -> Iterator[Path]:
 
 
 def _search_path(folders: Iterable[str]) -> list[Path]:
-    """Where distributions are. The working folder may be on the path, but it installs nothing:
-    what lies in a project must not run just because the program was started there."""
+    """Return the folders of distributions.
+
+    The working folder is left out even if it is on the path: code of a project must not run just
+    because the program was started there.
+    """
     here = _working_folder()
     return [Path(folder) for folder in folders if folder and os.path.realpath(folder) != here]
 
 
 def _is_in_project(folder: Path) -> bool:
-    """Whether a folder of the import path holds sources of the project: an editable install.
+    """Return whether a folder of the import path is in the project, as for editable installs.
 
-    A command could put metadata of a distribution there.
+    A command could write the metadata of a distribution there.
     """
     here = _working_folder()
     if here in ("", "/", os.path.realpath(os.path.expanduser("~"))):
@@ -54,7 +57,7 @@ def _working_folder() -> str:
     try:
         return os.path.realpath(os.curdir)
     except FileNotFoundError:
-        return ""  # it was removed under our feet
+        return ""  # the folder was removed meanwhile
 
 
 def _named_modules(path: Path) -> Iterator[str]:
@@ -73,5 +76,5 @@ def _named_modules(path: Path) -> Iterator[str]:
 def _module_file(module: str, places: Iterable[Path]) -> list[Path]:
     inside = Path(*module.split(".")) if module else Path("?")
     forms = (inside / "__init__.py", inside.with_suffix(".py"))
-    found = (place / form for place in places for form in forms)
-    return [path for path in found if path.is_file()][:1]
+    candidates = (place / form for place in places for form in forms)
+    return [path for path in candidates if path.is_file()][:1]

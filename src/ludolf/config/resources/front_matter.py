@@ -1,4 +1,4 @@
-"""The YAML header of a Markdown file, read as YAML 1.2: `yes` and `on` are words."""
+"""Parse the YAML header of a Markdown file as YAML 1.2: `yes` and `on` are strings."""
 
 import re
 from functools import cache
@@ -21,20 +21,20 @@ _FLOAT = re.compile(
 
 
 def split(text: str) -> tuple[dict[str, Any], str]:
-    """The header as a dict, and the body, trimmed. Without a header all is body, as it stands.
+    """Split a file into its header and its trimmed body; without a header, all is body.
 
     Raises:
         ValueError: the header is not YAML, not a mapping, or too large.
     """
     text = text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n")
-    found = _HEADER.match(text)
-    if found is None:
+    match = _HEADER.match(text)
+    if match is None:
         return {}, text
-    return _load(found[1]), text[found.end() :].strip()
+    return _load(match[1]), text[match.end() :].strip()
 
 
 def text_field(header: dict[str, Any], name: str) -> str:
-    """A field as text; anything that is not a scalar counts as absent."""
+    """Return a field as text; None if it is not a scalar."""
     value = header.get(name)
     if isinstance(value, bool):
         return "true" if value else "false"
@@ -59,10 +59,10 @@ def _load(source: str) -> dict[str, Any]:
 
 
 def _check_events(source: str) -> None:
-    """Look at the header before anything is built from it.
+    """Check the parse events of a header before values are built from it.
 
     Raises:
-        ValueError: it is nested too deeply, or uses tags or many aliases.
+        ValueError: the header is nested too deeply, or uses tags or many aliases.
     """
     import yaml
 
@@ -78,7 +78,7 @@ def _check_events(source: str) -> None:
             raise ValueError("invalid front matter: nested too deeply")
         if aliases > _MOST_ALIASES:
             raise ValueError(f"invalid front matter: more than {_MOST_ALIASES} aliases")
-        # PyYAML fails in many ways on a value that does not fit its tag.
+        # PyYAML raises various errors for a value that does not match its tag.
         if getattr(event, "tag", None) is not None:
             raise ValueError("invalid front matter: tags are not supported")
 
@@ -90,7 +90,7 @@ def _loader() -> Any:
     parent: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
     class Core(parent):  # type: ignore[misc]
-        """Resolves plain words as the YAML 1.2 core schema does."""
+        """Loader that resolves plain scalars by the YAML 1.2 core schema."""
 
         yaml_implicit_resolvers: dict[str, list[Any]] = {}  # noqa: RUF012 - PyYAML's own shape
 

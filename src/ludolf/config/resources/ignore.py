@@ -1,4 +1,4 @@
-"""Ignore files (.gitignore, .ignore, .fdignore) for the small trees that skills live in."""
+"""Apply ignore files (.gitignore, .ignore, .fdignore) to the folders of skills."""
 
 import re
 from functools import cache
@@ -23,7 +23,7 @@ class Rule(msgspec.Struct, frozen=True):
 
 
 def read_rules(directory: Path, reader: Reader) -> tuple[Rule, ...]:
-    """The rules that a directory's own ignore files add; files that cannot be read add none."""
+    """Read the rules of the ignore files in a directory; unreadable files add none."""
     rules: list[Rule] = []
     for name in IGNORE_FILES:
         try:
@@ -35,7 +35,7 @@ def read_rules(directory: Path, reader: Reader) -> tuple[Rule, ...]:
 
 
 def is_ignored(path: Path, rules: tuple[Rule, ...], *, folder: bool) -> bool:
-    """Whether the last rule that speaks of the path drops it."""
+    """Return whether the last rule that matches the path ignores it."""
     dropped = False
     for rule in rules:
         if rule.folders_only and not folder:
@@ -55,7 +55,7 @@ def _rule(base: Path, line: str) -> Rule | None:
     text = text.rstrip("/")
     if not text:
         return None
-    # A slash inside ties the pattern to the directory of its file.
+    # A pattern with an inner slash is relative to the directory of its file.
     anchored = "/" in text
     body = _shape(text.lstrip("/"))
     prefix = "" if anchored else "(?:.*/)?"

@@ -1,7 +1,7 @@
-"""Search for a regular expression in linear time, piece by piece as a text arrives.
+"""Search for a regular expression in linear time, in a text that arrives in parts.
 
 The syntax is the part of Python's that needs no backtracking: characters, sets, groups,
-alternatives, repeats and anchors. A search tells whether there is a match, not where. It keeps a
+alternatives, repeats and anchors. A search returns whether there is a match, not where. It keeps a
 set of positions in the pattern (a lazily built automaton), so a character costs at most one step
 for each position, whatever the pattern and the text are.
 """
@@ -29,11 +29,11 @@ __all__ = (
     "Unsupported",
 )
 
-# Positions and transitions that one pattern may hold in its cache.
+# Maximum positions and transitions in the cache of one pattern.
 _MOST_CACHED = 20_000
-# A cached step costs about this part of a step for one position.
+# Cost of a cached step, relative to a step for one position.
 _CACHED_STEPS = 4
-# What stands before or after a place in the text.
+# The character before or after a position in the text.
 _EDGE, _NEWLINE, _WORD, _OTHER, _LAST_NEWLINE = range(5)
 
 
@@ -42,14 +42,16 @@ class Exhausted(Exception):
 
 
 class Budget:
-    """Steps that searches may take together; one step is a visit of one position."""
+    """Total steps that searches may take; one step is a visit of one position."""
 
     def __init__(self, steps: int) -> None:
         self._left = steps
 
     def spend(self, steps: int) -> None:
-        """Raises:
-        Exhausted: nothing is left.
+        """Use up steps.
+
+        Raises:
+            Exhausted: no steps are left.
         """
         self._left -= steps
         if self._left < 0:
@@ -57,7 +59,7 @@ class Budget:
 
 
 class _Node:
-    """A set of positions that a search can be at, and which character leads to which set."""
+    """A set of positions of a search, and its transitions by character."""
 
     __slots__ = ("before", "closures", "following", "positions")
 
@@ -69,7 +71,7 @@ class _Node:
 
 
 class _Closure(msgspec.Struct, frozen=True):
-    """What is reachable without a character: a match, and positions that wait for one."""
+    """States reachable without a character: a match, and positions that need one."""
 
     matches: bool
     waiting: tuple[int, ...]
@@ -82,8 +84,10 @@ class LinearPattern:
     """A compiled pattern; `scan` starts a search."""
 
     def __init__(self, pattern: str, flags: int = 0) -> None:
-        """Raises:
-        Unsupported: it uses other syntax, or is too large.
+        """Compile a pattern.
+
+        Raises:
+            Unsupported: the pattern uses other syntax, or is too large.
         """
         self._program: Program = parse(pattern, flags)
         self._word = re.compile(r"\w", flags & re.ASCII)
@@ -101,7 +105,7 @@ class LinearPattern:
         return Scan(self)
 
     def search(self, text: str, budget: Budget | None = None) -> bool:
-        """Whether there is a match in a text.
+        """Return whether a text has a match.
 
         Raises:
             Exhausted: the budget is used up.
@@ -111,7 +115,7 @@ class LinearPattern:
     # ------------------------------------------------------------ steps of a scan
 
     def run(self, node: _Node, text: str, budget: Budget | None) -> tuple[_Node, bool]:
-        """The node after a text that continues at `node`, and whether there was a match."""
+        """Continue at `node` with a text; return the next node and whether there was a match."""
         if budget is not None:
             budget.spend(len(text) // _CACHED_STEPS + 1)
         ends_line = self._has_anchors and text.endswith("\n")
@@ -120,7 +124,7 @@ class LinearPattern:
             if node is _MATCH:
                 return node, True
         if ends_line:
-            # `$` also matches before a newline that is the last character, as long as it is that.
+            # `$` also matches before a newline while that is the last character.
             last = self._step(node, "\n", _LAST_NEWLINE, budget)
             if last is _MATCH or self._closure(last, _EDGE, budget).matches:
                 return _MATCH, True
@@ -134,13 +138,13 @@ class LinearPattern:
     # ------------------------------------------------------------ private
 
     def _step(self, node: _Node, char: str, kind: int, budget: Budget | None) -> _Node:
-        found = self._closure(node, kind, budget)
-        if found.matches:
+        closure = self._closure(node, kind, budget)
+        if closure.matches:
             return _MATCH
         if budget is not None:
-            budget.spend(len(found.waiting))
-        reached = [at + 1 for at in found.waiting if self._program[at].fits(char)]
-        # A match may begin anywhere.
+            budget.spend(len(closure.waiting))
+        reached = [at + 1 for at in closure.waiting if self._program[at].fits(char)]
+        # A match may start at any position.
         before = _NEWLINE if kind == _LAST_NEWLINE else kind
         following = self._node(frozenset((0, *reached)), before)
         if kind != _LAST_NEWLINE:
@@ -150,15 +154,15 @@ class LinearPattern:
 
     def _node(self, positions: frozenset[int], before: int) -> _Node:
         key = (positions, before)
-        known = self._nodes.get(key)
-        if known is not None:
-            return known
+        node = self._nodes.get(key)
+        if node is not None:
+            return node
         self._count(len(positions))
         made = self._nodes[key] = _Node(positions, before)
         return made
 
     def _count(self, added: int) -> None:
-        """Keep the cache small: it is emptied when it is full."""
+        """Count a cached item; clear the cache when it is full."""
         self._cached += added
         if self._cached > _MOST_CACHED:
             for node in (self._start, *self._nodes.values()):
@@ -169,14 +173,14 @@ class LinearPattern:
 
     def _closure(self, node: _Node, after: int, budget: Budget | None) -> _Closure:
         after = after if self._has_anchors or after == _EDGE else _OTHER
-        known = node.closures.get(after)
-        if known is None:
+        closure = node.closures.get(after)
+        if closure is None:
             if budget is not None:
                 budget.spend(len(self._program))
-            known = self._reach(node.positions, node.before, after)
-            self._count(len(known.waiting))
-            node.closures[after] = known
-        return known
+            closure = self._reach(node.positions, node.before, after)
+            self._count(len(closure.waiting))
+            node.closures[after] = closure
+        return closure
 
     def _reach(self, positions: Iterable[int], before: int, after: int) -> _Closure:
         program = self._program
@@ -208,7 +212,7 @@ class LinearPattern:
 
 
 class Scan:
-    """One search in a text that arrives in pieces."""
+    """One search in a text that arrives in parts."""
 
     __slots__ = ("_node", "_pattern")
 
@@ -217,15 +221,15 @@ class Scan:
         self._node = pattern.start
 
     def feed(self, text: str, budget: Budget | None = None) -> bool:
-        """Whether the text so far has a match; the search begins again after one.
+        """Return whether the text so far has a match; the search restarts after one.
 
         Raises:
             Exhausted: the budget is used up.
         """
-        self._node, found = self._pattern.run(self._node, text, budget)
-        if found:
+        self._node, matched = self._pattern.run(self._node, text, budget)
+        if matched:
             self._node = self._pattern.start
-        return found
+        return matched
 
 
 def _holds(anchor: str, before: int, after: int) -> bool:

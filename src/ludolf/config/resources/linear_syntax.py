@@ -79,8 +79,10 @@ Node = Leaf | Sequence | Choice | Repeat
 
 
 def parse(pattern: str, flags: int) -> Program:
-    """Raises:
-    Unsupported: it uses other syntax, or is too large.
+    """Parse a pattern.
+
+    Raises:
+        Unsupported: the pattern uses other syntax, or is too large.
     """
     if flags & ~(re.IGNORECASE | re.MULTILINE | re.DOTALL | re.ASCII):
         raise Unsupported("its flags are not supported")
@@ -104,7 +106,7 @@ class _Parser:
     def whole(self) -> Node:
         tree = self._choice()
         if self._at < len(self._text):
-            raise Unsupported("it has a parenthesis too many")
+            raise Unsupported("it has an unmatched closing parenthesis")
         return tree
 
     def _choice(self) -> Node:
@@ -136,7 +138,7 @@ class _Parser:
                 self._at += 1
                 return Leaf(Step("line end" if self._flags & re.MULTILINE else "end"))
             case "*" | "+" | "?":
-                raise Unsupported("it repeats nothing")
+                raise Unsupported("it has a repeat without an operand")
             case _:
                 self._at += 1
                 return self._character(char if char == "." else re.escape(char))
@@ -161,27 +163,27 @@ class _Parser:
         return self._character(self._taken(_ESCAPE))
 
     def _repeated(self, item: Node) -> Node:
-        found = _REPEAT.match(self._text, self._at)
-        if found is None or found[0] in ("{}", "{,}"):
+        match = _REPEAT.match(self._text, self._at)
+        if match is None or match[0] in ("{}", "{,}"):
             return item
-        self._at = found.end()
+        self._at = match.end()
         if self._text.startswith("+", self._at):
             raise Unsupported("it has a possessive repeat")
         if self._text.startswith("?", self._at):
-            self._at += 1  # how much a lazy repeat takes does not matter for whether it matches
-        if found[0] in ("*", "+", "?"):
-            least, most = {"*": (0, None), "+": (1, None), "?": (0, 1)}[found[0]]
+            self._at += 1  # laziness does not change whether a pattern matches
+        if match[0] in ("*", "+", "?"):
+            least, most = {"*": (0, None), "+": (1, None), "?": (0, 1)}[match[0]]
             return Repeat(item, least, most)
-        low = int(found["least"] or 0)
-        high = (int(found["most"]) if found["most"] else None) if found["comma"] else low
+        low = int(match["least"] or 0)
+        high = (int(match["most"]) if match["most"] else None) if match["comma"] else low
         return Repeat(item, low, high)
 
     def _taken(self, shape: "re.Pattern[str]") -> str:
-        found = shape.match(self._text, self._at)
-        if found is None:
+        match = shape.match(self._text, self._at)
+        if match is None:
             raise Unsupported("its syntax is not supported")
-        self._at = found.end()
-        return found[0]
+        self._at = match.end()
+        return match[0]
 
     def _character(self, text: str) -> Leaf:
         if text not in self._characters:
@@ -196,7 +198,7 @@ class _Parser:
 
 
 class _Writer:
-    """Writes the steps of a tree one after the other."""
+    """Compile a tree to a sequence of steps."""
 
     def __init__(self) -> None:
         self.program: Program = []
@@ -210,7 +212,7 @@ class _Writer:
 
     def write(self, tree: Node) -> None:
         self._parts += 1
-        # Parts that match nothing add no position, but may be repeated as well.
+        # Empty parts add no position, but may be repeated too.
         if self._parts > 10 * MOST_POSITIONS:
             raise Unsupported(f"it has more than {MOST_POSITIONS} positions")
         match tree:

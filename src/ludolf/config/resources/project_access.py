@@ -1,4 +1,4 @@
-"""Readers for the files of the project and of the user, as the places of a process define them."""
+"""Readers for the files of the project and of the user."""
 
 import os
 from pathlib import Path
@@ -6,21 +6,21 @@ from pathlib import Path
 from ludolf.base.project_files import IsHidden, Reader, project_reader
 from ludolf.config.settings.home import Home
 
-# The user's own files may be links to any place.
+# The user's own files may be links to any path.
 OWN = Reader()
 
 
 def reader_of(home: Home, folder: Path, is_hidden: IsHidden | None = None) -> Reader:
-    """Return the reader for what a folder of a project supplies; `is_hidden` asks the sandbox."""
+    """Return the reader for files of a project folder; `is_hidden` asks the sandbox."""
     return project_reader(folder, (home.user, home.agent), is_hidden)
 
 
 def reader_for_named(
     home: Home, place: Path, is_hidden: IsHidden | None = None, *, outside: Reader = OWN
 ) -> Reader:
-    """Return the reader for a place that the user or a trusted project named.
+    """Return the reader for a path that the user or a trusted project configured.
 
-    A place inside the project holds files of the project; `outside` reads any other place.
+    A path inside the project is read as a project file; `outside` reads any other path.
     """
     project = reader_of(home, home.cwd, is_hidden)
     roots = (str(project.within), os.path.realpath(home.cwd))

@@ -1,4 +1,4 @@
-"""The folders that hold stream rules; looked for at every start."""
+"""Folders of stream rules, checked at every start."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Rule files: Markdown whose header says when a rule is broken."""
+"""Load stream rules: Markdown files whose header has the condition."""
 
 import re
 from collections.abc import Iterator
@@ -22,10 +22,10 @@ _FLAGS = re.compile(r"^\(\?([a-zA-Z]+)\)")
 _SCOPE = re.compile(r"^(text|thinking|tool)(?::([\w.-]+))?(?:\(([^)]*)\))?$")
 _FILE_GLOB = re.compile(r"\*[\w./*-]*\.[\w*]+")
 _KNOWN_FLAGS = {"i": re.IGNORECASE, "m": re.MULTILINE, "s": re.DOTALL, "x": re.VERBOSE}
-# Rule files in the folders of a project, and how much each may hold.
+# Maximum number of rule files of a project, and the size of each.
 MOST_FILES = 200
 LONGEST_FILE = 64 * 1024
-# What all rules of a project that is not trusted may have together. Text is counted in characters.
+# Limits for all rules of an untrusted project together. Text is counted in characters.
 LIMITS = {
     "rules": 64,
     "places": 256,
@@ -38,7 +38,7 @@ Level = Literal["project", "user"]
 
 
 class Place(msgspec.Struct, frozen=True):
-    """Where a rule looks: prose, thoughts, or the arguments of a tool, perhaps of some files."""
+    """Scope of a rule: text, thinking, or tool arguments, optionally for some files."""
 
     kind: Literal["text", "thinking", "tool"]
     tool: str | None = None
@@ -46,7 +46,7 @@ class Place(msgspec.Struct, frozen=True):
 
 
 class StreamRule(msgspec.Struct, frozen=True, kw_only=True):
-    """A rule that costs nothing until the model breaks it."""
+    """A rule that is sent to the model only after a violation."""
 
     name: str
     path: Path
@@ -54,12 +54,12 @@ class StreamRule(msgspec.Struct, frozen=True, kw_only=True):
     content: str
     description: str
     condition: tuple[str, ...]
-    # Searched in linear time, but for patterns of the user or a trusted project that need more.
+    # Patterns of the user or of a trusted project may need more than linear time.
     patterns: tuple["LinearPattern | re.Pattern[str]", ...]
     scope: tuple[str, ...]
     places: tuple[Place, ...]
     interrupt: InterruptMode | None = None
-    # Whether the user wrote it, or trusts the project that did.
+    # Whether the rule is the user's or of a trusted project.
     trusted: bool = True
 
 
@@ -69,7 +69,7 @@ class Found(msgspec.Struct, frozen=True):
 
 
 class RuleFile(msgspec.Struct, frozen=True):
-    """A file that may hold a rule, and how to read it."""
+    """A file that may hold a rule, and its reader."""
 
     path: Path
     level: Level
@@ -85,19 +85,19 @@ class RuleFiles(msgspec.Struct, frozen=True):
 
 def find_rule_files(home: Home, is_hidden: IsHidden | None = None) -> RuleFiles:
     """List the rule files without reading them; those of the project come first."""
-    found: list[RuleFile] = []
+    files: list[RuleFile] = []
     warnings: list[str] = []
     project = reader_of(home, home.cwd, is_hidden)
     for name in _PROJECT:
-        found += _listed(home.cwd / name, "project", project, warnings)
-    if len(found) > MOST_FILES:
+        files += _listed(home.cwd / name, "project", project, warnings)
+    if len(files) > MOST_FILES:
         warnings.append(
-            f"{home.cwd} has {len(found)} rule files; only the first {MOST_FILES} are used"
+            f"{home.cwd} has {len(files)} rule files; only the first {MOST_FILES} are used"
         )
-        del found[MOST_FILES:]
+        del files[MOST_FILES:]
     for folder in (home.agent / "rules", home.user / ".omp" / "agent" / "rules"):
-        found += _listed(folder, "user", OWN, warnings)
-    return RuleFiles(tuple(found), tuple(warnings))
+        files += _listed(folder, "user", OWN, warnings)
+    return RuleFiles(tuple(files), tuple(warnings))
 
 
 def load_stream_rules(
@@ -107,10 +107,10 @@ def load_stream_rules(
     trusted: bool = False,
     files: RuleFiles | None = None,
 ) -> Found:
-    """All rules with a condition. Of two with one name the project's counts.
+    """Load all rules with a condition; a project's rule replaces the user's of the same name.
 
-    A rule is text for the model, as context files are; but its pattern is run. Unless the project
-    is trusted, its patterns must be ones that can be searched in linear time, and few.
+    A rule is text for the model, like a context file, but its pattern is executed. Unless the
+    project is trusted, its patterns must be searchable in linear time, and few.
     """
     files = files or find_rule_files(home)
     rules: dict[str, StreamRule] = {}
@@ -124,7 +124,9 @@ def load_stream_rules(
         try:
             rule = _read(file, None if own else room)
         except _Full:
-            warnings.append(f"{home.cwd} has too many rules: {file.path} and later ones are unused")
+            warnings.append(
+                f"{home.cwd} has too many rules: {file.path} and later ones are not used"
+            )
             continue
         except ConfigError as error:
             warnings.append(str(error))
@@ -138,19 +140,21 @@ def load_stream_rules(
 
 
 class _Full(Exception):
-    """A project has used up what it may have without trust."""
+    """The rules of an untrusted project exceed the limits."""
 
 
 class _Room:
-    """Counts what the rules of a project that is not trusted take; refused ones count too."""
+    """Count the size of an untrusted project's rules; refused ones count too."""
 
     def __init__(self) -> None:
         self.is_full = False
         self._left = dict(LIMITS)
 
     def take(self, **amounts: int) -> None:
-        """Raises:
-        _Full: more is used than the limits allow.
+        """Count one rule.
+
+        Raises:
+            _Full: the limits are exceeded.
         """
         for name, amount in amounts.items():
             self._left[name] -= amount
@@ -172,7 +176,7 @@ def _listed(folder: Path, level: Level, reader: Reader, warnings: list[str]) -> 
 
 
 def _read(file: RuleFile, room: _Room | None) -> StreamRule | None:
-    """`room` is None for the rules of the user and of a trusted project."""
+    """Parse a rule; `room` is None for rules of the user and of a trusted project."""
     header, content = _parts(file, room)
     condition = _words(header.get("condition") or header.get("ttsr_trigger"), cut=False)
     if not condition:
@@ -206,7 +210,7 @@ def _read(file: RuleFile, room: _Room | None) -> StreamRule | None:
 
 
 def _parts(file: RuleFile, room: _Room | None) -> tuple[dict[str, Any], str]:
-    """The header and the text of a rule; a header that is invalid counts too."""
+    """Return header and text of a rule; an invalid header counts towards the limits too."""
     limit = TEXT_LIMIT if file.level == "user" else LONGEST_FILE
     text = file.reader.text(file.path, limit) or ""
     content = ""
@@ -227,16 +231,16 @@ def _words(value: Any, *, cut: bool) -> tuple[str, ...]:
 
 
 def _places(scope: tuple[str, ...], globs: tuple[str, ...], *, has_pattern: bool) -> list[Place]:
-    """A condition that is a file name means any edit or write of such a file."""
+    """Return the scopes; a condition that is a file name means edits and writes of such files."""
     places = [Place("tool", tool, glob) for glob in globs for tool in ("edit", "write")]
     if not has_pattern:
         return places
     for word in scope or ("text", "tool"):
-        found = _SCOPE.match(word)
-        if found is None:
-            raise ValueError(f"scope has {word}, which is no place")
-        kind: Any = found[1]
-        places.append(Place(kind, found[2], found[3]))
+        match = _SCOPE.match(word)
+        if match is None:
+            raise ValueError(f"scope has {word}, which is not a valid scope")
+        kind: Any = match[1]
+        places.append(Place(kind, match[2], match[3]))
     return places
 
 
@@ -249,19 +253,21 @@ def _patterns(texts: list[str], room: _Room | None) -> "Iterator[LinearPattern |
 
 
 def _pattern(text: str, *, trusted: bool) -> "LinearPattern | re.Pattern[str]":
-    """Raises:
-    ValueError: it is not a pattern, or may run for long and is not trusted.
+    """Compile a condition.
+
+    Raises:
+        ValueError: it is not a pattern, or it may be slow and is not trusted.
     """
     flags = 0
-    if found := _FLAGS.match(text):
-        for letter in found[1]:
+    if match := _FLAGS.match(text):
+        for letter in match[1]:
             flags |= _KNOWN_FLAGS.get(letter, 0)
-        text = text[found.end() :]
+        text = text[match.end() :]
     try:
         linear = LinearPattern(text, flags)
     except Unsupported as error:
         if not trusted:
-            reason = f"its pattern may run for long ({error}); trust the project to use it"
+            reason = f"its pattern may be slow ({error}); trust the project to use it"
             raise ValueError(reason) from error
         linear = None
     try:

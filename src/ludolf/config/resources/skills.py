@@ -1,4 +1,4 @@
-"""Skills: folders with a SKILL.md that the model reads when needed, and `/skill:name`."""
+"""Load skills (folders with a SKILL.md that the model reads) and expand `/skill:name`."""
 
 import os
 import re
@@ -17,7 +17,7 @@ from ludolf.config.resources.sources import CommandItem, Shelf, Source, SourceIn
 SKILL_FILE = "SKILL.md"
 LONGEST_NAME = 64
 LONGEST_DESCRIPTION = 1024
-# Folders that are looked at in one place, links that lead to one twice included; and their depth.
+# Maximum folders that are searched per source (links may count one twice), and their depth.
 MOST_FOLDERS = 5000
 DEEPEST = 16
 _NAME = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*")
@@ -25,7 +25,7 @@ _CALL = re.compile(r"/skill:(\S+)\s*(.*)", re.DOTALL)
 
 
 class Skill(msgspec.Struct, frozen=True, kw_only=True):
-    """`hidden` skills are called by name only; the model is not told of them."""
+    """A skill; `hidden` ones are not listed to the model and are called by name only."""
 
     name: str
     description: str
@@ -45,10 +45,10 @@ class Skills(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def load_skills(sources: Iterable[Source]) -> Skills:
-    """All skills of these places in the order hosts list them: those given by path come last."""
+    """Load the skills of all sources in the order of `get_commands`: named paths last."""
     seen: set[str] = set()
     warnings: list[str] = []
-    found: Shelf[Skill] = Shelf(warnings)
+    shelf: Shelf[Skill] = Shelf(warnings)
     for source in sources:
         for path, needs_description in _Walk(source, warnings).files():
             real = os.path.realpath(path)
@@ -57,12 +57,12 @@ def load_skills(sources: Iterable[Source]) -> Skills:
             seen.add(real)
             skill = _read_skill(path, source, warnings, optional=needs_description)
             if skill is not None:
-                found.put(skill)
-    return Skills(items=found.items(), warnings=tuple(warnings))
+                shelf.put(skill)
+    return Skills(items=shelf.items(), warnings=tuple(warnings))
 
 
 def expand_skill(text: str, skills: Iterable[Skill]) -> str:
-    """`/skill:name args` replaced by the skill's text; anything else unchanged.
+    """Replace `/skill:name args` by the text of the skill; return other text unchanged.
 
     Raises:
         CommandError: the skill's file can no longer be read.
@@ -87,7 +87,7 @@ def expand_skill(text: str, skills: Iterable[Skill]) -> str:
 
 
 def skill_commands(skills: Iterable[Skill]) -> tuple[CommandItem, ...]:
-    """The skills as `get_commands` lists them."""
+    """Return the skills as items of `get_commands`."""
     return tuple(
         CommandItem(
             name=f"skill:{skill.name}",
@@ -102,7 +102,7 @@ def skill_commands(skills: Iterable[Skill]) -> tuple[CommandItem, ...]:
 
 
 class _Walk:
-    """Looks for skill files in one place."""
+    """Search for skill files in one source."""
 
     def __init__(self, source: Source, warnings: list[str]) -> None:
         self._source = source
@@ -110,7 +110,7 @@ class _Walk:
         self._folders = 0
 
     def files(self) -> Iterator[tuple[Path, bool]]:
-        """Skill files, and whether the file is one only if it has a description."""
+        """Yield skill files, and whether a file counts as a skill only with a description."""
         if self._source.path.is_file():
             yield self._source.path, False
             return
@@ -146,8 +146,8 @@ class _Walk:
         except ConfigError as error:
             self._warnings.append(str(error))
             return []
-        shown = (name for name in names if not name.startswith(".") and name != "node_modules")
-        return [folder / name for name in shown]
+        visible = (name for name in names if not name.startswith(".") and name != "node_modules")
+        return [folder / name for name in visible]
 
 
 def _read_skill(path: Path, source: Source, warnings: list[str], *, optional: bool) -> Skill | None:

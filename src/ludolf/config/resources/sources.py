@@ -1,4 +1,4 @@
-"""Where skills, templates and extensions come from, and how hosts are told of them."""
+"""Find the files and folders of skills, templates and extensions."""
 
 import os
 from collections.abc import Callable, Iterable, Sequence
@@ -11,20 +11,19 @@ import msgspec
 from ludolf.base import Value
 from ludolf.base.project_files import IsHidden, Reader
 from ludolf.config.resources.project_access import OWN, reader_for_named
-from ludolf.config.settings.home import Home, expand
+from ludolf.config.settings.home import Home, expand, project_agents_skills
 from ludolf.config.settings.settings import SettingsFiles
-from ludolf.config.settings.trust import project_agents_skills
 
 Kind = Literal["skills", "prompts", "extensions"]
 ScopeName = Literal["user", "project", "temporary"]
-# Of one entry of a list in the settings.
+# Maximum matches of one list entry in the settings.
 MOST_MATCHES = 1000
 _GLOB = frozenset("*?[")
 _Expand = Callable[[Home, Path, str], list[Path]]
 
 
 class SourceInfo(Value, kw_only=True):
-    """Where a command comes from, in the words of the wire."""
+    """The source of a command, as sent to hosts."""
 
     path: str
     source: Literal["auto", "local"]
@@ -34,7 +33,7 @@ class SourceInfo(Value, kw_only=True):
 
     @property
     def location(self) -> Literal["user", "project", "path"]:
-        # Named on the command line or in settings, wherever the settings lie.
+        # Named on the command line or in settings of any scope.
         named = self.source == "local" or self.scope == "temporary"
         if named:
             return "path"
@@ -53,7 +52,7 @@ class CommandItem(Value, kw_only=True):
 
 
 class Picks(msgspec.Struct, frozen=True, kw_only=True):
-    """What a settings list says of single files: `!glob` out, `-path` out, `+path` in."""
+    """Filters in a settings list: `!glob` and `-path` exclude, `+path` includes."""
 
     base: Path
     excluded: tuple[str, ...] = ()
@@ -61,7 +60,7 @@ class Picks(msgspec.Struct, frozen=True, kw_only=True):
     forced_out: tuple[Path, ...] = ()
 
     def allow(self, path: Path) -> bool:
-        """A skill may be named by its file or by its directory."""
+        """Return whether a file passes; a skill may be named by its file or its directory."""
         names = (path, path.parent) if path.name == "SKILL.md" else (path,)
         if any(name in self.forced_out for name in names):
             return False
@@ -87,7 +86,7 @@ class Source(msgspec.Struct, frozen=True, kw_only=True):
     reader: Reader = OWN
 
     def info(self, path: Path) -> SourceInfo:
-        """The wire form for a file found here."""
+        """Return the wire form for a file of this source."""
         return SourceInfo(
             path=str(path),
             source=self.source,
@@ -101,7 +100,7 @@ class Source(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Found(Protocol):
-    """What a file of these places holds."""
+    """A resource that was loaded from a source."""
 
     @property
     def name(self) -> str: ...
@@ -115,7 +114,7 @@ T = TypeVar("T", bound=Found)
 
 
 class Shelf(Generic[T]):
-    """Of two things with one name the first counts; a warning tells of the other."""
+    """Collect items by name; the first one is kept, and a warning names the other."""
 
     def __init__(self, warnings: list[str]) -> None:
         self._warnings = warnings
@@ -127,7 +126,7 @@ class Shelf(Generic[T]):
             self._warnings.append(f'{item.path}: the name "{item.name}" is taken by {winner.path}')
 
     def items(self) -> tuple[T, ...]:
-        """In the order hosts list them: those given by path come last."""
+        """Return the items in the order of `get_commands`: named paths last."""
         return tuple(sorted(self._first.values(), key=lambda one: one.info.scope == "temporary"))
 
 
@@ -140,32 +139,32 @@ def find_sources(
     discover: bool = True,
     is_hidden: IsHidden | None = None,
 ) -> tuple[Source, ...]:
-    """The places to load from, the strongest first: of two things with one name the first wins.
+    """Return the existing sources in order of precedence: the first of a name is used.
 
-    `paths` are given on the command line and count even when `discover` is off. `is_hidden` asks
+    `paths` are from the command line and count even if `discover` is off. `is_hidden` asks
     the sandbox about files of the project.
     """
     sources = [_given(home, path, is_hidden) for path in paths]
     if discover:
-        found = _discovered(kind, home, files, _matches)
-        sources += [_supplied(source, home, is_hidden) for source in found]
+        discovered = _discovered(kind, home, files, _matches)
+        sources += [_supplied(source, home, is_hidden) for source in discovered]
     return tuple(source for source in sources if source.path.exists())
 
 
 def find_places(
     kind: Kind, home: Home, files: SettingsFiles, *, paths: Sequence[str] = ()
 ) -> tuple[Source, ...]:
-    """The places of `find_sources`, and those where a source can appear later.
+    """Return the sources of `find_sources`, and paths where a source can appear later.
 
-    A place may be missing. A glob of the settings gives the folder above its first wildcard, and
-    what it matches now.
+    A path may be missing. A glob of the settings gives the folder above its first wildcard, and
+    its current matches.
     """
     sources = [_given(home, path) for path in paths]
     return (*sources, *_discovered(kind, home, files, _places_of))
 
 
 def missing_paths(home: Home, paths: Iterable[str]) -> tuple[str, ...]:
-    """A complaint for each path of the command line that is not there."""
+    """Return an error text for each missing path of the command line."""
     places = [_given(home, path).path for path in paths]
     return tuple(f"Path does not exist: {place}" for place in places if not place.exists())
 
@@ -178,7 +177,7 @@ def _given(home: Home, path: str, is_hidden: IsHidden | None = None) -> Source:
 
 
 def _supplied(source: Source, home: Home, is_hidden: IsHidden | None) -> Source:
-    """Return a source of the trusted project with its reader; the user's own stay as they are."""
+    """Return a source of the trusted project with its reader; the user's are unchanged."""
     if source.scope != "project":
         return source
     outside = Reader(is_hidden=is_hidden)
@@ -196,21 +195,21 @@ def _discovered(kind: Kind, home: Home, files: SettingsFiles, expand: _Expand) -
 
 
 def _project_sources(kind: Kind, home: Home, listed: list[Source], picks: Picks) -> list[Source]:
-    # pi's documentation also names a folder `agent` below the project's own.
+    # pi's documentation also has a folder `agent` below the project's configuration folder.
     places = (home.project, home.project / "agent")
-    found = [*listed, *(_auto(place / kind, place, "project", picks) for place in places)]
+    sources = [*listed, *(_auto(place / kind, place, "project", picks) for place in places)]
     if kind == "skills":
         shared = project_agents_skills(home)
-        found += [_auto(place, place.parent, "project", picks) for place in shared]
-    return found
+        sources += [_auto(place, place.parent, "project", picks) for place in shared]
+    return sources
 
 
 def _user_sources(kind: Kind, home: Home, listed: list[Source], picks: Picks) -> list[Source]:
-    found = [*listed, _auto(home.agent / kind, home.agent, "user", picks)]
+    sources = [*listed, _auto(home.agent / kind, home.agent, "user", picks)]
     if kind == "skills":
         personal = home.user / ".agents"
-        found.append(_auto(personal / kind, personal, "user", picks))
-    return found
+        sources.append(_auto(personal / kind, personal, "user", picks))
+    return sources
 
 
 def _auto(path: Path, base: Path, scope: ScopeName, picks: Picks) -> Source:
@@ -234,8 +233,8 @@ def _listed(
     for entry in entries:
         if not entry.startswith(("!", "+", "-")):
             places += expand(home, base, entry)
-    found = dict.fromkeys((*places, *forced_in))
-    return [Source(path=p, scope=scope, source="local", picks=picks) for p in found], picks
+    unique = dict.fromkeys((*places, *forced_in))
+    return [Source(path=p, scope=scope, source="local", picks=picks) for p in unique], picks
 
 
 def _matches(home: Home, base: Path, entry: str) -> list[Path]:
@@ -244,8 +243,8 @@ def _matches(home: Home, base: Path, entry: str) -> list[Path]:
         return [place]
     from glob import iglob
 
-    found = islice(iglob(str(place), recursive=True), MOST_MATCHES)
-    return [Path(path) for path in sorted(found)]
+    matches = islice(iglob(str(place), recursive=True), MOST_MATCHES)
+    return [Path(path) for path in sorted(matches)]
 
 
 def _places_of(home: Home, base: Path, entry: str) -> list[Path]:

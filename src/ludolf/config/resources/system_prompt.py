@@ -1,4 +1,4 @@
-"""The system prompt: named sections in a fixed order, in our own words."""
+"""Build the system prompt from named sections in a fixed order."""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -19,19 +19,19 @@ _SHELLS = ("bash", "powershell")
 _FINDERS = ("grep", "find", "ls")
 
 PREAMBLE = (
-    "You are Ludolf, a coding agent. You work in the user's folder through tools: you look at "
-    "files, change them, write new ones and run commands until the task is done."
+    "You are Ludolf, a coding agent. You work in the user's folder through tools: read files, "
+    "change them, write new ones and run commands until the task is done."
 )
 OTHER_TOOLS = (
-    "The host or an extension may offer further tools; their descriptions say how to use them."
+    "The host or an extension may provide further tools; use them as their descriptions say."
 )
-EXPLORE_RULE = "Look at files and folders with {shell} (rg, find, ls)."
-LAST_RULES = ("Answer briefly.", "Name files by their full path when you speak of them.")
-CONTEXT_INTRO = "Instructions that the user and the project left for this work:"
+EXPLORE_RULE = "Explore files and folders with {shell} (rg, find, ls)."
+LAST_RULES = ("Answer briefly.", "Refer to files by their full path.")
+CONTEXT_INTRO = "Instructions from the user and the project:"
 
 
 class PromptTool(Protocol):
-    """What the prompt needs to know of a tool."""
+    """The fields of a tool that the prompt uses."""
 
     @property
     def name(self) -> str: ...
@@ -42,7 +42,7 @@ class PromptTool(Protocol):
 
 
 class PromptSources(msgspec.Struct, frozen=True, kw_only=True):
-    """Everything that a system prompt is made of."""
+    """The inputs of a system prompt."""
 
     cwd: Path
     tools: Sequence[PromptTool] = ()
@@ -55,10 +55,10 @@ class PromptSources(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def build_sections(sources: PromptSources) -> dict[str, str]:
-    """The sections of the prompt by name, in their order, without their tags.
+    """Return the sections of the prompt by name, in order, without their tags.
 
     Raises:
-        ConfigError: a further section has a name that is not allowed.
+        ConfigError: an additional section has an invalid name.
     """
     sections = {"preamble": PREAMBLE if sources.custom is None else sources.custom}
     if sources.custom is None:
@@ -81,7 +81,7 @@ def build_sections(sources: PromptSources) -> dict[str, str]:
 
 
 def render(sections: Mapping[str, str]) -> str:
-    """The prompt as one text: the preamble as it is, every other section in its tag."""
+    """Render the prompt: the preamble without a tag, every other section in its tag."""
     parts = [
         text if name == "preamble" else f"<{name}>\n{text}\n</{name}>"
         for name, text in sections.items()
@@ -90,8 +90,10 @@ def render(sections: Mapping[str, str]) -> str:
 
 
 class PromptFiles(msgspec.Struct, frozen=True, kw_only=True):
-    """How the files of a prompt are read: `is_hidden` asks the sandbox; `warnings` collects
-    reports of files that are refused."""
+    """Access to the files of a prompt.
+
+    `is_hidden` asks the sandbox; `warnings` collects reports of refused files.
+    """
 
     is_hidden: IsHidden | None = None
     warnings: list[str] = []
@@ -100,10 +102,10 @@ class PromptFiles(msgspec.Struct, frozen=True, kw_only=True):
 def find_custom_prompt(
     home: Home, *, trusted: bool, given: str | None = None, files: PromptFiles | None = None
 ) -> str | None:
-    """What replaces the built-in prompt: the command line, the trusted project, the user.
+    """Return the custom prompt: of the command line, the trusted project, or the user.
 
     Raises:
-        ConfigError: the file that was given cannot be read.
+        ConfigError: the file of the command line cannot be read.
     """
     files = files or PromptFiles()
     if given:
@@ -114,21 +116,21 @@ def find_custom_prompt(
 def find_addenda(
     home: Home, *, trusted: bool, given: Iterable[str] = (), files: PromptFiles | None = None
 ) -> tuple[str, ...]:
-    """What is added to the prompt: all of the command line, else one file; never both.
+    """Return texts to append to the prompt: all of the command line, or one file.
 
     Raises:
-        ConfigError: a file that was given cannot be read.
+        ConfigError: a file of the command line cannot be read.
     """
     files = files or PromptFiles()
     texts = tuple(text_or_file(home, item, files.is_hidden) for item in given if item)
     if texts:
         return texts
-    found = _first_file(home, "APPEND_SYSTEM.md", trusted=trusted, files=files)
-    return (found,) if found else ()
+    text = _first_file(home, "APPEND_SYSTEM.md", trusted=trusted, files=files)
+    return (text,) if text else ()
 
 
 def text_or_file(home: Home, given: str, is_hidden: IsHidden | None = None) -> str:
-    """A prompt given as text, or as the path of a file that exists.
+    """Return a prompt that is given as text or as the path of an existing file.
 
     Raises:
         ConfigError: the file cannot be read.
@@ -137,7 +139,7 @@ def text_or_file(home: Home, given: str, is_hidden: IsHidden | None = None) -> s
         path = home.cwd / expand(given, {"HOME": str(home.user)})
         is_file = path.is_file()
     except (OSError, ValueError):
-        # A long text is no path, and some systems say so loudly.
+        # A long text is not a path, and some systems raise an error for it.
         return given
     if not is_file:
         return given
@@ -180,7 +182,7 @@ def _docs() -> str:
     folder = Path(named) if named else Path(__file__).parents[2]
     place = str(folder / "docs").replace("\\", "/")
     return (
-        f"Ludolf's own documentation is in {place}. Read it only when the user asks about Ludolf "
+        f"Ludolf's documentation is in {place}. Read it only when the user asks about Ludolf "
         "itself: its settings, models, skills, templates, extensions or protocol."
     )
 
@@ -195,15 +197,15 @@ def _project_context(files: Iterable[ContextFile]) -> str:
 
 def _skills(skills: Iterable[Skill], active: Sequence[str]) -> str:
     reader = next((name for name in ("read", *_SHELLS) if name in active), None)
-    shown = [skill for skill in skills if not skill.hidden]
-    if reader is None or not shown:
+    visible = [skill for skill in skills if not skill.hidden]
+    if reader is None or not visible:
         return ""
     note = (
-        "Each skill below holds instructions for one kind of task. When the task at hand fits a "
+        "Each skill below has instructions for one kind of task. When the task matches a "
         f"description, load the file at its location with the {reader} tool before you start. "
-        "Relative paths in a skill start from the folder that holds its file."
+        "Resolve relative paths in a skill against the folder of its file."
     )
-    return f"{note}\n\n<available_skills>\n{_skill_list(shown)}\n</available_skills>"
+    return f"{note}\n\n<available_skills>\n{_skill_list(visible)}\n</available_skills>"
 
 
 def _skill_list(skills: Iterable[Skill]) -> str:

@@ -11,7 +11,7 @@ from ludolf.config.resources import front_matter
 from ludolf.config.resources.sources import CommandItem, Shelf, Source, SourceInfo
 
 LONGEST_DESCRIPTION = 60
-# Of one place.
+# Maximum number of templates of one source.
 MOST_FILES = 1000
 _CALL = re.compile(r"/(\S+)\s*(.*)", re.DOTALL)
 _SLOT = re.compile(
@@ -37,19 +37,19 @@ class Templates(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def load_templates(sources: Iterable[Source]) -> Templates:
-    """All templates of these places in the order hosts list them: those given by path last."""
+    """Load the templates of all sources in the order of `get_commands`: named paths last."""
     warnings: list[str] = []
-    found: Shelf[Template] = Shelf(warnings)
+    shelf: Shelf[Template] = Shelf(warnings)
     for source in sources:
         for path in _template_files(source, warnings):
             template = _read_template(path, source, warnings)
             if template is not None:
-                found.put(template)
-    return Templates(items=found.items(), warnings=tuple(warnings))
+                shelf.put(template)
+    return Templates(items=shelf.items(), warnings=tuple(warnings))
 
 
 def expand_template(text: str, templates: Iterable[Template]) -> str:
-    """`/name args` replaced by the template's text; anything else unchanged."""
+    """Replace `/name args` by the text of the template; return other text unchanged."""
     call = _CALL.fullmatch(text)
     if call is None:
         return text
@@ -60,7 +60,7 @@ def expand_template(text: str, templates: Iterable[Template]) -> str:
 
 
 def split_args(text: str) -> list[str]:
-    """Words; quotes of either kind hold words together and are removed."""
+    """Split arguments into words; single and double quotes group words."""
     args: list[str] = []
     word: str | None = None
     quote = ""
@@ -82,12 +82,12 @@ def split_args(text: str) -> list[str]:
 
 
 def fill(body: str, args: Sequence[str]) -> str:
-    """Put the arguments into a template, in one pass: what an argument brings is not read again."""
+    """Insert arguments into a template in one pass; inserted text is not expanded again."""
     return _SLOT.sub(lambda slot: _slot_value(slot, args), body)
 
 
 def template_commands(templates: Iterable[Template]) -> tuple[CommandItem, ...]:
-    """The templates as `get_commands` lists them."""
+    """Return the templates as items of `get_commands`."""
     return tuple(
         CommandItem(
             name=template.name,

@@ -1,4 +1,4 @@
-"""Approval of tool calls: what settings say, read strictly, and how they judge a call."""
+"""Approval policies for tool calls: parse them strictly and decide on a call."""
 
 import os
 from collections.abc import Iterator
@@ -16,14 +16,17 @@ Mode = Literal["never", "on-write", "always", "rules"]
 Action = Literal["allow", "ask", "deny"]
 MODES: tuple[Mode, ...] = ("never", "on-write", "always", "rules")
 _STRICTNESS: tuple[Action, ...] = ("allow", "ask", "deny")
-# A rule that forbids something may be meant, but only a shell could tell.
+# A deny rule may match, but only a shell could decide.
 _Match = Action | Literal["unsure"]
 
 
 class Rule(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
-    """`tool` is a glob of names. `command` is for calls with a command: a glob for each word, and a
-    last `*` for any further ones. `path` is for calls with a path: `*` stops at a slash, `**` does
-    not; it counts from the working folder unless it begins with `/` or `~/`."""
+    """A rule for tool calls.
+
+    `tool` is a glob of names. `command` is for calls with a command: a glob for each word; a last
+    `*` matches all further words. `path` is for calls with a path: `*` stops at a slash, `**` does
+    not; it is relative to the working folder unless it begins with `/` or `~/`.
+    """
 
     tool: str
     action: Action
@@ -34,7 +37,7 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unk
 class Approval(
     msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True
 ):
-    """One file's say. Without a mode, rules make it `rules`."""
+    """The policy of one settings file. With rules and no mode, the mode is `rules`."""
 
     mode: Mode | None = None
     rules: tuple[Rule, ...] = ()
@@ -46,8 +49,11 @@ class Approval(
 
 
 class Call(msgspec.Struct, frozen=True, kw_only=True):
-    """A tool call as rules see it. `paths` is one path under its names, absolute: as given, and the
-    real one; empty if it is not that of a file. `walks`: all that is below it is looked at too."""
+    """A tool call in the form that rules match.
+
+    `paths` are the absolute forms of one path: as given, and resolved; empty if it is not a file
+    path. `walks`: the tool also reads everything below the path.
+    """
 
     tool: str
     read_only: bool
@@ -60,10 +66,12 @@ class Call(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def read_approvals(files: SettingsFiles, mode: str | None) -> tuple[Approval, ...]:
-    """The say of the user, whose mode the command line may replace, and that of the project.
+    """Return the policies of the user and of the project.
+
+    The command line may replace the user's mode.
 
     Raises:
-        ConfigError: something in them makes no sense; nothing is guessed where safety is at stake.
+        ConfigError: a policy is invalid; safety settings are never guessed.
     """
     own = read_strictly(files.user.approval, Approval, files.user_name, "approval")
     theirs = read_strictly(files.project.approval, Approval, files.project_name, "approval")
@@ -73,7 +81,7 @@ def read_approvals(files: SettingsFiles, mode: str | None) -> tuple[Approval, ..
 
 
 def judge(say: tuple[Approval, ...], call: Call) -> Action:
-    """The strictest of all: who comes second can tighten, never loosen."""
+    """Return the strictest decision: a later policy can tighten, never loosen."""
     return max((_judge(each, call) for each in say), key=_STRICTNESS.index, default="allow")
 
 
@@ -85,10 +93,10 @@ def deadline_ms(say: tuple[Approval, ...]) -> int:
 
 
 def read_strictly(raw: Any, kind: type[Any], file: str, key: str) -> Any:
-    """A value of settings, or its default if absent.
+    """Parse a value of the settings; return its default if absent.
 
     Raises:
-        ConfigError: it does not fit.
+        ConfigError: the value is invalid.
     """
     try:
         return kind() if raw is None else msgspec.convert(raw, kind)
@@ -97,8 +105,10 @@ def read_strictly(raw: Any, kind: type[Any], file: str, key: str) -> Any:
 
 
 def check_choice(what: str, value: str, known: tuple[Any, ...]) -> Any:
-    """Raises:
-    ConfigError: it is none of the known ones.
+    """Check that a value is one of the valid ones.
+
+    Raises:
+        ConfigError: it is not.
     """
     if value not in known:
         raise ConfigError(f'Invalid {what} "{value}". Valid values: {", ".join(known)}')
@@ -108,13 +118,13 @@ def check_choice(what: str, value: str, known: tuple[Any, ...]) -> Any:
 # ---------------------------------------------------------------- judging
 
 
-def _judge(say: Approval, call: Call) -> Action:
-    ruled = next(_matches(say.rules, call), None)
-    mode = say.chosen
+def _judge(policy: Approval, call: Call) -> Action:
+    ruled = next(_matches(policy.rules, call), None)
+    mode = policy.chosen
     if ruled == "deny":
         return "deny"
     if mode == "never":
-        # Nobody is to be asked, so what may be forbidden counts as forbidden.
+        # Without a question to the host, a possible match of a deny rule denies.
         return "deny" if ruled == "unsure" else "allow"
     if ruled in ("unsure", "ask"):
         return "ask"
@@ -135,15 +145,18 @@ def _matches(rules: tuple[Rule, ...], call: Call) -> Iterator[_Match]:
 
 
 def _fits(rule: Rule, call: Call) -> bool | None:
-    """None: it cannot be told, which is no to who allows and maybe to who forbids."""
-    found: list[bool | None] = [True]
+    """Return whether a rule matches; None if undecidable.
+
+    Allow rules treat None as no match, deny rules as a possible match.
+    """
+    matches: list[bool | None] = [True]
     if rule.command is not None:
-        found.append(_fits_command(rule, call))
+        matches.append(_fits_command(rule, call))
     if rule.path is not None:
-        found.append(_fits_path(rule, call))
-    if False in found:
+        matches.append(_fits_path(rule, call))
+    if False in matches:
         return False
-    return None if None in found else True
+    return None if None in matches else True
 
 
 def _fits_command(rule: Rule, call: Call) -> bool | None:
@@ -155,7 +168,7 @@ def _fits_command(rule: Rule, call: Call) -> bool | None:
     pattern = rule.command.split()
     if _fits_words(pattern, words):
         return True
-    # Another way to the same program is no way around a rule that forbids it.
+    # Another path to the same program must not bypass a deny rule.
     by_name = (os.path.basename(words[0]), *words[1:])
     return rule.action != "allow" and _fits_words(pattern, by_name)
 
@@ -172,10 +185,10 @@ def _fits_path(rule: Rule, call: Call) -> bool | None:
         return False
     if not call.paths:
         return None
-    # Allowed only under every name that it has, forbidden under any.
+    # An allow rule must match every form of the path, a deny rule any.
     if rule.action == "allow":
         return all(_fits_one(rule.path, path, call) for path in call.paths)
-    # Who may touch nothing in a folder may not list it either.
+    # A rule for everything in a folder also applies to the folder.
     patterns = (rule.path, rule.path.removesuffix("/**"))
     if any(_fits_one(pattern, path, call) for pattern in patterns for path in call.paths):
         return True
@@ -196,7 +209,7 @@ def _reaches_one(pattern: str, folder: str, call: Call) -> bool:
 
 
 def _based(pattern: str, call: Call) -> tuple[str, str]:
-    """The folder that a pattern counts from, without a slash at its end, and the rest."""
+    """Split a pattern into its base folder, without a final slash, and the rest."""
     if pattern.startswith("/"):
         return "", pattern[1:]
     base = call.home if pattern.startswith("~/") else call.cwd

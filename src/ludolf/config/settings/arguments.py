@@ -1,4 +1,4 @@
-"""The command line: pi's whole list of flags, read the way pi reads it."""
+"""Parse the command line: all flags of pi, with pi's parsing rules."""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -14,7 +14,7 @@ Mode = Literal["text", "json", "rpc"]
 
 
 class Arguments(Options, kw_only=True):
-    """What was asked for; `cwd` is for whoever starts from it to fill in."""
+    """The parsed command line; the caller sets `cwd`."""
 
     cwd: Path = Path()
     mode: Mode | None = None
@@ -35,10 +35,10 @@ Switch = Callable[[Arguments], None]
 
 
 def parse(words: Sequence[str]) -> Arguments:
-    """Read the words after the program's name.
+    """Parse the arguments after the program name.
 
     Raises:
-        ConfigError: a flag has a bad value or lacks one, or a short one is unknown.
+        ConfigError: a flag has an invalid value or lacks one, or a short one is unknown.
     """
     arguments = Arguments()
     rest = list(words)
@@ -86,7 +86,7 @@ def _positional(arguments: Arguments, word: str) -> None:
 
 
 def _unknown(arguments: Arguments, flag: str, value: str | None, rest: list[str]) -> None:
-    """Kept for extensions; a word that follows belongs to it unless it is a flag or a file."""
+    """Keep a flag for extensions; the next word is its value unless it is a flag or a file."""
     if value is None and rest and not rest[0].startswith(("-", "@")):
         value = rest.pop(0)
     arguments.flags[flag] = True if value is None else value
@@ -141,7 +141,7 @@ def _number(flag: str, field: str, kind: type[int] | type[float]) -> Setter:
 
 
 def _ignored(arguments: Arguments, value: str) -> None:
-    """For a terminal only."""
+    """Accepted for compatibility; no effect without a terminal."""
 
 
 def _on(field: str, value: bool = True) -> Switch:
@@ -149,7 +149,7 @@ def _on(field: str, value: bool = True) -> Switch:
 
 
 def _nothing(arguments: Arguments) -> None:
-    """For a terminal, or so anyway."""
+    """Accepted for compatibility; no effect."""
 
 
 _NEEDS = {"--mode": "requires text, json, or rpc"}

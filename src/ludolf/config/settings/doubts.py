@@ -1,6 +1,6 @@
-"""Find settings that may ask for approval, a sandbox or masked secrets but cannot be understood.
+"""Find settings that may ask for approval, a sandbox or masked secrets but cannot be parsed.
 
-Such a file ends the start: to continue without it would switch off what it asks for.
+Such a file ends the start: to continue without it would switch off a safety feature.
 """
 
 import json
@@ -16,7 +16,7 @@ from ludolf.base.project_files import read_bytes
 from ludolf.config.settings.files import CONFIG_LIMIT, decode, read_text
 
 GUARDED_KEYS = ("approval", "sandbox", "secrets")
-# `approvals` and `sandboxing` begin so, and are too far from the keys to be taken for a slip.
+# Prefixes of `approvals` and `sandboxing`, which differ too much from the keys for a typo.
 _STEMS = ("approv", "aprov", "sandbox", "secret")
 _ESCAPE = re.compile(r"\\u([0-9a-fA-F]{4})")
 _NO_LETTERS = re.compile(r"[\W\d_]+")
@@ -24,7 +24,7 @@ _NEAR = 2
 
 
 def doubt_of_missing(path: Path) -> str | None:
-    """Return why a settings file that is not there may exist after all; None if it does not."""
+    """Return the reason why a missing settings file may exist; None if it does not."""
     place = next(each for each in (path, *path.parents) if os.path.lexists(each))
     if os.path.exists(place):
         return None
@@ -32,7 +32,7 @@ def doubt_of_missing(path: Path) -> str | None:
 
 
 def doubt_of_invalid(path: Path, error: ConfigError) -> str | None:
-    """Return why a file that could not be parsed ends the start; None if it asks for nothing."""
+    """Return the reason why an invalid file ends the start; None if it has no safety keys."""
     try:
         data = read_bytes(path, within=None, limit=CONFIG_LIMIT)
         text = decode(data or b"", errors="strict")
@@ -45,7 +45,7 @@ def doubt_of_invalid(path: Path, error: ConfigError) -> str | None:
 
 
 def doubt_of_keys(raw: Mapping[str, Any], known: Iterable[str], name: str) -> str | None:
-    """Return which key looks like a misspelt one of those that guard the machine."""
+    """Return an error for a key that looks like a misspelt safety key."""
     for key in raw.keys() - set(known):
         meant = _meant(key)
         if meant is not None:
@@ -54,7 +54,7 @@ def doubt_of_keys(raw: Mapping[str, Any], known: Iterable[str], name: str) -> st
 
 
 def doubt_of_repeats(path: Path) -> str | None:
-    """Return which key of a settings file stands twice in one object."""
+    """Return an error for a key that occurs twice in one object of a settings file."""
     repeated: list[str] = []
 
     def note(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -68,7 +68,7 @@ def doubt_of_repeats(path: Path) -> str | None:
     json.loads(read_text(path) or "{}", object_pairs_hook=note)
     if not repeated:
         return None
-    return f'{path}: the key "{repeated[0]}" stands twice in one object. Remove one of them.'
+    return f'{path}: the key "{repeated[0]}" occurs twice in one object. Remove one of them.'
 
 
 # ---------------------------------------------------------------- private
@@ -95,7 +95,7 @@ def _meant(key: str) -> str | None:
 
 
 def _distance(one: str, other: str) -> int:
-    """The number of letters to insert, remove or replace (Levenshtein)."""
+    """Return the Levenshtein distance of two words."""
     if abs(len(one) - len(other)) > _NEAR:
         return _NEAR + 1
     row = list(range(len(other) + 1))

@@ -1,4 +1,4 @@
-"""Read `.env` files, with every value that one of the programs using such files would read."""
+"""Read `.env` files with every value that a program could read from them."""
 
 import os
 import re
@@ -8,10 +8,10 @@ from pathlib import Path
 
 from ludolf.base import ConfigError
 
-# More is not a file of settings.
+# A larger file does not hold settings.
 _MOST_VALUES = 5_000
 _LONGEST = 32 * 1024
-# Values that lie within each other are looked at several times.
+# Nested values are parsed several times.
 _MOST_WORK = 4 * 1024 * 1024
 _MOST_VARIABLES = 16
 _MOST_FOLDERS = 1_000
@@ -40,9 +40,9 @@ _VARIABLE = re.compile(r"\$(?:\{(\w+)(?::?[-+?=]([^}]*))?\}|(\w+))")
 
 
 def env_files(folder: Path) -> tuple[list[Path], bool]:
-    """Return the `.env` files of a folder and of those below, and whether all were looked at.
+    """Return the `.env` files in a folder tree, and whether the search was complete.
 
-    Looks four levels deep, in at most 1,000 folders, without following links to folders.
+    Searches four levels deep, in at most 1,000 folders, without following links to folders.
     """
     found: list[Path] = []
     level, seen = [str(folder)], 0
@@ -78,7 +78,7 @@ def _is_env_file(name: str) -> bool:
 
 
 def decode(data: bytes) -> str:
-    """Return the text of a file, also if it is UTF-16."""
+    """Decode the text of a file: UTF-8 or UTF-16."""
     if data[:2] in (b"\xff\xfe", b"\xfe\xff"):
         return data.decode("utf-16", "replace")
     return data.decode("utf-8-sig", "replace").replace("\0", "")
@@ -90,14 +90,14 @@ def read_values(text: str, environment: Mapping[str, str]) -> Iterator[tuple[str
     Programs differ in quotes, escapes, comments and variables within values.
 
     Raises:
-        ConfigError: the text has more than 5,000 values, or too many within each other.
+        ConfigError: the text has more than 5,000 values, or too many nested ones.
     """
     values: dict[str, str] = {}
     environment = dict(environment)
     work = 0
-    for count, found in enumerate(_ASSIGNED.finditer(text)):
-        name = found[1] or found[2]
-        candidates = list(dict.fromkeys(_candidates(text, found.end())))
+    for count, match in enumerate(_ASSIGNED.finditer(text)):
+        name = match[1] or match[2]
+        candidates = list(dict.fromkeys(_candidates(text, match.end())))
         work += sum(map(len, candidates))
         if count == _MOST_VALUES or work > _MOST_WORK:
             raise ConfigError("it has too many values")
@@ -130,7 +130,7 @@ def _candidates(text: str, at: int) -> Iterator[str]:
 
 
 def _joined(word: str, *, unescape: bool) -> str:
-    """The value of a word of quoted and bare pieces."""
+    """Join the quoted and unquoted parts of a value."""
     joined = ""
     for piece in _PIECE.findall(word):
         inner = piece[1:-1] if piece[0] in "'\"`" and len(piece) > 1 else piece

@@ -1,7 +1,7 @@
-"""The files that Ludolf runs code from: the one list behind loading, trust and the sandbox.
+"""List the files that Ludolf runs code from, for loading, trust and the sandbox.
 
 Extensions are loaded only from the sources that `find_sources` returns. Trust takes its digest over
-the same sources, and the sandbox protects them, their links and the places where one can appear.
+the same sources, and the sandbox protects them, their links and the paths where one can appear.
 """
 
 import os
@@ -20,51 +20,51 @@ from ludolf.config.settings.settings import Settings, SettingsFiles
 # Folders below an extension that the loader never imports from (`extensions/sources.py`): other
 # programs fill them, and they can be very large.
 NEVER_IMPORTED = frozenset(("__pycache__", "node_modules", ".git"))
-# An extension is a few files; one walk of a tree must not hold up the start.
+# An extension has few files; the walk of a large tree must not delay the start.
 MOST_FILES = 10_000
 _MOST_LINKS = 40
 _USER_FILES = ("settings.json", "models.json", "auth.json", "trust.json", "trust-digests.json")
 
 
 class CannotCheck(ConfigError):
-    """Code cannot be checked: there is too much of it, or a file has no fixed content."""
+    """Code cannot be checked: it is too large, or a file is not a regular file."""
 
 
 def project_code(home: Home) -> tuple[Path, ...]:
-    """The existing files and folders that a project runs code from once it is trusted."""
+    """Return the existing files and folders that a trusted project runs code from."""
     files = SettingsFiles(home, trusted=True)
     sources = find_sources("extensions", home, files)
-    found = [source.path for source in sources if source.scope == "project"]
+    paths = [source.path for source in sources if source.scope == "project"]
     settings = home.project_settings_file
-    return tuple(path for path in (settings, *found, *_shell(home, files.project)) if _is_at(path))
+    return tuple(path for path in (settings, *paths, *_shell(home, files.project)) if _is_at(path))
 
 
 def code_places(home: Home, files: SettingsFiles, *, paths: Sequence[str] = ()) -> tuple[Path, ...]:
-    """Every place that Ludolf runs code from, now or at a later start, each as a resolved path.
+    """Return all resolved paths that Ludolf runs code from, now or at a later start.
 
-    The list has the places of extensions, the shells and the key commands of the settings, the
-    settings themselves, modules that Python loads at each start, and each symbolic link that leads
-    to or out of one of them. `paths` are extensions that the command line names. A place may be
-    missing. The project's own configuration folder is left out: the sandbox protects it as a whole.
+    The list has the paths of extensions, the shells and the key commands of the settings, the
+    settings files, modules that Python loads at each start, and each symbolic link to or out of one
+    of them. `paths` are extensions of the command line. A path may be missing. The project's
+    configuration folder is left out: the sandbox protects all of it.
 
     Raises:
         CannotCheck: a folder of extensions has more than `MOST_FILES` files.
     """
     sources = find_places("extensions", home, files, paths=paths)
-    named = [source.path for source in sources]
-    named += [home.agent / name for name in _USER_FILES]
-    named += [home.project_settings_file, *_shell(home, files.current), *_shell(home, files.user)]
-    named += [*_key_commands(home), *_installed(), *_at_start()]
+    places = [source.path for source in sources]
+    places += [home.agent / name for name in _USER_FILES]
+    places += [home.project_settings_file, *_shell(home, files.current), *_shell(home, files.user)]
+    places += [*_key_commands(home), *_installed(), *_at_start()]
     own = os.path.realpath(home.project)
-    found = (place for path in named if _is_path(path) for place in _with_links(path))
-    return tuple(dict.fromkeys(place for place in found if not place.is_relative_to(own)))
+    resolved = (place for path in places if _is_path(path) for place in _with_links(path))
+    return tuple(dict.fromkeys(place for place in resolved if not place.is_relative_to(own)))
 
 
 def files_below(path: Path) -> Iterator[Path]:
-    """Yield a file, or everything but folders in a folder, links to folders included and entered.
+    """Yield a file, or all files and links below a folder; follows links to folders.
 
     Raises:
-        CannotCheck: there are more than `MOST_FILES`, folders included.
+        CannotCheck: the tree has more than `MOST_FILES` files and folders.
     """
     waiting, entered, count = [path], set(), 0
     while waiting:
@@ -103,7 +103,7 @@ def links_to(path: Path) -> Iterator[Path]:
 
 
 def _children(folder: Path) -> list[Path]:
-    """In a fixed order."""
+    """Return the entries of a folder, in a fixed order."""
     try:
         names = sorted(os.listdir(folder), reverse=True)
     except OSError:
@@ -127,21 +127,21 @@ def _steps(path: str) -> list[str]:
 
 
 def _shell(home: Home, settings: Settings) -> tuple[Path, ...]:
-    """A relative path counts from the working folder, as it does when a command is started."""
+    """Return the shell; a relative path starts at the working folder, as for commands."""
     path = settings.shell_path
     return (home.cwd / os.path.expanduser(path),) if path else ()
 
 
 def _installed() -> Iterator[Path]:
-    """Installed extensions: an editable install may lie in the working folder."""
+    """Yield installed extensions; an editable install may be in the working folder."""
     for path in installed():
         yield path.parent if path.name == "__init__.py" else path
 
 
 def _at_start() -> Iterator[Path]:
-    """What Python imports before anything else, from folders outside the interpreter's own.
+    """Yield the modules that Python imports at start, from folders outside the interpreter's.
 
-    The first folder of the import path is that of the program; Python adds it after these.
+    The first folder of the import path is that of the program; Python adds it after the imports.
     """
     own = tuple(map(os.path.realpath, (sys.prefix, sys.base_prefix)))
     for folder in map(Path, filter(None, sys.path[1:])):
@@ -150,7 +150,7 @@ def _at_start() -> Iterator[Path]:
 
 
 def _key_commands(home: Home) -> Iterator[Path]:
-    """The files that the words of key commands (`!command`) name."""
+    """Yield the files that occur in key commands (`!command`)."""
     import shlex
     from shutil import which
 
@@ -161,11 +161,11 @@ def _key_commands(home: Home) -> Iterator[Path]:
             words = text.split()
         for word in words:
             place = os.path.expanduser(os.path.expandvars(word))
-            found = which(place) if "/" not in place else None
+            program = which(place) if "/" not in place else None
             if (home.cwd / place).is_file():
                 yield home.cwd / place
-            if found is not None:
-                yield Path(found)
+            if program is not None:
+                yield Path(program)
 
 
 def _commands_in(paths: Iterable[Path]) -> Iterator[str]:
@@ -173,7 +173,7 @@ def _commands_in(paths: Iterable[Path]) -> Iterator[str]:
         try:
             waiting: list[Any] = [read_object(path, relaxed=True)]
         except ConfigError:
-            continue  # no key comes from a file that cannot be read
+            continue  # an unreadable file does not provide a key
         while waiting:
             value = waiting.pop()
             if isinstance(value, str) and value.startswith("!"):
@@ -189,7 +189,7 @@ def _is_at(path: Path) -> bool:
 
 
 def _is_path(path: Path) -> bool:
-    """Whether the system can take it: JSON strings can hold more than names of files."""
+    """Return whether the system accepts the path: a JSON string may not be a file name."""
     try:
         return b"\0" not in os.fsencode(path)
     except UnicodeEncodeError:

@@ -1,4 +1,4 @@
-"""Whether other users of the machine can read what is kept for one of them."""
+"""Warn about private files that other users can read."""
 
 import os
 import stat
@@ -9,7 +9,7 @@ _ENTERED_BY_OTHERS = stat.S_IXGRP | stat.S_IXOTH
 
 
 def exposure(path: Path) -> str | None:
-    """A warning if others can read the file; None if its mode or a folder above keeps them out."""
+    """Return a warning if other users can read the file; None if modes prevent it."""
     try:
         mode = stat.S_IMODE(os.stat(path).st_mode)
         if not mode & _READ_BY_OTHERS or not all(map(_is_open, path.absolute().parents)):

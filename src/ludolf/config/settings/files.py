@@ -1,4 +1,4 @@
-"""Reading and writing the JSON files that users and other programs edit too."""
+"""Read and write JSON files that users and other programs edit too."""
 
 import codecs
 import json
@@ -10,7 +10,7 @@ from typing import Any
 from ludolf.base import ConfigError, loads
 from ludolf.base.project_files import Reader, read_bytes
 
-# 64 MiB: more than the largest list of models, and little enough for memory.
+# 64 MiB: more than the largest list of models, and small enough for memory.
 CONFIG_LIMIT = 64 * 1024 * 1024
 Stamp = tuple[int, int, int, int, int]
 _COMMENT = re.compile(r'("(?:\\.|[^"\\])*")|//[^\n]*|/\*.*?\*/', re.DOTALL)
@@ -18,7 +18,7 @@ _TRAILING_COMMA = re.compile(r'("(?:\\.|[^"\\])*")|,(?=\s*[}\]])', re.DOTALL)
 
 
 def read_text(path: Path) -> str | None:
-    """The text of a file without a leading BOM, or None when there is no such file.
+    """Read a text file without a leading BOM; return None if it does not exist.
 
     Raises:
         ConfigError: the file exists but cannot be read, is not regular, or has more than 64 MiB.
@@ -47,12 +47,13 @@ def decode(data: bytes, errors: str = "replace") -> str:
 def read_object(
     path: Path, *, relaxed: bool = False, reader: Reader | None = None
 ) -> dict[str, Any]:
-    """The JSON object in a file; a missing or blank file is an empty one.
+    """Read the JSON object in a file; a missing or blank file counts as `{}`.
 
     `reader` reads a file that a project supplies.
 
     Raises:
-        ConfigError: not readable, not JSON, or not an object; the text does not name the file.
+        ConfigError: the file is not readable, not JSON, or not an object; the text does not have
+            its path.
     """
     text = read_text(path) if reader is None else reader.text(path)
     if text is None or not text.strip():
@@ -67,14 +68,14 @@ def read_object(
 
 
 def write_object(path: Path, value: dict[str, Any], *, mode: int = 0o600) -> None:
-    """Replace a JSON file whole: two-space indent, links followed, an existing mode kept.
+    """Replace a JSON file atomically; follow links and keep the mode of an existing file.
 
     A new file is readable by its owner only.
 
     Raises:
-        OSError: the file could not be written; the old one is untouched.
+        OSError: the file could not be written; the old one is unchanged.
     """
-    # Without this a link to a shared dotfiles folder would be replaced by a plain file.
+    # Otherwise a link to a shared dotfiles folder would be replaced by a regular file.
     target = Path(os.path.realpath(path))
     fresh = target.with_name(f".{target.name}.{os.getpid()}.{os.urandom(4).hex()}")
     data = json.dumps(value, indent=2, ensure_ascii=False).encode("utf-8", "surrogatepass")
@@ -93,12 +94,12 @@ def write_object(path: Path, value: dict[str, Any], *, mode: int = 0o600) -> Non
 
 
 def stamp(path: Path) -> Stamp | None:
-    """What changes when a file changes; None when it is not there."""
+    """Return a value that differs after a change of the file; None if it is missing."""
     try:
-        found = os.stat(path)
+        status = os.stat(path)
     except OSError:
         return None
-    return (found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
+    return (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
 
 
 def _parse(text: str, *, relaxed: bool) -> Any:

@@ -1,7 +1,7 @@
-"""Where configuration lives, and the environment variables that move it."""
+"""Folders of configuration, and the environment variables that change them."""
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import msgspec
@@ -11,7 +11,7 @@ _TRUE = frozenset(("1", "true", "yes"))
 
 
 class Home(msgspec.Struct, frozen=True, kw_only=True):
-    """The places of one process: the user's agent directory, the project, the user's home."""
+    """Folders of one process: the user's agent directory, the project, the user's home."""
 
     agent: Path
     cwd: Path
@@ -43,46 +43,60 @@ class Home(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def find_home(cwd: Path | None = None, environ: Mapping[str, str] = os.environ) -> Home:
-    """The home of a process started in `cwd`, as its environment says."""
+    """Return the folders of a process in `cwd`, from its environment."""
     user = user_dir(environ)
     place = Path.cwd() if cwd is None else cwd
     return Home(agent=agent_dir(environ), cwd=place, user=user)
 
 
 def agent_dir(environ: Mapping[str, str] = os.environ) -> Path:
-    """$LUDOLF_DIR, else $PI_CODING_AGENT_DIR, else ~/.pi/agent, which is shared with pi."""
-    named = environ.get("LUDOLF_DIR") or env("CODING_AGENT_DIR", environ)
-    if named:
-        return expand(named, environ).absolute()
+    """Return $LUDOLF_DIR, else $PI_CODING_AGENT_DIR, else ~/.pi/agent, shared with pi."""
+    folder = environ.get("LUDOLF_DIR") or env("CODING_AGENT_DIR", environ)
+    if folder:
+        return expand(folder, environ).absolute()
     return user_dir(environ) / CONFIG_DIR / "agent"
 
 
 def session_dir_override(environ: Mapping[str, str] = os.environ) -> Path | None:
-    """The session directory that the environment names, if any."""
-    named = env("CODING_AGENT_SESSION_DIR", environ)
-    return expand(named, environ).absolute() if named else None
+    """Return the session directory of the environment; None if it is not set."""
+    folder = env("CODING_AGENT_SESSION_DIR", environ)
+    return expand(folder, environ).absolute() if folder else None
 
 
 def env(name: str, environ: Mapping[str, str] = os.environ) -> str | None:
-    """The variable `LUDOLF_<name>`, else `PI_<name>`; an empty one counts as unset."""
+    """Return the variable `LUDOLF_<name>`, else `PI_<name>`; None if unset or empty."""
     return environ.get(f"LUDOLF_{name}") or environ.get(f"PI_{name}") or None
 
 
 def env_flag(name: str, environ: Mapping[str, str] = os.environ) -> bool:
-    """True when the variable says 1, true or yes."""
+    """Return whether the variable is 1, true or yes."""
     return (env(name, environ) or "").strip().lower() in _TRUE
 
 
 def user_dir(environ: Mapping[str, str] = os.environ) -> Path:
-    """The user's home directory."""
-    named = environ.get("HOME") or environ.get("USERPROFILE")
-    return Path(named) if named else Path.home()
+    """Return the user's home directory."""
+    folder = environ.get("HOME") or environ.get("USERPROFILE")
+    return Path(folder) if folder else Path.home()
 
 
 def expand(path: str, environ: Mapping[str, str] = os.environ) -> Path:
-    """A path as a user writes it: a leading ~ is the home directory."""
+    """Expand a leading ~ to the home directory."""
     if path == "~":
         return user_dir(environ)
     if path.startswith(("~/", "~\\")):
         return user_dir(environ) / path[2:]
     return Path(path)
+
+
+def project_agents_skills(home: Home) -> Iterator[Path]:
+    """Yield `.agents/skills` of the working folder and its parents, up to the repository root.
+
+    The folder of the user's own skills is left out. A path may be missing.
+    """
+    personal = home.user / ".agents" / "skills"
+    for folder in (home.cwd, *home.cwd.parents):
+        place = folder / ".agents" / "skills"
+        if place != personal:
+            yield place
+        if (folder / ".git").exists():
+            return

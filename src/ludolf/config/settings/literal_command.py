@@ -1,15 +1,15 @@
-"""Shell text that is one command of literal words: the only kind that a rule can judge."""
+"""Parse shell text that is one command of literal words, which rules can match."""
 
 import string
 
-# Without quotes these mean themselves in every shell. A tilde, a glob, a brace, a comment, a
-# backslash, a variable, a second command: all else makes a text that only a shell can read.
+# Without quotes these are literal in every shell. Any other character (tilde, glob, brace,
+# comment, backslash, variable, second command) needs a shell to interpret the text.
 _PLAIN = frozenset(string.ascii_letters + string.digits + "_@%+=:,./-")
 _NOT_IN_DOUBLE = frozenset('$`\\!"')
 
 
 def literal_words(text: str) -> tuple[str, ...] | None:
-    """The words of the command, or None if the text is, or may be, more than literal words."""
+    """Return the words of a command; None if the text may be more than literal words."""
     words: list[str] = []
     at = 0
     while at < len(text):
@@ -20,12 +20,12 @@ def literal_words(text: str) -> tuple[str, ...] | None:
         if word is None:
             return None
         words.append(word)
-    # An assignment before a command (LD_PRELOAD=...) changes what the command does.
+    # An assignment before a command (LD_PRELOAD=...) changes its behaviour.
     return None if not words or "=" in words[0] else tuple(words)
 
 
 def _word(text: str, at: int) -> tuple[str | None, int]:
-    # zsh takes =name for the path of a program.
+    # zsh expands =name to the path of a program.
     if text[at] == "=":
         return None, at
     word = ""

@@ -1,4 +1,4 @@
-"""The lock that pi takes beside a file: a directory `<file>.lock` whose time is kept fresh."""
+"""File lock compatible with pi: a directory `<file>.lock` whose mtime is refreshed."""
 
 import asyncio
 import os
@@ -18,14 +18,14 @@ _LONGEST_PAUSE = 1.0
 
 
 class LockLost(ConfigError):
-    """Another process took the lock over while we held it; nothing may be written."""
+    """Another process took over the lock; the file must not be written."""
 
 
 class FileLock:
-    """Holds the lock of one file inside a `with` or `async with` block.
+    """Hold the lock of a file inside a `with` or `async with` block.
 
     Raises:
-        ConfigError: on entry, when the lock stays taken through all pauses.
+        ConfigError: on entry, if another process holds the lock through all pauses.
     """
 
     def __init__(self, path: Path, *, stale: float, pauses: Iterable[float]) -> None:
@@ -49,7 +49,7 @@ class FileLock:
         return self._begin()
 
     async def __aenter__(self) -> Self:
-        """The same without keeping others waiting; an abort while it waits takes no lock."""
+        """Acquire the lock without blocking the event loop; cancelling acquires no lock."""
         if not self._take():
             for pause in self._pauses:
                 await asyncio.sleep(pause)
@@ -87,21 +87,21 @@ class FileLock:
         return self
 
     def held(self) -> bool:
-        """Whether the directory is still the one that we made."""
+        """Whether the directory is still the one that this lock created."""
         with self._guard:
             return self._mark is not None and _mark(self.directory) == self._mark
 
     def check(self) -> None:
-        """To be called right before a write.
+        """Check the lock; call this immediately before a write.
 
         Raises:
-            LockLost: the lock is no longer ours.
+            LockLost: another process took over the lock.
         """
         if not self.held():
             raise LockLost(f"the lock of {self.path} was taken over by another process")
 
     def refresh(self) -> bool:
-        """Make the lock young again; False when it is no longer ours."""
+        """Update the mtime of the lock; return False if another process took it over."""
         with self._guard:
             if self._mark is None or _mark(self.directory) != self._mark:
                 return False
@@ -139,17 +139,17 @@ class FileLock:
 
 
 def settings_lock(path: Path) -> FileLock:
-    """Ten tries, 20 ms apart."""
+    """Return a lock that tries ten times, 20 ms apart."""
     return FileLock(path, stale=SETTINGS_STALE, pauses=[0.02] * 9)
 
 
 def auth_lock(path: Path, *, patience: float = 30.0) -> FileLock:
-    """Waits with growing pauses, up to half a minute."""
+    """Return a lock that waits with growing pauses, up to `patience` seconds."""
     return FileLock(path, stale=AUTH_STALE, pauses=growing_pauses(patience))
 
 
 def growing_pauses(patience: float) -> Iterator[float]:
-    """Pauses from 10 ms that double, with jitter, and add up to `patience` seconds."""
+    """Yield pauses that double from 10 ms, with jitter, and sum to `patience` seconds."""
     left, pause = patience, 0.01
     while left > 0:
         step = min(pause * random.uniform(0.5, 1.0), left)
@@ -160,10 +160,10 @@ def growing_pauses(patience: float) -> Iterator[float]:
 
 def _mark(directory: Path) -> tuple[int, int, int] | None:
     try:
-        found = os.stat(directory)
+        status = os.stat(directory)
     except OSError:
         return None
-    return (found.st_dev, found.st_ino, found.st_mtime_ns)
+    return (status.st_dev, status.st_ino, status.st_mtime_ns)
 
 
 def _remove(directory: Path) -> bool:

@@ -1,4 +1,4 @@
-"""The command lines of omp and xcsh in our own words, for hosts that pass their flags."""
+"""Translate command lines of omp and xcsh, for hosts that pass their flags."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -8,9 +8,9 @@ from msgspec import Struct, field
 from ludolf.base import ConfigError
 
 _RENAMED = {"--hook": "--extension", "--trusted-extension": "--extension"}
-# The value may be missing: then the last session is meant.
+# Without a value, these resume the last session.
 _RESUMING = ("--resume", "-r", "--session")
-# These ask for what is so anyway: there is no such feature.
+# These switch off features that do not exist here, so they have no effect.
 _GRANTED = frozenset(
     [
         "--allow-home",
@@ -60,7 +60,7 @@ _VALUES = frozenset(
 
 
 class Translated(Struct):
-    """`words` are ours; `cwd` is the folder to work in, if one is named."""
+    """The translated arguments; `cwd` is the working folder if a flag sets one."""
 
     words: list[str] = field(default_factory=list)
     cwd: Path | None = None
@@ -68,50 +68,50 @@ class Translated(Struct):
 
 
 def in_our_words(words: Sequence[str]) -> Translated:
-    """What has no counterpart here is left out, with a warning.
+    """Translate arguments; flags without a counterpart are dropped with a warning.
 
     Raises:
         ConfigError: a flag lacks its value.
     """
-    told = Translated()
+    result = Translated()
     rest = list(words)
     while rest:
         word = rest.pop(0)
         if word == "--":
-            told.words += [word, *rest]
+            result.words += [word, *rest]
             break
         flag, equals, value = word.partition("=") if word.startswith("--") else (word, "", "")
         if equals:
             rest.insert(0, value)
-        _take(told, flag, rest, has_value=bool(equals))
-    return told
+        _take(result, flag, rest, has_value=bool(equals))
+    return result
 
 
-def _take(told: Translated, flag: str, rest: list[str], *, has_value: bool) -> None:
+def _take(result: Translated, flag: str, rest: list[str], *, has_value: bool) -> None:
     if flag in _RESUMING:
         has_value = bool(rest) and (has_value or not rest[0].startswith("-"))
-        named = rest.pop(0) if has_value else ""
-        told.words += ["--session", named] if named else ["--continue"]
+        session = rest.pop(0) if has_value else ""
+        result.words += ["--session", session] if session else ["--continue"]
     elif flag in _RENAMED:
-        told.words += [_RENAMED[flag], _value(flag, rest)]
+        result.words += [_RENAMED[flag], _value(flag, rest)]
     elif flag == "--cwd":
-        told.cwd = Path(_value(flag, rest))
+        result.cwd = Path(_value(flag, rest))
     elif flag == "--approval-mode":
         mode = _value(flag, rest)
-        # A word that is not known is refused where ours are checked: no guess about safety.
-        told.words += ["--approval", _APPROVAL.get(mode, mode)]
+        # An unknown mode is passed on and refused by the parser: safety settings are not guessed.
+        result.words += ["--approval", _APPROVAL.get(mode, mode)]
     elif flag in _UNASKED:
         del rest[:has_value]
-        told.words += ["--approval", "never"]
+        result.words += ["--approval", "never"]
     elif flag in _VALUES:
         _value(flag, rest)
-        told.warnings.append(f"{flag} has no effect here")
+        result.warnings.append(f"{flag} has no effect here")
     elif flag in _GRANTED or flag in _SWITCHES:
         del rest[:has_value]
         if flag in _SWITCHES:
-            told.warnings.append(f"{flag} has no effect here")
+            result.warnings.append(f"{flag} has no effect here")
     else:
-        told.words.append(f"{flag}={rest.pop(0)}" if has_value else flag)
+        result.words.append(f"{flag}={rest.pop(0)}" if has_value else flag)
 
 
 def _value(flag: str, rest: list[str]) -> str:

@@ -1,4 +1,4 @@
-"""What a start of the program asks for, from the command line or from Python."""
+"""Start options, from the command line or from Python."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -10,10 +10,10 @@ from ludolf.ai.messages import ThinkingLevel
 
 
 class Options(msgspec.Struct, kw_only=True):
-    """Unset means: as the settings say, else the default."""
+    """Start options; an unset one is taken from the settings, else the default."""
 
     cwd: Path
-    # from Python only: another agent folder, settings that are on no disk, extensions as functions
+    # from Python only: another agent folder, settings without a file, extensions as functions
     agent_dir: Path | None = None
     settings: dict[str, Any] | None = None
     factories: tuple[Callable[..., Any], ...] = ()
@@ -46,14 +46,14 @@ class Options(msgspec.Struct, kw_only=True):
     system_prompt: str | None = None
     append_system_prompt: tuple[str, ...] = ()
     approve: bool | None = None
-    # what stands between the model and the machine
+    # safety
     approval: str | None = None
     sandbox: str | None = None
     sandbox_network: str | None = None
     mask_secrets: bool = False
-    # flags that only extensions may know
+    # flags for extensions
     flags: dict[str, str | bool] = {}
-    # the traffic with model servers
+    # recording and replay of model traffic
     record: str | None = None
     replay: str | None = None
     replay_strict: bool = False

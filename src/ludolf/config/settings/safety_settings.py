@@ -1,4 +1,4 @@
-"""Settings of the sandbox and of masked secrets; a project's own can tighten them, never loosen."""
+"""Settings of sandbox and secret masking; a project can tighten them, never loosen."""
 
 from typing import Literal
 
@@ -16,8 +16,11 @@ MODES: tuple[SandboxMode, ...] = ("off", "workspace", "read-only")
 class SandboxSettings(
     msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True
 ):
-    """`write` are folders that commands may change beside the working folder; `hide` and `show`
-    change what is hidden from them."""
+    """Sandbox settings.
+
+    `write` are folders that commands may change in addition to the working folder; `hide` and
+    `show` add and remove hidden paths.
+    """
 
     mode: SandboxMode = "off"
     network: bool = True
@@ -30,15 +33,17 @@ class SandboxSettings(
 class SecretSettings(
     msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True
 ):
-    """`variables` are names of further environment variables whose values are secret."""
+    """Secret masking; `variables` names further environment variables with secrets."""
 
     mask: bool = False
     variables: tuple[str, ...] = ()
 
 
 def read_sandbox(files: SettingsFiles, options: Options) -> SandboxSettings:
-    """Raises:
-    ConfigError: something in them makes no sense.
+    """Parse the sandbox settings.
+
+    Raises:
+        ConfigError: a value is invalid.
     """
     name = "sandbox"
     own: SandboxSettings = read_strictly(files.user.sandbox, SandboxSettings, files.user_name, name)
@@ -63,8 +68,10 @@ def read_sandbox(files: SettingsFiles, options: Options) -> SandboxSettings:
 
 
 def read_secrets(files: SettingsFiles, options: Options) -> SecretSettings:
-    """Raises:
-    ConfigError: something in them makes no sense.
+    """Parse the settings of secret masking.
+
+    Raises:
+        ConfigError: a value is invalid.
     """
     name = "secrets"
     own: SecretSettings = read_strictly(files.user.secrets, SecretSettings, files.user_name, name)

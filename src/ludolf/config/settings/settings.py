@@ -1,4 +1,4 @@
-"""settings.json: the user's and the trusted project's, merged and checked key by key."""
+"""settings.json of the user and of the trusted project: merged and validated key by key."""
 
 import os
 from collections.abc import Mapping
@@ -18,6 +18,17 @@ from ludolf.config.settings.home import Home
 Count = Annotated[int, msgspec.Meta(ge=0)]
 QueueMode = Literal["all", "one-at-a-time"]
 GLOBAL_ONLY = ("defaultProjectTrust", "httpProxy", "cacheWarming", "passKeys")
+# Settings of pi that are validated and kept, but not used. docs/migrating-from-pi.md lists them.
+WITHOUT_EFFECT = (
+    "branchSummary.skipPrompt",
+    "cacheWarming",
+    "npmCommand",
+    "packages",
+    "retry.provider.maxRetries",
+    "themes",
+    "transport",
+    "websocketConnectTimeoutMs",
+)
 
 
 class TokenLimits(Value):
@@ -32,7 +43,7 @@ class Compaction(Value):
     model_overrides: dict[str, TokenLimits] = msgspec.field(default_factory=dict)
 
     def limits(self, model_key: str) -> tuple[int, int]:
-        """Tokens to reserve and to keep for the model `provider/id`."""
+        """Return the tokens to reserve and to keep for the model `provider/id`."""
         own = self.model_overrides.get(model_key, TokenLimits())
         reserve, keep = own.reserve_tokens, own.keep_recent_tokens
         return (
@@ -57,12 +68,12 @@ class Retry(Value):
     max_retries: Count = 3
     base_delay_ms: Count = 2000
     max_agent_delay_ms: Count = 60_000
-    # By how much a wait may be longer or shorter: not all who failed at once ask again at once.
+    # Random part of a delay, so that clients that failed together do not retry together.
     jitter: Annotated[float, msgspec.Meta(ge=0, le=1)] = 0.2
     provider: ProviderRetry = ProviderRetry()
 
     def delay_ms(self, attempt: int, asked: float | None = None) -> int:
-        """The wait before this attempt, never shorter than the seconds that the server asks for."""
+        """Return the delay before an attempt, at least the `asked` seconds of the server."""
         from random import uniform
 
         longest = self.max_agent_delay_ms
@@ -71,7 +82,7 @@ class Retry(Value):
         return max(min(spread, longest), int((asked or 0) * 1000))
 
     def is_too_long(self, asked: float | None) -> bool:
-        """Whether the server asks for more patience than the user has."""
+        """Return whether the server asks for a longer delay than the settings allow."""
         limit = self.provider.max_retry_delay_ms
         return bool(limit and asked and asked * 1000 > limit)
 
@@ -82,7 +93,7 @@ class Images(Value):
 
 
 class ThinkingBudgets(Value):
-    """None: what the model's provider takes for this level."""
+    """Thinking tokens by level. None: the default of the provider."""
 
     minimal: Count | None = None
     low: Count | None = None
@@ -91,7 +102,7 @@ class ThinkingBudgets(Value):
 
 
 class Todo(Value):
-    """None: the dialect decides; in pi's there is no todo tool unless it is asked for."""
+    """The to-do list. None: the dialect decides; dialects of pi have no todo tool by default."""
 
     enabled: bool | None = None
     reminders: bool | None = None
@@ -99,25 +110,25 @@ class Todo(Value):
 
 
 class Tasks(Value):
-    # Seconds until finished todos are taken off the list; below zero they stay.
+    # Seconds until completed tasks are removed from the list; below zero they stay.
     todo_clear_delay: float = 60
 
 
 class AgentTasks(Value):
-    """Agents in the background. None: the dialect decides whether the model may start some."""
+    """Subagents. `enabled` None: the dialect decides whether the model may start some."""
 
     enabled: bool | None = None
-    # How many work at once; 0 is no limit.
+    # Number of subagents that run concurrently; 0: unlimited.
     max_concurrency: Count = 32
-    # How deep agents may start agents; 0 is not at all, below zero is no limit.
+    # Nesting depth of subagents; 0: none, below zero: unlimited.
     max_recursion_depth: int = 2
     disabled_agents: tuple[str, ...] = ()
-    # By the name of a kind: the model that it uses, as `provider/id` or `provider/id:level`.
+    # Model by kind of subagent, as `provider/id` or `provider/id:level`.
     agent_model_overrides: dict[str, str] = msgspec.field(default_factory=dict)
 
 
 class Ttsr(Value):
-    """Stream rules: what happens when an answer breaks one."""
+    """Stream rules: reaction to an answer that violates one."""
 
     enabled: bool = True
     context_mode: Literal["discard", "keep"] = "discard"
@@ -128,7 +139,7 @@ class Ttsr(Value):
 
 
 class Settings(Value):
-    """Every key that a program without a screen uses. Others stay in the file untouched."""
+    """All keys that Ludolf reads. Other keys stay in the file unchanged."""
 
     default_provider: str | None = None
     default_model: str | None = None
@@ -147,15 +158,15 @@ class Settings(Value):
     default_tools: tuple[str, ...] | None = None
     default_project_trust: Literal["ask", "always", "never"] = "ask"
     session_dir: str | None = None
-    # When the disk is asked to keep a session: at the end of a run, after each entry, never.
+    # When a session file is synced: at the end of a run, after each entry, never.
     sync: Literal["turn", "always", "off"] = "turn"
     compaction: Compaction = Compaction()
     branch_summary: BranchSummary = BranchSummary()
     retry: Retry = Retry()
     transport: Literal["auto", "sse", "websocket", "websocket-cached"] = "auto"
     http_proxy: str | None = None
-    # Silence of a model: until its first event, and between two (None: as given for the first, else
-    # three minutes); then how long a connection may take. 0 is no limit.
+    # Timeouts of a model: until its first event; between two events (None: as for the first, else
+    # three minutes); for the connection. 0: no limit.
     http_idle_timeout_ms: Count | Literal["disabled"] | None = None
     stream_idle_timeout_ms: Count | None = None
     connect_timeout_ms: Count = 30_000
@@ -167,48 +178,48 @@ class Settings(Value):
     cache_warming: Literal["off", "streaming", "idle"] = "streaming"
     packages: tuple[str | dict[str, Any], ...] = ()
     extensions: tuple[str, ...] = ()
-    # How long a handler of an extension may take, for all events or by their names; 0 is no limit.
+    # Timeout of extension handlers, for all events or by event name; 0: no limit.
     handler_timeout_ms: Count | dict[str, Count] = 0
     skills: tuple[str, ...] = ()
     prompts: tuple[str, ...] = ()
     themes: tuple[str, ...] = ()
     enable_skill_commands: bool = True
-    # Whether model servers of this machine are looked for.
+    # Whether local model servers are scanned.
     local_servers: bool = True
-    # Names of key variables that tools may see all the same.
+    # Names of key variables that tools may see.
     pass_keys: tuple[str, ...] = ()
-    # Read by who uses them, and strictly: a slip must not switch off what guards the machine.
+    # Parsed strictly where they are used: a typo must not switch off a safety feature.
     approval: Any = None
     sandbox: Any = None
     secrets: Any = None
 
     @property
     def patience(self) -> Patience:
-        """How long a model may be silent."""
+        """Timeouts of model requests."""
         idle = self.http_idle_timeout_ms
-        given = 0 if isinstance(idle, str) else idle
+        first = 0 if isinstance(idle, str) else idle
         own = self.retry.provider.timeout_ms
-        given = given if own is None else own
-        between = given if self.stream_idle_timeout_ms is None else self.stream_idle_timeout_ms
+        first = first if own is None else own
+        between = first if self.stream_idle_timeout_ms is None else self.stream_idle_timeout_ms
         usual = Patience()
         return Patience(
             connect=self.connect_timeout_ms / 1000,
-            first=usual.first if given is None else given / 1000,
+            first=usual.first if first is None else first / 1000,
             between=usual.between if between is None else between / 1000,
         )
 
 
 class SettingsFiles:
-    """The settings of one session: `current` is what counts, `user` and `project` each file alone.
+    """Settings of one session: `current` is merged, `user` and `project` are single files.
 
     An invalid file is reported in `warnings`, counts as empty and is never written. `doubts` are
-    the reasons why what guards the machine may be asked for without being understood.
+    reasons why a safety setting may be present but could not be parsed.
     """
 
     def __init__(
         self, home: Home, *, trusted: bool = False, given: Mapping[str, Any] | None = None
     ) -> None:
-        """With settings `given`, no file is read and none is written."""
+        """With `given` settings, no file is read or written."""
         self.home = home
         self.trusted = trusted
         self.given = given
@@ -223,8 +234,8 @@ class SettingsFiles:
         self.warnings, self.doubts = [], []
         if self.given is not None:
             self._look_for_doubts(self.given, None)
-            self._user, complaints = keep_sound(migrate(dict(self.given)), Settings)
-            self.warnings += [f"Invalid setting: {text}" for text in complaints]
+            self._user, errors = keep_sound(migrate(dict(self.given)), Settings)
+            self.warnings += [f"Invalid setting: {text}" for text in errors]
             self._merge()
             return
         self._user = self._read(self.home.settings_file) or {}
@@ -234,7 +245,7 @@ class SettingsFiles:
 
     @property
     def user_name(self) -> str:
-        """Where the user's settings come from, for messages."""
+        """Source of the user's settings, for messages."""
         return str(self.home.settings_file) if self.given is None else "the settings given"
 
     @property
@@ -242,9 +253,9 @@ class SettingsFiles:
         return str(self.home.project_settings_file)
 
     def save(self, changes: Mapping[str, Any]) -> str | None:
-        """Make changes count at once and write just them to the user's file; None removes a key.
+        """Apply changes and write only them to the user's file; None removes a key.
 
-        Returns what prevented the writing, or None when it is on disk.
+        Returns an error text if the file could not be written, else None.
         """
         lay_over(self._user, changes)
         self._merge()
@@ -280,8 +291,8 @@ class SettingsFiles:
             self._doubt(doubt_of_invalid(path, error))
             return None
         self._look_for_doubts(raw, path)
-        sound, complaints = keep_sound(migrate(raw), Settings)
-        self.warnings += [f"Invalid setting in {path}: {text}" for text in complaints]
+        sound, errors = keep_sound(migrate(raw), Settings)
+        self.warnings += [f"Invalid setting in {path}: {text}" for text in errors]
         return sound
 
     def _look_for_doubts(self, raw: Mapping[str, Any], path: Path | None) -> None:
@@ -289,11 +300,11 @@ class SettingsFiles:
             from ludolf.config.settings.doubts import doubt_of_missing
 
             self._doubt(doubt_of_missing(path))
-        known = {field.encode_name for field in msgspec.structs.fields(Settings)}
-        if not raw.keys() <= known:
+        names = {field.encode_name for field in msgspec.structs.fields(Settings)}
+        if not raw.keys() <= names:
             from ludolf.config.settings.doubts import doubt_of_keys
 
-            self._doubt(doubt_of_keys(raw, known, str(path or self.user_name)))
+            self._doubt(doubt_of_keys(raw, names, str(path or self.user_name)))
         if path is not None and not raw.keys().isdisjoint(("approval", "sandbox", "secrets")):
             from ludolf.config.settings.doubts import doubt_of_repeats
 
@@ -312,7 +323,7 @@ class SettingsFiles:
 
 
 def merge(lower: Mapping[str, Any], upper: Mapping[str, Any]) -> dict[str, Any]:
-    """`upper` over `lower`: objects key by key, everything else replaced."""
+    """Merge `upper` over `lower`: objects key by key, other values replaced."""
     result = dict(lower)
     for key, value in upper.items():
         old = result.get(key)
@@ -322,7 +333,7 @@ def merge(lower: Mapping[str, Any], upper: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def lay_over(raw: dict[str, Any], changes: Mapping[str, Any]) -> None:
-    """Apply changes in place; None removes a key, an object changes only the keys it names."""
+    """Apply changes in place; None removes a key, an object changes only its keys."""
     for key, value in changes.items():
         if value is None:
             raw.pop(key, None)
@@ -336,7 +347,7 @@ def lay_over(raw: dict[str, Any], changes: Mapping[str, Any]) -> None:
 
 
 def migrate(raw: dict[str, Any]) -> dict[str, Any]:
-    """Old spellings brought to the present ones; a present one is never overruled."""
+    """Rename old keys to current ones; an existing current key is kept."""
     new = dict(raw)
     if "queueMode" in new:
         new.setdefault("steeringMode", new.pop("queueMode"))
@@ -362,8 +373,8 @@ def migrate(raw: dict[str, Any]) -> dict[str, Any]:
 def keep_sound(
     raw: Mapping[str, Any], kind: type[msgspec.Struct], where: str = ""
 ) -> tuple[dict[str, Any], list[str]]:
-    """The keys whose values fit, and a complaint for each that does not."""
-    sound, complaints = {k: v for k, v in raw.items() if v is not None}, []
+    """Return the keys with valid values, and an error text for each other key."""
+    sound, errors = {k: v for k, v in raw.items() if v is not None}, []
     try:
         msgspec.convert(sound, kind)
         return sound, []
@@ -380,11 +391,11 @@ def keep_sound(
             and issubclass(group, msgspec.Struct)
         ):
             sound[name], inner = keep_sound(value, group, f"{where}{name}.")
-            complaints += inner
+            errors += inner
             continue
         try:
             msgspec.convert(value, group)
         except msgspec.ValidationError as error:
             del sound[name]
-            complaints.append(f"{where}{name}: {error}; the default is used")
-    return sound, complaints
+            errors.append(f"{where}{name}: {error}; the default is used")
+    return sound, errors

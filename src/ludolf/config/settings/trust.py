@@ -1,7 +1,7 @@
-"""Project trust: whether a folder's settings and resources may be used at all."""
+"""Project trust: decide whether the settings and resources of a folder may be used."""
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, Literal
 
@@ -9,7 +9,7 @@ import msgspec
 
 from ludolf.base import ConfigError
 from ludolf.config.settings.files import read_object
-from ludolf.config.settings.home import Home
+from ludolf.config.settings.home import Home, project_agents_skills
 
 _GUARDED = (
     "settings.json",
@@ -30,7 +30,7 @@ _LEFT_ASIDE = "its settings and resources are ignored (see --approve)"
 
 
 class Trust(msgspec.Struct, frozen=True, kw_only=True):
-    """The verdict, and what to tell the user if something is left aside."""
+    """The decision, and a notice for the user if resources are ignored."""
 
     trusted: bool
     notice: str | None = None
@@ -43,10 +43,10 @@ def decide_trust(
     answer: bool | None = None,
     default: Literal["ask", "always", "never"] = "ask",
 ) -> Trust:
-    """Whether this project is trusted.
+    """Decide whether this project is trusted.
 
     Order: the command line's `flag`, an extension's `answer`, the saved decision, the default.
-    There is nobody to ask, so `ask` means no.
+    `ask` means no, since no user can be asked here.
     """
     for verdict in (flag, answer):
         if verdict is not None:
@@ -70,16 +70,16 @@ def saved_decision(trust_file: Path, cwd: Path) -> bool | None:
     Raises:
         ConfigError: trust.json is invalid.
     """
-    found = _nearest(trust_file, cwd)
-    return None if found is None else found[1]
+    nearest = _nearest(trust_file, cwd)
+    return None if nearest is None else nearest[1]
 
 
 def save_decision(home: Home, *, trusted: bool) -> None:
-    """Remember a decision for this folder, in the form that pi keeps it.
+    """Store a decision for this folder, in the format of pi.
 
     Raises:
         ConfigError: trust.json is invalid or locked, or the code of the folder cannot be checked.
-        OSError: it cannot be written.
+        OSError: trust.json cannot be written.
     """
     from ludolf.config.settings.files import write_object
     from ludolf.config.settings.lock import settings_lock
@@ -91,7 +91,7 @@ def save_decision(home: Home, *, trusted: bool) -> None:
         decisions = read_object(path)
         decisions[os.path.realpath(home.cwd)] = trusted
         lock.check()
-        # First: a program that sees the decision must also see the code that it is about.
+        # Digests first: a program that reads the decision must also find the digest of the code.
         _save_record(home, _record(digest(home)) if trusted else None)
         write_object(path, decisions, mode=0o600)
 
@@ -99,11 +99,11 @@ def save_decision(home: Home, *, trusted: bool) -> None:
 def add_imports(home: Home, paths: Iterable[Path]) -> None:
     """Store digests of files that a trusted project imported from outside its extensions.
 
-    Does nothing if there is no stored decision of this folder, or the files are in it already.
+    Does nothing if this folder has no stored decision, or the files are stored already.
 
     Raises:
         ConfigError: the file of digests is invalid or locked.
-        OSError: it cannot be written.
+        OSError: the file cannot be written.
     """
     from ludolf.config.settings.lock import settings_lock
     from ludolf.config.settings.trust_digest import digests_of
@@ -122,7 +122,7 @@ def add_imports(home: Home, paths: Iterable[Path]) -> None:
 
 
 def _judge(home: Home, folder: Path) -> Trust:
-    """Compare what the project runs with what it ran when `folder` was trusted."""
+    """Compare the code of the project with its digest from when `folder` was trusted."""
     from ludolf.config.settings.trust_digest import NOTHING, digest
 
     try:
@@ -130,7 +130,7 @@ def _judge(home: Home, folder: Path) -> Trust:
         if record is not None:
             changed = record["digest"] != now or _differ(record["imports"])
         elif os.path.realpath(home.cwd) != str(folder) and _stored_record(home, folder):
-            # That decision was about other code than this folder's.
+            # That decision was about the code of another folder.
             changed = now != NOTHING
         else:
             return _trust_first_use(home, now)
@@ -144,14 +144,14 @@ def _judge(home: Home, folder: Path) -> Trust:
 
 
 def _trust_first_use(home: Home, now: str) -> Trust:
-    """Store the present digest for a decision that pi stored, which keeps none."""
+    """Store the current digest for a decision of pi, which has none."""
     from ludolf.config.settings.lock import settings_lock
 
     try:
         with settings_lock(home.trust_file):
             _save_record(home, _record(now))
     except (ConfigError, OSError) as error:
-        text = f"Changes of {home.cwd} will not be noticed: {error}"
+        text = f"Changes of {home.cwd} will not be detected: {error}"
         return Trust(trusted=True, notice=text)
     return Trust(trusted=True)
 
@@ -174,15 +174,17 @@ def _record(digest: str) -> dict[str, Any]:
 
 
 def _stored_record(home: Home, folder: Path | None = None) -> dict[str, Any] | None:
-    """Raises:
-    ConfigError: the file is invalid.
+    """Return the stored digests of a folder; None if there are none.
+
+    Raises:
+        ConfigError: the file is invalid.
     """
     value = read_object(_digests_file(home)).get(os.path.realpath(folder or home.cwd))
     if value is None:
         return None
     if isinstance(value, dict) and isinstance(value.get("imports"), dict):
         return {"digest": value.get("digest"), "imports": dict(value["imports"])}
-    return _record(str(value))  # an earlier version stored digests of another kind
+    return _record(str(value))  # an earlier version stored digests in another format
 
 
 def _differ(imports: dict[str, Any]) -> bool:
@@ -202,7 +204,7 @@ def _save_record(home: Home, record: dict[str, Any] | None) -> None:
 
 
 def _digests_file(home: Home) -> Path:
-    """Next to the decisions, whose form is pi's."""
+    """Return the file of digests, next to trust.json, whose format is pi's."""
     return home.trust_file.with_name("trust-digests.json")
 
 
@@ -210,17 +212,6 @@ def _digests_file(home: Home) -> Path:
 
 
 def guarded_paths(home: Home) -> tuple[Path, ...]:
-    """What in this project would need trust."""
+    """Return the existing paths of this project that need trust."""
     own = [home.project / name for name in _GUARDED]
     return tuple(path for path in (*own, *project_agents_skills(home)) if path.exists())
-
-
-def project_agents_skills(home: Home) -> Iterator[Path]:
-    """`.agents/skills` from the folder up to the repository root; the user's own is not one."""
-    personal = home.user / ".agents" / "skills"
-    for folder in (home.cwd, *home.cwd.parents):
-        place = folder / ".agents" / "skills"
-        if place != personal:
-            yield place
-        if (folder / ".git").exists():
-            return

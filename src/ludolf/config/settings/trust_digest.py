@@ -1,4 +1,4 @@
-"""A digest of the code that a trusted project runs, to notice when it changes."""
+"""Digest of the code that a trusted project runs, to detect changes."""
 
 import os
 from collections.abc import Iterable
@@ -13,7 +13,7 @@ from ludolf.config.settings.home import Home
 if TYPE_CHECKING:
     from hashlib import _Hash
 
-# The code of all extensions of a project together. Hashing that much takes about 0.1 s.
+# Limit for the code of all extensions of a project. Hashing it takes about 0.1 s.
 MOST_BYTES = 64 * 1024 * 1024
 NOTHING = ""
 
@@ -22,7 +22,7 @@ def digest(home: Home) -> str:
     """Return the digest of a project's settings, extensions and shell; `NOTHING` without any.
 
     Raises:
-        CannotCheck: they have too many files, more than `MOST_BYTES`, or no fixed content.
+        CannotCheck: they have too many files, more than `MOST_BYTES`, or a file is not regular.
     """
     from hashlib import sha256
 
@@ -43,12 +43,12 @@ def digests_of(paths: Iterable[Path]) -> dict[str, str]:
     """Return the digest of each file by its path."""
     from hashlib import sha256
 
-    found, left = {}, MOST_BYTES
+    digests, left = {}, MOST_BYTES
     for path in paths:
         total = sha256()
         left -= _add_content(total, path, left)
-        found[str(path)] = total.hexdigest()
-    return found
+        digests[str(path)] = total.hexdigest()
+    return digests
 
 
 def _add_name(total: "_Hash", path: Path, home: Home) -> None:

@@ -1,4 +1,4 @@
-"""The value syntax of keys and headers: a command, environment variables, or literal text."""
+"""Value syntax of keys and headers: command, environment variables or literal text."""
 
 import os
 import re
@@ -14,13 +14,16 @@ _BARE_NAME = re.compile(r"[A-Z][A-Z0-9_]*\Z")
 
 
 class Resolver:
-    """Turns configured values into text. `bare_names`: a value that is just the name of an existing
-    variable means that variable, as in files of early 2026."""
+    """Resolve configured values.
+
+    `bare_names`: a value that is the name of an existing variable means that variable, as in files
+    of early 2026.
+    """
 
     def __init__(self, environ: Mapping[str, str] = os.environ, *, bare_names: bool = True) -> None:
         self.environ = environ
         self.warnings: list[str] = []
-        # Where commands in the sandbox can write: no program from there runs for a key.
+        # Folders that commands in the sandbox can write: key commands do not run programs there.
         self.writable: tuple[Path, ...] = ()
         self._bare_names = bare_names
         self._outputs: dict[str, str] = {}
@@ -28,9 +31,9 @@ class Resolver:
     def resolve(
         self, value: str, *, over: Mapping[str, str] | None = None, cached: bool = False
     ) -> str | None:
-        """The text, or None when a variable is unset or a command gives nothing.
+        """Resolve a value; None if a variable is unset or a command prints nothing.
 
-        `over` lays over the environment; `cached` runs a command only once per process.
+        `over` overrides the environment; `cached` runs a command only once per process.
         """
         if value.startswith("!"):
             return self._output(value[1:], over, cached=cached)
@@ -42,30 +45,30 @@ class Resolver:
             nonlocal missing
             if match[1] or match[2]:
                 return match[1] or match[2]
-            found = self.variable(match[3] or match[4], over)
-            missing = missing or not found
-            return found or ""
+            text = self.variable(match[3] or match[4], over)
+            missing = missing or not text
+            return text or ""
 
         text = _TOKEN.sub(fill, value)
         return None if missing or not text else text
 
     def plain_text(self, value: str, *, over: Mapping[str, str] | None = None) -> str:
-        """The text of a value, or nothing if only a command knows it or a variable is unset."""
+        """Resolve a value without running a command; "" if that is not possible."""
         return "" if value.startswith("!") else self.resolve(value, over=over) or ""
 
     def can_resolve(self, value: str, over: Mapping[str, str] | None = None) -> bool:
-        """Whether `resolve` would give something; a command is believed without being run."""
+        """Return whether `resolve` has a result; a command counts as one and is not run."""
         return value.startswith("!") or self.resolve(value, over=over) is not None
 
     def variable(self, name: str, over: Mapping[str, str] | None = None) -> str | None:
-        """One environment variable; empty counts as unset."""
+        """Return an environment variable; an empty one counts as unset."""
         return (over or {}).get(name) or self.environ.get(name) or None
 
     def _is_bare(self, value: str) -> bool:
-        known = self._bare_names and _BARE_NAME.match(value) and self.environ.get(value)
-        if not known:
+        is_name = self._bare_names and _BARE_NAME.match(value) and self.environ.get(value)
+        if not is_name:
             return False
-        text = f'"{value}" is taken as an environment variable; write "${value}" instead'
+        text = f'"{value}" is read as an environment variable; write "${value}" instead'
         if text not in self.warnings:
             self.warnings.append(text)
         return True
@@ -78,20 +81,22 @@ class Resolver:
             environ["PATH"] = safe_path(environ["PATH"], self.writable)
         output = run_command(command, environ)
         if output is None:
-            self.warnings.append(f"the key command gave nothing: {command.split(' ', 1)[0]}")
+            self.warnings.append(
+                f"the key command failed or printed nothing: {command.split(' ', 1)[0]}"
+            )
         elif cached:
             self._outputs[command] = output
         return output
 
 
 def literal(text: str) -> str:
-    """The text as a value that means itself."""
+    """Escape a text as a literal value."""
     escaped = text.replace("$", "$$")
     return f"$!{escaped[1:]}" if escaped.startswith("!") else escaped
 
 
 def names_in(value: str) -> frozenset[str]:
-    """The environment variables that a value speaks of."""
+    """Return the environment variables that a value refers to."""
     if value.startswith("!"):
         return frozenset()
     names = {match[3] or match[4] for match in _TOKEN.finditer(value) if match[3] or match[4]}
@@ -103,7 +108,7 @@ def names_in(value: str) -> frozenset[str]:
 def run_command(
     command: str, environ: Mapping[str, str], *, limit: float = COMMAND_LIMIT
 ) -> str | None:
-    """The trimmed output of a shell command; None when it fails, is silent or takes too long."""
+    """Run a shell command; return its trimmed output, None on failure, timeout or no output."""
     import subprocess
 
     process = subprocess.Popen(
