@@ -1,4 +1,4 @@
-"""`ludolf schema`: print the JSON Schema of the frames, or TypeScript types of them."""
+"""`ludolf schema`: print JSON Schema or TypeScript types of the frames."""
 
 import sys
 from collections.abc import Sequence
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def run(words: Sequence[str]) -> int:
-    """What `ludolf schema WORDS` asks for; returns the exit code."""
+    """Run `ludolf schema WORDS`; returns the exit code."""
     try:
         arguments = _parser().parse_args(list(words))
     except SystemExit as end:
@@ -29,14 +29,16 @@ def _parser() -> "ArgumentParser":
     parser = ArgumentParser(
         prog="ludolf schema",
         allow_abbrev=False,
-        description="Print the JSON Schema of the frames, or TypeScript types of them.",
+        description="Print JSON Schema or TypeScript types of the frames.",
     )
-    parser.add_argument("--dialect", choices=NAMES, help=f"of what is said (default: {DEFAULT})")
+    parser.add_argument(
+        "--dialect", choices=NAMES, help=f"dialect of the frames to a host (default: {DEFAULT})"
+    )
     parser.add_argument(
         "--direction", choices=("in", "out", "both"), default="both", help="default: both"
     )
     parser.add_argument(
-        "--typescript", action="store_true", help="as types; of all dialects unless one is named"
+        "--typescript", action="store_true", help="print types, of all dialects without --dialect"
     )
     return parser
 
@@ -44,12 +46,12 @@ def _parser() -> "ArgumentParser":
 def _chosen(dialect: str | None, direction: str) -> "dict[str, Schema]":
     from ludolf.protocol.wire.schema import schemas
 
-    def wanted(name: str) -> bool:
+    def is_selected(name: str) -> bool:
         if name == "in":
             return direction != "out"
         return direction != "in" and dialect in (None, name.removeprefix("out-"))
 
-    return {name: schema for name, schema in schemas().items() if wanted(name)}
+    return {name: schema for name, schema in schemas().items() if is_selected(name)}
 
 
 def _typescript(chosen: "dict[str, Schema]") -> str:
@@ -59,7 +61,7 @@ def _typescript(chosen: "dict[str, Schema]") -> str:
 
 
 def _json(chosen: "dict[str, Schema]") -> str:
-    """One schema as it is; several as an object of them, by the names of their files."""
+    """Render one schema as is, several as an object keyed by file name."""
     from ludolf.protocol.wire.schema import text_of
 
     if len(chosen) == 1:
