@@ -1,4 +1,4 @@
-"""Large sessions: switching to them, reading, exporting, starting on them, listing them."""
+"""Large sessions: switch, read, export, start and list."""
 
 import time
 from functools import partial
@@ -68,7 +68,7 @@ def _start(stage: Stage, path: Path, program: Program) -> None:
 
 
 def _list(stage: Stage, size: int, made: int, program: Program) -> None:
-    """Ten sessions in one folder; the second look is what a host that refreshes waits for."""
+    """Measure the second listing of ten sessions, as in a host that refreshes its list."""
     paths = [make_session(stage.home(program), f"part{n}", made // 10) for n in range(10)]
     try:
         with stage.agent(program) as agent:

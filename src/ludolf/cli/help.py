@@ -85,8 +85,8 @@ Other
   -h, --help                      show this text and exit
   -v, --version                   show the version and exit
 
-Accepted for compatibility, no effect: --theme, --use-theme, --no-themes, --tui-mode, --verbose
-(there is no terminal interface) and --no-mcp (there is no MCP client).
+Accepted for compatibility, no effect: --theme, --use-theme, --no-themes, --tui-mode, --verbose,
+--no-mcp.
 
 Environment
   ANTHROPIC_API_KEY, OPENAI_API_KEY, GEMINI_API_KEY and the keys of other providers

@@ -36,7 +36,7 @@ def run_one_shot(arguments: Arguments, *, dialect: str | None) -> int:
     """Run the prompts in order: with a dialect emit events, else print the last answer as text.
 
     Raises:
-        ConfigError: there is no prompt in print mode, or a file is missing.
+        ConfigError: the prompt is missing in print mode, or a file is missing.
     """
     prompts = gather_prompts(arguments)
     if not prompts and dialect is None:

@@ -22,7 +22,7 @@ from ludolf.config.models.registry import ModelRegistry
 from ludolf.config.settings.home import Home, env_flag
 
 OFFLINE = "Offline: the lists of models were not fetched. The stored lists are unchanged."
-NOBODY = "No provider with credentials offers a list of models.\n"
+NO_LISTS = "No provider with credentials offers a list of models.\n"
 _MOST_SHOWN = 20
 
 
@@ -44,7 +44,7 @@ def refresh(home: Home, registry: ModelRegistry, provider: str | None, *, offlin
         raise CommandError(OFFLINE)
     models = _to_ask(registry, provider)
     if not models:
-        sys.stderr.write(NOBODY)
+        sys.stderr.write(NO_LISTS)
         return 1
     reports = asyncio.run(_ask_all(registry, models))
     width = max(len(report.provider) for report in reports)
