@@ -70,5 +70,5 @@ def _rss() -> float:
 
 
 if __name__ == "__main__":
-    found = asyncio.run(measure(int(sys.argv[1]), Path(sys.argv[2])))
-    sys.stdout.write(json.dumps(found))
+    figures = asyncio.run(measure(int(sys.argv[1]), Path(sys.argv[2])))
+    sys.stdout.write(json.dumps(figures))

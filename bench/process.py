@@ -25,23 +25,23 @@ def cpu_seconds(pid: int) -> float:
 
 
 def memory(pid: int) -> Memory:
-    found = [_memory_of(each) for each in family(pid)]
+    parts = [_memory_of(each) for each in family(pid)]
     return Memory(
-        rss=sum(each.rss for each in found),
-        pss=sum(each.pss for each in found),
-        peak=sum(each.peak for each in found),
+        rss=sum(each.rss for each in parts),
+        pss=sum(each.pss for each in parts),
+        peak=sum(each.peak for each in parts),
     )
 
 
 def family(pid: int) -> list[int]:
     """Return the ids of a process and its descendants."""
-    found, waiting = [], [pid]
+    ids, waiting = [], [pid]
     while waiting:
         each = waiting.pop()
-        found.append(each)
+        ids.append(each)
         for thread in _list(f"/proc/{each}/task"):
             waiting += map(int, _read(f"/proc/{each}/task/{thread}/children").split())
-    return found
+    return ids
 
 
 def _memory_of(pid: int) -> Memory:

@@ -51,9 +51,9 @@ def _number(value: float | None) -> str:
 
 def bars(verdicts: Sequence[Verdict]) -> str:
     """Render the ratios on a logarithmic scale; `|` is the budget, `:` the cost of the base."""
-    shown = [each for each in verdicts if each.base is not None and each.ratio]
-    width = max((len(each.what) for each in shown), default=0)
-    return "\n".join(f"{each.what.ljust(width)}  {_bar(each)} {each.ratio:.3g}" for each in shown)
+    judged = [each for each in verdicts if each.base is not None and each.ratio]
+    width = max((len(each.what) for each in judged), default=0)
+    return "\n".join(f"{each.what.ljust(width)}  {_bar(each)} {each.ratio:.3g}" for each in judged)
 
 
 def _bar(verdict: Verdict) -> str:
@@ -72,9 +72,9 @@ def _place(ratio: float) -> int:
 
 def drawing(verdicts: Sequence[Verdict]) -> str:
     """Render the ratios as an SVG chart."""
-    shown = [each for each in verdicts if each.base is not None and each.ratio]
+    judged = [each for each in verdicts if each.base is not None and each.ratio]
     left, scale, step = 330, 110, 16
-    wide, high = left + int(scale * (_MOST - _LEAST)) + 70, step * len(shown) + 40
+    wide, high = left + int(scale * (_MOST - _LEAST)) + 70, step * len(judged) + 40
 
     def x(ratio: float) -> float:
         return left + scale * (min(_MOST, max(_LEAST, math.log10(ratio))) - _LEAST)
@@ -88,7 +88,7 @@ def drawing(verdicts: Sequence[Verdict]) -> str:
         at = x(10.0**power)
         parts.append(f'<line x1="{at}" x2="{at}" y1="20" y2="{high - 14}" stroke="#ccc"/>')
         parts.append(f'<text x="{at}" y="14" text-anchor="middle">{10.0**power:g}</text>')
-    for place, each in enumerate(shown):
+    for place, each in enumerate(judged):
         assert each.ratio
         parts.append(
             _drawn(each, each.ratio, 24 + step * place, (left, x(each.ratio), x(each.budget)))

@@ -6,8 +6,8 @@ A line on stdin is `chat: text`, a line on stdout `chat> text`. `chat: /stop` ab
 chat, `chat: /new` starts a new conversation. A message during an answer is sent to the model with
 its next request. Every chat continues after a restart of the bot.
 
-To connect it to Slack, Telegram or another service, keep `Bot` and replace `main`: call `hear` with
-the messages of users, and pass a function that sends text to them.
+To connect it to Slack, Telegram or another service, keep `Bot` and replace `main`: call `receive`
+with the messages of users, and pass a function that sends text to them.
 """
 
 import argparse
@@ -79,7 +79,7 @@ class Bot:
         while self._tasks:
             await asyncio.wait(self._tasks)
 
-    def hear(self, name: str, text: str) -> None:
+    def receive(self, name: str, text: str) -> None:
         """Handle a message of a user in the background; `say` sends the answer."""
         task = asyncio.get_running_loop().create_task(self._attend(name, text))
         self._tasks.add(task)
@@ -164,7 +164,7 @@ async def listen(bot: Bot) -> None:
     while line := await lines.get():
         chat, _, text = line.partition(":")
         if text.strip():
-            bot.hear(chat.strip(), text.strip())
+            bot.receive(chat.strip(), text.strip())
     await bot.idle()
 
 

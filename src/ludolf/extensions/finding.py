@@ -35,46 +35,46 @@ def find_extensions(
     `paths` come from the command line and are loaded even if `discover` is False. Extensions of
     the project are included only if the settings are those of a trusted project.
     """
-    found = Found()
+    result = Found()
     seen: set[str] = set()
     for path in paths:
         sources = find_sources("extensions", home, files, paths=(path,), discover=False)
-        _add_given(found, seen, path, sources)
+        _add_given(result, seen, path, sources)
     if discover:
         for source in find_sources("extensions", home, files):
             is_local = source.source == "local"
-            _add(found, seen, _scan(source.path, found, as_package=is_local), source)
+            _add(result, seen, _scan(source.path, result, as_package=is_local), source)
         for file in installed():
-            _add_one(found, seen, Origin(path=file, package=_package_of(file)))
-    return found
+            _add_one(result, seen, Origin(path=file, package=_package_of(file)))
+    return result
 
 
 # ---------------------------------------------------------------- private
 
 
-def _add_given(found: Found, seen: set[str], path: str, sources: Sequence[Source]) -> None:
+def _add_given(result: Found, seen: set[str], path: str, sources: Sequence[Source]) -> None:
     if not sources:
         text = f"Extension path does not exist: {path}"
-        found.errors.append(LoadError(path=path, error=text, explicit=True))
+        result.errors.append(LoadError(path=path, error=text, explicit=True))
         return
     source = sources[0]
     if source.path.suffix in _SCRIPTS:
-        found.errors.append(LoadError(path=str(source.path), error=_FOREIGN, explicit=True))
+        result.errors.append(LoadError(path=str(source.path), error=_FOREIGN, explicit=True))
         return
-    files = list(_scan(source.path, found, as_package=True))
+    files = list(_scan(source.path, result, as_package=True))
     if not files:
         text = f"No extension in {source.path}: it needs __init__.py, extension.py or *.py files"
-        found.errors.append(LoadError(path=str(source.path), error=text, explicit=True))
-    _add(found, seen, files, source, explicit=True)
+        result.errors.append(LoadError(path=str(source.path), error=text, explicit=True))
+    _add(result, seen, files, source, explicit=True)
 
 
-def _scan(place: Path, found: Found, *, as_package: bool) -> Iterator[tuple[Path, Path | None]]:
+def _scan(place: Path, result: Found, *, as_package: bool) -> Iterator[tuple[Path, Path | None]]:
     """Yield the files at a path, each with its package folder.
 
     `as_package`: the folder itself may be a package.
     """
     if place.is_file():
-        yield from _file(place, found)
+        yield from _file(place, result)
         return
     own = _main_file(place) if as_package else None
     if own is not None:
@@ -84,13 +84,13 @@ def _scan(place: Path, found: Found, *, as_package: bool) -> Iterator[tuple[Path
         if child.name.startswith((".", "_")) or child.name == "node_modules":
             continue
         if child.is_file():
-            yield from _file(child, found)
+            yield from _file(child, result)
         elif child.is_dir():
             main = _main_file(child)
             if main is not None:
                 yield main, child
             else:
-                found.unsupported += _script_of(child)
+                result.unsupported += _script_of(child)
 
 
 def _children(folder: Path) -> list[Path]:
@@ -100,11 +100,11 @@ def _children(folder: Path) -> list[Path]:
         return []  # an unreadable folder contains no extensions
 
 
-def _file(path: Path, found: Found) -> Iterator[tuple[Path, Path | None]]:
+def _file(path: Path, result: Found) -> Iterator[tuple[Path, Path | None]]:
     if path.suffix == ".py":
         yield path, None
-    elif path.suffix in _SCRIPTS and path not in found.unsupported:
-        found.unsupported.append(path)
+    elif path.suffix in _SCRIPTS and path not in result.unsupported:
+        result.unsupported.append(path)
 
 
 def _main_file(folder: Path) -> Path | None:
@@ -118,7 +118,7 @@ def _script_of(folder: Path) -> list[Path]:
 
 
 def _add(
-    found: Found,
+    result: Found,
     seen: set[str],
     files: Iterable[tuple[Path, Path | None]],
     source: Source,
@@ -128,13 +128,13 @@ def _add(
     for path, package in files:
         if explicit or source.allow(package or path):
             origin = Origin(path=path, source=source, package=package, explicit=explicit)
-            _add_one(found, seen, origin)
+            _add_one(result, seen, origin)
 
 
-def _add_one(found: Found, seen: set[str], origin: Origin) -> None:
+def _add_one(result: Found, seen: set[str], origin: Origin) -> None:
     if origin.real_path not in seen:
         seen.add(origin.real_path)
-        found.origins.append(origin)
+        result.origins.append(origin)
 
 
 def _package_of(path: Path) -> Path | None:

@@ -76,10 +76,10 @@ def check_packages(path: Path) -> None:
     """
     missing = [need for need in _needs(path) if not _is_installed(need)]
     if missing:
-        listed = " ".join(f'"{need}"' for need in missing)
+        quoted = " ".join(f'"{need}"' for need in missing)
         raise CannotLoad(
             f"Missing packages: {', '.join(missing)}. "
-            f"Install them with: {sys.executable} -m pip install {listed}"
+            f"Install them with: {sys.executable} -m pip install {quoted}"
         )
 
 

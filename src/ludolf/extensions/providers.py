@@ -79,8 +79,8 @@ def backend_registration(author: Any) -> Registration:
     if not isinstance(name, str) or not callable(getattr(author, "stream", None)):
         raise BadAnswer("a provider needs an id, models() and stream(model, context, options)")
     backend = Backend(name, author)
-    listed = call_now(author.models) if hasattr(author, "models") else ()
-    models = [_model_fields(model) for model in listed]
+    specs = call_now(author.models) if hasattr(author, "models") else ()
+    models = [_model_fields(model) for model in specs]
     config = {"name": name, "base_url": f"extension://{name}", "api": backend.api, "models": models}
     return structs.replace(registration(name, config, None), backend=backend)
 

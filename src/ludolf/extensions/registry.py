@@ -96,10 +96,10 @@ class Registry:
 
     def commands(self) -> dict[str, tuple[Extension, Command]]:
         """Return the commands by invocation name; several of one name are numbered."""
-        listed = [(each, one) for each in self.extensions for one in each.commands.values()]
-        names = [command.name for _, command in listed]
+        pairs = [(each, one) for each in self.extensions for one in each.commands.values()]
+        names = [command.name for _, command in pairs]
         commands: dict[str, tuple[Extension, Command]] = {}
-        for place, (extension, command) in enumerate(listed):
+        for place, (extension, command) in enumerate(pairs):
             number = names[: place + 1].count(command.name)
             several = names.count(command.name) > 1
             key = f"{command.name}:{number}" if several else command.name

@@ -18,8 +18,8 @@ def run(words: Sequence[str]) -> int:
         arguments = _parser().parse_args(list(words))
     except SystemExit as end:
         return int(end.code or 0)
-    chosen = _chosen(arguments.dialect, arguments.direction)
-    sys.stdout.write(_typescript(chosen) if arguments.typescript else _json(chosen))
+    schemas = _selected(arguments.dialect, arguments.direction)
+    sys.stdout.write(_typescript(schemas) if arguments.typescript else _json(schemas))
     return 0
 
 
@@ -43,7 +43,7 @@ def _parser() -> "ArgumentParser":
     return parser
 
 
-def _chosen(dialect: str | None, direction: str) -> "dict[str, Schema]":
+def _selected(dialect: str | None, direction: str) -> "dict[str, Schema]":
     from ludolf.protocol.wire.schema import schemas
 
     def is_selected(name: str) -> bool:
@@ -54,16 +54,16 @@ def _chosen(dialect: str | None, direction: str) -> "dict[str, Schema]":
     return {name: schema for name, schema in schemas().items() if is_selected(name)}
 
 
-def _typescript(chosen: "dict[str, Schema]") -> str:
+def _typescript(schemas: "dict[str, Schema]") -> str:
     from ludolf.protocol.wire.typescript import typescript
 
-    return typescript(chosen)
+    return typescript(schemas)
 
 
-def _json(chosen: "dict[str, Schema]") -> str:
+def _json(schemas: "dict[str, Schema]") -> str:
     """Render one schema as is, several as an object keyed by file name."""
     from ludolf.protocol.wire.schema import text_of
 
-    if len(chosen) == 1:
-        return text_of(*chosen.values())
-    return text_of(chosen)
+    if len(schemas) == 1:
+        return text_of(*schemas.values())
+    return text_of(schemas)

@@ -15,7 +15,7 @@ DANGEROUS = {
     r"\brm\s+(\S+\s+)*?(-\w*[rRf]|--recursive|--force)": "deletes files for good",
     r"\b(sudo|doas|su)\b": "acts as another user",
     r"\b(mkfs|fdisk|shred|dd)\b": "may destroy a disk",
-    r"\bchmod\s+(\S+\s+)*?[0-7]*777\b": "opens files to everybody",
+    r"\bchmod\s+(\S+\s+)*?[0-7]*777\b": "makes files writable for all users",
     r"\bgit\s+(push\b.*(-f\b|--force)|reset\s+--hard|clean\s+-\w*f)": "throws away work",
     r"\b(curl|wget)\b.*\|\s*(sudo\s+)?(ba|z|da)?sh\b": "runs a program from the network",
     r"\b(shutdown|reboot|poweroff|halt)\b": "stops the machine",
