@@ -4,7 +4,7 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from ludolf.protocol.dialects import DEFAULT, NAMES
+from ludolf.protocol.dialects import NAMES
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser
@@ -32,14 +32,12 @@ def _parser() -> "ArgumentParser":
         description="Print JSON Schema or TypeScript types of the frames.",
     )
     parser.add_argument(
-        "--dialect", choices=NAMES, help=f"dialect of the frames to a host (default: {DEFAULT})"
+        "--dialect", choices=NAMES, help="dialect of the frames to a host (default: all)"
     )
     parser.add_argument(
         "--direction", choices=("in", "out", "both"), default="both", help="default: both"
     )
-    parser.add_argument(
-        "--typescript", action="store_true", help="print types, of all dialects without --dialect"
-    )
+    parser.add_argument("--typescript", action="store_true", help="print TypeScript types instead")
     return parser
 
 
