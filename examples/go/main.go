@@ -124,7 +124,7 @@ func follow(reader *bufio.Reader, frames chan<- any) int {
 			}
 		case "tool_execution_start":
 			fmt.Fprintf(os.Stderr, "[%s %s]\n", frame.ToolName, frame.Args)
-		case "extension_ui_request": // this client cannot answer dialogs; notices need no answer
+		case "extension_ui_request": // dismiss dialogs; notices need no answer
 			frames <- map[string]any{"type": "extension_ui_response", "id": frame.ID, "cancelled": true}
 		case "agent_settled":
 			return code

@@ -61,7 +61,7 @@ async function follow() {
       case "tool_execution_start":
         console.error(`[${frame.toolName} ${JSON.stringify(frame.args)}]`);
         break;
-      case "extension_ui_request": // this client cannot answer dialogs; notices need no answer
+      case "extension_ui_request": // dismiss dialogs; notices need no answer
         send({ type: "extension_ui_response", id: frame.id, cancelled: true });
         break;
       case "agent_settled":

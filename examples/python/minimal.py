@@ -62,9 +62,7 @@ def follow(stdout: IO[bytes], stdin: IO[bytes]) -> int:
                     print(frame["message"].get("errorMessage", ""), file=sys.stderr)
             case "tool_execution_start":
                 print(f"[{frame['toolName']} {json.dumps(frame['args'])}]", file=sys.stderr)
-            case (
-                "extension_ui_request"
-            ):  # this client cannot answer dialogs; notices need no answer
+            case "extension_ui_request":  # dismiss dialogs; notices need no answer
                 send(stdin, type="extension_ui_response", id=frame["id"], cancelled=True)
             case "agent_settled":
                 return code
