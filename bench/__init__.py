@@ -1,1 +1,1 @@
-"""The bench: our figures beside those of peers, as ratios from one run."""
+"""Benchmark: compare Ludolf with its peers by ratios from one run."""

@@ -1,4 +1,4 @@
-"""`python -m bench`: measure ours and every peer that is there, print, judge, store."""
+"""`python -m bench`: measure Ludolf and every installed peer, print and store the results."""
 
 import argparse
 import sys
@@ -12,51 +12,57 @@ from bench.stage import open_stage, say
 
 
 def main() -> int:
-    given = _arguments()
-    found = results.last() if given.last else _measure(given)
-    programs = [Program(name, command=(), **about) for name, about in found["programs"].items()]
-    judged = verdicts.judge(found["figures"], verdicts.bases(programs))
-    _show(found, judged, given)
-    return int(any(each.over for each in judged if each.is_rule or not found["quick"]))
+    arguments = _arguments()
+    result = results.last() if arguments.last else _measure(arguments)
+    programs = [Program(name, command=(), **about) for name, about in result["programs"].items()]
+    judged = verdicts.judge(result["figures"], verdicts.bases(programs))
+    _show(result, judged, arguments)
+    return int(any(each.over for each in judged if each.is_rule or not result["quick"]))
 
 
-def _measure(given: argparse.Namespace) -> dict[str, Any]:
-    programs = [ours(), *([] if given.alone else find_peers(given.peers))]
+def _measure(arguments: argparse.Namespace) -> dict[str, Any]:
+    programs = [ours(), *([] if arguments.alone else find_peers(arguments.peers))]
     for program in programs:
         say(f"{program.name}: {program.kind} {program.version}")
-    with open_stage(programs, quick=given.quick) as stage:
-        for number in range(given.rounds):
-            for name in given.only.split(",") if given.only else GROUPS:
-                say(f"{name} ({number + 1} of {given.rounds})")
+    with open_stage(programs, quick=arguments.quick) as stage:
+        for number in range(arguments.rounds):
+            for name in arguments.only.split(",") if arguments.only else GROUPS:
+                say(f"{name} ({number + 1} of {arguments.rounds})")
                 GROUPS[name](stage)
-        found = results.record(stage, given.rounds)
-    if not given.quick and not given.only:
-        results.append(found)
+        result = results.record(stage, arguments.rounds)
+    if not arguments.quick and not arguments.only:
+        results.append(result)
         say(f"stored in {results.FILE}")
-    return found
+    return result
 
 
-def _show(found: dict[str, Any], judged: list[verdicts.Verdict], given: argparse.Namespace) -> None:
+def _show(
+    result: dict[str, Any], judged: list[verdicts.Verdict], arguments: argparse.Namespace
+) -> None:
     parts = [
-        report.table(judged, list(found["programs"]), markdown=given.markdown),
+        report.table(judged, list(result["programs"]), markdown=arguments.markdown),
         report.bars(judged),
-        report.remarks(judged, found["notes"]),
+        report.remarks(judged, result["notes"]),
     ]
     sys.stdout.write("\n\n".join(filter(None, parts)) + "\n")
-    if given.svg:
-        given.svg.write_text(report.drawing(judged))
+    if arguments.svg:
+        arguments.svg.write_text(report.drawing(judged))
 
 
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
     parser.add_argument("--peers", default="", help="NAME[:KIND]=COMMAND ...; KIND is pi, omp, tau")
-    parser.add_argument("--alone", action="store_true", help="without any peer")
-    parser.add_argument("--only", help=f"some of {','.join(GROUPS)}; nothing is stored")
-    parser.add_argument("--rounds", type=int, default=1, help="take the median of so many")
-    parser.add_argument("--quick", action="store_true", help="small sizes; nothing is stored")
-    parser.add_argument("--last", action="store_true", help="show the last stored run again")
-    parser.add_argument("--markdown", action="store_true", help="the table in Markdown")
-    parser.add_argument("--svg", type=Path, help="draw the ratios into this file")
+    parser.add_argument("--alone", action="store_true", help="measure no peers")
+    parser.add_argument(
+        "--only", help=f"groups to measure, of {','.join(GROUPS)}; results are not stored"
+    )
+    parser.add_argument(
+        "--rounds", type=int, default=1, help="number of rounds; the result is the median"
+    )
+    parser.add_argument("--quick", action="store_true", help="small sizes; results are not stored")
+    parser.add_argument("--last", action="store_true", help="show the last stored run")
+    parser.add_argument("--markdown", action="store_true", help="print the table in Markdown")
+    parser.add_argument("--svg", type=Path, help="write a chart of the ratios to this file")
     return parser.parse_args()
 
 

@@ -1,7 +1,7 @@
-"""One agent under measurement: its pipes, what it said, and when.
+"""Client of one measured agent: sends commands, records frames and their times.
 
-A single thread drives all agents, so that nothing but the pipe stands between a command and its
-reply: whoever waits, reads. Frames are looked at only as far as the figures need it.
+A single thread drives all agents and reads while it waits, so that only the pipe delays a reply.
+Frames are parsed only as far as the figures need it.
 """
 
 import contextlib
@@ -28,11 +28,11 @@ _SHOWN = 4096
 
 
 class Silent(RuntimeError):
-    """An agent did not say in time what was waited for."""
+    """Raised when an expected frame does not arrive in time, or a command is refused."""
 
 
 class Run(msgspec.Struct, frozen=True, kw_only=True):
-    """What one prompt cost, until the agent was idle again."""
+    """Cost of one prompt, until the agent was idle again."""
 
     wall: float
     cpu: float
@@ -85,7 +85,7 @@ class Agent:
     def memory(self) -> Memory:
         return memory(self.pid)
 
-    # ------------------------------------------------------------ speaking
+    # ------------------------------------------------------------ output
 
     def send(self, kind: str, **fields: Any) -> str:
         """Write a command; returns its id."""
@@ -95,7 +95,7 @@ class Agent:
         return name
 
     def write(self, data: bytes) -> None:
-        """Write all of it; what the agent says meanwhile is read."""
+        """Write all data, reading output of the agent meanwhile."""
         left = memoryview(data)
         while left:
             try:
@@ -109,7 +109,11 @@ class Agent:
                     self._take()
 
     def ask(self, kind: str, timeout: float = 60, **fields: Any) -> dict[str, Any]:
-        """Send a command and wait for its reply, which must be a success; `at` tells when."""
+        """Send a command and return its reply, with its time as `at`.
+
+        Raises:
+            Silent: no reply in time, or the command was refused.
+        """
         reply = self.reply(self.send(kind, **fields), timeout)
         if not reply.get("success"):
             raise Silent(f"{kind} was refused: {str(reply.get('error'))[:200]}")
@@ -119,10 +123,14 @@ class Agent:
         self.wait(lambda: name in self._replies, timeout, f"a reply to {name}")
         return self._replies.pop(name)
 
-    # ------------------------------------------------------------ listening
+    # ------------------------------------------------------------ input
 
     def wait(self, done: Callable[[], bool], timeout: float, what: str = "an event") -> None:
-        """Read until something is so."""
+        """Read until the condition holds.
+
+        Raises:
+            Silent: the timeout expired, or the agent ended.
+        """
         deadline = time.perf_counter() + timeout
         while not done():
             left = deadline - time.perf_counter()
@@ -132,7 +140,7 @@ class Agent:
                 self._take()
 
     def rest(self, seconds: float) -> None:
-        """Let time pass, reading."""
+        """Read for this many seconds."""
         deadline = time.perf_counter() + seconds
         while (left := deadline - time.perf_counter()) > 0:
             if self._selector.select(left):
@@ -142,11 +150,11 @@ class Agent:
                 self._take()
 
     def is_idle(self, since: int) -> bool:
-        """Whether a run has ended since the event of this number."""
+        """Return whether a run has ended since the event of this number."""
         return any(name == self._end_of_run for _, name in self.events[since:])
 
     def run(self, prompt: str, timeout: float = 900) -> Run:
-        """Give a prompt and wait until the agent is idle again."""
+        """Send a prompt and wait until the agent is idle again."""
         since, updates, sizes = len(self.events), self.updates, self.bytes_out
         self.first_update = None
         cpu, start = self.cpu(), time.perf_counter()
@@ -154,7 +162,7 @@ class Agent:
         self.wait(lambda: self.is_idle(since), timeout, f"end of {prompt[:40]!r}")
         end = next(at for at, kind in self.events[since:] if kind == self._end_of_run)
         self._replies.pop(name, None)
-        self.rest(0.05)  # what is still written and stored belongs to the run
+        self.rest(0.05)  # pending writes belong to the run
         return Run(
             wall=end - start,
             cpu=self.cpu() - cpu,
@@ -189,8 +197,8 @@ class Agent:
             self.shell_updates += 1
         elif b'"response"' in head:
             self._keep(line, now)
-        elif found := _TYPE.search(line[:_SHOWN]):
-            self.events.append((now, found[1].decode()))
+        elif match := _TYPE.search(line[:_SHOWN]):
+            self.events.append((now, match[1].decode()))
 
     def _keep(self, line: bytes, now: float) -> None:
         reply = msgspec.json.decode(line)
@@ -199,7 +207,7 @@ class Agent:
     # ------------------------------------------------------------ the end
 
     def close(self, patience: float = 10) -> None:
-        """End its input; what does not end by itself is killed."""
+        """Close stdin, and kill the agent if it does not exit."""
         assert self._process.stdin is not None
         self._process.stdin.close()
         deadline = time.perf_counter() + patience
@@ -230,5 +238,5 @@ class Agent:
 def _enlarge(pipe: int) -> None:
     import fcntl
 
-    with contextlib.suppress(OSError):  # a user's allowance for large pipes may be used up
+    with contextlib.suppress(OSError):  # the user's limit for large pipes may be reached
         fcntl.fcntl(pipe, _F_SETPIPE_SZ, READ)

@@ -1,7 +1,7 @@
-"""The lines of the bench: what each figure is, and the budget that ours has to keep.
+"""Lines of the benchmark and the budget of each.
 
-A budget is a ratio to the base measured in the same run, so it holds on any machine; a few lines
-have a budget of their own unit. docs/performance.md shows the same table.
+A budget is a ratio to the base program measured in the same run, so it holds on any machine; a few
+lines have an absolute budget in their unit. docs/performance.md shows the same table.
 """
 
 from typing import Literal
@@ -12,9 +12,10 @@ Base = Literal["lean", "fat", "omp", "none"]
 
 
 class Line(msgspec.Struct, frozen=True):
-    """`base`: whose figure the ratio is to: pi of today, pi with whole messages, or omp.
+    """One figure. `base` is the program of the ratio: current pi, pi with whole messages, or omp.
 
-    Without a base the budget is absolute. Without a budget, ours only has to be ahead.
+    Without a base the budget is absolute. The default budget requires a figure no worse than the
+    base.
     """
 
     key: str
@@ -49,8 +50,8 @@ LINES = (
     Line("omp.20k.peak", "20k deltas, peak RSS (omp)", "MiB", "omp", 0.4),
     Line("xcsh.20k", "20k deltas, CPU per delta (xcsh)", "µs", "omp", 0.35),
     Line("xcsh.20k.bytes", "20k deltas, bytes per delta (xcsh)", "B", "omp"),
-    Line("unread.fat", "20k deltas that nobody reads, RSS (pi)", "MiB", "fat", 0.4),
-    Line("unread.omp", "20k deltas that nobody reads, RSS (omp)", "MiB", "omp", 0.4),
+    Line("unread.fat", "20k unread deltas, RSS (pi)", "MiB", "fat", 0.4),
+    Line("unread.omp", "20k unread deltas, RSS (omp)", "MiB", "omp", 0.4),
     Line("arguments.5k", "tool arguments, 5k deltas, CPU", "ms", budget=0.05),
     Line("arguments.20k", "tool arguments, 20k deltas, CPU", "ms", budget=0.02),
     Line("loop", "tool loop, wall per turn", "ms", budget=0.6),
@@ -62,7 +63,7 @@ LINES = (
     Line("switch.100", "`switch_session`, 100 MB", "ms", budget=0.4),
     Line("messages.10", "`get_messages`, 10 MB", "ms", budget=0.7),
     Line("messages.100", "`get_messages`, 100 MB", "ms", budget=0.7),
-    # The page is rendered here, once; that of a peer by the browser, whenever it is opened.
+    # Ludolf renders the page once; the page of a peer is rendered by the browser.
     Line("export.10", "`export_html`, 10 MB", "ms", budget=2.5),
     Line("export.100", "`export_html`, 100 MB", "ms", budget=2.5),
     Line("load.100", "start on a session of 100 MB", "ms", budget=0.45),
@@ -86,7 +87,7 @@ BY_KEY = {line.key: line for line in LINES}
 
 
 class Rule(msgspec.Struct, frozen=True):
-    """Growth, which needs no peer: `more` costs at most `limit` times what `less` costs."""
+    """Growth of cost with size, without a peer: the ratio may be at most `limit`."""
 
     key: str
     what: str

@@ -1,4 +1,4 @@
-"""Many sessions inside one Python program, measured from within: run as a program of its own."""
+"""Measure many sessions inside one Python program; run as a separate program."""
 
 import asyncio
 import gc
@@ -52,7 +52,7 @@ async def _use(session: AgentSession) -> None:
 async def _timed(
     stack: AsyncExitStack, folder: Path, opened: list[AgentSession], count: int
 ) -> tuple[float, float]:
-    """Open so many more: the seconds that took, and the MiB that they hold after a prompt each."""
+    """Open more sessions; returns the seconds this took and their MiB after one prompt each."""
     gc.collect()
     held, start = _rss(), time.perf_counter()
     for _ in range(count):
@@ -70,5 +70,5 @@ def _rss() -> float:
 
 
 if __name__ == "__main__":
-    found = asyncio.run(measure(int(sys.argv[1]), Path(sys.argv[2])))
-    sys.stdout.write(json.dumps(found))
+    figures = asyncio.run(measure(int(sys.argv[1]), Path(sys.argv[2])))
+    sys.stdout.write(json.dumps(figures))

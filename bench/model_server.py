@@ -1,7 +1,7 @@
-"""A model that answers as fast as it is read: Anthropic's streaming format on a loopback port.
+"""Model server on a loopback port that streams Anthropic's format as fast as it is read.
 
-The last user text says what to answer; the words are listed in `answer`. Run as a program it
-prints its port: the load it makes is not the driver's.
+The last user text selects the answer; see `answer`. It runs as a separate program, so that its load
+does not count for the driver, and prints its port.
 """
 
 import asyncio
@@ -61,9 +61,11 @@ async def _answer(messages: Sequence[dict[str, Any]], writer: asyncio.StreamWrit
 
 @cache
 def answer(asked: str, results: int) -> bytes:
-    """`text N`: N pieces, a quarter of them thought; `arguments N`: a call whose arguments come
-    in N pieces; `loop N COMMAND`: N calls of bash, one a turn; `paced N RATE`: N pieces, RATE a
-    second (not made here). With the result of a call, or anything else: one word.
+    """Return the answer to a prompt.
+
+    `text N`: N deltas, a quarter of them thinking. `arguments N`: a call with its arguments in N
+    deltas. `loop N COMMAND`: N calls of bash, one per turn. `paced N RATE`: N deltas, RATE per
+    second (not handled here). After the result of a call, or for any other prompt: one word.
     """
     kind, _, rest = asked.removeprefix(WORD).partition(" ")
     number, _, command = rest.partition(" ")
@@ -78,7 +80,7 @@ def answer(asked: str, results: int) -> bytes:
 
 
 def _asked(messages: Sequence[dict[str, Any]]) -> tuple[str, int]:
-    """The last order, and how many calls were made since."""
+    """Return the last prompt and the number of calls since."""
     results = 0
     for message in reversed(messages):
         if message["role"] != "user":

@@ -1,4 +1,4 @@
-"""What a process costs: CPU time and memory, read from the system (Linux)."""
+"""Read CPU time and memory of a process (Linux)."""
 
 import os
 import time
@@ -10,7 +10,7 @@ _SCHED_CLOCK = 2
 
 
 class Memory(msgspec.Struct, frozen=True):
-    """MiB of a process and of all that it started."""
+    """MiB of a process and its descendants."""
 
     rss: float
     pss: float
@@ -18,30 +18,30 @@ class Memory(msgspec.Struct, frozen=True):
 
 
 def cpu_seconds(pid: int) -> float:
-    """CPU time of all threads of a process, ended ones too, without its children."""
-    # The clock of another process, as clock_getcpuclockid(3) makes it: exact to a nanosecond,
-    # where /proc counts in ticks of ten milliseconds.
+    """Return the CPU time of all threads of a process, without its children."""
+    # The CPU clock of another process, as in clock_getcpuclockid(3), has a resolution of a
+    # nanosecond; /proc counts in ticks of ten milliseconds.
     return time.clock_gettime((~pid << 3) | _SCHED_CLOCK)
 
 
 def memory(pid: int) -> Memory:
-    found = [_memory_of(each) for each in family(pid)]
+    parts = [_memory_of(each) for each in family(pid)]
     return Memory(
-        rss=sum(each.rss for each in found),
-        pss=sum(each.pss for each in found),
-        peak=sum(each.peak for each in found),
+        rss=sum(each.rss for each in parts),
+        pss=sum(each.pss for each in parts),
+        peak=sum(each.peak for each in parts),
     )
 
 
 def family(pid: int) -> list[int]:
-    """A process and its descendants."""
-    found, waiting = [], [pid]
+    """Return the ids of a process and its descendants."""
+    ids, waiting = [], [pid]
     while waiting:
         each = waiting.pop()
-        found.append(each)
+        ids.append(each)
         for thread in _list(f"/proc/{each}/task"):
             waiting += map(int, _read(f"/proc/{each}/task/{thread}/children").split())
-    return found
+    return ids
 
 
 def _memory_of(pid: int) -> Memory:
@@ -62,7 +62,7 @@ def _sizes(text: str) -> dict[str, float]:
 def _read(path: str) -> str:
     try:
         return Path(path).read_text()
-    except OSError:  # it ended meanwhile
+    except OSError:  # the process has ended
         return ""
 
 

@@ -1,4 +1,4 @@
-"""The programs that are measured: how each is found, started, and given a private home."""
+"""Find and start the measured programs, each with a private home folder."""
 
 import json
 import os
@@ -20,7 +20,7 @@ Kind = Literal["ludolf", "pi", "omp", "tau"]
 PEERS: tuple[Kind, ...] = ("pi", "omp", "tau")
 OURS = "ludolf"
 ROOT = Path(__file__).parents[1]
-# The release in which pi stopped to send the whole message with each piece of it.
+# Since this release, pi does not send the whole message with each delta.
 LEAN_SINCE = (0, 84)
 _KEPT = ("PATH", "LANG", "LC_ALL", "TERM", "TMPDIR")
 _CLOSED_PORT = "http://127.0.0.1:9"
@@ -35,7 +35,7 @@ class Program(msgspec.Struct, frozen=True):
 
     @property
     def is_fat(self) -> bool:
-        """Whether it says the whole message with each piece."""
+        """Return whether it sends the whole message with each delta."""
         return self.kind != "ludolf" and not self.is_lean
 
     @property
@@ -47,30 +47,30 @@ def ours() -> Program:
     return Program(OURS, "ludolf", (sys.executable, "-m", "ludolf"), __version__)
 
 
-def find_peers(given: str) -> list[Program]:
-    """`NAME[:KIND]=COMMAND …`, and whatever of pi, omp and tau is on PATH and not named."""
-    found: dict[str, Program] = {}
-    for word in shlex.split(given):
+def find_peers(names: str) -> list[Program]:
+    """Return the programs in `NAME[:KIND]=COMMAND …`, and others of pi, omp, tau on PATH."""
+    peers: dict[str, Program] = {}
+    for word in shlex.split(names):
         head, _, command = word.partition("=")
         name, _, kind = head.partition(":")
         kind = kind or name
         if kind not in PEERS or not command:
             sys.exit(f"PEERS: not NAME[:{'|'.join(PEERS)}]=COMMAND: {word}")
         words = tuple(shlex.split(command))
-        found[name] = Program(name, kind, words, version_of(words))
+        peers[name] = Program(name, kind, words, version_of(words))
     for name in PEERS:
         path = shutil.which(name)
-        if path and not any(each.kind == name for each in found.values()):
-            found[name] = Program(name, name, (path,), version_of((path,)))
-    return list(found.values())
+        if path and not any(each.kind == name for each in peers.values()):
+            peers[name] = Program(name, name, (path,), version_of((path,)))
+    return list(peers.values())
 
 
 def version_of(command: Sequence[str]) -> str:
     done = subprocess.run(
         [*command, "--version"], capture_output=True, text=True, check=False, timeout=60
     )
-    found = re.search(r"\d+\.\d+[\w.]*", done.stdout + done.stderr)
-    return found[0] if found else "?"
+    match = re.search(r"\d+\.\d+[\w.]*", done.stdout + done.stderr)
+    return match[0] if match else "?"
 
 
 def _numbers(version: str) -> tuple[int, ...]:
@@ -78,7 +78,7 @@ def _numbers(version: str) -> tuple[int, ...]:
 
 
 class Home:
-    """A private home folder of one program, with a model at the loopback server."""
+    """Private home folder of one program, with a model on the loopback server."""
 
     def __init__(self, root: Path, program: Program, port: int) -> None:
         self.program = program
@@ -94,13 +94,13 @@ class Home:
         (self.folder / ".tau" / "providers.json").write_text(json.dumps(_tau_providers(port)))
 
     def start(self, *more: str, dialect: str = "pi-delta") -> Agent:
-        """Start the program; `dialect` is for ours, the others have one only."""
+        """Start the program; `dialect` applies to Ludolf only."""
         program = self.program
         words = [*program.command, *self._arguments(dialect), *more]
         return Agent(words, self.env(), self.work, settles=self.settles(dialect))
 
     def ready(self, *more: str, dialect: str = "pi-delta") -> Agent:
-        """The same, after its first reply."""
+        """Start the program and wait for its first reply."""
         agent = self.start(*more, dialect=dialect)
         try:
             agent.ask("get_state")
@@ -128,7 +128,7 @@ class Home:
             "no_proxy": "127.0.0.1,localhost",
             "NO_PROXY": "127.0.0.1,localhost",
         }
-        if self.program.kind in ("omp", "tau"):  # they look for catalogs elsewhere
+        if self.program.kind in ("omp", "tau"):  # block their requests for model catalogs
             env |= {"HTTPS_PROXY": _CLOSED_PORT, "HTTP_PROXY": _CLOSED_PORT}
         if self.program.kind == "ludolf":
             env |= {"PYTHONPATH": f"{ROOT}:{ROOT / 'src'}", "LUDOLF_LOCAL_SERVERS": "0"}
@@ -136,15 +136,15 @@ class Home:
 
     def _arguments(self, dialect: str) -> list[str]:
         model = ["--provider", "bench", "--model", "bench"]
-        kept = ["--session-dir", str(self.sessions), "--thinking", "low"]
+        session = ["--session-dir", str(self.sessions), "--thinking", "low"]
         match self.program.kind:
             case "ludolf":
-                return ["--mode", "rpc", *model, *kept, "--rpc-dialect", dialect]
+                return ["--mode", "rpc", *model, *session, "--rpc-dialect", dialect]
             case "pi":
-                return ["--mode", "rpc", *model, *kept]
+                return ["--mode", "rpc", *model, *session]
             case "omp":
                 more = ["--model", "bench/bench", "--auto-approve", "--no-title"]
-                return ["--mode", "rpc", *kept, *more]
+                return ["--mode", "rpc", *session, *more]
             case "tau":
                 return ["--mode", "rpc", *model, "--no-extensions"]
 

@@ -1,4 +1,4 @@
-"""What a run prints: a table with ratios and verdicts, bars, and what is over or behind."""
+"""Render the results of a run: table, bars, chart and remarks."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from bench.verdicts import Verdict
 
 _BAR = 40
-# Bars end here: a thousandth of the base's cost, and ten times it.
+# Range of the bars: from a thousandth of the base's cost to ten times it.
 _LEAST, _MOST = -3.0, 1.0
 
 
@@ -50,10 +50,10 @@ def _number(value: float | None) -> str:
 
 
 def bars(verdicts: Sequence[Verdict]) -> str:
-    """The ratios on a logarithmic scale; `|` is the budget, `:` the base's own cost."""
-    shown = [each for each in verdicts if each.base is not None and each.ratio]
-    width = max((len(each.what) for each in shown), default=0)
-    return "\n".join(f"{each.what.ljust(width)}  {_bar(each)} {each.ratio:.3g}" for each in shown)
+    """Render the ratios on a logarithmic scale; `|` is the budget, `:` the cost of the base."""
+    judged = [each for each in verdicts if each.base is not None and each.ratio]
+    width = max((len(each.what) for each in judged), default=0)
+    return "\n".join(f"{each.what.ljust(width)}  {_bar(each)} {each.ratio:.3g}" for each in judged)
 
 
 def _bar(verdict: Verdict) -> str:
@@ -71,10 +71,10 @@ def _place(ratio: float) -> int:
 
 
 def drawing(verdicts: Sequence[Verdict]) -> str:
-    """The same as an SVG picture."""
-    shown = [each for each in verdicts if each.base is not None and each.ratio]
+    """Render the ratios as an SVG chart."""
+    judged = [each for each in verdicts if each.base is not None and each.ratio]
     left, scale, step = 330, 110, 16
-    wide, high = left + int(scale * (_MOST - _LEAST)) + 70, step * len(shown) + 40
+    wide, high = left + int(scale * (_MOST - _LEAST)) + 70, step * len(judged) + 40
 
     def x(ratio: float) -> float:
         return left + scale * (min(_MOST, max(_LEAST, math.log10(ratio))) - _LEAST)
@@ -88,7 +88,7 @@ def drawing(verdicts: Sequence[Verdict]) -> str:
         at = x(10.0**power)
         parts.append(f'<line x1="{at}" x2="{at}" y1="20" y2="{high - 14}" stroke="#ccc"/>')
         parts.append(f'<text x="{at}" y="14" text-anchor="middle">{10.0**power:g}</text>')
-    for place, each in enumerate(shown):
+    for place, each in enumerate(judged):
         assert each.ratio
         parts.append(
             _drawn(each, each.ratio, 24 + step * place, (left, x(each.ratio), x(each.budget)))
@@ -110,9 +110,9 @@ def _drawn(verdict: Verdict, ratio: float, top: int, at: tuple[float, float, flo
 
 
 def remarks(verdicts: Sequence[Verdict], notes: Mapping[str, Mapping[str, str]]) -> str:
-    """What is over budget or behind, and why a program has no figure."""
-    found = [f"{each.what}: {word(each)}" for each in verdicts if each.over or each.ahead]
-    found += [
+    """List lines over budget or behind a peer, and the reasons for missing figures."""
+    lines = [f"{each.what}: {word(each)}" for each in verdicts if each.over or each.ahead]
+    lines += [
         f"{name}, {key}: {text}" for name, each in notes.items() for key, text in each.items()
     ]
-    return "\n".join(found)
+    return "\n".join(lines)

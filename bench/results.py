@@ -1,4 +1,4 @@
-"""The results file: one JSON line for each whole run, so that figures can be followed over time."""
+"""Results file: one JSON line per full run, for comparison over time."""
 
 import datetime
 import json
@@ -14,7 +14,7 @@ FILE = Path(__file__).with_name("results.jsonl")
 
 
 def record(stage: Stage, rounds: int) -> dict[str, Any]:
-    """All that is needed to read the figures later; nothing that tells whose machine it was."""
+    """Return the figures with programs and machine; nothing identifies the owner."""
     return {
         "date": datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%dT%H:%MZ"),
         "programs": {each.name: _about(each) for each in stage.programs},
@@ -27,15 +27,15 @@ def record(stage: Stage, rounds: int) -> dict[str, Any]:
     }
 
 
-def append(found: dict[str, Any], file: Path = FILE) -> None:
+def append(result: dict[str, Any], file: Path = FILE) -> None:
     with file.open("a") as results:
-        results.write(json.dumps(found, ensure_ascii=False) + "\n")
+        results.write(json.dumps(result, ensure_ascii=False) + "\n")
 
 
 def last(file: Path = FILE) -> dict[str, Any]:
-    """The run that was stored last."""
-    found: dict[str, Any] = json.loads(file.read_text().splitlines()[-1])
-    return found
+    """Return the last stored run."""
+    result: dict[str, Any] = json.loads(file.read_text().splitlines()[-1])
+    return result
 
 
 def medians(stage: Stage) -> dict[str, dict[str, float]]:

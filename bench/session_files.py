@@ -1,4 +1,4 @@
-"""Session files of a given size: questions, tool calls with results, answers, in one line."""
+"""Generate linear session files of a given size."""
 
 import json
 import random
@@ -20,7 +20,7 @@ _USAGE = {**_COUNTS, "totalTokens": 20, "cost": {**dict.fromkeys(_COUNTS, 0), "t
 
 
 def make_session(home: Home, name: str, size: int) -> Path:
-    """A file of about `size` bytes in the program's own format; returns its path."""
+    """Write a file of about `size` bytes in the program's format; returns its path."""
     if home.program.kind == "tau":
         return _make_for_tau(home, name, size)
     path = home.sessions / f"{name}.jsonl"

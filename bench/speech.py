@@ -1,4 +1,4 @@
-"""What the model of the bench says, as server-sent events of Anthropic's format."""
+"""Answers of the benchmark model as server-sent events in Anthropic's format."""
 
 import json
 import random
@@ -12,7 +12,7 @@ _COUNT = 40_000
 
 @cache
 def words() -> tuple[str, ...]:
-    """Words in an order that does not repeat: some agents cut a stream that turns in circles."""
+    """Return words without a repeating pattern, because some agents stop a repetitive stream."""
     chance = random.Random(5)
     return tuple(
         "".join(chance.choices(_SYLLABLES, k=chance.randint(1, 4)))
@@ -31,7 +31,7 @@ def event(kind: str, **fields: Any) -> bytes:
 
 
 def said(count: int) -> bytes:
-    """An answer in this many pieces; the first quarter of them is thought."""
+    """Return an answer of this many deltas; the first quarter is thinking."""
     thought = count // 4
     parts = [_start()]
     if thought:
@@ -51,7 +51,7 @@ def _thoughts(count: int) -> Iterator[dict[str, str]]:
 
 
 def pieces_of_text(count: int) -> list[bytes]:
-    """A text answer to be sent piece by piece."""
+    """Return a text answer as separate deltas."""
     whole = list(
         _block(
             0,
@@ -64,14 +64,14 @@ def pieces_of_text(count: int) -> list[bytes]:
 
 
 def called(call_id: str, name: str, pieces: Sequence[str]) -> bytes:
-    """An answer that is one tool call, its arguments in these pieces."""
+    """Return an answer of one tool call with its arguments in these deltas."""
     block = {"type": "tool_use", "id": call_id, "name": name, "input": {}}
     deltas = ({"type": "input_json_delta", "partial_json": piece} for piece in pieces)
     return b"".join((_start(), *_block(0, block, deltas), _stop("tool_use", len(pieces))))
 
 
 def argument_pieces(count: int) -> list[str]:
-    """The arguments of a file to write, cut into about this many pieces."""
+    """Return the arguments of a `write` call, split into about this many deltas."""
     content = "".join(map(word, range(count)))
     whole = json.dumps({"path": "bench.txt", "content": content})
     size = max(1, len(whole) // count)
@@ -103,5 +103,5 @@ def _start() -> bytes:
 
 def _stop(reason: str, tokens: int) -> bytes:
     delta = {"stop_reason": reason, "stop_sequence": None}
-    told = event("message_delta", delta=delta, usage={"output_tokens": tokens})
-    return told + event("message_stop")
+    end = event("message_delta", delta=delta, usage={"output_tokens": tokens})
+    return end + event("message_stop")

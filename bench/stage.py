@@ -1,4 +1,4 @@
-"""Where a run of the bench takes place: programs with their homes, the model, and the figures."""
+"""State of a benchmark run: programs with their homes, the model server, and the figures."""
 
 import subprocess
 import sys
@@ -15,7 +15,7 @@ Values = dict[str, list[float]]
 
 
 class Stage:
-    """`figures` holds for each program and line the values of all rounds."""
+    """A benchmark run; `figures` contains the values of all rounds per program and line."""
 
     def __init__(self, root: Path, port: int, programs: list[Program], *, quick: bool) -> None:
         self.programs = programs
@@ -40,7 +40,7 @@ class Stage:
         say(f"  {program.name:8} {key:18} {value:.4g}")
 
     def note(self, program: Program, key: str, text: str) -> None:
-        """Why a program has no figure on a line."""
+        """Record why a program has no figure on a line."""
         self.notes[program.name][key] = text
         say(f"  {program.name:8} {key:18} -- {text}")
 
@@ -50,7 +50,7 @@ class Stage:
 
     @contextmanager
     def agent(self, program: Program, *more: str, dialect: str = "pi-delta") -> Iterator[Agent]:
-        """A started and ready agent, ended afterwards whatever happens."""
+        """Start an agent, wait until it is ready, and end it on exit."""
         agent = self.home(program).ready(*more, dialect=dialect)
         try:
             yield agent
@@ -61,9 +61,10 @@ class Stage:
             agent.close()
 
     def each(self, key: str, measure: Callable[[Program], None]) -> None:
-        """Measure every program; one that cannot is noted, and the others go on.
+        """Measure every program; errors are recorded as notes.
 
-        An old pi beside a new one is there for the sake of its whole messages only.
+        An old pi is skipped if a current pi is measured too: it is only the base of the lines
+        with whole messages.
         """
         lean = any(program.is_lean for program in self.programs)
         for program in self.programs:

@@ -1,10 +1,10 @@
-"""Checks what the program is built upon: the locks, and what is installed against them.
+"""Check the dependency locks, and the installed packages against them.
 
 Usage: python scripts/audit.py [--online]
 
-Without a network: every requirement is pinned with hashes and comes from no named place, what is
-installed has the versions of the lock, and every installed file is the one that was installed. With
-`--online`, pip-audit also asks for known weaknesses; it is no dependency and has to be there.
+Without a network: every requirement is pinned with hashes and names no source, installed packages
+have the locked versions, and installed files are unchanged. With `--online`, pip-audit also checks
+for known vulnerabilities; it is not a dependency and must be installed.
 """
 
 import base64
@@ -21,16 +21,16 @@ ROOT = Path(__file__).parents[1]
 LOCKS = ("requirements.lock", "requirements-dev.lock")
 _PIN = re.compile(r"^([A-Za-z0-9._-]+)==([^\s;\\]+)")
 _PLACE = re.compile(r"://|^-[fi]\b|--index-url|--extra-index-url|--find-links|--trusted-host| @ ")
-# Written when a package is installed or used, so no lock and no record can know them.
+# Written when a package is installed or used, so locks and records do not contain them.
 _CHANGING = (".pyc", "RECORD", "INSTALLER", "REQUESTED", "direct_url.json")
 
 
 def lock_problems(text: str) -> Iterator[str]:
-    """Whatever in a lock would let something else be installed than was looked at."""
+    """Yield the entries of a lock that would allow another package to be installed."""
     for block in _blocks(text):
         first = block.splitlines()[0]
         if _PLACE.search(block):
-            yield f"names a place: {first}"
+            yield f"names a source: {first}"
         elif not _PIN.match(first):
             yield f"is not pinned: {first}"
         elif "--hash=sha256:" not in block:
@@ -38,21 +38,21 @@ def lock_problems(text: str) -> Iterator[str]:
 
 
 def pins(text: str) -> dict[str, str]:
-    """The version of each package of a lock."""
-    found = (_PIN.match(block) for block in _blocks(text))
-    return {normal(match[1]): match[2] for match in found if match}
+    """Return the version of each package of a lock."""
+    matches = (_PIN.match(block) for block in _blocks(text))
+    return {normal(match[1]): match[2] for match in matches if match}
 
 
-def version_problems(wanted: dict[str, str], installed: Iterable[Distribution]) -> Iterator[str]:
-    """Installed packages with another version than the lock's. Others are none of its business."""
+def version_problems(locked: dict[str, str], installed: Iterable[Distribution]) -> Iterator[str]:
+    """Yield installed packages whose version differs from the lock; unlocked ones are ignored."""
     for package in installed:
         name = normal(package.metadata["Name"])
-        if name in wanted and wanted[name] != package.version:
-            yield f"{name} {package.version} is installed, the lock says {wanted[name]}"
+        if name in locked and locked[name] != package.version:
+            yield f"{name} {package.version} is installed, the lock requires {locked[name]}"
 
 
 def file_problems(package: Distribution) -> Iterator[str]:
-    """Files of a package that are gone, or not what was installed."""
+    """Yield files of a package that are missing or changed since the installation."""
     for file in package.files or ():
         if file.hash is None or file.name.endswith(_CHANGING):
             continue
@@ -75,7 +75,7 @@ def _is_unchanged(file: PackagePath) -> bool:
 
 
 def _blocks(text: str) -> list[str]:
-    """Each requirement with the lines that belong to it."""
+    """Split a lock into requirements, each with its continuation lines."""
     lines = [
         line for line in text.splitlines() if line.strip() and not line.lstrip().startswith("#")
     ]
@@ -83,13 +83,13 @@ def _blocks(text: str) -> list[str]:
 
 
 def _offline() -> Iterator[str]:
-    wanted: dict[str, str] = {}
+    locked: dict[str, str] = {}
     for name in LOCKS:
         text = (ROOT / name).read_text()
-        wanted |= pins(text)
+        locked |= pins(text)
         yield from (f"{name}: {problem}" for problem in lock_problems(text))
-    installed = [one for one in distributions() if normal(one.metadata["Name"]) in wanted]
-    yield from version_problems(wanted, installed)
+    installed = [one for one in distributions() if normal(one.metadata["Name"]) in locked]
+    yield from version_problems(locked, installed)
     for package in installed:
         yield from file_problems(package)
 

@@ -1,4 +1,4 @@
-"""The groups of lines, in the order in which they are measured."""
+"""Groups of benchmark lines, in the order of measurement."""
 
 from collections.abc import Callable
 

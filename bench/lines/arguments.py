@@ -1,4 +1,4 @@
-"""Tool arguments that come in many small pieces."""
+"""Tool arguments in many small deltas."""
 
 from functools import partial
 

@@ -1,4 +1,4 @@
-"""Eight processes side by side, as a host with eight workers has them."""
+"""Eight processes at once, as in a host with eight workers."""
 
 import time
 
@@ -28,7 +28,7 @@ def measure(stage: Stage) -> None:
 
 
 def _stream(agents: list[Agent]) -> float:
-    """All answer at once; the driver reads whoever has something to say."""
+    """Run one prompt in all processes at once."""
     start = time.perf_counter()
     since = [len(agent.events) for agent in agents]
     for agent in agents:

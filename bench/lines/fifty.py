@@ -1,4 +1,4 @@
-"""Many sessions in one Python program; the peers have no such thing."""
+"""Many sessions in one Python program, which the peers do not support."""
 
 import json
 import subprocess

@@ -1,4 +1,4 @@
-"""How cost grows with size, for ours alone: the rules that hold on any machine."""
+"""Growth of cost with size, for Ludolf only."""
 
 from collections.abc import Callable
 from functools import partial
@@ -12,16 +12,16 @@ _TIMES = 4
 
 
 def measure(stage: Stage) -> None:
-    for key, grown in MEASURES.items():
-        stage.attempt(stage.ours, key, partial(_put, stage, key, grown))
+    for key, growth in MEASURES.items():
+        stage.attempt(stage.ours, key, partial(_put, stage, key, growth))
 
 
-def _put(stage: Stage, key: str, grown: "Measure", program: Program) -> None:
-    stage.put(program, key, grown(stage, program))
+def _put(stage: Stage, key: str, growth: "Measure", program: Program) -> None:
+    stage.put(program, key, growth(stage, program))
 
 
 def _deltas(stage: Stage, program: Program) -> float:
-    """The second half of a long answer against the first."""
+    """Return the cost of the second half of a long answer relative to the first."""
     with stage.agent(program) as agent:
         return _second_half(agent, "Bench text {}", stage.size(20_000, 8000))
 
@@ -33,7 +33,7 @@ def _arguments(stage: Stage, program: Program) -> float:
 
 def _second_half(agent: Agent, prompt: str, count: int) -> float:
     agent.run(prompt.format(count))  # warm
-    # In turn, so that a busy moment of the machine is in both.
+    # Alternate, so that other load on the machine affects both.
     halves, wholes = [], []
     for _ in range(_TIMES):
         agent.ask("new_session")
@@ -44,7 +44,7 @@ def _second_half(agent: Agent, prompt: str, count: int) -> float:
 
 
 def _turns(stage: Stage, program: Program) -> float:
-    """The last twenty turns against turns 10 to 30."""
+    """Return the cost of the last twenty turns relative to turns 10 to 30."""
     turns = stage.size(200, 100)
     with stage.agent(program) as agent:
         agent.run("Bench loop 5 true")
@@ -56,7 +56,7 @@ def _turns(stage: Stage, program: Program) -> float:
 
 
 def _cpu_of_a_turn(agent: Agent, since: int, start: int, end: int) -> float:
-    """On the average; on a busy machine more turns may have ended than were waited for."""
+    """Return the average CPU time per turn; more turns than awaited may have ended."""
     _wait_for_turn(agent, since, start)
     cpu, count = agent.cpu(), _turns_ended(agent, since)
     _wait_for_turn(agent, since, end)
@@ -77,7 +77,7 @@ def _switch(stage: Stage, program: Program) -> float:
     paths = [make_session(home, f"grown{size}", size) for size in (small, 10 * small)]
     costs: list[list[float]] = [[], []]
     with stage.agent(program) as agent:
-        agent.rest(1.5)  # what is imported after the first reply is not counted
+        agent.rest(1.5)  # exclude imports after the first reply
         for number in range(2 * _TIMES):
             cpu = agent.cpu()
             agent.ask("switch_session", timeout=300, sessionPath=str(paths[number % 2]))

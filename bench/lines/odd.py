@@ -1,4 +1,4 @@
-"""What hosts do now and then: a huge line, and a long queue."""
+"""Rare cases: a huge input line and a long queue."""
 
 import json
 import time

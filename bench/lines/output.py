@@ -1,4 +1,4 @@
-"""A command that floods: asked for by the host, and called by the model."""
+"""Commands with large output, run by the host and by the model."""
 
 import time
 

@@ -1,4 +1,4 @@
-"""The round trip of `get_state`: idle, beside a paced stream, and in a stream at full speed."""
+"""Round trip of `get_state`: idle, during a paced stream, and during a stream at full speed."""
 
 import time
 

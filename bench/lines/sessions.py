@@ -1,4 +1,4 @@
-"""Large sessions: switching to them, reading, exporting, starting on them, listing them."""
+"""Large sessions: switch, read, export, start and list."""
 
 import time
 from functools import partial
@@ -16,13 +16,13 @@ _PATIENCE = 300
 
 def measure(stage: Stage) -> None:
     for size in (10, 100):
-        made = size * _MB // stage.size(1, 20)
-        stage.each(f"switch.{size}", partial(_visit, stage, size, made))
-        stage.attempt(stage.ours, f"list.{size}", partial(_list, stage, size, made))
+        amount = size * _MB // stage.size(1, 20)
+        stage.each(f"switch.{size}", partial(_visit, stage, size, amount))
+        stage.attempt(stage.ours, f"list.{size}", partial(_list, stage, size, amount))
 
 
-def _visit(stage: Stage, size: int, made: int, program: Program) -> None:
-    path = make_session(stage.home(program), f"big{size}", made)
+def _visit(stage: Stage, size: int, amount: int, program: Program) -> None:
+    path = make_session(stage.home(program), f"big{size}", amount)
     try:
         with stage.agent(program) as agent:
             agent.rest(0.5)
@@ -58,8 +58,8 @@ def _timed(agent: Agent, command: str, path: Path | None = None, **fields: str) 
 
 
 def _start(stage: Stage, path: Path, program: Program) -> None:
-    given = path.stem if program.kind == "tau" else str(path)
-    agent = stage.home(program).start(_FLAGS.get(program.kind, "--session"), given)
+    target = path.stem if program.kind == "tau" else str(path)
+    agent = stage.home(program).start(_FLAGS.get(program.kind, "--session"), target)
     try:
         reply = agent.ask("get_state", timeout=_PATIENCE)
         stage.put(program, "load.100", 1e3 * (reply["at"] - agent.started))
@@ -67,9 +67,9 @@ def _start(stage: Stage, path: Path, program: Program) -> None:
         agent.close()
 
 
-def _list(stage: Stage, size: int, made: int, program: Program) -> None:
-    """Ten sessions in one folder; the second look is what a host that refreshes waits for."""
-    paths = [make_session(stage.home(program), f"part{n}", made // 10) for n in range(10)]
+def _list(stage: Stage, size: int, amount: int, program: Program) -> None:
+    """Measure the listing of ten sessions in one folder."""
+    paths = [make_session(stage.home(program), f"part{n}", amount // 10) for n in range(10)]
     try:
         with stage.agent(program) as agent:
             stage.put(program, f"list.{size}", _timed(agent, "list_sessions"))

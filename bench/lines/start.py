@@ -22,7 +22,7 @@ def measure(stage: Stage) -> None:
         finally:
             agent.close()
 
-    # In turns, so that a busy moment of the machine meets all; the first round fills the caches.
+    # Alternate, so that other load affects all programs; the first round fills the caches.
     for _ in range(rounds + 1):
         stage.each("start", once)
     for program in stage.programs:

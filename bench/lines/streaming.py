@@ -30,7 +30,7 @@ def measure(stage: Stage) -> None:
 
 
 def _keys(program: Program) -> tuple[str, ...]:
-    """The lines that a peer's one way of speaking stands on, the nearest first."""
+    """Return the lines to which the only dialect of a peer belongs, the closest first."""
     if program.is_lean:
         return ("lean",)
     return ("omp", "xcsh", "lean") if program.kind == "omp" else ("fat", "early", "lean")
@@ -74,7 +74,7 @@ def _delay(run: Run) -> float:
 
 
 def _unread(stage: Stage, key: str, count: int, program: Program) -> None:
-    """A host that looks away while the answer comes."""
+    """Measure memory while the host does not read the answer."""
     agent = _started(stage.home(program), _DIALECTS[key])
     try:
         agent.run("Bench text 5")
@@ -87,5 +87,5 @@ def _unread(stage: Stage, key: str, count: int, program: Program) -> None:
 
 
 def _started(home: Home, dialect: str) -> Agent:
-    """Ready, unless the dialect has no replies by which to know."""
+    """Start an agent and wait until it is ready, if the dialect has replies."""
     return home.start(dialect=dialect) if dialect == "pi-early" else home.ready(dialect=dialect)

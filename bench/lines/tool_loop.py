@@ -1,4 +1,4 @@
-"""The tool loop: many turns, each of one call of `bash` that does nothing."""
+"""Tool loop: many turns with one trivial `bash` call each."""
 
 from bench.programs import Program
 from bench.stage import Stage

@@ -1,13 +1,13 @@
-"""A chat bot: one session for each chat, many at once, in one process.
+"""Chat bot: one session per chat, many at once, in one process.
 
     python bot.py [--folder FOLDER] [--state FOLDER] [--model MODEL]
 
-A line on stdin is `chat: text`, a line on stdout `chat> text`. `chat: /stop` stops the answer of a
-chat, `chat: /new` begins anew. What is said during an answer is heard before the next step of it.
-Stop the bot and start it again: every chat goes on where it was.
+A line on stdin is `chat: text`, a line on stdout `chat> text`. `chat: /stop` aborts the answer of a
+chat, `chat: /new` starts a new conversation. A message during an answer is sent to the model with
+its next request. Every chat continues after a restart of the bot.
 
-To put it behind Slack, Telegram or anything else, keep `Bot` and replace `main`: call `hear` for
-what users say, and give it a function that says something to them.
+To connect it to Slack, Telegram or another service, keep `Bot` and replace `main`: call `receive`
+with the messages of users, and pass a function that sends text to them.
 """
 
 import argparse
@@ -29,7 +29,7 @@ MOST_OPEN = 100
 
 
 class Chat:
-    """One conversation. Its file is its memory: it can be closed and opened again at any time."""
+    """One conversation, stored in a session file; it can be closed and reopened at any time."""
 
     def __init__(self, options: SessionOptions) -> None:
         self._options = options
@@ -54,14 +54,14 @@ class Chat:
 
 
 class Bot:
-    """Use it with `async with`; leaving it stops and stores everything."""
+    """All chats. Use it with `async with`; on exit it aborts all runs and saves the sessions."""
 
     def __init__(
         self, state: Path, say: Say, *, at_once: int = 4, **options: Unpack[SessionOptions]
     ) -> None:
         self._state, self._say, self._options = state, say, options
-        self._chats: dict[str, Chat] = {}  # the one that spoke last comes last
-        self._places = asyncio.Semaphore(at_once)  # so many answers at once; others wait
+        self._chats: dict[str, Chat] = {}  # the most recently used chat is last
+        self._places = asyncio.Semaphore(at_once)  # limits concurrent answers
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def __aenter__(self) -> Self:
@@ -69,18 +69,18 @@ class Bot:
 
     async def __aexit__(self, *_: object) -> None:
         for task in self._tasks:
-            task.cancel()  # a run that is not listened to any more is aborted
+            task.cancel()  # a run without a reader is aborted
         await self.idle()
         for chat in self._chats.values():
             await chat.close()
 
     async def idle(self) -> None:
-        """Wait until all that was heard is answered."""
+        """Wait until all messages are answered."""
         while self._tasks:
             await asyncio.wait(self._tasks)
 
-    def hear(self, name: str, text: str) -> None:
-        """A user said something. The answer comes by `say`, sooner or later."""
+    def receive(self, name: str, text: str) -> None:
+        """Handle a message of a user in the background; `say` sends the answer."""
         task = asyncio.get_running_loop().create_task(self._attend(name, text))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
@@ -98,22 +98,22 @@ class Bot:
                     await self._answer(name, await chat.open(), text)
                 await self._forget_old_ones()
         except LudolfError as error:
-            await self._say(name, f"That did not work: {error}")
+            await self._say(name, f"Error: {error}")
 
     async def _answer(self, name: str, session: AgentSession, text: str) -> None:
         if text == "/new":
             await session.new_session()
-            return await self._say(name, "A new conversation.")
+            return await self._say(name, "New conversation.")
         run = session.prompt(text)
         async for event in run:
-            # A `say` that takes its time slows down this run, and no other.
+            # A slow `say` slows down only this run.
             if isinstance(event, MessageEnd) and isinstance(event.message, AssistantMessage):
                 texts = [each.text for each in event.message.content if isinstance(each, Text)]
                 await self._say(name, "".join(texts))
         if run.answer.aborted:
             await self._say(name, "Stopped.")
         elif run.answer.error is not None:
-            await self._say(name, f"That did not work: {run.answer.error}")
+            await self._say(name, f"Error: {run.answer.error}")
 
     async def _forget_old_ones(self) -> None:
         idle = [chat for chat in self._chats.values() if chat.session and not chat.turn.locked()]
@@ -121,19 +121,19 @@ class Bot:
             await chat.close()
 
     def _place(self, name: str) -> SessionOptions:
-        # Names of chats come from outside: none of them may become a path.
+        # Names of chats are untrusted: never use them as a path.
         folder = self._state / hashlib.sha256(name.encode()).hexdigest()[:32]
         return {**self._options, "session": "last", "session_dir": folder}
 
 
-# ---------------------------------------------------------------- the chat is this terminal
+# ---------------------------------------------------------------- terminal
 
 
 async def main(arguments: argparse.Namespace) -> None:
     options: SessionOptions = {
         "cwd": arguments.folder,
-        # What users may make it do. It can still read whatever you can: give the bot an account of
-        # its own, or a container, before you let strangers talk to it.
+        # Tools that users can trigger. The bot can still read all your files: run it under a
+        # separate account or in a container before you open it to strangers.
         "builtin_tools": ("read", "grep", "find", "ls"),
         "max_turns": 20,
     }
@@ -164,13 +164,15 @@ async def listen(bot: Bot) -> None:
     while line := await lines.get():
         chat, _, text = line.partition(":")
         if text.strip():
-            bot.hear(chat.strip(), text.strip())
+            bot.receive(chat.strip(), text.strip())
     await bot.idle()
 
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--folder", type=Path, default=Path.cwd(), help="what the bot talks about")
-    parser.add_argument("--state", type=Path, default=Path("chats"), help="where chats are kept")
+    parser.add_argument(
+        "--folder", type=Path, default=Path.cwd(), help="folder that the bot can read"
+    )
+    parser.add_argument("--state", type=Path, default=Path("chats"), help="folder of stored chats")
     parser.add_argument("--model")
     asyncio.run(main(parser.parse_args()))

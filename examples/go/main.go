@@ -1,9 +1,9 @@
-// Ask Ludolf one thing from Go, with nothing but the standard library.
+// Send one prompt to Ludolf from Go, with the standard library only.
 //
 //	go run . "what is in this folder?" [options of ludolf]
 //
-// The answer is on stdout, tool calls are on stderr. Ctrl-C aborts the run and keeps what was said.
-// Ends with 0 if there was an answer, 1 if not, 130 after an abort.
+// The answer goes to stdout, tool calls go to stderr. Ctrl-C aborts the run; the session is kept.
+// Exit code: 0 with an answer, 1 without one, 130 after an abort.
 package main
 
 import (
@@ -17,7 +17,7 @@ import (
 	"syscall"
 )
 
-// Frame has those fields of replies and events that are used here.
+// Frame has the fields of replies and events that this client uses.
 type Frame struct {
 	Type    string
 	ID      string
@@ -31,7 +31,7 @@ type Frame struct {
 	Args     json.RawMessage
 }
 
-// Message has those fields of a message that are used here.
+// Message has the fields of a message that this client uses.
 type Message struct{ Role, StopReason, ErrorMessage string }
 
 var codes = map[string]int{"error": 1, "aborted": 130}
@@ -52,14 +52,14 @@ func main() {
 func ask(message string, options ...string) (int, error) {
 	ludolf := exec.Command("ludolf", append([]string{"--mode", "rpc", "--rpc-dialect", "pi-delta"}, options...)...)
 	ludolf.Stderr = os.Stderr
-	// In a group of its own it does not get the terminal's Ctrl-C: we decide what that means.
+	// In a separate group it does not receive the terminal's Ctrl-C; this program handles it.
 	ludolf.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	stdin, _ := ludolf.StdinPipe()
 	stdout, _ := ludolf.StdoutPipe()
 	if err := ludolf.Start(); err != nil {
 		return 1, err
 	}
-	// One goroutine writes, so that frames are never mixed and reading never waits for writing.
+	// One goroutine writes, so that frames never mix and reading never waits for writing.
 	frames := make(chan any, 16)
 	go func() {
 		defer stdin.Close()
@@ -78,7 +78,7 @@ func ask(message string, options ...string) (int, error) {
 		case <-interrupts:
 			frames <- map[string]any{"type": "abort"}
 		case code := <-done:
-			close(frames) // the polite end: close its stdin, read until its stdout ends
+			close(frames) // orderly shutdown: close stdin, read stdout to its end
 			io.Copy(io.Discard, reader)
 			ludolf.Wait()
 			return code, nil
@@ -86,13 +86,13 @@ func ask(message string, options ...string) (int, error) {
 	}
 }
 
-// follow shows what happens until the prompt is over, and returns the exit code.
+// follow prints events until the prompt is done and returns the exit code.
 func follow(reader *bufio.Reader, frames chan<- any) int {
 	code := 0
 	for {
-		line, err := reader.ReadBytes('\n') // a Scanner would give up at 64 KiB
+		line, err := reader.ReadBytes('\n') // a Scanner would fail at 64 KiB
 		if err != nil {
-			return 1 // it ended before the prompt did; its stderr said why
+			return 1 // the program ended early; the reason is on stderr
 		}
 		var frame Frame
 		if err := json.Unmarshal(line, &frame); err != nil {
@@ -106,7 +106,7 @@ func follow(reader *bufio.Reader, frames chan<- any) int {
 				return 1
 			}
 			if frame.Data.Disposition == "handled" {
-				return 0 // an extension has dealt with it, and no run follows
+				return 0 // an extension handled the prompt; no run follows
 			}
 		case "message_update":
 			if frame.Piece.Type == "text_delta" {
@@ -124,7 +124,7 @@ func follow(reader *bufio.Reader, frames chan<- any) int {
 			}
 		case "tool_execution_start":
 			fmt.Fprintf(os.Stderr, "[%s %s]\n", frame.ToolName, frame.Args)
-		case "extension_ui_request": // nobody here can answer; notices need none
+		case "extension_ui_request": // dismiss dialogs; notices need no answer
 			frames <- map[string]any{"type": "extension_ui_response", "id": frame.ID, "cancelled": true}
 		case "agent_settled":
 			return code

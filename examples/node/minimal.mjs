@@ -1,9 +1,9 @@
-// Ask Ludolf one thing from Node, without packages.
+// Send one prompt to Ludolf from Node, without packages.
 //
 //     node minimal.mjs "what is in this folder?" [options of ludolf]
 //
-// The answer is on stdout, tool calls are on stderr. Ctrl-C aborts the run and keeps what was said.
-// Ends with 0 if there was an answer, 1 if not, 130 after an abort.
+// The answer goes to stdout, tool calls go to stderr. Ctrl-C aborts the run; the session is kept.
+// Exit code: 0 with an answer, 1 without one, 130 after an abort.
 
 import { spawn } from "node:child_process";
 import { once } from "node:events";
@@ -11,10 +11,10 @@ import { once } from "node:events";
 const [message, ...options] = process.argv.slice(2);
 const ludolf = spawn("ludolf", ["--mode", "rpc", "--rpc-dialect", "pi-delta", ...options], {
   stdio: ["pipe", "pipe", "inherit"],
-  detached: true, // it does not get the terminal's Ctrl-C: we decide what that means
+  detached: true, // it does not receive the terminal's Ctrl-C; this program handles it
 });
 ludolf.on("error", (error) => fail(`Cannot start ludolf: ${error.message}`));
-ludolf.stdin.on("error", () => {}); // it has ended: the end of its stdout tells us so
+ludolf.stdin.on("error", () => {}); // the program has ended; `follow` notices that at the end of stdout
 
 const send = (frame) => ludolf.stdin.write(JSON.stringify(frame) + "\n");
 
@@ -23,7 +23,7 @@ const fail = (text) => {
   process.exitCode = 1;
 };
 
-// readline would split at U+2028 too, inside of texts: frames end with LF only.
+// Frames end with LF only; readline would also split at U+2028 inside texts.
 async function* frames(stream) {
   let rest = "";
   for await (const text of stream.setEncoding("utf8")) {
@@ -33,19 +33,19 @@ async function* frames(stream) {
   }
 }
 
-// While nobody takes our output we read no more, and Ludolf waits: nothing piles up.
+// Wait while stdout is full: then Ludolf waits too, and no output piles up in memory.
 const show = async (text) => {
   if (!process.stdout.write(text)) await once(process.stdout, "drain");
 };
 
-// Show what happens until the prompt is over; the exit code.
+// Print events until the prompt is done and return the exit code.
 async function follow() {
   let code = 0;
   for await (const frame of frames(ludolf.stdout)) {
     switch (frame.type) {
       case "response":
         if (!frame.success) return fail(frame.error), 1;
-        // An extension has dealt with it, and no run follows.
+        // An extension handled the prompt; no run follows.
         if (frame.data?.disposition === "handled") return 0;
         break;
       case "message_update":
@@ -61,17 +61,17 @@ async function follow() {
       case "tool_execution_start":
         console.error(`[${frame.toolName} ${JSON.stringify(frame.args)}]`);
         break;
-      case "extension_ui_request": // nobody here can answer; notices need none
+      case "extension_ui_request": // dismiss dialogs; notices need no answer
         send({ type: "extension_ui_response", id: frame.id, cancelled: true });
         break;
       case "agent_settled":
         return code;
     }
   }
-  return 1; // it ended before the prompt did; its stderr said why
+  return 1; // the program ended early; the reason is on stderr
 }
 
 send({ id: "1", type: "prompt", message });
 process.on("SIGINT", () => send({ type: "abort" }));
 process.exitCode = await follow();
-ludolf.stdin.end(); // the polite end: close its stdin, read until its stdout ends
+ludolf.stdin.end(); // orderly shutdown: close stdin, read stdout to its end

@@ -1,9 +1,9 @@
-"""Ask Ludolf one thing from Python, with nothing but the standard library.
+"""Send one prompt to Ludolf from Python, with the standard library only.
 
     python minimal.py "what is in this folder?" [options of ludolf]
 
-The answer is on stdout, tool calls are on stderr. Ctrl-C aborts the run and keeps what was said.
-Ends with 0 if there was an answer, 1 if not, 130 after an abort.
+The answer goes to stdout, tool calls go to stderr. Ctrl-C aborts the run; the session is kept.
+Exit code: 0 with an answer, 1 without one, 130 after an abort.
 """
 
 import json
@@ -19,13 +19,13 @@ CODES = {"error": 1, "aborted": 130}
 def main(message: str, *options: str) -> int:
     command = ["ludolf", "--mode", "rpc", "--rpc-dialect", "pi-delta", *options]
     pipe = subprocess.PIPE
-    # In a session of its own it does not get the terminal's Ctrl-C: we decide what that means.
+    # In a new session it does not receive the terminal's Ctrl-C; this program handles it.
     with subprocess.Popen(command, stdin=pipe, stdout=pipe, start_new_session=True) as ludolf:
         assert ludolf.stdin is not None and ludolf.stdout is not None
         send(ludolf.stdin, id="1", type="prompt", message=message)
         abort_on_ctrl_c(ludolf.stdin.fileno())
         code = follow(ludolf.stdout, ludolf.stdin)
-        ludolf.stdin.close()  # the polite end: close its stdin, read until its stdout ends
+        ludolf.stdin.close()  # orderly shutdown: close stdin, read stdout to its end
         ludolf.stdout.read()
     return code
 
@@ -37,23 +37,23 @@ def send(stdin: IO[bytes], **frame: Any) -> None:
 
 def abort_on_ctrl_c(descriptor: int) -> None:
     def abort(*_: object) -> None:
-        # Not by `send`, which may be at work just now; a line this short is written whole.
+        # Not with `send`, which may be running; a line this short is written atomically.
         os.write(descriptor, b'{"type":"abort"}\n')
 
     signal.signal(signal.SIGINT, abort)
 
 
 def follow(stdout: IO[bytes], stdin: IO[bytes]) -> int:
-    """Show what happens until the prompt is over; the exit code."""
+    """Print events until the prompt is done and return the exit code."""
     code = 0
-    for line in stdout:  # bytes: they are split at LF only, as they should be
+    for line in stdout:  # bytes are split at LF only, as the protocol requires
         frame = json.loads(line)
         match frame["type"]:
             case "response" if not frame["success"]:
                 print(frame["error"], file=sys.stderr)
                 return 1
             case "response" if frame.get("data", {}).get("disposition") == "handled":
-                return 0  # an extension has dealt with it, and no run follows
+                return 0  # an extension handled the prompt; no run follows
             case "message_update":
                 show(frame["assistantMessageEvent"])
             case "message_end" if frame["message"]["role"] == "assistant":
@@ -62,11 +62,11 @@ def follow(stdout: IO[bytes], stdin: IO[bytes]) -> int:
                     print(frame["message"].get("errorMessage", ""), file=sys.stderr)
             case "tool_execution_start":
                 print(f"[{frame['toolName']} {json.dumps(frame['args'])}]", file=sys.stderr)
-            case "extension_ui_request":  # nobody here can answer; notices need none
+            case "extension_ui_request":  # dismiss dialogs; notices need no answer
                 send(stdin, type="extension_ui_response", id=frame["id"], cancelled=True)
             case "agent_settled":
                 return code
-    return 1  # it ended before the prompt did; its stderr said why
+    return 1  # the program ended early; the reason is on stderr
 
 
 def show(piece: dict[str, Any]) -> None:

@@ -1,10 +1,10 @@
 #!/bin/sh
-# Ask Ludolf one thing from a shell, with jq.
+# Send one prompt to Ludolf from a shell, with jq.
 #
 #     sh ask.sh "what is in this folder?" [options of ludolf]
 #
-# The answer is on stdout, tool calls are on stderr. Ctrl-C aborts the run and keeps what was said.
-# Ends with 0 if there was an answer, 1 if not, 130 after an abort.
+# The answer goes to stdout, tool calls go to stderr. Ctrl-C aborts the run; the session is kept.
+# Exit code: 0 with an answer, 1 without one, 130 after an abort.
 set -u
 message=${1:?usage: ask.sh MESSAGE [options of ludolf]}
 shift
@@ -14,7 +14,7 @@ trap 'rm -r "$pipes"' EXIT
 mkfifo "$pipes/in" "$pipes/out" "$pipes/seen"
 ludolf --mode rpc --rpc-dialect pi-delta "$@" <"$pipes/in" >"$pipes/out" &
 ludolf=$!
-# Frames become lines of a word, a tab and a text, whose escapes (\n \t \r \\) are those of printf %b.
+# jq turns frames into lines of a word, a tab and a text with the escapes of printf %b (\n \t \r \\).
 jq -r --unbuffered '
   if .type == "response" and (.success | not) then ["fail", .error], ["end", "1"]
   elif .type == "response" and .data.disposition? == "handled" then ["end", "0"]
@@ -42,7 +42,7 @@ tab=$(printf '\t')
 code=0
 while :; do
   if ! IFS=$tab read -r word text <&4; then
-    # Interrupted, or it ended before the prompt did; then its stderr said why.
+    # Interrupted, or the program ended early; then the reason is on stderr.
     if [ -n "$aborting" ]; then aborting=; continue; fi
     code=1
     break
@@ -56,7 +56,7 @@ while :; do
     end) code=${text:-$code}; break ;;
   esac
 done
-exec 3>&- # the polite end: close its stdin, read until its stdout ends
+exec 3>&- # orderly shutdown: close stdin, read stdout to its end
 cat <&4 >/dev/null
 wait "$ludolf"
 exit "$code"

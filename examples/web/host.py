@@ -1,9 +1,9 @@
-"""A web page for a session: a tiny host that relays frames of Ludolf as server-sent events.
+"""Web page for a session: a small host that relays frames of Ludolf as server-sent events.
 
     python host.py [--port 8321] [options of ludolf]
 
-It prints the address to open. The address holds a key, since whoever can open the page can have
-commands run as you; it listens on this machine only. Needs aiohttp, which comes with Ludolf.
+It prints the address to open. The address contains a key, because the page can run commands as
+you; the host listens on this machine only. Requires aiohttp, which is installed with Ludolf.
 """
 
 import argparse
@@ -30,7 +30,7 @@ EVENTS = (
     *("tool_execution_start", "tool_execution_update", "tool_execution_end", "warning"),
 )
 HEADERS = {
-    # Nothing but our own files, no inline code, and no way to make HTML from text.
+    # Allow only our own files, no inline code, and no conversion of text to HTML.
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; "
     "img-src 'self'; connect-src 'self'; base-uri 'none'; form-action 'none'; "
     "frame-ancestors 'none'; require-trusted-types-for 'script'",
@@ -41,8 +41,11 @@ HEADERS = {
 
 
 class Story:
-    """What a page has to be told, numbered. Whoever comes late gets it from the beginning, whoever
-    comes back from where they were; a slow reader holds nobody up and costs no memory."""
+    """Numbered frames for the page.
+
+    A new reader receives all frames, a returning one those after its last; a slow reader does not
+    delay others and uses no memory.
+    """
 
     def __init__(self) -> None:
         self._entries: list[tuple[int, Frame]] = []
@@ -52,27 +55,27 @@ class Story:
 
     def begin(self) -> None:
         self._entries.clear()
-        self.id = secrets.token_hex(4)  # numbers of another story mean nothing in this one
+        self.id = secrets.token_hex(4)  # numbers are valid within one story only
         self._wake()
 
     def add(self, frame: Frame) -> None:
-        self._drop_what_is_said_by(frame)
+        self._drop_superseded(frame)
         self._count += 1
         self._entries.append((self._count, frame))
         self._wake()
 
-    async def tell(self, last: str) -> AsyncIterator[bytes]:
-        """The story as server-sent events, behind the one with this id, and on and on."""
+    async def stream(self, last: str) -> AsyncIterator[bytes]:
+        """Yield server-sent events after the one with this id, and new ones as they arrive."""
         story, _, number = last.partition(".")
-        told = int(number) if story == self.id and number.isdecimal() else 0
+        sent = int(number) if story == self.id and number.isdecimal() else 0
         while True:
             if story != self.id:
-                story, told = self.id, 0
+                story, sent = self.id, 0
                 yield b"retry: 1000\nevent: begin\ndata: {}\n\n"
             more = self._more
-            start = bisect.bisect(self._entries, told, key=lambda entry: entry[0])
-            for told, frame in self._entries[start:]:
-                yield f"id: {story}.{told}\ndata: {json.dumps(frame)}\n\n".encode()
+            start = bisect.bisect(self._entries, sent, key=lambda entry: entry[0])
+            for sent, frame in self._entries[start:]:
+                yield f"id: {story}.{sent}\ndata: {json.dumps(frame)}\n\n".encode()
                 if frame["type"] == "ended":
                     return
                 if story != self.id:
@@ -80,9 +83,8 @@ class Story:
             else:
                 await more.wait()
 
-    def _drop_what_is_said_by(self, frame: Frame) -> None:
-        """A whole message takes the place of its pieces, a result that of its progress, and a
-        dialog that is over need not be shown again."""
+    def _drop_superseded(self, frame: Frame) -> None:
+        """Drop the deltas of a complete message, the progress of a result, and closed dialogs."""
         match frame:
             case {"type": "message_end", "message": {"role": "assistant"}}:
                 self._keep(lambda old: old["type"] != "message_update")
@@ -94,8 +96,8 @@ class Story:
             case {"type": "dialog_over", "id": dialog}:
                 self._keep(lambda old: old.get("id") != dialog)
 
-    def _keep(self, wanted: Any) -> None:
-        self._entries = [entry for entry in self._entries if wanted(entry[1])]
+    def _keep(self, keeps: Any) -> None:
+        self._entries = [entry for entry in self._entries if keeps(entry[1])]
 
     def _wake(self) -> None:
         self._more.set()
@@ -103,7 +105,7 @@ class Story:
 
 
 class Ludolf:
-    """The program: commands in, replies to those who asked, everything else into the story."""
+    """The Ludolf process: sends commands, returns replies, adds all other frames to the story."""
 
     def __init__(self, process: asyncio.subprocess.Process, story: Story) -> None:
         assert process.stdin is not None and process.stdout is not None
@@ -133,11 +135,11 @@ class Ludolf:
         await self.send(frame)
         return await reply
 
-    async def obey(self, frame: Frame) -> Frame:
-        """What the page wants."""
+    async def execute(self, frame: Frame) -> Frame:
+        """Execute a command of the page and return the reply."""
         if frame["type"] == "extension_ui_response":
             self._story.add({"type": "dialog_over", "id": frame.get("id")})
-            await self.send(frame)  # it is an answer itself, and has no reply
+            await self.send(frame)  # this frame has no reply
             return {"success": True}
         if frame["type"] == "prompt" and self._running:
             frame["streamingBehavior"] = "steer"
@@ -147,7 +149,7 @@ class Ludolf:
         return reply
 
     async def begin(self) -> None:
-        """Begin the story: what the session is, and what was said in it before."""
+        """Start the story with the state of the session and its messages."""
         await self.ask(type="set_event_filter", events=EVENTS)
         self._story.begin()
         state = await self.ask(type="get_state")
@@ -156,21 +158,21 @@ class Ludolf:
             self._story.add({"type": "message_end", "message": message})
 
     async def listen(self) -> int:
-        """Hear it out; returns when it has ended, with its exit code."""
+        """Read frames until the program ends; returns its exit code."""
         try:
             while line := await self._stdout.readline():
-                self._hear(json.loads(line))
+                self._handle(json.loads(line))
         finally:
             self._story.add({"type": "ended"})
             for reply in self._waiting.values():
                 reply.set_exception(ConnectionError("Ludolf has ended"))
         return await self._process.wait()
 
-    def _hear(self, frame: Frame) -> None:
+    def _handle(self, frame: Frame) -> None:
         match frame:
-            case {"type": "response", "id": asked}:
-                reply = self._waiting.pop(asked)
-                if not reply.done():  # whoever asked may have gone
+            case {"type": "response", "id": command_id}:
+                reply = self._waiting.pop(command_id)
+                if not reply.done():  # the request may have been cancelled
                     reply.set_result(frame)
                 return
             case {"type": "extension_ui_request", "method": "cancel", "targetId": dialog}:
@@ -185,12 +187,12 @@ class Ludolf:
 
 
 class Site:
-    """The pages, for those who have the key."""
+    """HTTP server of the page, protected by the key."""
 
     def __init__(self, ludolf: Ludolf, story: Story, port: int) -> None:
         self._ludolf, self._story = ludolf, story
         self._port, self._key = port, secrets.token_urlsafe()
-        self._cookie = f"ludolf-{port}"  # cookies know no ports
+        self._cookie = f"ludolf-{port}"  # cookies are not bound to a port
         self.address = f"http://127.0.0.1:{port}/?key={self._key}"
 
     def app(self) -> web.Application:
@@ -203,7 +205,7 @@ class Site:
 
     @web.middleware
     async def _guard(self, request: web.Request, handler: Any) -> web.StreamResponse:
-        # A name that leads here but is not ours may belong to somebody else's page.
+        # Another host name that resolves to this machine may belong to a foreign page.
         if request.host not in (f"127.0.0.1:{self._port}", f"localhost:{self._port}"):
             raise web.HTTPForbidden(text="Wrong host")
         if request.headers.get("Origin", f"http://{request.host}") != f"http://{request.host}":
@@ -217,8 +219,8 @@ class Site:
         result: web.StreamResponse = await handler(request)
         return result
 
-    def _is_key(self, given: str) -> bool:
-        return hmac.compare_digest(given.encode(), self._key.encode())
+    def _is_key(self, text: str) -> bool:
+        return hmac.compare_digest(text.encode(), self._key.encode())
 
     async def _file(self, request: web.Request) -> web.StreamResponse:
         return web.FileResponse(HERE / FILES[request.path], headers=HEADERS)
@@ -226,7 +228,7 @@ class Site:
     async def _events(self, request: web.Request) -> web.StreamResponse:
         response = web.StreamResponse(headers={**HEADERS, "Content-Type": "text/event-stream"})
         await response.prepare(request)
-        async for event in self._story.tell(request.headers.get("Last-Event-ID", "")):
+        async for event in self._story.stream(request.headers.get("Last-Event-ID", "")):
             await response.write(event)
         return response
 
@@ -238,7 +240,7 @@ class Site:
         if not isinstance(frame, dict) or frame.get("type") not in COMMANDS:
             raise web.HTTPBadRequest(text=f"Not one of {', '.join(COMMANDS)}")
         try:
-            reply = await self._ludolf.obey(frame)
+            reply = await self._ludolf.execute(frame)
         except ConnectionError as error:
             reply = {"success": False, "error": str(error)}
         return web.json_response(reply, headers=HEADERS)
@@ -253,10 +255,10 @@ async def main(port: int, options: list[str]) -> int:
     try:
         await ludolf.begin()
     except ConnectionError:
-        return await listening  # it could not start, and has said why
+        return await listening  # the program could not start; the reason is on stderr
     listener = socket.create_server(("127.0.0.1", port))
     site = Site(ludolf, story, listener.getsockname()[1])
-    # Cancelled: whoever closes the page must not leave a reader behind.
+    # Cancel the handler when the page is closed, so that no reader remains.
     runner = web.AppRunner(site.app(), handler_cancellation=True, shutdown_timeout=1)
     await runner.setup()
     await web.SockSite(runner, listener).start()
@@ -272,5 +274,5 @@ async def main(port: int, options: list[str]) -> int:
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--port", type=int, default=8321)
-    known, others = parser.parse_known_args()
-    raise SystemExit(asyncio.run(main(known.port, others)))
+    arguments, others = parser.parse_known_args()
+    raise SystemExit(asyncio.run(main(arguments.port, others)))

@@ -1,6 +1,6 @@
 "use strict";
-// Shows the frames of Ludolf as they come. Text becomes text nodes and nothing else: there is no way
-// from what a model, a tool or a file says to markup.
+// Render the frames of Ludolf as they arrive. All text becomes text nodes, so that the output of a
+// model, a tool or a file cannot become markup.
 
 const $ = (id) => document.getElementById(id);
 
@@ -15,8 +15,8 @@ function make(tag, kind = "", ...children) {
 
 const story = $("story");
 const empty = $("empty");
-let blocks = new Map(); // of the answer that grows: by the place of the block in it
-let cards = new Map(); // of tool calls, by their id
+let blocks = new Map(); // blocks of the current answer, by index
+let cards = new Map(); // tool calls, by id
 
 function add(element) {
   empty.remove();
@@ -24,7 +24,7 @@ function add(element) {
   return element;
 }
 
-// Keep the end in view, unless the reader has gone back to read.
+// Scroll to the end, unless the user has scrolled back.
 const view = document.documentElement;
 let atEnd = true;
 addEventListener("scroll", () => (atEnd = view.scrollHeight - view.scrollTop - view.clientHeight < 60));
@@ -49,10 +49,10 @@ function setBusy(now) {
 
 // ---------------------------------------------------------------- answers
 
-// A little Markdown: fences, headings, lists, `code` and **bold**. Everything else stays as it is.
+// A subset of Markdown: fences, headings, lists, `code` and **bold**. Everything else is plain text.
 function render(parent, text) {
   parent.replaceChildren();
-  let lines = null; // of an open fence
+  let lines = null; // lines of an open fence
   let paragraph = [];
   const close = () => {
     if (paragraph.length) parent.append(inline(make("p"), paragraph.join("\n")));
@@ -126,7 +126,7 @@ function onPiece(piece) {
   else if (piece.type === "text_delta" || piece.type === "thinking_delta") {
     const block = blocks.get(at);
     block.text += piece.delta;
-    // However fast pieces come, one drawing for each picture is enough.
+    // Render at most once per animation frame.
     if (!block.due) requestAnimationFrame(block.draw);
     block.due = true;
   }
@@ -190,7 +190,7 @@ function onToolEnd(id, result, failed) {
 
 // ---------------------------------------------------------------- dialogs
 
-let dialogs = []; // one is shown, the others wait
+let dialogs = []; // the first is shown, the others are queued
 
 function onDialog(frame) {
   if (frame.method === "notify") note(frame.message, frame.notifyType === "error" ? "bad" : "");
@@ -284,7 +284,7 @@ async function command(frame) {
   }
 }
 
-// ---------------------------------------------------------------- what people do
+// ---------------------------------------------------------------- user input
 
 $("ask").onsubmit = (event) => {
   event.preventDefault();

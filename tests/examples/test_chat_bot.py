@@ -120,7 +120,7 @@ def test_a_new_conversation_forgets_the_old_one(ground: Ground) -> None:
         users.say("ada: first")
         assert users.hear() == ["ada> One."]
         users.say("ada: /new")
-        assert users.hear() == ["ada> A new conversation."]
+        assert users.hear() == ["ada> New conversation."]
         users.say("ada: second")
         users.hear()
         assert users.end() == 0
@@ -143,7 +143,7 @@ def test_a_failure_is_told_to_the_one_who_asked(ground: Ground) -> None:
     with _bot(ground) as users:
         users.say("ada: hello")
         (line,) = users.hear()
-        assert line.startswith("ada> That did not work: ")
+        assert line.startswith("ada> Error: ")
         assert "No such key" in line
         users.say("ada: hello")
         assert users.hear() == ["ada> Hello."]

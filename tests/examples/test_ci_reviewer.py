@@ -115,7 +115,7 @@ def test_no_review_is_not_the_same_as_a_good_one(
     repository.script(*replies)
     done = _review(repository)
     assert (done.code, done.stdout) == (2, b"")
-    assert done.stderr.startswith("No review: ")
+    assert done.stderr.startswith("Review failed: ")
 
 
 def test_a_base_that_is_not_there_is_told(repository: Ground) -> None:

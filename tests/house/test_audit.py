@@ -33,9 +33,9 @@ def test_pins_are_read() -> None:
     [
         ("d>=1.0 \\\n    --hash=sha256:00\n", "is not pinned"),
         ("d==1.0\n", "has no hash"),
-        ("d @ https://elsewhere/d.whl \\\n    --hash=sha256:00\n", "names a place"),
-        ("--extra-index-url https://elsewhere\n", "names a place"),
-        ("-f https://elsewhere\n", "names a place"),
+        ("d @ https://elsewhere/d.whl \\\n    --hash=sha256:00\n", "names a source"),
+        ("--extra-index-url https://elsewhere\n", "names a source"),
+        ("-f https://elsewhere\n", "names a source"),
     ],
 )
 def test_what_a_lock_must_not_say_is_found(bad: str, said: str) -> None:
@@ -57,7 +57,7 @@ def test_other_versions_than_the_locks_are_found(tmp_path: Path) -> None:
     thing = _install(tmp_path)
     assert list(version_problems({"thing": "1.0"}, [thing])) == []
     (problem,) = version_problems({"thing": "1.1"}, [thing])
-    assert problem == "thing 1.0 is installed, the lock says 1.1"
+    assert problem == "thing 1.0 is installed, the lock requires 1.1"
 
 
 def test_files_that_were_changed_or_removed_are_found(tmp_path: Path) -> None:

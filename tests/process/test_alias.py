@@ -68,7 +68,7 @@ def test_a_file_that_exists_is_left_as_it_is(lab: Lab, folder: Path) -> None:
     (folder / "pi").write_text("theirs")
     done = _alias(lab, "pi", "--dir", str(folder))
     assert done.code == 1
-    assert "exists already" in done.stderr
+    assert "already exists" in done.stderr
     assert (folder / "pi").read_text() == "theirs"
 
 
@@ -108,7 +108,7 @@ def test_it_says_that_its_folder_is_not_on_the_path(lab: Lab, folder: Path) -> N
 def test_on_the_path_it_has_nothing_to_say(lab: Lab, folder: Path) -> None:
     done = _alias(lab, "pi-early", "--dir", str(folder), path=_with_path(lab, folder))
     assert done.stdout.decode().splitlines() == [
-        f"Made {folder}/pi-early: it starts Ludolf, which then speaks the dialect pi-early"
+        f"Made {folder}/pi-early: it starts Ludolf with the dialect pi-early"
     ]
 
 
@@ -137,13 +137,13 @@ def test_what_it_did_not_make_it_does_not_remove(lab: Lab, folder: Path) -> None
     for name in ("pi", "xcsh"):
         done = _alias(lab, "--remove", name, "--dir", str(folder))
         assert done.code == 1
-        assert "left as it is" in done.stderr
+        assert "was not removed" in done.stderr
     assert sorted(path.name for path in folder.iterdir()) == ["omp", "pi", "xcsh"]
 
 
 def test_what_is_not_there_cannot_be_removed(lab: Lab, folder: Path) -> None:
     done = _alias(lab, "--remove", "pi", "--dir", str(folder))
-    assert (done.code, done.stderr) == (1, f"Error: There is no {folder}/pi\n")
+    assert (done.code, done.stderr) == (1, f"Error: {folder}/pi does not exist\n")
 
 
 def test_a_folder_that_cannot_be_written_is_named(lab: Lab) -> None:

@@ -74,7 +74,7 @@ async def test_the_gate_blocks_what_was_refused_and_lets_harmless_commands_pass(
         await client.wait_for("agent_settled")
     assert (lab.work / "old").exists()
     refused, passed = _results(lab)
-    assert refused[1] and "the user said no" in refused[0]
+    assert refused[1] and "the user refused it" in refused[0]
     assert passed == ("hi\n", False)
 
 
@@ -84,7 +84,7 @@ def test_the_gate_fails_closed_with_nobody_there(lab: Lab, mode: tuple[str, ...]
     lab.server.add(answer(bash("sudo rm -rf old")), answer("Done."))
     assert lab.run("-e", example("permission_gate"), *mode, "Go").code == 0
     assert (lab.work / "old").exists()
-    assert "nobody is here to allow it" in _results(lab)[0][0]
+    assert "no host is connected to allow it" in _results(lab)[0][0]
 
 
 # ---------------------------------------------------------------- protected paths
@@ -150,7 +150,7 @@ async def test_the_list_of_tasks_follows_the_branches_of_a_session(lab: Lab) -> 
     widgets = [one.get("widgetLines") for one in asked(told(lab), "setWidget")]
     assert widgets == [None, ["1. [ ] Sweep"], ["1. [x] Sweep"], ["1. [ ] Sweep"]]
     results = [one for one in only(told(lab), "tool_execution_end") if one["isError"]]
-    assert text_of(results[0]["result"]) == "There is no task 7; there are 1"
+    assert text_of(results[0]["result"]) == "Task 7 does not exist; the list has 1"
 
 
 # ---------------------------------------------------------------- git checkpoint

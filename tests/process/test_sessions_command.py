@@ -154,7 +154,7 @@ def test_a_message_that_begins_like_a_subcommand_is_still_a_message(lab: Lab) ->
 def test_words_of_a_package_manager_never_reach_the_model(lab: Lab, word: str) -> None:
     done = lab.run(word, "npm:something", "-l")
     assert done.code == 1
-    assert "Ludolf installs no packages" in done.stderr
+    assert "Ludolf does not install packages" in done.stderr
     assert lab.server.requests == []
 
 

@@ -303,7 +303,7 @@ async def test_the_first_block_of_a_tool_call_stands(tmp_path: Path) -> None:
     [
         ("raise RuntimeError('gate broke')", "gate broke"),
         ("raise SystemExit(1)", "tried to exit the program (code 1)"),
-        ("return 'yes'", "tool_call handlers answer with a dict or None, not str"),
+        ("return 'yes'", "tool_call handlers must return a dict or None, not str"),
         ("return {'input': 3}", "input: Expected `object`, got `int`"),
     ],
 )

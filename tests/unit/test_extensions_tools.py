@@ -101,7 +101,7 @@ async def test_what_a_function_raises_is_for_the_model(
 
 
 async def test_a_result_that_is_none_is_an_error(tmp_path: Path) -> None:
-    with pytest.raises(tool.ToolError, match="object is no result"):
+    with pytest.raises(tool.ToolError, match="object is not a valid result"):
         await _run(tmp_path, "@api.tool\nasync def t(): return object()")
 
 

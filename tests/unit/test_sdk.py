@@ -325,7 +325,7 @@ async def test_a_session_file_has_one_writer_in_a_program_too(tmp_path: Path) ->
     places: dict[str, Any] = {"session_dir": tmp_path / "kept", "cwd": tmp_path}
     async with alone(model=parrot, store="files", **places) as session:
         await session.prompt("mine")
-        with pytest.raises(CommandError, match="open already in this program"):
+        with pytest.raises(CommandError, match="already open in this program"):
             await alone(model=parrot, session=session.path, **places).open()
         assert (await session.prompt("still mine")).text == "still mine "
     async with alone(model=parrot, session="last", **places) as again:
@@ -364,7 +364,7 @@ async def test_an_extension_may_be_a_function() -> None:
 async def test_bad_options_are_named() -> None:
     with pytest.raises(ConfigError, match="Unknown option: modle"):
         await create_session(modle="x").open()  # type: ignore[call-arg]
-    with pytest.raises(ConfigError, match="leave out store"):
+    with pytest.raises(ConfigError, match="remove store"):
         await create_session(session="x", store="memory").open()
     with pytest.raises(ConfigError, match="cannot be used as a model"):
         await create_session(model=3, settings={}).open()  # type: ignore[arg-type]

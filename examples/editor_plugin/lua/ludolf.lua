@@ -1,14 +1,14 @@
--- Ludolf in Neovim: ask about a selection, watch the answer grow, stop it, answer its questions.
+-- Ludolf in Neovim: ask about a selection, stream the answer, abort it, answer dialogs.
 
 local M = {}
 
 local options = { command = { "ludolf" }, arguments = {} }
 local job, rest, errors = nil, "", {}
-local waiting, count = {}, 0 -- what to do with the replies, by the id of their command
+local waiting, count = {}, 0 -- callbacks for replies, by command id
 local running = false
 local buffer
 
--- Tools that this editor lends to the agent, by name.
+-- Tools that this editor provides to the agent, by name.
 local tools = {}
 
 function M.setup(given)
@@ -41,7 +41,7 @@ local function conversation()
   return buffer
 end
 
--- Append to the end, and keep the end in view.
+-- Append to the end and scroll to it.
 local function write(text)
   local target = conversation()
   local last = vim.api.nvim_buf_line_count(target) - 1
@@ -51,7 +51,7 @@ local function write(text)
   vim.api.nvim_win_set_cursor(window, { vim.api.nvim_buf_line_count(target), 0 })
 end
 
--- Begin a paragraph, unless the buffer is empty.
+-- Start a paragraph, unless the buffer is empty.
 local function paragraph(text)
   local lines = vim.api.nvim_buf_get_lines(conversation(), -3, -1, false)
   local last = lines[#lines]
@@ -146,11 +146,11 @@ local handlers = {
   extension_ui_request = on_dialog,
   agent_settled = function()
     running = false
-    vim.cmd("checktime") -- files that the agent has changed are read again
+    vim.cmd("checktime") -- reload files that the agent has changed
   end,
 }
 
--- Chunks of stdout as Neovim gives them: the first one ends the line that was cut before.
+-- Handle chunks of stdout from Neovim: the first one completes the line of the chunk before.
 local function on_stdout(_, chunks)
   rest = rest .. chunks[1]
   for index = 2, #chunks do
@@ -197,7 +197,7 @@ local function start()
   return true
 end
 
--- The lines as a fenced block; the fence is longer than any in them.
+-- Return the lines as a fenced block; its fence is longer than any fence inside.
 local function quoted(range)
   local lines = vim.api.nvim_buf_get_lines(0, range[1] - 1, range[2], false)
   local fence = "```"
@@ -208,7 +208,7 @@ local function quoted(range)
   return table.concat({ place, fence .. vim.bo.filetype, table.concat(lines, "\n"), fence }, "\n")
 end
 
--- ------------------------------------------------------------ what users call
+-- ------------------------------------------------------------ user commands
 
 function M.ask(text, range)
   local message = range and (text .. "\n\n" .. quoted(range)) or text
@@ -216,7 +216,7 @@ function M.ask(text, range)
     return
   end
   paragraph("## " .. text .. "\n")
-  -- What is said while an answer runs is heard before its next step.
+  -- A message during an answer is sent to the model with its next request.
   local behavior = running and "steer" or nil
   running = true
   request({ type = "prompt", message = message, streamingBehavior = behavior }, function(reply)
@@ -257,7 +257,7 @@ tools.open_in_editor = {
   end,
 }
 
--- Close its stdin and let it end by itself: what was said is stored.
+-- Close stdin and wait for the exit, so that the session is saved.
 vim.api.nvim_create_autocmd("VimLeavePre", {
   callback = function()
     if job then

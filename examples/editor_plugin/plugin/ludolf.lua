@@ -1,4 +1,4 @@
--- The commands of the plugin. Nothing is started before the first question.
+-- Commands of the plugin. Ludolf is started with the first prompt.
 
 local function command(name, action, options)
   vim.api.nvim_create_user_command(name, action, options)

@@ -1,1 +1,1 @@
-"""The command line."""
+"""Command line: options, one-shot modes and subcommands."""

@@ -1,4 +1,4 @@
-"""`--export SESSION [FILE]`: a session file as a page, without starting an agent."""
+"""`--export SESSION [FILE]`: write a session file as an HTML page."""
 
 import sys
 from collections.abc import Sequence
@@ -12,10 +12,10 @@ from ludolf.session.tree import open_session
 
 
 def export_file(source: str, rest: Sequence[str]) -> int:
-    """Write the page and say where it is.
+    """Write the page, print its path and return the exit code.
 
     Raises:
-        CommandError: there is no such session, or the page cannot be written.
+        CommandError: the session does not exist, or the page cannot be written.
     """
     path = Path(source).expanduser()
     if not path.is_file():
@@ -23,7 +23,7 @@ def export_file(source: str, rest: Sequence[str]) -> int:
     target = Path(rest[0]).expanduser() if rest else None
     with working("Loading the session"):
         session = open_session(path, str(current_folder()), warn_on_stderr, write=False)
-    with working("Writing the page") as told:
-        written = export_html(session, target, told=told)
-    sys.stdout.write(f"Exported to: {written}\n")
+    with working("Writing the page") as report:
+        page = export_html(session, target, told=report)
+    sys.stdout.write(f"Exported to: {page}\n")
     return 0

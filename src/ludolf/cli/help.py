@@ -1,102 +1,103 @@
-"""The texts of `--help` and of a start without anything to do."""
+"""Texts of `--help` and of a start without a task."""
 
 HELP = """\
 ludolf: a headless coding agent that hosts embed over stdin and stdout
 
 Usage:
-  ludolf -p [options] [@files...] [messages...]   answer and end
-  ludolf --mode json [options] [messages...]      the same, told as JSON events
-  ludolf --mode rpc [options]                     serve a host: one JSON object a line, both ways
-  ludolf auth login|logout|status|check ...       keys and logins
-  ludolf models list|show|refresh|schema ...      models: see them, ask providers for new ones
-  ludolf sessions list|find|show|rename|delete|import    look after stored sessions
+  ludolf -p [options] [@files...] [messages...]   print the answer and exit
+  ludolf --mode json [options] [messages...]      the same, as JSON events
+  ludolf --mode rpc [options]                     serve a host: JSON lines on stdin and stdout
+  ludolf auth login|logout|status|check ...       manage API keys and logins
+  ludolf models list|show|refresh|schema ...      list models, fetch new ones from providers
+  ludolf sessions list|find|show|rename|delete|import    manage stored sessions
   ludolf export SESSION [FILE]                    write a session as an HTML page, or as .jsonl
-  ludolf view [SESSION]                           watch a session in the browser as it grows
-  ludolf schema ...                               JSON Schema of all frames, or TypeScript types
-  ludolf install-alias pi|omp|xcsh|pi-early       be started under the name of another program
-`ludolf auth -h`, `ludolf models -h` and so on tell more of each.
+  ludolf view [SESSION]                           follow a session in the browser
+  ludolf schema ...                               print JSON Schema or TypeScript types of frames
+  ludolf install-alias pi|omp|xcsh|pi-early       install Ludolf under the name of another program
+Run `ludolf auth -h`, `ludolf models -h` and so on for details.
 
-Text on stdin goes before the first message. @file puts a text or image file into it.
+Text from stdin is put before the first message. @file adds a text or image file to it.
 `--` ends the options. Without a key and a model, the built-in offline model answers.
 
 Output
-  -p, --print                     answer the messages on stdout and end
-  --mode text|json|rpc            what stdout carries
-  --rpc-dialect NAME              whose words are spoken: pi (default: whole messages), pi-delta
-                                  (pieces only), omp, xcsh, pi-early
-  --export SESSION [FILE]         write a session as an HTML page, and end
+  -p, --print                     print the answer on stdout and exit
+  --mode text|json|rpc            format of stdout
+  --rpc-dialect NAME              protocol dialect: pi (default; complete messages), pi-delta
+                                  (deltas only), omp, xcsh, pi-early
+  --export SESSION [FILE]         write a session as an HTML page and exit
 
 Model
-  --model PATTERN                 provider/id, or a part of an id; `:LEVEL` sets the thinking level
-  --provider NAME                 look for --model at this provider only
-  --models A,B                    models to start with and to cycle through; globs are welcome
+  --model PATTERN                 provider/id or part of an id; `:LEVEL` sets the thinking level
+  --provider NAME                 search for --model at this provider only
+  --models A,B                    models to start with and to cycle through; globs allowed
   --thinking LEVEL                off, minimal, low, medium, high, xhigh, max
-  --api-key KEY                   the key for --model, for this run only
-  --list-models [SEARCH]          show the models that have credentials, and end
+  --api-key KEY                   API key for --model, for this run only
+  --list-models [SEARCH]          list the models that have credentials and exit
 
 Session
-  -c, --continue                  go on with the last session of this folder (-r, --resume too)
-  --session PATH|ID               go on with this session
-  --session-id ID                 go on with the session of this id, or start it
+  -c, --continue                  continue the last session of this folder (also -r, --resume)
+  --session PATH|ID               continue this session
+  --session-id ID                 continue the session with this id, or create it
   --fork PATH|ID                  start a new session as a copy of this one
-  --session-dir DIR               keep sessions here
-  --no-session                    keep none
+  --session-dir DIR               store sessions in DIR
+  --no-session                    do not store the session
   -n, --name NAME                 name the session
 
 Tools
-  -t, --tools A,B                 only these: read, write, edit, bash, grep, find, ls
-  -xt, --exclude-tools A,B        not these
-  -nbt, --no-builtin-tools        no built-in ones
-  -nt, --no-tools                 none at all
+  -t, --tools A,B                 enable only these: read, write, edit, bash, grep, find, ls
+  -xt, --exclude-tools A,B        disable these
+  -nbt, --no-builtin-tools        disable the built-in tools
+  -nt, --no-tools                 disable all tools
 
 Safety (see docs/safety.md)
   --approval MODE                 ask the host before tools run: never (default), on-write, always,
-                                  rules (as approval.rules in the settings say)
-  --sandbox MODE                  shut tools in: off (default), workspace (only this folder can be
-                                  written to), read-only
-  --sandbox-network on|off        whether commands in the sandbox have the network (default: on)
-  --mask-secrets                  show placeholders instead of secret values to the model
+                                  rules (approval.rules in the settings decide)
+  --sandbox MODE                  restrict what tools can write: off (default), workspace (only
+                                  this folder is writable), read-only
+  --sandbox-network on|off        network access for commands in the sandbox (default: on)
+  --mask-secrets                  replace secret values with placeholders in requests to the model
   -a, --approve                   trust the project's .pi folder (settings, extensions) in this run
-  -na, --no-approve               do not
+  -na, --no-approve               do not trust it
 
 Prompts, skills, extensions
-  --system-prompt TEXT|FILE       instead of the built-in system prompt
-  --append-system-prompt TEXT|FILE  after it; may be repeated
-  -nc, --no-context-files         no AGENTS.md or CLAUDE.md
-  --skill PATH                    a skill more; may be repeated (-ns, --no-skills: no others)
-  --prompt-template PATH          a template more; may be repeated
-                                  (-np, --no-prompt-templates: no others)
-  -e, --extension PATH            load this extension; may be repeated
-                                  (-ne, --no-extensions: no others)
+  --system-prompt TEXT|FILE       replace the built-in system prompt
+  --append-system-prompt TEXT|FILE  append to the system prompt; repeatable
+  -nc, --no-context-files         ignore AGENTS.md and CLAUDE.md
+  --skill PATH                    add a skill; repeatable (-ns, --no-skills: disable all others)
+  --prompt-template PATH          add a prompt template; repeatable
+                                  (-np, --no-prompt-templates: disable all others)
+  -e, --extension PATH            load this extension; repeatable
+                                  (-ne, --no-extensions: disable all others)
 
-Limits of one prompt
-  --max-turns N                   end the run after N answers of the model
-  --max-tokens N                  end it when N tokens are used
-  --max-cost USD                  end it when that much is spent
+Limits per prompt
+  --max-turns N                   stop the run after N model responses
+  --max-tokens N                  stop the run after N tokens
+  --max-cost USD                  stop the run when it has cost this much
 
 Tests without a model server
-  --record FILE                   store the traffic with models in a new file, without keys
-  --replay FILE                   answer from such a file: no key, no network
-  --replay-strict                 a request that asks something else than recorded is an error
-  --replay-speed N                1: with the pauses of the recorded run (default: none of them)
+  --record FILE                   record the model traffic in a new file, without keys
+  --replay FILE                   answer from a recording; needs no key and no network
+  --replay-strict                 fail if a request differs from the recorded one
+  --replay-speed N                1 replays with the recorded pauses (default: no pauses)
 
 Other
-  --offline                       no network but the model's own
-  -h, --help                      this text
-  -v, --version                   the version
+  --offline                       no network access except to the model
+  -h, --help                      show this text and exit
+  -v, --version                   show the version and exit
 
-Read and ignored, since there is no terminal interface: --theme, --use-theme, --no-themes,
---tui-mode, --verbose; and --no-mcp, since that is so anyway.
+Accepted for compatibility, no effect: --theme, --use-theme, --no-themes, --tui-mode, --verbose,
+--no-mcp.
 
 Environment
   ANTHROPIC_API_KEY, OPENAI_API_KEY, GEMINI_API_KEY and the keys of other providers
-  LUDOLF_DIR                      settings, keys, models and sessions (default ~/.pi/agent)
-  LUDOLF_CODING_AGENT_SESSION_DIR where sessions are kept
-  LUDOLF_RPC_DIALECT              as --rpc-dialect
-  LUDOLF_OFFLINE_MODEL=0          no built-in model: a missing model or key is an error
-  LUDOLF_LOCAL_SERVERS            0: look for no model server on this machine; or where to look
-  LUDOLF_SCRIPT                   a script that the built-in model ludolf/scripted plays
-Every PI_... variable of pi is honoured too; a LUDOLF_... variable of the same name wins.
+  LUDOLF_DIR                      folder of settings, keys, models and sessions
+                                  (default: ~/.pi/agent)
+  LUDOLF_CODING_AGENT_SESSION_DIR folder of sessions
+  LUDOLF_RPC_DIALECT              same as --rpc-dialect
+  LUDOLF_OFFLINE_MODEL=0          disable the built-in model: a missing model or key is an error
+  LUDOLF_LOCAL_SERVERS            addresses of local model servers; 0 disables the search
+  LUDOLF_SCRIPT                   script that the built-in model ludolf/scripted plays
+PI_... variables of pi work too; a LUDOLF_... variable of the same name takes precedence.
 
 Examples
   ludolf -p "what is in this folder?"
@@ -107,21 +108,21 @@ Examples
 """
 
 NO_TERMINAL = """\
-ludolf has no terminal interface: it works for other programs, or answers one question and ends.
+ludolf has no terminal interface. It serves a host program, or answers one prompt and exits.
 
-  ludolf -p "what is in this folder?"   answer on stdout and end
-  ludolf --mode json "..."              the same, told as JSON events
+  ludolf -p "what is in this folder?"   print the answer and exit
+  ludolf --mode json "..."              the same, as JSON events
   ludolf --mode rpc                     serve a host over stdin and stdout
-  ludolf --help                         all options
+  ludolf --help                         list all options
 """
 
 NO_MODELS = """\
-No model has credentials yet. Set a key in the environment (ANTHROPIC_API_KEY, OPENAI_API_KEY,
+No model has credentials. Set a key in the environment (ANTHROPIC_API_KEY, OPENAI_API_KEY,
 GEMINI_API_KEY, ...), store one with `ludolf auth login`, or add a provider to {models_file}.
-Without either, the built-in model ludolf/offline answers by fixed rules.
+Until then, the built-in model ludolf/offline answers by fixed rules.
 """
 
 NAMELESS = """\
-No model of {provider} is known yet. Name one with --model {provider}/ID, or ask for all with
-`ludolf models refresh {provider}` (not every provider has a list).
+No models of {provider} are listed. Name one with --model {provider}/ID, or fetch the list with
+`ludolf models refresh {provider}` (not every provider offers one).
 """

@@ -15,7 +15,7 @@ COLUMNS = ("provider", "model", "context", "max-out", "thinking", "images")
 
 
 def list_models(search: str) -> int:
-    """Show the models that can be used now and fit the search; returns the exit code."""
+    """Print the available models that match the search; returns the exit code."""
     home = find_home()
     registry = open_registry(home)
     models = registry.available()
@@ -23,16 +23,16 @@ def list_models(search: str) -> int:
     if not models:
         tell_none(home, registry)
         return 0
-    found = matching(models, search)
-    if found:
-        sys.stdout.write(table(found))
+    matches = matching(models, search)
+    if matches:
+        sys.stdout.write(table(matches))
     else:
         sys.stderr.write(f'No models matching "{search}"\n')
     return 0
 
 
 def open_registry(home: Home) -> ModelRegistry:
-    """All models, those of this machine too."""
+    """Return a registry of all models, including those of local servers."""
     registry = ModelRegistry(home.models_file, Keyring(home.auth_file))
     registry.local_servers = SettingsFiles(home).current.local_servers
     registry.local.look_now()
@@ -40,13 +40,13 @@ def open_registry(home: Home) -> ModelRegistry:
 
 
 def matching(models: Sequence[Model], search: str) -> list[Model]:
-    """The models that fit a forgiving search, in order."""
-    found = [model for model in models if fits_search(search, f"{model.provider} {model.id}")]
-    return sorted(found, key=lambda model: (id_order(model.provider), id_order(model.id)))
+    """Return the models that match a fuzzy search, sorted by provider and id."""
+    matches = [model for model in models if fits_search(search, f"{model.provider} {model.id}")]
+    return sorted(matches, key=lambda model: (id_order(model.provider), id_order(model.id)))
 
 
 def table(models: Sequence[Model]) -> str:
-    """One line per model under a line of headings, in columns."""
+    """Render models as a table with a header line."""
     rows = [COLUMNS, *map(_row, models)]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     lines = ("  ".join(map(str.ljust, row, widths)).rstrip() for row in rows)
@@ -54,7 +54,7 @@ def table(models: Sequence[Model]) -> str:
 
 
 def tell_none(home: Home, registry: ModelRegistry) -> None:
-    """Say on stderr why no model can be used, and what to do."""
+    """Explain on stderr why no model is available and how to add one."""
     from ludolf.cli.help import NAMELESS, NO_MODELS
 
     names = nameless(registry)
@@ -64,7 +64,7 @@ def tell_none(home: Home, registry: ModelRegistry) -> None:
 
 
 def tell_problems(home: Home, registry: ModelRegistry) -> None:
-    """Say on stderr what is wrong with the files."""
+    """Print errors and warnings of the model and key files on stderr."""
     if registry.errors:
         sys.stderr.write(f"Warning: errors in {home.models_file}:\n")
         sys.stderr.writelines(f"{text}\n" for text in registry.errors)
@@ -85,9 +85,9 @@ def _row(model: Model) -> tuple[str, ...]:
 
 
 def _short(tokens: int) -> str:
-    """128000 as 128K, 1048576 as 1.0M."""
+    """Format a token count: 128000 as 128K, 1048576 as 1.0M."""
     for unit, sign in ((1_000_000, "M"), (1_000, "K")):
         if tokens >= unit:
-            whole, rest = divmod(tokens, unit)
-            return f"{whole}{sign}" if rest == 0 else f"{tokens / unit:.1f}{sign}"
+            count, remainder = divmod(tokens, unit)
+            return f"{count}{sign}" if remainder == 0 else f"{tokens / unit:.1f}{sign}"
     return str(tokens)

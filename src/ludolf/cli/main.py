@@ -1,4 +1,4 @@
-"""The command line: read it, choose a mode, end with the right code."""
+"""Entry point of the `ludolf` command: parse arguments, run a mode, exit with its code."""
 
 import gc
 import os
@@ -12,12 +12,12 @@ from ludolf.config.settings.home import env
 
 USAGE_ERROR = 1
 NO_TERMINAL_MODE = 2
-# A start makes many objects and hardly any garbage: looking for it took a tenth of the time.
+# Start-up allocates many objects and frees few; garbage collection took a tenth of its time.
 NEW_OBJECTS_PER_COLLECTION = 20_000
 
 
 def main(words: Sequence[str] | None = None) -> None:
-    """The `ludolf` command."""
+    """Run the `ludolf` command and exit."""
     gc.set_threshold(NEW_OBJECTS_PER_COLLECTION)
     try:
         _fill_descriptors()
@@ -33,15 +33,16 @@ def main(words: Sequence[str] | None = None) -> None:
 
 
 def run(words: Sequence[str]) -> int:
-    """Do what the words say; returns the exit code.
+    """Run the mode or subcommand that the arguments select; returns the exit code.
 
     Raises:
-        LudolfError: it could not start; the text is for the user.
+        LudolfError: the run could not start; the text is for the user.
     """
     if words and words[0][:1].islower():
         from ludolf.cli import subcommands
 
-        # Only the first word can be one, so that no message behind an option is taken for it.
+        # Only the first argument can be a subcommand, so that no message after an option is
+        # mistaken for one.
         if words[0] in subcommands.MODULES:
             return subcommands.run(words[0], words[1:])
         subcommands.warn_of_slip(words[0])
@@ -98,24 +99,24 @@ def _start(arguments: Arguments) -> int:
 
 
 def _in_our_words(words: Sequence[str]) -> Sequence[str]:
-    """Under the name of omp or xcsh, their flags are understood too."""
+    """Translate the flags of omp or xcsh if their dialect is selected."""
     if _dialect_of(words) not in ("omp", "xcsh"):
         return words
     from ludolf.config.settings.omp_arguments import in_our_words
 
-    told = in_our_words(words)
-    for text in told.warnings:
+    translated = in_our_words(words)
+    for text in translated.warnings:
         sys.stderr.write(f"Warning: {text}\n")
-    if told.cwd is not None:
+    if translated.cwd is not None:
         try:
-            os.chdir(told.cwd)
+            os.chdir(translated.cwd)
         except OSError as error:
-            raise ConfigError(f"--cwd {told.cwd}: {error.strerror}") from error
-    return told.words
+            raise ConfigError(f"--cwd {translated.cwd}: {error.strerror}") from error
+    return translated.words
 
 
 def _dialect_of(words: Sequence[str]) -> str:
-    """What `--rpc-dialect` says, before the words are read; else the environment, the name."""
+    """Return the dialect from `--rpc-dialect`, else the environment, else the program name."""
     for at, word in enumerate(words):
         flag, equals, value = word.partition("=")
         if flag == "--rpc-dialect" and (equals or words[at + 1 :]):
@@ -124,24 +125,24 @@ def _dialect_of(words: Sequence[str]) -> str:
 
 
 def _fill_descriptors() -> None:
-    """Whoever starts us may have closed what every program counts on.
+    """Open descriptors 0 to 2 on the null device if the parent process closed them.
 
     Raises:
-        ConfigError: there is no stdout to speak on.
+        ConfigError: stdout is closed.
     """
     for number in range(3):
         try:
             os.fstat(number)
         except OSError:
-            os.open(os.devnull, os.O_RDWR)  # takes the lowest number that is free: this one
+            os.open(os.devnull, os.O_RDWR)  # takes the lowest free number, which is this one
             if number == 1:
                 raise ConfigError("stdout is closed") from None
     if sys.stderr is None:
-        sys.stderr = open(os.devnull, "w")  # noqa: SIM115 - for as long as we live
+        sys.stderr = open(os.devnull, "w")  # noqa: SIM115 - stays open until exit
 
 
 def _guard_terminal() -> None:
-    """Names, answers and errors of others must not act on the terminal that shows them."""
+    """Filter escape sequences out of stdout and stderr if they are terminals."""
     for name in ("stdout", "stderr"):
         stream = getattr(sys, name)
         if stream is not None and stream.isatty():
@@ -151,13 +152,13 @@ def _guard_terminal() -> None:
 
 
 def _own_dialect() -> str:
-    """Started as `omp`, `xcsh` or `pi-early`, by a link of that name, it speaks so."""
+    """Return the dialect of the program name: `omp`, `xcsh` or `pi-early`, else `pi`."""
     name = os.path.basename(sys.argv[0]).partition(".")[0]
     return name if name in ("omp", "xcsh", "pi-early") else "pi"
 
 
 def _leave(code: int) -> None:
-    """End at once: nothing is left to do, and threads may still wait for input."""
+    """Flush the streams and exit at once; threads may still be waiting for input."""
     from ludolf.rpc.signals import die_by
 
     for stream in (sys.stdout, sys.stderr):

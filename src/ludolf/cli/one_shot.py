@@ -1,4 +1,4 @@
-"""Print and JSON mode: prompts from the command line, files and stdin; then the end."""
+"""Print and JSON mode: answer the prompts from arguments, files and stdin, then exit."""
 
 import asyncio
 import base64
@@ -26,17 +26,21 @@ from ludolf.rpc.stdio import Stdio
 
 
 class Said(msgspec.Struct):
-    """One prompt: its text, and images that came as files."""
+    """One prompt: its text and the images from `@file` arguments."""
 
     text: str
     extra: tuple[Part, ...] = ()
 
 
 def run_one_shot(arguments: Arguments, *, dialect: str | None) -> int:
-    """Answer the prompts one after another. With a dialect as events, else as plain text."""
+    """Run the prompts in order: with a dialect emit events, else print the last answer as text.
+
+    Raises:
+        ConfigError: the prompt is missing in print mode, or a file is missing.
+    """
     prompts = gather_prompts(arguments)
     if not prompts and dialect is None:
-        raise ConfigError('Nothing to do: say what, as in `ludolf -p "list the files here"`.')
+        raise ConfigError('No prompt. Pass one, for example: ludolf -p "list the files here"')
     return asyncio.run(_main(arguments, prompts, dialect))
 
 
@@ -70,16 +74,16 @@ async def _answer(engine: Engine, prompts: Sequence[Said], dialect: str | None, 
 
 
 async def _converse(engine: Engine, prompts: Sequence[Said]) -> None:
-    for said in prompts:
-        await engine.prompting.prompt(PromptInput(text=said.text, extra=tuple(said.extra)))
+    for prompt in prompts:
+        await engine.prompting.prompt(PromptInput(text=prompt.text, extra=tuple(prompt.extra)))
         await engine.settled()
 
 
 def _speak_last(engine: Engine, stdio: Stdio, make: Callable[[str], str]) -> int:
-    """The text of the last answer, a block a line; a failed one goes to stderr."""
+    """Print the last answer, one line per text block; errors go to stderr."""
     reached = engine.conversation.meter.reached
     if reached is not None:
-        text = f"Stopped: the limit of {reached.maximum:g} for {reached.limit} is reached."
+        text = f"Stopped: the limit of {reached.maximum:g} for {reached.limit} was reached."
         sys.stderr.write(text + "\n")
         return 1
     messages = engine.session.context.messages()
@@ -95,11 +99,11 @@ def _speak_last(engine: Engine, stdio: Stdio, make: Callable[[str], str]) -> int
     return 0
 
 
-# ---------------------------------------------------------------- what was said
+# ---------------------------------------------------------------- prompts
 
 
 def gather_prompts(arguments: Arguments) -> list[Said]:
-    """Stdin, files and the first message make one prompt; further messages follow as their own.
+    """Join stdin, files and the first message to one prompt; each further message is another.
 
     Raises:
         ConfigError: a file is missing.
@@ -120,7 +124,7 @@ def _stdin_text() -> str:
     return sys.stdin.buffer.read().decode("utf-8", "replace").strip()
 
 
-def _add_file(said: Said, path: Path) -> None:
+def _add_file(prompt: Said, path: Path) -> None:
     if not path.is_file():
         raise ConfigError(f"File not found: {path}")
     data = path.read_bytes()
@@ -131,7 +135,7 @@ def _add_file(said: Said, path: Path) -> None:
     mime = sniff(data)
     if mime is None:
         text = data.decode("utf-8", "replace")
-        said.text += f'<file name="{path}">\n{text}\n</file>\n'
+        prompt.text += f'<file name="{path}">\n{text}\n</file>\n'
     else:
-        said.text += f'<file name="{path}"></file>\n'
-        said.extra += (Image(data=base64.b64encode(data).decode(), mime_type=mime),)
+        prompt.text += f'<file name="{path}"></file>\n'
+        prompt.extra += (Image(data=base64.b64encode(data).decode(), mime_type=mime),)

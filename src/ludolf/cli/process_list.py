@@ -1,13 +1,13 @@
-"""Keeps a key that was given on the command line out of the list of processes."""
+"""Hide a key passed on the command line from the process list."""
 
 from collections.abc import Iterator
 
-# Counted from behind the name in parentheses, which may hold anything: see proc(5).
+# Field numbers counted after the name in parentheses, which may contain anything: see proc(5).
 _ARG_START, _ARG_END = 45, 46
 
 
 def hide(secret: str) -> bool:
-    """Write stars over a word of our own command line; False where that cannot be done."""
+    """Overwrite a command-line argument with stars; returns False if the system forbids it."""
     place = _argument_memory()
     if place is None or not secret:
         return False
@@ -22,7 +22,7 @@ def hide(secret: str) -> bool:
 
 
 def _argument_memory() -> tuple[int, int] | None:
-    """Where the kernel reads the command line of this process."""
+    """Return address and size of this process's command line; None outside Linux."""
     try:
         with open("/proc/self/stat", "rb") as file:
             fields = file.read().rpartition(b")")[2].split()
@@ -33,7 +33,7 @@ def _argument_memory() -> tuple[int, int] | None:
 
 
 def _whole_words(words: bytes, needle: bytes) -> Iterator[int]:
-    """Where it is an argument, or the value of one behind an equals sign."""
+    """Yield the offsets where the needle is an argument or the value after an equals sign."""
     at = words.find(needle)
     while at >= 0:
         before, after = words[at - 1 : at], words[at + len(needle) : at + len(needle) + 1]

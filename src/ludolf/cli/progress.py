@@ -1,4 +1,4 @@
-"""Progress of long work: a line on stderr that comes and goes, where stderr is a terminal."""
+"""Progress line on stderr for long operations, if stderr is a terminal."""
 
 import os
 import re
@@ -24,7 +24,7 @@ from ludolf.protocol.events import (
     SummaryRetryStart,
 )
 
-# Work that is done sooner needs no line.
+# Shorter operations show no line.
 _PATIENCE_SECONDS = 0.5
 _STEP_SECONDS = 0.25
 _SIGNS = "◐◓◑◒"
@@ -32,7 +32,7 @@ _MESSAGE = re.compile(r'"message"\s*:\s*("(?:[^"\\]|\\.)*")')
 
 
 def is_watched() -> bool:
-    """Whether somebody sees stderr as it is written, and may be shown lines that vanish."""
+    """Return whether stderr is a terminal that can erase a line."""
     return (
         sys.stderr is not None
         and sys.stderr.isatty()
@@ -41,13 +41,13 @@ def is_watched() -> bool:
 
 
 class Progress:
-    """Shows what is being done, from a thread of its own, so that blocking work is shown too.
+    """Draw a progress line from a separate thread, so that blocking work is shown too.
 
-    Where nobody watches, nothing is started and nothing is written.
+    Without a terminal, no thread is started and nothing is written.
     """
 
-    def __init__(self, wanted: bool = True) -> None:
-        self._watched = wanted and is_watched()
+    def __init__(self, enabled: bool = True) -> None:
+        self._watched = enabled and is_watched()
         self._text: Callable[[], str] | None = None
         self._due = 0.0
         self._drawn = False
@@ -72,7 +72,7 @@ class Progress:
         self.hide()
 
     def show(self, text: Callable[[], str], *, at_once: bool = False) -> None:
-        """Show a line, computed anew for each drawing, until `hide`."""
+        """Show a line until `hide`; `text` is called for each drawing."""
         if not self._watched:
             return
         with self._wake:
@@ -84,13 +84,13 @@ class Progress:
             self._thread.start()
 
     def hide(self) -> None:
-        """Take the line away, if there is one."""
+        """Erase the progress line, if there is one."""
         with self._wake:
             self._text = None
             self._clear()
 
     def say(self, text: str) -> None:
-        """A line on stderr that stays; it does not end up behind the one that vanishes."""
+        """Write a permanent line to stderr, after erasing the progress line."""
         with self._wake:
             self._clear()
             sys.stderr.write(text + "\n")
@@ -125,24 +125,24 @@ class Progress:
             unguarded(sys.stderr).write(text)
             sys.stderr.flush()
         except OSError:
-            self._watched = False  # the terminal is gone; the work goes on
+            self._watched = False  # the terminal is gone; the work continues
 
 
 @contextmanager
 def working(what: str) -> Iterator[Callable[[int, int], None]]:
-    """Show that something is being done; what is yielded may be told how far it is."""
+    """Show a progress line; yields a callback that takes the done and total counts."""
     state = [0, 0]
     with Progress() as progress:
         progress.show(lambda: f"{what}: {state[0]:,} of {state[1]:,}" if state[1] else what)
 
-        def told(done: int, whole: int) -> None:
-            state[:] = done, whole
+        def report(done: int, total: int) -> None:
+            state[:] = done, total
 
-        yield told
+        yield report
 
 
 class ProgressSink:
-    """Hears the events of a run and shows what makes it wait."""
+    """Event sink that shows compaction and retries as progress."""
 
     def __init__(self, progress: Progress) -> None:
         self._progress = progress
@@ -184,19 +184,19 @@ def _countdown(wait: AutoRetryStart | SummaryRetryScheduled) -> Callable[[], str
 
 
 def _said(error: str) -> str:
-    """What a server said, without the JSON around it."""
-    found = _MESSAGE.search(error)
-    if found is None:
+    """Extract the message of a server error from the JSON around it."""
+    match = _MESSAGE.search(error)
+    if match is None:
         return error
     try:
-        return f"{error[: found.start()].partition('{')[0]}{loads(found[1])}"
+        return f"{error[: match.start()].partition('{')[0]}{loads(match[1])}"
     except ValueError:
         return error
 
 
 def _columns() -> int:
     try:
-        # Some terminals do not know how wide they are, and say 0.
+        # Some terminals report a width of 0.
         return max(20, os.get_terminal_size(sys.stderr.fileno()).columns or 80)
     except OSError:
         return 80

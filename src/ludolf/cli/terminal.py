@@ -1,13 +1,13 @@
-"""Text for people at a terminal: nothing in it can act on the terminal, columns line up."""
+"""Text for a terminal: strip escape sequences, align columns."""
 
 import re
 import sys
 from collections.abc import Iterable, Sequence
 from typing import Any, TextIO, cast
 
-# Control characters, the escape sequences they begin, and marks that turn the reading direction.
+# Control characters, the escape sequences they begin, and marks that change text direction.
 _SEQUENCES = re.compile(
-    # A control string without its end hides no more than the rest of its line.
+    # An unterminated control string hides at most the rest of its line.
     r"\x1b\][^\n\x07\x1b]*(?:\x07|\x1b\\)?|\x1b\[[0-?]*[ -/]*[@-~]?"
     r"|\x1b[PX^_][^\n\x1b]*(?:\x1b\\)?"
     r"|\x1b.?|[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]",
@@ -16,12 +16,12 @@ _SEQUENCES = re.compile(
 
 
 def plain(text: str) -> str:
-    """The text without anything that a terminal would obey; tabs and line ends stay."""
+    """Remove control characters and escape sequences; tabs and line ends stay."""
     return _SEQUENCES.sub("", text)
 
 
 class _Guarded:
-    """A stream to a terminal; what passes through it is plain."""
+    """Terminal stream that passes all text through `plain`."""
 
     def __init__(self, beneath: TextIO) -> None:
         self.beneath = beneath
@@ -37,17 +37,17 @@ class _Guarded:
 
 
 def guarded(stream: TextIO) -> TextIO:
-    """The stream for texts of others: servers, models, files."""
+    """Wrap a stream for text from servers, models and files."""
     return cast(TextIO, _Guarded(stream))
 
 
 def unguarded(stream: TextIO) -> TextIO:
-    """The stream for our own drawing."""
+    """Return the wrapped stream, for our own escape sequences."""
     return stream.beneath if isinstance(stream, _Guarded) else stream
 
 
 def one_line(text: str, limit: int) -> str:
-    """The text on one line of at most so many columns."""
+    """Join the text to one line of at most `limit` columns."""
     line = " ".join(plain(text).split())
     if width(line) <= limit:
         return line
@@ -57,7 +57,7 @@ def one_line(text: str, limit: int) -> str:
 
 
 def width(text: str) -> int:
-    """Columns that a text takes: wide characters take two, accents none."""
+    """Return the columns a text takes: two for a wide character, none for an accent."""
     if text.isascii():
         return len(text)
     import unicodedata
@@ -69,14 +69,14 @@ def width(text: str) -> int:
 
 
 def table(rows: Sequence[Sequence[str]]) -> str:
-    """Rows in columns, the first of them headings."""
+    """Render rows as aligned columns; the first row is the header."""
     widths = [max(map(width, column)) for column in zip(*rows, strict=True)]
     lines = ("  ".join(map(_padded, row, widths)).rstrip() for row in rows)
     return "\n".join(lines) + "\n"
 
 
 def columns(default: int = 100) -> int:
-    """How wide the terminal is; the default where there is none."""
+    """Return the width of the terminal, or the default if stdout is not one."""
     import shutil
 
     return shutil.get_terminal_size((default, 24)).columns if sys.stdout.isatty() else default

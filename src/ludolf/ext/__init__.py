@@ -1,4 +1,4 @@
-"""What the author of an extension imports: types, results and errors. Nothing here acts by itself.
+"""Types, results and errors for extension authors.
 
 from ludolf.ext import Api, Context, ToolCalled
 

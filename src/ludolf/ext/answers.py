@@ -1,6 +1,6 @@
-"""What handlers may answer with, as types of plain dicts. None is always allowed and says nothing.
+"""Types of the dicts that handlers may return. None is always allowed and changes nothing.
 
-Keys are in snake_case. Keys that are not listed here are ignored.
+Keys are in snake_case. Other keys are ignored.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -10,14 +10,14 @@ Content = str | Sequence[Any]
 
 
 class TrustAnswer(TypedDict, total=False):
-    """project_trust: the first that says yes or no decides; `remember` stores it."""
+    """project_trust: the first yes or no decides; `remember` stores the decision."""
 
     trusted: Literal["yes", "no", "undecided"]
     remember: bool
 
 
 class ResourcesAnswer(TypedDict, total=False):
-    """resources_discover: further places; relative paths belong to the extension's folder."""
+    """resources_discover: additional paths, relative to the extension's folder."""
 
     skill_paths: list[str]
     prompt_paths: list[str]
@@ -38,7 +38,7 @@ class ForkAnswer(TypedDict, total=False):
 
 
 class Compaction(TypedDict, total=False):
-    """A summary made by the extension, in place of the model's."""
+    """Summary from the extension, used instead of the model's."""
 
     summary: str
     first_kept_entry_id: str
@@ -71,7 +71,7 @@ class TreeAnswer(TypedDict, total=False):
 
 
 class InputAnswer(TypedDict, total=False):
-    """input: transforms follow each other; "handled" ends the matter, nothing is sent."""
+    """input: transforms are chained; "handled" stops the processing, and nothing is sent."""
 
     action: Literal["continue", "transform", "handled"]
     text: str
@@ -86,8 +86,8 @@ class CustomMessageAnswer(TypedDict, total=False):
 
 
 class BeforeAgentStartAnswer(TypedDict, total=False):
-    """before_agent_start: a message beside the prompt, a whole system prompt for this run, or
-    changed parts of what it is made of (the fields of `PromptOptions`)."""
+    """before_agent_start: a message in addition to the prompt, a complete system prompt for this
+    run, or changed parts of it (the fields of `PromptOptions`)."""
 
     message: CustomMessageAnswer
     system_prompt: str
@@ -100,7 +100,7 @@ class MessageEndAnswer(TypedDict, total=False):
     message: Any
 
 
-# `continue` is a word of the language, so this one is written as a call.
+# `continue` is a keyword, so this type is written as a call.
 BoundaryAnswer = TypedDict(
     "BoundaryAnswer", {"entries": Sequence[Mapping[str, Any]], "continue": bool}, total=False
 )
@@ -116,7 +116,7 @@ class ToolCallAnswer(TypedDict, total=False):
 
 
 class ToolResultAnswer(TypedDict, total=False):
-    """tool_result: the fields that shall change."""
+    """tool_result: the fields to change."""
 
     content: Content
     details: Any
@@ -133,7 +133,7 @@ class BashResult(TypedDict, total=False):
 
 
 class BashOperations(Protocol):
-    """Runs a command somewhere else; gives the exit code, None when it was killed."""
+    """Runs a command elsewhere; returns the exit code, or None if it was killed."""
 
     async def exec(
         self, command: str, cwd: str, on_data: Callable[[bytes], None]
@@ -141,15 +141,15 @@ class BashOperations(Protocol):
 
 
 class UserBashAnswer(TypedDict, total=False):
-    """user_bash: the result of the command, or who shall run it."""
+    """user_bash: the result of the command, or operations that run it."""
 
     result: BashResult
     operations: BashOperations
 
 
 class ContextAnswer(TypedDict, total=False):
-    """context, context_with_system: other messages for this request; for the latter also another
-    system prompt."""
+    """context, context_with_system: messages for this request; the latter also takes a system
+    prompt."""
 
     messages: Sequence[Any]
     system_prompt: str
@@ -162,6 +162,6 @@ class HeadersAnswer(TypedDict, total=False):
 
 
 class CacheWarmingAnswer(TypedDict, total=False):
-    """cache_warming_decision: the last one counts."""
+    """cache_warming_decision: the last answer is used."""
 
     action: Literal["warm", "stop"]

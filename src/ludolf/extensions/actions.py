@@ -1,4 +1,4 @@
-"""What extensions can do to the session: one set of actions behind both `api` and `ctx`."""
+"""Session actions that `api` and `ctx` share."""
 
 from collections.abc import Generator, Sequence
 from typing import Any, Literal
@@ -17,7 +17,7 @@ RUNTIME = "<runtime>"
 
 
 class Sent:
-    """A message on its way. Nothing need be done with it; awaiting it waits until all is idle."""
+    """Handle of a sent message; awaiting it is optional and waits until the agent is idle."""
 
     def __init__(self, runtime: Runtime) -> None:
         self._runtime = runtime
@@ -61,7 +61,7 @@ class Actions:
         return self._send("send_user_message", send)
 
     def _send(self, event: str, send: Any) -> Sent:
-        """Sending is fire and forget: what goes wrong is reported, not raised."""
+        """Send without waiting; errors are reported, except `NotReady`."""
         try:
             self.runtime.do(send)
         except NotReady:
@@ -74,8 +74,10 @@ class Actions:
         return self.runtime.do(lambda host: host.append_entry(custom_type, data))
 
     def set_model(self, model: Model | str) -> bool:
-        """Raises:
-        CommandError: there is no such model.
+        """Select a model; returns False without credentials.
+
+        Raises:
+            CommandError: the model is unknown.
         """
         return self.runtime.do(lambda host: host.set_model(find_model(host, model)))
 
@@ -90,8 +92,10 @@ class Actions:
 
 
 def custom_message(custom_type: str, content: Any, display: bool, details: Any) -> CustomMessage:
-    """Raises:
-    BadAnswer: the content is neither text nor blocks.
+    """Build a custom message.
+
+    Raises:
+        BadAnswer: the content is neither text nor blocks.
     """
     fields = {"custom_type": custom_type, "content": content, "display": display}
     if details is not UNSET and details is not None:
@@ -103,7 +107,7 @@ def find_model(host: Host, model: Model | str) -> Model:
     if isinstance(model, Model):
         return model
     provider, _, name = model.partition("/")
-    found = host.registry.find(provider, name)
-    if found is None:
+    match = host.registry.find(provider, name)
+    if match is None:
         raise CommandError(f"Model not found: {model}")
-    return found
+    return match

@@ -1,4 +1,4 @@
-"""What handlers decided, once their answers are combined: what the engine acts on."""
+"""Combined answers of handlers, as the engine uses them."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -11,14 +11,14 @@ from ludolf.base import Value
 
 
 class TrustAnswer(Value):
-    """Whether a project is trusted, as an extension says; `remember` asks to store it."""
+    """Decision of an extension whether to trust a project; `remember` stores it."""
 
     trusted: bool
     remember: bool = False
 
 
 class ToolCallAnswer(Value, kw_only=True):
-    """The arguments to use, or a block with its reason; `terminate` asks to end the run."""
+    """Arguments to use, or a block with its reason; `terminate` ends the run."""
 
     input: Mapping[str, Any]
     block: bool = False
@@ -34,7 +34,7 @@ class ToolResultAnswer(Value, kw_only=True):
 
 
 class BashAnswer(Value, kw_only=True):
-    """The result of a shell command that an extension ran itself."""
+    """Result of a shell command that an extension ran."""
 
     output: str
     exit_code: int | None = None
@@ -44,13 +44,13 @@ class BashAnswer(Value, kw_only=True):
 
 
 class BashElsewhere(msgspec.Struct, frozen=True):
-    """Run the command by these operations: `await operations.exec(command, cwd, on_data)`."""
+    """Operations that run the command: `await operations.exec(command, cwd, on_data)`."""
 
     operations: Any
 
 
 class CompactionAnswer(Value, kw_only=True):
-    """A summary that an extension made."""
+    """Compaction summary from an extension."""
 
     summary: str
     first_kept_entry_id: str
@@ -71,7 +71,7 @@ class SummaryAnswer(Value):
 
 
 class TreeAnswer(Value):
-    """A veto, a summary of the branch that is left, or other instructions for one."""
+    """A veto, a summary of the abandoned branch, or instructions for one."""
 
     cancel: bool = False
     summary: SummaryAnswer | None = None
@@ -105,7 +105,7 @@ class CustomMessageDraft(Value, tag_field="type", tag="custom_message"):
 
 
 class ContextEditDraft(Value, tag_field="type", tag="context_edit"):
-    """Another message in place of an entry's; None takes the entry out of the context."""
+    """Replacement of an entry's message; None removes the entry from the context."""
 
     target_id: str
     replacement: Any

@@ -1,4 +1,4 @@
-"""The object that an extension's factory is given: to register with, and to act through."""
+"""`api`: the object through which an extension registers handlers and acts on the session."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, Protocol, TypeVar, Unpack, overload
@@ -24,14 +24,17 @@ T = TypeVar("T")
 
 
 class Decorator(Protocol):
-    """Registers a function and gives it back as it is. What is registered by a call is given back
-    at once; to type checkers it is a decorator all the same."""
+    """Registers a function and returns it unchanged.
+
+    A method that was called with the function returns the function; type checkers still see a
+    decorator.
+    """
 
     def __call__(self, function: F, /) -> F: ...
 
 
 class ToolInfo(Value):
-    """A tool, of whatever source."""
+    """A built-in tool, or one of an extension or host."""
 
     name: str
     label: str
@@ -40,7 +43,7 @@ class ToolInfo(Value):
 
 
 class Api:
-    """Registering is possible at any time, acting only once a session has begun."""
+    """Registers at any time; acts on the session only after it has started."""
 
     def __init__(self, extension: Extension, registry: Registry) -> None:
         self._extension = extension
@@ -49,7 +52,7 @@ class Api:
         self._actions = Actions(registry.runtime)
         self._context = registry.context(extension)
 
-    # ------------------------------------------------------------ registering
+    # ------------------------------------------------------------ registration
 
     @overload
     def on(self, event: str, *, thread: bool = False) -> Decorator: ...
@@ -60,17 +63,17 @@ class Api:
     def on(self, event: str, handler: Any = None, *, thread: bool = False) -> Any:
         """Handle an event with `handler(event, ctx)`, sync or async: `@api.on("tool_call")`.
 
-        Called with the handler it returns the function that ends the subscription. `thread` moves
-        a plain function to a worker thread; otherwise it runs in the event loop and must be short.
+        Called with a handler, it returns the function that unsubscribes it. `thread` runs a plain
+        function in a worker thread; otherwise it runs in the event loop and must return quickly.
 
         Raises:
-            ValueError: there is no such event.
+            ValueError: the event is unknown.
         """
         self._runtime.check_fresh()
         name = find_hook(event).name
 
         def add(function: Any) -> Callable[[], None]:
-            made = Handler(
+            added = Handler(
                 event=name,
                 function=function,
                 path=self._extension.path,
@@ -78,7 +81,7 @@ class Api:
                 place=self._extension.place,
                 thread=thread,
             )
-            return self._runtime.runner.add(made)
+            return self._runtime.runner.add(added)
 
         return add(handler) if handler is not None else _decorator(add)
 
@@ -94,15 +97,16 @@ class Api:
         execution: ExecutionMode = "parallel",
         **options: Unpack[ToolOptions],
     ) -> Decorator:
-        """Offer a function to the model. Its schema comes from type hints, or from `parameters`.
+        """Register a function as a tool. Its schema comes from type hints or from `parameters`.
 
-        `Annotated[str, "what it is"]` or the docstring's `Args:` describe parameters. Keyword-only
-        `ctx`, `update`, `call_id` and `signal` are filled in. `update(partial)` shows progress.
+        `Annotated[str, "description"]` or `Args:` in the docstring describe parameters. The
+        keyword-only parameters `ctx`, `update`, `call_id` and `signal` are passed in;
+        `update(partial)` sends progress.
         """
 
-        def add(made: Any) -> None:
+        def add(author: Any) -> None:
             tool = make_tool(
-                made,
+                author,
                 self._context,
                 names=(name, label, description),
                 parameters=parameters,
@@ -129,16 +133,16 @@ class Api:
         description: str | None = None,
         completions: Callable[[str], Any] | None = None,
     ) -> Decorator:
-        """Answer `/name …` with `handler(args, ctx)`; `completions(prefix)` offers arguments."""
+        """Handle `/name …` with `handler(args, ctx)`; `completions(prefix)` lists arguments."""
 
         def add(function: Any) -> None:
-            made = Command(
+            command = Command(
                 name=name.removeprefix("/"),
                 function=function,
                 description=description,
                 completions=completions,
             )
-            self._extension.commands[made.name] = made
+            self._extension.commands[command.name] = command
 
         self._runtime.check_fresh()
         return _decorator(add)(handler) if handler is not None else _decorator(add)
@@ -151,10 +155,10 @@ class Api:
         default: bool | str | None = None,
         description: str | None = None,
     ) -> None:
-        """Understand `--name` on the command line.
+        """Register the command-line option `--name`.
 
         Raises:
-            ValueError: the type is neither, or the default is of another type.
+            ValueError: the type is neither bool nor str, or the default has another type.
         """
         self._runtime.check_fresh()
         kind = {"boolean": bool, "string": str}.get(type, type) if isinstance(type, str) else type
@@ -163,38 +167,41 @@ class Api:
         if default is not None and not isinstance(default, kind):
             raise ValueError(f'Flag "--{name}" has a default that is not a {kind.__name__}')
         clean = name.removeprefix("--")
-        made = Flag(name=clean, type=kind, default=default, description=description)
-        self._registry.add_flag(self._extension, made)
+        flag = Flag(name=clean, type=kind, default=default, description=description)
+        self._registry.add_flag(self._extension, flag)
 
     def get_flag(self, name: str) -> bool | str | None:
-        """What the command line says, else the default; None for a flag of others."""
+        """Return the value on the command line, else the default; None for another's flag."""
         self._runtime.check_fresh()
         return self._registry.flag_value(self._extension, name.removeprefix("--"))
 
     def shortcut(
         self, key: str, handler: Any = None, *, description: str | None = None
     ) -> Decorator:
-        """A key for terminals; elsewhere it is kept and never pressed."""
+        """Register a key for terminals. Accepted for compatibility; no effect."""
 
         def add(function: Any) -> None:
-            made = Shortcut(key=key, function=function, description=description)
-            self._extension.shortcuts[key] = made
+            shortcut = Shortcut(key=key, function=function, description=description)
+            self._extension.shortcuts[key] = shortcut
 
         self._runtime.check_fresh()
         return _decorator(add)(handler) if handler is not None else _decorator(add)
 
     def renderer(self, custom_type: str, function: Any = None) -> Decorator:
-        """How a terminal shows messages and entries of this type; kept, and unused elsewhere."""
+        """Register a terminal renderer of this type. Accepted for compatibility; no effect."""
 
-        def add(made: Any) -> None:
-            self._extension.renderers[custom_type] = made
+        def add(renderer: Any) -> None:
+            self._extension.renderers[custom_type] = renderer
 
         self._runtime.check_fresh()
         return _decorator(add)(function) if function is not None else _decorator(add)
 
     def provider(self, name: T, **config: Any) -> T:
-        """Add a model provider: a name with `base_url`, `api`, `api_key`, `headers`, `models` …, or
-        an object (or class) with `id`, `models()` and `async stream(model, context, options)`."""
+        """Register a model provider and return the first argument.
+
+        It is either a name with `base_url`, `api`, `api_key`, `headers`, `models` …, or an object
+        (or class) with `id`, `models()` and `async stream(model, context, options)`.
+        """
         self._runtime.check_fresh()
         self._registry.add_provider(self._extension, name, config)
         return name
@@ -203,7 +210,7 @@ class Api:
         self._runtime.check_fresh()
         self._registry.drop_provider(name)
 
-    # ------------------------------------------------------------ acting
+    # ------------------------------------------------------------ actions
 
     def send_message(
         self,
@@ -215,11 +222,11 @@ class Api:
         trigger_turn: bool | None = None,
         deliver_as: Delivery | None = None,
     ) -> Sent:
-        """Put a message of your own into the conversation.
+        """Add a custom message to the conversation.
 
-        Idle: it is appended, and with `trigger_turn` the model answers. Running: it is queued, as
-        steering unless `deliver_as` is "followUp"; with trigger_turn=False it is appended at the
-        end of the turn. "nextTurn" keeps it for the next prompt.
+        When idle, the message is appended, and with `trigger_turn` the model answers. During a
+        run it is queued, as steering unless `deliver_as` is "followUp"; with trigger_turn=False
+        it is appended at the end of the turn. "nextTurn" holds it until the next prompt.
         """
         message = custom_message(custom_type, content, display, details)
         return self._actions.send_message(message, trigger_turn, deliver_as)
@@ -231,26 +238,26 @@ class Api:
         deliver_as: Literal["steer", "followUp"] | None = None,
         expand_prompt_templates: bool = False,
     ) -> Sent:
-        """Speak as the user. While the agent runs, `deliver_as` is needed."""
+        """Send a message as the user. During a run, `deliver_as` is required."""
         return self._actions.send_user_message(content, deliver_as, expand_prompt_templates)
 
     def append_entry(self, custom_type: str, data: Any = UNSET) -> str:
-        """Store state in the session that no model sees; returns the entry's id."""
+        """Store state in the session that is not sent to models; returns the entry's id."""
         return self._actions.append_entry(custom_type, data)
 
     def set_session_name(self, name: str) -> None:
         self._runtime.do(lambda host: host.set_session_name(name))
 
     def set_label(self, entry_id: str, label: str | None = None) -> None:
-        """Mark an entry; without a label the mark is taken away."""
+        """Set the label of an entry; None removes it."""
         self._runtime.do(lambda host: host.set_label(entry_id, label or None))
 
     def set_active_tools(self, names: Sequence[str]) -> None:
-        """Exactly these tools; unknown names are ignored."""
+        """Activate exactly these tools; unknown names are ignored."""
         self._runtime.do(lambda host: host.set_active_tools(tuple(names)))
 
     def set_model(self, model: Model | str) -> bool:
-        """Change the model (`provider/id` will do); False without credentials."""
+        """Select a model, or `provider/id`; returns False without credentials."""
         return self._actions.set_model(model)
 
     def set_thinking_level(self, level: ThinkingLevel) -> None:
@@ -267,11 +274,11 @@ class Api:
         """Run a program, without a shell; `timeout` in milliseconds."""
         return await self._actions.exec(command, args, cwd, timeout)
 
-    # ------------------------------------------------------------ facts
+    # ------------------------------------------------------------ state
 
     @property
     def events(self) -> Events:
-        """A bus between extensions."""
+        """Return the event bus that extensions share."""
         return Events(self._registry.bus, self._runtime, str(self._extension.path))
 
     @property
@@ -301,7 +308,7 @@ class Api:
 
     @property
     def commands(self) -> tuple[Any, ...]:
-        """The items of `get_commands`: extensions', templates, skills."""
+        """Return the items of `get_commands`: extension commands, templates and skills."""
         return self._runtime.host.commands
 
 

@@ -1,4 +1,4 @@
-"""A bus between extensions: named channels, anything as data."""
+"""Event bus between extensions: named channels, any value as data."""
 
 from collections.abc import Callable
 from typing import Any
@@ -10,7 +10,7 @@ Listener = Callable[[Any], Any]
 
 
 class Bus:
-    """Shared by the extensions of a session. Listeners may be async; a failing one is reported."""
+    """Bus of one session. Listeners may be async; the errors of a listener are reported."""
 
     def __init__(self, runtime: Runtime) -> None:
         self._runtime = runtime
@@ -26,12 +26,12 @@ class Bus:
 
         return remove
 
-    def tell(self, channel: str, data: Any) -> None:
+    def publish(self, channel: str, data: Any) -> None:
         for path, listener in self._listeners.get(channel, ()):
             self._runtime.start(self._call(channel, listener, data, path))
 
     def forget(self, path: str) -> None:
-        """Take away the listeners of one extension."""
+        """Remove the listeners of one extension."""
         for channel, listeners in self._listeners.items():
             self._listeners[channel] = tuple(one for one in listeners if one[0] != path)
 
@@ -43,7 +43,7 @@ class Bus:
 
 
 class Events:
-    """The bus as one extension uses it: `api.events.emit(…)`, `api.events.on(…)`."""
+    """The bus for one extension: `api.events.emit(…)`, `api.events.on(…)`."""
 
     def __init__(self, bus: Bus, runtime: Runtime, path: str) -> None:
         self._bus = bus
@@ -51,11 +51,11 @@ class Events:
         self._path = path
 
     def emit(self, channel: str, data: Any = None) -> None:
-        """Tell everyone who listens; they run by themselves, in the order they began to listen."""
-        self._runtime.do(lambda host: self._bus.tell(channel, data))
+        """Send data to all listeners; they run in the background, in order of registration."""
+        self._runtime.do(lambda host: self._bus.publish(channel, data))
 
     def on(self, channel: str, listener: Listener | None = None) -> Any:
-        """Listen, as a call or as a decorator; the call returns the function that ends it."""
+        """Add a listener, by call or as a decorator; the call returns the function to remove it."""
         self._runtime.check_fresh()
         if listener is not None:
             return self._bus.listen(channel, listener, self._path)

@@ -1,4 +1,4 @@
-"""`ctx`: what a handler, a tool or a command knows and may do at its moment."""
+"""`ctx`: state and actions for a handler, tool or command of an extension."""
 
 from collections.abc import Callable, Coroutine, Sequence
 from pathlib import Path
@@ -25,7 +25,7 @@ T = TypeVar("T")
 
 
 class TrustContext(msgspec.Struct, frozen=True):
-    """All that a `project_trust` handler gets: there is no session yet."""
+    """Context of a `project_trust` handler, which runs before there is a session."""
 
     mode: Mode
     ui: Ui
@@ -37,15 +37,18 @@ class TrustContext(msgspec.Struct, frozen=True):
 
 
 class Context:
-    """Everything is asked for anew at each use, so a kept `ctx` never tells an old truth; after a
-    change of session any use raises."""
+    """Context of handlers and tools.
+
+    Every property is read when it is used, so a stored `ctx` stays current. After a change of
+    session any use raises `NotReady`.
+    """
 
     def __init__(self, runtime: Runtime, path: str) -> None:
         self._runtime = runtime
         self._path = path
         self._actions = Actions(runtime)
 
-    # ------------------------------------------------------------ surroundings
+    # ------------------------------------------------------------ environment
 
     @property
     def ui(self) -> Asking:
@@ -57,7 +60,7 @@ class Context:
 
     @property
     def has_ui(self) -> bool:
-        """Whether somebody may answer dialogs."""
+        """Return whether a host can answer dialogs."""
         return self.mode in ("tui", "rpc")
 
     @property
@@ -84,7 +87,7 @@ class Context:
 
     @property
     def signal(self) -> Signal | None:
-        """Tells of an abort of the active run; None when idle."""
+        """Return the abort signal of the active run; None when idle."""
         return self._runtime.host.signal
 
     @property
@@ -120,11 +123,11 @@ class Context:
     # ------------------------------------------------------------ actions
 
     def abort(self) -> None:
-        """Stop the active run."""
+        """Abort the active run."""
         self._runtime.do(lambda host: host.abort())
 
     def shutdown(self) -> None:
-        """End the program once what goes on has come to rest."""
+        """Exit the program when the agent is idle."""
         self._runtime.do(lambda host: host.shutdown())
 
     def compact(
@@ -134,7 +137,7 @@ class Context:
         on_complete: Callable[[Any], Any] | None = None,
         on_error: Callable[[str], Any] | None = None,
     ) -> None:
-        """Begin a compaction; it goes on by itself."""
+        """Start a compaction in the background."""
         work = self._compact(custom_instructions, on_complete, on_error)
         self._runtime.do(lambda host: self._runtime.start(work))
 
@@ -148,7 +151,7 @@ class Context:
         trigger_turn: bool | None = None,
         deliver_as: Delivery | None = None,
     ) -> Sent:
-        """Put a message of your own into the conversation; see `Api.send_message`."""
+        """Add a custom message to the conversation; see `Api.send_message`."""
         message = custom_message(custom_type, content, display, details)
         return self._actions.send_message(message, trigger_turn, deliver_as)
 
@@ -159,22 +162,22 @@ class Context:
         deliver_as: Literal["steer", "followUp"] | None = None,
         expand_prompt_templates: bool = False,
     ) -> Sent:
-        """Speak as the user."""
+        """Send a message as the user; see `Api.send_user_message`."""
         return self._actions.send_user_message(content, deliver_as, expand_prompt_templates)
 
     def append_entry(self, custom_type: str, data: Any = UNSET) -> str:
-        """Store state that no model sees; returns the entry's id."""
+        """Store state in the session that is not sent to models; returns the entry's id."""
         return self._actions.append_entry(custom_type, data)
 
     def set_model(self, model: Model | str) -> bool:
-        """Change the model (`provider/id` will do); False without credentials."""
+        """Select a model, or `provider/id`; returns False without credentials."""
         return self._actions.set_model(model)
 
     def set_thinking_level(self, level: ThinkingLevel) -> None:
         self._runtime.do(lambda host: host.set_thinking_level(level))
 
     def set_active_tools(self, names: Sequence[str]) -> None:
-        """Exactly these tools; unknown names are ignored."""
+        """Activate exactly these tools; unknown names are ignored."""
         self._runtime.do(lambda host: host.set_active_tools(tuple(names)))
 
     async def exec(
@@ -189,7 +192,10 @@ class Context:
         return await self._actions.exec(command, args, cwd, timeout)
 
     def wait(self, work: Coroutine[Any, Any, T]) -> T:
-        """For plain functions in worker threads: `ctx.wait(ctx.ui.confirm(…))`."""
+        """Run a coroutine from a worker thread and return its result.
+
+        Example: `ctx.wait(ctx.ui.confirm(…))`.
+        """
         return self._runtime.wait(work)
 
     async def _compact(
@@ -212,8 +218,10 @@ class Context:
 
 
 class CommandContext(Context):
-    """The context of commands, which may also replace the session they run in. Afterwards this
-    context is stale; `with_session` is called with a fresh one."""
+    """Context of commands, which may also replace the session they run in.
+
+    Afterwards this context is stale; `with_session` is called with a new one.
+    """
 
     @property
     def system_prompt_options(self) -> PromptOptions:
@@ -230,12 +238,12 @@ class CommandContext(Context):
         with_session: Then | None = None,
     ) -> dict[str, Any]:
         sessions = self._runtime.host.sessions
-        return _told(await sessions.new(parent_session, setup, with_session))
+        return _result(await sessions.new(parent_session, setup, with_session))
 
     async def switch_session(
         self, path: str, *, with_session: Then | None = None
     ) -> dict[str, Any]:
-        return _told(await self._runtime.host.sessions.switch(path, with_session))
+        return _result(await self._runtime.host.sessions.switch(path, with_session))
 
     async def fork(
         self,
@@ -244,7 +252,7 @@ class CommandContext(Context):
         position: Literal["before", "at"] = "before",
         with_session: Then | None = None,
     ) -> dict[str, Any]:
-        return _told(await self._runtime.host.sessions.fork(entry_id, position, with_session))
+        return _result(await self._runtime.host.sessions.fork(entry_id, position, with_session))
 
     async def navigate_tree(
         self,
@@ -255,19 +263,19 @@ class CommandContext(Context):
         replace_instructions: bool = False,
         label: str | None = None,
     ) -> dict[str, Any]:
-        """Go on from another entry of the tree."""
+        """Continue from another entry of the tree."""
         options = NavigateOptions(
             summarize=summarize,
             custom_instructions=custom_instructions,
             replace_instructions=replace_instructions,
             label=label,
         )
-        return _told(await self._runtime.host.sessions.navigate(target_id, options))
+        return _result(await self._runtime.host.sessions.navigate(target_id, options))
 
     async def reload(self) -> None:
         """Load settings, resources and extensions again."""
         await self._runtime.host.sessions.reload()
 
 
-def _told(change: Any) -> dict[str, Any]:
+def _result(change: Any) -> dict[str, Any]:
     return {"cancelled": change.cancelled}

@@ -14,7 +14,7 @@ Read = Callable[[UiAnswer], Any]
 
 
 class Dialogs(Degraded):
-    """Sends requests and matches answers to them. Time limits are kept here, not by the host."""
+    """Sends dialogs to the host and matches its answers. Timeouts are enforced here."""
 
     def __init__(self, send: Callable[[UiRequest], bool | None]) -> None:
         self._send = send
@@ -22,19 +22,19 @@ class Dialogs(Degraded):
         self._closed = False
 
     def answer(self, response: UiAnswer) -> None:
-        """Pass on the user's answer to a dialog, or that it was dismissed."""
+        """Resolve the dialog with the user's answer, or with its default if dismissed."""
         read = self._questions.about(response.id) if isinstance(response.id, str) else None
         if read is not None:
             value = None if response.cancelled else read(response)
             self._questions.answer(response.id, value)
 
     def dismiss_all(self) -> None:
-        """Give every open dialog its default: the session they belong to has ended."""
+        """Resolve every open dialog with its default, because its session has ended."""
         for id, _ in self._questions.waiting():
             self._questions.answer(id, None)
 
     def close(self) -> None:
-        """Give open dialogs and all later ones their defaults: the host is gone."""
+        """Resolve open and later dialogs with their defaults, because the host is gone."""
         self._closed = True
         self.dismiss_all()
 
@@ -51,8 +51,8 @@ class Dialogs(Degraded):
         request = UiRequest(
             id=uuid4(), method="select", title=title, options=tuple(options), timeout=timeout
         )
-        chosen: str | None = await self._ask(request, _value, timeout)
-        return chosen
+        option: str | None = await self._ask(request, _value, timeout)
+        return option
 
     async def confirm(self, title: str, message: str, *, timeout: float | None = None) -> bool:
         request = UiRequest(
@@ -72,7 +72,7 @@ class Dialogs(Degraded):
     async def editor(
         self, title: str, prefill: str | None = None, *, timeout: float | None = None
     ) -> str | None:
-        """The wire has no time limit for an editor; it is kept here."""
+        """Ask for an edited text. The timeout is not sent: the wire has none for editors."""
         request = UiRequest(id=uuid4(), method="editor", title=title, prefill=prefill)
         text: str | None = await self._ask(request, _value, timeout)
         return text

@@ -1,4 +1,4 @@
-"""Run a program for an extension: no shell, both outputs, and an end to it when time is up."""
+"""Run a program for an extension, without a shell and with a timeout."""
 
 import asyncio
 import os
@@ -16,12 +16,12 @@ GRACE_SECONDS = 5.0
 async def execute(
     argv: Sequence[str], cwd: Path, env: Mapping[str, str], timeout: float | None
 ) -> ExecResult:
-    """Run to the end; after `timeout` milliseconds TERM, five seconds later KILL.
+    """Run a program and return its output; after `timeout` ms send TERM, 5 s later KILL.
 
-    Cancelling kills at once. The program and its children form a group that is ended as a whole.
+    Cancelling kills at once. The program and its children form one process group.
 
     Raises:
-        CommandError: it could not be started.
+        CommandError: the program could not be started.
     """
     try:
         process = await asyncio.create_subprocess_exec(

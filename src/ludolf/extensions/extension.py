@@ -1,4 +1,4 @@
-"""One loaded extension: where it came from and what it registered."""
+"""One loaded extension: its origin and its registrations."""
 
 import os
 from collections.abc import Callable
@@ -13,8 +13,11 @@ from ludolf.functions.tool import FunctionTool
 
 
 class Origin(msgspec.Struct, frozen=True, kw_only=True):
-    """A file to load. `package` is set when it is a package's `__init__` or sits in a folder of its
-    own; `explicit` when it was named on the command line."""
+    """A file or function to load.
+
+    `package` is the folder of an extension that is a package or has a separate folder; `explicit`
+    is set if the command line named the extension.
+    """
 
     path: Path
     source: Source | None = None
@@ -33,7 +36,7 @@ class Origin(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def factory_origin(factory: Callable[..., Any]) -> Origin:
-    """An extension that a program brings as a function."""
+    """Return the origin of an extension that a program passes as a function."""
     name = getattr(factory, "__qualname__", type(factory).__qualname__)
     module = getattr(factory, "__module__", "")
     path = Path(f"<{module}.{name} {id(factory):x}>")
@@ -41,7 +44,7 @@ def factory_origin(factory: Callable[..., Any]) -> Origin:
 
 
 class LoadError(Value):
-    """An extension that could not be loaded, or a part of it that could not be taken."""
+    """Error of an extension that could not be loaded, or of one of its registrations."""
 
     path: str
     error: str
@@ -59,7 +62,7 @@ class Command(msgspec.Struct, frozen=True, kw_only=True, eq=False):
 
 
 class CommandItem(Value, kw_only=True):
-    """A command of an extension as an item of `get_commands`."""
+    """Command of an extension as an item of `get_commands`."""
 
     name: str
     description: str | None = None
@@ -82,7 +85,7 @@ class Shortcut(msgspec.Struct, frozen=True, kw_only=True, eq=False):
 
 
 class Extension:
-    """What one factory registered. `place` is its position in the load order."""
+    """Registrations of one extension. `place` is its position in the load order."""
 
     def __init__(self, origin: Origin, place: int, module: str) -> None:
         self.origin = origin

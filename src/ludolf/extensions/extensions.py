@@ -1,4 +1,4 @@
-"""The extensions of one session: loaded, bound to an engine, asked, and in the end retired."""
+"""The extensions of one session: load, bind to an engine, run commands, close."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -25,16 +25,16 @@ from ludolf.functions.isolation import Failed, call
 
 
 class Invocation(msgspec.Struct, frozen=True):
-    """A command of an extension that a text calls, by its name and with its arguments."""
+    """A call of an extension command: name and arguments."""
 
     name: str
     args: str
 
 
 class Extensions:
-    """Made inside a running event loop, one per session; a change of session makes a new one.
+    """All extensions of one session. Construct it inside a running event loop.
 
-    Order of life: `load` (more than once if trust comes late), `bind`, the events, `close`.
+    Call order: `load` (again if the project is trusted later), `bind`, events, `close`.
     """
 
     def __init__(
@@ -50,30 +50,30 @@ class Extensions:
         self._registry = Registry(self._runtime, flags or {})
         self._loaded = 0
 
-    # ------------------------------------------------------------ life
+    # ------------------------------------------------------------ lifecycle
 
     async def load(self, origins: Iterable[Origin]) -> tuple[LoadError, ...]:
-        """Load in order, after what is loaded already. Returns what went wrong."""
-        known = {each.origin.real_path for each in self._registry.extensions}
+        """Load extensions in order, skipping loaded ones. Returns the new errors."""
+        paths = {each.origin.real_path for each in self._registry.extensions}
         before = len(self.errors)
         for origin in origins:
-            if origin.real_path not in known:
+            if origin.real_path not in paths:
                 await self._load(origin)
         return tuple(self.errors[before:])
 
     def bind(self, host: Host) -> None:
-        """From now on extensions may act; providers they registered become known."""
+        """Let extensions act on the host and register their providers with it."""
         self._runtime.bind(host)
         self._registry.flush_providers()
 
     async def close(self) -> None:
-        """Make every `api` and `ctx` stale and end what extensions left running."""
+        """Make every `api` and `ctx` stale and stop the tasks of extensions."""
         await self._runtime.close()
         for extension in self._registry.extensions:
             forget_module(extension.module)
 
     async def continue_with(self, then: Then | None) -> None:
-        """Call what a command left to be done in the session that it changed to."""
+        """Call `with_session` of the command that changed to this session."""
         if then is None:
             return
         try:
@@ -81,25 +81,25 @@ class Extensions:
         except Failed as error:
             self.runner.report(RUNTIME, "with_session", str(error))
 
-    # ------------------------------------------------------------ what there is
+    # ------------------------------------------------------------ registrations
 
     @property
     def count(self) -> int:
         return len(self._registry.extensions)
 
     def tools(self) -> Mapping[str, Tool]:
-        """The tools of all extensions by name."""
+        """Return the tools of all extensions by name."""
         return self._registry.tools()
 
     def flags(self) -> Mapping[str, Flag]:
         return self._registry.flags()
 
     def flag_errors(self) -> tuple[str, ...]:
-        """What is wrong with the given flags: unknown ones, missing values."""
+        """Return the errors of command-line flags: unknown names, missing values."""
         return self._registry.flag_errors()
 
     def commands(self) -> tuple[CommandItem, ...]:
-        """The commands as items of `get_commands`."""
+        """Return the commands as items of `get_commands`."""
         return tuple(
             CommandItem(
                 name=name,
@@ -114,18 +114,18 @@ class Extensions:
     # ------------------------------------------------------------ commands
 
     def find_command(self, text: str) -> Invocation | None:
-        """The command that a text calls, or None if it calls none of an extension."""
+        """Return the extension command that a text calls, or None."""
         if not text.startswith("/"):
             return None
         name, _, args = text[1:].partition(" ")
         return Invocation(name, args) if name in self._registry.commands() else None
 
     async def run_command(self, invocation: Invocation) -> None:
-        """Run a command to its end; a failure is reported, never raised."""
-        found = self._registry.commands().get(invocation.name)
-        if found is None:
+        """Run a command; its errors are reported, never raised."""
+        entry = self._registry.commands().get(invocation.name)
+        if entry is None:
             return
-        extension, command = found
+        extension, command = entry
         context = self._registry.command_context(extension)
         try:
             await call(command.function, invocation.args, context)
@@ -133,13 +133,13 @@ class Extensions:
             self.runner.report(f"command:{invocation.name}", "command", str(error))
 
     async def complete(self, name: str, prefix: str) -> tuple[Any, ...]:
-        """What a command offers for the beginning of its arguments."""
-        found = self._registry.commands().get(name)
-        if found is None or found[1].completions is None:
+        """Return the completions of a command for a prefix of its arguments."""
+        entry = self._registry.commands().get(name)
+        if entry is None or entry[1].completions is None:
             return ()
         try:
-            offered = await call(found[1].completions, prefix)
-            return tuple(offered or ())
+            completions = await call(entry[1].completions, prefix)
+            return tuple(completions or ())
         except (Failed, TypeError) as error:
             self.runner.report(f"command:{name}", "completions", str(error))
             return ()

@@ -1,4 +1,4 @@
-"""Where extensions are: given paths, settings, folders, installed packages."""
+"""Find extensions in command-line paths, settings, folders and installed packages."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
@@ -16,64 +16,67 @@ _FOREIGN = "JavaScript and TypeScript extensions are not supported; write it in 
 
 
 class Found(msgspec.Struct):
-    """Extensions to load, in order; those that cannot be, and scripts of other languages."""
+    """Extensions to load, in order; load errors; and scripts in unsupported languages."""
 
     origins: list[Origin] = []
     errors: list[LoadError] = []
     unsupported: list[Path] = []
 
     def warnings(self) -> tuple[str, ...]:
-        """One text for each script that is passed over."""
+        """Return one warning for each unsupported script."""
         return tuple(f"{_FOREIGN}: {path}" for path in self.unsupported)
 
 
 def find_extensions(
     home: Home, files: SettingsFiles, *, paths: Sequence[str] = (), discover: bool = True
 ) -> Found:
-    """Everything to load, the strongest first; each real path once.
+    """Return the extensions to load, highest precedence first; each real path once.
 
-    `paths` are given on the command line and count even when `discover` is off. Those of the
-    project count only if the settings are those of a trusted project.
+    `paths` come from the command line and are loaded even if `discover` is False. Extensions of
+    the project are included only if the settings are those of a trusted project.
     """
-    found = Found()
+    result = Found()
     seen: set[str] = set()
     for path in paths:
-        given = find_sources("extensions", home, files, paths=(path,), discover=False)
-        _add_given(found, seen, path, given)
+        sources = find_sources("extensions", home, files, paths=(path,), discover=False)
+        _add_given(result, seen, path, sources)
     if discover:
         for source in find_sources("extensions", home, files):
-            whole = source.source == "local"
-            _add(found, seen, _look(source.path, found, whole=whole), source)
+            is_local = source.source == "local"
+            _add(result, seen, _scan(source.path, result, as_package=is_local), source)
         for file in installed():
-            _add_one(found, seen, Origin(path=file, package=_package_of(file)))
-    return found
+            _add_one(result, seen, Origin(path=file, package=_package_of(file)))
+    return result
 
 
 # ---------------------------------------------------------------- private
 
 
-def _add_given(found: Found, seen: set[str], path: str, sources: Sequence[Source]) -> None:
+def _add_given(result: Found, seen: set[str], path: str, sources: Sequence[Source]) -> None:
     if not sources:
         text = f"Extension path does not exist: {path}"
-        found.errors.append(LoadError(path=path, error=text, explicit=True))
+        result.errors.append(LoadError(path=path, error=text, explicit=True))
         return
     source = sources[0]
     if source.path.suffix in _SCRIPTS:
-        found.errors.append(LoadError(path=str(source.path), error=_FOREIGN, explicit=True))
+        result.errors.append(LoadError(path=str(source.path), error=_FOREIGN, explicit=True))
         return
-    files = list(_look(source.path, found, whole=True))
+    files = list(_scan(source.path, result, as_package=True))
     if not files:
         text = f"No extension in {source.path}: it needs __init__.py, extension.py or *.py files"
-        found.errors.append(LoadError(path=str(source.path), error=text, explicit=True))
-    _add(found, seen, files, source, explicit=True)
+        result.errors.append(LoadError(path=str(source.path), error=text, explicit=True))
+    _add(result, seen, files, source, explicit=True)
 
 
-def _look(place: Path, found: Found, *, whole: bool) -> Iterator[tuple[Path, Path | None]]:
-    """The files at a place, each with its package folder. `whole`: a folder may itself be one."""
+def _scan(place: Path, result: Found, *, as_package: bool) -> Iterator[tuple[Path, Path | None]]:
+    """Yield the files at a path, each with its package folder.
+
+    `as_package`: the folder itself may be a package.
+    """
     if place.is_file():
-        yield from _file(place, found)
+        yield from _file(place, result)
         return
-    own = _main_file(place) if whole else None
+    own = _main_file(place) if as_package else None
     if own is not None:
         yield own, place
         return
@@ -81,27 +84,27 @@ def _look(place: Path, found: Found, *, whole: bool) -> Iterator[tuple[Path, Pat
         if child.name.startswith((".", "_")) or child.name == "node_modules":
             continue
         if child.is_file():
-            yield from _file(child, found)
+            yield from _file(child, result)
         elif child.is_dir():
             main = _main_file(child)
             if main is not None:
                 yield main, child
             else:
-                found.unsupported += _script_of(child)
+                result.unsupported += _script_of(child)
 
 
 def _children(folder: Path) -> list[Path]:
     try:
         return sorted(folder.iterdir())
     except OSError:
-        return []  # a folder that may not be read holds nothing for us
+        return []  # an unreadable folder contains no extensions
 
 
-def _file(path: Path, found: Found) -> Iterator[tuple[Path, Path | None]]:
+def _file(path: Path, result: Found) -> Iterator[tuple[Path, Path | None]]:
     if path.suffix == ".py":
         yield path, None
-    elif path.suffix in _SCRIPTS and path not in found.unsupported:
-        found.unsupported.append(path)
+    elif path.suffix in _SCRIPTS and path not in result.unsupported:
+        result.unsupported.append(path)
 
 
 def _main_file(folder: Path) -> Path | None:
@@ -115,7 +118,7 @@ def _script_of(folder: Path) -> list[Path]:
 
 
 def _add(
-    found: Found,
+    result: Found,
     seen: set[str],
     files: Iterable[tuple[Path, Path | None]],
     source: Source,
@@ -124,14 +127,14 @@ def _add(
 ) -> None:
     for path, package in files:
         if explicit or source.allow(package or path):
-            made = Origin(path=path, source=source, package=package, explicit=explicit)
-            _add_one(found, seen, made)
+            origin = Origin(path=path, source=source, package=package, explicit=explicit)
+            _add_one(result, seen, origin)
 
 
-def _add_one(found: Found, seen: set[str], origin: Origin) -> None:
+def _add_one(result: Found, seen: set[str], origin: Origin) -> None:
     if origin.real_path not in seen:
         seen.add(origin.real_path)
-        found.origins.append(origin)
+        result.origins.append(origin)
 
 
 def _package_of(path: Path) -> Path | None:

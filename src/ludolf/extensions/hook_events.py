@@ -1,4 +1,4 @@
-"""From the events of the hub to what extensions are told of them."""
+"""Convert hub events to payloads of extension events."""
 
 from collections.abc import Callable
 from typing import Any
@@ -10,7 +10,7 @@ from ludolf.base import now_ms
 from ludolf.extensions import payloads
 from ludolf.protocol.events import AgentSettled, SessionInfoChanged
 
-# Left out: message_end and turn_end, which handlers may change, are asked for at their own points.
+# Without message_end and turn_end: handlers may change these, so they are dispatched separately.
 NAMES: dict[type, str] = {
     events.AgentStart: "agent_start",
     events.AgentEnd: "agent_end",
@@ -26,7 +26,7 @@ NAMES: dict[type, str] = {
 
 
 class Teller:
-    """Knows the number of the turn. Every event of a run must pass `note`, in order."""
+    """Converts events and counts turns. Pass every event of a run to `note`, in order."""
 
     def __init__(self) -> None:
         self.turn_index = -1
@@ -39,12 +39,12 @@ class Teller:
             self.turn_index = -1
 
     def payload(self, event: Any) -> payloads.Payload:
-        """What extensions are told of an event whose type is in `NAMES`."""
+        """Return the payload of an event whose type is in `NAMES`."""
         return _MAKERS[type(event)](self, event)
 
 
 def answer_piece(event: StreamEvent) -> payloads.AnswerPiece:
-    """A piece of an answer in the words of extensions."""
+    """Convert a stream event to the payload form."""
     if isinstance(event, BlockDelta):
         return payloads.AnswerPiece(
             type=f"{event.kind}_delta", content_index=event.index, delta=event.delta

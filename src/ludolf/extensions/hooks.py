@@ -1,8 +1,8 @@
-"""Every event that extensions can hear of: its kind, its payload, what may be answered, and how.
+"""Table of extension events: kind, payload, answer keys and merge rule.
 
-notify     every handler in turn; answers are ignored
-transform  each handler sees what the one before made of it
-verdict    handlers are asked until one decides
+notify     calls every handler; answers are ignored
+transform  passes the changed payload from handler to handler
+verdict    calls handlers until one decides
 """
 
 from collections.abc import Callable
@@ -21,7 +21,7 @@ Rule = Callable[[State, Answer, Path], None]
 
 
 class Hook(msgspec.Struct, frozen=True):
-    """One event. `blocks`: a failing handler decides against, instead of being passed over."""
+    """One event. `blocks`: an error in a handler denies the action instead of being skipped."""
 
     name: str
     kind: Kind
@@ -94,7 +94,7 @@ _ALL = (
     _verdict(payloads.UserBash, rules.user_bash, "result", "operations", blocks=True),
     _transform(payloads.ContextBuilt, rules.context, "messages"),
     _transform(payloads.ContextWithSystem, rules.context_with_system, "messages", "system_prompt"),
-    # The answer is the whole new payload, not a dict of keys.
+    # The answer is the complete new payload, not a dict of keys.
     _transform(payloads.BeforeProviderRequest, None),
     _transform(payloads.BeforeProviderHeaders, rules.provider_headers, "headers"),
     _notify(payloads.AfterProviderResponse),
@@ -108,8 +108,10 @@ HOOKS: dict[str, Hook] = {hook.name: hook for hook in _ALL}
 
 
 def find_hook(name: str) -> Hook:
-    """Raises:
-    ValueError: there is no such event.
+    """Return the hook of an event name.
+
+    Raises:
+        ValueError: the event is unknown; the text suggests a similar name.
     """
     hook = HOOKS.get(name)
     if hook is not None:

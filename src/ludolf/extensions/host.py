@@ -1,4 +1,4 @@
-"""What an engine must offer so that extensions can act; and the user interface they may use."""
+"""Protocols that an engine implements for extensions: `Host`, `SessionChanges` and `Ui`."""
 
 from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
 from pathlib import Path
@@ -28,7 +28,7 @@ Placement = Literal["aboveEditor", "belowEditor"]
 
 
 class Signal:
-    """Whether the run it belongs to was aborted. Can be asked (`aborted`) and awaited."""
+    """Abort signal of a run: read `aborted`, or await the abort."""
 
     def __init__(self, scope: Scope) -> None:
         self._scope = scope
@@ -45,7 +45,7 @@ class Signal:
 
 
 class Change(Value):
-    """How a change of session ended; `text` is that of the message that was gone back to."""
+    """Result of a session change; `text` is the text of the message navigated to."""
 
     cancelled: bool
     text: str | None = None
@@ -64,13 +64,13 @@ Then = Callable[[Any], Awaitable[None]]
 
 
 class SessionChanges(Protocol):
-    """Replacing or moving about in the session. Only commands may ask for it.
+    """Replace the session or navigate in it. Only commands may do so.
 
-    `then` is for the new session: give it to `Extensions.continue_with` once they are bound there.
+    `then` runs in the new session: pass it to `Extensions.continue_with` once they are bound.
     """
 
     async def wait_for_idle(self) -> None:
-        """Return when no run goes on and none is about to start."""
+        """Return when no run is active or about to start."""
 
     async def new(self, parent: str | None, setup: Setup | None, then: Then | None) -> Change:
         """Start a new session; `setup` may fill it before its `session_start`."""
@@ -82,8 +82,10 @@ class SessionChanges(Protocol):
     ) -> Change: ...
 
     async def navigate(self, target_id: str, options: NavigateOptions) -> Change:
-        """Raises:
-        CommandError: something runs, or there is no such entry.
+        """Continue from another entry of the tree.
+
+        Raises:
+            CommandError: a run is active, or the entry does not exist.
         """
 
     async def reload(self) -> None:
@@ -91,13 +93,13 @@ class SessionChanges(Protocol):
 
 
 class Host(Protocol):
-    """The engine as extensions use it. All of it is called on the event loop.
+    """The engine as extensions use it. All methods are called on the event loop.
 
-    A CommandError raised here reaches the extension that called, with its text; from the two
-    `send_…` it is reported as an `extension_error` of `<runtime>` instead.
+    A CommandError propagates to the extension that called; from the two `send_…` methods it is
+    reported as an `extension_error` of `<runtime>` instead.
     """
 
-    # ------------------------------------------------------------ facts
+    # ------------------------------------------------------------ state
 
     @property
     def mode(self) -> Mode: ...
@@ -107,7 +109,7 @@ class Host(Protocol):
     def cwd(self) -> Path: ...
     @property
     def trusted(self) -> bool:
-        """Whether the project's own configuration is in use."""
+        """Return whether the project's configuration is in use."""
 
     @property
     def session(self) -> Session: ...
@@ -123,7 +125,7 @@ class Host(Protocol):
     def thinking_level(self) -> ThinkingLevel: ...
     @property
     def signal(self) -> Signal | None:
-        """That of the active run; None when idle."""
+        """Return the abort signal of the active run; None when idle."""
 
     @property
     def is_idle(self) -> bool: ...
@@ -138,20 +140,23 @@ class Host(Protocol):
     def prompt_options(self) -> "PromptOptions": ...
     @property
     def commands(self) -> tuple[Any, ...]:
-        """The items of `get_commands`."""
+        """Return the items of `get_commands`."""
 
     @property
     def environment(self) -> Mapping[str, str]:
-        """The environment for child processes, keys of providers taken out."""
+        """Return the environment of child processes, without provider keys."""
 
     # ------------------------------------------------------------ the conversation
 
     def send_message(
         self, message: CustomMessage, *, trigger_turn: bool | None, deliver_as: Delivery | None
     ) -> None:
-        """nextTurn: keep it for the next prompt. Running: queue it as steering (or follow-up), or
-        with trigger_turn=False append it at the turn's end. Idle: start a run if trigger_turn,
-        else append it, telling message_start and message_end."""
+        """Add a custom message.
+
+        nextTurn: hold it until the next prompt. During a run: queue it as steering or follow-up,
+        or with trigger_turn=False append it at the end of the turn. When idle: start a run if
+        trigger_turn, else append it and emit message_start and message_end.
+        """
 
     def send_user_message(
         self,
@@ -160,12 +165,16 @@ class Host(Protocol):
         deliver_as: Literal["steer", "followUp"] | None,
         expand: bool,
     ) -> None:
-        """Like a prompt with source `extension`; while running without deliver_as it is refused.
-        `expand` replaces templates and skills. Work that takes time goes on by itself."""
+        """Send a prompt with the source `extension`; slow work continues in the background.
+
+        During a run it is refused without deliver_as. `expand` expands templates and skills.
+        """
 
     def append_entry(self, custom_type: str, data: Any) -> str:
-        """Store an entry that no model sees, tell `entry_appended`, and return its id. `data` may
-        be UNSET."""
+        """Store an entry that is not sent to models, emit `entry_appended`, return its id.
+
+        `data` may be UNSET.
+        """
 
     def set_session_name(self, name: str) -> None: ...
     def set_label(self, entry_id: str, label: str | None) -> None: ...
@@ -173,19 +182,20 @@ class Host(Protocol):
     # ------------------------------------------------------------ model and tools
 
     def set_model(self, model: Model) -> bool:
-        """False without credentials."""
+        """Select a model; returns False without credentials."""
 
     def set_thinking_level(self, level: str) -> None: ...
     async def request(self, model: Model) -> Request:
-        """A request to a model that says nothing yet, once its login is fresh.
+        """Return an empty request to a model, after refreshing its login if needed.
 
         Raises:
-            ProviderError: no provider or no key for it.
+            ProviderError: the model has no provider or no key.
         """
 
     def register_provider(self, name: str, entry: ProviderEntry, backend: Provider | None) -> None:
-        """Make a provider's models known, over earlier ones of that name. With a backend, its
-        models speak `backend.api`.
+        """Register the models of a provider, replacing earlier ones of that name.
+
+        With a backend, its models use `backend.api`.
 
         Raises:
             ConfigError: the entry is incomplete.
@@ -193,29 +203,31 @@ class Host(Protocol):
 
     def unregister_provider(self, name: str) -> None: ...
     def tools(self) -> Mapping[str, Tool]:
-        """All tools by name, built-in ones and those of extensions."""
+        """Return all tools by name, built-in ones and those of extensions."""
 
     def active_tools(self) -> tuple[str, ...]: ...
     def set_active_tools(self, names: Sequence[str]) -> None:
-        """Unknown names are ignored."""
+        """Activate exactly these tools; unknown names are ignored."""
 
     def tools_changed(self, added: str) -> None:
-        """An extension has registered a tool after loading; it becomes active at once."""
+        """Activate a tool that an extension registered after loading."""
 
     # ------------------------------------------------------------ stopping
 
     def abort(self) -> None: ...
     def shutdown(self) -> None:
-        """End the program with code 0 once the present command is answered and the run settled."""
+        """Exit with code 0 after the current command is answered and the agent is idle."""
 
     async def compact(self, instructions: str | None) -> CompactionResult:
-        """Raises:
-        CommandError: refused, failed or cancelled.
+        """Compact the conversation.
+
+        Raises:
+            CommandError: the compaction was refused, failed or was cancelled.
         """
 
 
 class EarlyHost(msgspec.Struct, frozen=True):
-    """What there is before a session: enough to ask whether the project is trusted."""
+    """Host before a session exists, for the question whether the project is trusted."""
 
     mode: Mode
     ui: "Ui"
@@ -223,10 +235,10 @@ class EarlyHost(msgspec.Struct, frozen=True):
 
 
 class Ui(Protocol):
-    """The user, through whatever shows the agent. `timeout` is in milliseconds.
+    """User interface of the host. `timeout` is in milliseconds.
 
-    Without an answer in time, when cancelled, or with nobody there: `confirm` gives False, the
-    others None. Cancelling the await withdraws the dialog.
+    After a timeout, when cancelled, or without a host, `confirm` returns False and the others
+    return None. Cancelling the await closes the dialog.
     """
 
     async def select(
@@ -245,12 +257,12 @@ class Ui(Protocol):
 
     def notify(self, message: str, level: Level | None = None) -> None: ...
     def set_status(self, key: str, text: str | None) -> None:
-        """A short text that stays; None clears it."""
+        """Show a short permanent text; None clears it."""
 
     def set_widget(
         self, key: str, lines: Sequence[str] | None, *, placement: Placement | None = None
     ) -> None:
-        """Lines by the editor; None clears them."""
+        """Show lines next to the editor; None clears them."""
 
     def set_title(self, title: str) -> None: ...
     def set_editor_text(self, text: str) -> None: ...

@@ -1,4 +1,4 @@
-"""Turn a file into the factory of an extension: a private module, fresh at every load."""
+"""Load the factory function of an extension from a file, as a new private module."""
 
 import itertools
 import re
@@ -18,11 +18,11 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
 
 class CannotLoad(LudolfError):
-    """The file gives no extension; the text says why."""
+    """Raised when a file is not a loadable extension; the text contains the reason."""
 
 
 def private_name(origin: Origin) -> str:
-    """A module name that no other load shares, so that each load has state of its own."""
+    """Return a unique module name, so that loads do not share state."""
     stem = (origin.package or origin.path.with_suffix("")).name
     return f"ludolf_extension_{next(_numbers)}_{re.sub(r'[^0-9A-Za-z]', '_', stem)}"
 
@@ -31,7 +31,8 @@ def load_factory(origin: Origin, name: str) -> Callable[..., Any]:
     """Run the file and return its `extension` function.
 
     Raises:
-        CannotLoad: it cannot be read or run, needs a missing package, or has no such function.
+        CannotLoad: the file cannot be read or run, needs a missing package, or has no such
+            function.
     """
     check_packages(origin.path)
     try:
@@ -47,14 +48,14 @@ def load_factory(origin: Origin, name: str) -> Callable[..., Any]:
 
 
 def forget_module(name: str) -> None:
-    """Let go of a private module and what was imported below it."""
-    for known in tuple(sys.modules):
-        if known == name or known.startswith(f"{name}."):
-            del sys.modules[known]
+    """Remove a private module and its submodules from `sys.modules`."""
+    for module in tuple(sys.modules):
+        if module == name or module.startswith(f"{name}."):
+            del sys.modules[module]
 
 
 def located(failed: Failed, path: Path) -> str:
-    """The text of a failure, with the line of the extension where it happened."""
+    """Return the text of an error with the line of the extension that raised it."""
     error, line = failed.__cause__, None
     trace = error.__traceback__ if error is not None else None
     while trace is not None:
@@ -68,17 +69,17 @@ def located(failed: Failed, path: Path) -> str:
 
 
 def check_packages(path: Path) -> None:
-    """Look whether what the file's inline metadata (PEP 723) asks for is installed.
+    """Check that the dependencies in the file's inline metadata (PEP 723) are installed.
 
     Raises:
-        CannotLoad: something is missing; the text has the command that installs it.
+        CannotLoad: a package is missing; the text contains the command that installs it.
     """
     missing = [need for need in _needs(path) if not _is_installed(need)]
     if missing:
-        listed = " ".join(f'"{need}"' for need in missing)
+        quoted = " ".join(f'"{need}"' for need in missing)
         raise CannotLoad(
             f"Missing packages: {', '.join(missing)}. "
-            f"Install them with: {sys.executable} -m pip install {listed}"
+            f"Install them with: {sys.executable} -m pip install {quoted}"
         )
 
 
@@ -93,7 +94,7 @@ def _run_module(origin: Origin, name: str) -> ModuleType:
         return _execute(name, origin.path, None)
     if origin.path.name == "__init__.py":
         return _execute(name, origin.path, origin.package)
-    # A folder without __init__: an empty package around its file, so that it can import siblings.
+    # A folder without __init__ becomes an empty package, so that its file can import siblings.
     package = ModuleType(name)
     package.__path__ = [str(origin.package)]
     sys.modules[name] = package
@@ -123,12 +124,12 @@ def _needs(path: Path) -> Iterator[str]:
         text = path.read_text("utf-8", "replace")
     except OSError as error:
         raise CannotLoad(f"Cannot read {path}: {error.strerror}") from error
-    found = _BLOCK.search(text)
-    if found is None:
+    block = _BLOCK.search(text)
+    if block is None:
         return
     import tomllib
 
-    lines = found["content"].splitlines()
+    lines = block["content"].splitlines()
     try:
         data = tomllib.loads("\n".join(line[2:] for line in lines))
     except tomllib.TOMLDecodeError as error:

@@ -1,7 +1,7 @@
-"""How the answers of several handlers become one: a small function per event that may be answered.
+"""Merge the answers of several handlers: one function per event that takes answers.
 
-Each takes the state so far and one answer, and returns the next state. A BadAnswer counts as a
-failure of the handler.
+Each function applies one answer to the state of the dispatch. A BadAnswer counts as an error of
+the handler.
 """
 
 from collections.abc import Mapping
@@ -27,7 +27,7 @@ SAME_ROLE = "message_end handlers must return a message with the same role"
 
 
 class State(msgspec.Struct):
-    """A dispatch in progress: what the next handler sees, what is decided, and if that is final."""
+    """State of a dispatch: payload for the next handler, answer so far, and whether it is final."""
 
     payload: Any
     answer: Any = None
@@ -41,19 +41,19 @@ Answer = Mapping[str, Any]
 
 
 def trust(state: State, answer: Answer, owner: Path) -> None:
-    said = answer.get("trusted")
-    if said not in ("yes", "no", "undecided", True, False):
+    trusted = answer.get("trusted")
+    if trusted not in ("yes", "no", "undecided", True, False):
         raise BadAnswer('trusted must be "yes", "no" or "undecided"')
-    if said != "undecided":
+    if trusted != "undecided":
         remember = bool(answer.get("remember"))
-        state.answer = answers.TrustAnswer(trusted=said in ("yes", True), remember=remember)
+        state.answer = answers.TrustAnswer(trusted=trusted in ("yes", True), remember=remember)
         state.final = True
 
 
 def resources(state: State, answer: Answer, owner: Path) -> None:
     for name in ("skill_paths", "prompt_paths", "theme_paths"):
         added = read(tuple[str, ...], answer.get(name) or (), name)
-        # Relative paths belong to the extension that names them.
+        # Relative paths are resolved against the folder of the extension.
         places = tuple(str(owner.parent / Path(path).expanduser()) for path in added)
         state.change(**{name: getattr(state.payload, name) + places})
 
@@ -75,7 +75,7 @@ def tree(state: State, answer: Answer, owner: Path) -> None:
 
 
 def _session(state: State, answer: Any) -> None:
-    """The last answer counts, but a veto ends the matter."""
+    """Use the last answer; a veto is final."""
     state.answer = answer
     state.final = answer.cancel
 
@@ -90,10 +90,10 @@ def text_input(state: State, answer: Answer, owner: Path) -> None:
         case "transform":
             text = read(str, answer.get("text", state.payload.text), "text")
             images = answer.get("images")
-            kept = state.payload.images
+            current = state.payload.images
             state.change(
                 text=text,
-                images=kept if images is None else read(tuple[Image, ...], images, "images"),
+                images=current if images is None else read(tuple[Image, ...], images, "images"),
             )
         case _:
             raise BadAnswer(f'input: unknown action "{action}"')
@@ -115,10 +115,10 @@ def before_agent_start(state: State, answer: Answer, owner: Path) -> None:
 
 
 def message_end(state: State, answer: Answer, owner: Path) -> None:
-    given = answer.get("message")
-    if given is None:
+    replacement = answer.get("message")
+    if replacement is None:
         return
-    message = read_message(given, "message")
+    message = read_message(replacement, "message")
     if role(message) != role(state.payload.message):
         raise BadAnswer(SAME_ROLE)
     state.change(message=message)
@@ -163,7 +163,7 @@ def user_bash(state: State, answer: Answer, owner: Path) -> None:
             raise BadAnswer("operations must have an exec method")
         state.answer = answers.BashElsewhere(answer["operations"])
     else:
-        raise BadAnswer('user_bash: answer with "result" or "operations", or with nothing')
+        raise BadAnswer('user_bash: return "result", "operations" or None')
     state.final = True
 
 
@@ -179,7 +179,7 @@ def context_with_system(state: State, answer: Answer, owner: Path) -> None:
 
 
 def provider_headers(state: State, answer: Answer, owner: Path) -> None:
-    """Named headers are set; None removes one."""
+    """Set the headers in the answer; None removes one."""
     changes = read_plain(dict[str, str | None], answer.get("headers") or {}, "headers")
     merged = {**state.payload.headers, **changes}
     state.change(headers={name: text for name, text in merged.items() if text is not None})
@@ -188,7 +188,7 @@ def provider_headers(state: State, answer: Answer, owner: Path) -> None:
 def boundary(state: State, answer: Answer, owner: Path) -> None:
     if answer.get("entries"):
         drafts: tuple[answers.Draft, ...] = tuple(
-            read(answers.Draft, draft, "entries")  # type: ignore[arg-type]  # a union is no type
+            read(answers.Draft, draft, "entries")  # type: ignore[arg-type]  # a union is not a type
             for draft in answer["entries"]
         )
         state.change(entries=(*state.payload.entries, *drafts))

@@ -1,4 +1,4 @@
-"""The models as extensions see them, and calls to them outside the conversation."""
+"""`ctx.models`: list models and call them outside the conversation."""
 
 from collections.abc import AsyncGenerator, Iterable, Sequence
 from contextlib import aclosing
@@ -21,7 +21,7 @@ Said = str | Sequence[Any]
 
 
 class Models:
-    """All known models, and those with credentials."""
+    """All registered models, and those with credentials."""
 
     def __init__(self, runtime: Runtime) -> None:
         self._runtime = runtime
@@ -36,7 +36,7 @@ class Models:
         return self._runtime.do(lambda host: host.registry.find(provider, model_id))
 
     def access(self, model: Model) -> Access | None:
-        """Key and headers for a request of your own; None without credentials."""
+        """Return key and headers for a direct request; None without credentials."""
         return self._runtime.do(lambda host: host.registry.access(model))
 
     async def complete(
@@ -47,13 +47,13 @@ class Models:
         system: str = "",
         max_tokens: int | None = None,
     ) -> AssistantMessage:
-        """Ask a model, by default the current one, and wait for its whole answer.
+        """Call a model, by default the current one, and return its complete answer.
 
-        A call that fails gives an answer whose `stop_reason` is "error".
+        A failed call returns an answer whose `stop_reason` is "error".
 
         Raises:
-            ProviderError: there is no key for the model.
-            CommandError: there is no such model.
+            ProviderError: the model has no key.
+            CommandError: the model is unknown.
         """
         request = await self._request(said, model, system, max_tokens)
         answer = await respond(request, Draft(request.model), _ignore)
@@ -67,11 +67,11 @@ class Models:
         system: str = "",
         max_tokens: int | None = None,
     ) -> AsyncGenerator[StreamEvent]:
-        """The same, piece by piece: block starts, deltas and ends.
+        """Call a model and yield block starts, deltas and ends as they arrive.
 
         Raises:
             ProviderError: the call failed.
-            CommandError: there is no such model.
+            CommandError: the model is unknown.
         """
         request = await self._request(said, model, system, max_tokens)
         draft = Draft(request.model)
@@ -84,11 +84,11 @@ class Models:
         self, said: Said, model: Model | str | None, system: str, max_tokens: int | None
     ) -> Request:
         host = self._runtime.host
-        chosen = host.model if model is None else find_model(host, model)
-        if chosen is None:
+        target = host.model if model is None else find_model(host, model)
+        if target is None:
             raise CommandError("No model selected.")
         return structs.replace(
-            await host.request(chosen),
+            await host.request(target),
             system=system,
             messages=_messages(said),
             max_tokens=max_tokens,

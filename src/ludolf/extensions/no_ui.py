@@ -1,4 +1,4 @@
-"""Answers for what needs a terminal, and a user interface with nobody at it."""
+"""User interfaces without a terminal, and without a host."""
 
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
@@ -7,7 +7,7 @@ from ludolf.extensions.host import Level, Placement, Ui
 
 
 class Degraded:
-    """The methods that only a terminal can follow, answered with a constant elsewhere."""
+    """Methods that need a terminal; they return constants."""
 
     theme_error = "Theme switching not supported in RPC mode"
 
@@ -47,7 +47,7 @@ class Degraded:
 
 
 class NoUi(Degraded):
-    """Print and JSON mode: nobody can be asked, so every dialog gives its default at once."""
+    """Interface of print and JSON mode: every dialog returns its default at once."""
 
     theme_error = "UI not available"
 

@@ -1,4 +1,4 @@
-"""What a handler is told: one frozen value per event, in the words of the wire, in snake_case."""
+"""Payloads of extension events: one frozen value per event, with the wire names in snake_case."""
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Literal
@@ -30,11 +30,11 @@ CompactionReason = Literal["manual", "threshold", "overflow"]
 
 
 class Payload(Value):
-    """The first argument of every handler."""
+    """First argument of every handler."""
 
     @property
     def type(self) -> str:
-        """The name of the event."""
+        """Return the name of the event."""
         return str(self.__struct_config__.tag)
 
 
@@ -46,7 +46,7 @@ class ProjectTrust(Payload, tag_field="type", tag="project_trust"):
 
 
 class ResourcesDiscover(Payload, tag_field="type", tag="resources_discover"):
-    """The paths are what earlier handlers have added."""
+    """The paths are those that earlier handlers added."""
 
     cwd: str
     reason: Literal["startup", "reload"]
@@ -78,7 +78,7 @@ class SessionBeforeFork(Payload, tag_field="type", tag="session_before_fork"):
 
 
 class CompactionPlan(Value, kw_only=True):
-    """A compaction worked out: what is summarised and from where on everything is kept."""
+    """Plan of a compaction: the messages to summarise and the first entry to keep."""
 
     first_kept_entry_id: str
     tokens_before: int
@@ -91,7 +91,7 @@ class CompactionPlan(Value, kw_only=True):
 
 
 def compaction_plan(prepared: "Preparation") -> CompactionPlan:
-    """The plan of a compaction in the words of extensions."""
+    """Convert a prepared compaction to the payload form."""
     return CompactionPlan(
         first_kept_entry_id=prepared.first_kept_id,
         tokens_before=prepared.tokens_before,
@@ -128,7 +128,7 @@ class SessionCompactFailed(Payload, tag_field="type", tag="session_compact_faile
 
 
 class TreePlan(Value, kw_only=True):
-    """A walk to another entry of the tree, and what is left behind by it."""
+    """Navigation to another entry of the tree, and the entries of the abandoned branch."""
 
     target_id: str
     old_leaf_id: str | None
@@ -167,7 +167,7 @@ class Input(Payload, tag_field="type", tag="input"):
 
 
 class PromptOptions(Value):
-    """What the system prompt is made of; a handler answers with those that shall change."""
+    """Parts of the system prompt; a handler returns the ones to change."""
 
     cwd: str
     custom_prompt: str | None = None
@@ -182,7 +182,7 @@ class PromptOptions(Value):
 
 
 class BeforeAgentStart(Payload, tag_field="type", tag="before_agent_start"):
-    """`messages` are those that earlier handlers have added."""
+    """`messages` are those that earlier handlers added."""
 
     prompt: str
     system_prompt: str
@@ -204,7 +204,7 @@ class AgentEnd(Payload, tag_field="type", tag="agent_end"):
 
 
 class Boundary(Value, kw_only=True):
-    """The conversation at the end of a turn or run, and what is about to be sent of it."""
+    """The conversation at the end of a turn or run, and the messages to send next."""
 
     context_entries: tuple[EntryView, ...] = ()
     context_messages: tuple[AnyMessage, ...] = ()
@@ -213,7 +213,7 @@ class Boundary(Value, kw_only=True):
 
 
 class AgentBeforeSettle(Payload, tag_field="type", tag="agent_before_settle"):
-    """`entries` and `continue_` are what earlier handlers have asked for."""
+    """`entries` and `continue_` are those that earlier handlers requested."""
 
     outcome: Literal["completed", "aborted", "error"]
     context: Boundary = Boundary()
@@ -231,7 +231,7 @@ class TurnStart(Payload, tag_field="type", tag="turn_start"):
 
 
 class TurnEnd(Payload, tag_field="type", tag="turn_end"):
-    """`entries` and `continue_` are what earlier handlers have asked for."""
+    """`entries` and `continue_` are those that earlier handlers requested."""
 
     turn_index: int
     message: AssistantMessage
@@ -248,7 +248,10 @@ class MessageStart(Payload, tag_field="type", tag="message_start"):
 
 
 class AnswerPiece(Value, kw_only=True):
-    """A piece of an answer: `text_start`, `text_delta`, `text_end`, likewise thinking, toolcall."""
+    """Stream event of an answer: `text_start`, `text_delta`, `text_end`, `thinking_start`, ….
+
+    The kinds are text, thinking and toolcall.
+    """
 
     type: str
     content_index: int
@@ -290,7 +293,7 @@ class ToolExecutionEnd(Payload, tag_field="type", tag="tool_execution_end"):
 
 
 class ToolCalled(Payload, tag_field="type", tag="tool_call"):
-    """A call whose arguments have been checked; a handler may answer with other `input`."""
+    """A call with validated arguments; a handler may return another `input`."""
 
     tool_name: str
     tool_call_id: str
@@ -350,7 +353,7 @@ class ThinkingLevelSelect(Payload, tag_field="type", tag="thinking_level_select"
 
 
 class CacheWarmingDecision(Payload, tag_field="type", tag="cache_warming_decision"):
-    """`inputs` are the facts that the proposed action rests on."""
+    """`inputs` are the values from which the proposed action was computed."""
 
     action: Literal["warm", "stop"]
     inputs: Mapping[str, Any] = {}

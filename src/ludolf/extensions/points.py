@@ -1,4 +1,4 @@
-"""The hook points as the engine calls them: typed in, typed out, free when nobody listens."""
+"""Typed functions for the hook points; they skip the dispatch if no handler is registered."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -13,7 +13,7 @@ from ludolf.extensions.runner import Runner
 
 
 async def project_trust(runner: Runner, host: EarlyHost) -> answers.TrustAnswer | None:
-    """Before a session: whether an extension of the user's trusts the project."""
+    """Ask the user's extensions, before a session, whether to trust the project."""
     if not runner.wants("project_trust"):
         return None
     context = TrustContext(host.mode, host.ui, host.cwd)
@@ -43,7 +43,7 @@ async def before_tree(runner: Runner, payload: payloads.SessionBeforeTree) -> an
 
 
 async def user_input(runner: Runner, payload: payloads.Input) -> payloads.Input | None:
-    """The input to go on with; None if an extension has dealt with it."""
+    """Return the input to process; None if an extension has handled it."""
     if not runner.wants("input"):
         return payload
     state = await runner.dispatch(payload)
@@ -54,10 +54,10 @@ async def user_input(runner: Runner, payload: payloads.Input) -> payloads.Input 
 async def tool_call(
     runner: Runner, name: str, call_id: str, args: Mapping[str, Any]
 ) -> answers.ToolCallAnswer:
-    """The arguments to use, or a block.
+    """Return the arguments to use, or a block.
 
     Raises:
-        Failed: a handler failed; the call must not run, and the text is its error result.
+        Failed: a handler failed; the tool must not run, and the text is its error result.
     """
     payload = payloads.ToolCalled(tool_name=name, tool_call_id=call_id, input=args)
     if not runner.wants("tool_call"):
@@ -69,7 +69,7 @@ async def tool_call(
 async def tool_result(
     runner: Runner, payload: payloads.ToolReturned, output: ToolOutput
 ) -> tuple[ToolOutput, bool]:
-    """The output and whether it is an error, as the handlers leave them."""
+    """Return the output and its error flag after the handlers."""
     final = await runner.transform(payload)
     changed = ToolOutput(
         content=final.content,
@@ -83,17 +83,17 @@ async def tool_result(
 async def user_bash(
     runner: Runner, payload: payloads.UserBash
 ) -> answers.BashAnswer | answers.BashElsewhere | None:
-    """None: run the command here.
+    """Return the result or operations of an extension; None to run the command here.
 
     Raises:
-        Failed: a handler failed or gave no proper answer; the command is refused with the text.
+        Failed: a handler failed or its answer is invalid; the command is refused with the text.
     """
     answer: answers.BashAnswer | answers.BashElsewhere | None = await runner.verdict(payload)
     return answer
 
 
 async def message_end(runner: Runner, message: Message) -> Message:
-    """The message as it is to be stored; its role never changes."""
+    """Return the message to store; its role never changes."""
     if not runner.wants("message_end"):
         return message
     final = (await runner.transform(payloads.MessageEnd(message=message))).message
@@ -104,7 +104,7 @@ async def message_end(runner: Runner, message: Message) -> Message:
 async def context(
     runner: Runner, system: str, messages: tuple[AnyMessage, ...]
 ) -> tuple[str, tuple[AnyMessage, ...]]:
-    """System prompt and messages for one request; the session itself does not change."""
+    """Return system prompt and messages of one request; the session does not change."""
     if runner.wants("context"):
         messages = (await runner.transform(payloads.ContextBuilt(messages=messages))).messages
     if runner.wants("context_with_system"):

@@ -1,4 +1,4 @@
-"""Providers that extensions bring: data for a known API, or a whole backend of their own."""
+"""Providers from extensions: configuration of a built-in API, or a custom backend."""
 
 import functools
 from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Mapping
@@ -26,7 +26,7 @@ _REASONS: dict[str, StopReason] = {
 
 
 class Registration(msgspec.Struct, frozen=True):
-    """A provider to be made known; `backend` where it speaks an API of its own."""
+    """A provider to register; `backend` is set if it implements a custom API."""
 
     name: str
     entry: ProviderEntry
@@ -34,7 +34,7 @@ class Registration(msgspec.Struct, frozen=True):
 
 
 class ModelContext(msgspec.Struct, frozen=True):
-    """What a backend is to answer to."""
+    """Conversation that a backend answers."""
 
     system_prompt: str
     messages: tuple[Any, ...]
@@ -42,7 +42,7 @@ class ModelContext(msgspec.Struct, frozen=True):
 
 
 class ModelOptions(msgspec.Struct, frozen=True):
-    """How a backend is to answer, and with which key."""
+    """Options and credentials of a request to a backend."""
 
     thinking: str
     max_tokens: int | None
@@ -54,10 +54,10 @@ class ModelOptions(msgspec.Struct, frozen=True):
 def registration(
     name: str, config: Mapping[str, Any], before: ProviderEntry | None
 ) -> Registration:
-    """A provider from its configuration, laid over an earlier one of the same name.
+    """Build a provider from its configuration, merged over an earlier one of the same name.
 
     Raises:
-        BadAnswer: a field does not fit.
+        BadAnswer: a field is invalid or unknown.
     """
     fields = to_wire(structs.asdict(before)) if before is not None else {}
     fields |= {key: value for key, value in to_wire(config).items() if value is not None}
@@ -69,18 +69,18 @@ def registration(
 
 
 def backend_registration(author: Any) -> Registration:
-    """A provider from an object with `id`, `models()` and `stream(model, context, options)`.
+    """Build a provider from an object with `id`, `models()` and `stream(model, context, options)`.
 
     Raises:
-        BadAnswer: one of them is missing or does not fit.
+        BadAnswer: one of them is missing or invalid.
         Failed: `models()` failed.
     """
     name = getattr(author, "id", None)
     if not isinstance(name, str) or not callable(getattr(author, "stream", None)):
         raise BadAnswer("a provider needs an id, models() and stream(model, context, options)")
     backend = Backend(name, author)
-    listed = call_now(author.models) if hasattr(author, "models") else ()
-    models = [_model_fields(model) for model in listed]
+    specs = call_now(author.models) if hasattr(author, "models") else ()
+    models = [_model_fields(model) for model in specs]
     config = {"name": name, "base_url": f"extension://{name}", "api": backend.api, "models": models}
     return structs.replace(registration(name, config, None), backend=backend)
 
@@ -92,7 +92,7 @@ def _model_fields(model: Any) -> Any:
 
 
 class Backend:
-    """Carries the events of an author's stream into the draft of the answer."""
+    """Provider that writes the events of an author's stream to the draft of the answer."""
 
     abort_text = "Request was aborted."
 
@@ -101,8 +101,10 @@ class Backend:
         self._author = author
 
     async def stream(self, request: Request, draft: Draft) -> AsyncGenerator[Iterable[StreamEvent]]:
-        """Raises:
-        ProviderError: the author's code failed or told of an error.
+        """Stream the answer of the author's code.
+
+        Raises:
+            ProviderError: the author's code failed or sent an error event.
         """
         context = ModelContext(request.system, request.messages, request.tools)
         options = ModelOptions(
@@ -112,13 +114,13 @@ class Backend:
             headers=request.access.headers,
             session_id=request.session_id,
         )
-        telling = _Telling(draft)
+        writer = _DraftWriter(draft)
         try:
             source = await call(self._author.stream, request.model, context, options)
             yield ()
             try:
                 while (event := await call(functools.partial(anext, source, _END))) is not _END:
-                    yield telling.tell(event)
+                    yield writer.write(event)
             finally:
                 await _close(source)
         except (Failed, BadAnswer) as error:
@@ -130,16 +132,16 @@ async def _close(source: AsyncIterator[Any]) -> None:
         await call(source.aclose)
 
 
-class _Telling:
-    """One answer: the author counts content blocks, the draft has its own places for them."""
+class _DraftWriter:
+    """Writes one answer to a draft, mapping the author's block numbers to those of the draft."""
 
     def __init__(self, draft: Draft) -> None:
         self._draft = draft
         self._places: dict[int, int] = {}
         self._last: tuple[str, int] | None = None
 
-    def tell(self, event: Any) -> list[StreamEvent]:
-        """The pieces of one event; plain text is a delta of a text block."""
+    def write(self, event: Any) -> list[StreamEvent]:
+        """Apply one event and return the stream events; plain text is a text delta."""
         if isinstance(event, str):
             return self._delta("text", self._index("text", "delta", {}), event)
         if isinstance(event, msgspec.Struct):
@@ -166,62 +168,64 @@ class _Telling:
                 raise BadAnswer(f"unknown stream event {event.get('type')!r}")
 
     def _index(self, kind: str, step: str, event: Mapping[str, Any]) -> int:
-        """Which block an event is about. Without a number: the last one, as long as it is open and
-        of this kind, else a new one."""
+        """Return the block number of an event.
+
+        Without a number it is the last block if that is open and of this kind, else a new one.
+        """
         if "contentIndex" in event:
             return int(event["contentIndex"])
         if self._last is None:
             return 0
         open_kind, index = self._last
-        goes_on = open_kind == kind and self._draft.is_open(self._places[index])
-        return index if goes_on and step != "start" else max(self._places) + 1
+        continues = open_kind == kind and self._draft.is_open(self._places[index])
+        return index if continues and step != "start" else max(self._places) + 1
 
     def _start(self, kind: str, index: int, event: Mapping[str, Any]) -> StreamEvent:
         self._last = (kind, index)
         draft = self._draft
         if kind == "text":
-            started = draft.start_text()
+            start = draft.start_text()
         elif kind == "thinking":
-            started = draft.start_thinking()
+            start = draft.start_thinking()
         else:
             call = event.get("toolCall") or {}
             name = event.get("toolName") or call.get("name", "")
-            started = draft.start_tool(str(event.get("id") or call.get("id", "")), str(name))
-        self._places[index] = started.index
-        return started
+            start = draft.start_tool(str(event.get("id") or call.get("id", "")), str(name))
+        self._places[index] = start.index
+        return start
 
     def _delta(self, kind: str, index: int, delta: str) -> list[StreamEvent]:
-        told: list[StreamEvent] = []
+        events: list[StreamEvent] = []
         if index not in self._places:
-            told += self._draft.end_all()
-            told.append(self._start(kind, index, {}))
+            events += self._draft.end_all()
+            events.append(self._start(kind, index, {}))
         place = self._places[index]
         add = {"text": self._draft.text, "thinking": self._draft.thinking}
-        told.append(add.get(kind, self._draft.tool_args)(place, delta))
-        return told
+        events.append(add.get(kind, self._draft.tool_args)(place, delta))
+        return events
 
     def _end(self, kind: str, index: int, event: Mapping[str, Any]) -> list[StreamEvent]:
         call = event.get("toolCall")
-        told: list[StreamEvent] = []
+        events: list[StreamEvent] = []
         if index not in self._places:
-            told += self._draft.end_all()
-            told.append(self._start(kind, index, event))
+            events += self._draft.end_all()
+            events.append(self._start(kind, index, event))
             if call is not None:
                 arguments = msgspec.json.encode(call.get("arguments") or {}).decode()
-                told.append(self._draft.tool_args(self._places[index], arguments))
+                events.append(self._draft.tool_args(self._places[index], arguments))
         if self._draft.is_open(self._places[index]):
-            told.append(self._draft.end(self._places[index]))
-        return told
+            events.append(self._draft.end(self._places[index]))
+        return events
 
     def _done(self, event: Mapping[str, Any]) -> list[StreamEvent]:
         message = event.get("message") or {}
         usage = event.get("usage") or message.get("usage")
         if usage is not None:
             self._draft.count(read(Usage, usage, "usage"))
-        told: list[StreamEvent] = list(self._draft.end_all())
+        events: list[StreamEvent] = list(self._draft.end_all())
         reason = event.get("reason") or ("toolUse" if self._draft.has_tool_calls else "stop")
         self._draft.stopped(_REASONS.get(str(reason), "stop"), str(reason))
-        return told
+        return events
 
 
 def _error_text(event: Mapping[str, Any]) -> str:

@@ -1,4 +1,4 @@
-"""All that the extensions of one session have registered, and who wins when two want the same."""
+"""Registrations of all extensions of one session, and the rules for name conflicts."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -18,7 +18,10 @@ _FALSE = ("", "0", "false", "no", "off")
 
 
 class Registry:
-    """`given` are the flags of the command line that the program itself did not know."""
+    """Registrations of one session.
+
+    `given` are the command-line flags that the program does not define.
+    """
 
     def __init__(self, runtime: Runtime, given: Mapping[str, str | bool]) -> None:
         self.runtime = runtime
@@ -36,7 +39,7 @@ class Registry:
         return CommandContext(self.runtime, str(extension.path))
 
     def discard(self, extension: Extension) -> None:
-        """Forget what a factory registered before it failed."""
+        """Remove the registrations of a factory that failed."""
         self.runtime.runner.remove_all(extension.place)
         self.bus.forget(str(extension.path))
         self._queued = [item for item in self._queued if item[0] is not extension]
@@ -45,7 +48,7 @@ class Registry:
     # ------------------------------------------------------------ tools and flags
 
     def add_tool(self, extension: Extension, tool: FunctionTool) -> None:
-        """Of two extensions the first keeps the name; a built-in tool is simply replaced."""
+        """Register a tool. The first extension keeps a name; built-in tools are replaced."""
         for other in self.extensions:
             if other is not extension and tool.name in other.tools:
                 self._conflict(extension, f'Tool "{tool.name}" conflicts with {other.path}')
@@ -71,50 +74,51 @@ class Registry:
         flag = extension.flags.get(name)
         if flag is None:
             return None
-        given = self._given.get(name)
-        if given is None:
+        value = self._given.get(name)
+        if value is None:
             return flag.default
         if flag.type is bool:
-            return given if isinstance(given, bool) else given.lower() not in _FALSE
-        return given if isinstance(given, str) else flag.default
+            return value if isinstance(value, bool) else value.lower() not in _FALSE
+        return value if isinstance(value, str) else flag.default
 
     def flag_errors(self) -> tuple[str, ...]:
-        """What is wrong with the flags that were given, in texts for people."""
-        known = self.flags()
-        wrong = []
+        """Return error texts for unknown flags and missing values."""
+        flags = self.flags()
+        errors = []
         for name, value in self._given.items():
-            if name not in known:
-                wrong.append(f"Unknown option: --{name}")
-            elif known[name].type is str and not isinstance(value, str):
-                wrong.append(f'Extension flag "--{name}" requires a value')
-        return tuple(wrong)
+            if name not in flags:
+                errors.append(f"Unknown option: --{name}")
+            elif flags[name].type is str and not isinstance(value, str):
+                errors.append(f'Extension flag "--{name}" requires a value')
+        return tuple(errors)
 
     # ------------------------------------------------------------ commands
 
     def commands(self) -> dict[str, tuple[Extension, Command]]:
-        """By the name to call them: all are kept, those of one name are numbered."""
-        listed = [(each, one) for each in self.extensions for one in each.commands.values()]
-        names = [command.name for _, command in listed]
-        found: dict[str, tuple[Extension, Command]] = {}
-        for place, (extension, command) in enumerate(listed):
+        """Return the commands by invocation name; several of one name are numbered."""
+        pairs = [(each, one) for each in self.extensions for one in each.commands.values()]
+        names = [command.name for _, command in pairs]
+        commands: dict[str, tuple[Extension, Command]] = {}
+        for place, (extension, command) in enumerate(pairs):
             number = names[: place + 1].count(command.name)
             several = names.count(command.name) > 1
-            found[f"{command.name}:{number}" if several else command.name] = (extension, command)
-        return found
+            key = f"{command.name}:{number}" if several else command.name
+            commands[key] = (extension, command)
+        return commands
 
     # ------------------------------------------------------------ providers
 
     def add_provider(self, extension: Extension, name: Any, config: Mapping[str, Any]) -> None:
         if isinstance(name, str):
-            made = registration(name, config, self._providers.get(name))
+            provider = registration(name, config, self._providers.get(name))
         else:
             author = call_now(name) if isinstance(name, type) else name
-            made = backend_registration(author)
-        self._providers[made.name] = made.entry
+            provider = backend_registration(author)
+        self._providers[provider.name] = provider.entry
         if self.runtime.bound:
-            self.runtime.do(lambda host: _register(host, made))
+            self.runtime.do(lambda host: _register(host, provider))
         else:
-            self._queued.append((extension, made))
+            self._queued.append((extension, provider))
 
     def drop_provider(self, name: str) -> None:
         self._providers.pop(name, None)
@@ -123,11 +127,11 @@ class Registry:
             self.runtime.do(lambda host: host.unregister_provider(name))
 
     def flush_providers(self) -> None:
-        """Make known what was registered while loading."""
+        """Register the providers that extensions added while loading."""
         queued, self._queued = self._queued, []
-        for extension, made in queued:
+        for extension, provider in queued:
             try:
-                _register(self.runtime.host, made)
+                _register(self.runtime.host, provider)
             except LudolfError as error:
                 report = self.runtime.runner.report
                 report(str(extension.path), "register_provider", str(error))
@@ -140,5 +144,5 @@ class Registry:
         self.conflicts.append(LoadError(path=str(extension.path), error=text, explicit=explicit))
 
 
-def _register(host: Host, made: Registration) -> None:
-    host.register_provider(made.name, made.entry, made.backend)
+def _register(host: Host, provider: Registration) -> None:
+    host.register_provider(provider.name, provider.entry, provider.backend)

@@ -1,4 +1,4 @@
-"""All calling of handlers, in one file: in load order, then in order of registration."""
+"""Call handlers of extensions, in load order, then in order of registration."""
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -13,14 +13,14 @@ from ludolf.functions.content import BadAnswer
 from ludolf.functions.isolation import Failed, call
 
 P = TypeVar("P", bound=Payload)
-# Extension path, event, text: what becomes `extension_error`.
+# Arguments: extension path, event, text of the `extension_error`.
 Report = Callable[[str, str, str], None]
-# The time in seconds that a handler may take: of any event, or by the event's name.
+# Timeout of a handler in seconds: one value, or a value per event name.
 Limit = float | Mapping[str, float] | None
 
 
 class Handler(msgspec.Struct, frozen=True, eq=False):
-    """A function that an extension registered for an event. Handlers of lower `place` go first."""
+    """A function that an extension registered for an event. Handlers of lower `place` run first."""
 
     event: str
     function: Callable[..., Any]
@@ -31,9 +31,9 @@ class Handler(msgspec.Struct, frozen=True, eq=False):
 
 
 class Runner:
-    """The handlers of all extensions; `limit` is the time that each may take.
+    """The handlers of all extensions; `limit` is their timeout.
 
-    Handlers run inside the caller's task: whoever may be aborted calls from within a scope.
+    Handlers run inside the caller's task: code that can be aborted calls from within a scope.
     """
 
     def __init__(self, report: Report, *, limit: Limit = None) -> None:
@@ -42,11 +42,11 @@ class Runner:
         self._handlers: dict[str, tuple[Handler, ...]] = {}
 
     def wants(self, name: str) -> bool:
-        """Whether anyone handles the event; ask before making its payload."""
+        """Return whether the event has handlers; check this before building its payload."""
         return name in self._handlers
 
     def add(self, handler: Handler) -> Callable[[], None]:
-        """Add a handler; returns the function that takes it away. Dispatches under way go on."""
+        """Add a handler; returns the function that removes it. Active dispatches are unaffected."""
         name = handler.event
         both = (*self._handlers.get(name, ()), handler)
         self._handlers[name] = tuple(sorted(both, key=lambda one: one.place))
@@ -58,33 +58,33 @@ class Runner:
         return remove
 
     def remove_all(self, place: int) -> None:
-        """Take away the handlers of one extension."""
+        """Remove the handlers of one extension."""
         for name, handlers in tuple(self._handlers.items()):
             self._set(name, tuple(one for one in handlers if one.place != place))
 
     async def emit(self, payload: Payload) -> None:
-        """Tell every handler; answers are ignored, failures reported."""
+        """Call every handler; answers are ignored, errors are reported."""
         await self.dispatch(payload)
 
     async def transform(self, payload: P) -> P:
-        """The payload as the handlers leave it; a failing one is reported and passed over."""
+        """Return the payload after all handlers; errors are reported and skipped."""
         state = await self.dispatch(payload)
         final: P = state.payload
         return final
 
     async def verdict(self, payload: Payload) -> Any:
-        """The combined answer, or None if nobody gave one.
+        """Return the combined answer, or None if no handler answered.
 
         Raises:
-            Failed: a handler failed whose failure decides against (tool_call, user_bash).
+            Failed: a handler of a blocking event (tool_call, user_bash) failed.
         """
         return (await self.dispatch(payload)).answer
 
     async def dispatch(self, payload: Payload, context: Any = None) -> State:
-        """Ask the handlers one after another; `context` replaces their own.
+        """Call the handlers in order; `context` replaces theirs.
 
         Raises:
-            Failed: as for `verdict`.
+            Failed: as in `verdict`.
         """
         state = State(payload)
         hook = HOOKS[payload.type]
@@ -100,10 +100,10 @@ class Runner:
         return state
 
     async def _ask(self, handler: Handler, hook: Hook, state: State, context: Any) -> None:
-        given = handler.context if context is None else context
+        ctx = handler.context if context is None else context
         limit = self.limit.get(hook.name) if isinstance(self.limit, Mapping) else self.limit
         answer = await call(
-            handler.function, state.payload, given, thread=handler.thread, limit=limit
+            handler.function, state.payload, ctx, thread=handler.thread, limit=limit
         )
         if answer is None or hook.kind == "notify":
             return
@@ -113,7 +113,7 @@ class Runner:
             hook.rule(state, answer, handler.path)
         else:
             kind = type(answer).__name__
-            raise BadAnswer(f"{hook.name} handlers answer with a dict or None, not {kind}")
+            raise BadAnswer(f"{hook.name} handlers must return a dict or None, not {kind}")
 
     def _set(self, name: str, handlers: tuple[Handler, ...]) -> None:
         if handlers:

@@ -1,4 +1,4 @@
-"""The link between one generation of extensions and the engine, and when it may be used."""
+"""Connection between the extensions of one session and the engine."""
 
 import asyncio
 import threading
@@ -16,19 +16,19 @@ LOADING = (
 )
 STALE = (
     "This extension instance is stale: its session was replaced, reloaded or closed. Do not keep "
-    "`api` or `ctx` across a session change: the extension is loaded anew for the next session, "
-    "and what belongs there is done in its session_start handler or in `with_session`."
+    "`api` or `ctx` across a session change. The extension is loaded again for the next session; "
+    "act there in the session_start handler or in `with_session`."
 )
 
 
 class NotReady(LudolfError):
-    """An extension used its API before it was bound to a session, or after that session's end."""
+    """Raised when an extension uses its API before its session starts or after it ends."""
 
 
 class Runtime:
-    """Shared by all extensions of one session. It is bound once, and retired once.
+    """Shared state of all extensions of one session; bound once and closed once.
 
-    Code in worker threads may use it: what it asks for is done on the event loop.
+    Worker threads may use it: calls are executed on the event loop.
     """
 
     def __init__(self, runner: Runner) -> None:
@@ -47,8 +47,10 @@ class Runtime:
 
     @property
     def host(self) -> Host:
-        """Raises:
-        NotReady: extensions are still being loaded, or their session is over.
+        """Return the bound host.
+
+        Raises:
+            NotReady: extensions are still being loaded, or their session has ended.
         """
         if self._stale:
             raise NotReady(STALE)
@@ -60,7 +62,7 @@ class Runtime:
         self._host = host
 
     def start(self, work: Coroutine[Any, Any, None]) -> None:
-        """Have something done beside everything else, until the session ends."""
+        """Start a background task that is cancelled when the session ends."""
         task = self._tasks.start(work)
         self._started.add(task)
         task.add_done_callback(self._started.discard)
@@ -73,24 +75,26 @@ class Runtime:
             self._loop.call_soon_threadsafe(self.runner.report, path, event, text)
 
     async def close(self) -> None:
-        """Everything that was handed out becomes stale, and what was started ends."""
+        """Make every `api` and `ctx` stale and cancel background tasks."""
         self._stale = True
-        # Work of an extension may itself be what ends the session; it cannot wait for its own end.
+        # A task of an extension may be the one that ends the session; it cannot await itself.
         if asyncio.current_task() not in self._started:
             await self._tasks.close()
 
     def check_fresh(self) -> None:
-        """Raises:
-        NotReady: the session is over.
+        """Check that the session is open.
+
+        Raises:
+            NotReady: the session has ended.
         """
         if self._stale:
             raise NotReady(STALE)
 
     def do(self, work: Callable[[Host], T]) -> T:
-        """Use the host, from any thread.
+        """Call a function with the host, from any thread.
 
         Raises:
-            NotReady: as for `host`.
+            NotReady: as in `host`.
         """
         if threading.get_ident() == self._thread:
             return work(self.host)
@@ -101,7 +105,7 @@ class Runtime:
         return self.wait(there())
 
     def wait(self, work: Coroutine[Any, Any, T]) -> T:
-        """Have the event loop do something for a worker thread, and wait for it there."""
+        """Run a coroutine on the event loop and wait for it in a worker thread."""
         if threading.get_ident() == self._thread:
             work.close()
             raise RuntimeError("wait() is for worker threads; in a coroutine, use await")

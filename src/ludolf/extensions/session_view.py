@@ -1,4 +1,4 @@
-"""The session as extensions see it: to be read, never to be changed."""
+"""Read-only view of the session for extensions."""
 
 from collections.abc import Iterable
 from pathlib import Path
@@ -10,9 +10,9 @@ from ludolf.session.tree import Session
 
 
 class EntryView:
-    """One entry. Its own fields are attributes in snake_case: `custom_type`, `data`, `summary` ….
+    """One entry. Its fields are attributes in snake_case: `custom_type`, `data`, `summary` ….
 
-    `message` is the message of entries that contribute one to the conversation.
+    `message` is the message of an entry that adds one to the conversation.
     """
 
     __slots__ = ("_body", "_entry")
@@ -39,8 +39,10 @@ class EntryView:
 
     @property
     def message(self) -> Message | OpaqueMessage:
-        """Raises:
-        AttributeError: the entry contributes no message.
+        """Return the message of the entry.
+
+        Raises:
+            AttributeError: the entry has no message.
         """
         if not role_of(self._entry):
             raise AttributeError(f"a {self.type} entry has no message")
@@ -48,7 +50,7 @@ class EntryView:
 
     @property
     def fields(self) -> dict[str, Any]:
-        """All fields as stored; a copy."""
+        """Return a copy of all stored fields."""
         return fields(self._entry)
 
     def __getattr__(self, name: str) -> Any:
@@ -77,7 +79,7 @@ def views(entries: Iterable[Entry]) -> tuple[EntryView, ...]:
 
 
 class TreeNode:
-    """An entry with what follows it, on all branches."""
+    """An entry with its children, on all branches."""
 
     __slots__ = ("children", "entry", "label")
 
@@ -88,7 +90,7 @@ class TreeNode:
 
 
 class SessionView:
-    """The present conversation and all its branches."""
+    """The current conversation and all its branches."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
@@ -99,7 +101,7 @@ class SessionView:
 
     @property
     def file(self) -> Path | None:
-        """Where it is stored; None for a session in memory only."""
+        """Return the session file; None for a session in memory."""
         return self._session.path
 
     @property
@@ -123,33 +125,33 @@ class SessionView:
         return self._session.leaf
 
     def entries(self) -> tuple[EntryView, ...]:
-        """Every entry of every branch, in the order of the file."""
+        """Return the entries of all branches, in file order."""
         return views(self._session.entries())
 
     def branch(self, from_id: str | None = None) -> tuple[EntryView, ...]:
-        """The entries from the root to an entry, by default to the leaf."""
+        """Return the entries from the root to an entry, by default to the leaf."""
         if from_id is None:
             return views(self._session.path_to_leaf())
         return views(self._session.path_to(from_id))
 
     def entry(self, entry_id: str) -> EntryView | None:
-        found = self._session.get(entry_id)
-        return EntryView(found) if found is not None else None
+        entry = self._session.get(entry_id)
+        return EntryView(entry) if entry is not None else None
 
     def children(self, entry_id: str | None) -> tuple[EntryView, ...]:
-        """The entries that directly follow one; those without a parent for None."""
+        """Return the children of an entry; for None, the entries without a parent."""
         return views(e for e in self._session.entries() if e.parent_id == entry_id)
 
     def label(self, entry_id: str) -> str | None:
-        found = self._session.label(entry_id)
-        return found[0] if found is not None else None
+        label = self._session.label(entry_id)
+        return label[0] if label is not None else None
 
     def messages(self) -> tuple[Message | OpaqueMessage, ...]:
-        """The conversation as the model is shown it."""
+        """Return the conversation as the model receives it."""
         return tuple(self._session.context.messages())
 
     def tree(self) -> tuple[TreeNode, ...]:
-        """The roots, each with all that follows it."""
+        """Return the roots of the tree with their descendants."""
         nodes = {e.id: TreeNode(EntryView(e), self.label(e.id)) for e in self._session.entries()}
         roots = []
         for entry in self._session.entries():

@@ -1,7 +1,7 @@
-"""Import modules of extensions from their sources, never from byte code that lies next to them.
+"""Import modules of extensions from source, never from byte code in `__pycache__`.
 
-Python takes a file of `__pycache__` for a module without looking at the source if its header says
-so. Trust is about sources, so the import system reads only those for folders of extensions.
+Python may load a `__pycache__` file without reading the source. Users trust sources, so the import
+system reads only sources in folders of extensions.
 """
 
 import os
@@ -25,7 +25,7 @@ from ludolf.config.settings.executed import NEVER_IMPORTED
 
 
 class FreshSource(SourceFileLoader):
-    """Compiles the source at every load, and stores no byte code."""
+    """Loader that compiles the source at every load and stores no byte code."""
 
     def path_stats(self, path: Any) -> Any:
         raise OSError
@@ -39,7 +39,7 @@ _LOADERS: list[tuple[type[Any], list[str]]] = [
 
 
 class SourceFinder(FileFinder):
-    """Finds the modules of one folder, and keeps where it found them."""
+    """Finder for the modules of one folder that records their paths."""
 
     def find_spec(self, fullname: str, target: ModuleType | None = None) -> ModuleSpec | None:
         spec = super().find_spec(fullname, target)
@@ -51,7 +51,7 @@ class SourceFinder(FileFinder):
 
 
 class _Empty:
-    """The finder of a folder that nothing is imported from."""
+    """Finder for a folder from which nothing may be imported."""
 
     def find_spec(self, fullname: str, target: ModuleType | None = None) -> None:
         return None
@@ -59,8 +59,8 @@ class _Empty:
     def invalidate_caches(self) -> None: ...
 
 
-# Real paths: folders of extensions, files that they imported, folders with modules that do not
-# belong to an extension's package, and what the import path had before all extensions.
+# Real paths: folders of extensions, files that they imported, folders with modules outside an
+# extension's package, and the import path before any extension was loaded.
 _folders: set[str] = set()
 _found: set[Path] = set()
 _searched: set[Path] = set()
@@ -105,7 +105,7 @@ def import_folders() -> frozenset[Path]:
 
 
 def _finder(path: str) -> "SourceFinder | _Empty":
-    """A hook of `sys.path_hooks`."""
+    """Return the finder of a folder, as a hook of `sys.path_hooks`."""
     real, folder = os.path.realpath(path), _extension_folder(path)
     if not os.path.isdir(real) or (folder is None and _is_below(real, _import_path)):
         raise ImportError
@@ -121,7 +121,7 @@ def _extension_folder(path: str) -> str | None:
 
 
 def _program() -> tuple[str, ...]:
-    """The interpreter, what is installed in it, and this package."""
+    """Return the folders of the interpreter, its installed packages and this package."""
     places = (sys.prefix, sys.base_prefix, os.path.dirname(os.__file__))
     return tuple(map(os.path.realpath, (*places, str(Path(__file__).parents[1]))))
 

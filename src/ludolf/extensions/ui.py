@@ -1,4 +1,4 @@
-"""`ctx.ui`: the host's user interface, with the courtesies that a dialog of an extension needs."""
+"""`ctx.ui`: dialogs and notices through the host's user interface."""
 
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
@@ -13,8 +13,12 @@ Kind = Literal["select", "confirm", "input", "editor", "custom"]
 
 
 class Asking:
-    """While a dialog is open, the time limit of the handler that asked stands still, and other
-    extensions are told of it. One-way methods may be called from worker threads."""
+    """User interface for extensions.
+
+    While a dialog is open, the timeout of the calling handler is paused; `ui_prompt_start` and
+    `ui_prompt_end` are sent to other extensions. Methods without a result may be called from
+    worker threads.
+    """
 
     def __init__(self, runtime: Runtime) -> None:
         self._runtime = runtime
@@ -22,26 +26,26 @@ class Asking:
     async def select(
         self, title: str, options: Sequence[str], *, timeout: float | None = None
     ) -> str | None:
-        """The option that the user chose, or None."""
+        """Return the option that the user chose, or None."""
         async with self._dialog("select", title):
             return await self._runtime.host.ui.select(title, options, timeout=timeout)
 
     async def confirm(self, title: str, message: str, *, timeout: float | None = None) -> bool:
-        """Whether the user said yes."""
+        """Return whether the user confirmed."""
         async with self._dialog("confirm", title):
             return await self._runtime.host.ui.confirm(title, message, timeout=timeout)
 
     async def input(
         self, title: str, placeholder: str | None = None, *, timeout: float | None = None
     ) -> str | None:
-        """A line that the user typed, or None."""
+        """Return the line that the user typed, or None."""
         async with self._dialog("input", title):
             return await self._runtime.host.ui.input(title, placeholder, timeout=timeout)
 
     async def editor(
         self, title: str, prefill: str | None = None, *, timeout: float | None = None
     ) -> str | None:
-        """A text that the user edited, or None."""
+        """Return the text that the user edited, or None."""
         async with self._dialog("editor", title):
             return await self._runtime.host.ui.editor(title, prefill, timeout=timeout)
 
@@ -49,13 +53,13 @@ class Asking:
         self._runtime.do(lambda host: host.ui.notify(message, level))
 
     def set_status(self, key: str, text: str | None) -> None:
-        """A short text that stays; None clears it."""
+        """Show a short permanent text; None clears it."""
         self._runtime.do(lambda host: host.ui.set_status(key, text))
 
     def set_widget(
         self, key: str, lines: Sequence[str] | Any | None, *, placement: Placement | None = None
     ) -> None:
-        """Lines by the editor; None clears them."""
+        """Show lines next to the editor; None clears them."""
         self._runtime.do(lambda host: host.ui.set_widget(key, lines, placement=placement))
 
     def set_title(self, title: str) -> None:
@@ -68,7 +72,7 @@ class Asking:
         self._runtime.do(lambda host: host.ui.paste_to_editor(text))
 
     def __getattr__(self, name: str) -> Any:
-        """What only a terminal can do; elsewhere it is answered with a constant."""
+        """Return a method that needs a terminal; without one it returns a constant."""
         if name.startswith("_"):
             raise AttributeError(name)
         return getattr(self._runtime.host.ui, name)

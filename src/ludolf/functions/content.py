@@ -1,4 +1,4 @@
-"""From the plain dicts that handlers answer with to the house's values."""
+"""Convert plain dicts from user code to typed values."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any, TypeVar
@@ -9,7 +9,7 @@ from ludolf.ai.messages import CustomMessage, Message, OpaqueMessage, Part
 from ludolf.base import LudolfError, now_ms
 
 T = TypeVar("T")
-# Keys below these are other people's names and stay as they are.
+# Keys below these belong to others and are not renamed.
 _JSON = frozenset(
     (
         *("arguments", "compat", "data", "details", "headers", "input", "parameters", "sections"),
@@ -19,14 +19,14 @@ _JSON = frozenset(
 
 
 class BadAnswer(LudolfError):
-    """An extension gave something that cannot be understood; the text says what."""
+    """Raised when user code returned an invalid value; the text names the field."""
 
 
 def read(kind: type[T], value: Any, what: str) -> T:
-    """A value of this type from a dict with names in snake_case or as on the wire.
+    """Convert a dict with snake_case or wire names to a value of this type.
 
     Raises:
-        BadAnswer: it does not fit.
+        BadAnswer: the value does not match the type.
     """
     try:
         return msgspec.convert(to_wire(value), kind)
@@ -35,10 +35,10 @@ def read(kind: type[T], value: Any, what: str) -> T:
 
 
 def read_plain(kind: type[T], value: Any, what: str) -> T:
-    """The same where names are other people's and stay as they are.
+    """Convert a value without renaming its keys.
 
     Raises:
-        BadAnswer: it does not fit.
+        BadAnswer: the value does not match the type.
     """
     try:
         return msgspec.convert(value, kind)
@@ -47,11 +47,11 @@ def read_plain(kind: type[T], value: Any, what: str) -> T:
 
 
 def to_wire(value: Any) -> Any:
-    """Plain data with camelCase keys; JSON that others own, such as `details`, stays as it is."""
+    """Return plain data with camelCase keys; the keys of JSON such as `details` stay unchanged."""
     if isinstance(value, OpaqueMessage):
         return msgspec.json.decode(value.raw)
     if isinstance(value, msgspec.Struct):
-        # A changed copy may hold dicts among its blocks, so its fields are walked too.
+        # A changed copy may contain dicts among its blocks, so its fields are converted too.
         return to_wire(_fields(value))
     if isinstance(value, Mapping):
         return {
@@ -65,14 +65,14 @@ def to_wire(value: Any) -> Any:
 
 def _fields(value: msgspec.Struct) -> dict[str, Any]:
     config = value.__struct_config__
-    found: dict[str, Any] = {}
+    fields: dict[str, Any] = {}
     if config.tag_field is not None:
-        found[config.tag_field] = config.tag
+        fields[config.tag_field] = config.tag
     for name, wire in zip(value.__struct_fields__, value.__struct_encode_fields__, strict=True):
         item = getattr(value, name)
         if item is not msgspec.UNSET:
-            found[wire] = item
-    return found
+            fields[wire] = item
+    return fields
 
 
 def camel(name: str) -> str:
@@ -83,26 +83,30 @@ def camel(name: str) -> str:
 
 
 def read_message(value: Any, what: str) -> Message | OpaqueMessage:
-    """A message from a dict, or a checked copy of one that an extension made.
+    """Convert a dict to a message, or validate a message from an extension.
 
     Raises:
-        BadAnswer: it is no message.
+        BadAnswer: the value is not a message.
     """
     if isinstance(value, OpaqueMessage):
         return value
-    message: Message = read(Message, value, what)  # type: ignore[arg-type]  # a union is no type
+    message: Message = read(Message, value, what)  # type: ignore[arg-type]  # a union is not a type
     return message
 
 
 def read_messages(value: Any, what: str) -> tuple[Message | OpaqueMessage, ...]:
-    """A list of messages; those that were passed on unchanged stay the same objects."""
+    """Convert a list of messages; valid messages stay the same objects.
+
+    Raises:
+        BadAnswer: the value is not a list of messages.
+    """
     if isinstance(value, str | Mapping) or not isinstance(value, Iterable):
         raise BadAnswer(f"{what}: a list of messages is expected")
     return tuple(m if is_sound(m) else read_message(m, what) for m in value)
 
 
 def is_sound(message: Any) -> bool:
-    """Whether a message holds only what its type says; a changed copy may hold anything."""
+    """Return whether the content blocks of a message have valid types."""
     if isinstance(message, OpaqueMessage):
         return True
     if not isinstance(message, msgspec.Struct):
@@ -114,10 +118,10 @@ def is_sound(message: Any) -> bool:
 
 
 def read_parts(value: Any, what: str) -> tuple[Part, ...]:
-    """Content blocks from a string, one block, or a list of blocks and strings.
+    """Convert a string, one block, or a list of blocks and strings to content blocks.
 
     Raises:
-        BadAnswer: something among them is no text and no image.
+        BadAnswer: an item is neither text nor an image.
     """
     if isinstance(value, str | Mapping | msgspec.Struct):
         value = [value]
@@ -129,10 +133,10 @@ def read_parts(value: Any, what: str) -> tuple[Part, ...]:
 
 
 def read_custom(value: Any, what: str) -> CustomMessage:
-    """The message of an extension: custom_type, content, display, details.
+    """Convert a dict with custom_type, content, display and details to a custom message.
 
     Raises:
-        BadAnswer: a field is missing or does not fit.
+        BadAnswer: a field is missing or invalid.
     """
     if not isinstance(value, Mapping):
         raise BadAnswer(f"{what}: a dict with custom_type, content and display is expected")
@@ -144,5 +148,5 @@ def read_custom(value: Any, what: str) -> CustomMessage:
 
 def _listed(value: Any, what: str) -> Iterable[Any]:
     if not isinstance(value, Iterable):
-        raise BadAnswer(f"{what}: {type(value).__name__} is no content")
+        raise BadAnswer(f"{what}: {type(value).__name__} is not valid content")
     return value

@@ -1,4 +1,4 @@
-"""Descriptions out of docstrings: of the whole, and of single parameters."""
+"""Extract the description of a function and of its parameters from a docstring."""
 
 import re
 from textwrap import dedent
@@ -14,7 +14,7 @@ _OTHER_FIELD = re.compile(r"\s*:\w+")
 
 
 def summary(text: str | None) -> str:
-    """What the docstring says before its sections."""
+    """Return the text before the first section of a docstring."""
     lines: list[str] = []
     for line in _lines(text):
         if _SECTION.match(line) or _OTHER_FIELD.match(line):
@@ -24,8 +24,8 @@ def summary(text: str | None) -> str:
 
 
 def parameters(text: str | None) -> dict[str, str]:
-    """The descriptions of parameters: an `Args:` section, or `:param name:` lines."""
-    found: dict[str, str] = {}
+    """Return the descriptions of parameters from an `Args:` section or `:param name:` lines."""
+    descriptions: dict[str, str] = {}
     name, indent, inside = "", 0, False
     for line in _lines(text):
         section = _SECTION.match(line)
@@ -36,20 +36,20 @@ def parameters(text: str | None) -> dict[str, str]:
         item = _FIELD.match(line) or (_ITEM.match(line) if inside and not deeper else None)
         if item:
             indent, name = len(item[1]), item[2]
-            found[name] = item[3].strip()
+            descriptions[name] = item[3].strip()
         elif deeper:
-            found[name] = f"{found[name]} {line.strip()}".strip()
+            descriptions[name] = f"{descriptions[name]} {line.strip()}".strip()
         else:
             name = ""
-    return found
+    return descriptions
 
 
 def describe_fields(kind: Any) -> dict[str, str]:
-    """The same for the fields of a class."""
+    """Return the descriptions of the fields of a class, from its docstring."""
     return parameters(kind.__dict__.get("__doc__"))
 
 
 def _lines(text: str | None) -> list[str]:
-    """The lines without the indentation of the code; the first line never has any."""
+    """Split into lines without the indentation of the code."""
     first, _, rest = (text or "").expandtabs().partition("\n")
     return [first.strip(), *dedent(rest).splitlines()]

@@ -1,7 +1,7 @@
-"""The door to user code: whatever it does, the caller gets a result or a `Failed`, never worse.
+"""Call user code safely: the caller receives a result or a `Failed` exception.
 
-Code of others may raise anything, call `exit`, fork, or swallow its own cancellation. Everything
-that runs it goes through `call`.
+User code may raise anything, call `exit`, fork, or swallow a cancellation, so it is only called
+through `call` and `call_now`.
 """
 
 import asyncio
@@ -16,7 +16,7 @@ from ludolf.base import LudolfError
 
 
 class Failed(LudolfError):
-    """Code of an extension failed; the text is what it said. The cause is the original error."""
+    """Raised when user code failed. The text and the cause are those of the original error."""
 
 
 _clock: ContextVar[tuple[asyncio.Timeout, float] | None] = ContextVar("clock", default=None)
@@ -25,13 +25,13 @@ _clock: ContextVar[tuple[asyncio.Timeout, float] | None] = ContextVar("clock", d
 async def call(
     function: Callable[..., Any], *args: Any, thread: bool = False, limit: float | None = None
 ) -> Any:
-    """Call a function of an extension, sync or async, and wait for its result.
+    """Call a sync or async function of a user and wait for its result.
 
-    It runs inside the caller's task, so cancelling the caller ends it. `thread` moves a plain
-    function to a thread of its own; `limit` is in seconds.
+    It runs inside the caller's task, so cancelling the caller cancels it. `thread` runs a plain
+    function in a separate thread; `limit` is a timeout in seconds.
 
     Raises:
-        Failed: it raised, tried to exit, or took too long.
+        Failed: the function raised, tried to exit, or exceeded the timeout.
     """
     task = asyncio.current_task()
     assert task is not None
@@ -43,23 +43,23 @@ async def call(
     except asyncio.CancelledError as error:
         if task.cancelling() > earlier:
             raise
-        # Nobody cancelled us: a cancelled future of its own ran through the extension's fingers.
+        # This task was not cancelled: the function awaited a cancelled future of its own.
         raise Failed("cancelled itself") from error
     except BaseException as error:
         raise Failed(describe(error)) from error
     finally:
         if os.getpid() != own_process:
-            os._exit(0)  # a forked copy of us must not go on as if it were the agent
+            os._exit(0)  # a forked copy must not continue as the agent
         if task.cancelling() > earlier:
-            # It may have swallowed the cancellation; the caller shall still be stopped.
+            # The function may have swallowed the cancellation; the caller must still be cancelled.
             raise asyncio.CancelledError
 
 
 def call_now(function: Callable[..., Any], *args: Any) -> Any:
-    """Call a plain function of an extension.
+    """Call a plain function of a user.
 
     Raises:
-        Failed: it raised or tried to exit.
+        Failed: the function raised or tried to exit.
     """
     own_process = os.getpid()
     try:
@@ -74,19 +74,19 @@ def call_now(function: Callable[..., Any], *args: Any) -> Any:
 
 
 def describe(error: BaseException) -> str:
-    """What an error says; its name where it says nothing."""
+    """Return the text of an error, or its class name if the text is empty."""
     if isinstance(error, SystemExit):
         return f"tried to exit the program (code {error.code})"
     try:
         text = str(error)
-    except BaseException:  # a broken __str__ of an error class of theirs
+    except BaseException:  # the error class may have a broken __str__
         text = ""
     return text or type(error).__name__
 
 
 @contextmanager
 def clock_stopped() -> Iterator[None]:
-    """While a dialog is open, the time limit of the handler that asked does not run."""
+    """Pause the timeout of the current handler, for example while a dialog is open."""
     running = _clock.get()
     if running is None:
         yield
@@ -125,9 +125,9 @@ async def _run(function: Callable[..., Any], args: tuple[Any, ...], thread: bool
 
 
 async def in_thread(function: Callable[..., Any], *args: Any) -> Any:
-    """Run a plain function in a thread of its own.
+    """Run a plain function in a separate daemon thread.
 
-    A daemon, unlike those of `asyncio.to_thread`: one that hangs must not keep the program alive.
+    Unlike the threads of `asyncio.to_thread`, a hanging one does not block the exit.
     """
     loop = asyncio.get_running_loop()
     done: asyncio.Future[Any] = loop.create_future()
@@ -139,7 +139,7 @@ async def in_thread(function: Callable[..., Any], *args: Any) -> Any:
         if error is None:
             done.set_result(result)
         elif isinstance(error, StopIteration):
-            done.set_exception(Failed("StopIteration"))  # a future refuses to carry one
+            done.set_exception(Failed("StopIteration"))  # futures do not accept StopIteration
         else:
             done.set_exception(error)
 
@@ -149,7 +149,7 @@ async def in_thread(function: Callable[..., Any], *args: Any) -> Any:
             result = context.run(function, *args)
         except BaseException as problem:
             error = problem
-        with suppress(RuntimeError):  # the loop was closed meanwhile: nobody waits any more
+        with suppress(RuntimeError):  # the loop was closed meanwhile, so no task waits
             loop.call_soon_threadsafe(settle, result, error)
 
     threading.Thread(target=work, name="extension", daemon=True).start()

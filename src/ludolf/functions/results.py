@@ -1,4 +1,4 @@
-"""What a tool of an extension gives back."""
+"""Results and errors of tools and programs for extension authors."""
 
 from typing import Any
 
@@ -12,7 +12,7 @@ from ludolf.ai.messages import Usage
 class ToolResult(msgspec.Struct, frozen=True):
     """Content for the model (text, a block, or a list of blocks), and details for the host.
 
-    `terminate` asks to end the run after this batch of calls, if all results of it ask so.
+    `terminate` ends the run after this batch of calls, if all its results set it.
     """
 
     content: Any
@@ -22,7 +22,7 @@ class ToolResult(msgspec.Struct, frozen=True):
 
 
 class ToolError(tool.ToolError):
-    """The tool could not do its work; the text is for the model, the details for the host."""
+    """Raised when a tool fails; the text is for the model, the details are for the host."""
 
     def __init__(self, text: str, *, details: Any = None) -> None:
         super().__init__(text)
@@ -30,7 +30,7 @@ class ToolError(tool.ToolError):
 
 
 class ExecResult(msgspec.Struct, frozen=True):
-    """How a program ended; `killed` when its time was up."""
+    """Output and exit code of a program; `killed` after a timeout."""
 
     stdout: str
     stderr: str

@@ -1,4 +1,4 @@
-"""From a function's type hints and docstring to the JSON Schema of its parameters."""
+"""Build the JSON Schema of a function's parameters from type hints and docstring."""
 
 import types
 from collections.abc import Mapping
@@ -39,11 +39,11 @@ _LIMITS = {
 
 
 class NoSchema(TypeError):
-    """A type that cannot be told to a model; the text names it."""
+    """Raised for a type without a JSON Schema; the text names the type."""
 
 
 class Field(msgspec.Struct, frozen=True):
-    """A parameter or a field: its name, its type, its default (NODEFAULT if it has none)."""
+    """A parameter or field with its type and default (NODEFAULT if it has none)."""
 
     name: str
     kind: Any
@@ -51,10 +51,10 @@ class Field(msgspec.Struct, frozen=True):
 
 
 def object_schema(fields: list[Field], descriptions: Mapping[str, str]) -> Schema:
-    """The schema of an object with these fields; descriptions in types win over the given ones.
+    """Return the schema of an object; descriptions in types override `descriptions`.
 
     Raises:
-        NoSchema: a type cannot be described.
+        NoSchema: a type has no JSON Schema.
     """
     properties: Schema = {}
     for field in fields:
@@ -73,26 +73,26 @@ def object_schema(fields: list[Field], descriptions: Mapping[str, str]) -> Schem
 
 
 def hints_of(thing: Any) -> dict[str, Any]:
-    """Type hints with their annotations.
+    """Return type hints with their `Annotated` metadata.
 
     Raises:
-        NoSchema: a name in them is not known where the thing was defined.
+        NoSchema: a name in a hint is undefined.
     """
-    known: dict[str, Any] = {}
+    names: dict[str, Any] = {}
     if getattr(thing, "__closure__", None):
         cells = zip(thing.__code__.co_freevars, thing.__closure__, strict=True)
-        known = {name: cell.cell_contents for name, cell in cells if _filled(cell)}
+        names = {name: cell.cell_contents for name, cell in cells if _filled(cell)}
     try:
-        return get_type_hints(thing, localns=known or None, include_extras=True)
+        return get_type_hints(thing, localns=names or None, include_extras=True)
     except (NameError, TypeError, SyntaxError, AttributeError) as error:
         raise NoSchema(f"type hints cannot be read: {error}") from error
 
 
 def schema_of(kind: Any) -> Schema:
-    """The schema of a type, without references.
+    """Return the schema of a type, without references.
 
     Raises:
-        NoSchema: the type cannot be described.
+        NoSchema: the type has no JSON Schema.
     """
     plain = _PLAIN.get(kind) if _hashable(kind) else None
     if plain is not None:
@@ -110,7 +110,7 @@ def schema_of(kind: Any) -> Schema:
         return schema_of(kind.__supertype__)
     if isinstance(kind, type):
         return _class_schema(kind)
-    raise NoSchema(f"{kind!r} has no JSON Schema; give one with parameters=…")
+    raise NoSchema(f"{kind!r} has no JSON Schema; pass one with parameters=…")
 
 
 # ---------------------------------------------------------------- private
@@ -119,7 +119,7 @@ def schema_of(kind: Any) -> Schema:
 def _field_schema(field: Field) -> Schema:
     kind = field.kind
     if field.default is None:
-        # Left out is what a model does instead of null, so null need not be offered.
+        # Models omit the parameter instead of sending null, so the schema has no null.
         kind = _without_none(kind)
     shape = schema_of(kind)
     if field.default is not NODEFAULT and isinstance(field.default, str | int | float):
@@ -133,7 +133,7 @@ def _without_none(kind: Any) -> Any:
         return Annotated[(_without_none(inner), *notes)]
     if get_origin(kind) in (Union, types.UnionType):
         left = [one for one in get_args(kind) if one is not type(None)]
-        return Union[tuple(left)] if left else kind  # noqa: UP007  # made from a list
+        return Union[tuple(left)] if left else kind  # noqa: UP007  # built from a list
     return kind
 
 
@@ -151,17 +151,17 @@ def _annotated(kind: Any) -> Schema:
 
 
 def _limits(meta: msgspec.Meta, shape: Schema) -> Schema:
-    found = {
+    limits = {
         word: getattr(meta, name)
         for name, word in _LIMITS.items()
         if getattr(meta, name) is not None
     }
     size = {"array": "Items", "object": "Properties"}.get(shape.get("type", ""), "Length")
     if meta.min_length is not None:
-        found[f"min{size}"] = meta.min_length
+        limits[f"min{size}"] = meta.min_length
     if meta.max_length is not None:
-        found[f"max{size}"] = meta.max_length
-    return found | (meta.extra_json_schema or {})
+        limits[f"max{size}"] = meta.max_length
+    return limits | (meta.extra_json_schema or {})
 
 
 def _choice(values: tuple[Any, ...]) -> Schema:
@@ -190,7 +190,7 @@ def _generic(origin: Any, args: tuple[Any, ...]) -> Schema:
         return schema_of(args[0])
     if isinstance(origin, type) and msgspec.inspect.is_struct_type(origin):
         return _class_schema(origin)
-    raise NoSchema(f"{name or origin!r} has no JSON Schema; give one with parameters=…")
+    raise NoSchema(f"{name or origin!r} has no JSON Schema; pass one with parameters=…")
 
 
 def _class_schema(kind: type) -> Schema:
@@ -215,9 +215,9 @@ def _class_schema(kind: type) -> Schema:
         return _choice(tuple(member.value for member in kind.__members__.values()))
     for ancestor in kind.__mro__:
         if ancestor.__name__ in _TEXTS and ancestor.__module__.split(".")[0] in _TEXT_MODULES:
-            named = _TEXTS[ancestor.__name__]
-            return {"type": "string", **({"format": named} if named else {})}
-    raise NoSchema(f"{kind.__name__} has no JSON Schema; give one with parameters=…")
+            form = _TEXTS[ancestor.__name__]
+            return {"type": "string", **({"format": form} if form else {})}
+    raise NoSchema(f"{kind.__name__} has no JSON Schema; pass one with parameters=…")
 
 
 _TEXT_MODULES = ("pathlib", "datetime", "uuid")
@@ -227,16 +227,16 @@ def _dataclass_fields(kind: Any) -> list[Field]:
     import dataclasses
 
     hints = hints_of(kind)
-    found = []
+    fields = []
     for field in dataclasses.fields(kind):
         if not field.init:
             continue
         default = field.default
         if default is dataclasses.MISSING:
-            made = field.default_factory is not dataclasses.MISSING
-            default = UNSET if made else NODEFAULT
-        found.append(Field(field.name, hints[field.name], default))
-    return found
+            has_factory = field.default_factory is not dataclasses.MISSING
+            default = UNSET if has_factory else NODEFAULT
+        fields.append(Field(field.name, hints[field.name], default))
+    return fields
 
 
 def _default(value: Any) -> Any:
@@ -244,7 +244,7 @@ def _default(value: Any) -> Any:
 
 
 def inline(schema: Schema) -> Schema:
-    """The same schema with its own definitions put in place of references to them."""
+    """Return the schema with references replaced by their definitions."""
     definitions = schema.get("$defs", {})
 
     def put(value: Any, inside: tuple[str, ...]) -> Any:
@@ -257,7 +257,7 @@ def inline(schema: Schema) -> Schema:
             rest = {key: item for key, item in value.items() if key != "$ref"}
             return {**put(definitions[name], (*inside, name)), **put(rest, inside)}
         if name in definitions:
-            return {}  # a type that holds itself: below this point anything goes
+            return {}  # a recursive type: accept anything below this point
         return {key: put(item, inside) for key, item in value.items() if key != "$defs"}
 
     plain: Schema = put(schema, ())
@@ -270,7 +270,7 @@ def _hashable(kind: Any) -> bool:
 
 def _filled(cell: Any) -> bool:
     try:
-        cell.cell_contents  # noqa: B018  # asking is the only way to know
+        cell.cell_contents  # noqa: B018  # reading is the only way to find out
     except ValueError:
         return False
     return True

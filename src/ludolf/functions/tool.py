@@ -1,4 +1,4 @@
-"""A function of an extension as a tool: its schema, its arguments, its progress, its result."""
+"""Tools made from Python functions: schema, arguments, progress and result."""
 
 import asyncio
 from collections import deque
@@ -30,7 +30,7 @@ class ToolOptions(TypedDict, total=False):
     prepare_arguments: Callable[[dict[str, Any]], dict[str, Any]]
     strict: Literal["prefer", "require"]
     grammar: dict[Literal["openai_lark", "openai_regex"], str]
-    # It changes nothing, so that approval of what writes is not asked for.
+    # The tool changes nothing, so `approval: on-write` does not ask about it.
     read_only: bool
 
 
@@ -38,7 +38,7 @@ NO_OPTIONS: ToolOptions = {}
 
 
 class Signature(msgspec.Struct, frozen=True):
-    """The parameters of a function: those of the model, and those that are filled in for it."""
+    """Parameters of a function: those from the model, and the injected ones."""
 
     fields: tuple[Field, ...]
     injected: tuple[str, ...]
@@ -46,7 +46,7 @@ class Signature(msgspec.Struct, frozen=True):
 
 
 class FunctionTool(msgspec.Struct, frozen=True, kw_only=True, eq=False):
-    """Runs the function: async ones in the loop, plain ones in a thread of their own."""
+    """Tool that runs a function: async in the event loop, plain in a separate thread."""
 
     name: str
     label: str
@@ -73,27 +73,29 @@ class FunctionTool(msgspec.Struct, frozen=True, kw_only=True, eq=False):
             raise tool.ToolError(str(error)) from error
 
     async def execute(self, args: Mapping[str, Any], ctx: ToolContext) -> ToolOutput:
-        """Raises:
-        ToolError: the function failed; its text is for the model.
+        """Call the function and return its output.
+
+        Raises:
+            ToolError: the function failed; its text is for the model.
         """
-        given = self._arguments(args)
+        arguments = self._arguments(args)
         result: Any = None
         failure: tool.ToolError | None = None
         async with Progress(ctx) as progress:
             try:
-                result = await self._call(given, self._extra(ctx, progress))
+                result = await self._call(arguments, self._extra(ctx, progress))
             except tool.ToolError as error:
-                failure = error  # raised only once its last update has been told
+                failure = error  # raised only after its last update was emitted
         if failure is not None:
             raise failure
         return output_of(result, self.name)
 
     def _extra(self, ctx: ToolContext, progress: "Progress") -> dict[str, Any]:
-        wanted = self.signature.injected
+        names = self.signature.injected
         extra = {"ctx": self.context, "update": progress.update, "call_id": ctx.call_id}
-        if "signal" in wanted:
+        if "signal" in names:
             extra["signal"] = self.context.signal
-        return {name: extra[name] for name in wanted}
+        return {name: extra[name] for name in names}
 
     async def _call(self, args: Mapping[str, Any], extra: Mapping[str, Any]) -> Any:
         function = self.function
@@ -109,7 +111,7 @@ class FunctionTool(msgspec.Struct, frozen=True, kw_only=True, eq=False):
             raise ToolError(str(failed)) from failed
 
     def _arguments(self, args: Mapping[str, Any]) -> dict[str, Any]:
-        """What the model gave, as the types that the function asks for."""
+        """Convert the model's arguments to the types of the function's parameters."""
         if self.whole or self.signature.takes_any:
             return dict(args)
         kinds = {field.name: field.kind for field in self.signature.fields}
@@ -124,15 +126,15 @@ class FunctionTool(msgspec.Struct, frozen=True, kw_only=True, eq=False):
 
 
 class Progress:
-    """Partial results on their way: told in order, and all before the tool's end is told."""
+    """Emits partial results in order, all before the end of the tool."""
 
     def __init__(self, ctx: ToolContext) -> None:
         self._ctx = ctx
         self._loop = asyncio.get_running_loop()
-        # Each replaces the one before, so for a slow reader the oldest may be dropped.
+        # Each result replaces the previous one, so the oldest may be dropped for a slow reader.
         self._waiting: deque[ToolOutput] = deque(maxlen=MOST_WAITING)
         self._group = asyncio.TaskGroup()
-        self._telling = False
+        self._emitting = False
         self._over = False
 
     async def __aenter__(self) -> "Progress":
@@ -147,7 +149,7 @@ class Progress:
             raise several.exceptions[0] from None
 
     def update(self, partial: Any) -> None:
-        """Show the result so far; from any thread, until the tool ends."""
+        """Emit a partial result, from any thread, until the tool ends."""
         output = output_of(partial, "update")
         try:
             here: asyncio.AbstractEventLoop | None = asyncio.get_running_loop()
@@ -162,15 +164,15 @@ class Progress:
         if self._over:
             return
         self._waiting.append(output)
-        if not self._telling:
-            self._telling = True
+        if not self._emitting:
+            self._emitting = True
             group = self._group
-            group.create_task(self._tell())
+            group.create_task(self._emit())
 
-    async def _tell(self) -> None:
+    async def _emit(self) -> None:
         while self._waiting:
             await self._ctx.update(self._waiting.popleft())
-        self._telling = False
+        self._emitting = False
 
 
 def make_tool(
@@ -182,19 +184,19 @@ def make_tool(
     execution: ExecutionMode = "parallel",
     options: ToolOptions = NO_OPTIONS,
 ) -> FunctionTool:
-    """A tool from a function; `names` are its name, label and description where they are given.
+    """Build a tool from a function; `names` overrides its name, label and description.
 
     Raises:
-        NoSchema: a type of a parameter cannot be described.
-        ValueError: an option makes no sense.
+        NoSchema: the type of a parameter has no JSON Schema.
+        ValueError: an option is invalid.
     """
     if execution not in ("parallel", "sequential"):
         raise ValueError(f'execution must be "parallel" or "sequential", not {execution!r}')
     name = names[0] or function.__name__
     signature = read_signature(function, typed=parameters is None)
     if parameters is None:
-        described = docstring.parameters(function.__doc__)
-        parameters = object_schema(list(signature.fields), described)
+        descriptions = docstring.parameters(function.__doc__)
+        parameters = object_schema(list(signature.fields), descriptions)
     return FunctionTool(
         name=name,
         label=names[1] or name.replace("_", " ").capitalize(),
@@ -214,10 +216,10 @@ def make_tool(
 
 
 def read_signature(function: Callable[..., Any], *, typed: bool) -> Signature:
-    """The parameters of a function.
+    """Return the parameters of a function.
 
-    `ctx`, `update`, `call_id` and `signal` are filled in when they are keyword-only or have no
-    type; all others come from the model.
+    `ctx`, `update`, `call_id` and `signal` are injected if they are keyword-only or have no type
+    hint; all others come from the model.
     """
     import inspect
 
@@ -240,10 +242,10 @@ def read_signature(function: Callable[..., Any], *, typed: bool) -> Signature:
 
 
 def output_of(result: Any, what: str) -> ToolOutput:
-    """The output from what a function returned: text, blocks, a ToolResult, or a dict like one.
+    """Convert a function's result: text, blocks, a ToolResult, or a dict with its fields.
 
     Raises:
-        ToolError: it is none of these.
+        ToolError: the result is none of these.
     """
     if isinstance(result, ToolOutput):
         return result
@@ -295,7 +297,7 @@ def _from_dict(result: Mapping[str, Any]) -> ToolResult:
 
 
 def _content(value: Any) -> Any:
-    """None is no content; numbers and plain data are told as JSON."""
+    """Return None as empty content, and numbers and plain data as JSON text."""
     if value is None:
         return ()
     if isinstance(value, str | list | tuple | msgspec.Struct):
@@ -306,15 +308,20 @@ def _content(value: Any) -> Any:
         try:
             return msgspec.json.encode(value).decode()
         except (TypeError, ValueError) as error:
-            raise BadAnswer(f"a result that is no JSON: {error}") from error
-    raise BadAnswer(f"{type(value).__name__} is no result; return text, blocks or a ToolResult")
+            raise BadAnswer(f"the result cannot be encoded as JSON: {error}") from error
+    raise BadAnswer(
+        f"{type(value).__name__} is not a valid result; return text, blocks or a ToolResult"
+    )
 
 
 def _takes_whole(signature: Signature, parameters: Mapping[str, Any]) -> bool:
-    """Whether the function takes the arguments as one dict: one parameter of another name."""
+    """Return whether the function takes all arguments as one dict.
+
+    That is the case if it has a single parameter that is not a property of the schema.
+    """
     names = [field.name for field in signature.fields]
-    known = parameters.get("properties") or {}
-    return len(names) == 1 and names[0] not in known and not signature.takes_any
+    properties = parameters.get("properties") or {}
+    return len(names) == 1 and names[0] not in properties and not signature.takes_any
 
 
 def convert_value(kind: Any, value: Any) -> Any:
@@ -323,11 +330,11 @@ def convert_value(kind: Any, value: Any) -> Any:
     except msgspec.ValidationError:
         raise
     except TypeError:
-        return value  # a type beyond msgspec: the function gets the JSON as it came
+        return value  # msgspec does not support the type: pass the JSON value unchanged
 
 
 def _decode(kind: Any, value: Any) -> Any:
-    """Types that msgspec does not know: paths, and models of pydantic."""
+    """Convert types that msgspec does not support: paths and pydantic models."""
     if hasattr(kind, "model_validate"):
         return kind.model_validate(value)
     return kind(value)

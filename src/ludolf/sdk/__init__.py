@@ -1,4 +1,4 @@
-"""The agent inside a Python program: docs/sdk.md.
+"""Python SDK: run the agent inside a program. See docs/sdk.md.
 
 >>> import asyncio
 >>> from ludolf import create_session

@@ -1,4 +1,4 @@
-"""Models that a Python program brings itself: a function that answers, or a whole provider."""
+"""Models implemented in Python: an async generator function, or a provider object."""
 
 from collections.abc import AsyncIterator, Callable, Iterable
 from typing import Any, Protocol
@@ -14,13 +14,13 @@ from ludolf.extensions.providers import ModelContext, ModelOptions, backend_regi
 from ludolf.functions.content import BadAnswer
 from ludolf.functions.isolation import Failed
 
-# Pieces of an answer: text as it comes, thinking, whole tool calls, and at the end what it cost.
+# Parts of an answer: text deltas, thinking, complete tool calls and, at the end, the usage.
 Piece = str | Thinking | ToolCall | Usage
 Speaker = Callable[[ModelContext], AsyncIterator[Piece]]
 
 
 class ModelBackend(Protocol):
-    """A provider with models of its own, as extensions may register one too.
+    """A provider object: an id, a list of models and a function that streams answers.
 
     >>> from ludolf import sync
     >>> class Echo:
@@ -39,16 +39,16 @@ class ModelBackend(Protocol):
     id: str
 
     def models(self) -> Iterable[Any]:
-        """Models: their ids, or dicts with the keys of models.json."""
+        """Return the models: ids, or dicts with the keys of models.json."""
 
     def stream(
         self, model: Model, context: ModelContext, options: ModelOptions
     ) -> AsyncIterator[Any]:
-        """Text, or the events of an answer as dicts (`{"type": "text_delta", ...}`)."""
+        """Yield text, or events of an answer as dicts (`{"type": "text_delta", ...}`)."""
 
 
 class SpeakerBackend:
-    """A function that answers, as a provider with one model."""
+    """Provider with one model, implemented by an async generator function."""
 
     def __init__(self, speaker: Speaker) -> None:
         self.id = "python"
@@ -94,16 +94,17 @@ def make_known(models: Models, author: Any) -> str:
     """Register the backend's models; returns the pattern that chooses its first one.
 
     Raises:
-        ConfigError: it is no backend, or has no models.
+        ConfigError: the object is not a backend, or has no models.
     """
     try:
-        made = backend_registration(author)
+        registration = backend_registration(author)
     except (BadAnswer, Failed) as error:
-        raise ConfigError(f"This cannot be used as a model: {error}") from error
-    known = [make_model(made.name, made.entry, each, None) for each in made.entry.models or ()]
-    if not known or made.backend is None:
-        raise ConfigError(f"The provider {made.name} has no models.")
-    provider: Provider = made.backend
+        raise ConfigError(f"This object cannot be used as a model: {error}") from error
+    name, entry = registration.name, registration.entry
+    backend_models = [make_model(name, entry, each, None) for each in entry.models or ()]
+    if not backend_models or registration.backend is None:
+        raise ConfigError(f"The provider {name} has no models.")
+    provider: Provider = registration.backend
     models.providers.register(provider)
-    models.registry.register(known, Access())
-    return known[0].key
+    models.registry.register(backend_models, Access())
+    return backend_models[0].key

@@ -1,4 +1,4 @@
-"""Questions of extensions, answered by a function of the program."""
+"""Answer dialogs of extensions and approvals with the `on_dialog` function."""
 
 from collections.abc import Callable
 from typing import Any
@@ -12,8 +12,11 @@ _DIALOGS = ("select", "confirm", "input", "editor")
 
 
 class DialogAnswers:
-    """The function gets the request and returns the chosen option, the text, or yes and no; None
-    dismisses the dialog. It may be async. One that fails dismisses the dialog too."""
+    """Call `on_dialog` for each dialog and pass its result to the engine.
+
+    The function takes the request and returns the chosen option, the text, or a bool; None
+    dismisses the dialog, and so does an exception. It may be async.
+    """
 
     def __init__(self, engine: Engine, answer: Callable[..., Any] | None) -> None:
         self._engine = engine

@@ -1,4 +1,4 @@
-"""What a session in a Python program may be told, and how that becomes a start of the engine."""
+"""Options of an SDK session, and their conversion to engine options."""
 
 import os
 from collections.abc import Callable, Mapping, Sequence
@@ -12,41 +12,41 @@ from ludolf.config.settings.options import Options
 from ludolf.sdk.backend import ModelBackend, Speaker
 
 Store = Literal["memory", "files"]
-# A plain function, or a path to a file that holds one.
+# An extension function: `def extension(api)`.
 Factory = Callable[..., Any]
 
 
 class SessionOptions(TypedDict, total=False):
-    """Everything is optional.
+    """Options of `create_session`. All are optional.
 
-    model           `provider/id` or a part of it; a `Model`; an async generator function that
-                    answers itself; or an object with `id`, `models()` and `stream(...)`
-    api_key         the key for the model, for this session only
-    thinking        `off` to `max`
-    cwd             where the tools work; default: the current folder
+    model           `provider/id` or part of an id; a `Model`; an async generator function that
+                    answers; or an object with `id`, `models()` and `stream(...)`
+    api_key         API key for the model, for this session only
+    thinking        thinking level, `off` to `max`
+    cwd             working folder of the tools; default: the current folder
     tools           functions that the model may call; their type hints become the schema
     builtin_tools   names of built-in tools; default: read, bash, edit, write; `()` for none
-    system_prompt   instead of the built-in one
-    append_system_prompt  after it
-    store           "memory" (default) or "files": where the conversation is kept
-    session         a session file or id to go on with; "last" for the last one of the folder
-    session_dir     where files are kept
-    name            the session's name
-    settings        settings.json as a dict; with it no settings file is read or written
-    agent_dir       another folder instead of ~/.pi/agent
-    extensions      extension functions, or paths
-    discover        look for the user's and project's extensions, skills, templates and context
+    system_prompt   replaces the built-in system prompt
+    append_system_prompt  text appended to the system prompt
+    store           "memory" (default) or "files": where the conversation is stored
+    session         session file or id to continue; "last" for the last one of the folder
+    session_dir     folder of session files
+    name            name of the session
+    settings        settings.json as a dict; settings files are then neither read nor written
+    agent_dir       folder to use instead of ~/.pi/agent
+    extensions      extension functions, or paths of extension files
+    discover        load the user's and project's extensions, skills, templates and context
                     files; default: False
-    trust_project   use what the project's .pi folder brings; default: as the user decided
-    max_turns, max_tokens, max_cost  limits of one prompt
-    approval        "never" (default), "on-write", "always" or "rules": which tool calls are asked
-                    about; `on_dialog` answers, and without it the answer is no
-    sandbox         "off" (default), "workspace" or "read-only": what bash and file tools may touch
+    trust_project   whether to load the project's .pi folder; default: as the user decided
+    max_turns, max_tokens, max_cost  limits per prompt; the cost is in US dollars
+    approval        "never" (default), "on-write", "always" or "rules": which tool calls need
+                    approval; `on_dialog` answers, and without it they are denied
+    sandbox         "off" (default), "workspace" or "read-only": what bash and file tools may write
     sandbox_network "on" (default) or "off"
-    mask_secrets    show placeholders instead of secret values to the model
-    on_dialog       answers questions of extensions and for approval: gets the request, returns the
-                    value or None
-    on_warning      gets what went wrong on the side; default: the `warnings` module
+    mask_secrets    replace secret values with placeholders in requests to the model
+    on_dialog       function that answers dialogs and approvals: takes the request, returns the
+                    value, or None to dismiss it
+    on_warning      function that receives warnings; default: the `warnings` module
 
     >>> from ludolf import sync
     >>> reader: SessionOptions = {
@@ -87,7 +87,7 @@ class SessionOptions(TypedDict, total=False):
     on_warning: Callable[[str], None]
 
 
-# Those that mean the same to the engine.
+# Options that the engine has under the same name.
 _SAME = (
     *("thinking", "system_prompt", "name", "max_turns", "max_tokens", "max_cost", "api_key"),
     *("approval", "sandbox", "sandbox_network", "mask_secrets"),
@@ -95,15 +95,15 @@ _SAME = (
 
 
 def start_options(given: SessionOptions) -> Options:
-    """The start of the engine that these options ask for.
+    """Convert session options to engine options.
 
     Raises:
         ConfigError: an option is unknown, or two of them contradict each other.
     """
     unknown = set(given) - SessionOptions.__optional_keys__
     if unknown:
-        known = ", ".join(sorted(SessionOptions.__optional_keys__))
-        raise ConfigError(f"Unknown option: {', '.join(sorted(unknown))}. Known: {known}.")
+        names = ", ".join(sorted(SessionOptions.__optional_keys__))
+        raise ConfigError(f"Unknown option: {', '.join(sorted(unknown))}. Options: {names}.")
     cwd = Path(given.get("cwd") or os.getcwd()).expanduser().absolute()
     options = Options(cwd=cwd)
     for name in _SAME:
@@ -122,7 +122,7 @@ def _place(options: Options, given: SessionOptions) -> None:
     session = given.get("session")
     store = given.get("store", "memory" if session is None else "files")
     if store == "memory" and session is not None:
-        raise ConfigError('A session to go on with is a file: leave out store="memory".')
+        raise ConfigError('Only stored sessions can be continued: remove store="memory".')
     options.no_session = store == "memory"
     if session == "last":
         options.continue_last = True

@@ -1,4 +1,4 @@
-"""One prompt on its way: await it for the answer, or iterate over what happens."""
+"""One prompt: await it for the answer, or iterate over its events."""
 
 import asyncio
 from collections import deque
@@ -16,15 +16,15 @@ from ludolf.engine.run.prompting import Disposition
 from ludolf.protocol.answer import Answer, answer_of, checked
 from ludolf.protocol.events import AgentSettled, Event
 
-# What an iteration yields: pieces of answers as blocks begin, grow and end, and all other events.
+# Events of an iteration: starts, deltas and ends of blocks, and all other events of the run.
 SessionEvent = StreamEvent | Event
 _MOST_WAITING = 256
 
 
 class Run:
-    """Begins when it is awaited or iterated over, and not before.
+    """A prompt that starts when it is awaited or iterated over.
 
-    A loop that is left early aborts the run.
+    Leaving the loop early aborts the run.
 
     >>> import asyncio
     >>> from ludolf import create_session
@@ -49,8 +49,10 @@ class Run:
         return self._wait().__await__()
 
     async def __aiter__(self) -> AsyncGenerator[SessionEvent]:
-        """Raises:
-        CommandError: the prompt was refused.
+        """Start the run and yield its events.
+
+        Raises:
+            CommandError: the prompt was refused.
         """
         async with aclosing(self._listen()) as events:
             async for event in events:
@@ -59,7 +61,7 @@ class Run:
                 yield event.event if isinstance(event, MessageUpdate) else event
 
     async def text(self) -> AsyncGenerator[str]:
-        """Only the answer's text, piece by piece; raises as awaiting does.
+        """Yield the text of the answer as it arrives; raises the same errors as awaiting.
 
         >>> import asyncio
         >>> from ludolf import create_session
@@ -80,7 +82,7 @@ class Run:
 
     @property
     def answer(self) -> Answer:
-        """What there is so far; complete once the run is over."""
+        """Return the answer so far; it is complete when the run has ended."""
         return answer_of(self._messages)
 
     async def _wait(self) -> Answer:
@@ -90,7 +92,7 @@ class Run:
 
     async def _listen(self) -> AsyncGenerator[Event]:
         if self._used:
-            raise LudolfError("This run is over; call prompt() again.")
+            raise LudolfError("This run was already used; call prompt() again.")
         self._used = True
         engine, listener = self._engine, Listener()
         detach = engine.conversation.hub.attach(listener)
@@ -109,13 +111,15 @@ class Run:
         finally:
             detach()
             listener.leave()
-            if disposition == "started":  # left before the end; another's run is not ours to end
+            if disposition == "started":  # the loop was left early; abort only our own run
                 await engine.abort()
 
 
 class Listener:
-    """A sink that keeps events until they are asked for. A slow reader slows the run down, once
-    the prompt is accepted; until then nobody reads."""
+    """Event sink with a queue; once `bounded`, a slow reader slows the run down.
+
+    The queue is unbounded until the prompt is accepted, because nothing is read before that.
+    """
 
     def __init__(self) -> None:
         self.bounded = False
@@ -149,7 +153,7 @@ class Listener:
         return events
 
     def leave(self) -> None:
-        """Nobody reads any more: whoever waits for room goes on."""
+        """Drop all events and release a run that waits for space in the queue."""
         self.bounded = False
         self._events.clear()
         self._room.set()

@@ -1,4 +1,4 @@
-"""A conversation with an agent that runs inside this program."""
+"""Agent session that runs inside the calling program."""
 
 import warnings
 from collections.abc import Sequence
@@ -31,7 +31,7 @@ T = TypeVar("T")
 
 
 def create_session(**options: Unpack[SessionOptions]) -> "AgentSession":
-    """A session for `async with`; see `SessionOptions` for what it may be told.
+    """Create a session for `async with`; `SessionOptions` lists the options.
 
     >>> import asyncio
     >>> async def main() -> list[str]:
@@ -45,9 +45,9 @@ def create_session(**options: Unpack[SessionOptions]) -> "AgentSession":
 
 
 class AgentSession:
-    """Made by `create_session`, opened by `async with` or `open`.
+    """A conversation with an agent, opened by `async with` or `open`.
 
-    Sessions share nothing: several may live in one program, each with its own model, tools and
+    Sessions are independent: one program may open several, each with its own model, tools and
     settings.
     """
 
@@ -63,14 +63,14 @@ class AgentSession:
         await self.close()
 
     async def open(self) -> None:
-        """Start. Nothing is read, written or imported for it before.
+        """Start the session. No file is read or written before this call.
 
         Raises:
-            ConfigError: it cannot start so; the text says why.
-            CommandError: the session to go on with cannot be opened.
+            ConfigError: an option or a file is invalid.
+            CommandError: the session to continue cannot be opened.
         """
         if self._engine is not None:
-            raise LudolfError("The session is open already.")
+            raise LudolfError("The session is already open.")
         options = start_options(self._given)
         engine = build(options, self._given.get("on_warning") or _warn, self._prepare)
         answers = DialogAnswers(engine, self._given.get("on_dialog"))
@@ -84,15 +84,15 @@ class AgentSession:
         self._engine = engine
 
     async def close(self) -> None:
-        """End what runs, store it, free everything. A second call does nothing."""
+        """Abort the run, save the session and release all resources. A second call does nothing."""
         engine, self._engine = self._engine, None
         if engine is not None:
             await _close(engine)
 
-    # ------------------------------------------------------------ talking
+    # ------------------------------------------------------------ prompts
 
     def prompt(self, text: str, *, images: Sequence[Image] = ()) -> Run:
-        """Ask. Await it for the `Answer`, or iterate over it for the events.
+        """Send a prompt. Await the run for the `Answer`, or iterate over it for the events.
 
         >>> import asyncio
         >>> async def main() -> str:
@@ -107,17 +107,20 @@ class AgentSession:
         ```
 
         Raises:
-            PromptFailed: when awaited: the model could not answer.
-            CommandError: when awaited or iterated over: refused, for example since one runs.
+            PromptFailed: when awaited, if the model could not answer.
+            CommandError: when awaited or iterated over, if the prompt was refused, for example
+                because another run is active.
         """
         return Run(self.engine, text, tuple(images))
 
     async def ask(self, text: str, returns: type[T], *, images: Sequence[Image] = ()) -> T:
-        """Ask for a value of a type: a dataclass, a TypedDict, a msgspec or pydantic model, a
-        list, an enum, a plain type.
+        """Send a prompt and return the answer as a value of a type.
+
+        The type is a dataclass, a TypedDict, a msgspec or pydantic model, a list, an enum or a
+        plain type.
 
         >>> import asyncio
-        >>> async def oracle(context):  # stands for a model, which would call the tool too
+        >>> async def oracle(context):  # takes the place of a model
         ...     yield '{"value": 42}'
         >>> async def main() -> dict[str, int]:
         ...     async with create_session(model=oracle) as session:
@@ -126,9 +129,9 @@ class AgentSession:
         {'value': 42}
 
         Raises:
-            NotAnswered: the model gave no such value, also when reminded.
+            NotAnswered: the model returned no such value, even after a reminder.
             PromptFailed: the model could not answer.
-            NoSchema: the type cannot be described to a model.
+            NoSchema: the type has no JSON Schema.
         """
         toolset, tool = self.engine.toolset, AnswerTool(returns)
         toolset.provide(SOURCE, [tool])
@@ -139,18 +142,19 @@ class AgentSession:
             if not tool.given and not answer.aborted:
                 answer = await self.prompt(REMIND)
             if not tool.given:
-                raise NotAnswered(f"No {returns.__name__} was given. The model said: {answer.text}")
+                name = returns.__name__
+                raise NotAnswered(f"The model returned no {name}. It answered: {answer.text}")
             return tool.value
         finally:
             toolset.provide(SOURCE, [])
 
     async def steer(self, text: str, *, images: Sequence[Image] = ()) -> None:
-        """Say something to the running agent; it hears it before its next answer.
+        """Queue a message for the running agent; the model receives it with its next request.
 
         >>> import asyncio
         >>> async def listener(context):
-        ...     said = [each.content[0].text for each in context.messages if each.role == "user"]
-        ...     yield f"heard {' and '.join(said)}"
+        ...     texts = [each.content[0].text for each in context.messages if each.role == "user"]
+        ...     yield f"received {' and '.join(texts)}"
         >>> async def main() -> str:
         ...     async with create_session(model=listener) as session:
         ...         run = session.prompt("one")
@@ -159,16 +163,16 @@ class AgentSession:
         ...                 await session.steer("two")
         ...         return run.answer.text
         >>> asyncio.run(main())
-        'heard one and two'
+        'received one and two'
         """
         await self._queue("steering", text, images)
 
     async def follow_up(self, text: str, *, images: Sequence[Image] = ()) -> None:
-        """Say something that the agent turns to when it is done."""
+        """Queue a message that the agent handles when its current work is done."""
         await self._queue("follow_up", text, images)
 
     async def abort(self) -> None:
-        """Stop everything, and wait until it has come to rest.
+        """Abort the run and wait until the agent is idle.
 
         >>> import asyncio
         >>> async def endless(context):
@@ -186,26 +190,26 @@ class AgentSession:
         await self.engine.abort()
 
     async def compact(self, instructions: str | None = None) -> CompactionResult:
-        """Replace the older part of the conversation by a summary.
+        """Replace the older part of the conversation with a summary.
 
         Raises:
-            CommandError: there is nothing to compact, or it failed.
+            CommandError: there is nothing to compact, or the summary failed.
         """
         return await self.engine.compact(instructions)
 
-    # ------------------------------------------------------------ changing
+    # ------------------------------------------------------------ changes
 
     async def new_session(self) -> None:
-        """Begin a new conversation."""
+        """Start a new conversation."""
         with suppress(Vetoed):
             await self.engine.sessions.new(None)
 
     async def set_model(self, model: str) -> Model:
-        """Answer with another model from now on, by `provider/id` or a part of it.
+        """Select another model by `provider/id` or part of an id, and return it.
 
         Raises:
-            ConfigError: there is no such model.
-            CommandError: there is no key for it.
+            ConfigError: no model matches.
+            CommandError: the model has no credentials.
         """
         from ludolf.config.models.selection import choose_model
 
@@ -217,13 +221,13 @@ class AgentSession:
     def set_thinking(self, level: ThinkingLevel) -> None:
         self.engine.models.set_level(level)
 
-    # ------------------------------------------------------------ looking
+    # ------------------------------------------------------------ state
 
     @property
     def messages(self) -> tuple[Message, ...]:
-        """The conversation as the model sees it."""
-        known = self.engine.session.context.messages()
-        return tuple(message for message in known if isinstance(message, Message))
+        """Return the conversation as the model receives it."""
+        messages = self.engine.session.context.messages()
+        return tuple(message for message in messages if isinstance(message, Message))
 
     @property
     def model(self) -> Model | None:
@@ -235,7 +239,7 @@ class AgentSession:
 
     @property
     def path(self) -> Path | None:
-        """The session's file; None if it is kept in memory, or nothing was said yet."""
+        """Return the session file; None if the session is in memory or still empty."""
         return self.engine.session.path
 
     @property
@@ -243,18 +247,18 @@ class AgentSession:
         return self.engine.runner.running
 
     def stats(self) -> SessionStats:
-        """Counts, tokens and cost of the whole session."""
+        """Return counts, tokens and cost of the session."""
         return self.engine.stats()
 
     @property
     def engine(self) -> Engine:
-        """What does the work, for those who need more than this class offers.
+        """Return the engine, for features that this class does not offer.
 
         Raises:
             LudolfError: the session is not open.
         """
         if self._engine is None:
-            raise LudolfError("The session is not open: use `async with`, or await open().")
+            raise LudolfError("The session is not open. Use `async with`, or await open().")
         return self._engine
 
     # ------------------------------------------------------------ private
@@ -295,17 +299,17 @@ async def _close(engine: Engine) -> None:
 
 
 def _commands_are_guests(more: int) -> None:
-    """What commands leave behind must not become this program's: it knows nothing of it."""
+    """Keep processes that commands leave running from being adopted by this program."""
     from ludolf.tools.process_tree import WARDEN
 
     WARDEN.guests += more
 
 
 def _check_alone(engine: Engine) -> None:
-    """The lock on a session file is the process's own, so it keeps only other programs away."""
+    """Refuse a file that this program already has open; file locks exclude only other programs."""
     path = engine.session.path
     if path is not None and is_shared(path):
-        raise CommandError(f"The session {path} is open already in this program. Close it first.")
+        raise CommandError(f"The session {path} is already open in this program. Close it first.")
 
 
 def _warn(text: str) -> None:

@@ -1,4 +1,4 @@
-"""Answers of a type: the model gives them by calling a tool whose arguments are that type."""
+"""Typed answers: the model returns them by calling a tool whose arguments have that type."""
 
 from collections.abc import Mapping
 from typing import Any, Generic, TypeVar
@@ -13,30 +13,32 @@ from ludolf.functions.tool import convert_value
 T = TypeVar("T")
 TOOL = "final_answer"
 SOURCE = "sdk:answer"
-ASK = f"\n\nWhen you are done, give the result by calling the tool `{TOOL}` once."
-REMIND = f"The result is still missing: call the tool `{TOOL}` with it now."
+ASK = f"\n\nWhen you are done, return the result by calling the tool `{TOOL}` once."
+REMIND = f"The result is missing. Call the tool `{TOOL}` with it now."
 _MISSING: Any = object()
 
 
 class NotAnswered(LudolfError):
-    """The model ended without a result of the type that was asked for; the text says what it said
-    instead."""
+    """Raised when the model returned no value of the requested type; the text quotes its answer."""
 
 
 class AnswerTool(Generic[T]):
-    """The tool. What does not fit the type goes back to the model, which may try again."""
+    """Tool that takes the final answer; a value that does not match the type is an error result,
+    so that the model can try again."""
 
     name = TOOL
     label = "Final answer"
-    description = "Give the final result. Call it once, when everything else is done."
+    description = "Return the final result. Call it once, when everything else is done."
     alone = False
     read_only = True
     snippet = None
     guidelines: tuple[str, ...] = ()
 
     def __init__(self, kind: type[T]) -> None:
-        """Raises:
-        NoSchema: the type cannot be described to a model.
+        """Build the schema of the type.
+
+        Raises:
+            NoSchema: the type has no JSON Schema.
         """
         self._kind = kind
         schema = schema_of(kind)
@@ -57,17 +59,19 @@ class AnswerTool(Generic[T]):
         return args
 
     async def execute(self, args: Mapping[str, Any], ctx: ToolContext) -> ToolOutput:
-        """Raises:
-        ToolError: the result does not fit the type.
+        """Store the result and end the run.
+
+        Raises:
+            ToolError: the result does not match the type.
         """
         try:
             self._value = self._read(args["value"] if self._wrapped else args)
         except (ValueError, TypeError, KeyError) as error:
-            raise ToolError(f"The result does not fit: {error}") from error
+            raise ToolError(f"The result does not match the type: {error}") from error
         return msgspec.structs.replace(text_output("Noted."), ends_run=True)
 
     def take_text(self, text: str) -> None:
-        """A model that answers in plain JSON has answered too."""
+        """Accept an answer in plain JSON, with or without a code fence."""
         body = text.strip().removeprefix("```json").removeprefix("```").removesuffix("```")
         try:
             self._value = self._read(loads(body))

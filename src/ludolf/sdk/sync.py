@@ -1,4 +1,4 @@
-"""The same session for scripts and notebooks that do not use asyncio: every call waits.
+"""Blocking SDK session for scripts and notebooks without asyncio.
 
 >>> from ludolf import sync
 >>> with sync.create_session(model="ludolf/offline") as session:
@@ -27,13 +27,15 @@ T = TypeVar("T")
 
 
 def create_session(**options: Unpack[SessionOptions]) -> "BlockingSession":
-    """A session for `with`; the options are those of `ludolf.create_session`."""
+    """Create a session for `with`; takes the options of `ludolf.create_session`."""
     return BlockingSession(**options)
 
 
 class BlockingSession:
-    """Runs an `AgentSession` in a thread with an event loop of its own, so that it works inside a
-    program that has one too, such as a notebook."""
+    """Run an `AgentSession` in a thread with a separate event loop.
+
+    It therefore works inside a program that already runs a loop, such as a notebook.
+    """
 
     def __init__(self, **options: Unpack[SessionOptions]) -> None:
         self._session = AgentSession(**options)
@@ -47,7 +49,7 @@ class BlockingSession:
         self.close()
 
     def open(self) -> None:
-        """Start; raises as `AgentSession.open` does."""
+        """Start the session; raises the same errors as `AgentSession.open`."""
         self._thread = LoopThread()
         try:
             self._wait(self._session.open())
@@ -56,7 +58,7 @@ class BlockingSession:
             raise
 
     def close(self) -> None:
-        """End what runs, store it, free everything. A second call does nothing."""
+        """Abort the run, save the session and release all resources. A second call does nothing."""
         if self._thread is not None:
             try:
                 self._wait(self._session.close())
@@ -64,7 +66,7 @@ class BlockingSession:
                 self._stop()
 
     def prompt(self, text: str, *, images: Sequence[Image] = ()) -> Answer:
-        """Ask and wait for the answer. Ctrl-C aborts the run.
+        """Send a prompt and wait for the answer. Ctrl-C aborts the run.
 
         >>> with create_session(model="ludolf/offline") as session:
         ...     answer = session.prompt("read a.txt")
@@ -78,7 +80,7 @@ class BlockingSession:
         return self._wait(_finished(self._session.prompt(text, images=images)))
 
     def stream(self, text: str, *, images: Sequence[Image] = ()) -> Iterator[SessionEvent]:
-        """Ask and yield what happens; a loop that is left early aborts the run.
+        """Send a prompt and yield its events; leaving the loop early aborts the run.
 
         >>> with create_session(model="ludolf/offline") as session:
         ...     for event in session.stream("read a.txt"):
@@ -89,7 +91,7 @@ class BlockingSession:
         return self._pull(self._session.prompt(text, images=images).__aiter__())
 
     def stream_text(self, text: str, *, images: Sequence[Image] = ()) -> Iterator[str]:
-        """Ask and yield the text of the answer as it comes.
+        """Send a prompt and yield the text of the answer as it arrives.
 
         >>> with create_session(model="ludolf/offline") as session:
         ...     "".join(session.stream_text("hello"))
@@ -98,7 +100,7 @@ class BlockingSession:
         return self._pull(self._session.prompt(text, images=images).text())
 
     def ask(self, text: str, returns: type[T], *, images: Sequence[Image] = ()) -> T:
-        """Ask for a value of a type; raises as `AgentSession.ask` does.
+        """Send a prompt and return a value of a type; raises the same errors as `AgentSession.ask`.
 
         >>> async def oracle(context):
         ...     yield "[1, 1, 2, 3, 5]"
@@ -109,23 +111,23 @@ class BlockingSession:
         return self._wait(self._session.ask(text, returns, images=images))
 
     def steer(self, text: str) -> None:
-        """Say something to the running agent, from another thread."""
+        """Queue a message for the running agent, from another thread."""
         self._wait(self._session.steer(text))
 
     def follow_up(self, text: str) -> None:
-        """Say something that the agent turns to when it is done."""
+        """Queue a message that the agent handles when its current work is done."""
         self._wait(self._session.follow_up(text))
 
     def abort(self) -> None:
-        """Stop everything, from another thread."""
+        """Abort the run, from another thread."""
         self._wait(self._session.abort())
 
     def compact(self, instructions: str | None = None) -> CompactionResult:
-        """Replace the older part of the conversation by a summary."""
+        """Replace the older part of the conversation with a summary."""
         return self._wait(self._session.compact(instructions))
 
     def new_session(self) -> None:
-        """Begin a new conversation."""
+        """Start a new conversation."""
         self._wait(self._session.new_session())
 
     def set_model(self, model: str) -> Model:
@@ -154,12 +156,12 @@ class BlockingSession:
     def _wait(self, work: Coroutine[Any, Any, T]) -> T:
         if self._thread is None:
             work.close()
-            self._session.engine  # noqa: B018 - says that the session is not open
+            self._session.engine  # noqa: B018 - raises if the session is not open
             raise AssertionError
         return self._thread.wait(work)
 
     def _pull(self, source: AsyncGenerator[T, None]) -> Iterator[T]:
-        self._session.engine  # noqa: B018 - says that the session is not open
+        self._session.engine  # noqa: B018 - raises if the session is not open
         assert self._thread is not None
         return self._thread.pull(source)
 

@@ -1,10 +1,10 @@
-"""What people type as `ludolf WORD ...`: one module a word, loaded only when it is typed."""
+"""Subcommands `ludolf WORD ...`: one module each, imported on use."""
 
 import sys
 from collections.abc import Sequence
 from importlib import import_module
 
-# Word -> module in this folder; it holds `run(words) -> int` for the words behind its own.
+# Word -> module in this folder; its `run(words) -> int` takes the arguments after the word.
 MODULES: dict[str, str] = {
     "auth": "auth",
     "export": "export",
@@ -18,26 +18,26 @@ MODULES: dict[str, str] = {
     "update": "update",
     "view": "view",
 }
-# Words of pi that are only refused or translated: nobody needs to be led to them.
+# Words of pi that are only refused or translated; they are not suggested for misspelt words.
 _OF_PI = ("install", "remove", "uninstall", "update")
 _ALIKE = 0.82
 
 
 def warn_of_slip(word: str) -> None:
-    """A misspelt subcommand is a message, which a model is asked and paid for: say so."""
+    """Warn that a misspelt subcommand is sent to the model as a message."""
     from difflib import get_close_matches
 
     names = [name for name in MODULES if name not in _OF_PI]
-    for meant in get_close_matches(word, names, 1, _ALIKE):
-        told = f'"{word}" is a message for the model. Did you mean `ludolf {meant}`?'
-        sys.stderr.write(f"Warning: {told}\n")
+    for name in get_close_matches(word, names, 1, _ALIKE):
+        text = f'"{word}" is sent to the model as a message. Did you mean `ludolf {name}`?'
+        sys.stderr.write(f"Warning: {text}\n")
 
 
 def run(name: str, words: Sequence[str]) -> int:
-    """Do what `ludolf NAME WORDS` asks for; returns the exit code.
+    """Run `ludolf NAME WORDS`; returns the exit code.
 
     Raises:
-        LudolfError: it could not be done; the text is for the user.
+        LudolfError: the command failed; the text is for the user.
     """
     module = import_module(f"ludolf.cli.subcommands.{MODULES[name]}")
     code: int = module.run(words)

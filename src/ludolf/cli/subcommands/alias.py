@@ -1,4 +1,4 @@
-"""`ludolf install-alias`: this program under the name of another, for hosts that insist on it."""
+"""`ludolf install-alias`: install Ludolf under the name of another program."""
 
 import os
 import sys
@@ -12,7 +12,7 @@ from ludolf.config.settings.home import expand, user_dir
 if TYPE_CHECKING:
     from argparse import ArgumentParser
 
-# Each speaks the dialect of its name.
+# Each name selects the dialect of the same name.
 NAMES = ("pi", "omp", "xcsh", "pi-early")
 _MARK = "# Made by `ludolf install-alias`."
 _SCRIPT = """\
@@ -20,7 +20,7 @@ _SCRIPT = """\
 {mark} To remove it: ludolf install-alias --remove {name}
 exec {python} -P -c {code} "$0" "$@"
 """
-# The name under which the script was started becomes the program's own.
+# The name by which the script was started becomes `sys.argv[0]`.
 _CODE = (
     "import sys; del sys.argv[0]; sys.path.append({packages!r}); "
     "from ludolf.cli.main import main; main()"
@@ -28,10 +28,10 @@ _CODE = (
 
 
 def run(words: Sequence[str]) -> int:
-    """What `ludolf install-alias WORDS` asks for; returns the exit code.
+    """Run `ludolf install-alias WORDS`; returns the exit code.
 
     Raises:
-        CommandError: something of that name is there already, or is not ours to remove.
+        CommandError: the file exists, or the file to remove is not an alias.
     """
     try:
         arguments = _parser().parse_args(list(words))
@@ -44,7 +44,7 @@ def run(words: Sequence[str]) -> int:
         sys.stdout.write(f"Removed {path}\n")
         return 0
     _make(path)
-    sys.stdout.write(f"Made {path}: it starts Ludolf, which then speaks the dialect {path.name}\n")
+    sys.stdout.write(f"Made {path}: it starts Ludolf with the dialect {path.name}\n")
     for line in _standing(path):
         sys.stdout.write(f"{line}\n")
     return 0
@@ -56,18 +56,18 @@ def _parser() -> "ArgumentParser":
     parser = ArgumentParser(
         prog="ludolf install-alias",
         allow_abbrev=False,
-        description="Start this program under the name of another, for hosts that insist on it.",
+        description="Install Ludolf under the name of another program, for hosts that start it.",
     )
-    parser.add_argument("name", choices=NAMES, help="the name to be started by")
-    parser.add_argument("--dir", metavar="DIR", help="where (default: beside ludolf itself)")
-    parser.add_argument("--remove", action="store_true", help="remove it, if it was made by this")
+    parser.add_argument("name", choices=NAMES, help="name of the alias")
+    parser.add_argument("--dir", metavar="DIR", help="folder (default: the folder of ludolf)")
+    parser.add_argument("--remove", action="store_true", help="remove the alias")
     return parser
 
 
 def _own_folder() -> Path:
-    started = Path(sys.argv[0])
-    if started.name in ("ludolf", *NAMES) and started.is_file():
-        return started.absolute().parent
+    program = Path(sys.argv[0])
+    if program.name in ("ludolf", *NAMES) and program.is_file():
+        return program.absolute().parent
     return user_dir() / ".local" / "bin"
 
 
@@ -82,26 +82,26 @@ def _make(path: Path) -> None:
     text = _SCRIPT.format(mark=_MARK, name=path.name, python=python, code=code)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        # "x" takes no name that anything has, not even a link that leads nowhere.
+        # "x" fails if the name exists, even as a dangling link.
         with open(path, "x", encoding="utf-8", opener=_open_own) as file:
             os.fchmod(file.fileno(), 0o755)
             file.write(text)
     except FileExistsError:
-        raise CommandError(f"{path} exists already, and is left as it is") from None
+        raise CommandError(f"{path} already exists and was not changed") from None
     except OSError as error:
         raise CommandError(f"{path} cannot be written: {error.strerror}") from error
 
 
 def _open_own(path: str, flags: int) -> int:
-    """Nobody else may write to it, not even before it has its mode."""
+    """Create the file with mode 0700, so that other users cannot write to it before chmod."""
     return os.open(path, flags, 0o700)
 
 
 def _remove(path: Path) -> None:
     if not os.path.lexists(path):
-        raise CommandError(f"There is no {path}")
+        raise CommandError(f"{path} does not exist")
     if not _is_ours(path):
-        raise CommandError(f"{path} was not made by `ludolf install-alias`, and is left as it is")
+        raise CommandError(f"{path} was not made by `ludolf install-alias` and was not removed")
     try:
         path.unlink()
     except OSError as error:
@@ -116,11 +116,11 @@ def _is_ours(path: Path) -> bool:
 
 
 def _standing(path: Path) -> list[str]:
-    """Whether the name alone finds it, and what else has that name."""
+    """Explain which program the name starts, given PATH."""
     folders = [Path(one) for one in os.environ.get("PATH", "").split(os.pathsep) if one]
     places = [folder / path.name for folder in folders if _is_program(folder / path.name)]
     is_on_path = any(_is_same(place, path) for place in places)
-    lines = [] if is_on_path else [f"{path.parent} is not on PATH: add it, or name the whole path"]
+    lines = [] if is_on_path else [f"{path.parent} is not on PATH: add it, or use the full path"]
     before = True
     for place in places:
         if _is_same(place, path):
@@ -128,7 +128,7 @@ def _standing(path: Path) -> list[str]:
         elif before:
             lines.append(f"{place} comes first on PATH: `{path.name}` starts that one")
         else:
-            lines.append(f"{place} comes later on PATH: `{path.name}` does not start it any more")
+            lines.append(f"{place} comes later on PATH: `{path.name}` no longer starts it")
     return lines
 
 

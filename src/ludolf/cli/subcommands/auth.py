@@ -1,4 +1,4 @@
-"""`ludolf auth`: log in and out, see what is there, hand a credential to other programs."""
+"""`ludolf auth`: log in and out, show credentials, print them for other programs."""
 
 import asyncio
 import sys
@@ -29,19 +29,19 @@ if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
 
 USAGE_ERROR = 2
-ABOUT = "Log in and out, see what is there, hand a credential to other programs."
-NOTHING = "There are no credentials. `ludolf auth login PROVIDER` stores some.\n"
+ABOUT = "Log in and out, show the status of credentials, print them for other programs."
+NOTHING = "No credentials found. Store some with `ludolf auth login PROVIDER`.\n"
 NEVER_AN_ARGUMENT = (
-    "A key is never an argument, since others could see it in the list of processes: "
-    "type it when asked, or give it on stdin with --api-key-stdin.\n"
+    "A key is never an argument, because other users could read it in the process list: "
+    "type it when asked, or pipe it in with --api-key-stdin.\n"
 )
 
 
 def run(words: Sequence[str]) -> int:
-    """What `ludolf auth WORDS` asks for; returns the exit code.
+    """Run `ludolf auth WORDS`; returns the exit code.
 
     Raises:
-        LudolfError: it failed; the text is for the user.
+        LudolfError: the command failed; the text is for the user.
     """
     parser = _parser()
     try:
@@ -49,7 +49,7 @@ def run(words: Sequence[str]) -> int:
     except SystemExit as end:
         return int(end.code or 0)
     if rest:
-        # Only names of options are repeated: the rest may be a key that somebody put there.
+        # Print only the names of options: the other arguments may contain a key.
         flags = ", ".join(word.partition("=")[0] for word in rest if word.startswith("--"))
         sys.stderr.write(f"Error: unknown {'option ' + flags if flags else 'argument'}\n")
         if arguments.run is _login:
@@ -70,34 +70,36 @@ def _parser() -> "ArgumentParser":
     actions = parser.add_subparsers(metavar="COMMAND", help="default: status")
 
     def add(name: str, help: str, action: object) -> ArgumentParser:
-        made = actions.add_parser(name, help=help, description=help, allow_abbrev=False)
-        made.set_defaults(run=action)
-        return made
+        command = actions.add_parser(name, help=help, description=help, allow_abbrev=False)
+        command.set_defaults(run=action)
+        return command
 
-    login = add("login", "store a key, or log in", _login)
+    login = add("login", "store an API key, or log in", _login)
     login.add_argument("provider", nargs="?", metavar="PROVIDER", help="default: ask for it")
     login.add_argument(
         "--method", choices=("api-key", "oauth", "device"), help="default: the provider's usual one"
     )
     login.add_argument("--api-key-stdin", action="store_true", help="read the key from stdin")
-    login.add_argument("--domain", help="the GitHub server of an enterprise (github-copilot)")
-    logout = add("logout", "remove what is stored", _logout)
+    login.add_argument("--domain", help="GitHub Enterprise domain (github-copilot only)")
+    logout = add("logout", "remove stored credentials", _logout)
     which = logout.add_mutually_exclusive_group(required=True)
     which.add_argument("provider", nargs="?", metavar="PROVIDER")
-    which.add_argument("--all", action="store_true", help="everything that is stored")
-    status = add("status", "show where credentials come from, never themselves", _status)
+    which.add_argument("--all", action="store_true", help="remove all stored credentials")
+    status = add("status", "show where credentials come from, without their values", _status)
     status.add_argument("provider", nargs="?", metavar="PROVIDER")
-    status.add_argument("--json", action="store_true", help="as JSON, for scripts")
-    checks = add("check", "say ready, not_ready or invalid (exit code 0, 1 or 2)", check)
-    checks.add_argument("--json", action="store_true", help="as JSON, for scripts")
-    checks.add_argument("--credentials", action="store_true", help="show the credential too")
-    checks.add_argument("--no-refresh", action="store_true", help="renew nothing")
-    key = add("print-api-key", "write an API key to stdout", print_api_key)
-    bearer = add("print-bearer-token", "write the token of a login to stdout", print_bearer_token)
-    bearer.add_argument("--min-expiry", default="30m", help="how long it must last, as 30m or 1h")
+    status.add_argument("--json", action="store_true", help="print JSON, for scripts")
+    checks = add("check", "print ready, not_ready or invalid (exit code 0, 1 or 2)", check)
+    checks.add_argument("--json", action="store_true", help="print JSON, for scripts")
+    checks.add_argument("--credentials", action="store_true", help="print the credential too")
+    checks.add_argument("--no-refresh", action="store_true", help="do not refresh tokens")
+    key = add("print-api-key", "print an API key on stdout", print_api_key)
+    bearer = add("print-bearer-token", "print the token of a login on stdout", print_bearer_token)
+    bearer.add_argument(
+        "--min-expiry", default="30m", help="minimum remaining lifetime, such as 30m or 1h"
+    )
     for each in (checks, key, bearer):
-        each.add_argument("--provider", help="whose credential")
-        each.add_argument("--model", help="the credential of its provider: PROVIDER/ID or an id")
+        each.add_argument("--provider", help="provider of the credential")
+        each.add_argument("--model", help="model whose provider is meant: PROVIDER/ID or an id")
     return parser
 
 
@@ -110,11 +112,11 @@ def _login(registry: ModelRegistry, arguments: "Namespace") -> int:
         provider = _asked_provider(registry)
     names = login_providers(registry)
     if provider not in names:
-        raise CommandError(f"There is no provider of this name. Known: {', '.join(sorted(names))}")
-    asked = "api-key" if arguments.api_key_stdin else arguments.method
+        raise CommandError(f"Unknown provider. Choose one of: {', '.join(sorted(names))}")
+    method = "api-key" if arguments.api_key_stdin else arguments.method
     if arguments.api_key_stdin and arguments.method not in (None, "api-key"):
-        raise CommandError(f"--api-key-stdin does not go with --method {arguments.method}")
-    way = choose_way(registry, provider, asked)
+        raise CommandError(f"--api-key-stdin cannot be combined with --method {arguments.method}")
+    way = choose_way(registry, provider, method)
     if way == "api-key":
         key = _given_key(names[provider], from_stdin=arguments.api_key_stdin)
         registry.keyring.store(provider, checked_key(key))
@@ -144,27 +146,27 @@ def _log_in(registry: ModelRegistry, provider: str, way: Method, domain: str | N
 
 def _asked_provider(registry: ModelRegistry) -> str:
     if not sys.stdin.isatty():
-        raise CommandError("Name the provider: ludolf auth login PROVIDER")
+        raise CommandError("The provider is missing. Usage: ludolf auth login PROVIDER")
     for name, title in login_providers(registry).items():
         sys.stderr.write(f"  {name}" + (f"  ({title})" if title != name else "") + "\n")
-    named = _line("Provider: ")
-    if not named:
-        raise CommandError("No provider was named")
-    return named
+    provider = _line("Provider: ")
+    if not provider:
+        raise CommandError("No provider was entered")
+    return provider
 
 
 def _given_key(name: str, *, from_stdin: bool) -> str:
     if from_stdin:
         return sys.stdin.read()
     if not sys.stdin.isatty():
-        raise CommandError("stdin is no terminal: give the key there with --api-key-stdin")
+        raise CommandError("stdin is not a terminal; pipe the key in with --api-key-stdin")
     from getpass import getpass
 
     try:
         return getpass(f"API key for {name}: ")
     except EOFError:
         sys.stderr.write("\n")
-        raise CommandError("No key was given") from None
+        raise CommandError("No key was entered") from None
 
 
 def _line(question: str) -> str:
@@ -174,7 +176,7 @@ def _line(question: str) -> str:
 
 
 class _Terminal:
-    """Asks on stderr, so that stdout stays free; reads stdin, be it a terminal or not."""
+    """Asks the user of a login on stderr and reads answers from stdin, terminal or not."""
 
     def show(self, url: str, instructions: str, *, launch: str | None = None) -> None:
         sys.stderr.write(f"Open this address:\n\n  {launch or url}\n\n{instructions}\n")
@@ -184,20 +186,20 @@ class _Terminal:
         import threading
 
         loop = asyncio.get_running_loop()
-        said: asyncio.Future[str] = loop.create_future()
+        answer: asyncio.Future[str] = loop.create_future()
 
         def take(line: str) -> None:
-            if not said.done():
-                said.set_result(line)
+            if not answer.done():
+                answer.set_result(line)
 
         def read() -> None:
             line = _line(f"{question} ")
-            with suppress(RuntimeError):  # the browser was faster, and the loop is closed
+            with suppress(RuntimeError):  # the browser answered first, and the loop is closed
                 loop.call_soon_threadsafe(take, line)
 
-        # A thread that may wait for a line for ever must not keep the program from ending.
+        # The thread may wait for a line forever; as a daemon it does not block the exit.
         threading.Thread(target=read, daemon=True).start()
-        return await said or None
+        return await answer or None
 
 
 # ---------------------------------------------------------------- logout
@@ -205,13 +207,13 @@ class _Terminal:
 
 def _logout(registry: ModelRegistry, arguments: "Namespace") -> int:
     keyring = registry.keyring
-    wanted = keyring.entries() if arguments.all else (arguments.provider,)
-    removed = keyring.forget(*wanted)
+    providers = keyring.entries() if arguments.all else (arguments.provider,)
+    removed = keyring.forget(*providers)
     for provider in removed:
-        sys.stderr.write(f"Removed what was stored for {provider}.\n")
+        sys.stderr.write(f"Removed the stored credentials of {provider}.\n")
     if not removed:
-        sys.stderr.write("Nothing was stored.\n")
-    for status in auth_status(registry, removed or (() if arguments.all else wanted)):
+        sys.stderr.write("No stored credentials to remove.\n")
+    for status in auth_status(registry, removed or (() if arguments.all else providers)):
         if status.origin != "none":
             sys.stderr.write(f"{status.provider} still has: {_words(status)}\n")
     return 0 if removed or arguments.all else 1
@@ -221,22 +223,22 @@ def _logout(registry: ModelRegistry, arguments: "Namespace") -> int:
 
 
 def _status(registry: ModelRegistry, arguments: "Namespace") -> int:
-    asked = arguments.provider
-    if asked and asked not in (*registry.keyring.stored(), *login_providers(registry)):
-        raise CommandError("There is no provider of this name. See: ludolf models list --all")
-    found = auth_status(registry, (asked,) if asked else ())
+    provider = arguments.provider
+    if provider and provider not in (*registry.keyring.stored(), *login_providers(registry)):
+        raise CommandError("Unknown provider. See: ludolf models list --all")
+    statuses = auth_status(registry, (provider,) if provider else ())
     keyring = registry.keyring
     warnings = (*keyring.warnings, *keyring.resolver.warnings)
     sys.stderr.writelines(f"Warning: {text}\n" for text in warnings)
     if arguments.json:
-        sys.stdout.write(dumps({"providers": found}).decode() + "\n")
-    elif found:
-        width = max(len(status.provider) for status in found)
-        for status in found:
+        sys.stdout.write(dumps({"providers": statuses}).decode() + "\n")
+    elif statuses:
+        width = max(len(status.provider) for status in statuses)
+        for status in statuses:
             sys.stdout.write(f"{status.provider.ljust(width)}  {_words(status)}\n")
     else:
         sys.stderr.write(NOTHING)
-    return 0 if any(status.usable for status in found) else 1
+    return 0 if any(status.usable for status in statuses) else 1
 
 
 def _words(status: AuthStatus) -> str:
@@ -244,7 +246,7 @@ def _words(status: AuthStatus) -> str:
         case "stored", "oauth":
             return f"stored login{_until(status)}"
         case "stored", _:
-            return "stored API key" + ("" if status.usable else ", whose variable is not set")
+            return "stored API key" + ("" if status.usable else " (its variable is not set)")
         case "environment", _:
             plural = "s" if len(status.variables) > 1 else ""
             return f"environment variable{plural} {', '.join(status.variables)}"
@@ -259,7 +261,7 @@ def _until(status: AuthStatus) -> str:
         return ""
     if status.expires > now_ms():
         return f", until {iso_time(status.expires)}"
-    return ", renewed at the next use" if status.usable else ", ended: log in again"
+    return ", refreshed on next use" if status.usable else ", expired: log in again"
 
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""`ludolf auth check` and its kin: whether a provider can be used, and its credential on stdout."""
+"""`ludolf auth check`, `print-api-key` and `print-bearer-token`."""
 
 import asyncio
 import re
@@ -29,7 +29,7 @@ Reason = Literal[
 
 
 class Verdict(Value):
-    """The answer of `auth check`, in the words that pi's has; `credentials` only if asked for."""
+    """Result of `auth check`, with pi's field names; `credentials` only on request."""
 
     status: Literal["ready", "not_ready", "invalid"]
     provider: str
@@ -44,16 +44,16 @@ class _Target(Value):
 
 
 def check(registry: ModelRegistry, arguments: "Namespace") -> int:
-    """Write the verdict; returns the exit code, which says the same."""
-    named = arguments.provider or arguments.model
-    if not named:
+    """Print whether a provider is ready; returns 0, 1 or 2 for ready, not_ready, invalid."""
+    name = arguments.provider or arguments.model
+    if not name:
         sys.stderr.write("Error: auth check needs --provider or --model\n")
         return 2
     try:
         verdict = _verdict(registry, arguments)
     except LudolfError as error:
         sys.stderr.write(f"{error}\n")
-        verdict = Verdict(status="invalid", provider=named, reason="invalid_state")
+        verdict = Verdict(status="invalid", provider=name, reason="invalid_state")
     if arguments.json:
         sys.stdout.write(dumps(verdict).decode() + "\n")
     else:
@@ -62,8 +62,10 @@ def check(registry: ModelRegistry, arguments: "Namespace") -> int:
 
 
 def print_api_key(registry: ModelRegistry, arguments: "Namespace") -> int:
-    """Raises:
-    LudolfError: there is no key, or it is a login.
+    """Print the API key of a provider.
+
+    Raises:
+        LudolfError: the provider has no key, or has a login instead.
     """
     target = _target(registry, arguments)
     if _login_of(registry, target.provider) is not None:
@@ -73,17 +75,19 @@ def print_api_key(registry: ModelRegistry, arguments: "Namespace") -> int:
 
 
 def print_bearer_token(registry: ModelRegistry, arguments: "Namespace") -> int:
-    """Raises:
-    LudolfError: there is no login, or its token does not last as long as asked.
+    """Print the access token of a provider's login.
+
+    Raises:
+        LudolfError: the provider has no login, or its token expires before `--min-expiry`.
     """
     least = max(_milliseconds(arguments.min_expiry), LEAST_LIFE_MS)
     target = _target(registry, arguments)
     provider = target.provider
     if _login_of(registry, provider) is None:
-        raise CommandError(f"{provider} has no login: see `ludolf auth status`")
+        raise CommandError(f"{provider} has no login. See: ludolf auth status")
     _renew(registry, provider, least)
     if registry.keyring.ends_soon(provider, least):
-        raise CommandError(f"The token of {provider} ends sooner than asked for, though renewed")
+        raise CommandError(f"The refreshed token of {provider} expires before --min-expiry")
     return _write(_credential(_access(registry, target)), provider)
 
 
@@ -111,11 +115,11 @@ def _verdict(registry: ModelRegistry, arguments: "Namespace") -> Verdict:
     ready = Verdict(status="ready", provider=provider, auth_type="oauth" if login else "api_key")
     if not arguments.credentials:
         return ready
-    found = login.access if login and arguments.no_refresh else None
-    found = found or _credential(access or _access(registry, target))
-    if found is None:
+    credential = login.access if login and arguments.no_refresh else None
+    credential = credential or _credential(access or _access(registry, target))
+    if credential is None:
         return Verdict(status="not_ready", provider=provider, reason="credential_not_available")
-    return ready.replace(credentials=found)
+    return ready.replace(credentials=credential)
 
 
 def _target(registry: ModelRegistry, arguments: "Namespace") -> _Target:
@@ -124,7 +128,7 @@ def _target(registry: ModelRegistry, arguments: "Namespace") -> _Target:
         model = choose_model(registry, arguments.model, provider or None).model
         return _Target(provider=model.provider, model=model)
     if not provider:
-        raise CommandError("Say which credential: --provider or --model")
+        raise CommandError("Pass --provider or --model")
     return _Target(provider=provider)
 
 
@@ -148,21 +152,21 @@ def _credential(access: Access | None) -> str | None:
     if access is None or access.key:
         return access.key if access else None
     for name, value in access.headers.items():
-        found = _BEARER.fullmatch(value)
-        if name.lower() == "authorization" and found:
-            return found[1]
+        match = _BEARER.fullmatch(value)
+        if name.lower() == "authorization" and match:
+            return match[1]
     return None
 
 
 def _milliseconds(duration: str) -> int:
-    found = _DURATION.fullmatch(duration.strip().lower())
-    if found is None:
-        raise CommandError("--min-expiry is a duration such as 30m or 1h")
-    return int(found[1]) * _UNITS[found[2]]
+    match = _DURATION.fullmatch(duration.strip().lower())
+    if match is None:
+        raise CommandError("--min-expiry must be a duration such as 30m or 1h")
+    return int(match[1]) * _UNITS[match[2]]
 
 
 def _write(credential: str | None, provider: str) -> int:
     if credential is None:
-        raise CommandError(f"There is no credential for {provider}: see `ludolf auth status`")
+        raise CommandError(f"No credentials for {provider}. See: ludolf auth status")
     sys.stdout.write(f"{credential}\n")
     return 0

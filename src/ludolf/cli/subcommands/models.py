@@ -1,4 +1,4 @@
-"""`ludolf models`: list models, show one, ask providers for new ones, print a schema."""
+"""`ludolf models`: list models, show one, fetch new ones, print a schema."""
 
 import sys
 from collections.abc import Callable, Sequence
@@ -19,10 +19,10 @@ USAGE_ERROR = 2
 
 
 def run(words: Sequence[str]) -> int:
-    """What `ludolf models WORDS` asks for; returns the exit code.
+    """Run `ludolf models WORDS`; returns the exit code.
 
     Raises:
-        LudolfError: it failed; the text is for the user.
+        LudolfError: the command failed; the text is for the user.
     """
     try:
         arguments = _parser().parse_args(list(words))
@@ -39,26 +39,28 @@ def _parser() -> "ArgumentParser":
     parser = ArgumentParser(
         prog="ludolf models",
         allow_abbrev=False,
-        description="List models, show one, ask providers for new ones, print a schema.",
+        description="List models, show one, fetch new ones from providers, print a schema.",
     )
     parser.set_defaults(act=_list, search=(), all=False, json=False)
     words = parser.add_subparsers(metavar="COMMAND", help="default: list")
 
     def word(name: str, act: Callable[[Home, Any], int], about: str) -> ArgumentParser:
-        made = words.add_parser(name, help=about, description=about, allow_abbrev=False)
-        made.set_defaults(act=act)
-        return made
+        command = words.add_parser(name, help=about, description=about, allow_abbrev=False)
+        command.set_defaults(act=act)
+        return command
 
-    listing = word("list", _list, "show the models that have credentials")
-    listing.add_argument("search", nargs="*", metavar="SEARCH", help="letters of provider and id")
-    listing.add_argument("--all", action="store_true", help="also those without credentials")
-    listing.add_argument("--json", action="store_true", help="one JSON object a line, for scripts")
-    show = word("show", _show, "show all that is known of one model")
+    listing = word("list", _list, "list the models that have credentials")
+    listing.add_argument("search", nargs="*", metavar="SEARCH", help="part of provider and id")
+    listing.add_argument("--all", action="store_true", help="also models without credentials")
+    listing.add_argument("--json", action="store_true", help="print JSON lines, for scripts")
+    show = word("show", _show, "show the properties of one model")
     show.add_argument("model", metavar="PROVIDER/ID")
-    show.add_argument("--json", action="store_true", help="as JSON, for scripts")
-    refresh = word("refresh", _refresh, "ask providers for their models, and keep what is new")
-    refresh.add_argument("provider", nargs="?", metavar="PROVIDER", help="default: all that can")
-    refresh.add_argument("--offline", action="store_true", help="ask nobody (as PI_OFFLINE=1)")
+    show.add_argument("--json", action="store_true", help="print JSON, for scripts")
+    refresh = word("refresh", _refresh, "fetch lists of models from providers and store them")
+    refresh.add_argument(
+        "provider", nargs="?", metavar="PROVIDER", help="default: all that offer a list"
+    )
+    refresh.add_argument("--offline", action="store_true", help="send nothing (as PI_OFFLINE=1)")
     word("schema", _schema, "print the JSON Schema of models.json")
     return parser
 
@@ -68,12 +70,12 @@ def _list(home: Home, arguments: "Namespace") -> int:
     models = registry.all() if arguments.all else registry.available()
     tell_problems(home, registry)
     search = " ".join(arguments.search)
-    found = matching(models, search)
+    matches = matching(models, search)
     if arguments.json:
-        for model in found:
+        for model in matches:
             sys.stdout.write(dumps(_facts(registry, model)).decode() + "\n")
-    elif found:
-        sys.stdout.write(table(found))
+    elif matches:
+        sys.stdout.write(table(matches))
     elif models:
         sys.stderr.write(f'No models matching "{search}"\n')
     else:
@@ -115,19 +117,19 @@ def _schema(home: Home, arguments: "Namespace") -> int:
 def _find(registry: ModelRegistry, name: str) -> Model:
     from ludolf.config.models.selection import match_exact
 
-    wanted = name.strip()
-    model = match_exact(wanted, registry.all())
+    pattern = name.strip()
+    model = match_exact(pattern, registry.all())
     if model is not None:
         return model
-    named = [one.key for one in registry.all() if one.id.lower() == wanted.lower()]
-    if named:
-        raise CommandError(f"Several providers have {wanted}. Choose one: {', '.join(named)}")
-    raise CommandError(f'There is no model "{name}". See: ludolf models list --all {name}')
+    keys = [one.key for one in registry.all() if one.id.lower() == pattern.lower()]
+    if keys:
+        raise CommandError(f"Several providers have {pattern}. Choose one: {', '.join(keys)}")
+    raise CommandError(f'Model "{name}" was not found. See: ludolf models list --all {name}')
 
 
 def _facts(registry: ModelRegistry, model: Model) -> dict[str, Any]:
-    known: dict[str, Any] = msgspec.to_builtins(model)
-    return {**known, "available": registry.admits(model)}
+    properties: dict[str, Any] = msgspec.to_builtins(model)
+    return {**properties, "available": registry.admits(model)}
 
 
 def _rows(registry: ModelRegistry, model: Model) -> "Sequence[tuple[str, str]]":
@@ -135,15 +137,15 @@ def _rows(registry: ModelRegistry, model: Model) -> "Sequence[tuple[str, str]]":
     rows = [
         ("model", model.key),
         ("name", model.name),
-        ("known from", _source(registry, model)),
+        ("source", _source(registry, model)),
         ("credentials", "yes" if registry.admits(model) else "no"),
         ("api", model.api),
         ("address", model.base_url),
         ("context", f"{model.context_window} tokens"),
-        ("answer", f"{model.max_tokens} tokens at most"),
+        ("output", f"{model.max_tokens} tokens at most"),
         ("input", ", ".join(model.input)),
         ("thinking", ", ".join(thinking_levels(model))),
-        ("dollars", f"{_dollars(cost)} for a million tokens"),
+        ("price", f"{_dollars(cost)} per million tokens (USD)"),
     ]
     tiers = cost.tiers or ()
     rows += [("", f"{_dollars(tier)} above {tier.input_tokens_above} tokens") for tier in tiers]
@@ -160,8 +162,8 @@ def _rows(registry: ModelRegistry, model: Model) -> "Sequence[tuple[str, str]]":
 
 def _dollars(rates: Any) -> str:
     return (
-        f"{rates.input:g} sent, {rates.output:g} answered, "
-        f"{rates.cache_read:g} read from a cache, {rates.cache_write:g} written to it"
+        f"{rates.input:g} input, {rates.output:g} output, "
+        f"{rates.cache_read:g} cache read, {rates.cache_write:g} cache write"
     )
 
 
@@ -174,4 +176,4 @@ def _source(registry: ModelRegistry, model: Model) -> str:
     if entry is not None and any(one.id == model.id for one in entry.models):
         return "models.json"
     shipped = any(one.id == model.id for one in catalog_models(model.provider))
-    return "the catalog of this program" if shipped else "models-store.json"
+    return "built-in catalog" if shipped else "models-store.json"

@@ -1,4 +1,4 @@
-"""`ludolf models refresh`: ask providers for their lists of models, and keep what is new."""
+"""`ludolf models refresh`: fetch lists of models from providers and store them."""
 
 import asyncio
 import sys
@@ -21,13 +21,13 @@ from ludolf.config.models.models_store import News, compare, keep
 from ludolf.config.models.registry import ModelRegistry
 from ludolf.config.settings.home import Home, env_flag
 
-OFFLINE = "Offline: the lists of models are not asked for. They stay as they are."
-NOBODY = "No provider that has credentials has a list of models to ask for.\n"
+OFFLINE = "Offline: the lists of models were not fetched. The stored lists are unchanged."
+NO_LISTS = "No provider with credentials offers a list of models.\n"
 _MOST_SHOWN = 20
 
 
 class Report(msgspec.Struct, frozen=True, kw_only=True):
-    """How it went with one provider."""
+    """Result of a refresh for one provider: `news`, or the text of an error."""
 
     provider: str
     news: News | None = None
@@ -35,56 +35,56 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def refresh(home: Home, registry: ModelRegistry, provider: str | None, *, offline: bool) -> int:
-    """Ask one provider or all that can be asked; returns the exit code.
+    """Fetch the list of one provider, or of all that offer one; returns the exit code.
 
     Raises:
-        CommandError: nothing may be asked, or this provider cannot be.
+        CommandError: the run is offline, or this provider has no list or no credentials.
     """
     if offline or env_flag("OFFLINE"):
         raise CommandError(OFFLINE)
     models = _to_ask(registry, provider)
     if not models:
-        sys.stderr.write(NOBODY)
+        sys.stderr.write(NO_LISTS)
         return 1
     reports = asyncio.run(_ask_all(registry, models))
     width = max(len(report.provider) for report in reports)
-    kept = home.models_file.with_name("models-store.json")
+    store = home.models_file.with_name("models-store.json")
     for report in reports:
-        _keep_and_tell(report, kept, width)
+        _keep_and_print(report, store, width)
     if any(report.news for report in reports):
-        sys.stdout.write(f"Kept in {kept}, and used from the next start on.\n")
+        sys.stdout.write(f"Stored in {store}; used from the next start on.\n")
     return 1 if any(report.problem for report in reports) else 0
 
 
 def _to_ask(registry: ModelRegistry, provider: str | None) -> list[Model]:
-    """For each provider one model whose server has a list."""
+    """Return one model per provider whose server offers a list."""
     if provider is None:
-        found: dict[str, list[Model]] = {}
+        by_provider: dict[str, list[Model]] = {}
         unnamed = [model for name in nameless(registry) for model in _unnamed(registry, name)]
         for model in (*registry.available(), *unnamed):
             if model.provider not in (*SERVERS, FILES) and can_list(model):
-                found.setdefault(model.provider, []).append(model)
-        return [_best(models) for models in found.values()]
+                by_provider.setdefault(model.provider, []).append(model)
+        return [_best(models) for models in by_provider.values()]
     if provider in (*SERVERS, FILES):
-        raise CommandError(f"The models of {provider} are looked for at every start.")
+        raise CommandError(f"Models of {provider} are local: Ludolf lists them at every start.")
     models = registry.of_provider(provider) or _unnamed(registry, provider)
     if not models:
         raise CommandError(f'Unknown provider "{provider}". See: ludolf models list --all')
     listable = [model for model in models if can_list(model)]
     if not listable:
-        raise CommandError(f"It is not known how to ask {provider} for its list of models.")
+        raise CommandError(f"{provider} offers no list of models. Add them to models.json.")
     if not registry.admits(listable[0]):
-        raise CommandError(f"There are no credentials for {provider}.")
+        raise CommandError(f"No credentials for {provider}. Run: ludolf auth login {provider}")
     return [_best(listable)]
 
 
 def _best(models: Sequence[Model]) -> Model:
-    """Where a provider speaks several APIs, OpenAI's has the list of all its models."""
+    """Prefer the OpenAI API, which lists all models of a provider with several APIs."""
     return next((model for model in models if model.api == "openai-completions"), models[0])
 
 
 def _unnamed(registry: ModelRegistry, provider: str) -> tuple[Model, ...]:
-    """A provider of which no model is known yet, as if it had one."""
+    """Return a placeholder model for a provider without listed models."""
     from ludolf.config.models.models_file import ProviderEntry, make_model
 
     entry = registry.entry(provider)
@@ -124,7 +124,7 @@ async def _ask(registry: ModelRegistry, transport: Transport, model: Model) -> R
 
 def _news(registry: ModelRegistry, provider: str, listed: Sequence[ListedModel]) -> News:
     entry = registry.entry(provider)
-    # What the user says of a model in models.json is not asked of anybody.
+    # Entries of the user in models.json take precedence over the provider's list.
     own = {model.id for model in entry.models} if entry is not None else set()
     entries = [
         msgspec.convert(msgspec.to_builtins(model), ModelEntry)
@@ -134,14 +134,14 @@ def _news(registry: ModelRegistry, provider: str, listed: Sequence[ListedModel])
     return compare(entries, {model.id: model for model in catalog_models(provider)})
 
 
-def _keep_and_tell(report: Report, path: Path, width: int) -> None:
+def _keep_and_print(report: Report, path: Path, width: int) -> None:
     name = report.provider.ljust(width)
     news = report.news
     if news is None:
         sys.stdout.write(f"{name}  failed: {report.problem}\n")
         return
     keep(path, report.provider, news.entries)
-    changed = f", {len(news.changed)} with other prices" if news.changed else ""
+    changed = f", {len(news.changed)} with new prices" if news.changed else ""
     sys.stdout.write(f"{name}  {news.listed} listed, {len(news.added)} new{changed}\n")
     for model_id in news.added[:_MOST_SHOWN]:
         sys.stdout.write(f"  + {model_id}\n")

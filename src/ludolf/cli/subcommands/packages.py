@@ -1,18 +1,21 @@
-"""`ludolf install` and `remove`: words of pi that must not reach a model as a prompt."""
+"""`ludolf install` and `remove`: refuse these commands of pi instead of prompting the model."""
 
 from collections.abc import Sequence
 
 from ludolf.base import CommandError
 
 REFUSED = (
-    "Ludolf installs no packages. Extensions in Python: put the file into ~/.pi/agent/extensions, "
-    'name it with -e, or pip-install a package that has the entry point "ludolf.extensions". '
-    "Skills and prompt templates: put them into ~/.pi/agent/skills and ~/.pi/agent/prompts."
+    "Ludolf does not install packages. For a Python extension, put the file into "
+    "~/.pi/agent/extensions, pass it with -e, or install a Python package with the entry point "
+    '"ludolf.extensions". Put skills and prompt templates into ~/.pi/agent/skills and '
+    "~/.pi/agent/prompts."
 )
 
 
 def run(words: Sequence[str]) -> int:
-    """Raises:
-    CommandError: always; the text says what to do instead.
+    """Refuse the command.
+
+    Raises:
+        CommandError: always; the text names the alternatives.
     """
     raise CommandError(REFUSED)

@@ -1,10 +1,10 @@
-"""`ludolf schema`: print the JSON Schema of the frames, or TypeScript types of them."""
+"""`ludolf schema`: print JSON Schema or TypeScript types of the frames."""
 
 import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from ludolf.protocol.dialects import DEFAULT, NAMES
+from ludolf.protocol.dialects import NAMES
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser
@@ -13,13 +13,13 @@ if TYPE_CHECKING:
 
 
 def run(words: Sequence[str]) -> int:
-    """What `ludolf schema WORDS` asks for; returns the exit code."""
+    """Run `ludolf schema WORDS`; returns the exit code."""
     try:
         arguments = _parser().parse_args(list(words))
     except SystemExit as end:
         return int(end.code or 0)
-    chosen = _chosen(arguments.dialect, arguments.direction)
-    sys.stdout.write(_typescript(chosen) if arguments.typescript else _json(chosen))
+    schemas = _selected(arguments.dialect, arguments.direction)
+    sys.stdout.write(_typescript(schemas) if arguments.typescript else _json(schemas))
     return 0
 
 
@@ -29,39 +29,39 @@ def _parser() -> "ArgumentParser":
     parser = ArgumentParser(
         prog="ludolf schema",
         allow_abbrev=False,
-        description="Print the JSON Schema of the frames, or TypeScript types of them.",
+        description="Print JSON Schema or TypeScript types of the frames.",
     )
-    parser.add_argument("--dialect", choices=NAMES, help=f"of what is said (default: {DEFAULT})")
+    parser.add_argument(
+        "--dialect", choices=NAMES, help="dialect of the frames to a host (default: all)"
+    )
     parser.add_argument(
         "--direction", choices=("in", "out", "both"), default="both", help="default: both"
     )
-    parser.add_argument(
-        "--typescript", action="store_true", help="as types; of all dialects unless one is named"
-    )
+    parser.add_argument("--typescript", action="store_true", help="print TypeScript types instead")
     return parser
 
 
-def _chosen(dialect: str | None, direction: str) -> "dict[str, Schema]":
+def _selected(dialect: str | None, direction: str) -> "dict[str, Schema]":
     from ludolf.protocol.wire.schema import schemas
 
-    def wanted(name: str) -> bool:
+    def is_selected(name: str) -> bool:
         if name == "in":
             return direction != "out"
         return direction != "in" and dialect in (None, name.removeprefix("out-"))
 
-    return {name: schema for name, schema in schemas().items() if wanted(name)}
+    return {name: schema for name, schema in schemas().items() if is_selected(name)}
 
 
-def _typescript(chosen: "dict[str, Schema]") -> str:
+def _typescript(schemas: "dict[str, Schema]") -> str:
     from ludolf.protocol.wire.typescript import typescript
 
-    return typescript(chosen)
+    return typescript(schemas)
 
 
-def _json(chosen: "dict[str, Schema]") -> str:
-    """One schema as it is; several as an object of them, by the names of their files."""
+def _json(schemas: "dict[str, Schema]") -> str:
+    """Render one schema as is, several as an object keyed by file name."""
     from ludolf.protocol.wire.schema import text_of
 
-    if len(chosen) == 1:
-        return text_of(*chosen.values())
-    return text_of(chosen)
+    if len(schemas) == 1:
+        return text_of(*schemas.values())
+    return text_of(schemas)

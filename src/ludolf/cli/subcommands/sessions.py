@@ -1,4 +1,4 @@
-"""`ludolf sessions`: stored sessions listed, searched, shown, named, deleted, carried about."""
+"""`ludolf sessions`: list, search, show, rename, delete, export and import stored sessions."""
 
 import sys
 import time
@@ -25,15 +25,17 @@ from ludolf.session.tree import Session, open_session
 
 
 class Found(Value, kw_only=True):
-    """A session that holds a text, and where."""
+    """A session that contains a text, and the matches."""
 
     session: SessionRecord
     hits: tuple[Hit, ...]
 
 
 def run(words: Sequence[str]) -> int:
-    """Raises:
-    CommandError: there is no such session, or it cannot be changed.
+    """Run `ludolf sessions WORDS`; returns the exit code.
+
+    Raises:
+        CommandError: the session does not exist or cannot be changed.
     """
     arguments = _parser().parse_args(words)
     place = session_place(arguments.session_dir)
@@ -42,81 +44,81 @@ def run(words: Sequence[str]) -> int:
 
 
 def _parser() -> ArgumentParser:
-    parser = ArgumentParser(prog="ludolf sessions", description="Look after stored sessions.")
-    parser.add_argument("--session-dir", metavar="DIR", help="where they are kept")
+    parser = ArgumentParser(prog="ludolf sessions", description="Manage stored sessions.")
+    parser.add_argument("--session-dir", metavar="DIR", help="folder of sessions")
     parser.set_defaults(act=_list, all=False, json=False, limit=None)
-    words = parser.add_subparsers(title="what to do", metavar="COMMAND")
+    words = parser.add_subparsers(title="commands", metavar="COMMAND")
 
     def word(name: str, act: Callable[[Namespace, Place], int], about: str) -> ArgumentParser:
-        made = words.add_parser(name, help=about, description=about)
-        made.set_defaults(act=act)
-        return made
+        command = words.add_parser(name, help=about, description=about)
+        command.set_defaults(act=act)
+        return command
 
-    made = word("list", _list, "list them, the last used first (the default)")
-    made.add_argument("--limit", type=int, metavar="N", help="at most so many")
-    _add_scope(made)
-    made = word("find", _find, "search the text of all messages, tool calls and outputs")
-    made.add_argument("text")
-    _add_scope(made)
-    made = word("show", _show, "print a conversation")
-    made.add_argument("session", help=SESSION_NAMES)
-    made.add_argument("--json", action="store_true", help="its messages as JSON lines")
-    made = word("rename", _rename, "give a session a name")
-    made.add_argument("session", help=SESSION_NAMES)
-    made.add_argument("name")
-    made = word("delete", _delete, "move sessions to the trash folder")
-    made.add_argument("sessions", nargs="+", metavar="session", help=SESSION_NAMES)
-    add_export(word("export", export, "write a session as an HTML page, or as a file of its own"))
-    made = word("import", _import, "copy session files to where those of this folder are kept")
-    made.add_argument("files", nargs="+", metavar="file", type=Path)
+    command = word("list", _list, "list sessions, most recently used first (the default)")
+    command.add_argument("--limit", type=int, metavar="N", help="list at most N sessions")
+    _add_scope(command)
+    command = word("find", _find, "search the text of all messages, tool calls and outputs")
+    command.add_argument("text")
+    _add_scope(command)
+    command = word("show", _show, "print a conversation")
+    command.add_argument("session", help=SESSION_NAMES)
+    command.add_argument("--json", action="store_true", help="print its messages as JSON lines")
+    command = word("rename", _rename, "name a session")
+    command.add_argument("session", help=SESSION_NAMES)
+    command.add_argument("name")
+    command = word("delete", _delete, "move sessions to the trash folder")
+    command.add_argument("sessions", nargs="+", metavar="session", help=SESSION_NAMES)
+    add_export(word("export", export, "write a session as an HTML page, or as a session file"))
+    command = word("import", _import, "copy session files to the sessions of this folder")
+    command.add_argument("files", nargs="+", metavar="file", type=Path)
     return parser
 
 
 def add_export(parser: ArgumentParser) -> None:
-    """What `export` takes, also when it is a word of its own."""
+    """Add the arguments of `sessions export`, which `ludolf export` shares."""
     parser.add_argument("session", help=SESSION_NAMES)
-    parser.add_argument("file", nargs="?", help="default: a name of its own in the current folder")
+    parser.add_argument("file", nargs="?", help="default: a new file in the current folder")
     parser.add_argument("--force", action="store_true", help="replace a file that exists")
     parser.add_argument(
         "--jsonl",
         action="store_true",
-        help="its active branch as a session file; so is a FILE that ends in .jsonl",
+        help="write the active branch as a session file (default for a FILE ending in .jsonl)",
     )
 
 
 def _add_scope(parser: ArgumentParser) -> None:
-    parser.add_argument("--all", action="store_true", help="those of all folders, not just this")
-    parser.add_argument("--json", action="store_true", help="as JSON lines, for scripts")
+    parser.add_argument("--all", action="store_true", help="include the sessions of all folders")
+    parser.add_argument("--json", action="store_true", help="print JSON lines, for scripts")
 
 
-SESSION_NAMES = "a path, an id or its beginning, or `last`"
+SESSION_NAMES = "a path, an id or its first characters, or `last`"
 
 
 def session_place(session_dir: str | None) -> Place:
-    """Where the sessions of the current folder are."""
+    """Return the place where sessions of the current folder are stored."""
     cwd = current_folder()
     home = find_home(cwd)
     custom = (cwd / expand(session_dir)).absolute() if session_dir else session_dir_override()
     return Place(agent_dir=home.agent, cwd=str(cwd), custom=custom)
 
 
-def locate(place: Place, wanted: str) -> Path:
-    """The file of a session, also of another project.
+def locate(place: Place, name: str) -> Path:
+    """Return the file of a session of this or another project.
 
     Raises:
-        CommandError: there is none.
+        CommandError: the session does not exist.
     """
-    if wanted == "last":
+    if name == "last":
         newest = latest(place)
         if newest is None:
-            raise CommandError("There is no session of this folder yet.")
+            raise CommandError("This folder has no sessions yet.")
         return newest
     try:
-        path = find(place, wanted)
+        path = find(place, name)
     except SessionElsewhere as elsewhere:
         path = elsewhere.path
     if not path.is_file():
-        raise CommandError(f"File not found: {wanted}")
+        raise CommandError(f"File not found: {name}")
     return path
 
 
@@ -130,7 +132,7 @@ def _list(arguments: Namespace, place: Place) -> int:
     elif records:
         say(_table(records, arguments.all))
     else:
-        more = "" if arguments.all else " of this folder; --all lists those of all folders"
+        more = "" if arguments.all else " in this folder; --all lists those of all folders"
         sys.stderr.write(f"No sessions{more}.\n")
     return 0
 
@@ -158,31 +160,31 @@ def _row(record: SessionRecord, everywhere: bool) -> list[str]:
 
 
 def _find(arguments: Namespace, place: Place) -> int:
-    found = [
+    matches = [
         Found(session=record, hits=hits)
         for record in list_sessions(place, everywhere=arguments.all)
         if (hits := tuple(search(Path(record.path), arguments.text)))
     ]
     if arguments.json:
-        _lines(found)
+        _lines(matches)
         return 0
-    for each in found:
-        say(_found(each))
-    if not found:
-        sys.stderr.write(f'No session holds "{plain(arguments.text)}".\n')
-    return 0 if found else 1
+    for match in matches:
+        say(_match_lines(match))
+    if not matches:
+        sys.stderr.write(f'No session contains "{plain(arguments.text)}".\n')
+    return 0 if matches else 1
 
 
-def _found(found: Found) -> str:
-    record, room = found.session, columns()
+def _match_lines(match: Found) -> str:
+    record, room = match.session, columns()
     title = one_line(record.name or record.first_message, max(20, room - 38))
     lines = [f"{one_line(record.id, 36)}  {title}"]
     lines += [
         f"    {hit.role}: {one_line(hit.excerpt, room - 8 - len(hit.role))}"
-        for hit in found.hits[:5]
+        for hit in match.hits[:5]
     ]
-    if len(found.hits) > 5:
-        lines.append(f"    and {len(found.hits) - 5} more")
+    if len(match.hits) > 5:
+        lines.append(f"    and {len(match.hits) - 5} more")
     return "\n".join(lines) + "\n"
 
 
@@ -228,9 +230,9 @@ def _rename(arguments: Namespace, place: Place) -> int:
 
 
 def _delete(arguments: Namespace, place: Place) -> int:
-    for wanted in arguments.sessions:
-        kept = trash(place, str(locate(place, wanted)), warn_on_stderr)
-        say(f"Moved to {kept}")
+    for name in arguments.sessions:
+        target = trash(place, str(locate(place, name)), warn_on_stderr)
+        say(f"Moved to {target}")
     return 0
 
 
@@ -246,10 +248,10 @@ def _import(arguments: Namespace, place: Place) -> int:
 
 
 def export(arguments: Namespace, place: Place) -> int:
-    """Write the page or the file, and say where.
+    """Write the page or the session file, print its path and return the exit code.
 
     Raises:
-        CommandError: there is no such session, or the page cannot be written.
+        CommandError: the session does not exist, or the file cannot be written.
     """
     from ludolf.cli.progress import working
     from ludolf.page import export_html
@@ -261,7 +263,7 @@ def export(arguments: Namespace, place: Place) -> int:
     if arguments.jsonl or (target is not None and target.suffix == ".jsonl"):
         say(f"Exported to: {export_jsonl(session, target, overwrite=arguments.force)}")
         return 0
-    with working("Writing the page") as told:
-        path = export_html(session, target, overwrite=arguments.force, told=told)
+    with working("Writing the page") as report:
+        path = export_html(session, target, overwrite=arguments.force, told=report)
     say(f"Exported to: {path}")
     return 0

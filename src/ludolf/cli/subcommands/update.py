@@ -1,13 +1,13 @@
-"""`ludolf update --models`: pi's words for `ludolf models refresh`."""
+"""`ludolf update --models`: pi's name of `ludolf models refresh`."""
 
 from collections.abc import Sequence
 
 
 def run(words: Sequence[str]) -> int:
-    """What `ludolf update WORDS` asks for; returns the exit code.
+    """Run `ludolf update WORDS`; returns the exit code.
 
     Raises:
-        LudolfError: it failed; the text is for the user.
+        LudolfError: the command failed; the text is for the user.
     """
     from argparse import ArgumentParser
 
@@ -16,12 +16,12 @@ def run(words: Sequence[str]) -> int:
     parser = ArgumentParser(
         prog="ludolf update",
         allow_abbrev=False,
-        description="pi's words for `ludolf models refresh`.",
+        description="Same as `ludolf models refresh`, under pi's name.",
     )
     parser.add_argument(
-        "--models", action="store_true", required=True, help="ask providers for their models"
+        "--models", action="store_true", required=True, help="fetch lists of models from providers"
     )
-    parser.add_argument("--offline", action="store_true", help="ask nobody (as PI_OFFLINE=1)")
+    parser.add_argument("--offline", action="store_true", help="send nothing (as PI_OFFLINE=1)")
     try:
         arguments = parser.parse_args(list(words))
     except SystemExit as end:

@@ -1,4 +1,4 @@
-"""`ludolf view [SESSION]`: a session in the browser, growing while it is being written."""
+"""`ludolf view [SESSION]`: serve a session to the browser and update it while it grows."""
 
 import os
 import sys
@@ -22,10 +22,10 @@ _LEAD = """\
 
 
 def run(words: Sequence[str]) -> int:
-    """Serve until Ctrl-C; returns the exit code.
+    """Serve the session until Ctrl-C; returns the exit code.
 
     Raises:
-        CommandError: there is no such session, or the port cannot be had.
+        CommandError: the session does not exist, or the port is in use.
     """
     import asyncio
     from argparse import ArgumentParser
@@ -33,12 +33,12 @@ def run(words: Sequence[str]) -> int:
     parser = ArgumentParser(
         prog="ludolf view",
         allow_abbrev=False,
-        description="Show a session in the browser, growing while it is being written.",
+        description="Show a session in the browser and update the page while the session grows.",
     )
     parser.add_argument("session", nargs="?", default="last", help=f"{SESSION_NAMES} (the default)")
-    parser.add_argument("--port", type=int, default=0, metavar="N", help="default: any free one")
-    parser.add_argument("--open", action="store_true", help="open it in the browser")
-    parser.add_argument("--session-dir", metavar="DIR", help="where sessions are kept")
+    parser.add_argument("--port", type=int, default=0, metavar="N", help="default: any free port")
+    parser.add_argument("--open", action="store_true", help="open the page in the browser")
+    parser.add_argument("--session-dir", metavar="DIR", help="folder of sessions")
     try:
         arguments = parser.parse_args(list(words))
     except SystemExit as end:
@@ -48,7 +48,7 @@ def run(words: Sequence[str]) -> int:
     with working("Loading the session"):
         watch.load()
     code = asyncio.run(_serve(watch, arguments.port, opens=arguments.open))
-    # Ctrl-C is how one ends it, not a failure.
+    # Ctrl-C is the normal way to end this command, so it is not a failure.
     return 0 if code == _SIGINT else code
 
 
@@ -73,7 +73,7 @@ async def _serve(watch: Watch, port: int, *, opens: bool) -> int:
 
 @contextmanager
 def _opened(url: str) -> Iterator[None]:
-    """Open the page by a private file, since other users see the arguments of a browser."""
+    """Open the page through a private file, because other users can read a browser's arguments."""
     if not url:
         yield
         return
@@ -85,7 +85,7 @@ def _opened(url: str) -> Iterator[None]:
         with open(descriptor, "w", encoding="utf-8") as file:
             file.write(_LEAD.format(url=url))
         if not webbrowser.open(Path(name).as_uri()):
-            warn_on_stderr("No browser could be started: open the address above.")
+            warn_on_stderr("No browser could be started. Open the address above.")
         yield
     finally:
         os.unlink(name)

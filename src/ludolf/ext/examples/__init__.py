@@ -1,15 +1,15 @@
-"""Extensions to copy: each file here is whole, short, and tested as it stands.
+"""Example extensions to copy. Each file is complete, short and tested.
 
-Where they are: python -c "import ludolf.ext.examples as e; print(e.__path__[0])"
+Print their folder: python -c "import ludolf.ext.examples as e; print(e.__path__[0])"
 
-permission_gate     asks before dangerous commands; says no when nobody can be asked
-protected_paths     keeps the agent from writing to files that it should leave alone
-plan_mode           first read and plan, then, once you agree, act
-todo                a list of tasks that the model keeps and that follows the branches of a session
-git_checkpoint      your files as they were before each prompt, back when you fork there
-custom_provider     a whole model backend: any program that reads a conversation and answers
-structured_output   the final answer as JSON that fits a schema
-sandboxed_bash      commands without network, and able to write to the project only
-prompt_customiser   the system prompt, with the parts that you want in it
-rpc_demo            every dialog and every notice, for those who write a host
+permission_gate     ask before dangerous commands; refuse them without a host
+protected_paths     block writes to secrets, .git and lock files
+plan_mode           read and plan first, act after you agree
+todo                task list that the model maintains, one per branch of the session
+git_checkpoint      save your files before each prompt, restore them when you fork there
+custom_provider     model backend: any program that reads a conversation and answers
+structured_output   final answer as JSON that matches a schema
+sandboxed_bash      run commands without network, with write access to the project only
+prompt_customiser   add your own parts to the system prompt
+rpc_demo            every dialog and notice, for authors of hosts
 """

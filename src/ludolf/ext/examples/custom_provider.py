@@ -1,12 +1,12 @@
-"""A whole model backend: any program that reads a conversation and writes an answer.
+"""Model backend: any program that reads a conversation and writes an answer.
 
 Install: copy it to ~/.pi/agent/extensions/, then
     MODEL_COMMAND="python my_model.py" ludolf -p "Hello"
 
-The program gets one JSON object on stdin: system, tools, and messages with role and text. What it
-writes to stdout is the answer, shown line by line as it comes. A line that is a JSON object is an
-event instead, for example a call of a tool: {"type": "toolcall_end", "tool_call": {"id": "1",
-"name": "read", "arguments": {"path": "a.txt"}}}. An exit code other than 0 is a failed request.
+The program receives one JSON object on stdin: system, tools, and messages with role and text. Its
+stdout is the answer, streamed line by line. A line that is a JSON object is an event instead, for
+example a tool call: {"type": "toolcall_end", "tool_call": {"id": "1", "name": "read",
+"arguments": {"path": "a.txt"}}}. With an exit code other than 0 the request fails.
 """
 
 import asyncio
@@ -61,7 +61,7 @@ class Program:
 
 
 def conversation(context: ModelContext) -> dict[str, Any]:
-    messages = [{"role": said.role, "text": text_of(said.content)} for said in context.messages]
+    messages = [{"role": each.role, "text": text_of(each.content)} for each in context.messages]
     tools = [{"name": tool.name, "description": tool.description} for tool in context.tools]
     return {"system": context.system_prompt, "tools": tools, "messages": messages}
 

@@ -1,10 +1,10 @@
-"""Your files as they were before each prompt; when you fork there, you may have them back.
+"""Save your files before each prompt, and restore them when you fork there.
 
 Install: copy it to ~/.pi/agent/extensions/, or try it once with `ludolf -e git_checkpoint.py`.
 
-Before a prompt runs, all files of the repository that git does not ignore become a commit of no
-branch, kept below refs/ludolf/; neither your branch nor your index changes. Forking before a prompt
-asks whether to restore them. Files made later and never added to git stay where they are.
+Before a prompt runs, all files of the repository that git does not ignore are committed without a
+branch, below refs/ludolf/; your branch and your index do not change. Forking before a prompt asks
+whether to restore the files. Files created later and never added to git stay.
 """
 
 import os
@@ -17,19 +17,19 @@ WHO = ("-c", "user.name=checkpoint", "-c", "user.email=checkpoint@localhost")
 
 
 class GitFailed(Exception):
-    """Git said no; the text is what it said."""
+    """Raised when git fails; the text is its error output."""
 
 
 def extension(api: Api) -> None:
     async def git(*args: str, index: str | None = None) -> str:
-        given = [] if index is None else [f"GIT_INDEX_FILE={index}"]
-        result = await api.exec("env", [*given, "git", *args])
+        variables = [] if index is None else [f"GIT_INDEX_FILE={index}"]
+        result = await api.exec("env", [*variables, "git", *args])
         if result.code != 0:
             raise GitFailed(result.stderr.strip())
         return result.stdout.strip()
 
     async def snapshot(text: str) -> str:
-        """A commit of all files, made with an index of its own."""
+        """Commit all files through a temporary index and return the commit."""
         with TemporaryDirectory() as folder:
             index = os.path.join(folder, "index")
             await git("add", "--all", ".", index=index)
@@ -41,7 +41,7 @@ def extension(api: Api) -> None:
     @api.on("before_agent_start")
     async def keep(event: BeforeAgentStart, ctx: Context) -> None:
         if await is_repository(ctx):
-            # The entry comes right before that of the prompt: there `commit_before` finds it.
+            # The entry directly precedes that of the prompt, where `commit_before` finds it.
             api.append_entry(ENTRY, {"commit": await snapshot(f"Before: {event.prompt[:60]}")})
 
     @api.on("session_before_fork")
@@ -56,13 +56,13 @@ def extension(api: Api) -> None:
 
 
 async def is_repository(ctx: Context) -> bool:
-    """At its root only, so that a snapshot is whole."""
+    """Return whether the folder is the root of a repository, so that a snapshot is complete."""
     result = await ctx.exec("git", ["rev-parse", "--show-prefix"])
     return result.code == 0 and not result.stdout.strip()
 
 
 def commit_before(entry_id: str, ctx: Context) -> str | None:
-    """The checkpoint that was taken for the prompt of an entry."""
+    """Return the checkpoint of the prompt of an entry, or None."""
     for entry in reversed(ctx.session.branch(entry_id)):
         if entry.type == "custom" and entry.custom_type == ENTRY:
             return str(entry.data["commit"])

@@ -1,10 +1,10 @@
-"""Asks before a command that may do lasting harm, and refuses it when nobody can be asked.
+"""Ask before a command that may do lasting harm; refuse it without a host.
 
 Install: copy it to ~/.pi/agent/extensions/, or try it once with `ludolf -e permission_gate.py`.
 
-A host or a person answers a dialog with three choices. No answer within a minute means no; so
-does print or JSON mode, where there is nobody to ask. DANGEROUS is yours to change. It is a net for
-accidents, not a prison for a malicious model: for that, see sandboxed_bash.py.
+The host shows a dialog with three choices. The command is refused without an answer within a
+minute, and always in print and JSON mode. Edit DANGEROUS to your needs. The patterns prevent
+accidents; they do not contain a malicious model: for that, see sandboxed_bash.py.
 """
 
 import re
@@ -15,7 +15,7 @@ DANGEROUS = {
     r"\brm\s+(\S+\s+)*?(-\w*[rRf]|--recursive|--force)": "deletes files for good",
     r"\b(sudo|doas|su)\b": "acts as another user",
     r"\b(mkfs|fdisk|shred|dd)\b": "may destroy a disk",
-    r"\bchmod\s+(\S+\s+)*?[0-7]*777\b": "opens files to everybody",
+    r"\bchmod\s+(\S+\s+)*?[0-7]*777\b": "makes files writable for all users",
     r"\bgit\s+(push\b.*(-f\b|--force)|reset\s+--hard|clean\s+-\w*f)": "throws away work",
     r"\b(curl|wget)\b.*\|\s*(sudo\s+)?(ba|z|da)?sh\b": "runs a program from the network",
     r"\b(shutdown|reboot|poweroff|halt)\b": "stops the machine",
@@ -36,18 +36,18 @@ def extension(api: Api) -> None:
         if harm is None or command in allowed:
             return None
         if not ctx.has_ui:
-            return refuse(f"it {harm}, and nobody is here to allow it")
+            return refuse(f"it {harm}, and no host is connected to allow it")
         title = f"The agent wants to run a command that {harm}:\n\n{command}"
         choice = await ctx.ui.select(title, [ONCE, ALWAYS, NO], timeout=TIMEOUT_MS)
         if choice == ALWAYS:
             allowed.add(command)
-        return None if choice in (ONCE, ALWAYS) else refuse(f"it {harm}, and the user said no")
+        return None if choice in (ONCE, ALWAYS) else refuse(f"it {harm}, and the user refused it")
 
 
 def danger(command: str) -> str | None:
-    """What the command may do, or None if it looks harmless."""
-    found = (harm for pattern, harm in DANGEROUS.items() if re.search(pattern, command))
-    return next(found, None)
+    """Return the harm that the command may do, or None."""
+    harms = (harm for pattern, harm in DANGEROUS.items() if re.search(pattern, command))
+    return next(harms, None)
 
 
 def refuse(why: str) -> ToolCallAnswer:

@@ -1,10 +1,10 @@
-"""Plan first: the agent may only look around until you agree to its plan.
+"""Plan mode: the agent may only read until you agree to its plan.
 
 Install: copy it to ~/.pi/agent/extensions/, or try it once with `ludolf -e plan_mode.py`.
 
-`/plan` switches it on and off, `--plan` starts with it. While it is on, only tools that change
-nothing are active and the model is asked for a plan. When the plan is there you are asked whether
-it shall be carried out. The mode is stored in the session, so a resumed session is in it again.
+`/plan` switches it on and off, `--plan` starts with it. While it is on, only read-only tools are
+active and the model is asked for a plan. A dialog then asks you whether to carry it out. The mode
+is stored in the session, so a resumed session continues in it.
 """
 
 from collections.abc import Sequence
@@ -21,8 +21,8 @@ from ludolf.ext import (
 
 LOOKING = ("read", "grep", "find", "ls")
 ENTRY = "plan-mode"
-RULES = """You are in plan mode: look around, but change nothing.
-Find out what has to be done, then answer with a numbered plan of small steps. Do not begin yet."""
+RULES = """You are in plan mode. Read files, but change nothing.
+Find out what has to be done, then answer with a numbered plan of small steps. Do not start yet."""
 GO = "Carry out the plan."
 
 
@@ -44,7 +44,7 @@ class PlanMode:
         self.api.append_entry(ENTRY, {"on": on})
 
     async def offer(self, ctx: Context) -> None:
-        """The plan is there: shall it be carried out?"""
+        """Ask the user whether to carry out the plan."""
         if await ctx.ui.select("The plan is ready.", [GO, "Keep planning"]) == GO:
             self.switch(False, ctx)
             ctx.send_user_message(GO)

@@ -1,10 +1,10 @@
-"""The system prompt as you want it: rules, the date, the branch, and a house style of the project.
+"""Customise the system prompt: rules, the date, the branch and the project's house style.
 
 Install: copy it to ~/.pi/agent/extensions/, or try it once with `ludolf -e prompt_customiser.py`.
 
-It answers `before_agent_start` with the parts that shall change; all others stay as the agent makes
-them. RULES are yours. If the project has a STYLE.md and you trust the project, that becomes a part
-as well. To replace the whole prompt for a run, answer with {"system_prompt": "…"} instead.
+The handler of `before_agent_start` returns the parts to change; all others stay. Edit RULES to your
+needs. If the project has a STYLE.md and you trust the project, it is added as a part. To replace
+the complete prompt for a run, return {"system_prompt": "…"} instead.
 """
 
 from datetime import date

@@ -1,10 +1,10 @@
-"""Keeps the agent from writing to files that it should leave alone: secrets, .git, lock files.
+"""Block writes to protected files: secrets, .git, lock files.
 
 Install: copy it to ~/.pi/agent/extensions/, or try it once with `ludolf -e protected_paths.py`.
 
-More patterns come from the command line: `ludolf --protect "*.sql,docs/**"`. A pattern without a
-slash matches any part of a path, one with a slash the path from the project's folder. It looks at
-the tools write and edit; what a shell command does, sandboxed_bash.py keeps in bounds.
+Add patterns on the command line: `ludolf --protect "*.sql,docs/**"`. A pattern without a slash
+matches any part of a path, one with a slash the path relative to the project's folder. The
+extension checks the tools write and edit; for shell commands, see sandboxed_bash.py.
 """
 
 from fnmatch import fnmatch
@@ -29,14 +29,14 @@ def extension(api: Api) -> None:
         pattern = protecting(path, ctx.cwd, patterns)
         if pattern is None:
             return None
-        ctx.ui.notify(f"Kept the agent from writing to {path}", "warning")
+        ctx.ui.notify(f"Blocked a write to {path}", "warning")
         return {"block": True, "reason": f"{path} is protected by the pattern {pattern}."}
 
 
 def protecting(path: str, cwd: Path, patterns: tuple[str, ...]) -> str | None:
-    """The first pattern that the path matches, by its own name or by where a link leads."""
-    named = cwd / Path(path).expanduser()
-    for place in (named.absolute(), named.resolve()):
+    """Return the first pattern that matches the path or the target of its links, or None."""
+    full = cwd / Path(path).expanduser()
+    for place in (full.absolute(), full.resolve()):
         within = place.relative_to(cwd) if place.is_relative_to(cwd) else place
         for pattern in patterns:
             parts = (within.as_posix(),) if "/" in pattern else within.parts

@@ -1,10 +1,10 @@
-"""Every dialog and every notice that an extension can send, for those who write a host.
+"""Send every dialog and notice of the extension interface, for authors of hosts.
 
 Install: copy it to ~/.pi/agent/extensions/, or try it once with `ludolf -e rpc_demo.py`.
 
-Prompt `/demo select`, `/demo confirm`, `/demo input` or `/demo editor`: the answer comes back as a
-notice. `/demo timeout` asks something that settles itself after a second. `/demo notices` sends
-all that wants no answer. `/demo` alone does everything in turn.
+Prompt `/demo select`, `/demo confirm`, `/demo input` or `/demo editor`: the answer is sent back as
+a notice. `/demo timeout` opens a dialog with a timeout of one second. `/demo notices` sends
+all requests without an answer. `/demo` alone does everything in order.
 """
 
 import json
@@ -27,15 +27,15 @@ NOTICES = "notices"
 def extension(api: Api) -> None:
     @api.command("demo", description="Every dialog and every notice", completions=complete)
     async def demo(args: str, ctx: CommandContext) -> None:
-        wanted = args.split() or [*ASKED, NOTICES]
-        for name in wanted:
+        names = args.split() or [*ASKED, NOTICES]
+        for name in names:
             if name == NOTICES:
                 notices(ctx.ui)
             elif name in ASKED:
                 answer = await ASKED[name](ctx.ui)
                 ctx.ui.notify(f"{name}: {json.dumps(answer)}")
             else:
-                ctx.ui.notify(f"There is no demo of {name}; try {', '.join(ASKED)}.", "error")
+                ctx.ui.notify(f"Unknown demo: {name}. Try {', '.join(ASKED)}.", "error")
 
 
 def complete(prefix: str) -> list[str]:
@@ -47,7 +47,7 @@ def notices(ui: Ui) -> None:
     ui.notify("Take care", "warning")
     ui.notify("Something is wrong", "error")
     ui.set_status("demo", "at work")
-    ui.set_status("demo", None)  # None takes it away
+    ui.set_status("demo", None)  # None removes it
     ui.set_widget("demo", ["above", "the editor"])
     ui.set_widget("demo", ["below it"], placement="belowEditor")
     ui.set_widget("demo", None)

@@ -1,11 +1,11 @@
-"""Commands of the model and of the user run in a sandbox: no network, and nothing but the project's
-folder can be written to. Where no sandbox can be made, commands are refused.
+"""Run commands of the model and the user in a sandbox.
 
 Install: copy it to ~/.pi/agent/extensions/, or try it once with `ludolf -e sandboxed_bash.py`.
 
-It uses bubblewrap (bwrap) where that is installed, else unshare with namespaces of the user's own;
-both are on Linux only. Each way is tried out first: only one that truly keeps the home folder and
-the system from being written is used. `--no-sandbox` leaves everything as it is without this file.
+Commands have no network, and only the project's folder is writable. The extension uses bubblewrap
+(bwrap) if it is installed, else unshare with user namespaces; both exist on Linux only. It tests
+each program first and uses one only if the home folder and the system are not writable. If no
+sandbox works, commands are refused. `--no-sandbox` disables this extension.
 """
 
 import shutil
@@ -16,11 +16,11 @@ from typing import Annotated
 from ludolf.ext import Api, Context, ExecResult, ToolError, UserBash, UserBashAnswer
 
 REFUSED = (
-    "No sandbox: neither bubblewrap nor unshare can shut commands in here. "
+    "No sandbox: neither bubblewrap nor unshare works on this machine. "
     "Install bubblewrap, or start with --no-sandbox."
 )
 PROBE = 'test ! -w / && test ! -w "$HOME" && test -w .'
-# Every mount becomes read-only but the one that is laid over the project's folder.
+# Make every mount read-only except the bind mount of the project's folder.
 SHUT = """
 places=$(findmnt -rno TARGET)
 mount --make-rprivate / && mount --bind "$PWD" "$PWD" && mount -t tmpfs tmpfs /dev/shm || exit 1
@@ -45,7 +45,7 @@ WAYS = {"bwrap": bubblewrap, "unshare": unshare}
 
 
 class Sandbox:
-    """Finds out once which way holds here."""
+    """Runs commands in the first sandbox program that works, tested once."""
 
     def __init__(self, api: Api) -> None:
         self._api = api
@@ -82,8 +82,8 @@ def extension(api: Api) -> None:
         *,
         ctx: Context,
     ) -> str:
-        """Run a shell command in the project's folder, without network; only that folder can be
-        written to. Returns the end of its output."""
+        """Run a shell command in the project's folder, without network; only that folder is
+        writable. Returns the end of its output."""
         limit = None if timeout is None else timeout * 1000
         result = await sandbox.run(command, ctx.cwd, limit)
         output = result.stdout[-MOST_CHARACTERS:]

@@ -1,13 +1,12 @@
-"""The final answer as JSON that fits a schema: the model gives it by calling a tool, which ends
-the run.
+"""Final answer as JSON that matches a schema; the model returns it by calling a tool.
 
 Install: copy it to ~/.pi/agent/extensions/, then
     ludolf --schema person.json --answer answer.json -p "Who wrote this file?"
 
-`--schema` is a file with a JSON Schema of type object; without it nothing happens. Arguments that
-do not fit are sent back to the model by the agent itself, so what arrives is always valid. Hosts
-find it in the `details` of the tool's result and in a `structured-output` entry of the session;
-`--answer` also writes it to a file. A model that forgets is reminded twice.
+`--schema` is a file with a JSON Schema of type object; without it the extension does nothing. The
+agent validates the arguments, so the answer always matches the schema. Hosts find it in the
+`details` of the tool's result and in a `structured-output` entry of the session; `--answer` also
+writes it to a file. The tool call ends the run. A model that omits the call is reminded twice.
 """
 
 import json
@@ -19,7 +18,7 @@ from ludolf.ext import AgentBeforeSettle, Api, BoundaryAnswer, Context, ToolResu
 NAME = "final_answer"
 ENTRY = "structured-output"
 REMINDERS = 2
-RULE = f"When you are done, call {NAME} with the answer, and do not give it as text."
+RULE = f"When you are done, call {NAME} with the answer. Do not write it as text."
 
 
 def extension(api: Api) -> None:
@@ -31,28 +30,28 @@ def extension(api: Api) -> None:
 
 
 def demand(api: Api, schema: dict[str, Any]) -> None:
-    given, reminders = False, 0
+    answered, reminders = False, 0
 
     @api.tool(
         name=NAME,
-        description="Give the final answer. Ends your work.",
+        description="Return the final answer. Ends your work.",
         parameters=schema,
-        prompt_snippet="Give the final answer",
+        prompt_snippet="Return the final answer",
         prompt_guidelines=[RULE],
     )
     def final_answer(**answer: Any) -> ToolResult:
-        nonlocal given
-        given = True
+        nonlocal answered
+        answered = True
         api.append_entry(ENTRY, answer)
         if target := api.get_flag("answer"):
             Path(str(target)).write_text(json.dumps(answer, indent=2) + "\n")
-        return ToolResult("The answer was taken.", details=answer, terminate=True)
+        return ToolResult("Answer received.", details=answer, terminate=True)
 
     @api.on("agent_before_settle")
     def remind(event: AgentBeforeSettle, ctx: Context) -> BoundaryAnswer | None:
-        nonlocal given, reminders
-        if given or event.outcome != "completed" or reminders == REMINDERS:
-            given, reminders = False, 0
+        nonlocal answered, reminders
+        if answered or event.outcome != "completed" or reminders == REMINDERS:
+            answered, reminders = False, 0
             return None
         reminders += 1
         note = {"type": "custom_message", "custom_type": ENTRY, "content": RULE, "display": False}

@@ -1,10 +1,10 @@
-"""A list of tasks that the model keeps, shown to you, and true on every branch of a session.
+"""Task list that the model maintains, one per branch of the session.
 
 Install: copy it to ~/.pi/agent/extensions/, or try it once with `ludolf -e todo.py`.
 
-The tool `todo` changes the list, `/todos` shows it, and hosts get it as a widget. Nothing is stored
-beside the conversation: each result carries the whole list in its details, and the list is what the
-last result on the present branch says. So going back in the tree goes back in the list as well.
+The tool `todo` changes the list, `/todos` shows it, and hosts receive it as a widget. The list is
+stored in the conversation only: each result has the complete list in its details, and the last
+result on the current branch is the current list. Navigating back in the tree restores the list.
 """
 
 from typing import Annotated, Any, Literal
@@ -27,17 +27,17 @@ def extension(api: Api) -> None:
     @api.tool(
         name=NAME,
         execution="sequential",
-        prompt_snippet="Keep a list of tasks",
-        prompt_guidelines=["For work of several steps, keep the list of tasks up to date."],
+        prompt_snippet="Maintain a task list",
+        prompt_guidelines=["For work of several steps, keep the task list up to date."],
     )
     async def todo(
         action: Literal["add", "done", "remove", "list"],
-        text: Annotated[str, "What is to be done, for add"] = "",
-        number: Annotated[int, "Which task, counted from 1, for done and remove"] = 0,
+        text: Annotated[str, "Text of the task, for add"] = "",
+        number: Annotated[int, "Number of the task, from 1, for done and remove"] = 0,
         *,
         ctx: Context,
     ) -> ToolResult:
-        """Keep a list of tasks: add one, mark one as done, remove one, or list them."""
+        """Maintain a task list: add a task, mark one as done, remove one, or list them."""
         tasks = change(stored(ctx), action, text, number)
         ctx.ui.set_widget(NAME, lines(tasks) or None)
         return ToolResult("\n".join(lines(tasks)) or "No tasks.", details={"tasks": tasks})
@@ -54,7 +54,7 @@ def extension(api: Api) -> None:
 
 
 def stored(ctx: Context) -> Tasks:
-    """The list as the last result on the present branch tells it."""
+    """Return the list in the last result on the current branch."""
     for entry in reversed(ctx.session.branch()):
         message = entry.message if entry.type == "message" else None
         if isinstance(message, ToolResultMessage) and message.tool_name == NAME:
@@ -71,7 +71,7 @@ def change(tasks: Tasks, action: str, text: str, number: int) -> Tasks:
         return [*tasks, {"text": text, "done": False}]
     if action in ("done", "remove"):
         if not 1 <= number <= len(tasks):
-            raise ToolError(f"There is no task {number}; there are {len(tasks)}")
+            raise ToolError(f"Task {number} does not exist; the list has {len(tasks)}")
         if action == "remove":
             return tasks[: number - 1] + tasks[number:]
         tasks[number - 1]["done"] = True
