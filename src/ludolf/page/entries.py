@@ -1,4 +1,4 @@
-"""Each entry of a session as an article of the page."""
+"""Render each entry of a session as an article."""
 
 import re
 from typing import Any
@@ -32,7 +32,7 @@ _FORKS_SHOWN = 40
 
 
 def article(story: Story, item: Item) -> str:
-    """The article of one entry, with the fork below it where the tree parts."""
+    """Render the article of one entry, with links to its branches if it has several."""
     inside = _inside(story, item)
     css = f"e {item.kind}"
     if item.kind == "assistant" and _goes_on(story, item):
@@ -47,7 +47,7 @@ def article(story: Story, item: Item) -> str:
 
 
 def fork_nav(story: Story, children: list[int]) -> str:
-    """The ways on from a point where the tree parts."""
+    """Render links to the branches of a fork."""
     links = []
     for number, index in enumerate(children[:_FORKS_SHOWN], start=1):
         child = story.items[index]
@@ -62,7 +62,7 @@ def fork_nav(story: Story, children: list[int]) -> str:
 
 
 def snippet(story: Story, item: Item, limit: int = 90) -> str:
-    """An entry on one line, for lists."""
+    """Return an entry as one line, for lists."""
     message = item.message
     match message:
         case UserMessage() | CustomMessage():
@@ -84,7 +84,7 @@ def snippet(story: Story, item: Item, limit: int = 90) -> str:
 
 
 def unmarked(text: str, limit: int) -> str:
-    """The beginning of a Markdown text on one line, without its marks."""
+    """Return the start of a Markdown text as one line, without its markup."""
     start = text[: limit * 6]
     marked = "*" in start or "`" in start or "#" in start
     return one_line(_MARKS.sub("", start) if marked else start, limit)
@@ -144,7 +144,7 @@ def _user(parts: str | tuple[Part, ...]) -> str:
 
 
 def _skill(text: str) -> tuple[str, str, str] | None:
-    """The name and text of the skill that a prompt begins with, and what was asked of it."""
+    """Return name and text of the skill at the start of a prompt, and the rest of the prompt."""
     start = _SKILL.match(text)
     end = text.find(_SKILL_END, start.end()) if start is not None else -1
     if start is None or end < 0:
@@ -227,7 +227,7 @@ def _extra(item: Item) -> str:
 
 
 def _opaque(item: Item, message: OpaqueMessage) -> str:
-    """A message of a role or shape that this program does not know: its text, then its data."""
+    """Render a message of an unknown role or shape: its text, then its data."""
     try:
         body = loads(bytes(message.raw))
     except (ValueError, RecursionError):
@@ -274,12 +274,12 @@ def _markdown(text: str, *, breaks: bool = False) -> str:
 
 
 def _goes_on(story: Story, item: Item) -> bool:
-    """Whether an answer continues the one above it, after its tools."""
+    """Whether an answer continues the one above it, after its tool results."""
     return item.parent >= 0 and story.items[item.parent].kind in ("tool", "assistant")
 
 
 def _telling(story: Story, item: Item) -> Item:
-    """The first entry from here that says what the branch is about."""
+    """Return the first entry from here that describes the branch."""
     for _ in range(8):
         ways = ways_on(story, item)
         if item.kind not in ("model", "level", "quiet", "branch") or len(ways) != 1:
@@ -331,9 +331,9 @@ def _quiet_line(item: Item) -> str:
 
 
 def guess_size(item: Item) -> int:
-    """A guess at the height, so that the scroll bar is nearly right before anything is drawn.
+    """Estimate the height, so that the scroll bar is nearly right before anything is drawn.
 
-    The style sheet knows the steps; each is about twice as high as the one before.
+    The style sheet defines the steps; each is about twice as high as the one before.
     """
     message = item.message
     match message:

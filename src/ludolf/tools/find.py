@@ -1,4 +1,4 @@
-"""The find tool: files and folders by name."""
+"""The find tool: find files and folders by name."""
 
 import os
 from collections.abc import Mapping
@@ -13,7 +13,7 @@ from ludolf.tools.search import TOO_DEEP
 
 DEFAULT_LIMIT = 1000
 _TOO_DEEP_NOTICE = (
-    "Some folders are too deep to search: their paths exceed the limit of the system. "
+    "Some folders were not searched: their paths exceed the system limit. "
     "Use bash: cd into one of them and search there"
 )
 
@@ -35,8 +35,8 @@ class FindTool:
     name = "find"
     label = "find"
     description = (
-        "Find files and folders by a glob pattern; gives paths relative to the searched folder. "
-        "Hidden ones are found, those that .gitignore names are not."
+        "Find files and folders by glob pattern. Returns paths relative to the searched folder. "
+        "Includes hidden files; respects .gitignore."
     )
     parameters = _PARAMETERS
     alone = False

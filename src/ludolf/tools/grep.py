@@ -1,4 +1,4 @@
-"""The grep tool: lines of files that fit a pattern."""
+"""The grep tool: find lines that match a pattern."""
 
 import asyncio
 import os
@@ -16,7 +16,7 @@ from ludolf.tools.search import TOO_DEEP
 
 DEFAULT_LIMIT = 100
 MAX_LINE_CHARS = 500
-# Of ripgrep and of our own search: something could not be read.
+# Exit code of ripgrep and of `search.py` if a file could not be read.
 _PARTIAL_CODES = (2, TOO_DEEP)
 _PARTIAL_NOTICE = "Some files or folders could not be searched: not readable, or too deep"
 
@@ -25,9 +25,9 @@ _PARAMETERS: Mapping[str, Any] = {
     "properties": {
         "pattern": {"type": "string", "description": "Regular expression, or plain text (literal)"},
         "path": {"type": "string", "description": "File or folder (default: working directory)"},
-        "glob": {"type": "string", "description": "Only files that fit, such as '*.py'"},
+        "glob": {"type": "string", "description": "Only search matching files, such as '*.py'"},
         "ignoreCase": {"type": "boolean", "description": "Ignore case (default: false)"},
-        "literal": {"type": "boolean", "description": "Take the pattern as plain text"},
+        "literal": {"type": "boolean", "description": "Treat the pattern as plain text"},
         "context": {"type": "number", "description": "Lines to show around each match (0)"},
         "limit": {"type": "number", "description": f"Most matches to show ({DEFAULT_LIMIT})"},
     },
@@ -39,9 +39,8 @@ class GrepTool:
     name = "grep"
     label = "grep"
     description = (
-        "Search the content of files; gives path, line number and line of each match. Hidden files "
-        "are searched, files that .gitignore names are not. "
-        f"Lines are cut after {MAX_LINE_CHARS} characters."
+        "Search the content of files. Returns path, line number and line of each match. Includes "
+        f"hidden files; respects .gitignore. Lines are cut after {MAX_LINE_CHARS} characters."
     )
     parameters = _PARAMETERS
     alone = False
@@ -50,7 +49,7 @@ class GrepTool:
     guidelines: tuple[str, ...] = ()
 
     def __init__(self, program: str | None = "") -> None:
-        """`program` is the ripgrep to use, None for none; by default it is looked up."""
+        """`program` is the path of ripgrep, None to search without it, "" to look it up."""
         self._program = program
 
     def prepare(self, args: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -130,7 +129,7 @@ class _Line:
 
 
 class _Matches:
-    """Collects the lines of a search until there are more matches than wanted."""
+    """Collect the lines of a search until there are more matches than the limit."""
 
     def __init__(self, limit: int, context: int) -> None:
         self.lines: list[_Line] = []
@@ -152,11 +151,11 @@ class _Matches:
         return self._take_as_context(line)
 
     def drop_hidden(self, root: Path, walls: Walls) -> None:
-        """Remove lines of hidden files, which a hard link makes appear under another name."""
+        """Remove lines of hidden files that appear under another name by a hard link."""
         hidden = walls.hidden_among(root, {line.path for line in self.lines})
         self.lines = [line for line in self.lines if line.path not in hidden]
         if not any(line.is_match for line in self.lines):
-            self.lines = []  # what stood around the first match beyond the limit
+            self.lines = []  # context of the first match beyond the limit
 
     def output(self, notices: Sequence[str] = ()) -> ToolOutput:
         if not self.lines:
@@ -180,7 +179,7 @@ class _Matches:
         return listing(shown, limit_notices, details, later_notices=[*width_notices, *notices])
 
     def _take_as_context(self, line: _Line) -> bool:
-        """Beyond the limit only what stands around the last match is of use."""
+        """Beyond the limit, keep only the lines after the last match."""
         last = next(known for known in reversed(self.lines) if known.is_match)
         if line.path != last.path or line.number > last.number + self._context:
             return False

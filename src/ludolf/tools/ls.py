@@ -1,4 +1,4 @@
-"""The ls tool: the entries of one folder."""
+"""The ls tool: list the entries of one folder."""
 
 import asyncio
 import os
@@ -28,7 +28,7 @@ class LsTool:
     name = "ls"
     label = "ls"
     description = (
-        "List a folder in alphabetical order, hidden entries included; folders end with a slash."
+        "List a folder in alphabetical order, including hidden entries. Folders end with a slash."
     )
     parameters = _PARAMETERS
     alone = False
@@ -82,7 +82,7 @@ def _shown(folder: int, path: Path, most: int, walls: Walls | None) -> list[str]
         try:
             shown.append(f"{name}/" if _is_folder(folder, path, name, walls) else name)
         except OSError:
-            continue  # a broken link, or gone meanwhile
+            continue  # a broken link, or already removed
         if len(shown) == most:
             break
     return shown
@@ -90,14 +90,14 @@ def _shown(folder: int, path: Path, most: int, walls: Walls | None) -> list[str]
 
 def _is_folder(folder: int, path: Path, name: str, walls: Walls | None) -> bool:
     """Raises:
-    OSError: the entry is gone, or leads nowhere.
+    OSError: the entry was removed, or is a broken link.
     """
     found = os.stat(name, dir_fd=folder, follow_symlinks=walls is None)
     if walls is not None and stat.S_ISLNK(found.st_mode):
         try:
             found = os.lstat(walls.locate(path / name))
         except ToolError:
-            return False  # nothing is said about a hidden place, not even that it exists
+            return False  # reveal nothing about a hidden path, not even that it exists
     return stat.S_ISDIR(found.st_mode)
 
 

@@ -1,4 +1,4 @@
-"""The read tool: a part of a text file, or an image."""
+"""The read tool: return part of a text file, or an image."""
 
 import asyncio
 import os
@@ -38,7 +38,7 @@ from ludolf.tools.truncate import (
 
 MAX_SCAN_BYTES = 256 * 1024 * 1024
 _CHUNK = 1024 * 1024
-# A little more than is shown, so that what comes after the last whole line is seen to exist.
+# Slightly more than is shown, to detect that text follows the last complete line.
 _HEAD_BYTES = MAX_BYTES + 8
 # Drawn in words.
 _TEXT_IMAGES = ("image/svg+xml",)
@@ -59,16 +59,16 @@ class ReadTool:
     name = "read"
     label = "read"
     description = (
-        "Show a file: text, or an image (JPEG, PNG, GIF, WebP, BMP). Text is cut after "
-        f"{MAX_LINES} lines or {MAX_BYTES // 1024}KB, whichever comes first; read on with offset "
-        "and limit."
+        "Read a text file or an image (JPEG, PNG, GIF, WebP, BMP). Text is cut after "
+        f"{MAX_LINES} lines or {MAX_BYTES // 1024}KB, whichever comes first. Use offset and limit "
+        "to read more."
     )
     parameters = _PARAMETERS
     alone = False
     read_only = True
     sampling = PREFER_STRICT
-    snippet: str | None = "Show the content of a file"
-    guidelines: tuple[str, ...] = ("Use read to look at files rather than cat or sed.",)
+    snippet: str | None = "Read the content of a file"
+    guidelines: tuple[str, ...] = ("Use read instead of cat or sed to read files.",)
 
     def __init__(self, options: ToolOptions) -> None:
         self._options = options
@@ -92,7 +92,7 @@ class ReadTool:
     async def _output(
         self, found: "_Picture | _Selection", ctx: ToolContext, path: str | None = None
     ) -> ToolOutput:
-        """`path` is where other tools find it too, if they do."""
+        """`path` is the file for other tools; None if only this tool can read the content."""
         if isinstance(found, _Picture):
             return await self._image_output(found, ctx)
         return _text_output(found, path)
@@ -115,7 +115,7 @@ class _Picture(msgspec.Struct, frozen=True):
 
 
 class _Selection(msgspec.Struct, frozen=True, kw_only=True):
-    """Some lines of a file: enough of their text to show, and the measure of all of them."""
+    """Selected lines of a file: as much of their text as is shown, and the size of all."""
 
     head: bytes
     totals: Totals
@@ -179,7 +179,7 @@ def _refuse_huge(size: int, path: Path) -> None:
 
 
 class _Scan:
-    """Goes through a file once; keeps only as much of the wanted lines as can be shown."""
+    """Scan a file once; keep only as much of the selected lines as can be shown."""
 
     def __init__(self, start: int, limit: int | None) -> None:
         self._start = start
@@ -200,7 +200,7 @@ class _Scan:
             self._take(memoryview(chunk)[begin:end], chunk.count(b"\n", begin, end))
 
     def _offset_of(self, chunk: bytes, line: int, newlines: int) -> int:
-        """Where in the chunk that line begins: 0 if before, its length if after."""
+        """Return where the line begins in the chunk: 0 if before it, its length if after it."""
         skip = line - self._line
         if skip > newlines:
             return len(chunk)
@@ -257,7 +257,7 @@ def _picture(document: Document, address: str) -> _Picture:
 
 
 def _remarked(output: ToolOutput, document: Document) -> ToolOutput:
-    """With what the owner of a document says about it."""
+    """Return the output with the notes of the document."""
     details = output.details if isinstance(output.details, dict) else {}
     typed = {**details, "contentType": document.content_type}
     output = structs.replace(output, details=typed)
@@ -269,7 +269,7 @@ def _remarked(output: ToolOutput, document: Document) -> ToolOutput:
 
 def _text_output(selection: _Selection, path: str | None) -> ToolOutput:
     text = selection.head.decode("utf-8", "replace")
-    # Replacement marks are longer than the bytes they stand for: measure what will be shown.
+    # Replacement marks are longer than the bytes that they replace, so measure the shown text.
     whole = len(selection.head) == selection.totals.bytes
     shown = keep_head(text, totals=measure(text) if whole else selection.totals)
     details = {"truncation": shown.as_json()} if shown.truncated else UNSET
@@ -283,7 +283,7 @@ def _too_wide(selection: _Selection, path: str | None) -> str:
     line, size = selection.first, size_words(selection.first_line_bytes)
     limit = size_words(MAX_BYTES)
     if path is None:
-        # No other tool could show the rest, so the beginning is better than nothing.
+        # No other tool can show the rest, so show the beginning.
         begin = selection.head[:MAX_BYTES].decode("utf-8", "ignore")
         return f"{begin}\n\n[Line {line} is {size}; only its first {limit} are shown.]"
     return (

@@ -1,4 +1,4 @@
-"""The write tool: put a whole file on disk."""
+"""The write tool: create a file or replace its content."""
 
 import os
 from collections.abc import Mapping
@@ -27,7 +27,7 @@ class WriteTool:
     name = "write"
     label = "write"
     description = (
-        "Write a file: it is created with all missing folders, or its content replaced entirely."
+        "Write a file. Creates it with all missing folders, or replaces its content entirely."
     )
     parameters = _PARAMETERS
     alone = False
