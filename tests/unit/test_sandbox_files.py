@@ -185,7 +185,7 @@ def test_what_runs_code_later_stays_as_it_is_also_where_it_is_missing(
     path: str, place: Place
 ) -> None:
     (place.work / "alias").symlink_to(".pi")
-    assert "as it is" in place.refusal(place.write, path)
+    assert "protects" in place.refusal(place.write, path)
     assert sorted(os.listdir(place.work)) == ["alias"]
 
 

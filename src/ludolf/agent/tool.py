@@ -145,7 +145,10 @@ class ToolContext(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Tool(Protocol):
-    """Order law: tools of one message run side by side unless one of them is `alone`."""
+    """A tool that a model can call. `ToolDefaults` has defaults of the optional members.
+
+    Order law: tools of one message run in parallel unless one of them is `alone`.
+    """
 
     @property
     def name(self) -> str: ...
@@ -157,6 +160,14 @@ class Tool(Protocol):
     def parameters(self) -> Mapping[str, Any]: ...
     @property
     def alone(self) -> bool: ...
+    @property
+    def read_only(self) -> bool:
+        """Whether the tool changes nothing, so that calls may need no approval."""
+
+    @property
+    def sampling(self) -> Sampling | None:
+        """How the model must sample the arguments; None if the tool does not require it."""
+
     @property
     def snippet(self) -> str | None:
         """One line for the system prompt's list of tools, or None to be left out."""
@@ -176,10 +187,17 @@ class Tool(Protocol):
         """
 
 
-def sampling_of(tool: Tool) -> Sampling | None:
-    """How the arguments of a tool shall be sampled; only a tool that asks has a `sampling`."""
-    asked: Sampling | None = getattr(tool, "sampling", None)
-    return asked
+class ToolDefaults:
+    """Base class of tools: defaults for the optional members of `Tool`."""
+
+    alone: bool = False
+    read_only: bool = False
+    sampling: Sampling | None = None
+    snippet: str | None = None
+    guidelines: tuple[str, ...] = ()
+
+    def prepare(self, args: Mapping[str, Any]) -> Mapping[str, Any]:
+        return args
 
 
 class Allow(msgspec.Struct, frozen=True):

@@ -5,7 +5,7 @@ from typing import Any, Generic, TypeVar
 
 import msgspec
 
-from ludolf.agent.tool import ToolContext, ToolError, ToolOutput, text_output
+from ludolf.agent.tool import ToolContext, ToolDefaults, ToolError, ToolOutput, text_output
 from ludolf.base import LudolfError, loads
 from ludolf.functions.schema import Schema, schema_of
 from ludolf.functions.tool import convert_value
@@ -23,16 +23,13 @@ class NotAnswered(LudolfError):
     instead."""
 
 
-class AnswerTool(Generic[T]):
+class AnswerTool(ToolDefaults, Generic[T]):
     """The tool. What does not fit the type goes back to the model, which may try again."""
 
     name = TOOL
     label = "Final answer"
     description = "Give the final result. Call it once, when everything else is done."
-    alone = False
     read_only = True
-    snippet = None
-    guidelines: tuple[str, ...] = ()
 
     def __init__(self, kind: type[T]) -> None:
         """Raises:
@@ -52,9 +49,6 @@ class AnswerTool(Generic[T]):
     def value(self) -> T:
         result: T = self._value
         return result
-
-    def prepare(self, args: Mapping[str, Any]) -> Mapping[str, Any]:
-        return args
 
     async def execute(self, args: Mapping[str, Any], ctx: ToolContext) -> ToolOutput:
         """Raises:

@@ -5,11 +5,11 @@ import math
 import os
 import time
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
-from ludolf.agent.tool import Tool, ToolContext, ToolError, ToolOutput, text_output
+from ludolf.agent.tool import ToolContext, ToolDefaults, ToolError, ToolOutput, text_output
 from ludolf.ai.messages import Text
 from ludolf.ai.strict_schema import PREFER_STRICT
 from ludolf.tools.options import ToolOptions
@@ -35,7 +35,7 @@ _PARAMETERS: Mapping[str, Any] = {
 }
 
 
-class BashTool:
+class BashTool(ToolDefaults):
     name = "bash"
     label = "bash"
     description = (
@@ -45,17 +45,12 @@ class BashTool:
         "programs."
     )
     parameters = _PARAMETERS
-    alone = False
     sampling = PREFER_STRICT
-    snippet: str | None = "Run shell commands (build, test, git, search, ...)"
-    guidelines: tuple[str, ...] = ()
+    snippet = "Run shell commands (build, test, git, search, ...)"
 
     def __init__(self, options: ToolOptions) -> None:
         self._options = options
         self._places = asyncio.Semaphore(AT_ONCE)
-
-    def prepare(self, args: Mapping[str, Any]) -> Mapping[str, Any]:
-        return args
 
     async def execute(self, args: Mapping[str, Any], ctx: ToolContext) -> ToolOutput:
         async with self._places:
@@ -188,7 +183,3 @@ def _details(tail: OutputTail, shown: Truncation) -> dict[str, Any]:
 
 def _number(value: float | None) -> str:
     return f"{value:g}" if value is None or value != int(value) else str(int(value))
-
-
-if TYPE_CHECKING:
-    _proof: Tool = BashTool(ToolOptions())

@@ -6,12 +6,12 @@ import os
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ludolf.agent.tool import (
     Documents,
-    Tool,
     ToolContext,
+    ToolDefaults,
     ToolError,
     ToolOutput,
     Walls,
@@ -55,7 +55,7 @@ _PARAMETERS: Mapping[str, Any] = {
 }
 
 
-class EditTool:
+class EditTool(ToolDefaults):
     name = "edit"
     label = "edit"
     description = (
@@ -63,10 +63,9 @@ class EditTool:
         "overlap another. All of them are matched against the original content."
     )
     parameters = _PARAMETERS
-    alone = False
     sampling = PREFER_STRICT
-    snippet: str | None = "Change parts of a file by exact replacement"
-    guidelines: tuple[str, ...] = (
+    snippet = "Change parts of a file by exact replacement"
+    guidelines = (
         "Make several changes to one file with one edit call that lists them all.",
         "Keep each oldText short, but long enough to be unique in the file.",
     )
@@ -222,7 +221,3 @@ def _store(target: Path, data: bytes, walls: Walls | None) -> None:
         replace_file(target, data, walls)
     except OSError as error:
         raise ToolError(error_text(error, "open", target)) from error
-
-
-if TYPE_CHECKING:
-    _proof: Tool = EditTool()

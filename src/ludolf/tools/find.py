@@ -2,9 +2,9 @@
 
 import os
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from ludolf.agent.tool import Tool, ToolContext, ToolError, ToolOutput
+from ludolf.agent.tool import ToolContext, ToolDefaults, ToolError, ToolOutput
 from ludolf.tools.listing import listing, whole_number
 from ludolf.tools.paths import exists, is_folder, resolve
 from ludolf.tools.process import inside
@@ -31,7 +31,7 @@ _PARAMETERS: Mapping[str, Any] = {
 }
 
 
-class FindTool:
+class FindTool(ToolDefaults):
     name = "find"
     label = "find"
     description = (
@@ -39,13 +39,8 @@ class FindTool:
         "Includes hidden files; respects .gitignore."
     )
     parameters = _PARAMETERS
-    alone = False
     read_only = True
-    snippet: str | None = "Find files by name"
-    guidelines: tuple[str, ...] = ()
-
-    def prepare(self, args: Mapping[str, Any]) -> Mapping[str, Any]:
-        return args
+    snippet = "Find files by name"
 
     async def execute(self, args: Mapping[str, Any], ctx: ToolContext) -> ToolOutput:
         folder = resolve(args.get("path") or ".", ctx.cwd)
@@ -79,7 +74,3 @@ def _output(found: list[str], limit: int, notices: list[str]) -> ToolOutput:
         )
         details["resultLimitReached"] = limit
     return listing(found[:limit], notices, details)
-
-
-if TYPE_CHECKING:
-    _proof: Tool = FindTool()

@@ -4,9 +4,9 @@ import asyncio
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from ludolf.agent.tool import Tool, ToolContext, ToolError, ToolOutput, Walls
+from ludolf.agent.tool import ToolContext, ToolDefaults, ToolError, ToolOutput, Walls
 from ludolf.tools.files import error_text
 from ludolf.tools.listing import listing, whole_number
 from ludolf.tools.paths import exists, is_file, is_folder, resolve
@@ -35,7 +35,7 @@ _PARAMETERS: Mapping[str, Any] = {
 }
 
 
-class GrepTool:
+class GrepTool(ToolDefaults):
     name = "grep"
     label = "grep"
     description = (
@@ -43,17 +43,12 @@ class GrepTool:
         f"hidden files; respects .gitignore. Lines are cut after {MAX_LINE_CHARS} characters."
     )
     parameters = _PARAMETERS
-    alone = False
     read_only = True
-    snippet: str | None = "Search the content of files"
-    guidelines: tuple[str, ...] = ()
+    snippet = "Search the content of files"
 
     def __init__(self, program: str | None = "") -> None:
         """`program` is the path of ripgrep, None to search without it, "" to look it up."""
         self._program = program
-
-    def prepare(self, args: Mapping[str, Any]) -> Mapping[str, Any]:
-        return args
 
     async def execute(self, args: Mapping[str, Any], ctx: ToolContext) -> ToolOutput:
         target = resolve(args.get("path") or ".", ctx.cwd)
@@ -202,7 +197,3 @@ def _parsed(path: bytes, rest: bytes) -> _Line:
     name = os.fsdecode(path).removeprefix("./")
     text = rest[digits + 1 :].decode("utf-8", "replace").rstrip("\r")
     return _Line(name, int(rest[:digits]), rest[digits : digits + 1] == b":", text)
-
-
-if TYPE_CHECKING:
-    _proof: Tool = GrepTool()

@@ -6,9 +6,9 @@ import stat
 from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from ludolf.agent.tool import Tool, ToolContext, ToolError, ToolOutput, Walls, text_output
+from ludolf.agent.tool import ToolContext, ToolDefaults, ToolError, ToolOutput, Walls, text_output
 from ludolf.tools.files import error_text
 from ludolf.tools.listing import listing, whole_number
 from ludolf.tools.paths import resolve
@@ -24,20 +24,15 @@ _PARAMETERS: Mapping[str, Any] = {
 }
 
 
-class LsTool:
+class LsTool(ToolDefaults):
     name = "ls"
     label = "ls"
     description = (
         "List a folder in alphabetical order, including hidden entries. Folders end with a slash."
     )
     parameters = _PARAMETERS
-    alone = False
     read_only = True
-    snippet: str | None = "List a folder"
-    guidelines: tuple[str, ...] = ()
-
-    def prepare(self, args: Mapping[str, Any]) -> Mapping[str, Any]:
-        return args
+    snippet = "List a folder"
 
     async def execute(self, args: Mapping[str, Any], ctx: ToolContext) -> ToolOutput:
         folder = resolve(args.get("path") or ".", ctx.cwd)
@@ -99,7 +94,3 @@ def _is_folder(folder: int, path: Path, name: str, walls: Walls | None) -> bool:
         except ToolError:
             return False  # reveal nothing about a hidden path, not even that it exists
     return stat.S_ISDIR(found.st_mode)
-
-
-if TYPE_CHECKING:
-    _proof: Tool = LsTool()

@@ -5,15 +5,15 @@ import os
 from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 from msgspec import UNSET, structs
 
 from ludolf.agent.tool import (
     Document,
-    Tool,
     ToolContext,
+    ToolDefaults,
     ToolError,
     ToolOutput,
     Walls,
@@ -55,7 +55,7 @@ _PARAMETERS: Mapping[str, Any] = {
 }
 
 
-class ReadTool:
+class ReadTool(ToolDefaults):
     name = "read"
     label = "read"
     description = (
@@ -64,17 +64,13 @@ class ReadTool:
         "to read more."
     )
     parameters = _PARAMETERS
-    alone = False
     read_only = True
     sampling = PREFER_STRICT
-    snippet: str | None = "Read the content of a file"
-    guidelines: tuple[str, ...] = ("Use read instead of cat or sed to read files.",)
+    snippet = "Read the content of a file"
+    guidelines = ("Use read instead of cat or sed to read files.",)
 
     def __init__(self, options: ToolOptions) -> None:
         self._options = options
-
-    def prepare(self, args: Mapping[str, Any]) -> Mapping[str, Any]:
-        return args
 
     async def execute(self, args: Mapping[str, Any], ctx: ToolContext) -> ToolOutput:
         start = max(0, int(args.get("offset") or 1) - 1)
@@ -302,7 +298,3 @@ def _notice(selection: _Selection, shown: Truncation) -> str | None:
     if after <= total:
         return f"{total - after + 1} more lines in file. Use offset={after} to continue."
     return None
-
-
-if TYPE_CHECKING:
-    _proof: Tool = ReadTool(ToolOptions())
