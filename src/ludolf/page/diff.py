@@ -52,9 +52,9 @@ def _edits(args: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 
 def _parsed(line: str) -> _Line:
-    found = _NUMBERED.match(line)
-    if found is not None:
-        return _Line(found[1], found[2].strip(), found[3])
+    numbered = _NUMBERED.match(line)
+    if numbered is not None:
+        return _Line(numbered[1], numbered[2].strip(), numbered[3])
     if line.strip() == "...":
         return _Line("@", "", "…")
     sign = line[:1]

@@ -35,7 +35,7 @@ def article(story: Story, item: Item) -> str:
     """Render the article of one entry, with links to its branches if it has several."""
     inside = _inside(story, item)
     css = f"e {item.kind}"
-    if item.kind == "assistant" and _goes_on(story, item):
+    if item.kind == "assistant" and _continues(story, item):
         css += " on"
     ways = ways_on(story, item)
     fork = fork_nav(story, ways) if len(ways) > 1 else ""
@@ -52,7 +52,7 @@ def fork_nav(story: Story, children: list[int]) -> str:
     for number, index in enumerate(children[:_FORKS_SHOWN], start=1):
         child = story.items[index]
         here = ' aria-current="true"' if index in story.active else ""
-        text = content(snippet(story, _telling(story, child), 70))
+        text = content(snippet(story, _descriptive(story, child), 70))
         link = f'href="#entry-{attribute(child.id)}" data-go="{index}"{here}'
         links.append(f"<li><a {link}><b>{number}</b> {text}</a></li>")
     left = len(children) - _FORKS_SHOWN
@@ -246,8 +246,8 @@ def _opaque(item: Item, message: OpaqueMessage) -> str:
 def _opaque_texts(body: dict[str, Any]) -> list[tuple[str, str]]:
     name = "System prompt" if body.get("role") == "system" else ""
     inside = body.get("content")
-    found = [(name, inside)] if isinstance(inside, str) else []
-    found += [
+    texts = [(name, inside)] if isinstance(inside, str) else []
+    texts += [
         (name, part["text"])
         for part in (inside if isinstance(inside, list) else ())
         if isinstance(part, dict) and isinstance(part.get("text"), str)
@@ -255,15 +255,15 @@ def _opaque_texts(body: dict[str, Any]) -> list[tuple[str, str]]:
     sections = body.get("sections")
     for title, text in sections.items() if isinstance(sections, dict) else ():
         if isinstance(text, str):
-            found.append((str(title), text))
+            texts.append((str(title), text))
     added = body.get("toolsAdded")
     names = [
         str(tool.get("name"))
         for tool in (added if isinstance(added, list) else ())
         if isinstance(tool, dict)
     ]
-    found += [("Tools", ", ".join(names))] if names else []
-    return [(title, text) for title, text in found if text.strip()]
+    texts += [("Tools", ", ".join(names))] if names else []
+    return [(title, text) for title, text in texts if text.strip()]
 
 
 # ---------------------------------------------------------------- small things
@@ -273,12 +273,12 @@ def _markdown(text: str, *, breaks: bool = False) -> str:
     return f'<div class="md">{render_markdown(text, breaks=breaks)}</div>' if text.strip() else ""
 
 
-def _goes_on(story: Story, item: Item) -> bool:
+def _continues(story: Story, item: Item) -> bool:
     """Whether an answer continues the one above it, after its tool results."""
     return item.parent >= 0 and story.items[item.parent].kind in ("tool", "assistant")
 
 
-def _telling(story: Story, item: Item) -> Item:
+def _descriptive(story: Story, item: Item) -> Item:
     """Return the first entry from here that describes the branch."""
     for _ in range(8):
         ways = ways_on(story, item)

@@ -45,15 +45,15 @@ def export_html(
         CommandError: there is nothing to export, or the file cannot or must not be written.
     """
     _check(session)
-    wanted = target if target is not None else Path(default_name(session))
+    path = target if target is not None else Path(default_name(session))
     story = read_story(session)
     pieces = render_page(story, system_prompt=system_prompt, tools=tools, on_progress=on_progress)
     try:
         if overwrite:
-            return _replace(wanted, pieces)
-        return _create(_names(wanted) if target is None else iter((wanted,)), pieces)
+            return _replace(path, pieces)
+        return _create(_names(path) if target is None else iter((path,)), pieces)
     except OSError as problem:
-        raise CommandError(f"Cannot write {wanted}: {problem.strerror}") from problem
+        raise CommandError(f"Cannot write {path}: {problem.strerror}") from problem
 
 
 def _check(session: Session) -> None:

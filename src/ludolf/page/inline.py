@@ -152,10 +152,10 @@ class _Inline:
         self._out.append(opener.kind)
 
     def _close(self, sign: str, left: int) -> int:
-        wanted = {sign} if left == 1 else {sign, sign * 2}
-        if not any(self._counts.get(kind) for kind in wanted):
+        kinds = {sign} if left == 1 else {sign, sign * 2}
+        if not any(self._counts.get(kind) for kind in kinds):
             return 0
-        while (opener := self._pop()).kind not in wanted:
+        while (opener := self._pop()).kind not in kinds:
             pass
         tag = _TAGS[opener.kind]
         self._out[opener.at] = f"<{tag}>"
@@ -214,24 +214,24 @@ class _Inline:
         del self._brackets[: None if opener.kind == "[" else -1]
 
     def _angle(self, match: re.Match[str]) -> int:
-        found = _ANGLE.match(self._text, match.start())
-        if found is None:
+        angle = _ANGLE.match(self._text, match.start())
+        if angle is None:
             self._out.append("&lt;")
             return match.end()
-        if found["br"]:
+        if angle["br"]:
             self._out.append("<br>")
         else:
-            url = found["url"] or f"mailto:{found['mail']}"
-            self._auto(url, found["url"] or found["mail"])
-        return found.end()
+            url = angle["url"] or f"mailto:{angle['mail']}"
+            self._auto(url, angle["url"] or angle["mail"])
+        return angle.end()
 
     def _url(self, match: re.Match[str]) -> int:
         before = self._text[match.start() - 1] if match.start() else " "
-        found = None if before.isalnum() else _BARE_URL.match(self._text, match.start())
-        if found is None:
+        bare = None if before.isalnum() else _BARE_URL.match(self._text, match.start())
+        if bare is None:
             self._out.append(content(match[0]))
             return match.end()
-        url = _without_tail(found[0])
+        url = _without_tail(bare[0])
         self._auto(url, url)
         return match.start() + len(url)
 

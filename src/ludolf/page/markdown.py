@@ -93,10 +93,10 @@ class _Blocks:
         return True
 
     def _heading(self, bare: str) -> bool:
-        found = _HEADING.match(bare.rstrip())
-        if found is None:
+        heading = _HEADING.match(bare.rstrip())
+        if heading is None:
             return False
-        self._add_heading(len(found[1]), (found[2] or "").rstrip("#").rstrip())
+        self._add_heading(len(heading[1]), (heading[2] or "").rstrip("#").rstrip())
         self._at += 1
         return True
 
@@ -177,10 +177,10 @@ class _Blocks:
         loose = False
         while self._at < len(self._lines):
             bare = self._lines[self._at].lstrip(" ")
-            found = _marker(bare)
-            if found is None or found[1][-1] != kind or _is_rule(bare):
+            item_marker = _marker(bare)
+            if item_marker is None or item_marker[1][-1] != kind or _is_rule(bare):
                 break
-            item, ended_blank = self._item(found, len(self._lines[self._at]) - len(bare))
+            item, ended_blank = self._item(item_marker, len(self._lines[self._at]) - len(bare))
             more = self._at < len(self._lines) and _marker(self._lines[self._at].lstrip(" "))
             loose = loose or _has_gap(item) or bool(ended_blank and more)
             items.append(item)
@@ -251,10 +251,10 @@ _DIGIT = (_Blocks._list,)
 
 def _marker(bare: str) -> re.Match[str] | None:
     """Match the marker of a list item: followed by a space or alone on its line."""
-    found = _MARKER.match(bare)
-    if found is None or (found.end() == len(found[1]) and bare[found.end() :].strip()):
+    marker = _MARKER.match(bare)
+    if marker is None or (marker.end() == len(marker[1]) and bare[marker.end() :].strip()):
         return None
-    return found
+    return marker
 
 
 def _is_rule(bare: str) -> bool:

@@ -145,9 +145,9 @@ def _tool(tool: ToolSpecLike) -> str:
 
 
 def _parameter(name: str, about: Any, needed: bool) -> str:
-    known = about if isinstance(about, Mapping) else {}
-    kind = content(str(known.get("type", "any"))[:60])
-    text = content(str(known.get("description", "")))
+    schema = about if isinstance(about, Mapping) else {}
+    kind = content(str(schema.get("type", "any"))[:60])
+    text = content(str(schema.get("description", "")))
     words = f"{kind}, {'required' if needed else 'optional'}"
     return f"<dt><code>{content(name)}</code> <small>{words}</small></dt><dd>{text}</dd>"
 

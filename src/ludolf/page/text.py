@@ -69,8 +69,8 @@ def data_image(mime_type: str, data: str) -> str | None:
 
 def safe_data_url(url: str) -> str | None:
     """Return a data URL of an allowed image type; None if it must not be shown."""
-    found = _DATA_IMAGE.match(url)
-    return url if found is not None and found[1] in IMAGE_TYPES else None
+    image = _DATA_IMAGE.match(url)
+    return url if image is not None and image[1] in IMAGE_TYPES else None
 
 
 def _picture(match: re.Match[str]) -> str:

@@ -100,10 +100,10 @@ def _lock(file: int) -> None:
 
 def _clean(place: int) -> None:
     """Remove temporary files of programs that were killed; once for each folder."""
-    found = os.fstat(place)
-    if (found.st_dev, found.st_ino) in _cleaned:
+    status = os.fstat(place)
+    if (status.st_dev, status.st_ino) in _cleaned:
         return
-    _cleaned.add((found.st_dev, found.st_ino))
+    _cleaned.add((status.st_dev, status.st_ino))
     with suppress(OSError):
         listing = os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=place)
         try:

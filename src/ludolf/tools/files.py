@@ -116,16 +116,16 @@ async def settle_in_thread(work: Callable[[], T]) -> T:
         raise
 
 
-def refuse_special(found: os.stat_result, path: Path) -> None:
+def refuse_special(status: os.stat_result, path: Path) -> None:
     """Raises:
     IsADirectoryError: it is a folder.
     ToolError: it is neither file nor folder.
     """
-    if stat.S_ISREG(found.st_mode):
+    if stat.S_ISREG(status.st_mode):
         return
-    if stat.S_ISDIR(found.st_mode):
+    if stat.S_ISDIR(status.st_mode):
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
-    kind = next((name for test, name in _KINDS if test(found.st_mode)), "something else")
+    kind = next((name for test, name in _KINDS if test(status.st_mode)), "something else")
     raise ToolError(f"Not a regular file: {path} is {kind}. Only regular files can be used.")
 
 
@@ -137,15 +137,15 @@ def refuse_opened(file: int, path: Path) -> os.stat_result:
         ToolError: it is neither file nor folder, or it is the environment of a process: that of
             this program contains the keys that commands must not see.
     """
-    found = os.fstat(file)
-    refuse_special(found, path)
-    if found.st_size == 0 and found.st_dev == _proc_device():
+    status = os.fstat(file)
+    refuse_special(status, path)
+    if status.st_size == 0 and status.st_dev == _proc_device():
         real = os.readlink(f"/proc/self/fd/{file}")
         if os.path.basename(real) == "environ":
             raise ToolError(
                 f"Not read: {path} is the environment of a process, which may contain keys."
             )
-    return found
+    return status
 
 
 @cache

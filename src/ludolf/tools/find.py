@@ -50,27 +50,27 @@ class FindTool(ToolDefaults):
         if not is_folder(place):
             raise ToolError(f"Not a directory: {folder}")
         limit = whole_number(args.get("limit"), DEFAULT_LIMIT)
-        found: list[str] = []
+        paths: list[str] = []
 
         def take(record: bytes) -> bool:
             if record:
-                found.append(os.fsdecode(record))
-            return len(found) <= limit
+                paths.append(os.fsdecode(record))
+            return len(paths) <= limit
 
         command = find_command(folder, args["pattern"], ctx.environment() or os.environ)
         code = await each_record(inside(command, ctx.walls), b"\0", take)
         if code not in (0, TOO_DEEP):
-            raise ToolError(found[0].strip() if found else f"Search failed with code {code}")
-        return _output(found, limit, [_TOO_DEEP_NOTICE] if code == TOO_DEEP else [])
+            raise ToolError(paths[0].strip() if paths else f"Search failed with code {code}")
+        return _output(paths, limit, [_TOO_DEEP_NOTICE] if code == TOO_DEEP else [])
 
 
-def _output(found: list[str], limit: int, notices: list[str]) -> ToolOutput:
-    if not found:
+def _output(paths: list[str], limit: int, notices: list[str]) -> ToolOutput:
+    if not paths:
         return listing(["No files found matching pattern"], notices, {})
     details: dict[str, Any] = {}
-    if len(found) > limit:
+    if len(paths) > limit:
         notices.append(
             f"{limit} results limit reached. Use limit={limit * 2} for more, or refine pattern"
         )
         details["resultLimitReached"] = limit
-    return listing(found[:limit], notices, details)
+    return listing(paths[:limit], notices, details)

@@ -61,13 +61,13 @@ class GrepTool(ToolDefaults):
         if grep.only and ctx.walls is not None:
             await asyncio.to_thread(_check_readable, target, ctx.walls)
         limit = whole_number(args.get("limit"), DEFAULT_LIMIT)
-        found, code = await self._search(grep, place, ctx, limit)
+        matches, code = await self._search(grep, place, ctx, limit)
         if ctx.walls is not None and not grep.only:
-            await asyncio.to_thread(found.drop_hidden, grep.root, ctx.walls)
-        is_partial = code in _PARTIAL_CODES and not found.message
-        if not found.lines and not is_partial and (code > 1 or (code and found.message)):
-            raise ToolError(found.message or f"Search failed with code {code}")
-        return found.output([_PARTIAL_NOTICE] if is_partial else [])
+            await asyncio.to_thread(matches.drop_hidden, grep.root, ctx.walls)
+        is_partial = code in _PARTIAL_CODES and not matches.message
+        if not matches.lines and not is_partial and (code > 1 or (code and matches.message)):
+            raise ToolError(matches.message or f"Search failed with code {code}")
+        return matches.output([_PARTIAL_NOTICE] if is_partial else [])
 
     async def _search(
         self, grep: Grep, place: Path, ctx: ToolContext, limit: int
@@ -75,14 +75,14 @@ class GrepTool(ToolDefaults):
         env = ctx.environment() or os.environ
         program = ripgrep_path(ctx.cwd) if self._program == "" else self._program
         if program is not None:
-            found = _Matches(limit, grep.context)
+            matches = _Matches(limit, grep.context)
             command = inside(grep_command(grep, env, program), ctx.walls)
-            code = await run_ripgrep(command, place, found.take)
+            code = await run_ripgrep(command, place, matches.take)
             if code is not None:
-                return found, code
-        found = _Matches(limit, grep.context)
+                return matches, code
+        matches = _Matches(limit, grep.context)
         command = inside(grep_command(grep, env, None), ctx.walls)
-        return found, await each_record(command, b"\n", found.take)
+        return matches, await each_record(command, b"\n", matches.take)
 
 
 def _check_readable(path: Path, walls: Walls) -> None:
@@ -175,7 +175,7 @@ class _Matches:
 
     def _take_as_context(self, line: _Line) -> bool:
         """Beyond the limit, keep only the lines after the last match."""
-        last = next(known for known in reversed(self.lines) if known.is_match)
+        last = next(each for each in reversed(self.lines) if each.is_match)
         if line.path != last.path or line.number > last.number + self._context:
             return False
         line.is_match = False

@@ -35,10 +35,10 @@ def has_odd_ignore_file(root: Path, stop: threading.Event) -> bool:
 
 def _is_odd(path: str) -> bool:
     try:
-        found = os.stat(path)
+        status = os.stat(path)
     except OSError:
         return False
-    if not stat.S_ISREG(found.st_mode) or found.st_size > LONGEST:
+    if not stat.S_ISREG(status.st_mode) or status.st_size > LONGEST:
         return True
     # Files of the proc file system report that they are regular and empty, and may be endless.
-    return found.st_size == 0 and os.path.islink(path)
+    return status.st_size == 0 and os.path.islink(path)

@@ -139,10 +139,10 @@ def _shrunk(decoded: Decoded | None, data: bytes, mime_type: str, limits: ImageL
     size = fitted(decoded.size, _box(limits))
     if size == decoded.size and _base64_size(data) < limits.max_bytes:
         return Fitted(_block(data, mime_type))
-    found = _first_that_fits(decoded, size, limits)
-    if found is None:
+    result = _first_that_fits(decoded, size, limits)
+    if result is None:
         return Fitted(None, (RESIZE_FAILED,))
-    encoded, encoded_type, shown = found
+    encoded, encoded_type, shown = result
     return Fitted(_block(encoded, encoded_type), _scale_hint(decoded.size, shown))
 
 

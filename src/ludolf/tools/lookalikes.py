@@ -62,23 +62,23 @@ def decoded(data: bytes) -> str:
 class NormalText:
     """The normalised content of a file, searched for several texts in one pass."""
 
-    def __init__(self, data: bytes, wanted: Sequence[str]) -> None:
-        """Every text of `wanted` must be normalised and not empty."""
+    def __init__(self, data: bytes, texts: Sequence[str]) -> None:
+        """Every text of `texts` must be normalised and not empty."""
         self._data = data
         self._cuts: list[tuple[int, int]] = []
         self._starts: list[int] = []
-        self.hits = [Hit() for _ in wanted]
+        self.hits = [Hit() for _ in texts]
         base, pending, size = 0, [""], 0
-        overlap = max(map(len, wanted), default=1) - 1
+        overlap = max(map(len, texts), default=1) - 1
         for piece in self._pieces():
             pending.append(piece)
             size += len(piece)
             if size >= _WINDOW + 4 * overlap:
                 window = "".join(pending)
-                self._look(window, base, size - overlap, wanted)
+                self._look(window, base, size - overlap, texts)
                 base += size - overlap
                 pending, size = [window[size - overlap :]], overlap
-        self._look("".join(pending), base, size, wanted)
+        self._look("".join(pending), base, size, texts)
 
     def bytes_of(self, start: int, end: int) -> tuple[int, int] | None:
         """Return the bytes of that part in the file; None if it splits a character."""
@@ -96,9 +96,9 @@ class NormalText:
             reached += len(piece)
             yield piece
 
-    def _look(self, window: str, base: int, step: int, wanted: Sequence[str]) -> None:
+    def _look(self, window: str, base: int, step: int, texts: Sequence[str]) -> None:
         """Count the occurrences that begin in the first `step` characters of the window."""
-        for text, hit in zip(wanted, self.hits, strict=True):
+        for text, hit in zip(texts, self.hits, strict=True):
             end = step + len(text) - 1
             count = window.count(text, 0, end)
             if not count:
@@ -142,9 +142,9 @@ def _cuts(data: bytes) -> Iterator[tuple[int, int]]:
 
 
 def _cut_in_line(data: bytes, end: int) -> int:
-    found = _CUT.search(data, end, end + _REACH)
-    if found is not None:
-        return found.start()
+    cut = _CUT.search(data, end, end + _REACH)
+    if cut is not None:
+        return cut.start()
     end = min(end + _REACH, len(data))
     while end < len(data) and (data[end] & 0xC0 == 0x80 or data[end] == 0x0A):
         end -= 1

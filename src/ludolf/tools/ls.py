@@ -87,10 +87,10 @@ def _is_folder(folder: int, path: Path, name: str, walls: Walls | None) -> bool:
     """Raises:
     OSError: the entry was removed, or is a broken link.
     """
-    found = os.stat(name, dir_fd=folder, follow_symlinks=walls is None)
-    if walls is not None and stat.S_ISLNK(found.st_mode):
+    status = os.stat(name, dir_fd=folder, follow_symlinks=walls is None)
+    if walls is not None and stat.S_ISLNK(status.st_mode):
         try:
-            found = os.lstat(walls.locate(path / name))
+            status = os.lstat(walls.locate(path / name))
         except ToolError:
             return False  # reveal nothing about a hidden path, not even that it exists
-    return stat.S_ISDIR(found.st_mode)
+    return stat.S_ISDIR(status.st_mode)

@@ -32,5 +32,5 @@ def image_limits(input_limits: Mapping[str, Any] | None) -> ImageLimits:
         "maxBytes": "max_bytes",
         "jpegQuality": "jpeg_quality",
     }
-    known = {wire_names[key]: int(stated[key]) for key in wire_names if stated.get(key)}
-    return ImageLimits(**known)
+    limits = {wire_names[key]: int(stated[key]) for key in wire_names if stated.get(key)}
+    return ImageLimits(**limits)

@@ -67,11 +67,11 @@ class Cleaner:
             self._string_bytes = len(string[1])
         # Colours repeat: removing all copies of one at once is ten times faster than the pattern.
         for _ in range(_FREQUENT):
-            found = _STYLE.search(data)
-            if not found:
+            style = _STYLE.search(data)
+            if not style:
                 break
             # CAN ends a control string as the ESC did, and is removed below.
-            data = data.replace(found.group(), b"\x18")
+            data = data.replace(style.group(), b"\x18")
         return _SEQUENCE.sub(b"", data) if _has_control(data) else data
 
     def _skip_string(self, data: bytes) -> bytes:

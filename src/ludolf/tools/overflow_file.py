@@ -67,9 +67,9 @@ def make_private(folder: Path) -> Path:
 
 
 def _is_private(folder: Path) -> bool:
-    found = folder.lstat()
-    private = not found.st_mode & 0o077 and found.st_uid == os.getuid()
-    return stat.S_ISDIR(found.st_mode) and private
+    status = folder.lstat()
+    private = not status.st_mode & 0o077 and status.st_uid == os.getuid()
+    return stat.S_ISDIR(status.st_mode) and private
 
 
 def _remove_old(folder: Path) -> None:

@@ -34,7 +34,7 @@ def resolve_existing(path: str, cwd: Path) -> Path:
     plain = resolve(path, cwd)
     if os.path.lexists(plain):
         return plain
-    return next((found for found in _spellings(plain) if os.path.exists(found)), plain)
+    return next((spelling for spelling in _spellings(plain) if os.path.exists(spelling)), plain)
 
 
 def exists(path: Path) -> bool:

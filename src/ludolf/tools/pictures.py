@@ -94,10 +94,10 @@ def fitted(size: Size, box: Size | None) -> Size:
 def encode(picture: "Picture", form: Literal["PNG", "JPEG"], quality: int = 0) -> bytes | None:
     """Encode the picture; return None if the format cannot store it."""
     options: dict[str, Any] = {"quality": quality} if form == "JPEG" else {}
-    wanted = ("RGB", "L") if form == "JPEG" else ("RGB", "RGBA", "L", "LA", "P", "1", "I;16")
+    modes = ("RGB", "L") if form == "JPEG" else ("RGB", "RGBA", "L", "LA", "P", "1", "I;16")
     target = BytesIO()
     try:
-        ready = picture if picture.mode in wanted else picture.convert(_plain_mode(picture, form))
+        ready = picture if picture.mode in modes else picture.convert(_plain_mode(picture, form))
         ready.save(target, form, **options)
     except (OSError, ValueError):
         return None

@@ -271,12 +271,12 @@ class Warden:
 
         Such processes are, for example, orphans of a supervisor that was killed.
         """
-        found = self._adopted()
-        _wait_for(supervisor.ask_to_end(found), GRACE_SECONDS)
-        for pid in found | self._adopted():
+        pids = self._adopted()
+        _wait_for(supervisor.ask_to_end(pids), GRACE_SECONDS)
+        for pid in pids | self._adopted():
             supervisor.send_signal(pid)
-        self._dead |= found
-        return _wait_for(found, DEATH_SECONDS / 2)
+        self._dead |= pids
+        return _wait_for(pids, DEATH_SECONDS / 2)
 
     def _adopted(self) -> set[int]:
         if not self._adopts:

@@ -82,22 +82,22 @@ class ReadTool(ToolDefaults):
             return _remarked(await self._output(await asyncio.to_thread(work), ctx), document)
         path = resolve_existing(args["path"], ctx.cwd)
         scan = _Scan(start, limit)
-        found = await asyncio.to_thread(partial(_look_at, path, scan, ctx.walls))
-        return await self._output(found, ctx, args["path"])
+        selected = await asyncio.to_thread(partial(_look_at, path, scan, ctx.walls))
+        return await self._output(selected, ctx, args["path"])
 
     async def _output(
-        self, found: "_Picture | _Selection", ctx: ToolContext, path: str | None = None
+        self, selected: "_Picture | _Selection", ctx: ToolContext, path: str | None = None
     ) -> ToolOutput:
         """`path` is the file for other tools; None if only this tool can read the content."""
-        if isinstance(found, _Picture):
-            return await self._image_output(found, ctx)
-        return _text_output(found, path)
+        if isinstance(selected, _Picture):
+            return await self._image_output(selected, ctx)
+        return _text_output(selected, path)
 
-    async def _image_output(self, found: "_Picture", ctx: ToolContext) -> ToolOutput:
+    async def _image_output(self, picture: "_Picture", ctx: ToolContext) -> ToolOutput:
         own = image_limits(ctx.input_limits) if ctx.input_limits else self._options.image_limits
         limits = own if self._options.auto_resize else None
-        fitted = await fit_image(found.data, limits)
-        mime_type = fitted.image.mime_type if fitted.image else found.mime_type
+        fitted = await fit_image(picture.data, limits)
+        mime_type = fitted.image.mime_type if fitted.image else picture.mime_type
         notes = [f"Read image file [{mime_type}]", *fitted.hints]
         if not ctx.takes_images:
             notes.append(_NO_VISION)

@@ -38,22 +38,22 @@ def plan(data: bytes, replacements: Sequence[Replacement], path: str) -> list[Sp
         ToolError: a text is empty, missing, ambiguous, or overlaps another.
     """
     _refuse_empty(replacements, path)
-    wanted = [normalise(item.old) for item in replacements]
-    normal = NormalText(data, [text for text in wanted if text])
+    old_texts = [normalise(item.old) for item in replacements]
+    normal = NormalText(data, [text for text in old_texts if text])
     hits = iter(normal.hits)
     several = len(replacements) > 1
     matches = []
     for index, item in enumerate(replacements):
-        hit = next(hits) if wanted[index] else Hit()
+        hit = next(hits) if old_texts[index] else Hit()
         start, end, count = _exact(data, item.old)
         # Texts that look the same are ambiguous as well.
         count = max(count, hit.count)
         if count > 1:
             raise ToolError(_not_unique(path, index, count, several))
-        found = (start, end) if end else _near(normal, hit, len(wanted[index]))
-        if found is None:
+        place = (start, end) if end else _near(normal, hit, len(old_texts[index]))
+        if place is None:
             raise ToolError(_not_found(path, index, several))
-        matches.append(_Match(index, *found))
+        matches.append(_Match(index, *place))
     matches.sort(key=lambda match: match.start)
     _refuse_overlap(matches, path)
     ending = _line_ending(data)

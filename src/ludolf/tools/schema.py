@@ -62,9 +62,9 @@ def check_arguments(name: str, schema: Mapping[str, Any], args: Any) -> dict[str
 
 
 def _validator(name: str, schema: Mapping[str, Any]) -> "Validator":
-    known = _validators.get(id(schema))
-    if known:
-        return known[1]
+    cached = _validators.get(id(schema))
+    if cached:
+        return cached[1]
     import jsonschema_rs
 
     try:

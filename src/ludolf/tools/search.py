@@ -188,25 +188,25 @@ def walk(root: str, glob: str | None = None) -> Iterator[Entry]:
 
 def _outer_rules(root: str) -> list[IgnoreFile]:
     """Return the rules of the parent folders, up to the root of the repository."""
-    found: list[IgnoreFile] = []
+    files: list[IgnoreFile] = []
     folder = root
     while not os.path.exists(os.path.join(folder, ".git")):
         parent = os.path.dirname(folder)
         if parent == folder:
             break
         folder = parent
-        found[:0] = _rules_in(folder)
-    return found
+        files[:0] = _rules_in(folder)
+    return files
 
 
 def _rules_in(folder: str) -> list[IgnoreFile]:
-    found: list[IgnoreFile] = []
+    ignore_files: list[IgnoreFile] = []
     for name in IGNORE_FILES:
         # Links are not followed, as in git: they may lead to endless files.
         data = _read_regular(os.path.join(folder, name), LONGEST_IGNORE_FILE)
         if data:
-            found.append(IgnoreFile(folder, data.decode("utf-8", "replace")))
-    return found
+            ignore_files.append(IgnoreFile(folder, data.decode("utf-8", "replace")))
+    return ignore_files
 
 
 def _read_regular(path: str, limit: int) -> bytes | None:
@@ -236,8 +236,8 @@ def _walk_folder(
 ) -> Iterator[Entry]:
     rules = outer + _rules_in(folder)
     try:
-        with os.scandir(folder) as found:
-            entries = sorted(found, key=lambda entry: entry.name)
+        with os.scandir(folder) as listing:
+            entries = sorted(listing, key=lambda entry: entry.name)
     except OSError as error:
         _note_depth(error)
         return

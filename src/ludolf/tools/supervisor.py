@@ -104,13 +104,13 @@ def below(roots: Iterable[int], table: Mapping[int, Process]) -> set[int]:
     by_parent: dict[int, list[int]] = {}
     for process in table.values():
         by_parent.setdefault(process.parent, []).append(process.pid)
-    found: set[int] = set()
+    descendants: set[int] = set()
     todo = list(roots)
     while todo:
-        new = [pid for pid in by_parent.get(todo.pop(), ()) if pid not in found]
-        found.update(new)
+        new = [pid for pid in by_parent.get(todo.pop(), ()) if pid not in descendants]
+        descendants.update(new)
         todo.extend(new)
-    return {pid for pid in found if not table[pid].dead}
+    return {pid for pid in descendants if not table[pid].dead}
 
 
 def living(pids: Iterable[int]) -> list[Process]:
@@ -197,10 +197,10 @@ def _kill_below(seconds: float, took: Callable[[int, int], None]) -> list[Proces
     """Kill all descendants until none is left; return those that survive."""
     until = time.monotonic() + seconds
     while _reap(took):
-        found = below((os.getpid(),), processes())
+        pids = below((os.getpid(),), processes())
         if time.monotonic() > until:
-            return living(found)
-        for pid in found:
+            return living(pids)
+        for pid in pids:
             send_signal(pid)
         time.sleep(POLL_SECONDS)
     return []
@@ -265,7 +265,7 @@ class _Reaper:
         if self._command:
             send_signal(-self._command)  # for systems without a table of processes in /proc
         left = _kill_below(DEATH_SECONDS, self._took)
-        self._tell_exit(left)
+        self._send_exit(left)
         self._busy = bool(left)
         self._send("ended", _named(left))
 
@@ -277,7 +277,7 @@ class _Reaper:
             left = living(below((os.getpid(),), processes())) if is_left else []
             for process in left[:_MOST_NAMED]:
                 self._events.watch(process.pid)
-            self._tell_exit(left)
+            self._send_exit(left)
             self._busy = is_left
         elif not is_left:
             self._busy = False
@@ -289,7 +289,7 @@ class _Reaper:
             self._command = 0
             self._status = status
 
-    def _tell_exit(self, left: list[Process]) -> None:
+    def _send_exit(self, left: list[Process]) -> None:
         if self._status is not None:
             code, self._status = os.waitstatus_to_exitcode(self._status), None
             self._send("exited", code, _named(left))
@@ -301,8 +301,8 @@ class _Reaper:
             return  # the program has ended; the next read of the socket shows it
 
 
-def _named(found: list[Process]) -> list[tuple[int, str]]:
-    return [(process.pid, process.name) for process in found[:_MOST_NAMED]]
+def _named(left: list[Process]) -> list[tuple[int, str]]:
+    return [(process.pid, process.name) for process in left[:_MOST_NAMED]]
 
 
 def _spawn(argv: list[bytes], cwd: bytes, env: dict[bytes, bytes], output: int) -> int:

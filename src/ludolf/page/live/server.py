@@ -80,7 +80,7 @@ class LiveServer:
         if self._runner is not None:
             await self._runner.cleanup()
 
-    # ------------------------------------------------------------ who may ask
+    # ------------------------------------------------------------ access
 
     async def _answer(self, request: "Request") -> "StreamResponse":
         from aiohttp import web
@@ -89,8 +89,8 @@ class LiveServer:
             return web.Response(status=403, headers=_HEADERS, text="Foreign host or origin.\n")
         token, slash, place = request.match_info["path"].partition("/")
         act = self._acts.get(place) if slash else None
-        given = token.encode("utf-8", "replace")
-        if not compare_digest(given, self._token.encode()) or act is None:
+        sent = token.encode("utf-8", "replace")
+        if not compare_digest(sent, self._token.encode()) or act is None:
             return web.Response(status=404, headers=_HEADERS, text="Not found.\n")
         return await act(request)
 

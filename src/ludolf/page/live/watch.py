@@ -29,8 +29,8 @@ class Mark(msgspec.Struct, frozen=True):
 
 def read_mark(text: str) -> Mark | None:
     """Return the mark that a page sends back; None if the text is not one."""
-    found = _MARK.fullmatch(text)
-    return Mark(found[1], int(found[2])) if found else None
+    parts = _MARK.fullmatch(text)
+    return Mark(parts[1], int(parts[2])) if parts else None
 
 
 class Watch:

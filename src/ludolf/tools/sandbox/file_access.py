@@ -101,15 +101,15 @@ class FileWalls:
         def on_disk(step: Path) -> Path:
             return tmp.locate(step, seen)
 
-        found = on_disk(follow(path, on_disk).path)
-        if policy.is_hidden(found):
-            name = _named(path, found)
+        real = on_disk(follow(path, on_disk).path)
+        if policy.is_hidden(real):
+            name = _named(path, real)
             raise ToolError(f"{name} is hidden by the sandbox: it contains credentials.")
-        if (private := tmp.hiding(found, seen)) is not None:
+        if (private := tmp.hiding(real, seen)) is not None:
             raise ToolError(f"{path} is hidden by the sandbox: {private} is private.")
-        if len(found.parts) > 2 and found.parts[1] == "proc" and found.parts[2].isdigit():
+        if len(real.parts) > 2 and real.parts[1] == "proc" and real.parts[2].isdigit():
             raise ToolError(f"{path} is hidden by the sandbox: process files may contain keys.")
-        return found
+        return real
 
     def hides(self, real: Path) -> bool:
         """Whether a real path is hidden, also by the name of a hard link."""
@@ -186,14 +186,14 @@ class FileWalls:
         except OSError:
             return True  # removed since it was found
 
-    def _is_hidden_file(self, found: os.stat_result) -> bool:
+    def _is_hidden_file(self, status: os.stat_result) -> bool:
         """Whether a file is a hidden one under the name of a hard link."""
-        if found.st_nlink < 2 or not stat.S_ISREG(found.st_mode):
+        if status.st_nlink < 2 or not stat.S_ISREG(status.st_mode):
             return False
         now = time.monotonic()
         if now - self._inodes[0] >= _SCAN_SECONDS:
             self._inodes = (now, self._policy.hidden_inodes())
-        return (found.st_dev, found.st_ino) in self._inodes[1]
+        return (status.st_dev, status.st_ino) in self._inodes[1]
 
 
 def _named(path: Path, real: Path) -> str:

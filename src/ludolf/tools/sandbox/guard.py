@@ -75,15 +75,15 @@ def code_by_links(policy: Policy) -> tuple[Path, ...]:
     """Return code outside the protected names that links and git settings lead to."""
     if policy.ground.mode != "workspace":
         return ()
-    found: list[Path] = []
+    paths: list[Path] = []
     for root in _tops(policy):
         repositories = tuple(_repositories(root))
-        found += [path for path, _ in _of_git(repositories)]
+        paths += [path for path, _ in _of_git(repositories)]
         for each in repositories:
-            found += _links_in(each / "hooks")
+            paths += _links_in(each / "hooks")
     for path, _ in _fixed(policy):
-        found += _links_in(path)
-    return tuple(found)
+        paths += _links_in(path)
+    return tuple(paths)
 
 
 def _is_below(path: Path, roots: tuple[Path, ...]) -> bool:
@@ -92,10 +92,10 @@ def _is_below(path: Path, roots: tuple[Path, ...]) -> bool:
 
 def _inode(path: Path) -> tuple[int, int]:
     try:
-        found = os.lstat(path)
+        status = os.lstat(path)
     except OSError:
         return (0, 0)
-    return found.st_dev, found.st_ino
+    return status.st_dev, status.st_ino
 
 
 def _tops(policy: Policy) -> set[Path]:
@@ -195,14 +195,14 @@ def _below(folder: Path) -> Iterator[Path]:
 
 
 def _links_in(folder: Path) -> list[Path]:
-    found: list[Path] = []
+    links: list[Path] = []
     seen = 0
     for place, names, files in os.walk(folder):
         for name in (*names, *files):
             path = os.path.join(place, name)
             if os.path.islink(path):
-                found.append(Path(path))
+                links.append(Path(path))
         seen += len(names) + len(files)
         if seen > _MOST_ENTRIES:
             break
-    return found
+    return links

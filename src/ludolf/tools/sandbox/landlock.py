@@ -57,8 +57,8 @@ def lacking(policy: Policy) -> str | None:
     if run:
         return f"Landlock cannot protect {run[0]}, from which this program runs"
     if not policy.ground.network:
-        known = launcher.can_cut_network()
-        return None if known else f"Landlock cannot cut the network on {os.uname().machine}"
+        supported = launcher.can_cut_network()
+        return None if supported else f"Landlock cannot cut the network on {os.uname().machine}"
     open_one = next(_control_sockets(policy.ground.home), None)
     if open_one:
         return f"Landlock cannot keep commands from {open_one}; cut the network, or remove it"

@@ -148,10 +148,10 @@ def _cut_network() -> None:
     machine = os.uname().machine
     if machine not in _MACHINES:
         raise OSError(errno.ENOSYS, f"cannot cut the network on {machine}")
-    known, socket = _MACHINES[machine]
+    architecture, socket = _MACHINES[machine]
     steps = [
         (_LOAD, 0, 0, 4),
-        (_EQUAL, 1, 0, known),
+        (_EQUAL, 1, 0, architecture),
         (_RETURN, 0, 0, _KILL),
         (_LOAD, 0, 0, 0),
         (_AT_LEAST, 2, 0, _X32),

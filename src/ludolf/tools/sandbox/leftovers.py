@@ -161,10 +161,10 @@ def _remove_empty(paths: Iterable[str]) -> None:
     for path in sorted(map(Path, paths), reverse=True):
         try:
             with open_folder(path.parent) as parent:
-                found = os.stat(path.name, dir_fd=parent, follow_symlinks=False)
-                if stat.S_ISDIR(found.st_mode):
+                status = os.stat(path.name, dir_fd=parent, follow_symlinks=False)
+                if stat.S_ISDIR(status.st_mode):
                     os.rmdir(path.name, dir_fd=parent)
-                elif stat.S_ISREG(found.st_mode) and not found.st_size:
+                elif stat.S_ISREG(status.st_mode) and not status.st_size:
                     os.unlink(path.name, dir_fd=parent)
         except OSError:
             continue  # absent, or no longer empty

@@ -57,8 +57,8 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
         if self.ground.mode != "workspace":
             return ()
         more = (path for path in self.ground.write if os.path.realpath(path) == str(path))
-        wanted = {self.folder, *(path for path in more if path.is_dir())}
-        return tuple(sorted(path for path in wanted if not wanted & set(path.parents)))
+        folders = {self.folder, *(path for path in more if path.is_dir())}
+        return tuple(sorted(path for path in folders if not folders & set(path.parents)))
 
     @property
     def hidden(self) -> tuple[Path, ...]:
@@ -96,8 +96,8 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def guarded(self) -> tuple[Path, ...]:
         """Real paths of that code inside writable folders, whether or not it exists."""
-        found = (Path(os.path.realpath(path)) for path in self.code)
-        return tuple(path for path in found if self.is_writable(path))
+        paths = (Path(os.path.realpath(path)) for path in self.code)
+        return tuple(path for path in paths if self.is_writable(path))
 
     def hidden_inodes(self) -> frozenset[tuple[int, int]]:
         """Inodes of hidden files with several hard links, to detect them under another name."""
@@ -143,8 +143,8 @@ def _inodes(roots: Iterable[Path]) -> Iterator[tuple[int, int]]:
     for root in roots:
         for path in (root, *root.rglob("*")) if root.is_dir() else (root,):
             try:
-                found = path.lstat()
+                status = path.lstat()
             except OSError:
                 continue
-            if stat.S_ISREG(found.st_mode) and found.st_nlink > 1:
-                yield found.st_dev, found.st_ino
+            if stat.S_ISREG(status.st_mode) and status.st_nlink > 1:
+                yield status.st_dev, status.st_ino

@@ -236,9 +236,9 @@ def disproof(means: Means, policy: Policy) -> str | None:
     if target.exists():
         target.unlink()
         return _REASONS[4]
-    said = done.stderr.decode("utf-8", "replace").strip()
+    message = done.stderr.decode("utf-8", "replace").strip()
     code = done.returncode
-    return None if code == 0 else _REASONS.get(code) or said[:200] or f"exit code {code}"
+    return None if code == 0 else _REASONS.get(code) or message[:200] or f"exit code {code}"
 
 
 def _make_box() -> tuple[Path, Path]:
