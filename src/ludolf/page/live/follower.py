@@ -27,7 +27,7 @@ class Batch(msgspec.Struct, frozen=True):
 
 
 class _Unreadable(Exception):
-    """The entries so far are no longer valid: the file has to be read from its start."""
+    """The earlier entries became invalid: the file has to be read from its start."""
 
 
 class Follower:
