@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 
 from ludolf.agent.tool import Tool, ToolContext, ToolError, ToolOutput, text_output
+from ludolf.ai.strict_schema import Sampling
 
 Act = Callable[[str, ToolContext], Awaitable[ToolOutput]]
 SCHEMA = {
@@ -51,6 +52,8 @@ class StageTool(msgspec.Struct, frozen=True):
     alone: bool = False
     label: str = "Stage"
     description: str = "A tool for tests."
+    read_only: bool = False
+    sampling: Sampling | None = None
     snippet: str | None = None
     guidelines: tuple[str, ...] = ()
 

@@ -240,7 +240,7 @@ async def test_a_document_that_never_changes_is_not_edited(lab: Lab) -> None:
         asked = await _begin(client, WIKI)
         await _give(client, asked, "x", immutable=True)
         told = await client.collect("agent_settled")
-    assert _texts(told) == ["Could not edit wiki://a: it is never to change."]
+    assert _texts(told) == ["Could not edit wiki://a: it is read-only."]
     assert not only(told, "host_uri_request")
 
 

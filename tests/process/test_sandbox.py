@@ -422,7 +422,7 @@ def test_a_mistake_ends_the_start(
 def test_a_folder_that_holds_the_home_is_refused(lab: Lab) -> None:
     done = lab.run("-p", "--sandbox", "workspace", "Go", HOME=str(lab.work))
     assert done.code == 1
-    assert "Start in a folder of its own" in done.stderr
+    assert "Start in a separate folder" in done.stderr
     assert lab.server.requests == []
 
 

@@ -143,7 +143,7 @@ def test_null_for_an_optional_argument_reaches_the_tool_as_left_out() -> None:
 
 def test_the_four_usual_tools_prefer_strict_sampling_and_can_be_strict() -> None:
     tools = builtin_tools(ToolOptions())
-    asking = {name for name, tool in tools.items() if getattr(tool, "sampling", None)}
+    asking = {name for name, tool in tools.items() if tool.sampling}
     assert asking == {"read", "bash", "edit", "write"}
     for name in asking:
         assert strict(dict(tools[name].parameters)) is not None

@@ -168,7 +168,7 @@ async def test_a_tool_may_ask_how_its_arguments_are_sampled(
     tmp_path: Path, options: str, sampling: Sampling | None
 ) -> None:
     made = await _tool(tmp_path, f"@api.tool({options})\ndef t(a: str): ...")
-    assert tool.sampling_of(made) == sampling
+    assert made.sampling == sampling
 
 
 @pytest.mark.parametrize(

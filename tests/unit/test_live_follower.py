@@ -39,12 +39,12 @@ def test_the_first_reading_gives_everything_and_the_next_what_came_since(path: P
     with Follower(path, no_warning) as follower:
         first = follower.read()
         assert first is not None
-        assert (first.header.id, _ids(first), first.anew) == ("0199-sample", ["u1"], True)
+        assert (first.header.id, _ids(first), first.from_start) == ("0199-sample", ["u1"], True)
         assert follower.read() is None
         _append(path, _line("u2") + _line("u3"))
         second = follower.read()
         assert second is not None
-        assert (_ids(second), second.anew) == (["u2", "u3"], False)
+        assert (_ids(second), second.from_start) == (["u2", "u3"], False)
         assert follower.read() is None
 
 
@@ -92,7 +92,7 @@ def test_a_shortened_file_is_read_from_its_beginning(path: Path) -> None:
         path.write_bytes(HEAD)
         batch = follower.read()
         assert batch is not None
-        assert (_ids(batch), batch.anew) == ([], True)
+        assert (_ids(batch), batch.from_start) == ([], True)
 
 
 def test_a_file_rewritten_in_place_is_read_from_its_beginning(path: Path) -> None:
@@ -101,7 +101,7 @@ def test_a_file_rewritten_in_place_is_read_from_its_beginning(path: Path) -> Non
         path.write_bytes(HEAD + _line("v1") + _line("v2"))
         batch = follower.read()
         assert batch is not None
-        assert (_ids(batch), batch.anew) == (["v1", "v2"], True)
+        assert (_ids(batch), batch.from_start) == (["v1", "v2"], True)
 
 
 def test_another_file_of_the_same_name_is_read_from_its_beginning(path: Path) -> None:
@@ -112,7 +112,7 @@ def test_another_file_of_the_same_name_is_read_from_its_beginning(path: Path) ->
         os.replace(other, path)
         batch = follower.read()
         assert batch is not None
-        assert (_ids(batch), batch.anew) == (["v1"], True)
+        assert (_ids(batch), batch.from_start) == (["v1"], True)
 
 
 def test_a_vanished_file_is_waited_for(path: Path) -> None:
@@ -131,7 +131,7 @@ def test_a_repeated_id_is_named_as_when_the_file_is_opened(path: Path) -> None:
         _append(path, _line("u2", "u1") + _line("u1", "u2"))
         batch = follower.read()
         assert batch is not None
-        assert (_ids(batch), batch.anew) == (["u1", "u2", "u1~2"], True)
+        assert (_ids(batch), batch.from_start) == (["u1", "u2", "u1~2"], True)
     assert "repeated id(s) renamed" in told[0]
 
 
@@ -146,7 +146,7 @@ def test_an_old_file_is_brought_to_the_present_at_every_reading(path: Path) -> N
         _append(path, json.dumps(old[1]).encode() + b"\n")
         batch = follower.read()
         assert batch is not None
-        assert (len(batch.entries), batch.anew) == (2, True)
+        assert (len(batch.entries), batch.from_start) == (2, True)
         assert batch.entries[1].parent_id == batch.entries[0].id
 
 

@@ -427,7 +427,7 @@ def test_a_launcher_that_cannot_build_walls_runs_nothing(tmp_path: Path) -> None
 
 def test_a_folder_that_holds_the_home_is_no_workspace(place: Place) -> None:
     for cwd in (place.home, place.root, place.agent.parent, Path("/")):
-        with pytest.raises(NoSandbox, match="it holds"):
+        with pytest.raises(NoSandbox, match="it contains"):
             Sandbox(place.ground(), cwd)
     with pytest.raises(NoSandbox, match="hides"):
         Sandbox(place.ground("read-only"), place.home / ".ssh")
@@ -435,10 +435,10 @@ def test_a_folder_that_holds_the_home_is_no_workspace(place: Place) -> None:
 
 def test_a_folder_for_the_agents_files_is_refused_before_it_exists(place: Place) -> None:
     inside = place.work / "state" / "agent"
-    with pytest.raises(NoSandbox, match="it holds"):
+    with pytest.raises(NoSandbox, match="it contains"):
         Sandbox(place.ground(agent=inside), place.work)
     (place.work / "link").symlink_to(place.outside)
-    with pytest.raises(NoSandbox, match="it holds"):
+    with pytest.raises(NoSandbox, match="it contains"):
         Sandbox(place.ground(agent=place.work / "link" / "agent"), place.work)
     assert not inside.exists()
 
@@ -457,7 +457,7 @@ def test_the_walls_stay_around_the_folder_of_the_start(using: Using, place: Plac
             sandbox.walls(cwd)
     walls = sandbox.walls(place.work / "sub")
     walls.replace(place.work / "sub" / "new", b"x")
-    with pytest.raises(ToolError, match="as it is"):
+    with pytest.raises(ToolError, match="protects"):
         walls.replace(place.work / ".pi" / "x", b"x")
 
 

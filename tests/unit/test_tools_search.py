@@ -288,10 +288,10 @@ def deep(tmp_path: Path) -> Iterator[Path]:
 
 def test_find_says_that_folders_are_too_deep(deep: Path) -> None:
     assert shown(FindTool(), deep, pattern="needle*").startswith(
-        "needle.txt\n\n[Some folders are too deep to search"
+        "needle.txt\n\n[Some folders were not searched"
     )
     assert shown(FindTool(), deep, pattern="other*").startswith(
-        "No files found matching pattern\n\n[Some folders are too deep to search"
+        "No files found matching pattern\n\n[Some folders were not searched"
     )
 
 

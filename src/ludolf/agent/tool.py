@@ -151,7 +151,10 @@ class ToolContext(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Tool(Protocol):
-    """A tool. Tools of one message run concurrently unless one of them is `alone`."""
+    """A tool that a model can call; `ToolDefaults` has defaults of the optional members.
+
+    Tools of one message run concurrently unless one of them is `alone`.
+    """
 
     @property
     def name(self) -> str: ...
@@ -163,6 +166,14 @@ class Tool(Protocol):
     def parameters(self) -> Mapping[str, Any]: ...
     @property
     def alone(self) -> bool: ...
+    @property
+    def read_only(self) -> bool:
+        """Whether the tool changes nothing, so that calls may need no approval."""
+
+    @property
+    def sampling(self) -> Sampling | None:
+        """How the model must sample the arguments; None if the tool does not require it."""
+
     @property
     def snippet(self) -> str | None:
         """Return one line for the tool list in the system prompt, or None to omit the tool."""
@@ -182,10 +193,17 @@ class Tool(Protocol):
         """
 
 
-def sampling_of(tool: Tool) -> Sampling | None:
-    """Return the tool's `sampling` for its arguments, or None if it defines none."""
-    sampling: Sampling | None = getattr(tool, "sampling", None)
-    return sampling
+class ToolDefaults:
+    """Base class of tools: defaults for the optional members of `Tool`."""
+
+    alone: bool = False
+    read_only: bool = False
+    sampling: Sampling | None = None
+    snippet: str | None = None
+    guidelines: tuple[str, ...] = ()
+
+    def prepare(self, args: Mapping[str, Any]) -> Mapping[str, Any]:
+        return args
 
 
 class Allow(msgspec.Struct, frozen=True):

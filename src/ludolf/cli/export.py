@@ -23,7 +23,7 @@ def export_file(source: str, rest: Sequence[str]) -> int:
     target = Path(rest[0]).expanduser() if rest else None
     with working("Loading the session"):
         session = open_session(path, str(current_folder()), warn_on_stderr, write=False)
-    with working("Writing the page") as report:
-        page = export_html(session, target, told=report)
-    sys.stdout.write(f"Exported to: {page}\n")
+    with working("Writing the page") as on_progress:
+        written = export_html(session, target, on_progress=on_progress)
+    sys.stdout.write(f"Exported to: {written}\n")
     return 0

@@ -3,7 +3,7 @@
 import os
 from collections.abc import Iterator, Sequence
 
-from ludolf.agent.tool import Documents, Tool, sampling_of
+from ludolf.agent.tool import Documents, Tool
 from ludolf.ai.provider import ToolSpec
 from ludolf.config.settings.options import Options
 from ludolf.engine.conversation import Conversation
@@ -130,7 +130,7 @@ class Toolset:
     def specs(self) -> tuple[ToolSpec, ...]:
         if self._specs is None:
             self._specs = tuple(
-                ToolSpec(tool.name, tool.description, tool.parameters, sampling_of(tool))
+                ToolSpec(tool.name, tool.description, tool.parameters, tool.sampling)
                 for tool in self.active()
             )
         return self._specs

@@ -1,4 +1,4 @@
-"""The session as a page: one HTML file that people read, search and keep, or watch growing."""
+"""Render a session as one HTML page, exported to a file or served live."""
 
 from ludolf.page.html import default_name, export_html
 from ludolf.page.incremental import Growth, read_story

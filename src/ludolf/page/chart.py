@@ -1,4 +1,4 @@
-"""The chart of a branch: how full the context was and what it had cost, answer by answer."""
+"""Chart of context size and cost over the answers of a branch."""
 
 from collections.abc import Sequence
 from math import isfinite
@@ -23,14 +23,14 @@ class Point(msgspec.Struct, frozen=True):
 
 
 class Chart(msgspec.Struct, frozen=True):
-    """`cuts` are the places between points where the context was compacted."""
+    """Points of the chart; `cuts` are the indexes at which the context was compacted."""
 
     points: tuple[Point, ...]
     cuts: tuple[int, ...]
 
 
 def read_chart(story: Story) -> Chart:
-    """The answers of the active branch, at most a few hundred of them."""
+    """Return the answers of the active branch, thinned to at most a few hundred."""
     points: list[Point] = []
     cuts: list[int] = []
     cost = 0.0
@@ -47,7 +47,7 @@ def read_chart(story: Story) -> Chart:
 
 
 def chart_html(chart: Chart) -> str:
-    """The chart as inline SVG with its scales; nothing for fewer than two answers."""
+    """Render the chart as inline SVG; "" for fewer than two answers."""
     points = chart.points
     if len(points) < 2:
         return ""
@@ -96,7 +96,7 @@ def _x(index: float, count: int) -> float:
 
 
 def _thinned(points: list[Point], cuts: list[int]) -> Chart:
-    """Of each stretch the answer with the fullest context, and the cost at its end."""
+    """Keep the largest context of each stretch of answers, and the cost at its end."""
     step = -(-len(points) // _MOST_POINTS)
     if step <= 1:
         return Chart(points=tuple(points), cuts=tuple(cut for cut in cuts if cut < len(points)))

@@ -1,6 +1,6 @@
-"""Code and output on the page: a block with a copy button, long ones folded after some lines.
+"""Render code and output as blocks with a copy button; long blocks are folded.
 
-A block only names its language; the page's script colours what comes into sight.
+A block only names its language; the page's script colours blocks when they become visible.
 """
 
 from ludolf.page.text import attribute, content, with_plain_ends
@@ -12,7 +12,7 @@ _PART_LINES = 60
 
 
 def code_block(code: str, language: str) -> str:
-    """A block of code inside a message, never folded."""
+    """Render a block of code inside a message, never folded."""
     lines = _lines(code)
     diff = language.lower() in ("diff", "patch")
     inside = "\n".join(map(_diff_line, lines)) if diff else _in_parts(lines)
@@ -20,12 +20,12 @@ def code_block(code: str, language: str) -> str:
 
 
 def code_box(code: str, language: str, *, kind: str = "", css: str = "", shown: int = 14) -> str:
-    """A block of code or data of its own, the rest of a long one folded."""
+    """Render a separate block of code or data; lines after `shown` are folded."""
     return block(folded(_lines(code), css=css, shown=shown, parts=True), kind, language)
 
 
 def language_of(path: str) -> str:
-    """The language that a file name tells, or "" """
+    """Return the language of a file by its name; "" if unknown."""
     name = path.rpartition("/")[2].lower()
     stem, dot, ending = name.rpartition(".")
     return ending if dot else stem or name
@@ -34,7 +34,7 @@ def language_of(path: str) -> str:
 def folded(
     lines: list[str], *, css: str = "", shown: int = 14, tail: bool = False, parts: bool = False
 ) -> str:
-    """Lines of HTML, the rest of a long text behind a fold; `tail` shows the end instead."""
+    """Render lines of HTML with the rest folded; `tail` shows the end instead of the start."""
     visible = _visible(lines[::-1] if tail else lines, shown)
     hidden = len(lines) - visible
     if hidden <= 0:
@@ -50,17 +50,17 @@ def folded(
 
 
 def block(inside: str, kind: str = "", language: str = "") -> str:
-    """A place whose text can be copied, and is coloured, as a whole, folds included."""
+    """Render an element whose text is copied and coloured as a whole, folds included."""
     return f'<div class="block {kind}"{_lang(language)}>{COPY}{inside}</div>'
 
 
 def _lines(code: str) -> list[str]:
-    # Before escaping, which would show a carriage return as a sign.
+    # Before escaping, which would render a carriage return as a visible sign.
     return content(with_plain_ends(code)).split("\n")
 
 
 def _in_parts(lines: list[str]) -> str:
-    """Long code in parts, since the script colours only those that are near."""
+    """Split long code into parts, since the script colours only parts near the viewport."""
     if len(lines) < 2 * _PART_LINES:
         return "\n".join(lines)
     starts = range(0, len(lines), _PART_LINES)
@@ -79,7 +79,7 @@ def _diff_line(line: str) -> str:
 
 
 def _visible(lines: list[str], shown: int) -> int:
-    """How many of the lines stand outside the fold."""
+    """Return the number of lines outside the fold."""
     room = _LINE_CHARACTERS * shown
     few = len(lines) <= shown + _SPARE_LINES
     for count, line in enumerate(lines[: None if few else shown]):
@@ -90,7 +90,7 @@ def _visible(lines: list[str], shown: int) -> int:
 
 
 def _pre(inside: str, css: str) -> str:
-    # A first line feed after <pre> is dropped by parsers, so an empty first line needs two.
+    # Parsers drop the first line feed after <pre>, so an empty first line needs two.
     start = "\n" if inside[:1] in ("", "\n") else ""
     name = f' class="{css}"' if css else ""
     return f"<pre{name}>{start}{inside}</pre>"

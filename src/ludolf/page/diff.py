@@ -1,4 +1,4 @@
-"""Changes of a file shown line by line, with the changed part of a line marked."""
+"""Render the changes of a file line by line, with the changed part of a line marked."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -19,7 +19,7 @@ class _Line(msgspec.Struct, gc=False):
 
 
 class Diff(msgspec.Struct, frozen=True):
-    """Lines of HTML and how many were added and removed."""
+    """Lines of HTML, and the numbers of added and removed lines."""
 
     lines: list[str]
     added: int
@@ -27,12 +27,12 @@ class Diff(msgspec.Struct, frozen=True):
 
 
 def numbered_diff(text: str) -> Diff:
-    """The diff that the edit tool keeps in its details."""
+    """Render the diff in the details of an edit result."""
     return _diff([_parsed(line) for line in plain_lines(text)])
 
 
 def edits_diff(args: Mapping[str, Any]) -> Diff:
-    """What a call wanted to change, when there is no result to show it."""
+    """Render the edits in the arguments of a call that has no result."""
     lines: list[_Line] = []
     for old, new in _edits(args):
         if lines:
@@ -52,9 +52,9 @@ def _edits(args: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 
 def _parsed(line: str) -> _Line:
-    found = _NUMBERED.match(line)
-    if found is not None:
-        return _Line(found[1], found[2].strip(), found[3])
+    numbered = _NUMBERED.match(line)
+    if numbered is not None:
+        return _Line(numbered[1], numbered[2].strip(), numbered[3])
     if line.strip() == "...":
         return _Line("@", "", "…")
     sign = line[:1]
@@ -76,7 +76,7 @@ def _diff(lines: list[_Line]) -> Diff:
 
 
 def _changes(lines: list[_Line]) -> Iterator[tuple[int, int, int]]:
-    """Where removed lines are followed by added ones: start, middle, end."""
+    """Yield start, middle and end of removed lines that added lines follow."""
     at = 0
     while at < len(lines):
         start = at
@@ -92,13 +92,13 @@ def _changes(lines: list[_Line]) -> Iterator[tuple[int, int, int]]:
 
 
 def _marked(old: str, new: str) -> tuple[str, str]:
-    """Both lines with the part between their common beginning and end marked."""
+    """Mark the part of both lines between their common start and end."""
     shortest = min(len(old), len(new))
     head = _common(old, new, shortest)
     tail = _common(old[::-1], new[::-1], shortest - head)
     head = _word_edge(old, new, head)
     tail = _word_edge(old[::-1], new[::-1], tail)
-    # A mark over nearly everything says nothing.
+    # A mark over nearly the whole line is not useful.
     if (head + tail) * 3 < shortest:
         return content(old), content(new)
     return _mark(old, head, tail), _mark(new, head, tail)
@@ -112,7 +112,7 @@ def _common(one: str, other: str, limit: int) -> int:
 
 
 def _word_edge(one: str, other: str, length: int) -> int:
-    """The length shortened so that it does not end inside a word."""
+    """Shorten the length so that it does not end inside a word."""
     inside = one[length : length + 1].isalnum() or other[length : length + 1].isalnum()
     while inside and length and one[length - 1].isalnum():
         length -= 1

@@ -1,4 +1,4 @@
-"""Each entry of a session as an article of the page."""
+"""Render each entry of a session as an article."""
 
 import re
 from typing import Any
@@ -32,10 +32,10 @@ _FORKS_SHOWN = 40
 
 
 def article(story: Story, item: Item) -> str:
-    """The article of one entry, with the fork below it where the tree parts."""
+    """Render the article of one entry, with links to its branches if it has several."""
     inside = _inside(story, item)
     css = f"e {item.kind}"
-    if item.kind == "assistant" and _goes_on(story, item):
+    if item.kind == "assistant" and _continues(story, item):
         css += " on"
     ways = ways_on(story, item)
     fork = fork_nav(story, ways) if len(ways) > 1 else ""
@@ -47,12 +47,12 @@ def article(story: Story, item: Item) -> str:
 
 
 def fork_nav(story: Story, children: list[int]) -> str:
-    """The ways on from a point where the tree parts."""
+    """Render links to the branches of a fork."""
     links = []
     for number, index in enumerate(children[:_FORKS_SHOWN], start=1):
         child = story.items[index]
         here = ' aria-current="true"' if index in story.active else ""
-        text = content(snippet(story, _telling(story, child), 70))
+        text = content(snippet(story, _descriptive(story, child), 70))
         link = f'href="#entry-{attribute(child.id)}" data-go="{index}"{here}'
         links.append(f"<li><a {link}><b>{number}</b> {text}</a></li>")
     left = len(children) - _FORKS_SHOWN
@@ -62,7 +62,7 @@ def fork_nav(story: Story, children: list[int]) -> str:
 
 
 def snippet(story: Story, item: Item, limit: int = 90) -> str:
-    """An entry on one line, for lists."""
+    """Return an entry as one line, for lists."""
     message = item.message
     match message:
         case UserMessage() | CustomMessage():
@@ -84,7 +84,7 @@ def snippet(story: Story, item: Item, limit: int = 90) -> str:
 
 
 def unmarked(text: str, limit: int) -> str:
-    """The beginning of a Markdown text on one line, without its marks."""
+    """Return the start of a Markdown text as one line, without its markup."""
     start = text[: limit * 6]
     marked = "*" in start or "`" in start or "#" in start
     return one_line(_MARKS.sub("", start) if marked else start, limit)
@@ -144,7 +144,7 @@ def _user(parts: str | tuple[Part, ...]) -> str:
 
 
 def _skill(text: str) -> tuple[str, str, str] | None:
-    """The name and text of the skill that a prompt begins with, and what was asked of it."""
+    """Return name and text of the skill at the start of a prompt, and the rest of the prompt."""
     start = _SKILL.match(text)
     end = text.find(_SKILL_END, start.end()) if start is not None else -1
     if start is None or end < 0:
@@ -227,7 +227,7 @@ def _extra(item: Item) -> str:
 
 
 def _opaque(item: Item, message: OpaqueMessage) -> str:
-    """A message of a role or shape that this program does not know: its text, then its data."""
+    """Render a message of an unknown role or shape: its text, then its data."""
     try:
         body = loads(bytes(message.raw))
     except (ValueError, RecursionError):
@@ -246,8 +246,8 @@ def _opaque(item: Item, message: OpaqueMessage) -> str:
 def _opaque_texts(body: dict[str, Any]) -> list[tuple[str, str]]:
     name = "System prompt" if body.get("role") == "system" else ""
     inside = body.get("content")
-    found = [(name, inside)] if isinstance(inside, str) else []
-    found += [
+    texts = [(name, inside)] if isinstance(inside, str) else []
+    texts += [
         (name, part["text"])
         for part in (inside if isinstance(inside, list) else ())
         if isinstance(part, dict) and isinstance(part.get("text"), str)
@@ -255,15 +255,15 @@ def _opaque_texts(body: dict[str, Any]) -> list[tuple[str, str]]:
     sections = body.get("sections")
     for title, text in sections.items() if isinstance(sections, dict) else ():
         if isinstance(text, str):
-            found.append((str(title), text))
+            texts.append((str(title), text))
     added = body.get("toolsAdded")
     names = [
         str(tool.get("name"))
         for tool in (added if isinstance(added, list) else ())
         if isinstance(tool, dict)
     ]
-    found += [("Tools", ", ".join(names))] if names else []
-    return [(title, text) for title, text in found if text.strip()]
+    texts += [("Tools", ", ".join(names))] if names else []
+    return [(title, text) for title, text in texts if text.strip()]
 
 
 # ---------------------------------------------------------------- small things
@@ -273,13 +273,13 @@ def _markdown(text: str, *, breaks: bool = False) -> str:
     return f'<div class="md">{render_markdown(text, breaks=breaks)}</div>' if text.strip() else ""
 
 
-def _goes_on(story: Story, item: Item) -> bool:
-    """Whether an answer continues the one above it, after its tools."""
+def _continues(story: Story, item: Item) -> bool:
+    """Whether an answer continues the one above it, after its tool results."""
     return item.parent >= 0 and story.items[item.parent].kind in ("tool", "assistant")
 
 
-def _telling(story: Story, item: Item) -> Item:
-    """The first entry from here that says what the branch is about."""
+def _descriptive(story: Story, item: Item) -> Item:
+    """Return the first entry from here that describes the branch."""
     for _ in range(8):
         ways = ways_on(story, item)
         if item.kind not in ("model", "level", "quiet", "branch") or len(ways) != 1:
@@ -331,9 +331,9 @@ def _quiet_line(item: Item) -> str:
 
 
 def guess_size(item: Item) -> int:
-    """A guess at the height, so that the scroll bar is nearly right before anything is drawn.
+    """Estimate the height, so that the scroll bar is nearly right before anything is drawn.
 
-    The style sheet knows the steps; each is about twice as high as the one before.
+    The style sheet defines the steps; each is about twice as high as the one before.
     """
     message = item.message
     match message:

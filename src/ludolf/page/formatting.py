@@ -1,4 +1,4 @@
-"""Numbers, money and times in the words of the page."""
+"""Format numbers, costs and times for the page."""
 
 import math
 
@@ -9,7 +9,7 @@ from ludolf.session.entries import time_ms
 
 
 def tokens(count: float) -> str:
-    """A short number: 950, 1.2k, 34k, 1.2M."""
+    """Format a number of tokens: 950, 1.2k, 34k, 1.2M."""
     if not count < 1e15:
         return "?"
     for size, unit in ((1e9, "B"), (1e6, "M"), (1e3, "k")):
@@ -20,7 +20,7 @@ def tokens(count: float) -> str:
 
 
 def dollars(amount: float) -> str:
-    """Money with as many digits as say something."""
+    """Format a cost with its significant digits."""
     if not math.isfinite(amount):
         return "?"
     if amount == 0 or amount >= 1:
@@ -33,7 +33,7 @@ def count(number: int, one: str, many: str = "") -> str:
 
 
 def stamp(text: str) -> str:
-    """A time element; the page's script turns it into local time."""
+    """Render a time element; the page's script converts it to local time."""
     moment = time_ms(text)
     if not moment:
         return f'<span class="when">{content(text[:40])}</span>'
@@ -47,7 +47,7 @@ def time_element(ms: int) -> str:
 
 
 def duration(ms: int) -> str:
-    """A stretch of time: 40 s, 12 min, 3 h 05 min, 2 d 4 h."""
+    """Format a duration: 40 s, 12 min, 3 h 05 min, 2 d 4 h."""
     seconds = max(0, ms) // 1000
     minutes, hours, days = seconds // 60, seconds // 3600, seconds // 86400
     if seconds < 60:
@@ -60,7 +60,7 @@ def duration(ms: int) -> str:
 
 
 def spent_line(usage: Usage, *, context: bool = True) -> str:
-    """Tokens and cost of one answer."""
+    """Format tokens and cost of one answer."""
     parts = [f"{tokens(usage.input)} in", f"{tokens(usage.output)} out"]
     if usage.cache_read:
         parts.append(f"{tokens(usage.cache_read)} cached")

@@ -1,4 +1,4 @@
-"""Export of a session to one HTML file: never over a file unasked, never through a link."""
+"""Export a session to one HTML file, without following links or overwriting by default."""
 
 import os
 import stat
@@ -12,15 +12,15 @@ from ludolf.page.summary import ToolSpecLike
 from ludolf.session.tree import Session
 
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-# A long page is written in few steps.
+# Buffer size: a long page is written in few steps.
 _BUFFER = 1 << 18
 
 
 def default_name(session: Session) -> str:
-    """The file name of an export for which none was given.
+    """Return the default file name of an export.
 
     Raises:
-        CommandError: the session has no file to be named after.
+        CommandError: the session has no file to derive the name from.
     """
     _check(session)
     assert session.path is not None
@@ -34,26 +34,26 @@ def export_html(
     overwrite: bool = False,
     system_prompt: str | None = None,
     tools: Sequence[ToolSpecLike] = (),
-    told: Told | None = None,
+    on_progress: Told | None = None,
 ) -> Path:
-    """Write the session as a page and give the path as it was given.
+    """Write the session as a page; return the path as the caller wrote it.
 
-    Without a target the default name in the working directory is taken, or the first free one
-    with `-1`, `-2` …. `told` hears how far it is. Blocking: call it in a thread.
+    Without a target, use the default name in the working directory, or the first free one with
+    `-1`, `-2` …. Calls `on_progress` after each entry. Blocking: call it in a thread.
 
     Raises:
         CommandError: there is nothing to export, or the file cannot or must not be written.
     """
     _check(session)
-    wanted = target if target is not None else Path(default_name(session))
+    path = target if target is not None else Path(default_name(session))
     story = read_story(session)
-    pieces = render_page(story, system_prompt=system_prompt, tools=tools, told=told)
+    pieces = render_page(story, system_prompt=system_prompt, tools=tools, on_progress=on_progress)
     try:
         if overwrite:
-            return _replace(wanted, pieces)
-        return _create(_names(wanted) if target is None else iter((wanted,)), pieces)
+            return _replace(path, pieces)
+        return _create(_names(path) if target is None else iter((path,)), pieces)
     except OSError as problem:
-        raise CommandError(f"Cannot write {wanted}: {problem.strerror}") from problem
+        raise CommandError(f"Cannot write {path}: {problem.strerror}") from problem
 
 
 def _check(session: Session) -> None:
@@ -82,7 +82,7 @@ def _create(names: Iterator[Path], pieces: Iterator[str]) -> Path:
 
 
 def _replace(target: Path, pieces: Iterator[str]) -> Path:
-    """Write beside the target and move the whole page into its place."""
+    """Write a temporary file next to the target and move it into place."""
     try:
         kind = os.lstat(target).st_mode
     except FileNotFoundError:
@@ -90,13 +90,13 @@ def _replace(target: Path, pieces: Iterator[str]) -> Path:
     if not stat.S_ISREG(kind):
         what = "a symbolic link" if stat.S_ISLNK(kind) else "not a regular file"
         raise CommandError(f"Not overwritten, since it is {what}: {target}")
-    beside = target.with_name(f".{target.name[:100]}.{os.urandom(4).hex()}.tmp")
-    descriptor = os.open(beside, _NEW, 0o600)
+    temporary = target.with_name(f".{target.name[:100]}.{os.urandom(4).hex()}.tmp")
+    descriptor = os.open(temporary, _NEW, 0o600)
     try:
         _fill(descriptor, pieces)
-        os.replace(beside, target)
+        os.replace(temporary, target)
     except BaseException:
-        beside.unlink(missing_ok=True)
+        temporary.unlink(missing_ok=True)
         raise
     return target
 

@@ -1,4 +1,4 @@
-"""A story that grows entry by entry, as the session's file does; an export is read the same way."""
+"""Build the story of a session entry by entry, for an export and for a growing session file."""
 
 from collections.abc import Iterable
 from itertools import islice
@@ -34,17 +34,17 @@ _BY_ROLE = {
     "compactionSummary": "compaction",
 }
 _BY_TYPE = {"model_change": "model", "thinking_level_change": "level", "branch_summary": "branch"}
-# A fork tells of each branch by the first entry that says something, at most so far below it.
+# A fork describes each branch by its first entry with text, at most this number of levels below.
 _FORK_SEES = 9
 
 
 def read_story(session: Session) -> Story:
-    """Everything that the page shows of a session, as it is now.
+    """Return the current story of a session.
 
-    The engine may go on writing meanwhile, and messages are decoded here instead of being kept by
-    the session.
+    The engine may write to the session at the same time. Messages are decoded here, so that the
+    session does not keep them.
     """
-    # The leaf first: an entry that comes meanwhile may be in the list, but is not needed by it.
+    # Read the leaf first: the list may contain later entries, but the path does not need them.
     leaf = session.leaf
     growth = Growth(session.header)
     growth.add(tuple(session.entries()))
@@ -53,9 +53,9 @@ def read_story(session: Session) -> Story:
 
 
 class Growth:
-    """Takes each entry once, in the order of the file; the last one is the leaf.
+    """A story to which entries are added in the order of the file; the last one is the leaf.
 
-    `touched` tells for every entry that changed after it came how many entries there were then.
+    `touched` maps each entry that changed after it was added to the number of entries at that time.
     """
 
     def __init__(self, header: Header) -> None:
@@ -70,7 +70,7 @@ class Growth:
         self._answered: set[tuple[int, str]] = set()
 
     def add(self, entries: Iterable[Entry]) -> None:
-        """Take what was written. `relinked` is set if a parent came after its child."""
+        """Add new entries. Sets `relinked` if a parent came after its child."""
         items = self.story.items
         for entry in entries:
             item = _item(len(items), entry)
@@ -83,7 +83,7 @@ class Growth:
             self.lead_to(items[-1].id)
 
     def lead_to(self, leaf: str | None) -> None:
-        """Make the path end at this entry; at nothing if there is no such entry."""
+        """End the path at this entry; the path is empty if the entry does not exist."""
         story = self.story
         at = self._place.get(leaf, -1) if leaf is not None else -1
         new: list[int] = []
@@ -98,7 +98,7 @@ class Growth:
     # ------------------------------------------------------------ one entry
 
     def _link(self, item: Item) -> None:
-        """Put it into the tree, below its parent and above children that came too early."""
+        """Insert the item below its parent and above children that came before it."""
         entry, items = item.entry, self.story.items
         if entry.parent_id is not None and entry.parent_id != entry.id:
             item.parent = self._place.get(entry.parent_id, -1)
@@ -115,7 +115,7 @@ class Growth:
     def _adopt(self, item: Item, children: list[int]) -> None:
         above = set(self._upwards(item))
         for child in children:
-            # A circle of parents is cut at the entry that would close it.
+            # A cycle of parents is cut at the entry that would close it.
             if child not in above:
                 self.story.items[child].parent = item.index
                 self._put_below(item, self.story.items[child])
@@ -128,7 +128,7 @@ class Growth:
         self._parted = self._parted or len(item.children) > 1
 
     def _show(self, item: Item) -> None:
-        """An entry is shown with all above it, and forks above tell of it."""
+        """Mark an entry and all above it as shown, and update the forks above."""
         item.shown = True
         for step, index in enumerate(self._upwards(item)):
             above = self.story.items[index]
@@ -139,7 +139,7 @@ class Growth:
                 self._touch(above)
 
     def _forks(self, item: Item) -> bool:
-        """Whether several shown ways lead on; stops counting at the second."""
+        """Whether several shown branches continue from here; stops counting at the second."""
         if len(item.children) < 2:
             return False
         items = self.story.items
@@ -147,7 +147,7 @@ class Growth:
         return len(tuple(islice(shown, 2))) == 2
 
     def _upwards(self, item: Item) -> Iterable[int]:
-        """The entries above one, the nearest first."""
+        """Yield the entries above an item, the nearest first."""
         at = item.parent
         while at >= 0:
             yield at
@@ -168,7 +168,7 @@ class Growth:
             figures.by_model.setdefault(name, Spent()).add(usage)
 
     def _relate(self, item: Item) -> None:
-        """Give a result its call. Some providers repeat ids, so the latest call of an id counts."""
+        """Assign a result to its call. Some providers repeat ids, so the latest call counts."""
         message = item.message
         if isinstance(message, AssistantMessage):
             self._calls.update((call.id, (item.index, call)) for call in message.tool_calls)
@@ -183,7 +183,7 @@ class Growth:
     def _set_pending(self, item: Item) -> None:
         if not isinstance(item.message, AssistantMessage):
             return
-        # Where the tree parts behind a call, not every branch holds its result.
+        # If the tree forks after a call, not every branch contains its result.
         forked = len(item.children) > 1
         item.pending = tuple(
             call

@@ -1,4 +1,4 @@
-"""Markdown inside a line: emphasis, code, links. Raw HTML stays text; time stays linear."""
+"""Render inline Markdown in linear time: emphasis, code, links. Raw HTML is escaped."""
 
 import re
 from bisect import bisect_right
@@ -7,7 +7,7 @@ import msgspec
 
 from ludolf.page.text import attribute, content, safe_data_url
 
-# Looked at first: most of a text is none of these.
+# Skipped first: most of a text contains none of these.
 _SIGN = re.compile(r"[\\`*_~\[\]<&]")
 _TOKEN = re.compile(
     r"(?=[\\`*_~!\[\]<&hH\n])(?:"
@@ -28,7 +28,7 @@ _ANGLE = re.compile(
     r"|(?P<mail>[\w.+-]{1,64}@[\w-]{1,63}(?:\.[\w-]{1,63}){1,8})"
     r"|(?P<br>[bB][rR] ?/?))>"
 )
-# Bounded everywhere, and no two parts match the same characters: no room for backtracking.
+# All repeats are bounded, and no two parts match the same characters, which avoids backtracking.
 _TARGET = re.compile(
     r"\([ \n]{0,8}(?:<(?P<wrapped>[^<>\n]{0,4000})>"
     r"|(?P<bare>[^\s()<>]{0,4000}(?:\([^\s()<>]{0,500}\)[^\s()<>]{0,500}){0,8}))"
@@ -41,14 +41,14 @@ _TAGS = {"*": "em", "_": "em", "**": "strong", "__": "strong", "~~": "del"}
 
 
 def render_inline(text: str, *, breaks: bool = False) -> str:
-    """One paragraph as HTML. `breaks` keeps the line ends as they were typed."""
+    """Render one paragraph as HTML. `breaks` renders line ends as line breaks."""
     if "://" not in text and _SIGN.search(text) is None:
         return content(text).replace("\n", "<br>\n") if breaks else content(text)
     return _Inline(text, breaks).render()
 
 
 def safe_url(url: str) -> str | None:
-    """The address, if a link may lead there."""
+    """Return the URL if a link may lead to it, else None."""
     return url if _SAFE_URL.match(url) else None
 
 
@@ -57,7 +57,7 @@ def link_start(url: str) -> str:
 
 
 class _Opener(msgspec.Struct, gc=False):
-    """A mark that may begin something; `at` is its place in the output, `start` in the text."""
+    """An opening delimiter; `at` is its place in the output, `start` in the text."""
 
     kind: str
     at: int
@@ -66,9 +66,9 @@ class _Opener(msgspec.Struct, gc=False):
 
 
 class _Inline:
-    """One pass over the tokens. An opener stays text until its end is met.
+    """Render in one pass over the tokens. An opener stays text until its end is found.
 
-    Each opener is put on the stack once and taken off once, which keeps the whole linear.
+    Each opener is pushed once and popped once, so the time is linear.
     """
 
     def __init__(self, text: str, breaks: bool) -> None:
@@ -92,7 +92,7 @@ class _Inline:
         return "".join(self._out)
 
     def _take(self, match: re.Match[str]) -> int:
-        """Handle one token; gives the place to go on from."""
+        """Handle one token; return the place to continue from."""
         match match.lastgroup:
             case "escaped":
                 self._out.append(content(match["escaped"]))
@@ -152,10 +152,10 @@ class _Inline:
         self._out.append(opener.kind)
 
     def _close(self, sign: str, left: int) -> int:
-        wanted = {sign} if left == 1 else {sign, sign * 2}
-        if not any(self._counts.get(kind) for kind in wanted):
+        kinds = {sign} if left == 1 else {sign, sign * 2}
+        if not any(self._counts.get(kind) for kind in kinds):
             return 0
-        while (opener := self._pop()).kind not in wanted:
+        while (opener := self._pop()).kind not in kinds:
             pass
         tag = _TAGS[opener.kind]
         self._out[opener.at] = f"<{tag}>"
@@ -210,28 +210,28 @@ class _Inline:
         elif opener.kind == "[" or not self._brackets:
             shown = f"{link_start(url)}{shown}</a>"
         self._out.append(shown)
-        # No link inside a link, and one image at most: deeper nesting would be copied each time.
+        # No link inside a link, and at most one image: deeper nesting would be copied each time.
         del self._brackets[: None if opener.kind == "[" else -1]
 
     def _angle(self, match: re.Match[str]) -> int:
-        found = _ANGLE.match(self._text, match.start())
-        if found is None:
+        angle = _ANGLE.match(self._text, match.start())
+        if angle is None:
             self._out.append("&lt;")
             return match.end()
-        if found["br"]:
+        if angle["br"]:
             self._out.append("<br>")
         else:
-            url = found["url"] or f"mailto:{found['mail']}"
-            self._auto(url, found["url"] or found["mail"])
-        return found.end()
+            url = angle["url"] or f"mailto:{angle['mail']}"
+            self._auto(url, angle["url"] or angle["mail"])
+        return angle.end()
 
     def _url(self, match: re.Match[str]) -> int:
         before = self._text[match.start() - 1] if match.start() else " "
-        found = None if before.isalnum() else _BARE_URL.match(self._text, match.start())
-        if found is None:
+        bare = None if before.isalnum() else _BARE_URL.match(self._text, match.start())
+        if bare is None:
             self._out.append(content(match[0]))
             return match.end()
-        url = _without_tail(found[0])
+        url = _without_tail(bare[0])
         self._auto(url, url)
         return match.start() + len(url)
 
@@ -243,7 +243,7 @@ class _Inline:
 
 
 def _flanks(sign: str, before: str, after: str) -> tuple[bool, bool]:
-    """Whether a run of marks between two characters can begin and can end emphasis."""
+    """Whether a delimiter run between two characters can begin and can end emphasis."""
     space_before, space_after = before.isspace(), after.isspace()
     word_before, word_after = before.isalnum(), after.isalnum()
     opens = not space_after and (word_after or not word_before)
@@ -254,7 +254,7 @@ def _flanks(sign: str, before: str, after: str) -> tuple[bool, bool]:
 
 
 def _without_tail(url: str) -> str:
-    """Without the punctuation that belongs to the sentence around the address."""
+    """Remove punctuation that belongs to the sentence around the URL."""
     surplus = url.count(")") - url.count("(")
     end = len(url)
     while end:

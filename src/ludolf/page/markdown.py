@@ -1,7 +1,7 @@
-"""Markdown as HTML, by a small renderer of our own: raw HTML stays text, time stays linear.
+"""Render Markdown as HTML in linear time; raw HTML is escaped.
 
-Covered: headings, paragraphs, lists with tasks, quotes, fenced and indented code, tables, rules.
-Not covered: reference links, footnotes, HTML blocks.
+Supported: headings, paragraphs, lists with tasks, quotes, fenced and indented code, tables, rules.
+Not supported: reference links, footnotes, HTML blocks.
 """
 
 import re
@@ -11,20 +11,20 @@ from ludolf.page.code import code_block
 from ludolf.page.inline import render_inline
 from ludolf.page.text import plain_lines
 
-# Each level copies its lines once, so this bounds the work per line.
+# Maximum nesting. Each level copies its lines once, so this bounds the work per line.
 _DEEPEST = 12
 _FENCE = re.compile(r"(`{3,}|~{3,})[ \t]*([^`\n]*)\Z")
 _HEADING = re.compile(r"(#{1,6})(?:[ \t]+(.*))?\Z", re.DOTALL)
 _MARKER = re.compile(r"([-*+]|[0-9]{1,9}[.)])(?:( {1,4})(?! )| )?")
 _TASK = re.compile(r"\[([ xX])\] ")
 _ALIGN = re.compile(r":?-+:?\Z")
-# What a line begins with that ends or underlines the paragraph before it.
+# First characters of lines that end or underline the paragraph before them.
 _ENDINGS = frozenset("`~#>-*+_=0123456789")
 _SETEXT = re.compile(r"(=+|-+)[ \t]*\Z")
 
 
 def render_markdown(text: str, *, breaks: bool = False) -> str:
-    """A whole text as HTML. `breaks` keeps the line ends of paragraphs, as people type them."""
+    """Render a text as HTML. `breaks` renders line ends in paragraphs as line breaks."""
     lines = [line.expandtabs(4) if "\t" in line else line for line in plain_lines(text)]
     return _Blocks(lines, breaks=breaks).render()
 
@@ -93,15 +93,15 @@ class _Blocks:
         return True
 
     def _heading(self, bare: str) -> bool:
-        found = _HEADING.match(bare.rstrip())
-        if found is None:
+        heading = _HEADING.match(bare.rstrip())
+        if heading is None:
             return False
-        self._add_heading(len(found[1]), (found[2] or "").rstrip("#").rstrip())
+        self._add_heading(len(heading[1]), (heading[2] or "").rstrip("#").rstrip())
         self._at += 1
         return True
 
     def _add_heading(self, level: int, text: str) -> None:
-        # The page has its own h1 and h2; those of a message stand below them.
+        # The page has its own h1 and h2; headings of a message start at h3.
         tag = f"h{min(level + 2, 6)}"
         self._out.append(f'<{tag} class="l{level}">{render_inline(text)}</{tag}>')
 
@@ -177,10 +177,10 @@ class _Blocks:
         loose = False
         while self._at < len(self._lines):
             bare = self._lines[self._at].lstrip(" ")
-            found = _marker(bare)
-            if found is None or found[1][-1] != kind or _is_rule(bare):
+            item_marker = _marker(bare)
+            if item_marker is None or item_marker[1][-1] != kind or _is_rule(bare):
                 break
-            item, ended_blank = self._item(found, len(self._lines[self._at]) - len(bare))
+            item, ended_blank = self._item(item_marker, len(self._lines[self._at]) - len(bare))
             more = self._at < len(self._lines) and _marker(self._lines[self._at].lstrip(" "))
             loose = loose or _has_gap(item) or bool(ended_blank and more)
             items.append(item)
@@ -189,7 +189,7 @@ class _Blocks:
         return True
 
     def _item(self, marker: re.Match[str], indent: int) -> tuple[list[str], bool]:
-        """The lines of one item without their indent, and whether a blank line ends it."""
+        """Return the lines of one item without their indent, and whether a blank line ends it."""
         width = indent + len(marker[0])
         taken = [self._lines[self._at][width:]]
         blank = False
@@ -211,7 +211,7 @@ class _Blocks:
         if inner >= width:
             return True
         if _marker(bare) is not None:
-            # Two spaces are enough below "1. ", since that is what models and people write.
+            # Two spaces are enough below "1. ", since models and people write that.
             return inner >= indent + 2
         return not blank and not _interrupts(bare)
 
@@ -250,11 +250,11 @@ _DIGIT = (_Blocks._list,)
 
 
 def _marker(bare: str) -> re.Match[str] | None:
-    """The sign of a list item: followed by a space or alone on its line."""
-    found = _MARKER.match(bare)
-    if found is None or (found.end() == len(found[1]) and bare[found.end() :].strip()):
+    """Match the marker of a list item: followed by a space or alone on its line."""
+    marker = _MARKER.match(bare)
+    if marker is None or (marker.end() == len(marker[1]) and bare[marker.end() :].strip()):
         return None
-    return found
+    return marker
 
 
 def _is_rule(bare: str) -> bool:
@@ -280,7 +280,7 @@ def _interrupts(bare: str) -> bool:
 
 
 def _has_gap(lines: list[str]) -> bool:
-    """Whether two blocks of an item stand apart; blank lines inside a fence do not count."""
+    """Whether a blank line separates blocks of an item; blank lines in a fence do not count."""
     fenced = blank = False
     for line in lines:
         bare = line.strip()
@@ -293,7 +293,7 @@ def _has_gap(lines: list[str]) -> bool:
 
 
 def _cells(line: str) -> list[str]:
-    """The cells of a table row; a bar behind a backslash does not part them."""
+    """Return the cells of a table row; a bar after a backslash does not separate cells."""
     row = line.strip().removeprefix("|")
     if row.endswith("|") and not row.endswith("\\|"):
         row = row[:-1]
@@ -308,7 +308,7 @@ def _align(cell: str) -> str:
 
 
 def _row(cells: list[str], classes: list[str], tag: str) -> str:
-    # Short rows are not filled up: a wide head over many of them would make a page of cells.
+    # Short rows are not padded: a wide head over many of them would add too many cells.
     out = ["<tr>"]
     for cell, name in zip(cells, classes, strict=False):
         text = render_inline(cell)

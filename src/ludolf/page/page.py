@@ -1,4 +1,4 @@
-"""The page put together from its template: one file, nothing loaded, nothing run but our script."""
+"""Assemble the page from its template: one file that loads nothing and runs only our script."""
 
 import re
 from base64 import b64encode
@@ -24,7 +24,7 @@ _SCRIPTS = ("story.js", *_CODE_SCRIPTS, "tree.js", "find.js", "page.js")
 _LIVE_STYLES = (*_STYLES, "live.css")
 _LIVE_SCRIPTS = (*_SCRIPTS, "live.js")
 _COLOPHON = "Exported by Ludolf. This page loads nothing and sends nothing."
-_LIVE_COLOPHON = "Live view by Ludolf. This page asks nobody but the program that serves it."
+_LIVE_COLOPHON = "Live view by Ludolf. This page connects only to the program that serves it."
 _LIVE_BUTTON = (
     '<button class="live" id="live" type="button" title="Go to the newest entry (G)">'
     '<i aria-hidden="true"></i><span role="status">Connecting</span></button>'
@@ -35,7 +35,7 @@ _SLOT = re.compile(r"\{\{(\w+)\}\}")
 
 
 class Parts(msgspec.Struct, frozen=True):
-    """The unchanging parts of the page; the same text is hashed for the policy."""
+    """The constant parts of the page; the same text is hashed for the policy."""
 
     frame: str
     style: str
@@ -43,7 +43,7 @@ class Parts(msgspec.Struct, frozen=True):
     script: str
 
 
-# Told how many entries are written, and of how many.
+# Called with the number of written entries and the number of all entries.
 Told = Callable[[int, int], None]
 
 
@@ -53,16 +53,16 @@ def render_page(
     system_prompt: str | None = None,
     tools: Sequence[ToolSpecLike] = (),
     mark: str | None = None,
-    told: Told | None = None,
+    on_progress: Told | None = None,
 ) -> Iterator[str]:
-    """The page in pieces, so that a long session is never in memory as one text.
+    """Yield the page in pieces, so that a long session is never in memory as one text.
 
-    With a mark it is a live page: it asks its server for what came after the mark.
+    With a mark it is a live page, which requests the entries after the mark from its server.
     """
     live = mark is not None
     parts = _parts(live)
     chart = read_chart(story)
-    written = _Written(len(story.items), told)
+    written = _Written(len(story.items), on_progress)
     slots: dict[str, Iterable[str]] = {
         "policy": (attribute(page_policy(live=live)),),
         "title": (content(title(story)),),
@@ -81,7 +81,7 @@ def render_page(
         "lines": () if live else _packed_lines(story),
         "script": (parts.script,),
     }
-    # The template is cut up once; what fills a slot is never looked at again.
+    # The template is split once, so that slots in inserted text are never expanded.
     for number, piece in enumerate(_SLOT.split(parts.frame)):
         if number % 2:
             yield from slots[piece]
@@ -90,22 +90,22 @@ def render_page(
 
 
 class _Written:
-    """Counts the entries that are in the page."""
+    """Count the entries that are in the page."""
 
-    def __init__(self, whole: int, told: Told | None) -> None:
-        self._whole, self._told, self._count = whole, told, 0
+    def __init__(self, whole: int, on_progress: Told | None) -> None:
+        self._whole, self._on_progress, self._count = whole, on_progress, 0
 
     def article(self, story: Story, item: Item) -> str:
         self._count += 1
-        if self._told is not None:
-            self._told(self._count, self._whole)
+        if self._on_progress is not None:
+            self._on_progress(self._count, self._whole)
         return article(story, item)
 
 
 def page_policy(*, live: bool = False) -> str:
-    """The content security policy of the page: nothing but its own style and script.
+    """Return the content security policy of the page, which allows its own style and script.
 
-    A live page may talk to the server that it came from, and to nobody else.
+    A live page may connect to the server that it came from, and to no other.
     """
     parts = _parts(live)
     return "; ".join(
@@ -124,7 +124,7 @@ def page_policy(*, live: bool = False) -> str:
 
 
 def roots_nav(story: Story) -> str:
-    """The ways to begin, if there are several."""
+    """Render links to the roots of the tree; "" if there is only one."""
     roots = story.roots
     return fork_nav(story, roots) if len(roots) > 1 else ""
 
@@ -149,7 +149,7 @@ def _digest(text: str) -> str:
 
 
 def _outline(story: Story) -> Iterator[str]:
-    """The prompts of the active branch, for a page whose script does not run."""
+    """Yield the prompts of the active branch, for a page whose script does not run."""
     for index in story.path:
         item = story.items[index]
         if item.kind == "user":
@@ -158,7 +158,7 @@ def _outline(story: Story) -> Iterator[str]:
 
 
 def _conversation(story: Story, written: _Written) -> Iterator[str]:
-    """The active branch in groups, since a browser passes over a group faster than its entries."""
+    """Yield the active branch in groups, which a browser skips faster than single entries."""
     for start in range(0, len(story.path), _GROUP):
         group = [story.items[index] for index in story.path[start : start + _GROUP]]
         height = sum(30 * 2 ** guess_size(item) for item in group)
@@ -170,7 +170,7 @@ def _conversation(story: Story, written: _Written) -> Iterator[str]:
 
 
 def _branches(story: Story, written: _Written) -> Iterator[str]:
-    """The other branches: parsed by the browser but not shown until the script asks for them."""
+    """Yield the other branches as templates, which the script shows on demand."""
     for item in story.items:
         if item.index not in story.active:
             inside = written.article(story, item)
@@ -178,7 +178,7 @@ def _branches(story: Story, written: _Written) -> Iterator[str]:
 
 
 def tree_data(story: Story, items: Sequence[Item], chart: Chart) -> dict[str, object]:
-    """What the page's script knows of entries, and of the session as a whole."""
+    """Return the data of the page's script about these entries and the session."""
     return {
         "ids": [item.id for item in items],
         "parents": [item.parent for item in items],
@@ -193,7 +193,7 @@ def tree_data(story: Story, items: Sequence[Item], chart: Chart) -> dict[str, ob
 
 
 def _packed_lines(story: Story) -> Iterator[str]:
-    """The session file itself, compressed, for the button that saves it."""
+    """Yield the compressed session file, for the button that saves it."""
     import zlib
 
     packer = zlib.compressobj(3, zlib.DEFLATED, 31)

@@ -1,4 +1,4 @@
-"""What a page tells of a session: every entry with its kind, its place in the tree, its figures."""
+"""Data of a page: every entry with its kind and place in the tree, and totals of the session."""
 
 from typing import Any
 
@@ -16,7 +16,7 @@ from ludolf.ai.messages import (
 from ludolf.session.entries import Entry, Header
 from ludolf.session.stats import Spent
 
-# One letter each in the page's data; the script knows them by the same letters.
+# One letter each in the page's data; the script uses the same letters.
 KINDS = {
     "user": "u",
     "assistant": "a",
@@ -33,9 +33,9 @@ KINDS = {
 
 
 class Item(msgspec.Struct, eq=False):
-    """One entry. `call` is what a tool result answers; `pending` are calls shown without one.
+    """One entry. `call` is the call of a tool result; `pending` are calls without a result.
 
-    `shown` means that the entry or something below it is more than quiet bookkeeping.
+    `shown` means that the entry or one below it is more than bookkeeping.
     """
 
     index: int
@@ -56,7 +56,7 @@ class Item(msgspec.Struct, eq=False):
 
 
 class Figures(msgspec.Struct):
-    """What the whole session took, over all branches."""
+    """Totals of the session, over all branches."""
 
     kinds: dict[str, int]
     spent: Spent
@@ -80,7 +80,7 @@ class Story(msgspec.Struct, eq=False):
 
     @property
     def branches(self) -> int:
-        """How many ends the tree has."""
+        """Number of leaves of the tree."""
         items = self.items
         return sum(
             item.shown and not any(items[child].shown for child in item.children) for item in items
@@ -88,12 +88,12 @@ class Story(msgspec.Struct, eq=False):
 
 
 def ways_on(story: Story, item: Item) -> list[int]:
-    """The entries that go on from one, without those that only keep a label or a name."""
+    """Return the children of an entry, without those that only store a label or a name."""
     return [child for child in item.children if story.items[child].shown]
 
 
 def letter(item: Item) -> str:
-    """The kind in one letter; failures and answers that only ask for tools have their own."""
+    """Return the letter of an entry; failures and answers with only tool calls have their own."""
     match item.message:
         case AssistantMessage() as answer if answer.failed:
             return "r"
@@ -106,7 +106,7 @@ def letter(item: Item) -> str:
 
 
 def usage_of(item: Item) -> Usage | None:
-    """The tokens that an entry cost, if it cost any."""
+    """Return the token usage of an entry; None if it has none."""
     if isinstance(item.message, AssistantMessage | ToolResultMessage):
         return item.message.usage
     try:

@@ -1,4 +1,4 @@
-"""The top of the page: what the session is, what it took, its system prompt and tools."""
+"""Render the top of the page: facts and totals of the session, its system prompt and tools."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
@@ -14,7 +14,7 @@ from ludolf.session.entries import time_ms
 
 
 class ToolSpecLike(Protocol):
-    """What the page tells of a tool."""
+    """The properties of a tool that the page shows."""
 
     @property
     def name(self) -> str: ...
@@ -25,7 +25,7 @@ class ToolSpecLike(Protocol):
 
 
 def title(story: Story) -> str:
-    """The session's name, else the first thing that was asked."""
+    """Return the session's name, else its first prompt."""
     if story.name:
         return one_line(story.name, 120)
     for item in story.items:
@@ -57,7 +57,7 @@ def summary_html(story: Story, chart: Chart) -> str:
 
 
 def prompt_html(system_prompt: str | None, tools: Sequence[ToolSpecLike]) -> str:
-    """What the model was told and given, folded; nothing if neither is known."""
+    """Render the system prompt and the tools, folded; "" if neither is known."""
     out = []
     if system_prompt and system_prompt.strip():
         inside = f'<div class="md">{render_markdown(system_prompt)}</div>'
@@ -145,9 +145,9 @@ def _tool(tool: ToolSpecLike) -> str:
 
 
 def _parameter(name: str, about: Any, needed: bool) -> str:
-    known = about if isinstance(about, Mapping) else {}
-    kind = content(str(known.get("type", "any"))[:60])
-    text = content(str(known.get("description", "")))
+    schema = about if isinstance(about, Mapping) else {}
+    kind = content(str(schema.get("type", "any"))[:60])
+    text = content(str(schema.get("description", "")))
     words = f"{kind}, {'required' if needed else 'optional'}"
     return f"<dt><code>{content(name)}</code> <small>{words}</small></dt><dd>{text}</dd>"
 

@@ -1,4 +1,4 @@
-"""Untrusted text made safe for a page: escaped, hidden characters shown, terminal colours as spans.
+"""Escape untrusted text for a page; show hidden characters; render terminal colours as spans.
 
 Every string of a session passes through `content` or `attribute` before it reaches the page.
 """
@@ -13,7 +13,7 @@ from ludolf.base.visible import HIDDEN, characters, others, show_hidden
 _CONTROLS = ((0x00, 0x08), (0x0B, 0x1F), (0x7F, 0x9F), (0xD800, 0xDFFF))
 _MARKUP = tuple((ord(sign), ord(sign)) for sign in "&<>")
 _CONTROL = re.compile(f"[{characters(_CONTROLS)}]")
-# All other characters, matched in one look at each.
+# All other characters, each matched in one step.
 _PLAIN = re.compile(f"[{others((*_CONTROLS, *_MARKUP, *HIDDEN))}]*+")
 _DATA_IMAGE = re.compile(r"data:(image/[a-z]+);base64,([A-Za-z0-9+/]+={0,2})\Z")
 _BASE64 = re.compile(r"[A-Za-z0-9+/]+={0,2}\Z")
@@ -21,46 +21,46 @@ IMAGE_TYPES = frozenset(("image/png", "image/jpeg", "image/gif", "image/webp"))
 
 
 def content(text: str) -> str:
-    """Text between tags."""
+    """Escape text between tags."""
     if _PLAIN.fullmatch(text):
         return text
     return visible(text).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
 
 def visible(text: str) -> str:
-    """Text with a sign for every control and hidden character, before it is escaped."""
+    """Replace every control and hidden character with a visible sign, before escaping."""
     return show_hidden(_CONTROL.sub(_picture, text))
 
 
 def attribute(text: str) -> str:
-    """Text inside a quoted attribute."""
+    """Escape text inside a quoted attribute."""
     return content(text).replace('"', "&quot;").replace("'", "&#39;")
 
 
 def script_json(value: Any) -> str:
-    """JSON that cannot end or change the script element around it."""
+    """Encode JSON that cannot end or change the script element around it."""
     text = dumps(value).decode()
     return text.replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e")
 
 
 def plain_lines(text: str) -> list[str]:
-    """The lines of a text, whatever ends them."""
+    """Split a text into lines at any kind of line end."""
     return with_plain_ends(text).split("\n")
 
 
 def with_plain_ends(text: str) -> str:
-    """The same text with every line ended by a line feed."""
+    """Replace every kind of line end with a line feed."""
     return text.replace("\r\n", "\n").replace("\r", "\n") if "\r" in text else text
 
 
 def one_line(text: str, limit: int = 120) -> str:
-    """The beginning of a text on one line, for lists."""
+    """Return the start of a text as one line, for lists."""
     words = " ".join(text[: limit * 4].split())
     return words if len(words) <= limit else f"{words[: limit - 1].rstrip()}…"
 
 
 def data_image(mime_type: str, data: str) -> str | None:
-    """The source of an image that is inside the session; None if it may not be shown."""
+    """Return the data URL of an image of the session; None if it must not be shown."""
     data = "".join(data.split())
     if mime_type not in IMAGE_TYPES or not _BASE64.match(data):
         return None
@@ -68,9 +68,9 @@ def data_image(mime_type: str, data: str) -> str | None:
 
 
 def safe_data_url(url: str) -> str | None:
-    """The same for an address that is given as a whole."""
-    found = _DATA_IMAGE.match(url)
-    return url if found is not None and found[1] in IMAGE_TYPES else None
+    """Return a data URL of an allowed image type; None if it must not be shown."""
+    image = _DATA_IMAGE.match(url)
+    return url if image is not None and image[1] in IMAGE_TYPES else None
 
 
 def _picture(match: re.Match[str]) -> str:
@@ -82,7 +82,7 @@ def _picture(match: re.Match[str]) -> str:
 
 # ---------------------------------------------------------------- terminal output
 
-# An unfinished title sequence must not swallow what follows, so it ends on its line or is shown.
+# An unterminated title sequence must not hide later text, so it ends on its line or is shown.
 _ESCAPE = re.compile(
     "(?:\x1b\\[|\x9b)(?P<numbers>[0-9;:]*+)(?P<rest>[0-?]*+[ -/]*+)(?P<end>[@-~])"
     "|\x1b[\\]PX^_][^\x07\x1b\n]{0,2000}(?:\x07|\x1b\\\\)"
@@ -93,7 +93,7 @@ _ENDS = {22: ("b", "dim"), 23: ("i",), 24: ("u",)}
 
 
 def terminal_lines(text: str) -> list[str]:
-    """Lines of terminal output as HTML; colours become classes, other sequences are dropped."""
+    """Render lines of terminal output as HTML; keep colours as classes, drop other sequences."""
     text = with_plain_ends(text)
     if "\x1b" not in text and "\x9b" not in text:
         return content(text).split("\n")
@@ -110,7 +110,7 @@ def terminal_lines(text: str) -> list[str]:
 
 
 def _styled(text: str, style: tuple[str, ...]) -> str:
-    """Spans end at each line, so that lines can be shown apart."""
+    """Render a span that ends at each line, so that lines can be separated."""
     if not style or not text:
         return content(text)
     names = " ".join(f"a-{name}" for name in style)
@@ -150,7 +150,7 @@ def _colour(code: int, codes: list[int]) -> int | None:
 
 
 def _wide_colour(codes: list[int]) -> int | None:
-    """The nearest of the sixteen colours for one of 256 or a mixed one."""
+    """Return the nearest of the sixteen colours for a 256-colour or RGB code."""
     kind = codes.pop(0) if codes else 0
     if kind == 5 and codes:
         number = codes.pop(0)

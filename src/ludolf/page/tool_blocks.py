@@ -1,4 +1,4 @@
-"""Tool calls with their results, and shell runs, as cards that open and close."""
+"""Render tool calls with their results, and shell commands, as cards that open and close."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -19,7 +19,7 @@ from ludolf.page.text import attribute, content, data_image, one_line, plain_lin
 
 
 class Card(msgspec.Struct):
-    """What a card shows: a title line with chips, then its parts."""
+    """Content of a card: a title line with chips, then its parts."""
 
     name: str
     title: str
@@ -28,7 +28,7 @@ class Card(msgspec.Struct):
 
 
 def tool_card(call: ToolCall | None, result: ToolResultMessage | None, cwd: str) -> str:
-    """A call and its result; either may be missing."""
+    """Render a call and its result; either may be missing."""
     args = call.arguments if call is not None and isinstance(call.arguments, dict) else {}
     name = call.name if call is not None else result.tool_name if result is not None else ""
     make = _CARDS.get(name, _other_card)
@@ -46,7 +46,7 @@ def tool_card(call: ToolCall | None, result: ToolResultMessage | None, cwd: str)
 
 
 def bash_card(run: BashExecutionMessage) -> str:
-    """A command that the host ran beside the conversation."""
+    """Render a command that the host ran directly."""
     chips = []
     if run.exclude_from_context:
         chips.append(_chip("not sent to the model"))
@@ -67,7 +67,7 @@ def image_figures(parts: tuple[Part, ...]) -> list[str]:
 
 
 def json_block(value: Any) -> str:
-    """Any JSON, indented and folded."""
+    """Render any JSON, indented and folded."""
     return code_box(_pretty(value), "json", kind="json", css="wrap")
 
 
@@ -179,7 +179,7 @@ def _changes_chips(diff: Diff) -> list[str]:
 
 
 def _command(command: str) -> list[str]:
-    """The whole command, where the title shows only its beginning."""
+    """Render the whole command if the title shows only its start."""
     lines = plain_lines(command.strip())
     if len(lines) == 1 and len(command) <= 160:
         return []
@@ -243,5 +243,5 @@ def _pretty(value: Any) -> str:
         pretty = json.dumps(value, ensure_ascii=False, indent=2)
     except RecursionError:
         return "nested too deeply to be shown"
-    # Indenting what is nested hundreds of levels deep would be mostly spaces.
+    # Indented JSON with hundreds of levels would be mostly spaces.
     return pretty if len(pretty) < 6 * len(plain) + 200 else plain

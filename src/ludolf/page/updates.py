@@ -1,4 +1,4 @@
-"""What came after a live page was made, as a small document from which the page takes it."""
+"""Render new entries for a live page as a small document."""
 
 from collections.abc import Iterator
 
@@ -12,7 +12,7 @@ from ludolf.page.text import content, script_json, visible
 
 
 def render_news(growth: Growth, after: int, mark: str) -> Iterator[str]:
-    """The new and the changed entries for a page that knows the first `after` of them."""
+    """Yield the new and the changed entries for a page that has the first `after` entries."""
     story = growth.story
     new = story.items[after:]
     changed = sorted(

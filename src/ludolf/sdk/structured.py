@@ -5,7 +5,7 @@ from typing import Any, Generic, TypeVar
 
 import msgspec
 
-from ludolf.agent.tool import ToolContext, ToolError, ToolOutput, text_output
+from ludolf.agent.tool import ToolContext, ToolDefaults, ToolError, ToolOutput, text_output
 from ludolf.base import LudolfError, loads
 from ludolf.functions.schema import Schema, schema_of
 from ludolf.functions.tool import convert_value
@@ -22,17 +22,14 @@ class NotAnswered(LudolfError):
     """Raised when the model returned no value of the requested type; the text quotes its answer."""
 
 
-class AnswerTool(Generic[T]):
+class AnswerTool(ToolDefaults, Generic[T]):
     """Tool that takes the final answer; a value that does not match the type is an error result,
     so that the model can try again."""
 
     name = TOOL
     label = "Final answer"
     description = "Return the final result. Call it once, when everything else is done."
-    alone = False
     read_only = True
-    snippet = None
-    guidelines: tuple[str, ...] = ()
 
     def __init__(self, kind: type[T]) -> None:
         """Build the schema of the type.
@@ -54,9 +51,6 @@ class AnswerTool(Generic[T]):
     def value(self) -> T:
         result: T = self._value
         return result
-
-    def prepare(self, args: Mapping[str, Any]) -> Mapping[str, Any]:
-        return args
 
     async def execute(self, args: Mapping[str, Any], ctx: ToolContext) -> ToolOutput:
         """Store the result and end the run.

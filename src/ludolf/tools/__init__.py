@@ -11,7 +11,7 @@ __all__ = ["ImageLimits", "ToolOptions", "builtin_tools", "image_limits"]
 
 
 def builtin_tools(options: ToolOptions) -> "dict[str, Tool]":
-    """Every built-in tool by name, in the order in which models are told of them."""
+    """Return every built-in tool by name, in the order of the tool list that models receive."""
     from ludolf.tools.bash import BashTool
     from ludolf.tools.edit import EditTool
     from ludolf.tools.find import FindTool

@@ -39,7 +39,7 @@ def write_atomically(
                 _keep_owner_and_mode(file, old)
             os.fsync(file)
             if not is_named:
-                # Given as a place in `place`, since only then links are followed.
+                # A path relative to `place`: the system follows the link only in this form.
                 os.link(f"/proc/self/fd/{file}", name, dst_dir_fd=place)
                 is_named = True
             os.replace(name, target.name, src_dir_fd=place, dst_dir_fd=place)
@@ -66,7 +66,7 @@ def _opened(path: Path, folder: int | None) -> Iterator[int]:
 def _create(place: int, name: str, mode: int) -> tuple[int, bool]:
     """Return a locked file in the folder, and whether it has the name already."""
     if hasattr(os, "O_TMPFILE") and os.path.exists("/proc/self/fd"):
-        with suppress(OSError):  # not every file system has it
+        with suppress(OSError):  # not every file system supports it
             file = os.open(".", _WRITE | os.O_TMPFILE, mode, dir_fd=place)
             with suppress(OSError):
                 _lock(file)
@@ -76,9 +76,9 @@ def _create(place: int, name: str, mode: int) -> tuple[int, bool]:
         try:
             _lock(file)
         except BlockingIOError:
-            is_ours = False  # another program takes it for stale
+            is_ours = False  # another program considers it stale
         except OSError:
-            is_ours = True  # a file system without locks, where nobody removes files
+            is_ours = True  # the file system has no locks, so no program removes the file
         else:
             is_ours = os.fstat(file).st_nlink > 0
         if is_ours:
@@ -100,10 +100,10 @@ def _lock(file: int) -> None:
 
 def _clean(place: int) -> None:
     """Remove temporary files of programs that were killed; once for each folder."""
-    found = os.fstat(place)
-    if (found.st_dev, found.st_ino) in _cleaned:
+    status = os.fstat(place)
+    if (status.st_dev, status.st_ino) in _cleaned:
         return
-    _cleaned.add((found.st_dev, found.st_ino))
+    _cleaned.add((status.st_dev, status.st_ino))
     with suppress(OSError):
         listing = os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=place)
         try:
@@ -115,7 +115,7 @@ def _clean(place: int) -> None:
 
 
 def _remove_stale(name: str, place: int) -> None:
-    with suppress(OSError):  # gone meanwhile, or its writer lives
+    with suppress(OSError):  # already removed, or its writer is running
         if not stat.S_ISREG(os.stat(name, dir_fd=place, follow_symlinks=False).st_mode):
             return
         file = os.open(name, _LOOK, dir_fd=place)

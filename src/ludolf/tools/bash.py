@@ -1,15 +1,15 @@
-"""The bash tool: run a shell command and show the tail of what it says."""
+"""The bash tool: run a shell command and return the end of its output."""
 
 import asyncio
 import math
 import os
 import time
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
-from ludolf.agent.tool import Tool, ToolContext, ToolError, ToolOutput, text_output
+from ludolf.agent.tool import ToolContext, ToolDefaults, ToolError, ToolOutput, text_output
 from ludolf.ai.messages import Text
 from ludolf.ai.strict_schema import PREFER_STRICT
 from ludolf.tools.options import ToolOptions
@@ -18,7 +18,7 @@ from ludolf.tools.process import Command, End, Running, StartError, inside, shel
 from ludolf.tools.truncate import MAX_BYTES, MAX_LINES, Truncation, size_words
 
 UPDATE_SECONDS = 0.1
-# So many commands run at the same time: each is a family of processes that an abort has to find.
+# Number of commands that run at the same time. An abort has to find the processes of each.
 AT_ONCE = 16
 MAX_TIMEOUT = 2_147_483.647
 
@@ -35,27 +35,22 @@ _PARAMETERS: Mapping[str, Any] = {
 }
 
 
-class BashTool:
+class BashTool(ToolDefaults):
     name = "bash"
     label = "bash"
     description = (
-        "Run a command in a fresh bash shell in the working directory; stdout and stderr come back "
-        f"together. Only the last {MAX_LINES} lines or {MAX_BYTES // 1024}KB are shown; longer "
-        "output is kept whole in a file that the result names. Input is closed: interactive "
-        "programs end at once."
+        "Run a command in a new bash shell in the working directory. Returns stdout and stderr "
+        f"combined, at most the last {MAX_LINES} lines or {MAX_BYTES // 1024}KB; longer output is "
+        "saved to a file that the result names. stdin is closed, so do not start interactive "
+        "programs."
     )
     parameters = _PARAMETERS
-    alone = False
     sampling = PREFER_STRICT
-    snippet: str | None = "Run shell commands (build, test, git, search, ...)"
-    guidelines: tuple[str, ...] = ()
+    snippet = "Run shell commands (build, test, git, search, ...)"
 
     def __init__(self, options: ToolOptions) -> None:
         self._options = options
         self._places = asyncio.Semaphore(AT_ONCE)
-
-    def prepare(self, args: Mapping[str, Any]) -> Mapping[str, Any]:
-        return args
 
     async def execute(self, args: Mapping[str, Any], ctx: ToolContext) -> ToolOutput:
         async with self._places:
@@ -75,8 +70,8 @@ class BashTool:
                 reason = f"Command timed out after {_number(timeout)} seconds"
                 raise ToolError(_failure(tail, reason)) from None
             except asyncio.CancelledError:
-                # An abort is plain cancellation, yet the model should see the output so far:
-                # whoever builds the error result takes the text from the exception's arguments.
+                # An abort is plain cancellation, but the model should see the output so far.
+                # The code that builds the error result takes it from the exception's arguments.
                 raise asyncio.CancelledError(_failure(tail, "Command aborted")) from None
             return _result(tail, end)
 
@@ -105,7 +100,7 @@ async def _run(command: Command, tail: OutputTail, ctx: ToolContext) -> End:
 
 
 class _Updates:
-    """Shows the tail when it has changed, at most once in a while."""
+    """Report the tail when it has changed, at a limited rate."""
 
     def __init__(self, tail: OutputTail, ctx: ToolContext) -> None:
         self._tail = tail
@@ -114,7 +109,7 @@ class _Updates:
         self.pending = False
 
     def patience(self) -> float | None:
-        """How long to wait for output before a pending update must go out."""
+        """Seconds to wait for output before a pending update must be sent; None if none is."""
         return max(0.001, self._due - time.monotonic()) if self.pending else None
 
     async def show_if_due(self) -> None:
@@ -188,7 +183,3 @@ def _details(tail: OutputTail, shown: Truncation) -> dict[str, Any]:
 
 def _number(value: float | None) -> str:
     return f"{value:g}" if value is None or value != int(value) else str(int(value))
-
-
-if TYPE_CHECKING:
-    _proof: Tool = BashTool(ToolOptions())

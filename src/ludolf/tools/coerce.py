@@ -1,4 +1,4 @@
-"""Turn near misses of a model into the types that a schema asks for."""
+"""Convert arguments of the wrong type to the types that a schema requires."""
 
 import math
 from collections.abc import Mapping
@@ -8,7 +8,7 @@ Schema = Mapping[str, Any]
 
 
 def without_nulls(value: Any, schema: Any, root: Schema) -> Any:
-    """A copy in which optional properties that may not be null, but are, are left out."""
+    """Return a copy without the null values of optional properties that must not be null."""
     shape = _resolved(schema, root)
     if isinstance(value, dict):
         required = shape.get("required") or ()
@@ -23,7 +23,10 @@ def without_nulls(value: Any, schema: Any, root: Schema) -> Any:
 
 
 def coerce(value: Any, schema: Any, root: Schema) -> Any:
-    """The value, or what was meant by it if only its type is wrong. The original stays as it is."""
+    """Return the value converted to the type of the schema, where that is unambiguous.
+
+    The original is not changed.
+    """
     shape = _resolved(schema, root)
     for keyword in ("anyOf", "oneOf"):
         if isinstance(shape.get(keyword), list):
@@ -133,7 +136,7 @@ def _property(shape: Schema, key: str) -> Any:
 
 
 def _item(shape: Schema, at: int) -> Any:
-    """The schema of one place in an array: tuples come first, in the old spelling and the new."""
+    """Return the schema of one array item: from `prefixItems` or a list in `items`, if any."""
     items = shape.get("items")
     first = shape.get("prefixItems") or (items if isinstance(items, list) else ())
     if at < len(first):
@@ -142,7 +145,7 @@ def _item(shape: Schema, at: int) -> Any:
 
 
 def _resolved(schema: Any, root: Schema) -> Schema:
-    """The schema itself or the one that it refers to within the same document."""
+    """Return the schema, or the one that its `$ref` names within the same document."""
     for _ in range(32):
         if not isinstance(schema, Mapping):
             return {}

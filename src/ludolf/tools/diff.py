@@ -1,4 +1,4 @@
-"""The two pictures of an edit: a numbered diff for people, a unified patch for programs."""
+"""Diffs of an edit: a numbered one for people and a unified patch for programs."""
 
 from collections import deque
 from collections.abc import Iterator, Sequence
@@ -8,11 +8,11 @@ from ludolf.tools.lines import Lines
 from ludolf.tools.replacements import Span
 
 CONTEXT = 4
-# A line of more characters is cut in both pictures.
+# Longer lines, in characters, are cut in both diffs.
 LONGEST_LINE = 1 << 16
-# A region of more lines is shown as replaced whole.
+# A region of more lines is shown as replaced completely.
 _MOST_LINES = 5_000
-# An insertion among equal lines is shown as far down as this many lines.
+# An insertion among equal lines is moved down by at most this number of lines.
 _MOST_SLID = 1_000
 
 
@@ -26,14 +26,12 @@ class Change(NamedTuple):
 
 
 class Comparison:
-    """Two texts compared line by line; a CRLF counts as a newline."""
+    """Compare two texts line by line; a CRLF counts as a newline."""
 
     def __init__(
         self, old: str | bytes, new: str | bytes, spans: Sequence[Span] | None = None
     ) -> None:
-        """`spans` are the replacements that turned `old` into `new`, if that is known: then only
-        the lines around them are read.
-        """
+        """With `spans`, the replacements that made `new` from `old`, read only lines near them."""
         self._old, self._new = Lines(old), Lines(new)
         whole = [Change(0, len(self._old), 0, len(self._new))]
         regions = whole if spans is None else _regions(self._old, self._new, spans)
@@ -41,11 +39,11 @@ class Comparison:
 
     @property
     def first_changed_line(self) -> int | None:
-        """Counted from 1 in the new text."""
+        """Number of the line in the new text, from 1; None if the texts are equal."""
         return self._changes[0].new_start + 1 if self._changes else None
 
     def numbered(self) -> str:
-        """Each line with its sign and number; stretches without change shortened to `...`."""
+        """Return each line with its sign and number; `...` stands for unchanged stretches."""
         width = len(str(max(len(self._old), len(self._new))))
         gap = f" {'':{width}} ..."
         shown: list[str] = []
@@ -63,7 +61,7 @@ class Comparison:
         return "\n".join(shown)
 
     def patch(self, path: str) -> str:
-        """Unified diff with file headers."""
+        """Return a unified diff with file headers."""
         out = [f"--- {path}\n", f"+++ {path}\n"]
         for hunk in _hunks(self._changes):
             out.append(self._hunk_header(hunk))
@@ -98,7 +96,7 @@ class Comparison:
 
 
 def _regions(old: Lines, new: Lines, spans: Sequence[Span]) -> list[Change]:
-    """The lines that the spans touch; spans on the same or on neighbouring lines share a region."""
+    """Return the lines that the spans touch; spans on adjacent lines share a region."""
     regions: list[Change] = []
     waiting = deque(spans)
     shift = 0
@@ -111,7 +109,7 @@ def _regions(old: Lines, new: Lines, spans: Sequence[Span]) -> list[Change]:
             end = max(end, old.start(old.number(span.end - 1) + 1))
             ends_here = not waiting or waiting[0].start >= end
             if ends_here and end == span.end and not new.begins_line(end + shift):
-                # The replacement ate the newline: the next line belongs to it as well.
+                # The replacement removed the newline, so the next line changes as well.
                 end = old.start(old.number(end) + 1)
         olds = old.number(begin), old.lines_before(end)
         regions.append(Change(*olds, new.number(new_begin), new.lines_before(end + shift)))
@@ -127,7 +125,7 @@ def _changes(old: Lines, new: Lines, regions: Sequence[Change]) -> list[Change]:
 
 
 def _narrowed(old: Lines, new: Lines, region: Change, limit: int) -> list[Change]:
-    """The differences inside a region, as far down as they can stand before line `limit`."""
+    """Return the differences inside a region, moved down as far as line `limit` allows."""
     i, i_end, j, j_end = region
     while i < i_end and j < j_end and old[i] == new[j]:
         i, j = i + 1, j + 1
@@ -161,7 +159,7 @@ def _matched(old: Lines, new: Lines, region: Change) -> list[Change]:
 
 
 def _hunks(changes: Sequence[Change]) -> list[list[Change]]:
-    """Changes so near to each other that their context would touch stand together."""
+    """Group changes whose context lines would touch."""
     hunks: list[list[Change]] = []
     for change in changes:
         if hunks and change.old_start - hunks[-1][-1].old_end <= 2 * CONTEXT:

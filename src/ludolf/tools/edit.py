@@ -1,4 +1,4 @@
-"""The edit tool: replace exact texts in a file and leave every other byte as it was."""
+"""The edit tool: replace exact texts in a file and keep every other byte."""
 
 import asyncio
 import errno
@@ -6,12 +6,12 @@ import os
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ludolf.agent.tool import (
     Documents,
-    Tool,
     ToolContext,
+    ToolDefaults,
     ToolError,
     ToolOutput,
     Walls,
@@ -37,7 +37,7 @@ _PARAMETERS: Mapping[str, Any] = {
         "path": {"type": "string", "description": "File to edit, relative or absolute"},
         "edits": {
             "type": "array",
-            "description": "Replacements, each matched against the file as it was before",
+            "description": "Replacements, each matched against the original content",
             "items": {
                 "type": "object",
                 "properties": {
@@ -55,24 +55,23 @@ _PARAMETERS: Mapping[str, Any] = {
 }
 
 
-class EditTool:
+class EditTool(ToolDefaults):
     name = "edit"
     label = "edit"
     description = (
-        "Change parts of a file. Every oldText must occur exactly once in the file and must not "
-        "overlap another; all of them are matched against the file as it was before the call."
+        "Replace parts of a file. Every oldText must occur exactly once in the file and must not "
+        "overlap another. All of them are matched against the original content."
     )
     parameters = _PARAMETERS
-    alone = False
     sampling = PREFER_STRICT
-    snippet: str | None = "Change parts of a file by exact replacement"
-    guidelines: tuple[str, ...] = (
+    snippet = "Change parts of a file by exact replacement"
+    guidelines = (
         "Make several changes to one file with one edit call that lists them all.",
         "Keep each oldText short, but long enough to be unique in the file.",
     )
 
     def prepare(self, args: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Models also send the list as JSON text, a single edit alone, or its two texts on top."""
+        """Accept the list as JSON text, a single edit, or its two texts at the top level."""
         prepared = dict(args)
         edits = prepared.get("edits")
         if isinstance(edits, str):
@@ -110,7 +109,7 @@ async def _edit_document(
     async with name_lock(address):
         document = await documents.read(address)
         if document.fixed:
-            raise ToolError(f"Could not edit {address}: it is never to change.")
+            raise ToolError(f"Could not edit {address}: it is read-only.")
         if document.content_type.startswith("image/"):
             raise ToolError(f"Could not edit {address}: it is an image.")
         content = encoded(document.content)
@@ -140,7 +139,7 @@ def _edit(
 
 
 def _changed(data: bytes, edits: Sequence[Replacement], path: str) -> tuple[bytes, dict[str, Any]]:
-    """The new content, and the details of the result.
+    """Return the new content and the details of the result.
 
     Raises:
         ToolError: an edit cannot be made, or none changes anything.
@@ -163,7 +162,7 @@ def _changed(data: bytes, edits: Sequence[Replacement], path: str) -> tuple[byte
 
 
 def _is_changed(body: bytes, spans: Sequence[Span]) -> bool:
-    """Whether more than line endings become different."""
+    """Whether the spans change more than line endings."""
     start, end = spans[0].start, spans[-1].end
     old = body[start:end]
     new = splice(old, [Span(s.start - start, s.end - start, s.text) for s in spans])
@@ -185,7 +184,7 @@ def _load(target: Path, path: str, walls: Walls | None) -> bytes:
 
 
 def _first_invalid(data: bytes) -> int | None:
-    """The offset of the first byte that is not UTF-8; decoded in parts to need little memory."""
+    """Return the offset of the first byte that is not UTF-8; decodes in parts to save memory."""
     start = 0
     while start < len(data):
         end = min(start + _CHECKED, len(data))
@@ -204,7 +203,7 @@ def _read(target: Path, path: str, walls: Walls | None) -> bytes:
     try:
         if walls is None and not os.access(target, os.W_OK):
             raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
-        # Read at once by its size; a file that grows meanwhile, or hides its size, is read on.
+        # One read of the stated size; reading continues if the file grew or reports no size.
         with open(file, "rb", closefd=False, buffering=0) as source:
             data = source.read(min(os.fstat(file).st_size, MAX_FILE_BYTES)) or b""
             while len(data) <= MAX_FILE_BYTES and (more := source.read(_CHECKED)):
@@ -222,7 +221,3 @@ def _store(target: Path, data: bytes, walls: Walls | None) -> None:
         replace_file(target, data, walls)
     except OSError as error:
         raise ToolError(error_text(error, "open", target)) from error
-
-
-if TYPE_CHECKING:
-    _proof: Tool = EditTool()

@@ -1,4 +1,4 @@
-"""Blocking work on files: open regular ones only, replace them whole, say what went wrong."""
+"""Blocking file access: open regular files only, replace files atomically, name errors."""
 
 import asyncio
 import errno
@@ -17,7 +17,7 @@ from ludolf.tools.paths import real_path
 
 T = TypeVar("T")
 
-# The words of pi's runtime, which models and hosts know.
+# The texts of pi's runtime, which hosts and models expect.
 _WORDS = {
     errno.ENOENT: "no such file or directory",
     errno.EEXIST: "file already exists",
@@ -30,7 +30,7 @@ _WORDS = {
     errno.ENOSPC: "no space left on device",
     errno.EROFS: "read-only file system",
 }
-# A file mounted by itself, or in a folder that is not ours, can be written but not replaced.
+# A file that is a mount point, or in a folder that is not writable, can only be written in place.
 _CANNOT_REPLACE = (errno.EACCES, errno.EPERM, errno.EBUSY, errno.EXDEV)
 _KINDS = (
     (stat.S_ISFIFO, "a named pipe"),
@@ -41,7 +41,7 @@ _KINDS = (
 
 
 def error_code(error: OSError) -> str:
-    """The symbol of a system error, such as ENOENT."""
+    """Return the symbol of a system error, such as ENOENT."""
     return errno.errorcode.get(error.errno or 0, "EIO")
 
 
@@ -52,17 +52,17 @@ def error_text(error: OSError, call: str, path: Path | None = None) -> str:
 
 
 def open_regular(path: Path, walls: Walls | None = None) -> int:
-    """A descriptor for reading.
+    """Return a descriptor for reading a regular file.
 
     Raises:
-        OSError: it cannot be opened, or is a folder.
-        ToolError: it is neither file nor folder, and reading it might never end; or the walls
-            are around it.
+        OSError: the file cannot be opened, or is a folder.
+        ToolError: it is neither file nor folder, so that reading might not end; or the sandbox
+            hides it.
     """
     if walls is not None:
         return walls.open(path)
     refuse_special(os.stat(path), path)
-    # Non-blocking, in case a pipe took the place of the file just now.
+    # Non-blocking, in case a pipe has replaced the file since the check.
     file = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY)
     try:
         refuse_opened(file, path)
@@ -73,11 +73,11 @@ def open_regular(path: Path, walls: Walls | None = None) -> int:
 
 
 def replace_file(path: Path, data: bytes, walls: Walls | None = None) -> None:
-    """Replace a file atomically: until the new content is on disk the old one stays whole.
+    """Replace a file atomically: the old content stays until the new content is on disk.
 
-    Links are followed; mode and owner are kept. A file with several hard links is written in place,
-    so that all its names keep the same content; within walls the name gets a file of its own.
-    Within walls, missing folders are made too.
+    Follows links; keeps mode and owner. A file with several hard links is written in place, so that
+    all its names keep the same content. Inside the sandbox the name gets a new file instead, and
+    missing folders are created.
     """
     if walls is not None:
         walls.replace(path, data)
@@ -103,9 +103,9 @@ def replace_file(path: Path, data: bytes, walls: Walls | None = None) -> None:
 
 
 async def settle_in_thread(work: Callable[[], T]) -> T:
-    """Run work that changes files in a thread; a cancelled caller waits for its end.
+    """Run work that changes files in a thread; a cancelled caller waits until it ends.
 
-    A thread cannot be stopped, and nobody may touch the file before it has finished.
+    A thread cannot be stopped, and no other code may touch the file before it has finished.
     """
     future = asyncio.get_running_loop().run_in_executor(None, work)
     try:
@@ -116,34 +116,36 @@ async def settle_in_thread(work: Callable[[], T]) -> T:
         raise
 
 
-def refuse_special(found: os.stat_result, path: Path) -> None:
+def refuse_special(status: os.stat_result, path: Path) -> None:
     """Raises:
     IsADirectoryError: it is a folder.
     ToolError: it is neither file nor folder.
     """
-    if stat.S_ISREG(found.st_mode):
+    if stat.S_ISREG(status.st_mode):
         return
-    if stat.S_ISDIR(found.st_mode):
+    if stat.S_ISDIR(status.st_mode):
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
-    kind = next((name for test, name in _KINDS if test(found.st_mode)), "something else")
+    kind = next((name for test, name in _KINDS if test(status.st_mode)), "something else")
     raise ToolError(f"Not a regular file: {path} is {kind}. Only regular files can be used.")
 
 
 def refuse_opened(file: int, path: Path) -> os.stat_result:
-    """What is known of an open file, if it may be read.
+    """Return the status of an open file, if tools may read it.
 
     Raises:
         IsADirectoryError: it is a folder.
-        ToolError: it is neither file nor folder, or holds the environment of a process: ours has
-            the keys that are kept from commands.
+        ToolError: it is neither file nor folder, or it is the environment of a process: that of
+            this program contains the keys that commands must not see.
     """
-    found = os.fstat(file)
-    refuse_special(found, path)
-    if found.st_size == 0 and found.st_dev == _proc_device():
+    status = os.fstat(file)
+    refuse_special(status, path)
+    if status.st_size == 0 and status.st_dev == _proc_device():
         real = os.readlink(f"/proc/self/fd/{file}")
         if os.path.basename(real) == "environ":
-            raise ToolError(f"Not read: {path} is the environment of a process: it may hold keys.")
-    return found
+            raise ToolError(
+                f"Not read: {path} is the environment of a process, which may contain keys."
+            )
+    return status
 
 
 @cache
@@ -155,10 +157,10 @@ def _proc_device() -> int:
 
 
 def make_folders(folder: str) -> None:
-    """Make a folder and those above it. A path may have more parts than Python recurses.
+    """Create a folder and its parents. The path may have more parts than Python can recurse.
 
     Raises:
-        OSError: it cannot be made; nothing is made on a path that is too long.
+        OSError: a folder cannot be created; on a path that is too long, none is created.
     """
     with suppress(FileNotFoundError, NotADirectoryError):
         os.lstat(folder)
@@ -173,7 +175,7 @@ def make_folders(folder: str) -> None:
 
 
 def _reserve(file: int, size: int) -> None:
-    """Have the system set room aside, so that a full disk leaves the old content whole."""
+    """Reserve disk space, so that a full disk leaves the old content intact."""
     old_size = os.fstat(file).st_size
     try:
         os.posix_fallocate(file, 0, max(1, size))

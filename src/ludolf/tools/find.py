@@ -1,10 +1,10 @@
-"""The find tool: files and folders by name."""
+"""The find tool: find files and folders by name."""
 
 import os
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from ludolf.agent.tool import Tool, ToolContext, ToolError, ToolOutput
+from ludolf.agent.tool import ToolContext, ToolDefaults, ToolError, ToolOutput
 from ludolf.tools.listing import listing, whole_number
 from ludolf.tools.paths import exists, is_folder, resolve
 from ludolf.tools.process import inside
@@ -13,7 +13,7 @@ from ludolf.tools.search import TOO_DEEP
 
 DEFAULT_LIMIT = 1000
 _TOO_DEEP_NOTICE = (
-    "Some folders are too deep to search: their paths exceed the limit of the system. "
+    "Some folders were not searched: their paths exceed the system limit. "
     "Use bash: cd into one of them and search there"
 )
 
@@ -31,21 +31,16 @@ _PARAMETERS: Mapping[str, Any] = {
 }
 
 
-class FindTool:
+class FindTool(ToolDefaults):
     name = "find"
     label = "find"
     description = (
-        "Find files and folders by a glob pattern; gives paths relative to the searched folder. "
-        "Hidden ones are found, those that .gitignore names are not."
+        "Find files and folders by glob pattern. Returns paths relative to the searched folder. "
+        "Includes hidden files; respects .gitignore."
     )
     parameters = _PARAMETERS
-    alone = False
     read_only = True
-    snippet: str | None = "Find files by name"
-    guidelines: tuple[str, ...] = ()
-
-    def prepare(self, args: Mapping[str, Any]) -> Mapping[str, Any]:
-        return args
+    snippet = "Find files by name"
 
     async def execute(self, args: Mapping[str, Any], ctx: ToolContext) -> ToolOutput:
         folder = resolve(args.get("path") or ".", ctx.cwd)
@@ -55,31 +50,27 @@ class FindTool:
         if not is_folder(place):
             raise ToolError(f"Not a directory: {folder}")
         limit = whole_number(args.get("limit"), DEFAULT_LIMIT)
-        found: list[str] = []
+        paths: list[str] = []
 
         def take(record: bytes) -> bool:
             if record:
-                found.append(os.fsdecode(record))
-            return len(found) <= limit
+                paths.append(os.fsdecode(record))
+            return len(paths) <= limit
 
         command = find_command(folder, args["pattern"], ctx.environment() or os.environ)
         code = await each_record(inside(command, ctx.walls), b"\0", take)
         if code not in (0, TOO_DEEP):
-            raise ToolError(found[0].strip() if found else f"Search failed with code {code}")
-        return _output(found, limit, [_TOO_DEEP_NOTICE] if code == TOO_DEEP else [])
+            raise ToolError(paths[0].strip() if paths else f"Search failed with code {code}")
+        return _output(paths, limit, [_TOO_DEEP_NOTICE] if code == TOO_DEEP else [])
 
 
-def _output(found: list[str], limit: int, notices: list[str]) -> ToolOutput:
-    if not found:
+def _output(paths: list[str], limit: int, notices: list[str]) -> ToolOutput:
+    if not paths:
         return listing(["No files found matching pattern"], notices, {})
     details: dict[str, Any] = {}
-    if len(found) > limit:
+    if len(paths) > limit:
         notices.append(
             f"{limit} results limit reached. Use limit={limit * 2} for more, or refine pattern"
         )
         details["resultLimitReached"] = limit
-    return listing(found[:limit], notices, details)
-
-
-if TYPE_CHECKING:
-    _proof: Tool = FindTool()
+    return listing(paths[:limit], notices, details)

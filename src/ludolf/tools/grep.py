@@ -1,12 +1,12 @@
-"""The grep tool: lines of files that fit a pattern."""
+"""The grep tool: find lines that match a pattern."""
 
 import asyncio
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from ludolf.agent.tool import Tool, ToolContext, ToolError, ToolOutput, Walls
+from ludolf.agent.tool import ToolContext, ToolDefaults, ToolError, ToolOutput, Walls
 from ludolf.tools.files import error_text
 from ludolf.tools.listing import listing, whole_number
 from ludolf.tools.paths import exists, is_file, is_folder, resolve
@@ -16,7 +16,7 @@ from ludolf.tools.search import TOO_DEEP
 
 DEFAULT_LIMIT = 100
 MAX_LINE_CHARS = 500
-# Of ripgrep and of our own search: something could not be read.
+# Exit code of ripgrep and of `search.py` if a file could not be read.
 _PARTIAL_CODES = (2, TOO_DEEP)
 _PARTIAL_NOTICE = "Some files or folders could not be searched: not readable, or too deep"
 
@@ -25,9 +25,9 @@ _PARAMETERS: Mapping[str, Any] = {
     "properties": {
         "pattern": {"type": "string", "description": "Regular expression, or plain text (literal)"},
         "path": {"type": "string", "description": "File or folder (default: working directory)"},
-        "glob": {"type": "string", "description": "Only files that fit, such as '*.py'"},
+        "glob": {"type": "string", "description": "Only search matching files, such as '*.py'"},
         "ignoreCase": {"type": "boolean", "description": "Ignore case (default: false)"},
-        "literal": {"type": "boolean", "description": "Take the pattern as plain text"},
+        "literal": {"type": "boolean", "description": "Treat the pattern as plain text"},
         "context": {"type": "number", "description": "Lines to show around each match (0)"},
         "limit": {"type": "number", "description": f"Most matches to show ({DEFAULT_LIMIT})"},
     },
@@ -35,26 +35,20 @@ _PARAMETERS: Mapping[str, Any] = {
 }
 
 
-class GrepTool:
+class GrepTool(ToolDefaults):
     name = "grep"
     label = "grep"
     description = (
-        "Search the content of files; gives path, line number and line of each match. Hidden files "
-        "are searched, files that .gitignore names are not. "
-        f"Lines are cut after {MAX_LINE_CHARS} characters."
+        "Search the content of files. Returns path, line number and line of each match. Includes "
+        f"hidden files; respects .gitignore. Lines are cut after {MAX_LINE_CHARS} characters."
     )
     parameters = _PARAMETERS
-    alone = False
     read_only = True
-    snippet: str | None = "Search the content of files"
-    guidelines: tuple[str, ...] = ()
+    snippet = "Search the content of files"
 
     def __init__(self, program: str | None = "") -> None:
-        """`program` is the ripgrep to use, None for none; by default it is looked up."""
+        """`program` is the path of ripgrep, None to search without it, "" to look it up."""
         self._program = program
-
-    def prepare(self, args: Mapping[str, Any]) -> Mapping[str, Any]:
-        return args
 
     async def execute(self, args: Mapping[str, Any], ctx: ToolContext) -> ToolOutput:
         target = resolve(args.get("path") or ".", ctx.cwd)
@@ -67,13 +61,13 @@ class GrepTool:
         if grep.only and ctx.walls is not None:
             await asyncio.to_thread(_check_readable, target, ctx.walls)
         limit = whole_number(args.get("limit"), DEFAULT_LIMIT)
-        found, code = await self._search(grep, place, ctx, limit)
+        matches, code = await self._search(grep, place, ctx, limit)
         if ctx.walls is not None and not grep.only:
-            await asyncio.to_thread(found.drop_hidden, grep.root, ctx.walls)
-        is_partial = code in _PARTIAL_CODES and not found.message
-        if not found.lines and not is_partial and (code > 1 or (code and found.message)):
-            raise ToolError(found.message or f"Search failed with code {code}")
-        return found.output([_PARTIAL_NOTICE] if is_partial else [])
+            await asyncio.to_thread(matches.drop_hidden, grep.root, ctx.walls)
+        is_partial = code in _PARTIAL_CODES and not matches.message
+        if not matches.lines and not is_partial and (code > 1 or (code and matches.message)):
+            raise ToolError(matches.message or f"Search failed with code {code}")
+        return matches.output([_PARTIAL_NOTICE] if is_partial else [])
 
     async def _search(
         self, grep: Grep, place: Path, ctx: ToolContext, limit: int
@@ -81,14 +75,14 @@ class GrepTool:
         env = ctx.environment() or os.environ
         program = ripgrep_path(ctx.cwd) if self._program == "" else self._program
         if program is not None:
-            found = _Matches(limit, grep.context)
+            matches = _Matches(limit, grep.context)
             command = inside(grep_command(grep, env, program), ctx.walls)
-            code = await run_ripgrep(command, place, found.take)
+            code = await run_ripgrep(command, place, matches.take)
             if code is not None:
-                return found, code
-        found = _Matches(limit, grep.context)
+                return matches, code
+        matches = _Matches(limit, grep.context)
         command = inside(grep_command(grep, env, None), ctx.walls)
-        return found, await each_record(command, b"\n", found.take)
+        return matches, await each_record(command, b"\n", matches.take)
 
 
 def _check_readable(path: Path, walls: Walls) -> None:
@@ -130,7 +124,7 @@ class _Line:
 
 
 class _Matches:
-    """Collects the lines of a search until there are more matches than wanted."""
+    """Collect the lines of a search until there are more matches than the limit."""
 
     def __init__(self, limit: int, context: int) -> None:
         self.lines: list[_Line] = []
@@ -152,11 +146,11 @@ class _Matches:
         return self._take_as_context(line)
 
     def drop_hidden(self, root: Path, walls: Walls) -> None:
-        """Remove lines of hidden files, which a hard link makes appear under another name."""
+        """Remove lines of hidden files that appear under another name by a hard link."""
         hidden = walls.hidden_among(root, {line.path for line in self.lines})
         self.lines = [line for line in self.lines if line.path not in hidden]
         if not any(line.is_match for line in self.lines):
-            self.lines = []  # what stood around the first match beyond the limit
+            self.lines = []  # context of the first match beyond the limit
 
     def output(self, notices: Sequence[str] = ()) -> ToolOutput:
         if not self.lines:
@@ -180,8 +174,8 @@ class _Matches:
         return listing(shown, limit_notices, details, later_notices=[*width_notices, *notices])
 
     def _take_as_context(self, line: _Line) -> bool:
-        """Beyond the limit only what stands around the last match is of use."""
-        last = next(known for known in reversed(self.lines) if known.is_match)
+        """Beyond the limit, keep only the lines after the last match."""
+        last = next(each for each in reversed(self.lines) if each.is_match)
         if line.path != last.path or line.number > last.number + self._context:
             return False
         line.is_match = False
@@ -203,7 +197,3 @@ def _parsed(path: bytes, rest: bytes) -> _Line:
     name = os.fsdecode(path).removeprefix("./")
     text = rest[digits + 1 :].decode("utf-8", "replace").rstrip("\r")
     return _Line(name, int(rest[:digits]), rest[digits : digits + 1] == b":", text)
-
-
-if TYPE_CHECKING:
-    _proof: Tool = GrepTool()

@@ -1,11 +1,11 @@
-"""Find ignore files that would keep ripgrep from ending: pipes, devices, files of any size."""
+"""Find ignore files on which ripgrep would hang: pipes, devices, very large files."""
 
 import os
 import stat
 import threading
 from pathlib import Path
 
-# Those that ripgrep reads in each folder and in the folders above.
+# Names that ripgrep reads in each folder and in its parents.
 NAMES = (".gitignore", ".ignore", ".rgignore")
 LONGEST = 1024 * 1024
 _SKIPPED = ".git"
@@ -35,10 +35,10 @@ def has_odd_ignore_file(root: Path, stop: threading.Event) -> bool:
 
 def _is_odd(path: str) -> bool:
     try:
-        found = os.stat(path)
+        status = os.stat(path)
     except OSError:
         return False
-    if not stat.S_ISREG(found.st_mode) or found.st_size > LONGEST:
+    if not stat.S_ISREG(status.st_mode) or status.st_size > LONGEST:
         return True
-    # Files of the proc file system claim to be regular and empty, and may never end.
-    return found.st_size == 0 and os.path.islink(path)
+    # Files of the proc file system report that they are regular and empty, and may be endless.
+    return status.st_size == 0 and os.path.islink(path)

@@ -1,4 +1,4 @@
-"""Images as models take them: recognised by content, converted and shrunk where needed."""
+"""Prepare images for models: detect the type by content, convert, and shrink if needed."""
 
 import asyncio
 import base64
@@ -15,7 +15,7 @@ from ludolf.tools.pictures import Decoded, Form, Size, decode, encode, fitted
 if TYPE_CHECKING:
     from concurrent.futures import Executor
 
-# How much of a file shows its type.
+# Number of bytes from which the type of a file is detected.
 SNIFF_BYTES = 4100
 KEPT_TYPES = ("image/png", "image/jpeg", "image/gif", "image/webp")
 CONVERT_FAILED = "[Image omitted: could not be converted to a supported inline image format.]"
@@ -32,14 +32,14 @@ _PNG_SIGNATURE = b"\x89PNG\r\n\x1a\n"
 
 
 class Fitted(msgspec.Struct, frozen=True):
-    """An image ready for a model, or None, and what to tell the model about it."""
+    """An image ready for a model, or None, and hints about it for the model."""
 
     image: Image | None
     hints: tuple[str, ...] = ()
 
 
 def sniff(opening: bytes) -> str | None:
-    """The image type that the first bytes of a file show, if it is one that can be shown."""
+    """Return the MIME type of an image from its first bytes; None if it is not supported."""
     if opening.startswith(b"\xff\xd8\xff"):
         return None if opening[3:4] == b"\xf7" else "image/jpeg"
     if opening.startswith(_PNG_SIGNATURE):
@@ -54,14 +54,14 @@ def sniff(opening: bytes) -> str | None:
 async def fit_image(data: bytes, limits: ImageLimits | None) -> Fitted:
     """Convert and shrink an image; without limits only convert.
 
-    The type is taken from the content. Images are worked on one after another in a thread of their
-    own, so that several of them need no more memory than one.
+    The type is detected from the content. One thread processes one image at a time, so that several
+    images need no more memory than one.
     """
     return await _in_order(partial(_fit, data, limits))
 
 
 async def fit_block(image: Image, limits: ImageLimits | None) -> Fitted:
-    """The same for an image block of a message."""
+    """Convert and shrink an image block of a message, as `fit_image`."""
     return await _in_order(partial(_fit_block, image, limits))
 
 
@@ -83,13 +83,13 @@ def _is_animated_png(opening: bytes) -> bool:
 
 
 def _is_bmp(opening: bytes) -> bool:
-    # Two letters are little proof; the reserved bytes and the header size must fit too.
+    # Two letters are not enough; the reserved bytes and the header size must match too.
     header = int.from_bytes(opening[14:18], "little")
     return opening.startswith(b"BM") and opening[6:10] == bytes(4) and header in (12, 40, 108, 124)
 
 
 def _form(data: bytes) -> Form | None:
-    # Animated PNGs too: what sends an image means it as one.
+    # Animated PNGs too: an image block is always an image.
     if data.startswith(_PNG_SIGNATURE):
         return "PNG"
     return _FORMS.get(sniff(data[:SNIFF_BYTES]) or "")
@@ -133,16 +133,16 @@ def _converted(decoded: Decoded, mime_type: str, limits: ImageLimits | None) -> 
 
 
 def _shrunk(decoded: Decoded | None, data: bytes, mime_type: str, limits: ImageLimits) -> Fitted:
-    """The data as it is if it is within the limits, else a smaller picture."""
+    """Return the data unchanged if it is within the limits, else a smaller image."""
     if decoded is None:
         return Fitted(None, (RESIZE_FAILED,))
     size = fitted(decoded.size, _box(limits))
     if size == decoded.size and _base64_size(data) < limits.max_bytes:
         return Fitted(_block(data, mime_type))
-    found = _first_that_fits(decoded, size, limits)
-    if found is None:
+    result = _first_that_fits(decoded, size, limits)
+    if result is None:
         return Fitted(None, (RESIZE_FAILED,))
-    encoded, encoded_type, shown = found
+    encoded, encoded_type, shown = result
     return Fitted(_block(encoded, encoded_type), _scale_hint(decoded.size, shown))
 
 

@@ -1,4 +1,4 @@
-"""The lines of a large text, found without a list of all of them."""
+"""Index of the lines of a large text, without a list of all lines."""
 
 from bisect import bisect_right
 from itertools import accumulate
@@ -25,19 +25,19 @@ class Lines:
         return self._reached[-1] + (not self.begins_line(len(self._data)))
 
     def __getitem__(self, line: int) -> str:
-        """The text of a line, with LF for CRLF."""
+        """Return the text of a line, with LF for CRLF."""
         text = decoded(self._data[self.start(line) : self.start(line + 1)])
         return f"{text[:-2]}\n" if text.endswith("\r\n") else text
 
     def start(self, line: int) -> int:
-        """The offset at which a line begins; the end of the text for lines that it lacks."""
+        """Return the offset at which a line begins; the end of the text for later lines."""
         if line <= 0:
             return 0
         if line > self._reached[-1]:
             return len(self._data)
         piece = bisect_right(self._reached, line - 1) - 1
         from_line, at = self._reached[piece], piece * _PIECE
-        # Lines are mostly asked for one after another.
+        # Callers mostly ask for consecutive lines.
         if from_line < self._last[0] <= line:
             from_line, at = self._last
         for _ in range(line - from_line):
@@ -46,17 +46,17 @@ class Lines:
         return at
 
     def number(self, offset: int) -> int:
-        """The line that holds an offset."""
+        """Return the number of the line that contains an offset."""
         piece = min(offset // _PIECE, len(self._reached) - 1)
         return self._reached[piece] + self._data.count(b"\n", piece * _PIECE, offset)
 
     def line_start(self, offset: int) -> int:
-        """Where the line that holds an offset begins."""
+        """Return the start of the line that contains an offset."""
         return self.start(self.number(offset))
 
     def begins_line(self, offset: int) -> bool:
         return offset == 0 or self._data[offset - 1] == 0x0A
 
     def lines_before(self, offset: int) -> int:
-        """How many lines end at or before an offset, a last one without newline included."""
+        """Count the lines that end at or before an offset, with a last one without newline."""
         return self.number(offset) + (not self.begins_line(offset))

@@ -1,4 +1,4 @@
-"""The common shape of list results: lines, cut at the byte limit, notices in brackets."""
+"""Results of tools that list lines, cut at the byte limit, with notices in brackets."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -16,20 +16,20 @@ def listing(
     *,
     later_notices: Sequence[str] = (),
 ) -> ToolOutput:
-    """A result that shows lines; a notice of a cut by size stands between the given ones."""
-    told = list(notices)
+    """Return a result with these lines; the notice about the byte limit precedes later ones."""
+    shown_notices = list(notices)
     # File names that are not UTF-8 come as lone surrogates.
     shown = keep_head(
         "\n".join(line.encode("utf-8", "replace").decode() for line in lines),
         max_lines=NO_LINE_LIMIT,
     )
     if shown.truncated:
-        told.append(f"{size_words(MAX_BYTES)} limit reached")
+        shown_notices.append(f"{size_words(MAX_BYTES)} limit reached")
         details = {**details, "truncation": shown.as_json()}
     text = shown.content
-    told += later_notices
-    if told:
-        text = f"{text}\n\n[{'. '.join(told)}]"
+    shown_notices += later_notices
+    if shown_notices:
+        text = f"{text}\n\n[{'. '.join(shown_notices)}]"
     return text_output(text, details or UNSET)
 
 

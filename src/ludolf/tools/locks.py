@@ -1,4 +1,4 @@
-"""Changes to one file happen one after another, to different files side by side."""
+"""Locks that serialise changes to one file; different files change in parallel."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -12,14 +12,14 @@ _locks: dict[str, tuple[asyncio.Lock, int]] = {}
 
 @asynccontextmanager
 async def file_lock(path: Path) -> AsyncIterator[None]:
-    """Hold the one lock of a file, by whatever link it is reached."""
+    """Hold the lock of a file; all links to it share one lock."""
     async with name_lock(real_path(path)):
         yield
 
 
 @asynccontextmanager
 async def name_lock(key: str) -> AsyncIterator[None]:
-    """Hold the one lock of what goes by a name, such as the address of a document."""
+    """Hold the lock of a name, such as the address of a document."""
     lock, users = _locks.get(key, (None, 0))
     lock = lock or asyncio.Lock()
     _locks[key] = (lock, users + 1)

@@ -1,8 +1,7 @@
-"""Find texts in a file without regard to look-alike characters, line endings and blanks at the ends
-of lines, and map each find back to the bytes of the file.
+"""Find texts in a file, ignoring look-alike characters, line endings and trailing blanks.
 
-The file is normalised in pieces of about 64 KiB: that needs no second copy of it in memory, and no
-single call holds the interpreter for long.
+Each match is mapped back to the bytes of the file. The file is normalised in pieces of about
+64 KiB, so that it needs no second copy in memory and no single call blocks for long.
 """
 
 import re
@@ -15,9 +14,9 @@ import msgspec
 
 _PIECE = 1 << 16
 _WINDOW = 1 << 20
-# How far beyond the size of a piece a place to cut is looked for in a line without end.
+# In a very long line, bytes beyond the piece size within which to look for a place to cut.
 _REACH = 1 << 12
-# Bytes that begin a visible character which never merges with the one before it.
+# Bytes that begin a visible character that never combines with the one before it.
 _CUT = re.compile(rb"[!-~\xc3\xd0\xd1\xe4-\xe9]")
 _BLANK_END = re.compile(r"[ \t\r\x0b\x0c\x1c-\x1f]\n")
 # Sorting long runs of combining marks takes quadratic time. Unicode's own limit is 30.
@@ -35,7 +34,7 @@ _ANY_LOOKALIKE = re.compile(f"[{''.join(map(chr, _LOOKALIKES))}]")
 
 
 class Hit(msgspec.Struct):
-    """Where a text first occurs in the normalised file (-1: nowhere), and how often.
+    """Place of the first occurrence in the normalised file (-1 if none), and the count.
 
     Occurrences that overlap the first one count too.
     """
@@ -45,14 +44,14 @@ class Hit(msgspec.Struct):
 
 
 def normalise(text: str) -> str:
-    """The text without the differences that models overlook; it keeps its lines."""
+    """Return the text without the differences that models overlook; lines are kept."""
     data = encoded(text)
     cuts = list(_cuts(data))
     return "".join(_normal(decoded(data[start:end]), last=end == len(data)) for start, end in cuts)
 
 
 def encoded(text: str) -> bytes:
-    """UTF-8; lone surrogates, which documents of a host may hold, come back by `decoded`."""
+    """Encode as UTF-8; `decoded` restores lone surrogates, which host documents may contain."""
     return text.encode("utf-8", "surrogatepass")
 
 
@@ -63,26 +62,26 @@ def decoded(data: bytes) -> str:
 class NormalText:
     """The normalised content of a file, searched for several texts in one pass."""
 
-    def __init__(self, data: bytes, wanted: Sequence[str]) -> None:
-        """Every text of `wanted` must be normalised and not empty."""
+    def __init__(self, data: bytes, texts: Sequence[str]) -> None:
+        """Every text of `texts` must be normalised and not empty."""
         self._data = data
         self._cuts: list[tuple[int, int]] = []
         self._starts: list[int] = []
-        self.hits = [Hit() for _ in wanted]
+        self.hits = [Hit() for _ in texts]
         base, pending, size = 0, [""], 0
-        overlap = max(map(len, wanted), default=1) - 1
+        overlap = max(map(len, texts), default=1) - 1
         for piece in self._pieces():
             pending.append(piece)
             size += len(piece)
             if size >= _WINDOW + 4 * overlap:
                 window = "".join(pending)
-                self._look(window, base, size - overlap, wanted)
+                self._look(window, base, size - overlap, texts)
                 base += size - overlap
                 pending, size = [window[size - overlap :]], overlap
-        self._look("".join(pending), base, size, wanted)
+        self._look("".join(pending), base, size, texts)
 
     def bytes_of(self, start: int, end: int) -> tuple[int, int] | None:
-        """Where in the file that part is; None if it begins or ends inside a character."""
+        """Return the bytes of that part in the file; None if it splits a character."""
         first, last = self._unit_at(start), self._unit_at(end - 1)
         if first is None or last is None or first[2] != start or last[3] != end:
             return None
@@ -97,9 +96,9 @@ class NormalText:
             reached += len(piece)
             yield piece
 
-    def _look(self, window: str, base: int, step: int, wanted: Sequence[str]) -> None:
-        """Count what begins in the first `step` characters of the window."""
-        for text, hit in zip(wanted, self.hits, strict=True):
+    def _look(self, window: str, base: int, step: int, texts: Sequence[str]) -> None:
+        """Count the occurrences that begin in the first `step` characters of the window."""
+        for text, hit in zip(texts, self.hits, strict=True):
             end = step + len(text) - 1
             count = window.count(text, 0, end)
             if not count:
@@ -112,7 +111,7 @@ class NormalText:
             hit.count += count
 
     def _unit_at(self, place: int) -> tuple[int, int, int, int] | None:
-        """The unit that a normalised character comes from: its bytes and its normalised extent."""
+        """Return the unit of a normalised character: its bytes and its normalised extent."""
         index = bisect_right(self._starts, place) - 1
         start, end = self._cuts[index]
         text, last = decoded(self._data[start:end]), end == len(self._data)
@@ -128,7 +127,7 @@ class NormalText:
 
 
 def _cuts(data: bytes) -> Iterator[tuple[int, int]]:
-    """Pieces of whole lines; a line that is too long is cut before a character of its own."""
+    """Yield pieces of whole lines; a line that is too long is cut before a visible character."""
     start = 0
     while start < len(data):
         end = start + _PIECE
@@ -143,9 +142,9 @@ def _cuts(data: bytes) -> Iterator[tuple[int, int]]:
 
 
 def _cut_in_line(data: bytes, end: int) -> int:
-    found = _CUT.search(data, end, end + _REACH)
-    if found is not None:
-        return found.start()
+    cut = _CUT.search(data, end, end + _REACH)
+    if cut is not None:
+        return cut.start()
     end = min(end + _REACH, len(data))
     while end < len(data) and (data[end] & 0xC0 == 0x80 or data[end] == 0x0A):
         end -= 1
@@ -153,7 +152,7 @@ def _cut_in_line(data: bytes, end: int) -> int:
 
 
 def _normal(text: str, *, last: bool) -> str:
-    """`last`: the text ends where the file ends, so its last line is whole."""
+    """`last`: the text ends where the file ends, so its last line is complete."""
     text = _folded(text, composed=_is_composable(text))
     if not last and text.isascii() and not _BLANK_END.search(text):
         return text
@@ -177,7 +176,7 @@ def _is_composable(text: str) -> bool:
         return True
     from unicodedata import is_normalized
 
-    # Both checks end at marks in disorder, which are the costly ones.
+    # Both checks stop at marks in the wrong order, which are the expensive ones.
     return is_normalized("NFKC", text) or not _runs_of_marks().search(text)
 
 
@@ -186,13 +185,13 @@ def _runs_of_marks() -> re.Pattern[str]:
     from unicodedata import combining
 
     marks = [chr(code) for code in range(0x300, 0x10000) if combining(chr(code))]
-    # One range for the rest: a long class is slow. It holds old scripts, but no emoji.
+    # One range for the rest, since a long class is slow. It contains old scripts, not emoji.
     mark = f"[{''.join(marks)}\U000101fd-\U0001e94a]"
     return re.compile(f"{mark}{mark}{{{_LONGEST_RUN_OF_MARKS}}}")
 
 
 def _units(text: str, *, last: bool) -> list[tuple[str, str]]:
-    """The text in the smallest parts that are normalised by themselves, each with its result."""
+    """Split the text into the smallest parts that normalise independently, with their results."""
     composed = _is_composable(text)
     lines = text.split("\n")
     units: list[tuple[str, str]] = []

@@ -1,4 +1,4 @@
-"""The ls tool: the entries of one folder."""
+"""The ls tool: list the entries of one folder."""
 
 import asyncio
 import os
@@ -6,9 +6,9 @@ import stat
 from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from ludolf.agent.tool import Tool, ToolContext, ToolError, ToolOutput, Walls, text_output
+from ludolf.agent.tool import ToolContext, ToolDefaults, ToolError, ToolOutput, Walls, text_output
 from ludolf.tools.files import error_text
 from ludolf.tools.listing import listing, whole_number
 from ludolf.tools.paths import resolve
@@ -24,20 +24,15 @@ _PARAMETERS: Mapping[str, Any] = {
 }
 
 
-class LsTool:
+class LsTool(ToolDefaults):
     name = "ls"
     label = "ls"
     description = (
-        "List a folder in alphabetical order, hidden entries included; folders end with a slash."
+        "List a folder in alphabetical order, including hidden entries. Folders end with a slash."
     )
     parameters = _PARAMETERS
-    alone = False
     read_only = True
-    snippet: str | None = "List a folder"
-    guidelines: tuple[str, ...] = ()
-
-    def prepare(self, args: Mapping[str, Any]) -> Mapping[str, Any]:
-        return args
+    snippet = "List a folder"
 
     async def execute(self, args: Mapping[str, Any], ctx: ToolContext) -> ToolOutput:
         folder = resolve(args.get("path") or ".", ctx.cwd)
@@ -82,7 +77,7 @@ def _shown(folder: int, path: Path, most: int, walls: Walls | None) -> list[str]
         try:
             shown.append(f"{name}/" if _is_folder(folder, path, name, walls) else name)
         except OSError:
-            continue  # a broken link, or gone meanwhile
+            continue  # a broken link, or already removed
         if len(shown) == most:
             break
     return shown
@@ -90,16 +85,12 @@ def _shown(folder: int, path: Path, most: int, walls: Walls | None) -> list[str]
 
 def _is_folder(folder: int, path: Path, name: str, walls: Walls | None) -> bool:
     """Raises:
-    OSError: the entry is gone, or leads nowhere.
+    OSError: the entry was removed, or is a broken link.
     """
-    found = os.stat(name, dir_fd=folder, follow_symlinks=walls is None)
-    if walls is not None and stat.S_ISLNK(found.st_mode):
+    status = os.stat(name, dir_fd=folder, follow_symlinks=walls is None)
+    if walls is not None and stat.S_ISLNK(status.st_mode):
         try:
-            found = os.lstat(walls.locate(path / name))
+            status = os.lstat(walls.locate(path / name))
         except ToolError:
-            return False  # nothing is said about a hidden place, not even that it exists
-    return stat.S_ISDIR(found.st_mode)
-
-
-if TYPE_CHECKING:
-    _proof: Tool = LsTool()
+            return False  # reveal nothing about a hidden path, not even that it exists
+    return stat.S_ISDIR(status.st_mode)

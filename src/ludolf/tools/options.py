@@ -1,4 +1,4 @@
-"""What settings and the model say about the built-in tools."""
+"""Options of the built-in tools, from the settings and the model."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -7,7 +7,7 @@ from ludolf.base import Value
 
 
 class ImageLimits(Value):
-    """How large an image a model takes; `max_bytes` counts base64 characters."""
+    """Maximum size of an image for a model; `max_bytes` counts base64 characters."""
 
     max_width: int = 2000
     max_height: int = 2000
@@ -23,7 +23,7 @@ class ToolOptions(Value):
 
 
 def image_limits(input_limits: Mapping[str, Any] | None) -> ImageLimits:
-    """The limits that a model states in its `inputLimits`; defaults for what it leaves out."""
+    """Return the image limits in the `inputLimits` of a model, with defaults."""
     images = (input_limits or {}).get("images") or {}
     stated = images.get("resize") or {}
     wire_names = {
@@ -32,5 +32,5 @@ def image_limits(input_limits: Mapping[str, Any] | None) -> ImageLimits:
         "maxBytes": "max_bytes",
         "jpegQuality": "jpeg_quality",
     }
-    known = {wire_names[key]: int(stated[key]) for key in wire_names if stated.get(key)}
-    return ImageLimits(**known)
+    limits = {wire_names[key]: int(stated[key]) for key in wire_names if stated.get(key)}
+    return ImageLimits(**limits)

@@ -1,4 +1,4 @@
-"""What a command says, made harmless, counted, and kept: the tail in memory, all in a file."""
+"""Output of a command: remove terminal control, count, keep the tail and save the rest."""
 
 import codecs
 import re
@@ -11,10 +11,10 @@ from ludolf.tools.truncate import MAX_BYTES, MAX_LINES, TAIL_CHARS, Totals, Trun
 
 _CONTROLS = bytes(set(range(32)) - {0x09, 0x0A} | {0x7F})
 
-# Terminal control in both spellings: two bytes from ESC, or one C1 character (C2 xx in UTF-8).
+# Terminal control in both forms: two bytes from ESC, or one C1 character (C2 xx in UTF-8).
 _STRING_START = rb"(?:\x1b[\]PX^_]|\xc2[\x90\x98\x9d\x9e\x9f])"
-# A string without its end must not hide the output after it: it ends with its line, when it is
-# cancelled (CAN, SUB), or after this many bytes.
+# An unterminated string must not hide the output after it: it ends with its line, when it is
+# cancelled (CAN, SUB), or after this number of bytes.
 _LONGEST_STRING = 4096
 _STRING_BODY = rb"(?:[^\n\x07\x18\x1a\x1b\xc2]|\xc2(?!\x9c)){0,%d}+" % _LONGEST_STRING
 _SEQUENCE = re.compile(
@@ -33,7 +33,7 @@ _LONGEST_UNFINISHED = 64
 
 
 class Cleaner:
-    """Turns raw output into text without terminal control, however it was cut into pieces."""
+    """Convert raw output, in pieces of any size, to text without terminal control."""
 
     def __init__(self) -> None:
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
@@ -52,7 +52,7 @@ class Cleaner:
         return self._decoder.decode(data.translate(None, _CONTROLS))
 
     def finish(self) -> str:
-        """What was waiting for more: half a character becomes one replacement mark."""
+        """Return the pending text; an incomplete character becomes one replacement mark."""
         return self._decoder.decode(b"", final=True)
 
     def _strip(self, data: bytes) -> bytes:
@@ -67,11 +67,11 @@ class Cleaner:
             self._string_bytes = len(string[1])
         # Colours repeat: removing all copies of one at once is ten times faster than the pattern.
         for _ in range(_FREQUENT):
-            found = _STYLE.search(data)
-            if not found:
+            style = _STYLE.search(data)
+            if not style:
                 break
             # CAN ends a control string as the ESC did, and is removed below.
-            data = data.replace(found.group(), b"\x18")
+            data = data.replace(style.group(), b"\x18")
         return _SEQUENCE.sub(b"", data) if _has_control(data) else data
 
     def _skip_string(self, data: bytes) -> bytes:
@@ -80,7 +80,7 @@ class Cleaner:
         if end and end.start() <= room:
             self._in_string = False
             return data[end.end() :]
-        if data.endswith(b"\xc2"):  # perhaps half of the end
+        if data.endswith(b"\xc2"):  # possibly the first byte of the terminator
             self._held = data[-1:]
             data = data[:-1]
         if len(data) > room:
@@ -92,7 +92,7 @@ class Cleaner:
 
 
 class OutputTail:
-    """The output of one command: raw bytes go in; clean text, counts and the tail come out."""
+    """Output of one command: takes raw bytes, provides clean text, counts and the tail."""
 
     def __init__(self, folder: Path | None = None) -> None:
         self._folder = folder
@@ -130,24 +130,24 @@ class OutputTail:
 
     @property
     def full_output_path(self) -> str | None:
-        """The file with the raw output, once that has passed the limits."""
+        """Path of the file with the raw output; None until the output exceeds the limits."""
         return self._spill.path if self._spill else None
 
     def feed(self, data: bytes) -> str:
-        """Take a piece of raw output; the clean text that it adds."""
+        """Add a piece of raw output; return the clean text that it adds."""
         text = self._cleaner.feed(data)
         self._add(text)
         self._keep_raw(data)
         return text
 
     def finish(self) -> str:
-        """No more output will come; the clean text that this adds."""
+        """End the output; return the clean text that was pending."""
         text = self._cleaner.finish()
         self._add(text)
         return text
 
     def tail(self) -> Truncation:
-        """What of the output so far is shown."""
+        """Return the part of the output so far that is shown."""
         self._pieces = ["".join(self._pieces)]
         return keep_tail(self._pieces[0], totals=self.totals)
 

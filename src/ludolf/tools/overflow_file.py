@@ -1,4 +1,4 @@
-"""The file that keeps the whole output of a command when only its tail is shown."""
+"""File with the complete output of a command of which only the tail is shown."""
 
 import os
 import stat
@@ -40,14 +40,14 @@ class Spill:
 
 
 def write_all(file: int, data: bytes) -> None:
-    """Write every byte, however many calls it takes."""
+    """Write every byte, in several calls if necessary."""
     view = memoryview(data)
     while view:
         view = view[os.write(file, view) :]
 
 
 def spill_folder() -> Path:
-    """A folder under the system's temporary one that only this user can enter."""
+    """Return a folder in the system's temporary folder that only this user can enter."""
     from tempfile import gettempdir, mkdtemp
 
     folder = Path(gettempdir()) / f"ludolf-{os.getuid()}"
@@ -67,9 +67,9 @@ def make_private(folder: Path) -> Path:
 
 
 def _is_private(folder: Path) -> bool:
-    found = folder.lstat()
-    private = not found.st_mode & 0o077 and found.st_uid == os.getuid()
-    return stat.S_ISDIR(found.st_mode) and private
+    status = folder.lstat()
+    private = not status.st_mode & 0o077 and status.st_uid == os.getuid()
+    return stat.S_ISDIR(status.st_mode) and private
 
 
 def _remove_old(folder: Path) -> None:

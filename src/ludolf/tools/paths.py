@@ -1,4 +1,4 @@
-"""How a path that a model writes becomes a path on disk."""
+"""Resolve paths that models write to paths on disk."""
 
 import os
 import re
@@ -9,15 +9,15 @@ from ludolf.agent.tool import ToolError
 
 _ODD_SPACES = re.compile("[\u00a0\u2000-\u200a\u202f\u205f\u3000]")
 _BEFORE_AM_PM = re.compile(r" (?=[AP]M\b)", re.IGNORECASE)
-# How often a path is looked at whose links change meanwhile.
+# Attempts to resolve a path whose links change at the same time.
 _LOOKS = 100
 
 
 def resolve(path: str, cwd: Path) -> Path:
-    """The absolute path that is meant: `@`, `~`, `file://` and odd spaces understood.
+    """Return the absolute path; accepts `@`, `~`, `file://` and unusual spaces.
 
     Raises:
-        ToolError: no file can have such a path.
+        ToolError: the path is not valid for any file.
     """
     text = _ODD_SPACES.sub(" ", path.removeprefix("@"))
     if text.startswith("file://"):
@@ -27,18 +27,18 @@ def resolve(path: str, cwd: Path) -> Path:
 
 
 def resolve_existing(path: str, cwd: Path) -> Path:
-    """As `resolve`; if nothing is there, the first spelling under which a file exists.
+    """Resolve a path; if it does not exist, return the first similar spelling that does.
 
-    Screenshots of macOS have a narrow space before AM and PM, curly apostrophes, split accents.
+    Names of macOS screenshots contain narrow spaces, curly apostrophes and decomposed accents.
     """
     plain = resolve(path, cwd)
     if os.path.lexists(plain):
         return plain
-    return next((found for found in _spellings(plain) if os.path.exists(found)), plain)
+    return next((spelling for spelling in _spellings(plain) if os.path.exists(spelling)), plain)
 
 
 def exists(path: Path) -> bool:
-    """Whether something is there; False, too, for a name that is too long. Follows links."""
+    """Whether the path exists; False also for a name that is too long. Follows links."""
     return os.path.exists(path)
 
 
@@ -47,15 +47,17 @@ def is_folder(path: Path) -> bool:
 
 
 def is_file(path: Path) -> bool:
-    """Whether a regular file is there. Follows links."""
+    """Whether the path is a regular file. Follows links."""
     return os.path.isfile(path)
 
 
 def real_path(path: str | Path) -> str:
-    """The path with every link followed.
+    """Return the path with every link resolved.
 
-    Python's own can fail when a link goes away between being seen and being read: asked again, it
-    tells what is there now. Who changes a path that fast all the time gets an `OSError`.
+    `os.path.realpath` can fail if a link is removed while it is read, so it is called again.
+
+    Raises:
+        OSError: links of the path change during every attempt.
     """
     for _ in range(_LOOKS - 1):
         with suppress(OSError):
@@ -64,7 +66,7 @@ def real_path(path: str | Path) -> str:
 
 
 def landed_at(path: str, target: Path, cwd: Path) -> str:
-    """The path as given; where it leads out of the working folder, the real one too."""
+    """Return the path for a message, with the real path if that is outside the working folder."""
     real = real_path(target)
     inside = Path(real).is_relative_to(os.path.realpath(cwd))
     return path if inside or real == path else f"{path} (real path: {real})"

@@ -1,6 +1,6 @@
 """Decode and encode images with Pillow, within limits of memory and time.
 
-Only the decoder of the one format that the content shows is used, never one that Pillow picks.
+Only the decoder of the format detected from the content is used, never one that Pillow picks.
 """
 
 import struct
@@ -19,12 +19,12 @@ Form = Literal["PNG", "JPEG", "GIF", "WEBP", "BMP"]
 Size = tuple[int, int]
 
 MAX_FILE_BYTES = 64 * 1024 * 1024
-# What one image may take while it is decoded. 7680x4320 pixels of four bytes fit.
+# Memory for decoding one image, in bytes. 7680x4320 pixels of four bytes fit.
 _MAX_MEMORY = 134_000_000
 _MAX_JPEG_PIXELS = 120_000_000
-# Each scan of a JPEG goes over the whole image; progressive ones have about ten.
+# Each scan of a JPEG processes the whole image; progressive ones have about ten.
 _MAX_JPEG_SCANS = 64
-# The decoder of WebP holds two canvases, and hands its result on by a copy.
+# The WebP decoder holds two canvases and copies its result.
 _WEBP_BYTES_PER_PIXEL = 16
 # A compressed block may expand a thousandfold; other threads run between two blocks.
 _BLOCK = 4096
@@ -46,7 +46,7 @@ class Decoded(msgspec.Struct, frozen=True):
     orientation: int
 
     def drawn(self, size: Size) -> "Picture":
-        """The picture upright, in a size."""
+        """Return the picture upright, scaled to a size."""
         stored = _turned_size(size, self.orientation)
         picture: Picture = self.picture
         if picture.size != stored:
@@ -73,7 +73,7 @@ def decode(data: bytes, form: Form, box: Size | None) -> Decoded | None:
         picture.decodermaxblock = _BLOCK
         picture.load()
         orientation = _orientation(picture)
-    # Each of these has been seen from a decoder that was given broken data.
+    # Decoders have raised each of these on broken data.
     except (
         *(ArithmeticError, AssertionError, AttributeError, EOFError, LookupError, MemoryError),
         *(OSError, RuntimeError, SyntaxError, TypeError, ValueError, struct.error, zlib.error),
@@ -84,7 +84,7 @@ def decode(data: bytes, form: Form, box: Size | None) -> Decoded | None:
 
 
 def fitted(size: Size, box: Size | None) -> Size:
-    """The size within a box, with the same proportions."""
+    """Return the size scaled to fit a box, with the same proportions."""
     if box is None:
         return size
     ratio = min(1.0, box[0] / size[0], box[1] / size[1])
@@ -92,12 +92,12 @@ def fitted(size: Size, box: Size | None) -> Size:
 
 
 def encode(picture: "Picture", form: Literal["PNG", "JPEG"], quality: int = 0) -> bytes | None:
-    """The picture as a file, or None if it cannot be stored in that format."""
+    """Encode the picture; return None if the format cannot store it."""
     options: dict[str, Any] = {"quality": quality} if form == "JPEG" else {}
-    wanted = ("RGB", "L") if form == "JPEG" else ("RGB", "RGBA", "L", "LA", "P", "1", "I;16")
+    modes = ("RGB", "L") if form == "JPEG" else ("RGB", "RGBA", "L", "LA", "P", "1", "I;16")
     target = BytesIO()
     try:
-        ready = picture if picture.mode in wanted else picture.convert(_plain_mode(picture, form))
+        ready = picture if picture.mode in modes else picture.convert(_plain_mode(picture, form))
         ready.save(target, form, **options)
     except (OSError, ValueError):
         return None
@@ -105,7 +105,7 @@ def encode(picture: "Picture", form: Literal["PNG", "JPEG"], quality: int = 0) -
 
 
 class _Source(BytesIO):
-    """Data that is read in a limited number of calls: millions of tiny chunks have no end."""
+    """Data with a limited number of reads: millions of tiny chunks would take too long."""
 
     def __init__(self, data: bytes) -> None:
         super().__init__(data)
@@ -114,7 +114,7 @@ class _Source(BytesIO):
     def read(self, size: int | None = -1, /) -> bytes:
         self.reads_left -= 1
         if self.reads_left < 0:
-            raise OSError("too many parts in an image")
+            raise OSError("too many chunks in an image")
         return super().read(size)
 
 
@@ -144,7 +144,7 @@ def _opened(source: _Source, form: Form) -> "ImageFile":
 
 
 def _prepare(picture: "ImageFile", form: Form, data: bytes, box: Size | None) -> bool:
-    """Whether the picture can be decoded within the limits; a large JPEG is set to be reduced."""
+    """Whether the picture can be decoded within the limits; sets a large JPEG to a reduced size."""
     if form == "JPEG":
         return _prepare_jpeg(cast("JpegImageFile", picture), data, box)
     pixels = picture.size[0] * picture.size[1]
@@ -171,7 +171,7 @@ def _coefficient_bytes(picture: "JpegImageFile") -> int:
 
 
 def _keeps_coefficients(data: bytes) -> bool:
-    """Whether the decoder must hold all of a JPEG before it can show any: it has several scans."""
+    """Whether the decoder must keep all coefficients of a JPEG because it has several scans."""
     at, components, progressive = 2, 0, False
     while at + 10 <= len(data) and data[at] == 0xFF:
         marker = data[at + 1]
@@ -187,9 +187,9 @@ def _keeps_coefficients(data: bytes) -> bool:
 
 
 def _reduced(picture: "Picture", size: Size) -> "Picture":
-    """The picture divided by a whole number, but not below a size.
+    """Return the picture reduced by a whole number, but not below a size.
 
-    That is done in strips, since Pillow copies a picture with transparency or a palette whole.
+    Works in strips, since Pillow copies an entire picture that has transparency or a palette.
     """
     from PIL import Image
 
@@ -207,7 +207,7 @@ def _reduced(picture: "Picture", size: Size) -> "Picture":
 
 
 def _mixable(picture: "Picture") -> "Picture":
-    """The picture itself, or without its palette: the colours of a palette cannot be mixed."""
+    """Return the picture without a palette, since palette colours cannot be mixed."""
     return picture.convert(_plain_mode(picture, "PNG")) if picture.mode in "P1" else picture
 
 

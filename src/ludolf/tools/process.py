@@ -1,4 +1,4 @@
-"""Run a command as a child in a session of its own, read what it says, and end all of it."""
+"""Run a command in a separate process session, read its output, and end all its processes."""
 
 import asyncio
 import os
@@ -22,7 +22,7 @@ READ_SIZE = 256 * 1024
 PIPE_SIZE = 1024 * 1024
 QUIET_SECONDS = 0.1
 DRAIN_SECONDS = 0.5
-# The reaper keeps to its own times; after this it is taken for dead.
+# The reaper has its own timeouts; if it has not answered after this time, it is considered dead.
 _END_SECONDS = GRACE_SECONDS + DEATH_SECONDS + 1.0
 _F_SETPIPE_SZ = 1031
 
@@ -45,7 +45,7 @@ def shell_command(
     shell_path: str | None = None,
     prefix: str | None = None,
 ) -> Command:
-    """The command that runs a text in a fresh shell.
+    """Return the command that runs a text in a new shell.
 
     Raises:
         StartError: the working directory or the configured shell does not exist.
@@ -57,7 +57,7 @@ def shell_command(
 
 
 def inside(command: Command, walls: Walls | None) -> Command:
-    """The same command within the walls, if there are any."""
+    """Return the command as it runs inside the sandbox, if there is one."""
     if walls is None:
         return command
     argv, cwd, env = walls.enclose(command.argv, command.cwd, command.env)
@@ -76,7 +76,7 @@ def _shell(shell_path: str | None) -> str:
 
 
 class End(NamedTuple):
-    """How a command ended: its code, the signal that killed it, and what it left running."""
+    """Exit of a command: its code, the signal that killed it, and processes that it left."""
 
     code: int
     signal: str | None
@@ -84,12 +84,13 @@ class End(NamedTuple):
 
 
 class Running:
-    """A running command. Leaving the block before the command has ended kills its whole family.
+    """A running command. Leaving the block before the command has ended kills all its processes.
 
-    That it cannot start is known when its exit is asked for, so that nothing waits for it before.
+    A failed start is reported when the caller asks for the exit code, so that nothing waits for the
+    start.
 
-    A command that ends by itself may leave children behind (`server &`); they live on until
-    `WARDEN.end_all()`, or until this program is gone.
+    A command that ends normally may leave child processes (`server &`). They run until
+    `WARDEN.end_all()`, or until this program ends.
     """
 
     def __init__(self, command: Command) -> None:
@@ -126,10 +127,10 @@ class Running:
             self._leave(kill=not answered)
 
     async def read(self, patience: float | None = None) -> bytes | None:
-        """The next piece of output; `b""` at its end; None if `patience` seconds brought nothing.
+        """Return the next piece of output, `b""` at its end, None after `patience` seconds.
 
-        The end is the end of the pipe or, when something left behind holds it open, silence after
-        the command's own exit.
+        The output ends with the pipe or, if a process that the command left holds the pipe open,
+        with silence after the exit of the command.
         """
         while not self._at_end:
             draining = self._exit.done()
@@ -139,8 +140,9 @@ class Running:
                     self._at_end = not chunk
                     return chunk
             elif draining:
-                # Silent, or something left behind chatters on past its time. What the command
-                # wrote itself is at most one pipe full: that is still taken, so none of it is lost.
+                # Silence, or a process that the command left keeps writing for too long. The
+                # command's own output is at most one full pipe; it is still read, so that none
+                # of it is lost.
                 self._at_end = True
                 return self._take(PIPE_SIZE) or b""
             elif not self._exit.done():
@@ -148,10 +150,10 @@ class Running:
         return b""
 
     async def exit_code(self) -> int:
-        """Wait for the command's own end; 128 + n when signal n killed it.
+        """Wait until the command exits; return its code, or 128 + n if signal n killed it.
 
         Raises:
-            StartError: it did not start.
+            StartError: the command did not start.
         """
         await asyncio.wait({self._exit})
         if self._failure is not None:
@@ -160,10 +162,10 @@ class Running:
         return 128 - code if code < 0 else code
 
     async def end(self) -> End:
-        """Wait for the command's own end, and look what runs on nevertheless.
+        """Wait until the command exits; return how, and the processes that it left.
 
         Raises:
-            StartError: it did not start.
+            StartError: the command did not start.
         """
         code = await self.exit_code()
         raw = self._exit.result()
@@ -180,7 +182,7 @@ class Running:
         return StartError(f"Cannot start {self._command.argv[0]}: {reason}")
 
     def _receive(self, message: Message) -> None:
-        """A message of the reaper has come."""
+        """Handle a message of the reaper."""
         match message:
             case ("failed", text):
                 self._failure = str(text)
@@ -192,7 +194,7 @@ class Running:
             case ("ended", _):
                 _settle(self._ended, None)
             case ("lost",):
-                # Somebody killed it; the supervisor kills what it ran.
+                # The reaper was killed; the supervisor kills the processes below it.
                 _settle(self._exit, -SIGKILL)
                 _settle(self._ended, None)
 
@@ -209,11 +211,11 @@ class Running:
         return min(QUIET_SECONDS, self._drain_until - self._loop.time())
 
     async def _readable(self, patience: float | None) -> bool:
-        """Wait for the pipe, at most until the command exits or patience is at its end."""
+        """Wait for the pipe, at most until the command exits or `patience` seconds have passed."""
         if patience is not None and patience <= 0:
             return False
         ready: asyncio.Future[None] = self._loop.create_future()
-        # Watched only while someone waits: a reader that lags pauses the command.
+        # Watched only during a read, so that a slow reader pauses the command.
         self._loop.add_reader(self._pipe, _settle, ready, None)
         waited: set[asyncio.Future[None] | asyncio.Future[int]] = {ready}
         if not self._exit.done():
@@ -231,7 +233,7 @@ class Running:
             return None
 
     async def _kill(self) -> bool:
-        """Have everything ended; False if the reaper does not answer in time."""
+        """End all processes; return False if the reaper does not answer in time."""
         assert self._reaper is not None
         self._reaper.end()
         await asyncio.wait({self._ended}, timeout=_END_SECONDS)

@@ -1,7 +1,7 @@
-"""The processes of commands, seen from the program: started, listed and ended by the supervisor.
+"""Start, list and end the processes of commands through the supervisor.
 
-`supervisor.py` runs as a process of its own. It starts with the first command and serves all
-sessions of this program.
+`supervisor.py` runs as a separate process. It starts with the first command and serves all sessions
+of this program.
 """
 
 import os
@@ -18,10 +18,10 @@ from typing import Any
 from ludolf.tools import supervisor
 from ludolf.tools.supervisor import DEATH_SECONDS, GRACE_SECONDS, POLL_SECONDS, Process
 
-# Reapers that are kept for the next commands; a new one costs about a millisecond.
+# Number of reapers kept for later commands; a new one costs about a millisecond.
 _MOST_IDLE = 8
 _SEND_SECONDS = 10.0
-# Imported rather than run as a script, since only then its compiled form is used.
+# Imported rather than run as a script, since Python caches the bytecode of imports only.
 _PROGRAM = "import sys; sys.path.append(sys.argv[1]); import supervisor; supervisor.main()"
 _BLOCKED = (signal.SIGHUP, signal.SIGINT, signal.SIGTERM)
 
@@ -65,7 +65,7 @@ class Reaper:
         self.busy = True
 
     def end(self) -> None:
-        """Have everything ended: those that clean up get a second, then all are killed."""
+        """End all processes: those that handle SIGTERM get a second, then all are killed."""
         self.go_on()
         try:
             self._channel.send(supervisor.END)
@@ -73,7 +73,7 @@ class Reaper:
             self._lose()
 
     def receive(self) -> None:
-        """Take the messages that have arrived and report them."""
+        """Report the messages that have arrived."""
         while True:
             try:
                 data = self._channel.recv(65536)
@@ -94,18 +94,18 @@ class Reaper:
             supervisor.send_signal(self.pid, signal.SIGCONT)
 
     def kill(self) -> None:
-        """Give up a reaper that does not answer: the supervisor kills everything below it."""
+        """Kill a reaper that does not answer; the supervisor kills everything below it."""
         if not self.gone and self.pid:
             supervisor.send_signal(self.pid)
         self.close()
 
     def close(self) -> None:
-        """End the reaper; it kills at once whatever still runs below it."""
+        """End the reaper, which immediately kills all processes below it."""
         self._lose()
         if self.report is None:
             self._channel.close()
         else:
-            # A loop still waits for this descriptor: it must not name another file meanwhile.
+            # An event loop still waits for this descriptor, so its number must not be reused yet.
             with suppress(OSError):
                 self._channel.shutdown(socket.SHUT_RDWR)
 
@@ -135,7 +135,7 @@ class Warden:
     """The reapers of this program and the supervisor that forks them."""
 
     def __init__(self) -> None:
-        # How many sessions are open in a program that is not ours: its orphans stay whose they are.
+        # Number of open sessions in an embedding program, whose orphans must not be adopted.
         self.guests = 0
         self._control: socket.socket | None = None
         self._pid = 0
@@ -144,7 +144,7 @@ class Warden:
         self._idle: list[Reaper] = []
         self._others: list[Reaper] = []
         self._dead: set[int] = set()
-        # Sessions of an embedding program may run in threads of their own.
+        # Sessions of an embedding program may run in different threads.
         self._lock = threading.Lock()
         os.register_at_fork(after_in_child=self._forget)
 
@@ -161,7 +161,7 @@ class Warden:
         return reaper
 
     def give_back(self, reaper: Reaper) -> None:
-        """A command has ended; what it left running stays until the end of the program."""
+        """Return a reaper after its command; processes that the command left keep running."""
         with self._lock:
             reaper.report = None
             if reaper.gone:
@@ -170,10 +170,10 @@ class Warden:
             self._reap()
 
     def end_all(self) -> tuple[tuple[int, str], ...]:
-        """End whatever any command left running; for the end of the program.
+        """End all processes that commands left running; for the end of the program.
 
-        Processes that clean up when they are asked to end get a moment for it. Returns those that
-        survive, by number and name: they have changed their user, or hang in the kernel.
+        Processes that handle SIGTERM get a moment to clean up. Returns the pid and name of those
+        that survive: they have changed their user, or hang in the kernel.
         """
         reapers = [reaper for reaper in self._others if reaper.busy]
         for reaper in reapers:
@@ -193,7 +193,7 @@ class Warden:
         return tuple(survivors.items())
 
     def dismiss(self) -> None:
-        """End the supervisor, its reapers, and whatever still runs below them."""
+        """End the supervisor, its reapers, and all processes below them."""
         for reaper in (*self._idle, *self._others):
             reaper.kill() if reaper.busy else reaper.close()
         self._idle, self._others = [], []
@@ -208,7 +208,7 @@ class Warden:
             _become_subreaper()
             self._adopts = True
         if self._rights != (now := _rights()):
-            self.dismiss()  # its processes would keep the rights that this one has given up
+            self.dismiss()  # its processes would keep rights that this process has dropped
             self._rights = now
         for reaper in (*self._idle, *self._others):
             if reaper.report is None:
@@ -234,7 +234,7 @@ class Warden:
             self._control.close()
             self._dead.add(self._pid)
         self._control, theirs = socket.socketpair()
-        # Not through a virtual environment, and nothing else that a command could have changed.
+        # Not through a virtual environment or anything else that a command could have changed.
         python = os.path.realpath(sys.executable)
         null = (os.POSIX_SPAWN_OPEN, 1, os.devnull, os.O_RDWR, 0)
         with theirs:
@@ -253,7 +253,7 @@ class Warden:
         self._control.settimeout(_SEND_SECONDS)
 
     def _sort(self) -> None:
-        """Put reapers where they belong: free, busy or in use, or gone."""
+        """Sort reapers into free and busy ones; drop those that have ended."""
         for reaper in tuple(self._others):
             if reaper.gone:
                 reaper.close()
@@ -267,14 +267,16 @@ class Warden:
         self._idle = alive[:_MOST_IDLE]
 
     def _end_adopted(self) -> list[Process]:
-        """End our descendants in sessions other than our own, such as orphans of a supervisor
-        that was killed; returns those that survive."""
-        found = self._adopted()
-        _wait_for(supervisor.ask_to_end(found), GRACE_SECONDS)
-        for pid in found | self._adopted():
+        """End descendants in other process sessions; return those that survive.
+
+        Such processes are, for example, orphans of a supervisor that was killed.
+        """
+        pids = self._adopted()
+        _wait_for(supervisor.ask_to_end(pids), GRACE_SECONDS)
+        for pid in pids | self._adopted():
             supervisor.send_signal(pid)
-        self._dead |= found
-        return _wait_for(found, DEATH_SECONDS / 2)
+        self._dead |= pids
+        return _wait_for(pids, DEATH_SECONDS / 2)
 
     def _adopted(self) -> set[int]:
         if not self._adopts:
@@ -286,14 +288,14 @@ class Warden:
     def _reap(self) -> None:
         if self._adopts:
             own = os.getsid(0)
-            # What this program forks by itself shares its session or leads one of its own.
+            # Direct forks of this program share its session or lead their own.
             self._dead |= {
                 child.pid for child in _children() if child.session not in (own, child.pid)
             }
         self._dead = {pid for pid in self._dead if not _reaped(pid)}
 
     def _forget(self) -> None:
-        """A fork of this process must not hold the sockets: their end ends the commands."""
+        """Close the sockets in a fork of this process: closing the last copy ends the commands."""
         for reaper in (*self._idle, *self._others):
             reaper.report = None
             reaper.close()
@@ -336,7 +338,7 @@ def _become_subreaper() -> None:
 
 
 def _wait_for(pids: set[int], seconds: float) -> list[Process]:
-    """Wait until all have ended, at most so long; those that have not."""
+    """Wait at most `seconds` until all have ended; return those that have not."""
     deadline = time.monotonic() + seconds
     while (left := supervisor.living(pids)) and time.monotonic() < deadline:
         time.sleep(POLL_SECONDS)
@@ -353,7 +355,7 @@ def _children() -> Iterable[Process]:
 
 
 def _reaped(pid: int) -> bool:
-    """True when nothing of that process is left for us to do."""
+    """Whether the process has ended and needs no further `waitpid`."""
     try:
         return os.waitpid(pid, os.WNOHANG)[0] == pid
     except ChildProcessError:

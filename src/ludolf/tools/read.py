@@ -1,19 +1,19 @@
-"""The read tool: a part of a text file, or an image."""
+"""The read tool: return part of a text file, or an image."""
 
 import asyncio
 import os
 from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 from msgspec import UNSET, structs
 
 from ludolf.agent.tool import (
     Document,
-    Tool,
     ToolContext,
+    ToolDefaults,
     ToolError,
     ToolOutput,
     Walls,
@@ -38,7 +38,7 @@ from ludolf.tools.truncate import (
 
 MAX_SCAN_BYTES = 256 * 1024 * 1024
 _CHUNK = 1024 * 1024
-# A little more than is shown, so that what comes after the last whole line is seen to exist.
+# Slightly more than is shown, to detect that text follows the last complete line.
 _HEAD_BYTES = MAX_BYTES + 8
 # Drawn in words.
 _TEXT_IMAGES = ("image/svg+xml",)
@@ -55,26 +55,22 @@ _PARAMETERS: Mapping[str, Any] = {
 }
 
 
-class ReadTool:
+class ReadTool(ToolDefaults):
     name = "read"
     label = "read"
     description = (
-        "Show a file: text, or an image (JPEG, PNG, GIF, WebP, BMP). Text is cut after "
-        f"{MAX_LINES} lines or {MAX_BYTES // 1024}KB, whichever comes first; read on with offset "
-        "and limit."
+        "Read a text file or an image (JPEG, PNG, GIF, WebP, BMP). Text is cut after "
+        f"{MAX_LINES} lines or {MAX_BYTES // 1024}KB, whichever comes first. Use offset and limit "
+        "to read more."
     )
     parameters = _PARAMETERS
-    alone = False
     read_only = True
     sampling = PREFER_STRICT
-    snippet: str | None = "Show the content of a file"
-    guidelines: tuple[str, ...] = ("Use read to look at files rather than cat or sed.",)
+    snippet = "Read the content of a file"
+    guidelines = ("Use read instead of cat or sed to read files.",)
 
     def __init__(self, options: ToolOptions) -> None:
         self._options = options
-
-    def prepare(self, args: Mapping[str, Any]) -> Mapping[str, Any]:
-        return args
 
     async def execute(self, args: Mapping[str, Any], ctx: ToolContext) -> ToolOutput:
         start = max(0, int(args.get("offset") or 1) - 1)
@@ -86,22 +82,22 @@ class ReadTool:
             return _remarked(await self._output(await asyncio.to_thread(work), ctx), document)
         path = resolve_existing(args["path"], ctx.cwd)
         scan = _Scan(start, limit)
-        found = await asyncio.to_thread(partial(_look_at, path, scan, ctx.walls))
-        return await self._output(found, ctx, args["path"])
+        selected = await asyncio.to_thread(partial(_look_at, path, scan, ctx.walls))
+        return await self._output(selected, ctx, args["path"])
 
     async def _output(
-        self, found: "_Picture | _Selection", ctx: ToolContext, path: str | None = None
+        self, selected: "_Picture | _Selection", ctx: ToolContext, path: str | None = None
     ) -> ToolOutput:
-        """`path` is where other tools find it too, if they do."""
-        if isinstance(found, _Picture):
-            return await self._image_output(found, ctx)
-        return _text_output(found, path)
+        """`path` is the file for other tools; None if only this tool can read the content."""
+        if isinstance(selected, _Picture):
+            return await self._image_output(selected, ctx)
+        return _text_output(selected, path)
 
-    async def _image_output(self, found: "_Picture", ctx: ToolContext) -> ToolOutput:
+    async def _image_output(self, picture: "_Picture", ctx: ToolContext) -> ToolOutput:
         own = image_limits(ctx.input_limits) if ctx.input_limits else self._options.image_limits
         limits = own if self._options.auto_resize else None
-        fitted = await fit_image(found.data, limits)
-        mime_type = fitted.image.mime_type if fitted.image else found.mime_type
+        fitted = await fit_image(picture.data, limits)
+        mime_type = fitted.image.mime_type if fitted.image else picture.mime_type
         notes = [f"Read image file [{mime_type}]", *fitted.hints]
         if not ctx.takes_images:
             notes.append(_NO_VISION)
@@ -115,7 +111,7 @@ class _Picture(msgspec.Struct, frozen=True):
 
 
 class _Selection(msgspec.Struct, frozen=True, kw_only=True):
-    """Some lines of a file: enough of their text to show, and the measure of all of them."""
+    """Selected lines of a file: as much of their text as is shown, and the size of all."""
 
     head: bytes
     totals: Totals
@@ -179,7 +175,7 @@ def _refuse_huge(size: int, path: Path) -> None:
 
 
 class _Scan:
-    """Goes through a file once; keeps only as much of the wanted lines as can be shown."""
+    """Scan a file once; keep only as much of the selected lines as can be shown."""
 
     def __init__(self, start: int, limit: int | None) -> None:
         self._start = start
@@ -200,7 +196,7 @@ class _Scan:
             self._take(memoryview(chunk)[begin:end], chunk.count(b"\n", begin, end))
 
     def _offset_of(self, chunk: bytes, line: int, newlines: int) -> int:
-        """Where in the chunk that line begins: 0 if before, its length if after."""
+        """Return where the line begins in the chunk: 0 if before it, its length if after it."""
         skip = line - self._line
         if skip > newlines:
             return len(chunk)
@@ -257,7 +253,7 @@ def _picture(document: Document, address: str) -> _Picture:
 
 
 def _remarked(output: ToolOutput, document: Document) -> ToolOutput:
-    """With what the owner of a document says about it."""
+    """Return the output with the notes of the document."""
     details = output.details if isinstance(output.details, dict) else {}
     typed = {**details, "contentType": document.content_type}
     output = structs.replace(output, details=typed)
@@ -269,7 +265,7 @@ def _remarked(output: ToolOutput, document: Document) -> ToolOutput:
 
 def _text_output(selection: _Selection, path: str | None) -> ToolOutput:
     text = selection.head.decode("utf-8", "replace")
-    # Replacement marks are longer than the bytes they stand for: measure what will be shown.
+    # Replacement marks are longer than the bytes that they replace, so measure the shown text.
     whole = len(selection.head) == selection.totals.bytes
     shown = keep_head(text, totals=measure(text) if whole else selection.totals)
     details = {"truncation": shown.as_json()} if shown.truncated else UNSET
@@ -283,7 +279,7 @@ def _too_wide(selection: _Selection, path: str | None) -> str:
     line, size = selection.first, size_words(selection.first_line_bytes)
     limit = size_words(MAX_BYTES)
     if path is None:
-        # No other tool could show the rest, so the beginning is better than nothing.
+        # No other tool can show the rest, so show the beginning.
         begin = selection.head[:MAX_BYTES].decode("utf-8", "ignore")
         return f"{begin}\n\n[Line {line} is {size}; only its first {limit} are shown.]"
     return (
@@ -302,7 +298,3 @@ def _notice(selection: _Selection, shown: Truncation) -> str | None:
     if after <= total:
         return f"{total - after + 1} more lines in file. Use offset={after} to continue."
     return None
-
-
-if TYPE_CHECKING:
-    _proof: Tool = ReadTool(ToolOptions())

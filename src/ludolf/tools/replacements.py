@@ -1,4 +1,4 @@
-"""Find the texts that an edit names and work out what to put where, without touching the rest."""
+"""Find the texts of an edit and compute the byte ranges to replace."""
 
 from collections.abc import Sequence
 from itertools import pairwise
@@ -29,31 +29,31 @@ class _Match(msgspec.Struct, frozen=True):
 
 
 def plan(data: bytes, replacements: Sequence[Replacement], path: str) -> list[Span]:
-    """Where each replacement goes, in order. All are matched against the data as it is.
+    """Return the span of each replacement, in order. All are matched against the original data.
 
-    A text is matched exactly, or else without regard to look-alikes, line endings and blanks at the
-    ends of lines. Either way only the bytes of the match are replaced.
+    A text is matched exactly, or else ignoring look-alikes, line endings and trailing blanks. Only
+    the bytes of the match are replaced.
 
     Raises:
         ToolError: a text is empty, missing, ambiguous, or overlaps another.
     """
     _refuse_empty(replacements, path)
-    wanted = [normalise(item.old) for item in replacements]
-    normal = NormalText(data, [text for text in wanted if text])
+    old_texts = [normalise(item.old) for item in replacements]
+    normal = NormalText(data, [text for text in old_texts if text])
     hits = iter(normal.hits)
     several = len(replacements) > 1
     matches = []
     for index, item in enumerate(replacements):
-        hit = next(hits) if wanted[index] else Hit()
+        hit = next(hits) if old_texts[index] else Hit()
         start, end, count = _exact(data, item.old)
-        # What looks the same is ambiguous as well.
+        # Texts that look the same are ambiguous as well.
         count = max(count, hit.count)
         if count > 1:
             raise ToolError(_not_unique(path, index, count, several))
-        found = (start, end) if end else _near(normal, hit, len(wanted[index]))
-        if found is None:
+        place = (start, end) if end else _near(normal, hit, len(old_texts[index]))
+        if place is None:
             raise ToolError(_not_found(path, index, several))
-        matches.append(_Match(index, *found))
+        matches.append(_Match(index, *place))
     matches.sort(key=lambda match: match.start)
     _refuse_overlap(matches, path)
     ending = _line_ending(data)
@@ -62,7 +62,7 @@ def plan(data: bytes, replacements: Sequence[Replacement], path: str) -> list[Sp
 
 
 def splice(data: bytes, spans: Sequence[Span]) -> bytes:
-    """The data with every span replaced."""
+    """Return the data with every span replaced."""
     view = memoryview(data)
     pieces: list[bytes | memoryview] = []
     at = 0
@@ -73,9 +73,9 @@ def splice(data: bytes, spans: Sequence[Span]) -> bytes:
 
 
 def _exact(data: bytes, old: str) -> tuple[int, int, int]:
-    """Start, end and number of exact occurrences; all zero if there is none.
+    """Return start and end of the first exact occurrence and their number; all zero if none.
 
-    A CRLF counts as the newline that the old text has in its place, and is never cut in two.
+    A CRLF matches a newline of the old text, and is never split.
     """
     spellings = [old, old.replace("\n", "\r\n")] if "\n" in old else [old]
     for text in map(encoded, spellings):
@@ -97,7 +97,7 @@ def _near(normal: NormalText, hit: Hit, size: int) -> tuple[int, int] | None:
 
 
 def _line_ending(data: bytes) -> str:
-    """New lines end like the first one of the file."""
+    """Return the line ending of the first line, which new lines get too."""
     first = data.find(b"\n")
     return "\r\n" if first > 0 and data[first - 1 : first] == b"\r" else "\n"
 

@@ -1,4 +1,4 @@
-"""Start a search in a child process: ripgrep where there is one, else our own stand-in."""
+"""Run a search in a child process: ripgrep if it is installed, else `search.py`."""
 
 import asyncio
 import json
@@ -18,18 +18,18 @@ from ludolf.tools import search
 from ludolf.tools.process import Command, Running, StartError
 
 SEARCH_SECONDS = 30.0
-# Most searches end before; then nothing is looked for.
+# Seconds until odd ignore files are looked for. Most searches end before.
 MOMENT_SECONDS = 0.25
-# What ripgrep answers: matches, none, an error. Anything else is a crash.
+# Exit codes of ripgrep: matches, no matches, an error. Any other code is a crash.
 _CODES = (0, 1, 2)
-# Its address space in KiB, where the system can limit that.
+# Limits the address space of ripgrep, in KiB, if the system supports it.
 _LIMITED = 'ulimit -v 1048576 2>/dev/null; exec "$0" "$@"'
-# Long lines are cut by ripgrep itself, so that no line costs more than this in memory.
+# ripgrep cuts longer lines, so that no line needs more memory than this.
 _COLUMNS = search.LONGEST_LINE
 
 
 class Grep(msgspec.Struct, frozen=True, kw_only=True):
-    """What to search: all files below `root`, or `only` one file in it."""
+    """Parameters of a search in all files below `root`, or in `only` one of them."""
 
     root: Path
     only: str | None
@@ -42,14 +42,14 @@ class Grep(msgspec.Struct, frozen=True, kw_only=True):
 
 @cache
 def ripgrep_path(cwd: Path) -> str | None:
-    """The program beside our interpreter, where its wheel puts it, else one of the system.
+    """Return the program next to our interpreter, where its wheel puts it, else from the system.
 
-    A program that the working folder holds is not used: searching it must run nothing from it.
+    A program in the working folder is not used: a search must not run code from that folder.
     """
     from shutil import which
 
-    beside = [os.path.dirname(sys.executable), os.path.join(sys.prefix, "bin")]
-    return which("rg", path=os.pathsep.join(beside)) or find_program("rg", (cwd,))
+    folders = [os.path.dirname(sys.executable), os.path.join(sys.prefix, "bin")]
+    return which("rg", path=os.pathsep.join(folders)) or find_program("rg", (cwd,))
 
 
 def grep_command(grep: Grep, env: Mapping[str, str], program: str | None) -> Command:
@@ -58,10 +58,10 @@ def grep_command(grep: Grep, env: Mapping[str, str], program: str | None) -> Com
 
 
 async def run_ripgrep(command: Command, place: Path, take: Callable[[bytes], bool]) -> int | None:
-    """As `each_record` by lines; None if ripgrep cannot search this place.
+    """Call `each_record` by lines; return None if ripgrep cannot search this place.
 
-    It reads the ignore files of a project, which may be pipes, devices or of any size. Its memory
-    is limited, and if it has not ended after a moment such files are looked for.
+    ripgrep reads the ignore files of a project, which may be pipes, devices or very large. Its
+    memory is limited, and if it has not ended after a moment, such files are looked for.
 
     Raises:
         ToolError: as `each_record`.
@@ -87,13 +87,15 @@ async def _watch(scope: Scope, place: Path, stop: Event) -> None:
 
 
 def find_command(root: Path, pattern: str, env: Mapping[str, str]) -> Command:
-    """Always our own: ripgrep lists files only, and folders count too."""
+    """Return the command of `search.py`: ripgrep lists files only, and `find` needs folders too."""
     argv = _stand_in({"root": str(root), "find": pattern})
     return Command(argv=argv, cwd=root, env=env)
 
 
 async def each_record(command: Command, separator: bytes, take: Callable[[bytes], bool]) -> int:
-    """Give each record of the output to `take` until that says no; the exit code (0 if it did).
+    """Pass each record of the output to `take` until it returns False.
+
+    Returns the exit code, or 0 if `take` stopped the search.
 
     Raises:
         ToolError: the search could not start, or took too long.
@@ -129,7 +131,7 @@ def _ripgrep(grep: Grep, program: str) -> tuple[str, ...]:
         flags.append(f"--context={grep.context}")
     if grep.glob:
         flags.append(f"--glob={grep.glob}")
-    # Last, since the last glob that fits decides.
+    # At the end, since the last matching glob decides.
     flags.append(f"--glob=!{search.ALWAYS_SKIPPED}")
     argv = (program, *flags, f"--regexp={grep.pattern}", "--", f"./{grep.only or ''}")
     return ("/bin/sh", "-c", _LIMITED, *argv)
@@ -156,6 +158,6 @@ def _stand_in(query: Mapping[str, object]) -> tuple[str, ...]:
         "-X",
         "utf8",
         search.__file__,
-        # With every character beyond ASCII escaped: a path need not be valid UTF-8.
+        # ASCII only, since a path need not be valid UTF-8.
         json.dumps(query),
     )

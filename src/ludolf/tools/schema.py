@@ -1,4 +1,4 @@
-"""Check a model's arguments against a tool's JSON Schema, after mending what is plainly meant."""
+"""Validate a model's arguments against a tool's JSON Schema, after converting obvious types."""
 
 import json
 from collections.abc import Callable, Iterable, Mapping
@@ -17,7 +17,7 @@ TOO_DEEP = (
 _MOST_VALIDATORS = 512
 _validators: dict[int, "tuple[Mapping[str, Any], Validator]"] = {}
 
-# The words of the checker that pi uses, known to models: what the value must be.
+# The texts of pi's validator, by keyword.
 _REASONS: dict[str, Callable[[Any], str]] = {
     "type": lambda types: f"must be {_either(types)}",
     "enum": lambda _: "must be equal to one of the allowed values",
@@ -45,10 +45,10 @@ _REASONS: dict[str, Callable[[Any], str]] = {
 
 
 def check_arguments(name: str, schema: Mapping[str, Any], args: Any) -> dict[str, Any]:
-    """The arguments as the tool shall have them; a copy, never the original.
+    """Return a copy of the arguments that conforms to the schema.
 
     Raises:
-        ToolError: they do not fit the schema; the text tells the model why.
+        ToolError: the arguments do not match the schema; the text names the errors.
     """
     validator = _validator(name, schema)
     try:
@@ -56,26 +56,26 @@ def check_arguments(name: str, schema: Mapping[str, Any], args: Any) -> dict[str
         errors = list(validator.iter_errors(mended))
         if errors or not isinstance(mended, dict):
             raise ToolError(_failure(name, _reasons(errors) or ["root: must be object"], args))
-    except (RecursionError, ValueError):  # the validator has a limit of its own
+    except (RecursionError, ValueError):  # the validator limits the depth too
         raise ToolError(TOO_DEEP.format(name=name)) from None
     return mended
 
 
 def _validator(name: str, schema: Mapping[str, Any]) -> "Validator":
-    known = _validators.get(id(schema))
-    if known:
-        return known[1]
+    cached = _validators.get(id(schema))
+    if cached:
+        return cached[1]
     import jsonschema_rs
 
     try:
-        # Offline: a schema of others must not make us fetch what it refers to.
+        # Offline: a foreign schema must not make us fetch its references.
         validator = jsonschema_rs.validator_for(dict(schema), offline=True)
     except (ValueError, jsonschema_rs.ReferencingError) as error:
         cause = str(error).splitlines()[0]
         raise ToolError(f'Tool "{name}" has an unusable parameter schema: {cause}') from error
     if len(_validators) >= _MOST_VALIDATORS:
         _validators.clear()
-    # The schema is kept with it, so that its id cannot pass to another.
+    # The cache keeps the schema alive, so that its id cannot be reused.
     _validators[id(schema)] = (schema, validator)
     return validator
 
@@ -91,7 +91,7 @@ def _reasons(errors: "Iterable[ValidationError]") -> list[str]:
     missing: dict[str, list[str]] = {}
     for error in errors:
         path = ".".join(map(str, error.instance_path))
-        # A bare `false` has no keyword of its own: the one that holds it says what is forbidden.
+        # A bare `false` has no keyword; its parent keyword says what is forbidden.
         keyword = error.kind.name
         if keyword == "falseSchema" and error.schema_path:
             keyword = str(error.schema_path[-1])

@@ -1,7 +1,7 @@
-"""Search a folder without ripgrep: a script for a process of its own, standard library only.
+"""Search a folder without ripgrep: a script for a child process, standard library only.
 
-Python's patterns can take exponential time and hold the interpreter meanwhile; a process can be
-killed. Argument: one JSON object (see `main`). Output: the form of `rg --null`.
+Python's regular expressions can take exponential time and block the interpreter; a process can be
+killed. Argument: one JSON object (see `main`). Output: the format of `rg --null`.
 """
 
 import errno
@@ -17,11 +17,11 @@ from typing import Any, NamedTuple
 IGNORE_FILES = (".gitignore", ".ignore")
 ALWAYS_SKIPPED = ".git"
 LONGEST_LINE = 4096
-# The exit code of a search that passed over paths longer than the system allows.
+# Exit code of a search that skipped paths longer than the system allows.
 TOO_DEEP = 3
 
 too_deep: list[str] = []
-# Larger ignore files are not used, and of a line no more is searched.
+# Limit of bytes: larger ignore files are skipped, and the rest of a longer line is not searched.
 LONGEST_IGNORE_FILE = 256 * 1024
 LONGEST_SEARCHED = 1024 * 1024
 _OPEN = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
@@ -43,7 +43,7 @@ class Rule(NamedTuple):
 
 
 class IgnoreFile:
-    """The rules of one ignore file, for paths below its folder. The last rule that fits decides."""
+    """Rules of one ignore file, for paths below its folder. The last matching rule decides."""
 
     def __init__(self, folder: str, text: str) -> None:
         self._base = len(folder.rstrip("/")) + 1
@@ -52,7 +52,7 @@ class IgnoreFile:
         self._any = re.compile(joined) if self._rules else None
 
     def verdict(self, full_path: str, is_folder: bool) -> bool | None:
-        """True: ignored. False: kept on purpose. None: no rule fits."""
+        """True: ignored. False: kept by a negated rule. None: no rule matches."""
         path = full_path[self._base :]
         if not self._any or not self._any.fullmatch(path):
             return None
@@ -79,7 +79,10 @@ def parse_rule(line: str) -> Rule | None:
 
 
 def anchored(pattern: str, *, braces: bool = False) -> str:
-    """Expression for a path relative to the pattern's folder; without a slash it fits anywhere."""
+    """Return an expression for a path relative to the folder of the pattern.
+
+    A pattern without a slash matches at any depth.
+    """
     if "/" in pattern:
         return glob_expression(pattern.removeprefix("/"), braces=braces)
     return "(?:[^/]*/)*" + glob_expression(pattern, braces=braces)
@@ -104,13 +107,13 @@ def glob_expression(pattern: str, *, braces: bool) -> str:
             if token.group() in ("/", "\\/"):
                 folders[-1].append([])
     first, *rest = ("".join(map(_name_expression, names)) for names in folders)
-    # The first place that fits is as good as any later one, so no other has to be tried.
+    # The first match is as good as any later one, so atomic groups prevent backtracking.
     middle = "".join(f"(?>(?:[^/]*/)*?{names})" for names in rest[:-1])
     return first + middle + "".join(f"(?:[^/]*/)*{names}" for names in rest[-1:])
 
 
 def _name_expression(tokens: "list[re.Match[str]]") -> str:
-    """Expression for one name of a path. Of its stars only the last may have to try again."""
+    """Return an expression for one name of a path in which only the last star can backtrack."""
     parts = [""]
     for token in tokens:
         if token.lastgroup == "star":
@@ -162,7 +165,7 @@ def _set_expression(body: str) -> str:
 
 
 class Override:
-    """A glob of the caller. As with ripgrep it outranks the ignore files, both ways."""
+    """A glob of the caller, which takes precedence over ignore files as in ripgrep."""
 
     def __init__(self, glob: str | None) -> None:
         text = glob or ""
@@ -170,7 +173,7 @@ class Override:
         self._pattern = re.compile(anchored(text.removeprefix("!"), braces=True)) if text else None
 
     def verdict(self, path: str, is_folder: bool) -> bool | None:
-        """True: left out. False: kept. None: the ignore files decide."""
+        """True: excluded. False: kept. None: the ignore files decide."""
         if not self._pattern:
             return None
         if self._pattern.fullmatch(path):
@@ -179,35 +182,35 @@ class Override:
 
 
 def walk(root: str, glob: str | None = None) -> Iterator[Entry]:
-    """Everything below a folder in order of names, without what ignore files name."""
+    """Yield everything below a folder that is not ignored, sorted by name."""
     yield from _walk_folder(root, "", _outer_rules(root), Override(glob))
 
 
 def _outer_rules(root: str) -> list[IgnoreFile]:
-    """Rules of the folders above, up to the repository's own."""
-    found: list[IgnoreFile] = []
+    """Return the rules of the parent folders, up to the root of the repository."""
+    files: list[IgnoreFile] = []
     folder = root
     while not os.path.exists(os.path.join(folder, ".git")):
         parent = os.path.dirname(folder)
         if parent == folder:
             break
         folder = parent
-        found[:0] = _rules_in(folder)
-    return found
+        files[:0] = _rules_in(folder)
+    return files
 
 
 def _rules_in(folder: str) -> list[IgnoreFile]:
-    found: list[IgnoreFile] = []
+    ignore_files: list[IgnoreFile] = []
     for name in IGNORE_FILES:
-        # As git does, links are not followed: they may lead to files that never end.
+        # Links are not followed, as in git: they may lead to endless files.
         data = _read_regular(os.path.join(folder, name), LONGEST_IGNORE_FILE)
         if data:
-            found.append(IgnoreFile(folder, data.decode("utf-8", "replace")))
-    return found
+            ignore_files.append(IgnoreFile(folder, data.decode("utf-8", "replace")))
+    return ignore_files
 
 
 def _read_regular(path: str, limit: int) -> bytes | None:
-    """The content of a regular file of limited size; None for anything else."""
+    """Return the content of a regular file up to the size limit; None for anything else."""
     try:
         with open(path, "rb", opener=_open_regular) as file:
             data = file.read(limit + 1)
@@ -220,7 +223,7 @@ def _open_regular(path: str, flags: int) -> int:
     del flags
     if not stat.S_ISREG(os.lstat(path).st_mode):
         raise OSError("not a regular file")
-    # It may have been replaced since; a pipe does not block, and a link is refused.
+    # It may have been replaced since. These flags do not block on a pipe and refuse a link.
     file = os.open(path, _OPEN | os.O_NOFOLLOW)
     if not stat.S_ISREG(os.fstat(file).st_mode):
         os.close(file)
@@ -233,8 +236,8 @@ def _walk_folder(
 ) -> Iterator[Entry]:
     rules = outer + _rules_in(folder)
     try:
-        with os.scandir(folder) as found:
-            entries = sorted(found, key=lambda entry: entry.name)
+        with os.scandir(folder) as listing:
+            entries = sorted(listing, key=lambda entry: entry.name)
     except OSError as error:
         _note_depth(error)
         return
@@ -260,7 +263,7 @@ def _is_ignored(full_path: str, is_folder: bool, rules: list[IgnoreFile]) -> boo
 
 
 def find_paths(root: str, pattern: str) -> Iterator[str]:
-    """Paths that fit a glob: the base name, or the whole path if the pattern has a slash."""
+    """Yield paths that match a glob: by name, or by the whole path if the glob has a slash."""
     whole = "/" in pattern
     if whole and not pattern.startswith(("/", "**/")):
         pattern = f"**/{pattern}"
@@ -271,7 +274,7 @@ def find_paths(root: str, pattern: str) -> Iterator[str]:
 
 
 def searched_files(root: str, only: str | None, glob: str | None) -> Iterator[tuple[str, str]]:
-    """Relative and full path of each file to search."""
+    """Yield the relative and the full path of each file to search."""
     if only is not None:
         yield only, os.path.join(root, only)
         return
@@ -281,7 +284,7 @@ def searched_files(root: str, only: str | None, glob: str | None) -> Iterator[tu
 
 
 def matching_lines(full_path: str, search: Callable[[str], Any], context: int) -> Iterator[str]:
-    """`number:text` for matches and `number-text` for the lines around them."""
+    """Yield `number:text` for matches and `number-text` for context lines."""
     before: deque[str] = deque(maxlen=context)
     after = 0
     for number, raw in enumerate(_text_lines(full_path), 1):
@@ -312,13 +315,13 @@ def _text_lines(full_path: str) -> Iterator[bytes]:
 
 
 def _note_depth(error: OSError) -> None:
-    """Remember that something was passed over because its path is too long."""
+    """Remember that a path was skipped because it is too long."""
     if error.errno == errno.ENAMETOOLONG:
         too_deep.append(str(error.filename))
 
 
 def main(argument: str) -> int:
-    """`{"root", "find": glob}` or `{"root", "grep": pattern, "only", "glob", "context", ...}`."""
+    """Run `{"root", "find": glob}` or `{"root", "grep": pattern, "only", "glob", ...}`."""
     query: dict[str, Any] = json.loads(argument)
     # Folders may be nested as deep as a path is long.
     sys.setrecursionlimit(10_000)

@@ -1,13 +1,14 @@
 """Supervise commands so that none of their processes outlives the program: standard library only.
 
-Ludolf starts this as a program once, with a socket as its input, and sends one more socket
-for each command that runs at the same time; for each the supervisor forks a reaper, which runs one
+Ludolf starts this program once, with a socket as its stdin, and sends one more socket for each
+command that runs at the same time. For each socket the supervisor forks a reaper, which runs one
 command after another. Both are subreapers: orphans become their children. So every process of a
 command stays below its reaper, whatever group, session, parent or environment it leaves, and below
 the supervisor if the reaper is killed. When a socket is closed, also by a SIGKILL of the program,
 the process at its other end kills everything below it.
 
-Only modules that load fast are imported: `socket`, `signal` and `typing` would double the start.
+Only modules that load fast are imported: `socket`, `signal` and `typing` would double the start-up
+time.
 """
 
 from __future__ import annotations
@@ -24,11 +25,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
     from typing import Any
 
-# How long processes may take that clean up when they are asked to end, and how long death takes.
+# Seconds that processes get to clean up after SIGTERM, and to end after SIGKILL.
 GRACE_SECONDS = 1.0
 DEATH_SECONDS = 1.0
 POLL_SECONDS = 0.005
-# How long supervisor and reapers try to kill when the program is gone already.
+# Seconds for which supervisor and reapers try to kill when the program has ended.
 LAST_SECONDS = 5.0
 RUN, END = b"R", b"E"
 _REAP_SECONDS = 2.0
@@ -40,13 +41,13 @@ _IGNORED_BY_PYTHON = (13, 25)  # SIGPIPE, SIGXFSZ
 
 class Process:
     def __init__(self, pid: int, stat: bytes) -> None:
-        # The name before the last parenthesis may hold anything, even spaces and parentheses.
+        # The name before the last parenthesis may contain any characters, even parentheses.
         head, _, rest = stat.rpartition(b")")
         fields = rest.split()
         self.pid, self.parent, self.session = pid, int(fields[1]), int(fields[3])
         # A process whose first thread has ended looks dead while other threads run.
         self.dead = fields[0] in (b"Z", b"X") and int(fields[17]) < 2
-        # It is shown to people: what could control their terminal is left out.
+        # Shown to people, so characters that could control their terminal are removed.
         name = head.partition(b"(")[2].decode("utf-8", "replace")
         self.name = "".join(filter(str.isprintable, name))
 
@@ -57,7 +58,7 @@ def pack(*fields: Any) -> bytes:
 
 
 def unpack(buffer: bytearray) -> tuple[Any, ...] | None:
-    """Take one message from the front of the buffer; None if it is not complete yet."""
+    """Remove one message from the front of the buffer; None if it is incomplete."""
     end = 4 + int.from_bytes(buffer[:4], "big")
     if len(buffer) < max(end, 5):
         return None
@@ -99,17 +100,17 @@ def look_up(pids: Iterable[int]) -> Iterable[Process]:
 
 
 def below(roots: Iterable[int], table: Mapping[int, Process]) -> set[int]:
-    """The living descendants of some processes."""
+    """Return the living descendants of some processes."""
     by_parent: dict[int, list[int]] = {}
     for process in table.values():
         by_parent.setdefault(process.parent, []).append(process.pid)
-    found: set[int] = set()
+    descendants: set[int] = set()
     todo = list(roots)
     while todo:
-        new = [pid for pid in by_parent.get(todo.pop(), ()) if pid not in found]
-        found.update(new)
+        new = [pid for pid in by_parent.get(todo.pop(), ()) if pid not in descendants]
+        descendants.update(new)
         todo.extend(new)
-    return {pid for pid in found if not table[pid].dead}
+    return {pid for pid in descendants if not table[pid].dead}
 
 
 def living(pids: Iterable[int]) -> list[Process]:
@@ -120,11 +121,11 @@ def send_signal(pid: int, number: int = SIGKILL) -> None:
     try:
         os.kill(pid, number)
     except (ProcessLookupError, PermissionError):
-        return  # already gone, or changed its user: out of our reach
+        return  # already ended, or changed its user, so that we may not signal it
 
 
 def ask_to_end(pids: Iterable[int]) -> set[int]:
-    """Send SIGTERM to all if any of them handles it; returns those that do, to be waited for."""
+    """Send SIGTERM to all if any of them handles it; return those that do."""
     tidy = {pid for pid in pids if _handles_sigterm(pid)}
     for pid in pids if tidy else ():
         send_signal(pid, _SIGTERM)
@@ -153,7 +154,7 @@ class _Events:
         self._poll = select.poll()
         self._poll.register(channel, select.POLLIN)
         self._handles: dict[int, int] = {}
-        # Whether the end of a child is noticed at once, without looking every few milliseconds.
+        # Whether the end of a child is reported immediately, without polling.
         self.exact = hasattr(os, "pidfd_open")
 
     def watch(self, pid: int) -> None:
@@ -164,7 +165,7 @@ class _Events:
         except ProcessLookupError:
             return
         except OSError:
-            self.exact = False  # an old kernel, or a filter of system calls
+            self.exact = False  # an old kernel, or a seccomp filter
             return
         self._poll.register(self._handles[pid], select.POLLIN)
 
@@ -175,13 +176,13 @@ class _Events:
             os.close(handle)
 
     def wait(self, seconds: float | None) -> bool:
-        """Whether there is input on the socket."""
+        """Wait; return whether there is input on the socket."""
         ready = self._poll.poll(None if seconds is None else seconds * 1000)
         return any(file == self._channel for file, _ in ready)
 
 
 def _reap(took: Callable[[int, int], None]) -> bool:
-    """Collect dead children; whether any child is left."""
+    """Collect dead children; return whether any child is left."""
     while True:
         try:
             pid, status = os.waitpid(-1, os.WNOHANG)
@@ -193,20 +194,20 @@ def _reap(took: Callable[[int, int], None]) -> bool:
 
 
 def _kill_below(seconds: float, took: Callable[[int, int], None]) -> list[Process]:
-    """Kill all descendants until none is left; returns those that live on nevertheless."""
+    """Kill all descendants until none is left; return those that survive."""
     until = time.monotonic() + seconds
     while _reap(took):
-        found = below((os.getpid(),), processes())
+        pids = below((os.getpid(),), processes())
         if time.monotonic() > until:
-            return living(found)
-        for pid in found:
+            return living(pids)
+        for pid in pids:
             send_signal(pid)
         time.sleep(POLL_SECONDS)
     return []
 
 
 class _Reaper:
-    """Run one command after another; each must have left nothing behind before the next one."""
+    """Run one command after another; all processes of one must have ended before the next."""
 
     def __init__(self, channel: _socket.socket) -> None:
         self._channel = channel
@@ -257,14 +258,14 @@ class _Reaper:
     def _end(self) -> None:
         tidy = ask_to_end(below((os.getpid(),), processes()))
         until = time.monotonic() + GRACE_SECONDS
-        # The program sends nothing meanwhile: input is its end, and a reason to hurry.
+        # The program sends nothing now, so input means that it has ended: kill without delay.
         while living(tidy) and time.monotonic() < until and not self._events.wait(0):
             time.sleep(POLL_SECONDS)
             _reap(self._took)
         if self._command:
             send_signal(-self._command)  # for systems without a table of processes in /proc
         left = _kill_below(DEATH_SECONDS, self._took)
-        self._tell_exit(left)
+        self._send_exit(left)
         self._busy = bool(left)
         self._send("ended", _named(left))
 
@@ -276,7 +277,7 @@ class _Reaper:
             left = living(below((os.getpid(),), processes())) if is_left else []
             for process in left[:_MOST_NAMED]:
                 self._events.watch(process.pid)
-            self._tell_exit(left)
+            self._send_exit(left)
             self._busy = is_left
         elif not is_left:
             self._busy = False
@@ -288,7 +289,7 @@ class _Reaper:
             self._command = 0
             self._status = status
 
-    def _tell_exit(self, left: list[Process]) -> None:
+    def _send_exit(self, left: list[Process]) -> None:
         if self._status is not None:
             code, self._status = os.waitstatus_to_exitcode(self._status), None
             self._send("exited", code, _named(left))
@@ -297,11 +298,11 @@ class _Reaper:
         try:
             self._channel.sendall(pack(*fields))
         except OSError:
-            return  # the program is gone; the next look at the socket says so
+            return  # the program has ended; the next read of the socket shows it
 
 
-def _named(found: list[Process]) -> list[tuple[int, str]]:
-    return [(process.pid, process.name) for process in found[:_MOST_NAMED]]
+def _named(left: list[Process]) -> list[tuple[int, str]]:
+    return [(process.pid, process.name) for process in left[:_MOST_NAMED]]
 
 
 def _spawn(argv: list[bytes], cwd: bytes, env: dict[bytes, bytes], output: int) -> int:
@@ -311,7 +312,7 @@ def _spawn(argv: list[bytes], cwd: bytes, env: dict[bytes, bytes], output: int) 
             argv[0],
             argv,
             env,
-            # Input is the null device already.
+            # stdin is the null device already.
             file_actions=[(os.POSIX_SPAWN_DUP2, output, 1), (os.POSIX_SPAWN_DUP2, output, 2)],
             setsid=True,
             setsigmask=(),
@@ -326,7 +327,7 @@ class _Supervisor:
         self._control = control
         self._events = _Events(control.fileno())
         self._reapers: set[int] = set()
-        # Whether a reaper was killed: what it ran is killed too.
+        # Whether a reaper was killed, so that its processes must be killed too.
         self._has_strays = False
 
     def serve(self) -> None:
@@ -350,7 +351,7 @@ class _Supervisor:
         try:
             pid = os.fork()
         except OSError:
-            return  # the program sees the end of the socket
+            return  # the program detects the end of the socket
         if pid == 0:
             os.closerange(3, file)
             os.closerange(file + 1, _MOST_FILES)
@@ -382,11 +383,11 @@ def _adopt_orphans(name: bytes) -> None:
         libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
         libc.prctl(_PR_SET_NAME, name, 0, 0, 0)
     except (OSError, AttributeError):
-        return  # not Linux: parentage must do
+        return  # not Linux: only the parent relation is available
 
 
 def main() -> None:
-    os.closerange(3, _MOST_FILES)  # what the program's own parent left open to everybody
+    os.closerange(3, _MOST_FILES)  # descriptors that the program inherited and passed on
     control = os.dup(0)
     os.dup2(1, 0)  # the null device
     os.chdir("/")

@@ -1,4 +1,4 @@
-"""Cut long text to what a model is shown: whole lines from the head or from the tail."""
+"""Truncate long text for a model: keep whole lines from the start or from the end."""
 
 from typing import Any, Literal, cast
 
@@ -15,7 +15,7 @@ TAIL_CHARS = MAX_BYTES + 2
 
 
 class Truncation(Value, omit_defaults=False):
-    """What was kept of a text, and how much there was. Goes to hosts as `details.truncation`."""
+    """Kept part and sizes of a truncated text. Sent to hosts as `details.truncation`."""
 
     content: str
     truncated: bool
@@ -30,19 +30,19 @@ class Truncation(Value, omit_defaults=False):
     max_bytes: int = MAX_BYTES
 
     def as_json(self) -> dict[str, Any]:
-        """Plain data under the wire names."""
+        """Return plain data with the names of the wire format."""
         return cast("dict[str, Any]", msgspec.to_builtins(self))
 
 
 class Totals(Value):
-    """Size of a whole text of which only a part is at hand."""
+    """Size of a whole text of which only a part is available."""
 
     lines: int
     bytes: int
 
 
 def size_words(count: int) -> str:
-    """A number of bytes for people: `512B`, `1.5KB`, `2.0MB`."""
+    """Format a number of bytes: `512B`, `1.5KB`, `2.0MB`."""
     if count < 1024:
         return f"{count}B"
     if count < 1024 * 1024:
@@ -51,7 +51,7 @@ def size_words(count: int) -> str:
 
 
 def count_lines(text: str) -> int:
-    """Lines of a text; a newline at the very end opens no further line."""
+    """Count the lines of a text; a newline at the end does not start another line."""
     return text.count("\n") + (1 if text and not text.endswith("\n") else 0)
 
 
@@ -61,19 +61,19 @@ def measure(text: str) -> Totals:
 
 
 def keep_head(text: str, *, totals: Totals | None = None, max_lines: int = MAX_LINES) -> Truncation:
-    """Keep whole lines from the start. `totals` describe the text if the end of it was left out."""
+    """Keep whole lines from the start. `totals` describe the text if its end is missing."""
     totals = totals or measure(text)
     if _fits(totals, max_lines):
         return _whole(text, totals, max_lines)
-    # One byte more than fits: the newline that proves the last line whole.
+    # One byte more than fits: the newline that shows that the last line is complete.
     lines = _first_lines(text[: MAX_BYTES + 1].encode("utf-8", "replace"), max_lines)
     return _cut(lines, totals, max_lines=max_lines)
 
 
 def keep_tail(text: str, *, totals: Totals | None = None) -> Truncation:
-    """Keep whole lines from the end; of a last line too long for that, its end.
+    """Keep whole lines from the end, or the end of the last line if that is too long.
 
-    `totals` describe the text if the start of it was left out; at least `TAIL_CHARS` must be there.
+    `totals` describe the text if its start is missing; at least `TAIL_CHARS` must be present.
     """
     totals = totals or measure(text)
     if _fits(totals, MAX_LINES):
@@ -142,7 +142,7 @@ def _last_lines(data: bytes) -> list[bytes]:
 
 
 def _end_of(data: bytes) -> bytes:
-    """The last bytes that fit, starting at a whole character."""
+    """Return the last bytes that fit, starting at a whole character."""
     end = data[-MAX_BYTES:]
     start = 0
     while end[start] & 0xC0 == 0x80:

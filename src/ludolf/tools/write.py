@@ -1,12 +1,12 @@
-"""The write tool: put a whole file on disk."""
+"""The write tool: create a file or replace its content."""
 
 import os
 from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from ludolf.agent.tool import Tool, ToolContext, ToolError, ToolOutput, Walls, text_output
+from ludolf.agent.tool import ToolContext, ToolDefaults, ToolError, ToolOutput, Walls, text_output
 from ludolf.ai.strict_schema import PREFER_STRICT
 from ludolf.base import without_surrogates
 from ludolf.tools.files import error_text, make_folders, replace_file, settle_in_thread
@@ -23,20 +23,16 @@ _PARAMETERS: Mapping[str, Any] = {
 }
 
 
-class WriteTool:
+class WriteTool(ToolDefaults):
     name = "write"
     label = "write"
     description = (
-        "Write a file: it is created with all missing folders, or its content replaced entirely."
+        "Write a file. Creates it with all missing folders, or replaces its content entirely."
     )
     parameters = _PARAMETERS
-    alone = False
     sampling = PREFER_STRICT
-    snippet: str | None = "Create files or replace them entirely"
-    guidelines: tuple[str, ...] = ("Use write for new files and full rewrites, edit for changes.",)
-
-    def prepare(self, args: Mapping[str, Any]) -> Mapping[str, Any]:
-        return args
+    snippet = "Create files or replace them entirely"
+    guidelines = ("Use write for new files and full rewrites, edit for changes.",)
 
     async def execute(self, args: Mapping[str, Any], ctx: ToolContext) -> ToolOutput:
         address = ctx.address(args["path"])
@@ -61,7 +57,3 @@ def _write(target: Path, data: bytes, walls: Walls | None) -> None:
         replace_file(target, data, walls)
     except OSError as error:
         raise ToolError(error_text(error, "open", target)) from error
-
-
-if TYPE_CHECKING:
-    _proof: Tool = WriteTool()

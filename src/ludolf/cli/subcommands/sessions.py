@@ -263,7 +263,7 @@ def export(arguments: Namespace, place: Place) -> int:
     if arguments.jsonl or (target is not None and target.suffix == ".jsonl"):
         say(f"Exported to: {export_jsonl(session, target, overwrite=arguments.force)}")
         return 0
-    with working("Writing the page") as report:
-        path = export_html(session, target, overwrite=arguments.force, told=report)
+    with working("Writing the page") as on_progress:
+        path = export_html(session, target, overwrite=arguments.force, on_progress=on_progress)
     say(f"Exported to: {path}")
     return 0

@@ -1,12 +1,12 @@
 """The todo tool: the model keeps the plan, by the texts of tasks or by their ids."""
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 from msgspec.structs import replace
 
-from ludolf.agent.tool import Tool, ToolContext, ToolError, ToolOutput, text_output
+from ludolf.agent.tool import ToolContext, ToolDefaults, ToolError, ToolOutput, text_output
 from ludolf.base import CommandError
 from ludolf.engine.features.todos import (
     FINISHED,
@@ -62,7 +62,7 @@ PARAMETERS: Mapping[str, Any] = {
 Step = Callable[[Phases, Mapping[str, Any]], Phases]
 
 
-class TodoTool:
+class TodoTool(ToolDefaults):
     """Runs alone, so that two calls of one answer change the list in their order."""
 
     name = "todo"
@@ -71,14 +71,9 @@ class TodoTool:
     parameters = PARAMETERS
     alone = True
     read_only = True
-    snippet = None
-    guidelines: tuple[str, ...] = ()
 
     def __init__(self, todos: Todos) -> None:
         self._todos = todos
-
-    def prepare(self, args: Mapping[str, Any]) -> Mapping[str, Any]:
-        return args
 
     async def execute(self, args: Mapping[str, Any], ctx: ToolContext) -> ToolOutput:
         before = self._todos.phases
@@ -316,9 +311,3 @@ def _newly_done(before: Phases, after: Phases) -> Sequence[dict[str, str]]:
         for task in phase.tasks
         if task.status == "completed" and task.id not in was
     ]
-
-
-if TYPE_CHECKING:
-
-    def _proof(tool: TodoTool) -> Tool:
-        return tool

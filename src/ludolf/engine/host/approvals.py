@@ -106,7 +106,7 @@ class Approvals:
             tool_name=tool.name,
             tool_call_id=call.id,
             args=call.arguments,
-            risk=_RISKS.get(tool.name) or ("read" if is_read_only(tool) else "unknown"),
+            risk=_RISKS.get(tool.name) or ("read" if tool.read_only else "unknown"),
             session_id=bundles.conversation.session.id,
         )
         option = await self._answer_to(request, limit / 1000)
@@ -148,11 +148,6 @@ class Approvals:
             self.send(UiRequest(id=uuid4(), method="cancel", target_id=request.id))
 
 
-def is_read_only(tool: Tool) -> bool:
-    """Whether a tool says of itself that it changes nothing."""
-    return getattr(tool, "read_only", False) is True
-
-
 def _seen_by_rules(tool: Tool, args: Mapping[str, Any], bundles: Bundles) -> Call:
     command, has_path = args.get("command"), _has_path(tool, args)
     cwd = os.path.realpath(bundles.workspace.home.cwd)
@@ -161,7 +156,7 @@ def _seen_by_rules(tool: Tool, args: Mapping[str, Any], bundles: Bundles) -> Cal
         paths = _names(args.get("path") or ".", bundles)
     return Call(
         tool=tool.name,
-        read_only=is_read_only(tool),
+        read_only=tool.read_only,
         command=command if isinstance(command, str) else None,
         has_path=has_path,
         paths=paths,

@@ -1,11 +1,11 @@
 """Tools of the host: the model calls them, the host runs them."""
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
-from ludolf.agent.tool import Tool, ToolContext, ToolError, ToolOutput
+from ludolf.agent.tool import ToolContext, ToolDefaults, ToolError, ToolOutput
 from ludolf.ai.messages import Part, text_of
 from ludolf.base import CommandError, short_id
 from ludolf.engine.host.host_calls import HostCall, HostCalls
@@ -95,12 +95,8 @@ class HostTools:
         self._hub.post(HostToolCancel(id=cancel_id, target_id=id))
 
 
-class _HostTool:
+class _HostTool(ToolDefaults):
     """One tool of the host."""
-
-    alone = False
-    snippet = None
-    guidelines: tuple[str, ...] = ()
 
     def __init__(self, host: HostTools, definition: Definition) -> None:
         self._host = host
@@ -111,9 +107,6 @@ class _HostTool:
         self.description = definition.description
         self.parameters: Mapping[str, Any] = definition.parameters
 
-    def prepare(self, args: Mapping[str, Any]) -> Mapping[str, Any]:
-        return args
-
     async def execute(self, args: Mapping[str, Any], ctx: ToolContext) -> ToolOutput:
         return await self._host.run(self._definition, args, ctx)
 
@@ -121,9 +114,3 @@ class _HostTool:
 def output(content: Sequence[Part], details: Any) -> ToolOutput:
     """Make a tool output of a host's result; details default to an empty object."""
     return ToolOutput(content=tuple(content), details={} if details is None else details)
-
-
-if TYPE_CHECKING:
-
-    def _proof(tool: _HostTool) -> Tool:
-        return tool

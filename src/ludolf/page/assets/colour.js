@@ -1,4 +1,4 @@
-// Colour for code that comes into sight: one pass over its text, which itself stays as it is.
+// Colour code when it becomes visible: one pass over its text, which is not changed.
 
 // A larger text is a log or data; colour would only make the page slow.
 const LARGEST = 200000;
@@ -22,7 +22,7 @@ function piecesOf(part) {
   return latest.parts.get(part).slice(0, MOST_PIECES);
 }
 
-// What to colour in each part of a box. Its lines are one text, also where a fold parts them.
+// The ranges to colour in each part of a box. Its lines are one text, also across a fold.
 function piecesIn(box) {
   const parts = new Map();
   const nodes = [];
@@ -55,7 +55,7 @@ function piecesIn(box) {
 
 // ------------------------------------------------------------ from places to colours
 
-// Highlights colour a text without touching it; a browser that has none gets elements instead.
+// Highlights colour a text without changing it; a browser without them gets elements instead.
 const KINDS = [..."acfknst"];
 const paints = typeof Highlight === "function" && CSS.highlights ? new Map() : null;
 for (const kind of paints ? KINDS : []) {
@@ -82,13 +82,13 @@ function colour(part) {
   coloured.set(part, ranges);
 }
 
-// Each change of the page costs a look at all that is coloured, so what is far away is not.
+// Each change of the page costs time for all coloured text, so distant text is not coloured.
 function fade(part) {
   for (const { paint, range } of coloured.get(part) ?? []) paint.delete(range);
   coloured.delete(part);
 }
 
-// From the last piece of a text to the first, what stands before it keeps its place.
+// From the last piece of a text to the first, so that the offsets before it stay valid.
 function wrap({ kind, node, from, to }) {
   const span = document.createElement("span");
   span.className = `t-${kind}`;
@@ -116,7 +116,7 @@ function watchCode(within) {
   }
 }
 
-// On paper everything is in sight, except what is folded.
+// In print everything is visible, except folded text.
 addEventListener("beforeprint", () => {
   const end = performance.now() + PRINTING_MS;
   for (const pre of document.querySelectorAll("main [data-lang] pre")) {

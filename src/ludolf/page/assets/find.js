@@ -60,7 +60,7 @@ function step(by) {
   showFound(`${(match + 1).toLocaleString()}/${matches.length.toLocaleString()}`);
 }
 
-// Marks every match in one entry and brings the first into sight, opening what hides it.
+// Mark every match in one entry and scroll to the first, opening folds around it.
 function markMatches(index) {
   const wanted = box.value.trim().toLowerCase();
   const element = articles.get(index);

@@ -1,4 +1,4 @@
-// What is coloured in which language: its words, comments, strings and keys, as data.
+// Colouring rules of each language as data: words, comments, strings and keys.
 //
 // Code may be hostile, so each pattern must match in linear time, closed or not: no two parts that
 // repeat can read the same letters, and what opens a comment or a string always matches, at the

@@ -1,10 +1,10 @@
-// The live view: what its server tells is put into the page as it comes.
+// The live view: inserts new entries from the server into the page.
 
 const STATES = { wait: "Connecting", live: "Live", lost: "Reconnecting", ended: "Ended" };
 const AGAIN = 1000;
 const LONG_AGO = 3600000;
 const known = readMark(data.mark);
-let told = { ...known };
+let latest = { ...known };
 let asking = false;
 let fresh = 0;
 let asker = null;
@@ -26,7 +26,7 @@ function connect() {
     catchUp();
   });
   events.addEventListener("grown", (event) => {
-    told = JSON.parse(event.data);
+    latest = JSON.parse(event.data);
     catchUp();
   });
   events.addEventListener("end", () => {
@@ -36,15 +36,15 @@ function connect() {
   events.addEventListener("error", () => {
     if (state === "ended") return;
     setState("lost");
-    // A browser gives up where it got an answer, but not the one it wanted.
+    // A browser does not reconnect after an HTTP error.
     if (events.readyState === EventSource.CLOSED) setTimeout(connect, 3 * AGAIN);
   });
 }
 
 // The server's document is parsed by the browser with all script off; no text becomes markup here.
 function catchUp() {
-  if (told.reading !== known.reading) location.reload();
-  if (asking || told.count <= known.count) return;
+  if (latest.reading !== known.reading) location.reload();
+  if (asking || latest.count <= known.count) return;
   asking = true;
   const request = new XMLHttpRequest();
   request.open("GET", `news?${after()}`);
@@ -75,9 +75,9 @@ function take(page) {
     if (element.localName === "article") put(document.adoptNode(element));
   }
   Object.assign(known, readMark(news.mark));
-  retell(page);
+  replaceHead(page);
   if (watched && data.leaf !== path.at(-1)) showBranch(data.leaf);
-  else for (const tell of whenBranchChanges) tell();
+  else for (const notify of whenBranchChanges) notify();
   markForks();
   markRunning();
   fresh = follows ? 0 : fresh + news.kinds.replaceAll(/[qe]/g, "").length;
@@ -109,7 +109,7 @@ function grow(news) {
   data.chart = news.chart;
 }
 
-// A new article, or one in the place of an older state of the same entry.
+// Insert a new article, or replace an older state of the same entry.
 function put(element) {
   const index = Number(element.dataset.i);
   const old = articles.get(index);
@@ -132,8 +132,8 @@ function keepOpen(old, element) {
   for (const fold of element.querySelectorAll("details")) fold.open = were.get(foldName(fold)) ?? fold.open;
 }
 
-// The head of the page, told anew.
-function retell(page) {
+// Replace the head of the page.
+function replaceHead(page) {
   document.title = at("heading").textContent = page.title;
   for (const name of ["summary", "roots"]) {
     const element = document.adoptNode(page.getElementById(name));
@@ -144,9 +144,9 @@ function retell(page) {
   watchChart();
 }
 
-// ------------------------------------------------------------ what goes on
+// ------------------------------------------------------------ activity
 
-// Calls of the last answer may still be running; those of earlier ones never came back.
+// Calls of the last answer may still be running; those of earlier ones have no result.
 function markRunning() {
   const place = path.findLastIndex((index) => !"tfq".includes(data.kinds[index]));
   const last = articles.get(path[place]) ?? null;
@@ -167,7 +167,7 @@ function ago(ms) {
   return seconds < 6000 ? `${Math.round(seconds / 60)} min` : `${Math.round(seconds / 3600)} h`;
 }
 
-function tellTail() {
+function showTail() {
   const tail = at("tail");
   const last = path.findLast((index) => data.kinds[index] !== "q");
   const since = Date.now() - (data.times[size - 1] ?? Date.now());
@@ -190,7 +190,7 @@ function showState() {
   const button = at("live");
   button.dataset.state = state;
   button.lastElementChild.textContent = STATES[state] + (fresh ? ` · ${fresh.toLocaleString()} new` : "");
-  tellTail();
+  showTail();
 }
 
 // ------------------------------------------------------------ the end of the page
@@ -199,8 +199,8 @@ function isAtEnd() {
   return innerHeight + scrollY >= root.scrollHeight - 120;
 }
 
-// Heights are guesses until drawn, so the end is looked for until it stays where it is, or the
-// reader goes elsewhere.
+// Heights are estimates until drawn, so scrolling repeats until the end does not move, or the
+// reader scrolls elsewhere.
 function toEnd() {
   if (path.at(-1) !== data.leaf) showBranch(data.leaf);
   let tries = 0;
@@ -232,7 +232,7 @@ addEventListener("scroll", () => {
   fresh = 0;
   showState();
 }, { passive: true });
-setInterval(tellTail, 1000);
+setInterval(showTail, 1000);
 markRunning();
 showState();
 if (!location.hash) toEnd();

@@ -1,4 +1,4 @@
-// Buttons, keys, copying, the chart, and the start of it all.
+// Buttons, keys, copying, the chart, and start-up.
 
 function toast(text) {
   const place = at("toast");
@@ -50,7 +50,7 @@ function toggleTheme() {
 async function saveLines() {
   const link = document.createElement("a");
   link.download = `${data.name || "session"}.jsonl`;
-  // A live page does not carry the file; its server has it.
+  // A live page does not contain the file; its server provides it.
   link.href = data.mark ? "session.jsonl" : URL.createObjectURL(await unpackLines());
   link.click();
   setTimeout(() => URL.revokeObjectURL(link.href), 10000);

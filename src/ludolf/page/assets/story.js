@@ -85,7 +85,7 @@ function showBranch(leaf) {
   path = wanted;
   onPath = new Set(path);
   markForks();
-  for (const tell of whenBranchChanges) tell();
+  for (const notify of whenBranchChanges) notify();
 }
 
 function markForks() {
@@ -119,7 +119,7 @@ function goTo(index, { remember = true, range = null } = {}) {
   setCurrent(element, true);
 }
 
-// Heights are guesses until drawn, so the aim is taken again once the surroundings are.
+// Heights are estimates until drawn, so the target is computed again afterwards.
 function scrollToElement(element, range) {
   const target = range ? range.startContainer.parentElement : element;
   const block = range ? "center" : "start";

@@ -1,11 +1,11 @@
-// From the text of code to its tokens: one regular expression for a language, one pass.
+// Split code into tokens: one regular expression per language, one pass.
 
 const languages = new Map();
 for (const language of LANGUAGES) {
   for (const name of language.names.split(" ")) languages.set(name, language);
 }
 
-// What is known of a language by one of its names, or undefined.
+// The rules of a language by one of its names, or undefined.
 function languageOf(name) {
   const language = languages.get(name.replace(/^\./, ""));
   if (language && !language.pattern) {

@@ -1,11 +1,11 @@
 // The side bar: all entries as a tree of rows, of which only those in sight exist.
 
-// Fingers need more room than a mouse.
+// Touch input needs higher rows than a mouse.
 const ROW = matchMedia("(pointer: coarse)").matches ? 38 : 26;
 const tree = at("tree");
 const rows = document.createElement("div");
 rows.className = "rows";
-// Answers without words only ask for tools, which have rows of their own.
+// Answers without text only contain tool calls, which have their own rows.
 const QUIET = "qmlye";
 const FILTERS = {
   usual: (index) => !QUIET.includes(data.kinds[index]),
@@ -195,6 +195,6 @@ function store(name, value) {
   try {
     localStorage.setItem(name, value);
   } catch {
-    // Not remembered, that is all.
+    // A browser may refuse storage; the value is then not saved.
   }
 }

@@ -1,1 +1,1 @@
-"""The live view: a session that is being written, as a page that grows with it."""
+"""The live view: a page that is updated while the session is written."""

@@ -1,4 +1,4 @@
-"""Reads a session file while others write it: new bytes only, whole lines only, never a lock."""
+"""Follow a session file that other programs write: read new complete lines, without a lock."""
 
 import os
 import stat
@@ -14,31 +14,34 @@ from ludolf.session.repair import repair
 from ludolf.session.store import Warn
 
 _CHUNK = 1 << 20
-# Enough of what was read last to notice that a file of the same name now holds something else.
+# Number of bytes to keep, to detect that a file of the same name has different content.
 _KEPT = 256
 
 
 class Batch(msgspec.Struct, frozen=True):
-    """What came since the last reading; `anew` means that it is the file from its beginning."""
+    """New entries; `from_start` means that the file was read from its start."""
 
     header: Header
     entries: list[Entry]
-    anew: bool
+    from_start: bool
 
 
 class _Unreadable(Exception):
-    """What was read so far no longer holds: the file has to be read from its beginning."""
+    """The earlier entries became invalid: the file has to be read from its start."""
 
 
 class Follower:
-    """A torn last line waits for its rest; another file in the same place is read from scratch."""
+    """Reader of a growing session file.
+
+    An incomplete last line waits for its rest; a new file at the same path is read from its start.
+    """
 
     _seen: tuple[int, int]
     _last: bytes
 
     def __init__(self, path: Path, warn: Warn) -> None:
         self.path = path
-        # The file that was asked for, also if the path comes to lead elsewhere.
+        # The original file, even if the path later leads to another one.
         self._file = os.path.realpath(path)
         self._warn = warn
         self._descriptor = -1
@@ -56,11 +59,11 @@ class Follower:
         self._descriptor = -1
 
     def read(self) -> Batch | None:
-        """What was added, or None if nothing was. A vanished file is waited for.
+        """Return the new entries, or None if there are none or the file is missing.
 
         Raises:
-            NotASession: what is there is no session file.
-            OSError: it cannot be read.
+            NotASession: the file is not a session file.
+            OSError: the file cannot be read.
         """
         try:
             if not self._find_place():
@@ -76,16 +79,16 @@ class Follower:
             return None
 
     def opened(self) -> tuple[int, int] | None:
-        """A descriptor of the session file that was read last, and how many bytes of it were read.
+        """Return a descriptor of the last session file and the number of bytes read from it.
 
-        The caller closes the descriptor. Returns None if what was read is not a session.
+        The caller closes the descriptor. Returns None if the file is not a session.
         """
         return None if self._header is None else (os.dup(self._descriptor), self._read)
 
     # ------------------------------------------------------------ the file
 
     def _find_place(self) -> bool:
-        """Hold the file that the path names now; False if it holds nothing new."""
+        """Open the file that the path names now; return False if it has nothing new."""
         there = os.stat(self._file, follow_symlinks=False)
         if self._descriptor < 0:
             self._reopen()
@@ -103,10 +106,10 @@ class Follower:
         return held.st_size > self._read
 
     def _reopen(self) -> None:
-        """Begin again with the file that now has the path. Links are not followed.
+        """Restart with the file that now has the path, without following links.
 
         Raises:
-            NotASession: it is not a regular file, or the path leads through a link now.
+            NotASession: it is not a regular file, or the path contains a link now.
         """
         flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY | os.O_NOFOLLOW
         if os.path.realpath(self._file) != self._file:
@@ -139,7 +142,7 @@ class Follower:
                 *whole, torn = rest.split(b"\n")
                 lines += (self._torn, *whole)
                 self._torn = torn
-        # JSON that is whole cannot be the beginning of a longer line: it needs no line end.
+        # Complete JSON cannot be the start of a longer line, so it needs no line end.
         if self._torn.rstrip().endswith(b"}") and read_entry(self._torn) is not None:
             lines.append(self._torn)
             self._torn = b""
@@ -148,8 +151,10 @@ class Follower:
     # ------------------------------------------------------------ what it says
 
     def _batch(self, lines: list[bytes]) -> Batch | None:
-        """Raises:
-        _Unreadable: only a reading from the beginning can tell what these lines mean.
+        """Decode new lines.
+
+        Raises:
+            _Unreadable: these lines can only be decoded together with all earlier ones.
         """
         if self._header is None:
             return self._first(lines)
@@ -157,11 +162,11 @@ class Follower:
             raise _Unreadable
         entries = [entry for entry in map(read_entry, lines) if entry is not None]
         ids = {entry.id for entry in entries}
-        # Repeated ids are given second names, which takes the knowledge of all entries.
+        # Repeated ids are renamed, which requires all entries.
         if len(ids) < len(entries) or ids & self._ids:
             raise _Unreadable
         self._ids |= ids
-        return Batch(self._header, entries, anew=False) if entries else None
+        return Batch(self._header, entries, from_start=False) if entries else None
 
     def _first(self, lines: list[bytes]) -> Batch | None:
         if not lines:
@@ -172,4 +177,4 @@ class Follower:
         assert loaded.header is not None
         self._header, self._old = loaded.header, present is not lines
         self._ids = {entry.id for entry in loaded.entries}
-        return Batch(loaded.header, loaded.entries, anew=True)
+        return Batch(loaded.header, loaded.entries, from_start=True)

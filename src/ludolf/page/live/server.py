@@ -1,4 +1,4 @@
-"""The web server of the live view: on loopback only, for whoever knows the token, reading only."""
+"""The web server of the live view: read-only, on loopback, protected by a token."""
 
 import os
 from collections.abc import Awaitable, Callable
@@ -32,7 +32,7 @@ _HTML = "text/html; charset=utf-8"
 
 
 class LiveServer:
-    """Serves one watched session below a path that nobody can guess."""
+    """Serve one watched session below a secret path."""
 
     def __init__(self, watch: Watch) -> None:
         import secrets
@@ -53,10 +53,10 @@ class LiveServer:
         return f"http://{HOST}:{self._port}/{self._token}/"
 
     async def start(self, port: int) -> None:
-        """Listen; port 0 means any free one.
+        """Listen on a port; 0 means any free port.
 
         Raises:
-            CommandError: the port cannot be had.
+            CommandError: the port is not available.
         """
         from aiohttp import web
 
@@ -75,27 +75,27 @@ class LiveServer:
         self._port = self._runner.addresses[0][1]
 
     async def close(self) -> None:
-        """Tell pages that it is over, and stop listening."""
+        """Send the end event to pages, and stop listening."""
         await self._watch.close()
         if self._runner is not None:
             await self._runner.cleanup()
 
-    # ------------------------------------------------------------ who may ask
+    # ------------------------------------------------------------ access
 
     async def _answer(self, request: "Request") -> "StreamResponse":
         from aiohttp import web
 
         if not self._is_ours(request):
-            return web.Response(status=403, headers=_HEADERS, text="Not from there.\n")
+            return web.Response(status=403, headers=_HEADERS, text="Foreign host or origin.\n")
         token, slash, place = request.match_info["path"].partition("/")
         act = self._acts.get(place) if slash else None
-        given = token.encode("utf-8", "replace")
-        if not compare_digest(given, self._token.encode()) or act is None:
-            return web.Response(status=404, headers=_HEADERS, text="There is nothing here.\n")
+        sent = token.encode("utf-8", "replace")
+        if not compare_digest(sent, self._token.encode()) or act is None:
+            return web.Response(status=404, headers=_HEADERS, text="Not found.\n")
         return await act(request)
 
     def _is_ours(self, request: "Request") -> bool:
-        """Neither a foreign name that leads to this machine nor a foreign page may ask."""
+        """Whether host name and origin are those of this server."""
         hosts = {f"{name}:{self._port}" for name in _NAMES}
         if request.headers.get("Host") not in hosts:
             return False
@@ -106,7 +106,7 @@ class LiveServer:
         goes_there = request.headers.get("Sec-Fetch-Mode") == "navigate"
         return site in ("none", "same-origin") or goes_there
 
-    # ------------------------------------------------------------ what there is
+    # ------------------------------------------------------------ routes
 
     async def _page(self, request: "Request") -> "StreamResponse":
         await self._watch.refresh()
@@ -126,13 +126,13 @@ class LiveServer:
         return await _send(request, pieces, {})
 
     async def _lines(self, request: "Request") -> "StreamResponse":
-        """Send the bytes of the file that was opened, whatever has its name by now."""
+        """Send the bytes of the open session file, even if its path now names another file."""
         from aiohttp import web
 
         await self._watch.refresh()
         opened = await self._watch.opened()
         if opened is None:
-            return web.Response(status=404, headers=_HEADERS, text="There is no session now.\n")
+            return web.Response(status=404, headers=_HEADERS, text="Not a session file now.\n")
         kind = {"Content-Type": "application/x-ndjson", "Content-Disposition": "attachment"}
         descriptor, size = opened
         try:
@@ -146,7 +146,7 @@ class LiveServer:
             os.close(descriptor)
 
     async def _events(self, request: "Request") -> "StreamResponse":
-        """Tell how far the session is whenever it grows; a page then asks for the news it lacks."""
+        """Send the mark whenever the session grows; a page then requests the new entries."""
         from aiohttp import web
 
         headers = {**_HEADERS, "Content-Type": "text/event-stream"}
@@ -184,7 +184,7 @@ async def _copy(response: "StreamResponse", descriptor: int, size: int) -> None:
     while sent < size:
         data = await asyncio.to_thread(os.pread, descriptor, min(_CHUNK, size - sent), sent)
         if not data:
-            return  # the file was cut; the connection ends short of its length
+            return  # the file was truncated; the connection ends before its stated length
         sent += len(data)
         await response.write(data)
 

@@ -1,4 +1,4 @@
-"""One watched session: its story brought up to date, and those who wait for more of it."""
+"""Keep the story of a watched session up to date and notify the pages that wait for it."""
 
 import asyncio
 import re
@@ -18,7 +18,7 @@ _MARK = re.compile("([0-9a-z]{1,40})-([0-9]{1,15})")
 
 
 class Mark(msgspec.Struct, frozen=True):
-    """How much of the session a page knows: so many entries of one reading of the file."""
+    """State of a page: the id of a reading of the file, and the number of its entries."""
 
     reading: str
     count: int
@@ -29,21 +29,21 @@ class Mark(msgspec.Struct, frozen=True):
 
 def read_mark(text: str) -> Mark | None:
     """Return the mark that a page sends back; None if the text is not one."""
-    found = _MARK.fullmatch(text)
-    return Mark(found[1], int(found[2])) if found else None
+    parts = _MARK.fullmatch(text)
+    return Mark(parts[1], int(parts[2])) if parts else None
 
 
 class Watch:
-    """Looks at the file while somebody listens. Reading and rendering leave the loop free."""
+    """Poll the file while a page is connected. Reads and renders in threads."""
 
     def __init__(self, path: Path, warn: Warn) -> None:
         self._follower = Follower(path, warn)
         self._warn = warn
-        self._trouble = ""
+        self._last_warning = ""
         self._lock = asyncio.Lock()
         self._changed = asyncio.Condition()
         self._listeners = 0
-        # Set on the loop once a reading is taken in whole, while threads may be at the next one.
+        # Set on the event loop once all entries are added, while a thread may add the next ones.
         self.mark = Mark("", 0)
         self._tasks = Tasks()
         self.ended = False
@@ -60,8 +60,8 @@ class Watch:
         """Read the file for the first time.
 
         Raises:
-            CommandError: it is no session, or empty.
-            OSError: it cannot be read.
+            CommandError: the file is not a session, or is empty.
+            OSError: the file cannot be read.
         """
         batch = self._follower.read()
         if batch is None:
@@ -69,11 +69,11 @@ class Watch:
         self.mark = self._take(batch)
 
     def start(self) -> None:
-        """Look at the file from now on."""
+        """Start to poll the file."""
         self._tasks.start(self._look())
 
     async def close(self) -> None:
-        """Let everyone who waits go, and leave the file alone."""
+        """Release all waiting pages, and stop polling."""
         self.ended = True
         async with self._changed:
             self._changed.notify_all()
@@ -83,12 +83,12 @@ class Watch:
     # ------------------------------------------------------------ what pages ask for
 
     async def page(self) -> list[bytes]:
-        """The whole page, as it is now."""
+        """Render the whole page."""
         async with self._lock:
             return await asyncio.to_thread(self._page)
 
     async def news(self, known: Mark) -> list[bytes] | None:
-        """What a page lacks; None if it was made from another reading and has to be loaded anew."""
+        """Render the entries that a page lacks; None if the page has to be reloaded."""
         async with self._lock:
             now = self.mark
             if known.reading != now.reading or known.count > now.count:
@@ -99,12 +99,12 @@ class Watch:
             return [pieces.encode("utf-8", "replace")]
 
     async def opened(self) -> tuple[int, int] | None:
-        """A descriptor of the session file, for the caller to close, and its size in bytes."""
+        """Return a descriptor of the session file, which the caller closes, and its size."""
         async with self._lock:
             return self._follower.opened()
 
     async def after(self, known: Mark | None, seconds: float) -> Mark:
-        """The mark as soon as it is another one, or the same after so much time."""
+        """Return the mark as soon as it differs from `known`, or after `seconds`."""
         self._listeners += 1
         try:
             async with asyncio.timeout(seconds), self._changed:
@@ -124,35 +124,35 @@ class Watch:
                 await self.refresh()
 
     async def refresh(self) -> None:
-        """Take what was written since; what is no session now is waited for."""
+        """Read new entries; if the file is not a session now, warn and try again later."""
         async with self._lock:
             try:
                 batch = await asyncio.to_thread(self._follower.read)
             except (CommandError, OSError) as problem:
-                self._tell(str(problem))
+                self._warn_once(str(problem))
                 return
             if batch is None:
                 return
-            self._trouble = ""
+            self._last_warning = ""
             self.mark = await asyncio.to_thread(self._take, batch)
         async with self._changed:
             self._changed.notify_all()
 
     def _take(self, batch: Batch) -> Mark:
-        if batch.anew:
+        if batch.from_start:
             self._growth = Growth(batch.header)
             self._reading = short_id()
         self._growth.add(batch.entries)
         if self._growth.relinked:
-            # Pages only learn of new entries; a tree that was put together anew they load again.
+            # Pages only receive new entries; they reload after a change of the tree.
             self._growth.relinked = False
             self._reading = short_id()
         return Mark(self._reading, len(self._growth.story.items))
 
-    def _tell(self, trouble: str) -> None:
-        if trouble != self._trouble:
-            self._trouble = trouble
-            self._warn(trouble)
+    def _warn_once(self, text: str) -> None:
+        if text != self._last_warning:
+            self._last_warning = text
+            self._warn(text)
 
     def _page(self) -> list[bytes]:
         pieces: list[bytes] = []

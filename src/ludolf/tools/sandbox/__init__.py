@@ -1,1 +1,1 @@
-"""Walls around tools: a policy for our own file access, and the system's sandbox for commands."""
+"""The sandbox of tools: a policy for our own file access, and a system sandbox for commands."""

@@ -1,4 +1,4 @@
-"""Run commands in bubblewrap: in their own namespaces, with a file system laid out for them."""
+"""Run commands in bubblewrap, in separate namespaces with a restricted file system."""
 
 import os
 from collections.abc import Iterator, Mapping
@@ -19,7 +19,7 @@ class Bubblewrap:
     name = "bwrap"
 
     def __init__(self, program: str, tmp: Tmp, guard: Guard) -> None:
-        """`guard` must be found before any command runs."""
+        """`guard` must be computed before any command runs."""
         self._program = program
         self.tmp = tmp
         self._entries, self._pinned = guard.entries, guard.pinned
@@ -31,21 +31,21 @@ class Bubblewrap:
         self, policy: Policy, argv: tuple[str, ...], cwd: Path, env: Mapping[str, str]
     ) -> tuple[tuple[str, ...], Path, dict[str, str]]:
         network = () if policy.ground.network else ("--unshare-net",)
-        # Root would otherwise keep the power to undo it all.
+        # Root would otherwise keep the capabilities to undo the restrictions.
         begin = (self._program, "--die-with-parent", *_APART, *network, "--cap-drop", "ALL")
         system = (*_system(), *self._of_kernel, "--bind", str(self.tmp.real), str(self.tmp.shown))
         laid = (*system, *self._project(policy), *self._own_files(), *self._hidden(policy))
         return (*begin, *laid, "--chdir", str(cwd), "--", *argv), Path("/"), dict(env)
 
     def sweep(self) -> tuple[Path, ...]:
-        """Remove files that commands made to lead git elsewhere; returns these files."""
+        """Remove files that commands created to redirect git; return these files."""
         return self._left.sweep()
 
     def close(self) -> None:
         self._left.close()
 
     def _own_files(self) -> Iterator[str]:
-        """The output of earlier commands and this program, which may lie in replaced folders."""
+        """Mount the output of earlier commands and this program over replaced folders."""
         base, shown = self.tmp.base, self.tmp.shown
         if not base.is_relative_to(shown):
             yield from ("--tmpfs", str(base))
@@ -54,12 +54,12 @@ class Bubblewrap:
                 yield from ("--ro-bind-try", str(kept), str(kept))
 
     def _project(self, policy: Policy) -> Iterator[str]:
-        # A folder below the private temporary one must be laid there to be seen at all.
+        # A folder below the private temporary folder is visible only if it is mounted there.
         yield from ("--ro-bind", str(policy.folder), str(policy.folder))
         for place in policy.writable:
             yield from ("--bind", str(place), str(place))
-        # A mounted folder cannot be moved away to make room for another. Only those from before
-        # the first command: a later one could become a link before it is mounted.
+        # A mounted folder cannot be moved and replaced. Only folders from before the first
+        # command: a later one could become a link before it is mounted.
         self._pinned = tuple(folder for folder in self._pinned if folder.is_same())
         for folder in self._pinned:
             yield from ("--bind-try", str(folder.path), str(folder.path))
@@ -69,7 +69,7 @@ class Bubblewrap:
                 yield from ("--ro-bind-try", str(kept), str(kept))
 
     def _present(self, entry: Entry) -> Path | None:
-        """The path to mount, created empty if it is absent; None if no one can create it."""
+        """Return the path to mount, created empty if absent; None if no process can create it."""
         path, is_folder = entry
         if not os.path.lexists(path) and (stand_in := self._left.stands_for(path)) is not None:
             return stand_in
@@ -108,7 +108,7 @@ class Bubblewrap:
 
 
 def shown_in_private() -> tuple[Path, ...]:
-    """Files in private places that commands see nevertheless."""
+    """Return the files in private folders that commands can still see."""
     names = os.path.realpath("/etc/resolv.conf")
     kept = (*places.KEPT_IN_RUN, names)
     return tuple(Path(path) for path in kept if path.startswith(("/run/", "/var/run/")))
@@ -116,7 +116,7 @@ def shown_in_private() -> tuple[Path, ...]:
 
 def _system() -> Iterator[str]:
     yield from ("--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc")
-    # The sockets of services lie there; code that may speak to one may get outside by it.
+    # Contains the sockets of services, through which code could leave the sandbox.
     for folder in ("/run", "/var/run"):
         if os.path.isdir(folder) and not os.path.islink(folder):
             yield from ("--tmpfs", folder)
@@ -125,10 +125,10 @@ def _system() -> Iterator[str]:
 
 
 def _of_kernel() -> Iterator[str]:
-    """Files of /proc that belong to the whole machine: root may write them without capabilities.
+    """Protect files of /proc that affect the machine: root can write them without capabilities.
 
-    `kernel.core_pattern` for example names a program that the kernel runs outside. bubblewrap
-    covers only folders that can themselves be written to, and /proc/sys is not one.
+    For example, `kernel.core_pattern` names a program that the kernel runs outside the sandbox.
+    bubblewrap protects only folders that are writable themselves, and /proc/sys is not.
     """
     if os.geteuid() != 0:
         return

@@ -1,4 +1,4 @@
-"""Our own access to files under the policy: links resolved first, then opened without any."""
+"""File access of tools under the policy: resolve links first, then open without links."""
 
 import errno
 import os
@@ -20,7 +20,7 @@ _SCAN_SECONDS = 30.0
 
 
 class Enclosure(Protocol):
-    """What shuts commands in."""
+    """A means to restrict commands: bubblewrap or Landlock."""
 
     @property
     def tmp(self) -> "Tmp": ...
@@ -31,7 +31,7 @@ class Enclosure(Protocol):
 
 
 class Tmp:
-    """The private folder for temporary files, and which other folders commands see differently."""
+    """The private folder for temporary files, and other folders that commands see differently."""
 
     def __init__(
         self,
@@ -45,9 +45,9 @@ class Tmp:
     ) -> None:
         """Commands see `real` under the name `shown`.
 
-        `kept` holds the whole output of commands. It and `real` lie in `base`, which is hidden
-        otherwise, since it also holds the folders of other processes; by default `base` is `real`.
-        `private` folders are hidden too, except for the `public` places in them.
+        `kept` contains the complete output of commands. It and `real` are in `base`, which is
+        hidden otherwise, since it also contains folders of other processes. By default `base` is
+        `real`. `private` folders are hidden too, except for the `public` paths in them.
         """
         self.real = real
         self.shown = shown
@@ -57,7 +57,10 @@ class Tmp:
         self._public = public
 
     def locate(self, path: Path, seen: tuple[Path, ...]) -> Path:
-        """Where a path that commands know is on disk; `seen` are places that they see as is."""
+        """Return the place on disk of a path in the view of commands.
+
+        `seen` are paths that are the same in both.
+        """
         if self.real == self.shown or not path.is_relative_to(self.shown):
             return path
         if any(path.is_relative_to(place) for place in (*seen, self.kept)):
@@ -65,7 +68,7 @@ class Tmp:
         return self.real / path.relative_to(self.shown)
 
     def hiding(self, path: Path, seen: tuple[Path, ...]) -> Path | None:
-        """The private folder that a place on disk lies in; None if tools may see it."""
+        """Return the private folder that contains a path; None if tools may see it."""
         shown = (*seen, self.kept, self.real, *self._public)
         if any(path.is_relative_to(place) for place in shown):
             return None
@@ -75,7 +78,7 @@ class Tmp:
 
 
 class FileWalls:
-    """The walls around one working folder."""
+    """Sandboxed file access for one working folder."""
 
     def __init__(self, policy: Policy, enclosure: Enclosure) -> None:
         self._policy = policy
@@ -91,22 +94,22 @@ class FileWalls:
     def locate(self, path: Path) -> Path:
         policy, tmp = self._policy, self._enclosure.tmp
         seen = (policy.folder, *policy.writable, *self._program)
-        # Commands start in the real folder; a link that leads to it may lie in a hidden place.
+        # Commands start in the real folder; a link to it may be in a hidden folder.
         if path.is_relative_to(policy.cwd):
             path = self._cwd / path.relative_to(policy.cwd)
 
         def on_disk(step: Path) -> Path:
             return tmp.locate(step, seen)
 
-        found = on_disk(follow(path, on_disk).path)
-        if policy.is_hidden(found):
-            name = _named(path, found)
-            raise ToolError(f"{name} is hidden by the sandbox: it holds credentials.")
-        if (private := tmp.hiding(found, seen)) is not None:
+        real = on_disk(follow(path, on_disk).path)
+        if policy.is_hidden(real):
+            name = _named(path, real)
+            raise ToolError(f"{name} is hidden by the sandbox: it contains credentials.")
+        if (private := tmp.hiding(real, seen)) is not None:
             raise ToolError(f"{path} is hidden by the sandbox: {private} is private.")
-        if len(found.parts) > 2 and found.parts[1] == "proc" and found.parts[2].isdigit():
-            raise ToolError(f"{path} is hidden by the sandbox: files of processes may hold keys.")
-        return found
+        if len(real.parts) > 2 and real.parts[1] == "proc" and real.parts[2].isdigit():
+            raise ToolError(f"{path} is hidden by the sandbox: process files may contain keys.")
+        return real
 
     def hides(self, real: Path) -> bool:
         """Whether a real path is hidden, also by the name of a hard link."""
@@ -120,7 +123,7 @@ class FileWalls:
     def open(self, path: Path) -> int:
         real = self.locate(path)
         with open_folder(real.parent) as folder:
-            # Non-blocking, in case it is a pipe; no link can stand here, since all were resolved.
+            # Non-blocking, in case it is a pipe. All links were resolved, so a link is an error.
             refuse_special(os.stat(real.name or ".", dir_fd=folder, follow_symlinks=False), path)
             file = os.open(real.name or ".", _READ, dir_fd=folder)
         try:
@@ -153,7 +156,7 @@ class FileWalls:
             refuse_special(old, path)
             if not os.access(real.name, os.W_OK, dir_fd=folder):
                 raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
-            # The name gets new content; what else is linked to the old content keeps it.
+            # The name gets new content; other hard links keep the old content.
             write_atomically(Path(real.name), data, old, folder)
 
     def enclose(
@@ -174,23 +177,23 @@ class FileWalls:
                 f"{self._enclosure.tmp.shown} can be written to."
             )
         if policy.is_protected(real):
-            raise ToolError(f"The sandbox keeps {name} as it is, since code is run from it.")
+            raise ToolError(f"The sandbox protects {name}: code is run from it.")
         return real
 
     def _is_hidden_at(self, path: Path) -> bool:
         try:
             return self._is_hidden_file(os.lstat(path))
         except OSError:
-            return True  # gone since it was found
+            return True  # removed since it was found
 
-    def _is_hidden_file(self, found: os.stat_result) -> bool:
+    def _is_hidden_file(self, status: os.stat_result) -> bool:
         """Whether a file is a hidden one under the name of a hard link."""
-        if found.st_nlink < 2 or not stat.S_ISREG(found.st_mode):
+        if status.st_nlink < 2 or not stat.S_ISREG(status.st_mode):
             return False
         now = time.monotonic()
         if now - self._inodes[0] >= _SCAN_SECONDS:
             self._inodes = (now, self._policy.hidden_inodes())
-        return (found.st_dev, found.st_ino) in self._inodes[1]
+        return (status.st_dev, status.st_ino) in self._inodes[1]
 
 
 def _named(path: Path, real: Path) -> str:

@@ -1,4 +1,4 @@
-"""Which paths of a working folder must stay as they are, found once before any command runs."""
+"""Find the paths of a working folder that commands must not change, before the first one runs."""
 
 import os
 from collections.abc import Iterator
@@ -12,44 +12,46 @@ from ludolf.tools.sandbox import sensitive_paths as places
 from ludolf.tools.sandbox.links import follow
 from ludolf.tools.sandbox.policy import Policy
 
-# Folders of settings are searched for links up to this number of entries.
+# Maximum number of entries to search for links in folders of settings.
 _MOST_ENTRIES = 10_000
-# Folders of a repository that hold neither settings nor further repositories.
+# Folders of a repository that contain neither settings nor other repositories.
 _NO_SETTINGS = ("objects", "refs", "logs", "hooks", "info", "lfs")
 
 
 class NoSandbox(ToolError):
-    """No sandbox can be made as it was asked for; the text says why and what to do."""
+    """The requested sandbox is not available; the text says why and what to do."""
 
 
 class Entry(NamedTuple):
-    """A path to keep as it is; while it is absent, an empty file or folder stands for it."""
+    """A path to protect; while it is absent, an empty file or folder takes its place."""
 
     path: Path
     is_folder: bool
 
 
 class Pinned(NamedTuple):
-    """A folder that holds entries: it can be written to, but not renamed or removed."""
+    """A folder that contains entries: writable, but protected from renaming and removal."""
 
     path: Path
     inode: tuple[int, int]
 
     def is_same(self) -> bool:
-        """Whether the path still leads to the folder; another one could become a link."""
+        """Whether the path is still the same folder; a replacement could become a link."""
         return _inode(self.path) == self.inode
 
 
 class Guard(NamedTuple):
     entries: tuple[Entry, ...]
     pinned: tuple[Pinned, ...]
-    # Files that lead git to other settings. An empty file in their place is an error to git.
+    # Files that redirect git to other settings. git fails on an empty file in their place.
     foreign: tuple[Path, ...]
 
 
 def survey(policy: Policy) -> Guard:
-    """Raises:
-    NoSandbox: a command could replace a link that leads to code.
+    """Find the paths to protect.
+
+    Raises:
+        NoSandbox: a command could replace a link that leads to code.
     """
     if policy.ground.mode != "workspace":
         return Guard((), (), ())
@@ -70,18 +72,18 @@ def survey(policy: Policy) -> Guard:
 
 
 def code_by_links(policy: Policy) -> tuple[Path, ...]:
-    """Code outside the protected names that links and settings of git lead to."""
+    """Return code outside the protected names that links and git settings lead to."""
     if policy.ground.mode != "workspace":
         return ()
-    found: list[Path] = []
+    paths: list[Path] = []
     for root in _tops(policy):
         repositories = tuple(_repositories(root))
-        found += [path for path, _ in _of_git(repositories)]
+        paths += [path for path, _ in _of_git(repositories)]
         for each in repositories:
-            found += _links_in(each / "hooks")
+            paths += _links_in(each / "hooks")
     for path, _ in _fixed(policy):
-        found += _links_in(path)
-    return tuple(found)
+        paths += _links_in(path)
+    return tuple(paths)
 
 
 def _is_below(path: Path, roots: tuple[Path, ...]) -> bool:
@@ -90,14 +92,14 @@ def _is_below(path: Path, roots: tuple[Path, ...]) -> bool:
 
 def _inode(path: Path) -> tuple[int, int]:
     try:
-        found = os.lstat(path)
+        status = os.lstat(path)
     except OSError:
         return (0, 0)
-    return found.st_dev, found.st_ino
+    return status.st_dev, status.st_ino
 
 
 def _tops(policy: Policy) -> set[Path]:
-    """Folders in which git may work."""
+    """Return the folders in which git may work."""
     return {policy.folder, *policy.writable}
 
 
@@ -110,7 +112,7 @@ def _fixed(policy: Policy) -> Iterator[tuple[Path, bool]]:
         path = policy.folder / name
         yield path, path.is_dir() or not os.path.lexists(path)
     for root in _tops(policy):
-        # A folder without a repository may get one; a file or link leads to the real one.
+        # A folder without a repository may get one; a file or link names the real one.
         git = root / ".git"
         if os.path.lexists(git) and (git.is_symlink() or not git.is_dir()):
             yield git, git.is_dir()
@@ -138,10 +140,10 @@ def _add(entry: Entry, policy: Policy, entries: dict[Path, bool]) -> None:
             continue
         if link.parent in _tops(policy):
             raise NoSandbox(
-                f"No sandbox for {policy.cwd}: {link} is a link, and code is run by it: a command "
-                "could replace it. Put what it leads to in its place, or start read-only."
+                f"No sandbox for {policy.cwd}: {link} is a link that leads to code, and a command "
+                "could replace it. Replace the link by its target, or start read-only."
             )
-        # A link cannot be mounted over; its folder can.
+        # A mount cannot cover a link, but it can cover its folder.
         entries[link.parent] = True
     if _is_below(followed.path, roots):
         entries.setdefault(followed.path, entry.is_folder)
@@ -151,7 +153,7 @@ def _add(entry: Entry, policy: Policy, entries: dict[Path, bool]) -> None:
 
 
 def _repositories(root: Path) -> Iterator[Path]:
-    """The folders from which git reads settings and hooks for a working folder."""
+    """Yield the folders from which git reads settings and hooks for a working folder."""
     git = _git_folder(root / ".git")
     if git is None:
         return
@@ -171,7 +173,7 @@ def _git_folder(git: Path) -> Path | None:
 
 
 def _named_in(file: Path, prefix: str) -> Path | None:
-    """The folder that a file of git names, if it exists."""
+    """Return the folder that a file of git names; None if it does not exist."""
     try:
         text = read_text(file, within=None, limit=4096)
     except ConfigError:
@@ -193,14 +195,14 @@ def _below(folder: Path) -> Iterator[Path]:
 
 
 def _links_in(folder: Path) -> list[Path]:
-    found: list[Path] = []
+    links: list[Path] = []
     seen = 0
     for place, names, files in os.walk(folder):
         for name in (*names, *files):
             path = os.path.join(place, name)
             if os.path.islink(path):
-                found.append(Path(path))
+                links.append(Path(path))
         seen += len(names) + len(files)
         if seen > _MOST_ENTRIES:
             break
-    return found
+    return links

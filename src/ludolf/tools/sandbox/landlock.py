@@ -1,4 +1,4 @@
-"""Commands shut in by Landlock: a launcher takes away its own rights, then becomes the command."""
+"""Restrict commands by Landlock: a launcher drops its own rights, then executes the command."""
 
 import os
 import stat
@@ -20,7 +20,7 @@ class Landlock:
 
     def __init__(self, tmp: Tmp) -> None:
         self.tmp = tmp
-        # Kept from the start: a command that may change the file must not change this.
+        # Read once at the start: a command may be able to change the file.
         self._source = Path(launcher.__file__).read_text("utf-8")
         self._python = os.path.realpath(sys.executable)
 
@@ -33,32 +33,32 @@ class Landlock:
             "write": [str(path) for path in (*policy.writable, self.tmp.real)],
             "network": policy.ground.network,
         }
-        told = msgspec.json.encode(plan).decode()
-        begin = (self._python, "-I", "-S", "-X", "utf8", "-c", self._source, told)
+        argument = msgspec.json.encode(plan).decode()
+        begin = (self._python, "-I", "-S", "-X", "utf8", "-c", self._source, argument)
         return (*begin, *argv), cwd, dict(env)
 
     def sweep(self) -> tuple[Path, ...]:
-        """The whole repository is open to commands."""
+        """Remove nothing: commands may change the whole repository."""
         return ()
 
     def close(self) -> None:
-        """Nothing is left behind."""
+        """Do nothing: Landlock leaves no files."""
 
 
 def lacking(policy: Policy) -> str | None:
-    """Why Landlock cannot do here what the policy asks for; None if it can."""
+    """Return why Landlock cannot enforce the policy here; None if it can."""
     if not sys.platform.startswith("linux") or launcher.abi() < launcher.LEAST_ABI:
         return "this kernel has no Landlock (Linux 6.2 or newer)"
     within = [path for path in policy.hidden if policy.is_writable(path)]
     if within:
         return f"Landlock cannot hide {within[0]} in a folder that is open to commands"
-    # A change of .pi costs the project its trust; of other code it would not be noticed.
+    # A change of .pi revokes the trust in the project; a change of other code goes unnoticed.
     run = [path for path in _run(policy) if not path.is_relative_to(policy.folder / ".pi")]
     if run:
         return f"Landlock cannot protect {run[0]}, from which this program runs"
     if not policy.ground.network:
-        known = launcher.can_cut_network()
-        return None if known else f"Landlock cannot cut the network on {os.uname().machine}"
+        supported = launcher.can_cut_network()
+        return None if supported else f"Landlock cannot cut the network on {os.uname().machine}"
     open_one = next(_control_sockets(policy.ground.home), None)
     if open_one:
         return f"Landlock cannot keep commands from {open_one}; cut the network, or remove it"
@@ -66,7 +66,7 @@ def lacking(policy: Policy) -> str | None:
 
 
 def _run(policy: Policy) -> Iterator[Path]:
-    """Code of this program in folders that are open to commands."""
+    """Yield code of this program in folders that commands can write."""
     ground = policy.ground
     for path in (*ground.guarded, *program_places(), ground.agent):
         followed = follow(path.absolute())

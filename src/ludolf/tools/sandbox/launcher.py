@@ -1,8 +1,8 @@
-"""Shut oneself in by Landlock, then become the command: a program, standard library only.
+"""Restrict this process by Landlock, then execute the command: a program, standard library only.
 
 Arguments: a JSON object `{"hidden": [paths], "read": [paths], "write": [paths], "network": bool}`,
-then the command. Paths to read and write may lie in hidden ones.
-Whatever goes wrong before the walls stand ends it; the command never runs without them.
+then the command. Paths to read and write may be inside hidden ones.
+Any error before the restrictions apply ends the program; the command never runs without them.
 """
 
 import ctypes
@@ -14,7 +14,7 @@ import struct
 import sys
 from collections.abc import Iterator
 
-LEAST_ABI = 3  # before, truncating a file was nobody's business
+LEAST_ABI = 3  # earlier versions do not restrict truncation
 FAILED = 126
 
 EXECUTE, WRITE_FILE, READ_FILE, READ_DIR = 1 << 0, 1 << 1, 1 << 2, 1 << 3
@@ -22,8 +22,8 @@ TRUNCATE, IOCTL_DEV = 1 << 14, 1 << 15
 READ = EXECUTE | READ_FILE | READ_DIR
 _MAKE_DEVICES = 1 << 6 | 1 << 11
 _ON_FILES = EXECUTE | WRITE_FILE | READ_FILE | TRUNCATE | IOCTL_DEV
-# Others are hidden: disks, cameras, keyboards. So are terminals: Landlock can only open the folder
-# of all, also those in which somebody else types.
+# Others are hidden: disks, cameras, keyboards. So are terminals: Landlock can only allow the whole
+# folder, with the terminals of other programs.
 _DEVICES = ("null", "zero", "full", "tty", "random", "urandom")
 _BIND_TCP, _CONNECT_TCP = 1 << 0, 1 << 1
 _SCOPES = 1 << 0 | 1 << 1  # abstract sockets, signals
@@ -34,7 +34,7 @@ _PATH_BENEATH = 1
 _PR_CAPBSET_READ, _PR_CAPBSET_DROP, _CAPABILITY_VERSION = 23, 24, 0x20080522
 _PR_SET_NO_NEW_PRIVS, _PR_SET_SECCOMP, _SECCOMP_FILTER = 38, 22, 2
 
-# By machine: how the kernel calls it in a filter, and the number of `socket`.
+# By machine: the architecture constant of seccomp filters, and the number of `socket`.
 _MACHINES = {"x86_64": (0xC000003E, 41), "aarch64": (0xC00000B7, 198)}
 _IO_URING_SETUP = 425
 _X32 = 0x40000000
@@ -45,7 +45,7 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 def abi() -> int:
-    """The version of Landlock that the kernel has; 0 if none."""
+    """Return the Landlock version of the kernel; 0 if it has none."""
     return max(0, int(_libc.syscall(_CREATE, None, 0, _VERSION_FLAG)))
 
 
@@ -59,10 +59,10 @@ def all_rights(version: int) -> int:
 
 
 def readable(hidden: frozenset[str]) -> Iterator[tuple[str, int]]:
-    """What to allow so that everything but the hidden can be read.
+    """Yield the rights that allow reading everything except hidden paths.
 
-    Rights hold for all that is below, so the way to something hidden is allowed piece by piece.
-    Names can be listed anywhere.
+    Rights apply to everything below a folder, so the folders above a hidden path are allowed entry
+    by entry. Names can be listed anywhere.
     """
     if not hidden:
         yield "/", READ
@@ -87,12 +87,14 @@ def _around(folder: str, hidden: frozenset[str]) -> Iterator[tuple[str, int]]:
 
 
 def shut_in(hidden: frozenset[str], read: list[str], write: list[str], *, network: bool) -> None:
-    """Raises:
-    OSError: the walls cannot be built.
+    """Restrict this process.
+
+    Raises:
+        OSError: a restriction cannot be applied.
     """
     version = abi()
     if version < LEAST_ABI:
-        raise OSError(errno.ENOSYS, "this kernel has no Landlock that is new enough")
+        raise OSError(errno.ENOSYS, "the Landlock version of this kernel is too old")
     rights = all_rights(version)
     cut = _BIND_TCP | _CONNECT_TCP if version >= 4 and not network else 0
     scopes = _SCOPES if version >= 6 else 0
@@ -117,10 +119,10 @@ def shut_in(hidden: frozenset[str], read: list[str], write: list[str], *, networ
 
 def _allow(rules: int, path: str, rights: int) -> None:
     try:
-        # Not through a link: where it leads is allowed under its own name, or hidden.
+        # Links are not followed: the target is allowed under its own name, or hidden.
         file = os.open(path, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC)
     except OSError:
-        return  # gone, or nothing that we may reach
+        return  # removed, or not accessible to us
     try:
         mode = os.fstat(file).st_mode
         if stat.S_ISLNK(mode):
@@ -134,7 +136,7 @@ def _allow(rules: int, path: str, rights: int) -> None:
 
 
 def _drop_capabilities() -> None:
-    """Root would otherwise look into other processes, whatever Landlock says."""
+    """Drop capabilities: with them root can inspect other processes despite Landlock."""
     for number in range(64):
         if _libc.prctl(_PR_CAPBSET_READ, number, 0, 0, 0) == 1 and os.geteuid() == 0:
             _check(_libc.prctl(_PR_CAPBSET_DROP, number, 0, 0, 0))
@@ -142,14 +144,14 @@ def _drop_capabilities() -> None:
 
 
 def _cut_network() -> None:
-    """No new sockets of any kind: also the local ones reach services that act for others."""
+    """Forbid new sockets of any kind: even local ones reach services outside the sandbox."""
     machine = os.uname().machine
     if machine not in _MACHINES:
         raise OSError(errno.ENOSYS, f"cannot cut the network on {machine}")
-    known, socket = _MACHINES[machine]
+    architecture, socket = _MACHINES[machine]
     steps = [
         (_LOAD, 0, 0, 4),
-        (_EQUAL, 1, 0, known),
+        (_EQUAL, 1, 0, architecture),
         (_RETURN, 0, 0, _KILL),
         (_LOAD, 0, 0, 0),
         (_AT_LEAST, 2, 0, _X32),
@@ -171,7 +173,7 @@ def _check(result: int) -> int:
 
 
 def main(words: list[str]) -> int:
-    """Does not return unless something went wrong."""
+    """Execute the command; return an exit code only on an error."""
     try:
         plan = json.loads(words[0])
         hidden, network = frozenset(plan["hidden"]), plan["network"]

@@ -1,4 +1,4 @@
-"""Record what a sandbox creates in a working folder, and remove it, also after a kill."""
+"""Record files that a sandbox creates in a working folder, and remove them, also after a kill."""
 
 import os
 import signal
@@ -11,8 +11,8 @@ import msgspec
 from ludolf.tools.sandbox.links import open_folder
 
 _PREFIX = "left-"
-# Removes files when the program is killed. The commands in the sandbox die with the program, but
-# perhaps a moment later.
+# Removes files when the program is killed. The commands in the sandbox end with the program, but
+# possibly a moment later.
 _SWEEPER = """
 cd /
 trap '' HUP INT TERM
@@ -40,17 +40,17 @@ class Leftovers:
         self._sweeper: tuple[int, int] | None = None
 
     def forbid(self, paths: Iterable[Path]) -> None:
-        """Remove these paths in every `sweep`, and when the program is killed; they are absent."""
+        """Remove these absent paths in every `sweep`, and when the program is killed."""
         self._record.foreign = [str(path) for path in paths]
         if self._record.foreign:
             self._save()
             self._sweeper = _start_sweeper(self._record.foreign)
 
     def make(self, path: Path, *, folder: bool) -> None:
-        """Create an empty file or folder; recorded first, so that a kill does not leave it.
+        """Create an empty file or folder; record it first, so that a kill does not leave it.
 
         Raises:
-            OSError: it cannot be created.
+            OSError: the file or folder cannot be created.
         """
         if str(path) not in self._record.made:
             self._record.made.append(str(path))
@@ -63,12 +63,12 @@ class Leftovers:
                 os.close(os.open(path.name, flags, 0o644, dir_fd=parent))
 
     def stands_for(self, path: Path) -> Path | None:
-        """The empty folder that was created for a path whose folder does not exist."""
+        """Return the empty folder that was created above a path; None if there is none."""
         made = (each for each in path.parents if str(each) in self._record.made)
         return next((each for each in made if each.is_dir()), None)
 
     def adopt(self, path: Path) -> None:
-        """Share an empty file or folder that another living sandbox has created."""
+        """Share an empty file or folder that another running sandbox has created."""
         if str(path) not in self._record.made and any(
             str(path) in other.made for other in self._others()
         ):
@@ -76,7 +76,7 @@ class Leftovers:
             self._save()
 
     def sweep(self) -> tuple[Path, ...]:
-        """Remove paths that must not exist; returns those that did."""
+        """Remove paths that must not exist; return those that did."""
         return tuple(path for path in map(Path, self._record.foreign) if _unlinked(path))
 
     def close(self) -> None:
@@ -97,20 +97,20 @@ class Leftovers:
                 yield _read(file)
 
     def _save(self) -> None:
-        beside = self._file.with_name(f".{self._file.name}")
-        beside.write_bytes(msgspec.json.encode(self._record))
-        os.replace(beside, self._file)
+        temporary = self._file.with_name(f".{self._file.name}")
+        temporary.write_bytes(msgspec.json.encode(self._record))
+        os.replace(temporary, self._file)
 
 
 def _start_sweeper(paths: list[str]) -> tuple[int, int]:
-    """Start a process that waits for the end of this one; returns its id and the pipe to it."""
+    """Start a process that waits for the end of this one; return its pid and the pipe to it."""
     receive, send = os.pipe()
     to_null = (os.POSIX_SPAWN_OPEN, 1, os.devnull, os.O_WRONLY, 0)
     actions = [(os.POSIX_SPAWN_DUP2, receive, 0), to_null, (os.POSIX_SPAWN_DUP2, 1, 2)]
     argv = ["sh", "-c", _SWEEPER, "sweeper", *paths]
     env = {"PATH": "/usr/bin:/bin"}
     try:
-        # A group of its own, so that a signal to the group of the program does not end it.
+        # A new process group, so that a signal to the group of the program does not end it.
         process = os.posix_spawn("/bin/sh", argv, env, file_actions=actions, setpgroup=0)
     except OSError:
         os.close(send)
@@ -121,7 +121,7 @@ def _start_sweeper(paths: list[str]) -> tuple[int, int]:
 
 
 def remove_of_dead(base: Path) -> None:
-    """Remove what sandboxes of killed programs left."""
+    """Remove files that sandboxes of killed programs left."""
     for file in base.glob(f"{_PREFIX}*"):
         if _is_alive(file):
             continue
@@ -133,7 +133,7 @@ def remove_of_dead(base: Path) -> None:
 
 
 def is_running(owner: str) -> bool:
-    """Whether the process with this number exists."""
+    """Whether the process with this pid exists."""
     return not owner.isdigit() or os.path.exists(f"/proc/{owner}")
 
 
@@ -161,10 +161,10 @@ def _remove_empty(paths: Iterable[str]) -> None:
     for path in sorted(map(Path, paths), reverse=True):
         try:
             with open_folder(path.parent) as parent:
-                found = os.stat(path.name, dir_fd=parent, follow_symlinks=False)
-                if stat.S_ISDIR(found.st_mode):
+                status = os.stat(path.name, dir_fd=parent, follow_symlinks=False)
+                if stat.S_ISDIR(status.st_mode):
                     os.rmdir(path.name, dir_fd=parent)
-                elif stat.S_ISREG(found.st_mode) and not found.st_size:
+                elif stat.S_ISREG(status.st_mode) and not status.st_size:
                     os.unlink(path.name, dir_fd=parent)
         except OSError:
-            continue  # absent, or somebody put something into it
+            continue  # absent, or no longer empty

@@ -1,4 +1,4 @@
-"""Resolve links one by one, and open folders without following any."""
+"""Resolve symbolic links step by step, and open folders without following any."""
 
 import os
 from collections.abc import Callable, Iterator

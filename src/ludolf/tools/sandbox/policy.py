@@ -1,4 +1,4 @@
-"""What tools may touch, as real paths; the same for our own access and for commands."""
+"""Paths that tools may read and write, as real paths, for our own access and for commands."""
 
 import os
 import stat
@@ -15,11 +15,11 @@ Mode = Literal["read-only", "workspace"]
 
 
 class Ground(msgspec.Struct, frozen=True, kw_only=True):
-    """What holds for every working folder of a session.
+    """Rules for every working folder of a session.
 
-    `write` are further folders that may be written to, `hide` and `show` change the list of hidden
-    places, `guarded` are files that the program itself runs code from, `linked` is code that links
-    in protected folders lead to.
+    `write` are additional writable folders, `hide` and `show` change the list of hidden paths,
+    `guarded` are files from which the program itself runs code, `linked` is code that links in
+    protected folders lead to.
     """
 
     mode: Mode
@@ -34,10 +34,10 @@ class Ground(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Policy(msgspec.Struct, frozen=True, kw_only=True):
-    """The ground with one working folder on it.
+    """Rules for one working folder.
 
-    Hidden places are looked up each time: one may come to be while the session lasts. `start` is
-    the real path of the folder that the walls are built around; by default that of `cwd`.
+    Hidden paths are looked up each time, since one may be created during the session. `start` is
+    the real path of the folder that the sandbox was created for; by default that of `cwd`.
     """
 
     ground: Ground
@@ -50,20 +50,19 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def writable(self) -> tuple[Path, ...]:
-        """Existing folders that may be written to, next to the private one for temporary files.
+        """Existing writable folders, in addition to the private one for temporary files.
 
-        A folder within another one is left out, and so is a path with a link: a command could
-        make it lead elsewhere.
+        Excludes a folder inside another one, and a path with a link, which a command could change.
         """
         if self.ground.mode != "workspace":
             return ()
         more = (path for path in self.ground.write if os.path.realpath(path) == str(path))
-        wanted = {self.folder, *(path for path in more if path.is_dir())}
-        return tuple(sorted(path for path in wanted if not wanted & set(path.parents)))
+        folders = {self.folder, *(path for path in more if path.is_dir())}
+        return tuple(sorted(path for path in folders if not folders & set(path.parents)))
 
     @property
     def hidden(self) -> tuple[Path, ...]:
-        """Existing places that must not be read, by their real paths."""
+        """Real paths of existing files and folders that must not be read."""
         ground = self.ground
         named = [ground.home / name for name in places.CREDENTIALS]
         named += [ground.agent / name for name in places.OWN_CREDENTIALS]
@@ -71,48 +70,48 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
         return tuple(path for path in real((*named, *ground.hide)) if path not in shown)
 
     def is_hidden(self, path: Path) -> bool:
-        """For a real path, or one that links lead to."""
+        """Whether a real path, or the target of links, is hidden."""
         return any(path.is_relative_to(place) for place in self.hidden)
 
     def is_writable(self, path: Path) -> bool:
         return any(path.is_relative_to(place) for place in self.writable)
 
     def is_protected(self, path: Path) -> bool:
-        """Whether code is run later from a path in a writable place, also if nothing is there."""
+        """Whether code may run later from a path in a writable folder, even if it is absent."""
         if any(path.is_relative_to(place) for place in self.guarded):
             return True
         if path.is_relative_to(self.folder):
             parts = path.relative_to(self.folder).parts
-            # In lower case, since some file systems do not tell the difference.
+            # In lower case, since some file systems are case-insensitive.
             if parts and parts[0].lower() in places.PROJECT_SETTINGS:
                 return True
         return _is_git_code(tuple(part.lower() for part in path.parts))
 
     @property
     def code(self) -> tuple[Path, ...]:
-        """Code that runs outside the sandbox: of this program, or by links; links unresolved."""
+        """Code of this program and of links that runs outside the sandbox, links unresolved."""
         ground = self.ground
         return (*ground.guarded, *ground.linked, *program_places(), ground.agent)
 
     @property
     def guarded(self) -> tuple[Path, ...]:
-        """Real paths of that code where a writable place holds it, or would hold it."""
-        found = (Path(os.path.realpath(path)) for path in self.code)
-        return tuple(path for path in found if self.is_writable(path))
+        """Real paths of that code inside writable folders, whether or not it exists."""
+        paths = (Path(os.path.realpath(path)) for path in self.code)
+        return tuple(path for path in paths if self.is_writable(path))
 
     def hidden_inodes(self) -> frozenset[tuple[int, int]]:
-        """Of hidden files with several names, to recognize them under another name."""
+        """Inodes of hidden files with several hard links, to detect them under another name."""
         return frozenset(_inodes(self.hidden))
 
 
 def program_places() -> tuple[Path, ...]:
-    """Where this program's own code lies."""
+    """Return the folders of this program's own code."""
     package = Path(__file__).parents[2]
     return (package, Path(sys.prefix), Path(sys.base_prefix), Path(os.__file__).parent)
 
 
 def agent_sockets() -> tuple[Path, ...]:
-    """Where somebody signs for the user, or types into a terminal of theirs."""
+    """Return sockets of signing agents and terminal multiplexers of the user."""
     named = (os.environ.get("SSH_AUTH_SOCK"), os.environ.get("TMUX", "").partition(",")[0])
     folder = Path(os.environ.get("TMUX_TMPDIR") or "/tmp", f"tmux-{os.getuid()}")
     try:
@@ -123,7 +122,7 @@ def agent_sockets() -> tuple[Path, ...]:
 
 
 def real(paths: Iterable[Path]) -> tuple[Path, ...]:
-    """The real paths of those that exist."""
+    """Return the real paths of those that exist."""
     return tuple(Path(os.path.realpath(path)) for path in paths if os.path.lexists(path))
 
 
@@ -144,8 +143,8 @@ def _inodes(roots: Iterable[Path]) -> Iterator[tuple[int, int]]:
     for root in roots:
         for path in (root, *root.rglob("*")) if root.is_dir() else (root,):
             try:
-                found = path.lstat()
+                status = path.lstat()
             except OSError:
                 continue
-            if stat.S_ISREG(found.st_mode) and found.st_nlink > 1:
-                yield found.st_dev, found.st_ino
+            if stat.S_ISREG(status.st_mode) and status.st_nlink > 1:
+                yield status.st_dev, status.st_ino

@@ -1,4 +1,4 @@
-"""The sandbox of a session: what shuts commands in here, proven before the first one runs."""
+"""The sandbox of a session: choose bubblewrap or Landlock, and test it before the first command."""
 
 import hashlib
 import os
@@ -25,8 +25,8 @@ from ludolf.tools.sandbox.policy import Ground, Policy
 Using = Literal["auto", "bwrap", "landlock"]
 Means = Bubblewrap | Landlock
 _PROOF_SECONDS = 10
-# Temporary files can be written, a folder outside cannot, nor can settings of the kernel, some of
-# which name programs that it runs. They are only opened; the redirection fails in a subshell.
+# Checks that temporary files can be written, but not a folder outside or the kernel settings, some
+# of which name programs to run. Settings are only opened; the redirection fails in a subshell.
 _PROOF = """
 echo x > "$TMPDIR/proof" || exit 3
 (echo x > "$1") 2>/dev/null && exit 4
@@ -40,13 +40,13 @@ _REASONS = {4: "it lets commands write outside", 5: "it lets commands change the
 
 
 class Sandbox:
-    """Close it when done: its temporary files go with it."""
+    """Sandbox of one session; `close` removes its temporary files."""
 
     def __init__(self, ground: Ground, cwd: Path, using: Using = "auto") -> None:
-        """Build the walls around a folder, in which they stay.
+        """Create the sandbox for a folder; its start folder does not change later.
 
         Raises:
-            NoSandbox: nothing here can do it. Nothing runs without the walls that were asked for.
+            NoSandbox: no means is available here. Commands never run without the sandbox.
         """
         self._start = Path(os.path.realpath(cwd))
         self._shown_start = cwd
@@ -63,7 +63,7 @@ class Sandbox:
 
     @property
     def name(self) -> str:
-        """What shuts commands in: `bwrap` or `landlock`."""
+        """Means that restricts commands: `bwrap` or `landlock`."""
         return self._means.name
 
     @property
@@ -72,14 +72,14 @@ class Sandbox:
 
     @property
     def output_folder(self) -> Path:
-        """Where the whole output of commands is kept."""
+        """Folder of the complete output of commands."""
         return make_private(self.tmp.kept)
 
     def walls(self, cwd: Path) -> FileWalls:
-        """The walls for tools that work in a folder: the one of the start, or one below it.
+        """Return file access for tools in a folder: the start folder, or one below it.
 
         Raises:
-            NoSandbox: the folder is outside the walls.
+            NoSandbox: the folder is outside the sandbox.
         """
         if cwd not in self._walls:
             self.check_folder(cwd)
@@ -87,13 +87,15 @@ class Sandbox:
         return self._walls[cwd]
 
     def check_folder(self, cwd: Path) -> None:
-        """Raises:
-        NoSandbox: a folder is outside the walls, or one that code is run from.
+        """Check that tools may work in a folder.
+
+        Raises:
+            NoSandbox: the folder is outside the sandbox, or code is run from it.
         """
         folder = Path(os.path.realpath(cwd))
         if not folder.is_relative_to(self._start):
             raise NoSandbox(
-                f"{cwd} is outside {self._shown_start}, around which the sandbox was built. "
+                f"{cwd} is outside {self._shown_start}, for which the sandbox was created. "
                 f"Start ludolf in {cwd} to work there."
             )
         policy = self._policy(self._shown_start)
@@ -110,24 +112,24 @@ class Sandbox:
         return enclosed(self._means, policy, argv, cwd, env)
 
     def writable(self, cwd: Path) -> tuple[Path, ...]:
-        """Where commands can write: nothing from there may run outside."""
+        """Return folders that commands can write, from which nothing may run outside."""
         return (*Policy(ground=self.ground, cwd=cwd).writable, self._box)
 
     def sweep(self) -> tuple[Path, ...]:
-        """Remove files by which a command would run code outside; returns these files."""
+        """Remove files by which a command would run code outside; return these files."""
         return self._means.sweep()
 
     def close(self) -> None:
         self._means.close()
         _remove(self._box)
-        with suppress(OSError):  # it holds output that a later session may look up
+        with suppress(OSError):  # not empty: it contains output that a later session may read
             self.tmp.kept.rmdir()
 
     def _policy(self, cwd: Path) -> Policy:
         return Policy(ground=self.ground, cwd=cwd, start=self._start)
 
     def _settled(self, ground: Ground) -> Ground:
-        """Resolve links once: later a command could make them lead elsewhere."""
+        """Resolve links once, since a command could change them later."""
         write = tuple(Path(os.path.realpath(path)) for path in ground.write)
         ground = structs.replace(ground, write=write)
         policy = Policy(ground=ground, cwd=self._start, start=self._start)
@@ -148,7 +150,7 @@ class Sandbox:
             else:
                 return means
         raise NoSandbox(
-            f"No sandbox can be made here: {'; '.join(reasons)}. Install bubblewrap "
+            f"No sandbox is available here: {'; '.join(reasons)}. Install bubblewrap "
             "(for example: apt install bubblewrap), or start with --sandbox off."
         )
 
@@ -157,7 +159,7 @@ class Sandbox:
         program = find_program("bwrap", closed) if sys.platform.startswith("linux") else None
         if program is None:
             return "bubblewrap (bwrap) is not installed"
-        # Raises if it must: another kind of sandbox would protect even less.
+        # Let it raise: another kind of sandbox would protect even less.
         guard = survey(policy)
         private = tuple(map(Path, places.PRIVATE))
         return Bubblewrap(program, self._tmp(SHOWN_TMP, private, shown_in_private()), guard)
@@ -170,25 +172,27 @@ class Sandbox:
         return Landlock(self._tmp(self._box, (Path("/dev"),), ()))
 
     def _tmp(self, shown: Path, private: tuple[Path, ...], public: tuple[Path, ...]) -> Tmp:
-        # Output of earlier sessions in the same folder can be looked up, that of others cannot.
+        # Output of earlier sessions in the same folder is visible, that of other folders is not.
         name = hashlib.sha256(os.fsencode(self._start)).hexdigest()[:16]
         kept = make_private(self._base / f"{OUTPUT_PREFIX}{name}")
         return Tmp(self._box, shown, kept, base=self._base, private=private, public=public)
 
 
 def _check(policy: Policy) -> None:
-    """Raises:
-    NoSandbox: the folder cannot be worked in.
+    """Check that a sandbox can protect the folder.
+
+    Raises:
+        NoSandbox: it cannot.
     """
     folder, reason = policy.folder, ""
     if policy.is_hidden(folder):
-        reason = "it is a place that the sandbox hides"
+        reason = "the sandbox hides this folder"
     elif policy.ground.mode == "workspace":
         for held in (policy.ground.home, policy.ground.agent):
             # Also one that does not exist yet, and one that a link in the folder leads to.
             followed = follow(held.absolute())
             if any(path.is_relative_to(folder) for path in (followed.path, *followed.links)):
-                reason = f"it holds {held}. Start in a folder of its own, or read-only"
+                reason = f"it contains {held}. Start in a separate folder, or read-only"
         if (folder / ".pi").is_symlink():
             reason = "its .pi is a link, which commands could replace"
     if reason:
@@ -198,19 +202,19 @@ def _check(policy: Policy) -> None:
 def enclosed(
     means: Means, policy: Policy, argv: tuple[str, ...], cwd: Path, env: Mapping[str, str]
 ) -> tuple[tuple[str, ...], Path, dict[str, str]]:
-    """The command that runs this one within the walls, and where and with what to start it."""
+    """Return the command that runs this one in the sandbox, with its folder and environment."""
     kept = {name: value for name, value in env.items() if name not in places.LEADING_OUT}
     tmp = str(means.tmp.shown)
     cache = os.path.join(tmp, "cache")
     kept |= {"TMPDIR": tmp, "TMP": tmp, "TEMP": tmp}
-    # Tools keep caches in the home folder, which cannot be written to.
+    # Programs keep caches in the home folder, which is not writable.
     kept |= {"XDG_CACHE_HOME": cache, "npm_config_cache": os.path.join(cache, "npm")}
     kept["LUDOLF_SANDBOX"] = policy.ground.mode
     return means.enclose(policy, argv, cwd, kept)
 
 
 def disproof(means: Means, policy: Policy) -> str | None:
-    """What shows that the walls do not stand; None if they do."""
+    """Test the sandbox; return why it does not work, or None if it does."""
     ground = policy.ground
     outside = ground.agent if ground.agent.is_dir() else ground.home
     target = outside / f".sandbox-proof-{os.urandom(6).hex()}"
@@ -232,13 +236,16 @@ def disproof(means: Means, policy: Policy) -> str | None:
     if target.exists():
         target.unlink()
         return _REASONS[4]
-    said = done.stderr.decode("utf-8", "replace").strip()
+    message = done.stderr.decode("utf-8", "replace").strip()
     code = done.returncode
-    return None if code == 0 else _REASONS.get(code) or said[:200] or f"exit code {code}"
+    return None if code == 0 else _REASONS.get(code) or message[:200] or f"exit code {code}"
 
 
 def _make_box() -> tuple[Path, Path]:
-    """The base and in it a private folder for temporary files; those of dead programs go."""
+    """Return the base folder and a new private temporary folder in it.
+
+    Removes the temporary folders of programs that have ended.
+    """
     base = Path(os.path.realpath(spill_folder()))
     for old in base.glob("box-*"):
         if not is_running(old.name.split("-")[1]):

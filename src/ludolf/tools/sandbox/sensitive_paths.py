@@ -1,4 +1,4 @@
-"""Where credentials lie, what in a project runs code later, which sockets lead out: data."""
+"""Lists of credential paths, of project files that run code, and of sockets to hide."""
 
 import errno
 
@@ -143,7 +143,7 @@ CREDENTIALS = (
     ".config/Cursor",
     ".config/Windsurf",
     ".config/JetBrains",
-    # Displays: with one of these an open socket of X is enough to type for the user.
+    # Displays: with one of these, access to an X socket is enough to type for the user.
     ".Xauthority",
     ".ICEauthority",
     # Containers of the user, by their sockets.
@@ -151,7 +151,7 @@ CREDENTIALS = (
     ".lima",
     ".orbstack",
     ".rd",
-    # What was typed before.
+    # Histories of input.
     ".bash_history",
     ".zsh_history",
     ".zhistory",
@@ -187,10 +187,10 @@ PROJECT_SETTINGS = (
     ".vscode",
     ".idea",
 )
-# What git itself runs, in any repository.
+# Files that git itself runs, in any repository.
 GIT_CODE = ("config", "config.worktree", "hooks", "commondir")
 
-# Who may speak to one of these commands somebody outside the sandbox.
+# Access to one of these sockets controls a process outside the sandbox.
 CONTROL_SOCKETS = (
     "/run/docker.sock",
     "/var/run/docker.sock",
@@ -206,7 +206,7 @@ USER_SOCKETS = ("bus", "systemd/private", "podman/podman.sock", "docker.sock")
 X_SOCKETS = "/tmp/.X11-unix"
 # Folders that commands see empty or filled differently under bubblewrap.
 PRIVATE = ("/run", "/var/run", "/dev")
-# Programs of some distributions lie below /run, which is hidden otherwise.
+# Some distributions install programs below /run, which is hidden otherwise.
 KEPT_IN_RUN = ("/run/current-system", "/run/booted-system", "/run/opengl-driver")
 
 # Variables that lead to such sockets, or to an agent that signs.
@@ -240,5 +240,5 @@ KERNEL_SETTINGS = (
     "/dev/mem",
     "/dev/kmsg",
 )
-# Errors that say that no process of this user can create a file in a folder.
+# Errors that mean that no process of this user can create a file in a folder.
 NO_FILES_HERE = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ELOOP)

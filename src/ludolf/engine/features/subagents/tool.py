@@ -1,12 +1,12 @@
 """The tool by which the model starts subagents."""
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
 from ludolf.agent.scope import Scope
-from ludolf.agent.tool import Tool, ToolContext, ToolError, ToolOutput, text_output
+from ludolf.agent.tool import ToolContext, ToolDefaults, ToolError, ToolOutput, text_output
 from ludolf.ai.messages import ThinkingLevel
 from ludolf.ai.models import Model, clamp_thinking
 from ludolf.base import ConfigError
@@ -42,7 +42,7 @@ _ITEM = {
 }
 
 
-class TaskTool:
+class TaskTool(ToolDefaults):
     name = "task"
     label = "task"
     parameters: Mapping[str, Any] = {
@@ -53,10 +53,8 @@ class TaskTool:
         },
         "required": ["tasks"],
     }
-    alone = False
     read_only = True
     snippet = "Start agents that work in the background and report back"
-    guidelines: tuple[str, ...] = ()
 
     def __init__(self, bundles: Bundles, subagents: Subagents, work: Scope) -> None:
         self._workspace = bundles.workspace
@@ -171,9 +169,3 @@ def choose(workspace: Workspace, models: Models, kind: Agent) -> ChosenModel:
             thinks = clamp_thinking(choice.model, choice.level or level)
             return ChosenModel(wanted, choice.model, thinks, False)
     return ChosenModel(wanted, own, clamp_thinking(own, level), bool(wanted))
-
-
-if TYPE_CHECKING:
-
-    def _proof(tool: TaskTool) -> Tool:
-        return tool

@@ -1,9 +1,9 @@
 """The tool by which a subagent submits its result and ends."""
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from ludolf.agent.tool import Tool, ToolContext, ToolError, ToolOutput
+from ludolf.agent.tool import ToolContext, ToolDefaults, ToolError, ToolOutput
 from ludolf.ai.messages import Text
 from ludolf.base import dumps
 from ludolf.engine.features.subagents.task import SubagentOutcome
@@ -11,7 +11,7 @@ from ludolf.engine.features.subagents.task import SubagentOutcome
 NAME = "yield"
 
 
-class YieldTool:
+class YieldTool(ToolDefaults):
     """`outcome` is None until the subagent has submitted a result."""
 
     name = NAME
@@ -35,7 +35,6 @@ class YieldTool:
         },
         "required": ["result"],
     }
-    alone = False
     read_only = True
     snippet = "Hand over the result of the assignment and end"
     guidelines = ("End by calling yield with the result; it is the only thing that is passed on.",)
@@ -71,9 +70,3 @@ def _text(data: Any) -> str:
     if data is None:
         return ""
     return data if isinstance(data, str) else dumps(data).decode()
-
-
-if TYPE_CHECKING:
-
-    def _proof(tool: YieldTool) -> Tool:
-        return tool
