@@ -446,3 +446,10 @@ def test_settings_of_the_project_are_a_regular_file_inside_it(home: Home, tmp_pa
     files = SettingsFiles(home, trusted=True)
     assert files.current.steering_mode == "one-at-a-time"
     assert "outside" in files.warnings[0]
+
+
+def test_a_pattern_with_many_stars_is_matched_soon(tmp_path: Path) -> None:
+    (tmp_path / ".gitignore").write_text("*a" * 40 + "b\n" + "**/a/" * 40 + "b\n")
+    rules = read_rules(tmp_path, Reader())
+    assert not is_ignored(tmp_path / ("a" * 200), rules, folder=True)
+    assert is_ignored(tmp_path / ("a" * 200 + "b"), rules, folder=True)

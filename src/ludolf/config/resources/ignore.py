@@ -8,6 +8,7 @@ import msgspec
 
 from ludolf.base import ConfigError
 from ludolf.base.project_files import Reader
+from ludolf.config.resources.linear_pattern import LinearPattern, Unsupported
 
 LONGEST_FILE = 64 * 1024
 IGNORE_FILES = (".gitignore", ".ignore", ".fdignore")
@@ -17,7 +18,7 @@ class Rule(msgspec.Struct, frozen=True):
     """One line of an ignore file; `base` is the directory that holds the file."""
 
     base: Path
-    shape: re.Pattern[str]
+    shape: LinearPattern
     keeps: bool
     folders_only: bool
 
@@ -40,7 +41,7 @@ def is_ignored(path: Path, rules: tuple[Rule, ...], *, folder: bool) -> bool:
     for rule in rules:
         if rule.folders_only and not folder:
             continue
-        if rule.shape.fullmatch(path.relative_to(rule.base).as_posix()):
+        if rule.shape.search(path.relative_to(rule.base).as_posix()):
             dropped = not rule.keeps
     return dropped
 
@@ -60,9 +61,11 @@ def _rule(base: Path, line: str) -> Rule | None:
     body = _shape(text.lstrip("/"))
     prefix = "" if anchored else "(?:.*/)?"
     try:
-        return Rule(base, re.compile(prefix + body), keeps, folders_only)
-    except re.error:
+        # In linear time: the file may come from others, and a star can match in many ways.
+        shape = LinearPattern(rf"\A{prefix}{body}\Z")
+    except (Unsupported, re.error):
         return None  # such as a range from z to a
+    return Rule(base, shape, keeps, folders_only)
 
 
 @cache
