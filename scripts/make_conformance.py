@@ -20,23 +20,23 @@ _HEAD = """\
 
 Made by `scripts/make_conformance.py` from `tests/conformance/`; do not edit it by hand.
 
-Five documents describe the protocols that Ludolf speaks: **004**, the RPC documentation of pi
+Five documents describe the protocols that Ludolf implements: **004**, the RPC documentation of pi
 0.79.10 in Japanese; **003**, a study of pi's RPC mode in Chinese; **002**, the RPC documentation of
 oh-my-pi 12.7.5; **001**, that of pi of December 2025; **000**, the protocol reference of xcsh in
-Korean. Each sentence of theirs that says how a program behaves is a requirement here, in our own
-words, with its place there; lines of 002 are counted in its text without the marks of a diff.
-Each requirement names the dialects it holds in and the tests that prove it: they start the real
-program, speak to it over pipes, and run once in each of these dialects. Where a document and the
-program that it is about disagree, or where ours does otherwise, a remark says what holds, and the
-tests prove that. `test_coverage.py` fails when a requirement has no test, or a test no requirement.
+Korean. This page lists each sentence about the behaviour of a program as a requirement, in our own
+words, with its place in the document; line numbers of 002 ignore the diff marks.
+Each requirement names its dialects and the tests that prove it. The tests start the real
+program, communicate with it over pipes, and run once per dialect. If a document contradicts the
+program that it describes, or if Ludolf differs, a remark states the actual behaviour, and the
+tests prove it. `test_coverage.py` fails if a requirement has no test, or a test has no requirement.
 
-{now} requirements hold now; {later} come later. Where the program differs from pi on purpose,
-[compatibility.md](compatibility.md) says so and why.
+{now} requirements are implemented, {later} are not yet. [compatibility.md](compatibility.md) lists
+the intended differences from pi and their reasons.
 """
 _LATER = """
 ## Later
 
-These have no test, since what they are about is not in the program yet.
+These have no test because the program does not implement them yet.
 """
 
 

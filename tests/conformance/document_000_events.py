@@ -11,15 +11,15 @@ SECTIONS = (
 RPC0-event-01 Events of the session are passed on as they happen.
 RPC0-event-02 `agent_start` and `agent_end` enclose the work on a prompt.
 RPC0-event-03 `turn_start` and `turn_end` enclose a turn.
-RPC0-event-04 `message_start`, `message_update` and `message_end` tell of a message.
-RPC0-event-05 `tool_execution_start`, `_update` and `_end` tell of a tool.
-RPC0-event-06 `auto_compaction_start` and `_end` tell of a compaction that happens by itself.
-RPC0-event-07 `auto_retry_start` and `_end` tell of other attempts.
-RPC0-event-08 `ttsr_triggered` tells that an answer broke a stream rule.
-RPC0-event-09 `todo_reminder` tells that the model was reminded of open tasks.
+RPC0-event-04 `message_start`, `message_update` and `message_end` report a message.
+RPC0-event-05 `tool_execution_start`, `_update` and `_end` report a tool.
+RPC0-event-06 `auto_compaction_start` and `_end` report an automatic compaction.
+RPC0-event-07 `auto_retry_start` and `_end` report retries.
+RPC0-event-08 `ttsr_triggered` reports that an answer broke a stream rule.
+RPC0-event-09 `todo_reminder` reports that the model was reminded of open tasks.
     Ours: not twice without a tool used in between, and not after a question to the user.
-RPC0-event-10 `todo_auto_clear` tells that finished tasks have left the plan.
-RPC0-event-11 A failure of an extension is told apart from them, as `extension_error`.
+RPC0-event-10 `todo_auto_clear` reports that finished tasks have left the plan.
+RPC0-event-11 A failure of an extension is reported separately, as `extension_error`.
 RPC0-event-12 `assistantMessageEvent` of message_update holds pieces of text, thinking and calls.
 """,
     ),
@@ -31,7 +31,7 @@ RPC0-event-12 `assistantMessageEvent` of message_update holds pieces of text, th
 RPC0-prompt-01 prompt is answered before it has been worked on.
 RPC0-prompt-02 abort_and_prompt is answered before the new prompt has been worked on.
 RPC0-prompt-03 An accepted command is not a finished one.
-RPC0-prompt-04 That it is finished is told by `agent_end`: one for each prompt.
+RPC0-prompt-04 `agent_end` marks its end, once for each prompt.
 RPC0-prompt-05 While the agent works a prompt needs `streamingBehavior`.
 RPC0-prompt-06 `steer` puts it into the queue that interrupts.
 RPC0-prompt-07 `followUp` puts it into the queue that waits for the end.
@@ -78,7 +78,7 @@ RPC0-ui-11 A dialog that is broken off gives its default.
         place="Host tools, lines 258-298",
         dialects=XCSH,
         text="""
-RPC0-host-tool-01 A host lends tools by set_host_tools and runs them over the same pipes.
+RPC0-host-tool-01 A host registers tools with set_host_tools and runs them over the same pipes.
 RPC0-host-tool-02 A call is `host_tool_call` with `id`, `toolCallId`, `toolName` and `arguments`.
     Ours: behind `tool_execution_start`; in xcsh it may come before.
 RPC0-host-tool-03 When a call is aborted, `host_tool_cancel` names it in `targetId`; its own
@@ -95,10 +95,10 @@ RPC0-host-tool-06 `isError` true makes the result an error of the tool.
         text="""
 RPC0-error-01 A failed command has `success` false and its text in `error`.
 RPC0-error-02 set_model with an unknown model says `Model not found: provider/model`.
-RPC0-error-03 After a failed command the process goes on.
-RPC0-error-04 After a line that is no JSON the next lines are read.
+RPC0-error-03 After a failed command the process continues.
+RPC0-error-04 After a line that is not JSON the next lines are read.
 RPC0-error-05 set_session_name without a name is refused: `Session name cannot be empty`.
-RPC0-error-06 An answer to a dialog that nobody waits for is ignored.
+RPC0-error-06 An answer to a dialog that is not open is ignored.
 RPC0-error-07 The process ends when stdin is closed.
 RPC0-error-08 The process ends when an extension asks for it.
 """,
@@ -123,7 +123,7 @@ RPC0-client-01 A client starts the program with `--mode rpc` and talks to it.
     Ours: `ready` comes first, with the version; the clients of the family wait for it.
 RPC0-client-02 It finds replies again by ids of its own making, `req_1` and so on.
 RPC0-client-03 It passes on events of the types that it knows, and no others.
-RPC0-client-04 It answers host_tool_call by itself, and stops at host_tool_cancel.
+RPC0-client-04 It answers host_tool_call automatically, and stops at host_tool_cancel.
 RPC0-client-05 What it has no words for can be sent as plain frames.
 """,
     ),

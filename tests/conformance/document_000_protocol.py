@@ -18,12 +18,11 @@ RPC0-overview-03 stdout carries replies, events, and questions of extensions.
         place="Launch, lines 18-27",
         dialects=XCSH,
         text="""
-RPC0-launch-01 `--mode rpc` takes the usual options of the command line beside it.
+RPC0-launch-01 `--mode rpc` can be combined with the usual command-line options.
 RPC0-launch-02 `@file` arguments are refused.
 RPC0-launch-03 No title is made for the session: the model is not called for one.
 RPC0-launch-04 Settings of todo, task and async that change how work is done are reset.
-    Ours: xcsh's defaults hold where nobody chose otherwise; what the user chose counts, as in
-    newer oh-my-pi.
+    Ours: xcsh's defaults apply unless the user chose other values, as in newer oh-my-pi.
 RPC0-launch-05 stdin is read as lines of JSON.
 RPC0-launch-06 When stdin is closed the process ends with exit code 0.
 RPC0-launch-07 Each reply and each event is one JSON object on one line.
@@ -145,13 +144,13 @@ RPC0-reply-04 What `data` holds depends on the command.
         text="""
 RPC0-state-01 `model` is an object with `provider` and `id`.
 RPC0-state-02 `thinkingLevel` is off, minimal, low, medium, high or xhigh.
-RPC0-state-03 `isStreaming` tells whether the agent works.
-RPC0-state-04 `isCompacting` tells whether a compaction runs.
+RPC0-state-03 `isStreaming` says whether the agent works.
+RPC0-state-04 `isCompacting` says whether a compaction runs.
 RPC0-state-05 `steeringMode` and `followUpMode` are `all` or `one-at-a-time`.
 RPC0-state-06 `interruptMode` is `immediate` or `wait`.
 RPC0-state-07 `sessionFile` and `sessionId` name the session.
 RPC0-state-08 `sessionName` is the name given to it.
-RPC0-state-09 `autoCompactionEnabled` tells whether compaction happens by itself.
+RPC0-state-09 `autoCompactionEnabled` says whether compaction is automatic.
 RPC0-state-10 `messageCount` counts the messages of the conversation.
 RPC0-state-11 `queuedMessageCount` counts the messages that wait.
 RPC0-state-12 `todoPhases` is the plan: phases with id, name and tasks with id, content and status.
@@ -173,7 +172,7 @@ RPC0-todos-03 A host can set the plan before the first prompt.
         place="set_host_tools, lines 155-183",
         dialects=XCSH,
         text="""
-RPC0-set-tools-01 set_host_tools replaces the tools that the host lends.
+RPC0-set-tools-01 set_host_tools replaces the tools of the host.
 RPC0-set-tools-02 A tool has `name`, `label`, `description` and a JSON schema in `parameters`.
 RPC0-set-tools-03 The reply has the names in `toolNames`.
 RPC0-set-tools-04 The tools are there for the next call of the model.

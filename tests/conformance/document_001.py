@@ -34,7 +34,7 @@ RPC1-prompt-04 An attached image is shown to the model.
 RPC1-prompt-05 An attached document is shown to the model as its extracted text.
     Ours: behind its name in brackets, as measured.
 RPC1-prompt-06 A second prompt may come at any time.
-    Ours: during a run it waits for its end, in place of a second run beside the first.
+    Ours: during a run it waits for its end, instead of a second run in parallel.
 """,
     ),
     Section(
@@ -43,7 +43,7 @@ RPC1-prompt-06 A second prompt may come at any time.
         dialects=EARLY,
         text="""
 RPC1-abort-01 abort stops what the agent does at the moment.
-RPC1-abort-02 It is not acknowledged; the end of the run is told. Without a run nothing is told.
+RPC1-abort-02 It is not acknowledged; the end of the run is sent. Without a run no event is sent.
 """,
     ),
     Section(
@@ -52,7 +52,7 @@ RPC1-abort-02 It is not acknowledged; the end of the run is told. Without a run 
         dialects=EARLY,
         text="""
 RPC1-compact-01 compact replaces the conversation by a shorter summary.
-RPC1-compact-02 `customInstructions` tell the summarising model what matters.
+RPC1-compact-02 `customInstructions` are instructions for the summarising model.
 RPC1-compact-03 `customInstructions` may be left out.
 """,
     ),
@@ -63,7 +63,7 @@ RPC1-compact-03 `customInstructions` may be left out.
         text="""
 RPC1-bash-01 bash runs `command` in a shell.
 RPC1-bash-02 The model is not asked because of it.
-RPC1-bash-03 Its end is told by `bash_end`, with the message that it left.
+RPC1-bash-03 `bash_end` marks its end, with its message.
 RPC1-bash-04 Commands are kept in the session, as messages of role bashExecution.
 RPC1-bash-05 Its output stands in the conversation, so that the next prompt can speak of it.
 """,
@@ -77,7 +77,7 @@ _EVENTS = (
         dialects=EARLY,
         text="""
 RPC1-output-01 Every line of stdout is one JSON object.
-RPC1-output-02 It is an event of one of the twelve listed types; there are no replies.
+RPC1-output-02 It is an event of one of the twelve listed types; replies do not exist.
 """,
     ),
     Section(
@@ -85,8 +85,8 @@ RPC1-output-02 It is an event of one of the twelve listed types; there are no re
         place="agent_start and agent_end, lines 72-73 and 85-99",
         dialects=EARLY,
         text="""
-RPC1-agent-01 `agent_start` tells that the agent begins with a prompt, and holds nothing else.
-RPC1-agent-02 `agent_end` tells that all work on it is done.
+RPC1-agent-01 `agent_start` reports that the agent begins with a prompt, and holds nothing else.
+RPC1-agent-02 `agent_end` reports that all work on it is done.
 RPC1-agent-03 `messages` of agent_end holds all messages that this prompt has brought.
 """,
     ),
@@ -95,9 +95,9 @@ RPC1-agent-03 `messages` of agent_end holds all messages that this prompt has br
         place="turn_start and turn_end, lines 74-75 and 100-115",
         dialects=EARLY,
         text="""
-RPC1-turn-01 `turn_start` tells that a turn begins, and holds nothing else.
+RPC1-turn-01 `turn_start` reports that a turn begins, and holds nothing else.
 RPC1-turn-02 A turn has a message of the user or none, one answer, and the results of its calls.
-RPC1-turn-03 `turn_end` tells that the turn is complete.
+RPC1-turn-03 `turn_end` reports that the turn is complete.
 RPC1-turn-04 `message` of turn_end is the answer.
 RPC1-turn-05 `toolResults` of turn_end holds the results of its calls.
 """,
@@ -107,9 +107,9 @@ RPC1-turn-05 `toolResults` of turn_end holds the results of its calls.
         place="message_start and message_end, lines 76-78, 116-123 and 138-145",
         dialects=EARLY,
         text="""
-RPC1-message-01 `message_start` tells that a message begins, and holds it in `message`.
+RPC1-message-01 `message_start` reports that a message begins, and holds it in `message`.
 RPC1-message-02 It may be a user's message, an answer or a tool's result.
-RPC1-message-03 `message_end` tells that a message is complete, and holds it in `message`.
+RPC1-message-03 `message_end` reports that a message is complete, and holds it in `message`.
 """,
     ),
     Section(
@@ -117,7 +117,7 @@ RPC1-message-03 `message_end` tells that a message is complete, and holds it in 
         place="message_update, lines 77 and 124-137",
         dialects=EARLY,
         text="""
-RPC1-update-01 `message_update` is told while an answer arrives.
+RPC1-update-01 `message_update` is sent while an answer arrives.
 RPC1-update-02 `message` is the answer as far as it has come.
 RPC1-update-03 `assistantMessageEvent` is the piece that has come.
 RPC1-update-04 `text_delta` has `contentIndex`, `delta` and `partial`.
@@ -130,9 +130,9 @@ RPC1-update-06 `toolcall_delta` has `contentIndex`, a piece of JSON in `delta`, 
         place="tool_execution_start and tool_execution_end, lines 79-80 and 146-169",
         dialects=EARLY,
         text="""
-RPC1-tool-01 `tool_execution_start` tells that a tool begins.
+RPC1-tool-01 `tool_execution_start` reports that a tool begins.
 RPC1-tool-02 It has `toolCallId`, `toolName` and `args`.
-RPC1-tool-03 `tool_execution_end` tells that the tool is done.
+RPC1-tool-03 `tool_execution_end` reports that the tool is done.
 RPC1-tool-04 It has `toolCallId`, `toolName`, `result` and `isError`.
 RPC1-tool-05 `result` is an object with `content`, and `details` where the tool has some.
 RPC1-tool-06 If `isError` is true, `result` is the text of the error.
@@ -143,11 +143,11 @@ RPC1-tool-06 If `isError` is true, `result` is the text of the error.
         place="bash_end, lines 82 and 170-187",
         dialects=EARLY,
         text="""
-RPC1-bash-end-01 `bash_end` is told when a command of the host is done.
+RPC1-bash-end-01 `bash_end` is sent when a command of the host is done.
 RPC1-bash-end-02 `message` has the role bashExecution, and the `command` that ran.
 RPC1-bash-end-03 `output` is what the command wrote.
 RPC1-bash-end-04 `exitCode` is its exit code.
-RPC1-bash-end-05 `cancelled` and `truncated` tell whether it was stopped and whether output is cut.
+RPC1-bash-end-05 `cancelled` and `truncated` say whether it was stopped and whether output is cut.
 RPC1-bash-end-06 `fullOutputPath` names a file with all of a cut output.
 RPC1-bash-end-07 `fullOutputPath` is missing when nothing was cut.
 RPC1-bash-end-08 `timestamp` is the time in milliseconds.
@@ -159,10 +159,10 @@ RPC1-bash-end-09 The message has been added to the conversation.
         place="error, lines 83 and 188-195",
         dialects=EARLY,
         text="""
-RPC1-error-01 `error` tells that a line of input could not be dealt with.
+RPC1-error-01 `error` reports that a line of input could not be processed.
 RPC1-error-02 Its text is in `error`.
-RPC1-error-03 A model that fails is no `error`.
-    Ours: as measured, an answer with stopReason `error`; failures that may pass are tried again.
+RPC1-error-03 A model failure is not an `error`.
+    Ours: as measured, an answer with stopReason `error`; temporary failures are retried.
 """,
     ),
     Section(
@@ -170,14 +170,14 @@ RPC1-error-03 A model that fails is no `error`.
         place="compaction, lines 81 and 196-211",
         dialects=EARLY,
         text="""
-RPC1-compaction-01 `compaction` is told when a compaction by command is done.
-RPC1-compaction-02 It is told when a compaction that happened by itself is done.
+RPC1-compaction-01 `compaction` is sent when a compaction by command is done.
+RPC1-compaction-02 It is sent when an automatic compaction is done.
 RPC1-compaction-03 `summary` is the text that stands for the old messages from now on.
 RPC1-compaction-04 `tokensBefore` is the size of the context before.
     Ours: `timestamp` and `firstKeptEntryIndex` come along, as measured.
-RPC1-compaction-05 `auto` is true where it happened by itself.
+RPC1-compaction-05 `auto` is true if it was automatic.
 RPC1-compaction-06 `auto` is missing where a command asked for it.
-RPC1-compaction-07 It happens by itself once the context leaves less than the reserve.
+RPC1-compaction-07 It happens automatically when less than the reserve is left of the context.
 RPC1-compaction-08 The reserve is 20 000 tokens unless the settings say otherwise.
     Ours: 16 384, as measured.
 """,
@@ -204,8 +204,8 @@ RPC1-user-04 A user's message may come with attachments.
         text="""
 RPC1-assistant-01 An answer has role `assistant` and a list of blocks in `content`.
 RPC1-assistant-02 Its blocks are texts, thoughts and tool calls.
-RPC1-assistant-03 `api`, `provider` and `model` tell who gave it.
-RPC1-assistant-04 `usage` and `stopReason` tell what it cost and why it ended.
+RPC1-assistant-03 `api`, `provider` and `model` identify the model.
+RPC1-assistant-04 `usage` and `stopReason` hold its cost and the reason of its end.
 RPC1-assistant-05 `errorMessage` is there when something went wrong, and else missing.
 RPC1-assistant-06 `timestamp` is the time in milliseconds.
 """,
@@ -218,7 +218,7 @@ RPC1-assistant-06 `timestamp` is the time in milliseconds.
 RPC1-result-01 A tool's result has role `toolResult`, `toolCallId` and `toolName`.
 RPC1-result-02 `content` is a list of text and image blocks, also when the tool failed.
 RPC1-result-03 `details` is there where the tool has some.
-RPC1-result-04 `isError` tells whether the tool failed; `timestamp` is the time in milliseconds.
+RPC1-result-04 `isError` says whether the tool failed; `timestamp` is the time in milliseconds.
 """,
     ),
     Section(
@@ -289,18 +289,18 @@ RPC1-stop-01 An answer ends with stop, length, toolUse, error or aborted.
         place="AssistantMessageEvent, lines 365-382",
         dialects=EARLY,
         text="""
-RPC1-stream-01 The start of an answer is told.
+RPC1-stream-01 The start of an answer is reported.
     Ours: by message_start, as measured; no update of type `start` is sent.
-RPC1-stream-02 `text_start`, `text_delta` and `text_end` tell of a text block.
-RPC1-stream-03 `thinking_start`, `thinking_delta` and `thinking_end` tell of a thinking block.
-RPC1-stream-04 `toolcall_start`, `toolcall_delta` and `toolcall_end` tell of a tool call.
+RPC1-stream-02 `text_start`, `text_delta` and `text_end` report a text block.
+RPC1-stream-03 `thinking_start`, `thinking_delta` and `thinking_end` report a thinking block.
+RPC1-stream-04 `toolcall_start`, `toolcall_delta` and `toolcall_end` report a tool call.
 RPC1-stream-05 `contentIndex` says which block of the answer is meant.
 RPC1-stream-06 `content` of text_end and thinking_end is the whole block's text.
 RPC1-stream-07 `toolCall` of toolcall_end is the whole call.
 RPC1-stream-08 `partial` of each is the answer so far.
-RPC1-stream-09 A complete answer is told with its reason: stop, length or toolUse.
+RPC1-stream-09 A complete answer is reported with its reason: stop, length or toolUse.
     Ours: by message_end and its `stopReason`, as measured; no update of type `done` is sent.
-RPC1-stream-10 A failed answer is told with its reason: aborted or error.
+RPC1-stream-10 A failed answer is reported with its reason: aborted or error.
     Ours: by message_end and its `stopReason`, as measured; no update of type `error` is sent.
 """,
     ),
@@ -321,7 +321,7 @@ _USE = (
         place="Correlating Tool Calls with Results, lines 392-398",
         dialects=EARLY,
         text="""
-RPC1-correlation-01 A call and its result are told apart in time, and have one `toolCallId`.
+RPC1-correlation-01 A call and its result are sent at different times, and have one `toolCallId`.
 RPC1-correlation-02 First the answer with the call is complete, then the tool begins and ends,
     then the message with its result is complete.
 """,
@@ -349,7 +349,7 @@ RPC1-correlation-05 turn_end alone is enough too: each call of its answer has it
         place="Example Session, lines 475-504",
         dialects=EARLY,
         text="""
-RPC1-session-01 A prompt with a tool call is told from agent_start to agent_end as shown.
+RPC1-session-01 A prompt with a tool call is reported from agent_start to agent_end as shown.
 RPC1-session-02 An answer begins without blocks, with empty usage and stopReason `stop`.
 RPC1-session-03 The answer with the call ends with toolUse, the last one with stop.
 RPC1-session-04 The turn with the call has its result in `toolResults`, the last turn none.

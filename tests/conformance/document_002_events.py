@@ -39,9 +39,9 @@ RPC2-ui-14 hasUI is true.
         text="""
 RPC2-events-01 Events are written as JSON lines while the agent works.
 RPC2-events-02 The listed events carry no `id`; replies do.
-RPC2-events-03 All fifteen listed types are told when what they are about happens.
-    Ours: also `ready`, `available_commands_update` and `prompt_result`, as measured; hosts
-    pass over types that they do not know.
+RPC2-events-03 All fifteen listed types are sent when their events occur.
+    Ours: also `ready`, `available_commands_update` and `prompt_result`, as measured; hosts ignore
+    unknown types.
 """,
     ),
     Section(
@@ -49,8 +49,8 @@ RPC2-events-03 All fifteen listed types are told when what they are about happen
         place="agent_start and agent_end, lines 536-548",
         dialects=OMP,
         text="""
-RPC2-agent-01 `agent_start` tells that the agent begins with a prompt.
-RPC2-agent-02 `agent_end` tells that the agent is done: once for a prompt.
+RPC2-agent-01 `agent_start` reports that the agent begins with a prompt.
+RPC2-agent-02 `agent_end` reports that the agent is done: once for a prompt.
 RPC2-agent-03 `messages` of agent_end holds all messages that this run has brought.
     Ours: also `isTerminal`; after another attempt only its messages, as measured.
 """,
@@ -69,7 +69,7 @@ RPC2-turn-02 `message` of turn_end is the answer, `toolResults` holds the result
         place="message_start / message_end, lines 561-566",
         dialects=OMP,
         text="""
-RPC2-message-01 `message_start` and `message_end` tell that a message begins and is complete.
+RPC2-message-01 `message_start` and `message_end` report that a message begins and is complete.
 RPC2-message-02 Both hold it in `message`.
 """,
     ),
@@ -78,20 +78,20 @@ RPC2-message-02 Both hold it in `message`.
         place="message_update, lines 567-602",
         dialects=OMP,
         text="""
-RPC2-update-01 `message_update` is told while an answer arrives.
+RPC2-update-01 `message_update` is sent while an answer arrives.
 RPC2-update-02 `message` is the answer so far, and so is `partial` of the piece.
-RPC2-update-03 The beginning of an answer (`start`) is told.
+RPC2-update-03 The start of an answer (`start`) is reported.
     Ours: by message_start, as measured.
-RPC2-update-04 `text_start`, `text_delta` and `text_end` tell of a text block.
-RPC2-update-05 `thinking_start`, `thinking_delta` and `thinking_end` tell of a thinking block.
-RPC2-update-06 `toolcall_start` and `toolcall_delta` tell of a call and its arguments.
+RPC2-update-04 `text_start`, `text_delta` and `text_end` report a text block.
+RPC2-update-05 `thinking_start`, `thinking_delta` and `thinking_end` report a thinking block.
+RPC2-update-06 `toolcall_start` and `toolcall_delta` report a call and its arguments.
 RPC2-update-07 `toolcall_end` holds the whole call in `toolCall`.
-RPC2-update-08 A complete answer (`done`) is told with its reason: stop, length or toolUse.
+RPC2-update-08 A complete answer (`done`) is reported with its reason: stop, length or toolUse.
     Ours: by message_end and its `stopReason`, as measured.
-RPC2-update-09 A failed answer (`error`) is told with its reason: aborted or error.
+RPC2-update-09 A failed answer (`error`) is reported with its reason: aborted or error.
     Ours: by message_end and its `stopReason`, as measured.
 RPC2-update-10 `contentIndex` says which block is meant, `delta` is the new piece.
-RPC2-update-11 A text is told as a start, its deltas, and an end with all of it in `content`.
+RPC2-update-11 A text is sent as a start, its deltas, and an end with all of it in `content`.
 """,
     ),
     Section(
@@ -100,7 +100,7 @@ RPC2-update-11 A text is told as a start, its deltas, and an end with all of it 
         dialects=OMP,
         text="""
 RPC2-tool-01 `tool_execution_start` has `toolCallId`, `toolName` and `args`.
-RPC2-tool-02 `tool_execution_update` tells of output while the tool runs.
+RPC2-tool-02 `tool_execution_update` reports output while the tool runs.
 RPC2-tool-03 It has `toolCallId`, `toolName`, `args` and `partialResult`, an object with
     `content` and `details`.
 RPC2-tool-04 `tool_execution_end` has `toolCallId`, `toolName`, `result` and `isError`.
@@ -115,7 +115,7 @@ RPC2-tool-07 `partialResult` holds all output so far, not only what is new.
         place="auto_compaction_start / auto_compaction_end, lines 640-660",
         dialects=OMP,
         text="""
-RPC2-compaction-01 A compaction that happens by itself has a start and an end.
+RPC2-compaction-01 An automatic compaction has a start and an end.
 RPC2-compaction-02 `reason` of the start is `threshold` where the context gets large.
 RPC2-compaction-03 `reason` of the start is `overflow` where the context was too large.
 RPC2-compaction-04 `result` of the end is what compact would have returned.
@@ -128,7 +128,7 @@ RPC2-compaction-06 If it was aborted, `result` is null and `aborted` is true.
         place="auto_retry_start / auto_retry_end, lines 661-687",
         dialects=OMP,
         text="""
-RPC2-retry-01 `auto_retry_start` tells of another attempt after an error that may pass.
+RPC2-retry-01 `auto_retry_start` reports a retry after a temporary error.
 RPC2-retry-02 It has `attempt`, `maxAttempts`, `delayMs` and `errorMessage`.
     Ours: three attempts unless the settings say otherwise, as documented.
 RPC2-retry-03 `auto_retry_end` with `success` true names the `attempt` that worked.
@@ -140,7 +140,7 @@ RPC2-retry-04 After the last attempt `success` is false and `finalError` is ther
         place="extension_error, lines 688-697",
         dialects=OMP,
         text="""
-RPC2-extension-error-01 `extension_error` tells that an extension failed.
+RPC2-extension-error-01 `extension_error` reports that an extension failed.
 RPC2-extension-error-02 It has `extensionPath`, `event` and `error`.
 """,
     ),
@@ -151,7 +151,7 @@ RPC2-extension-error-02 It has `extensionPath`, `event` and `error`.
         text="""
 RPC2-error-01 A failed command has `success` false and its text in `error`.
 RPC2-error-02 set_model with an unknown model says `Model not found: provider/model`.
-RPC2-error-03 A line that is no JSON is answered as `parse`: `Failed to parse command: …`.
+RPC2-error-03 A line that is not JSON is answered as `parse`: `Failed to parse command: …`.
     Ours: without an id, as measured; so are unknown commands.
 """,
     ),
@@ -184,7 +184,7 @@ RPC2-user-03 A user's message has `attachments`.
         dialects=OMP,
         text="""
 RPC2-assistant-01 An answer has text, thinking and toolCall blocks in `content`.
-RPC2-assistant-02 `api`, `provider` and `model` tell who gave it.
+RPC2-assistant-02 `api`, `provider` and `model` identify the model.
 RPC2-assistant-03 `usage` has the counts of tokens and their `cost`.
 RPC2-assistant-04 `stopReason` is stop, length, toolUse, error or aborted.
 RPC2-assistant-05 `timestamp` is the time in milliseconds.

@@ -29,7 +29,7 @@ RPC2-start-03 `--model` sets the model by its id.
 RPC2-start-04 `--no-session` stores no session.
 RPC2-start-05 `--session-dir` stores sessions in that folder.
 RPC2-start-06 The process lives as long as its stdin.
-    Ours: a run that the end of input breaks off is told as aborted; in omp its end is lost.
+    Ours: a run that the end of input interrupts is reported as aborted; in omp its end is lost.
 """,
     ),
     Section(
@@ -38,7 +38,7 @@ RPC2-start-06 The process lives as long as its stdin.
         dialects=OMP,
         text="""
 RPC2-overview-01 A command is one JSON object on one line of stdin.
-RPC2-overview-02 A reply has the type `response` and tells success or failure.
+RPC2-overview-02 A reply has the type `response` and reports success or failure.
 RPC2-overview-03 Events are JSON lines on stdout.
 RPC2-overview-04 The output can be read as JSON lines as a whole, and piece by piece as it comes.
 RPC2-overview-05 A command takes an `id` and needs none.
@@ -56,7 +56,7 @@ RPC2-prompt-03 `images` may hold images, and may be left out.
 RPC2-prompt-04 An image has its base64 and `mediaType` in `source`.
 RPC2-prompt-05 An image may be named by a URL in `source`.
     Ours: refused, since not every provider fetches it; the host sends it as base64.
-RPC2-prompt-06 The reply tells success and has no data.
+RPC2-prompt-06 The reply reports success and has no data.
 RPC2-prompt-07 During a run `streamingBehavior` `steer` queues the message as steering.
 RPC2-prompt-08 During a run `streamingBehavior` `followUp` queues it for afterwards.
 RPC2-prompt-09 During a run one of them must be set.
@@ -69,7 +69,7 @@ RPC2-prompt-09 During a run one of them must be set.
         dialects=OMP,
         text="""
 RPC2-steer-01 steer queues a message that reaches the agent in the midst of its run.
-RPC2-steer-02 The reply tells success and has no data.
+RPC2-steer-02 The reply reports success and has no data.
 """,
     ),
     Section(
@@ -78,7 +78,7 @@ RPC2-steer-02 The reply tells success and has no data.
         dialects=OMP,
         text="""
 RPC2-follow-up-01 follow_up queues a message that is dealt with when the run is done.
-RPC2-follow-up-02 The reply tells success and has no data.
+RPC2-follow-up-02 The reply reports success and has no data.
 """,
     ),
     Section(
@@ -87,7 +87,7 @@ RPC2-follow-up-02 The reply tells success and has no data.
         dialects=OMP,
         text="""
 RPC2-abort-01 abort stops what the agent does.
-RPC2-abort-02 The reply tells success and has no data.
+RPC2-abort-02 The reply reports success and has no data.
 """,
     ),
     Section(
@@ -97,7 +97,7 @@ RPC2-abort-02 The reply tells success and has no data.
         text="""
 RPC2-new-session-01 new_session starts an empty session.
 RPC2-new-session-02 `parentSession` is kept in the new session.
-RPC2-new-session-03 `cancelled` is false where nobody objected.
+RPC2-new-session-03 `cancelled` is false if no extension objected.
 RPC2-new-session-04 A session_before_switch handler of an extension can cancel it.
 RPC2-new-session-05 `cancelled` is true then, and the session stays.
 """,
@@ -110,13 +110,13 @@ RPC2-new-session-05 `cancelled` is true then, and the session stays.
 RPC2-state-01 `model` is the whole model object.
 RPC2-state-02 `model` is null while there is none.
 RPC2-state-03 `thinkingLevel` is the current level.
-RPC2-state-04 `isStreaming` tells whether the agent works.
-RPC2-state-05 `isCompacting` tells whether a compaction runs.
+RPC2-state-04 `isStreaming` says whether the agent works.
+RPC2-state-05 `isCompacting` says whether a compaction runs.
 RPC2-state-06 `steeringMode` and `followUpMode` are the modes of the queues.
 RPC2-state-07 `interruptMode` is `immediate` at first.
 RPC2-state-08 `sessionFile` and `sessionId` name the session.
 RPC2-state-09 `sessionName` is the name given to it.
-RPC2-state-10 `autoCompactionEnabled` tells whether compaction happens by itself.
+RPC2-state-10 `autoCompactionEnabled` says whether compaction is automatic.
 RPC2-state-11 `messageCount` counts the messages of the conversation.
 RPC2-state-12 `queuedMessageCount` counts the messages that wait.
 """,
@@ -166,7 +166,7 @@ RPC2-models-02 Each of them is a whole model object.
 RPC2-thinking-01 set_thinking_level with `level` sets how hard a model thinks that can.
 RPC2-thinking-02 The levels are off, minimal, low, medium, high and xhigh.
 RPC2-thinking-03 xhigh is for models that have it; others stay at what they have.
-RPC2-thinking-04 The reply tells success and has no data.
+RPC2-thinking-04 The reply reports success and has no data.
 """,
     ),
     Section(
@@ -187,7 +187,7 @@ RPC2-cycle-thinking-03 `level` is the level that holds now.
 RPC2-steering-mode-01 With `all` the next turn begins with all steering messages.
 RPC2-steering-mode-02 With `one-at-a-time` a turn begins with one of them.
 RPC2-steering-mode-03 `one-at-a-time` is the default.
-RPC2-steering-mode-04 The reply tells success and has no data.
+RPC2-steering-mode-04 The reply reports success and has no data.
 """,
     ),
     Section(
@@ -198,7 +198,7 @@ RPC2-steering-mode-04 The reply tells success and has no data.
 RPC2-follow-up-mode-01 With `all` the next turn begins with all follow-up messages.
 RPC2-follow-up-mode-02 With `one-at-a-time` a turn begins with one of them.
 RPC2-follow-up-mode-03 `one-at-a-time` is the default.
-RPC2-follow-up-mode-04 The reply tells success and has no data.
+RPC2-follow-up-mode-04 The reply reports success and has no data.
 """,
     ),
     Section(
@@ -210,7 +210,7 @@ RPC2-interrupt-mode-01 With `immediate` a steering message interrupts the turn.
     Ours: as measured, running tools finish and calls not yet begun are skipped; an answer
     that streams is never cut.
 RPC2-interrupt-mode-02 With `wait` the calls under way are completed first.
-RPC2-interrupt-mode-03 The reply tells success and has no data.
+RPC2-interrupt-mode-03 The reply reports success and has no data.
 """,
     ),
 )

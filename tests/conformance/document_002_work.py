@@ -9,7 +9,7 @@ SECTIONS = (
         dialects=OMP,
         text="""
 RPC2-compact-01 compact replaces old messages by a summary.
-RPC2-compact-02 `customInstructions` tell the summarising model what matters.
+RPC2-compact-02 `customInstructions` are instructions for the summarising model.
 RPC2-compact-03 `customInstructions` may be left out.
 RPC2-compact-04 `data` has `summary`, `firstKeptEntryId`, `tokensBefore` and an object `details`.
     Ours: also `shortSummary`, as measured.
@@ -21,9 +21,10 @@ RPC2-compact-05 A compaction by command has no events.
         place="set_auto_compaction, lines 268-276",
         dialects=OMP,
         text="""
-RPC2-auto-compaction-01 With `enabled` true a context that is almost full is compacted by itself.
+RPC2-auto-compaction-01 With `enabled` true a context that is almost full is compacted
+    automatically.
 RPC2-auto-compaction-02 With `enabled` false it is not.
-RPC2-auto-compaction-03 The reply tells success and has no data.
+RPC2-auto-compaction-03 The reply reports success and has no data.
 """,
     ),
     Section(
@@ -35,7 +36,7 @@ RPC2-auto-retry-01 With `enabled` true an overloaded model is asked again.
 RPC2-auto-retry-02 With `enabled` true a rate limit leads to another attempt.
 RPC2-auto-retry-03 With `enabled` true an error 5xx leads to another attempt.
 RPC2-auto-retry-04 With `enabled` false none of them does.
-RPC2-auto-retry-05 The reply tells success and has no data.
+RPC2-auto-retry-05 The reply reports success and has no data.
 """,
     ),
     Section(
@@ -44,7 +45,7 @@ RPC2-auto-retry-05 The reply tells success and has no data.
         dialects=OMP,
         text="""
 RPC2-abort-retry-01 abort_retry ends the wait, and no other attempt is made.
-RPC2-abort-retry-02 The reply tells success and has no data.
+RPC2-abort-retry-02 The reply reports success and has no data.
 """,
     ),
     Section(
@@ -53,12 +54,12 @@ RPC2-abort-retry-02 The reply tells success and has no data.
         dialects=OMP,
         text="""
 RPC2-bash-01 bash runs `command` in a shell.
-RPC2-bash-02 `output`, `exitCode`, `cancelled` and `truncated` tell what came of it.
+RPC2-bash-02 `output`, `exitCode`, `cancelled` and `truncated` describe the outcome.
 RPC2-bash-03 `totalLines` and `totalBytes` count all that the command wrote.
 RPC2-bash-04 `outputLines` and `outputBytes` count what `output` holds.
     Ours: lines are line feeds and one more, bytes those of UTF-8, as measured.
 RPC2-bash-05 A cut output is marked, its counts differ, and `artifactId` names the whole.
-RPC2-bash-06 Without a cut there is no `artifactId`.
+RPC2-bash-06 `artifactId` is missing if the output was not cut.
 """,
     ),
     Section(
@@ -68,7 +69,7 @@ RPC2-bash-06 Without a cut there is no `artifactId`.
         text="""
 RPC2-bash-07 The command runs at once, also during a run, and its result is the reply.
 RPC2-bash-08 A message of role bashExecution is kept in the conversation.
-RPC2-bash-09 No event tells of that message.
+RPC2-bash-09 No event is sent for that message.
 RPC2-bash-10 The model reads it with the next prompt, and not before.
 RPC2-bash-11 It reads a user's message that names the command and holds its output in a fence.
 RPC2-bash-12 Several commands before a prompt all reach the model.
@@ -80,7 +81,7 @@ RPC2-bash-12 Several commands before a prompt all reach the model.
         dialects=OMP,
         text="""
 RPC2-abort-bash-01 abort_bash stops a running command of the host.
-RPC2-abort-bash-02 The reply tells success and has no data.
+RPC2-abort-bash-02 The reply reports success and has no data.
 """,
     ),
     Section(
@@ -101,7 +102,7 @@ RPC2-stats-06 `cost` is what all of it cost.
         place="export_html, lines 393-410",
         dialects=OMP,
         text="""
-RPC2-export-01 export_html writes the session as an HTML file and tells its `path`.
+RPC2-export-01 export_html writes the session as an HTML file and returns its `path`.
 RPC2-export-02 `outputPath` says where.
 """,
     ),
@@ -111,7 +112,7 @@ RPC2-export-02 `outputPath` says where.
         dialects=OMP,
         text="""
 RPC2-switch-01 switch_session loads the session of another file.
-RPC2-switch-02 `cancelled` is false where nobody objected.
+RPC2-switch-02 `cancelled` is false if no extension objected.
 RPC2-switch-03 A session_before_switch handler can cancel it: `cancelled` is true then.
 """,
     ),
@@ -140,7 +141,7 @@ RPC2-branch-messages-01 get_branch_messages lists the user's messages with `entr
         dialects=OMP,
         text="""
 RPC2-last-text-01 get_last_assistant_text gives the text of the last answer.
-RPC2-last-text-02 `text` is null while there is no answer.
+RPC2-last-text-02 `text` is null before the first answer.
 """,
     ),
     Section(
@@ -149,7 +150,7 @@ RPC2-last-text-02 `text` is null while there is no answer.
         dialects=OMP,
         text="""
 RPC2-session-name-01 set_session_name gives the session a name.
-RPC2-session-name-02 The reply tells success and has no data.
+RPC2-session-name-02 The reply reports success and has no data.
 RPC2-session-name-03 An empty name is refused.
 """,
     ),

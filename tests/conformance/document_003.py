@@ -10,8 +10,8 @@ SECTIONS = (
 RPC3-overview-01 `--mode rpc` starts a process that stays and waits for commands on stdin.
 RPC3-overview-02 Each line of stdin is one JSON object that is a command.
 RPC3-overview-03 Each line of stdout is one JSON object: a reply to a command, or an event.
-RPC3-overview-04 A prompt is answered first, as accepted; its work is told by events afterwards.
-RPC3-overview-05 A prompt is finished when `agent_end` has been told.
+RPC3-overview-04 A prompt is answered first, as accepted; events report its work afterwards.
+RPC3-overview-05 A prompt is finished when `agent_end` has been sent.
 """,
     ),
     Section(

@@ -8,7 +8,7 @@ EXTENSIONS = (
         place="extension_error, lines 170 and 214-215",
         area="extensions",
         text="""
-RPC4-extension-error-01 `extension_error` is told when an extension has raised an error.
+RPC4-extension-error-01 `extension_error` is sent when an extension has raised an error.
 RPC4-extension-error-02 `extensionPath` is the file of the extension.
 RPC4-extension-error-03 `event` is the event that it was handling.
 RPC4-extension-error-04 `error` is the text of the error.

@@ -24,7 +24,7 @@ RPC4-start-10 `--session-dir` stores sessions in that folder.
         place="プロトコル概要, lines 7-11",
         text="""
 RPC4-overview-01 A command is one JSON object on one line of stdin.
-RPC4-overview-02 A reply is a JSON object of type `response` that tells success or failure.
+RPC4-overview-02 A reply is a JSON object of type `response` that reports success or failure.
 RPC4-overview-03 Events are written to stdout as JSON lines while the agent works.
 RPC4-overview-04 Every command takes an `id`, and its reply carries the same.
 RPC4-overview-05 The `id` is optional: a command without one gets a reply without one.
@@ -48,7 +48,7 @@ RPC4-framing-05 U+2028 and U+2029 in a record on stdout do not end it.
 RPC4-prompt-01 prompt gives `message` to the agent as what the user says.
 RPC4-prompt-02 The reply comes once the prompt is accepted, queued or handled, before its events.
 RPC4-prompt-03 After the reply events go on while the host may send further commands.
-RPC4-prompt-04 `images` go to the model beside the text.
+RPC4-prompt-04 `images` are sent to the model with the text.
 RPC4-prompt-05 `images` may be left out.
 RPC4-prompt-06 An image is an object of type `image` with base64 `data` and `mimeType`.
 RPC4-prompt-07 `streamingBehavior` queues a prompt that comes during a run.
@@ -62,7 +62,7 @@ RPC4-prompt-14 Skills and templates are replaced before a prompt is queued.
 RPC4-prompt-15 The reply has `type`, `command`, `success` and the `id` of the command.
 RPC4-prompt-16 `success` is true for a prompt that was accepted and for one that was queued.
 RPC4-prompt-17 `success` is false for a prompt that was refused, and nothing of it happens.
-RPC4-prompt-18 A failure after acceptance is told by events and messages.
+RPC4-prompt-18 A failure after acceptance is reported by events and messages.
 RPC4-prompt-19 A failure after acceptance brings no second reply with the same `id`.
 """,
     ),
@@ -99,7 +99,7 @@ RPC4-follow-up-08 The reply has `type`, `command` and `success`.
         place="abort, lines 41-43",
         text="""
 RPC4-abort-01 abort stops what the agent is doing.
-RPC4-abort-02 The reply tells success and has no data.
+RPC4-abort-02 The reply reports success and has no data.
 """,
     ),
     Section(
@@ -110,7 +110,7 @@ RPC4-steering-mode-01 set_steering_mode takes `mode` and decides how steering is
 RPC4-steering-mode-02 `all` delivers all of it once the tool calls of the turn are done.
 RPC4-steering-mode-03 `one-at-a-time` delivers one message with each finished turn.
 RPC4-steering-mode-04 `one-at-a-time` is the default.
-RPC4-steering-mode-05 The reply tells success and has no data.
+RPC4-steering-mode-05 The reply reports success and has no data.
 """,
     ),
     Section(
@@ -121,7 +121,7 @@ RPC4-follow-up-mode-01 set_follow_up_mode takes `mode` and decides how follow-up
 RPC4-follow-up-mode-02 `all` delivers all of them when the agent is done.
 RPC4-follow-up-mode-03 `one-at-a-time` delivers one each time the agent is done.
 RPC4-follow-up-mode-04 `one-at-a-time` is the default.
-RPC4-follow-up-mode-05 The reply tells success and has no data.
+RPC4-follow-up-mode-05 The reply reports success and has no data.
 """,
     ),
     Section(
@@ -131,8 +131,8 @@ RPC4-follow-up-mode-05 The reply tells success and has no data.
 RPC4-errors-01 A command that fails is answered with `success` false and a text in `error`.
 RPC4-errors-02 The reply names the command that failed in `command`.
 RPC4-errors-03 An unknown model is refused with `Model not found: provider/id`.
-RPC4-errors-04 A line that is no JSON is answered with `command` `parse`.
-RPC4-errors-05 Its `error` begins with `Failed to parse command: ` and tells the reason.
+RPC4-errors-04 A line that is not JSON is answered with `command` `parse`.
+RPC4-errors-05 Its `error` begins with `Failed to parse command: ` and contains the reason.
 """,
     ),
     Section(

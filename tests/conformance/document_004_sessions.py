@@ -73,7 +73,7 @@ RPC4-fork-messages-02 Each has `entryId` and `text`.
         place="get_last_assistant_text, lines 135-138",
         text="""
 RPC4-last-text-01 `text` is the text of the last answer.
-RPC4-last-text-02 `text` is null while there is no answer.
+RPC4-last-text-02 `text` is null before the first answer.
 """,
     ),
     Section(
@@ -83,7 +83,7 @@ RPC4-last-text-02 `text` is null while there is no answer.
 RPC4-session-name-01 set_session_name gives the session the name `name`.
 RPC4-session-name-02 The name is kept in the session's file, where lists of sessions find it.
 RPC4-session-name-03 get_state shows it as `sessionName`.
-RPC4-session-name-04 The reply tells success and has no data.
+RPC4-session-name-04 The reply reports success and has no data.
 RPC4-session-name-05 `--name` and `-n` give the first name at start.
 """,
     ),

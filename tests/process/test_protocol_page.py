@@ -316,7 +316,7 @@ def test_every_event_is_on_the_page(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("pace", "words"), [("now", "at once"), ("turn", "in turn"), ("own", "beside")]
+    ("pace", "words"), [("now", "at once"), ("turn", "in turn"), ("own", "concurrently")]
 )
 def test_the_page_knows_the_pace_of_every_command(pace: str, words: str) -> None:
     found = re.search(rf"^\| \*\*{words}\*\* \|([^|]*)\|", PAGE.read_text(), re.MULTILINE)
