@@ -92,16 +92,20 @@ from ludolf.protocol.wire.answers import (
     CycledModel,
     Disposition,
     Entries,
+    FastMode,
     Forked,
+    HandedOver,
     Integrations,
     Limits,
     LoginProvider,
     Moved,
+    OpenedSession,
     Queued,
     SessionChange,
     State,
     TodoPhase,
     TodoTask,
+    Transcript,
     Tree,
 )
 from ludolf.protocol.wire.commands import (
@@ -121,7 +125,6 @@ from ludolf.protocol.wire.frames import (
     MessageUpdate,
     PromptResult,
 )
-from ludolf.protocol.wire.moving_answers import FastMode, HandedOver, OpenedSession
 from ludolf.protocol.wire.omp_frames import (
     AutoCompactionEnd,
     AutoCompactionStart,
@@ -148,7 +151,6 @@ from ludolf.protocol.wire.stored import (
     StoredMessage,
     TreeNode,
 )
-from ludolf.protocol.wire.subagent_answers import Transcript
 from ludolf.session.finder import SessionRecord
 from ludolf.session.stats import SessionStats
 from ludolf.session.views import ForkMessage

@@ -2,7 +2,7 @@
 
 from ludolf.client.base import Asking
 from ludolf.protocol.subagent_events import Level, Snapshot
-from ludolf.protocol.wire.subagent_answers import (
+from ludolf.protocol.wire.answers import (
     CancelledSubagent,
     Subagents,
     Subscription,

@@ -20,14 +20,14 @@ from ludolf.client.prompting import PromptCommands
 from ludolf.client.running import PromptRun
 from ludolf.client.sessions import SessionCommands
 from ludolf.protocol.answer import Answer, answer_of, checked
+from ludolf.protocol.commands import COMMANDS
 from ludolf.protocol.ui import UiRequest
-from ludolf.protocol.wire.answers import SLOW, UNANSWERED, Accepted, Disposition
+from ludolf.protocol.wire.answers import Accepted, Disposition
 from ludolf.protocol.wire.frames import MessageEnd, MessageUpdate
 from ludolf.protocol.wire.pieces import TextDelta
 from ludolf.protocol.wire.stored import read_open
 
 TIMEOUT = 30.0
-_PROMPTS = ("prompt", "steer", "follow_up", "abort_and_prompt")
 
 
 class Client(
@@ -120,22 +120,23 @@ class Client(
 
     async def _call(self, command: str, /, **params: Any) -> Any:
         given = {_camel(name): value for name, value in params.items() if value is not None}
-        if command in UNANSWERED:
+        spec = COMMANDS[command]
+        if spec.unanswered:
             await self.send(command, **given)
             return None
         answers = self.wire.answers
         if not answers:
             raise ClientError(f"{self.wire.name} answers no command: use send({command!r})")
-        timeout = None if command in SLOW else self._timeout
+        timeout = None if spec.is_slow else self._timeout
         data = await self.ask(command, timeout, **given)
         kind = answers.get(command)
-        if kind is None or (data is None and command in _PROMPTS):
+        if kind is None or (data is None and spec.is_prompt):
             return None
         try:
             answer = msgspec.convert(data, _present(kind), dec_hook=read_open)
         except (msgspec.ValidationError, UnicodeEncodeError) as error:
             raise OddAnswer(f"{command}: {error}; use ask({command!r})") from error
-        return _disposition(answer) if command in _PROMPTS else answer
+        return _disposition(answer) if spec.is_prompt else answer
 
 
 def _present(kind: Any) -> Any:

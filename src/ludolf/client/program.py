@@ -10,6 +10,7 @@ from ludolf.protocol.wire.answers import (
     CommandList,
     EventFilter,
     HostToolNames,
+    HostUriSchemes,
     Integrations,
     Limits,
     Negotiated,
@@ -17,7 +18,6 @@ from ludolf.protocol.wire.answers import (
     Todos,
 )
 from ludolf.protocol.wire.commands import HostTool, HostToolContent, HostUriScheme, PhaseInput
-from ludolf.protocol.wire.moving_answers import HostUriSchemes
 
 
 class ProgramCommands(Asking):

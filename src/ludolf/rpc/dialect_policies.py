@@ -37,7 +37,8 @@ def with_manners(handlers: Mapping[str, Handler], traits: Traits, results: Promp
     if traits.queues_when_busy:
         _wrap(table, "prompt", _queued_when_busy)
     if traits.early_ack:
-        table["abort_and_prompt"] = Handler("turn", _abort_and_prompt(table["prompt"].run))
+        prompt = table["prompt"].run
+        _wrap(table, "abort_and_prompt", lambda _: _abort_and_prompt(prompt))
         _wrap(table, "prompt", _acknowledged)
     if traits.answers_slash:
         _wrap(table, "prompt", lambda run: _answered_here(run, results))

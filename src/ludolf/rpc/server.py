@@ -13,15 +13,15 @@ from ludolf.agent.scope import Started, Tasks
 from ludolf.base import CommandError, LudolfError
 from ludolf.config.settings.home import env
 from ludolf.engine.engine import Engine
-from ludolf.protocol.commands import read_command
+from ludolf.protocol.commands import Order, read_command
 from ludolf.protocol.dialects import Dialect, ServerInfo
 from ludolf.protocol.framing import BadFrame, Body, Head, read_head
 from ludolf.protocol.replies import Reply
-from ludolf.rpc.call import Call, Handler, Pace, Result, Silence
+from ludolf.rpc.call import Call, Handler, Result, Silence
 from ludolf.rpc.connection import Connection
 from ludolf.rpc.dialect_policies import adopt, with_manners
 from ludolf.rpc.frame_sink import FrameSink
-from ludolf.rpc.handlers import HANDLERS, MOVES, OF_A_SESSION
+from ludolf.rpc.handlers import HANDLERS
 from ludolf.rpc.line_reader import MAX_FRAME, TOO_LONG
 from ludolf.rpc.prompt_results import PromptResults
 from ludolf.rpc.stdio import Stdio
@@ -123,7 +123,7 @@ class Server:
             if handler is None:
                 raise CommandError(f"Unknown command: {head.type}")
             call = self._call(head, read_command(head, body))
-            pace = handler.pace_of(call)
+            order = handler.order_of(call)
         except BadFrame as error:
             self._refuse(error)
         except LudolfError as error:
@@ -131,7 +131,7 @@ class Server:
         except Exception as error:  # a bug in reading a line is an error reply, too
             self._answer_bug(head, error)
         else:
-            self._start(handler, call, pace)
+            self._start(handler, call, order)
 
     def _call(self, head: Head, command: Any) -> Call:
         def answer(result: Result) -> None:
@@ -139,26 +139,27 @@ class Server:
 
         return Call(self._engine, command, head, self._dialect, answer, self._turn)
 
-    def _start(self, handler: Handler, call: Call, pace: Pace) -> None:
-        if self._moves and call.head.type in OF_A_SESSION:
-            pace = "turn"  # it is meant for the session that is about to be opened
-        if pace == "turn" and self._turn is not None:
+    def _start(self, handler: Handler, call: Call, order: Order) -> None:
+        spec = handler.spec
+        if self._moves and spec.about_session:
+            order = "in_turn"  # it is meant for the session that is about to be opened
+        if order == "in_turn" and self._turn is not None:
             task = self._tasks.start(self._after(self._turn, handler, call))
             self._hold(task)
-            self._note_move(call, task)
+            self._note_move(handler, task)
             return
-        is_eager = handler.pace == "now" or (handler.eager and pace == handler.pace)
+        is_eager = spec.order == "now" or (spec.eager and order == spec.order)
         work = self._begin(handler, call, eager=is_eager)
         if work is None:
             return
         task = self._tasks.start(self._wait(work, call))
-        self._note_move(call, task)
+        self._note_move(handler, task)
         # Commands that take turns come after the beginning of a task of its own, not before it.
-        holds = pace == "turn" or handler.holds
+        holds = order == "in_turn" or spec.holds
         self._hold(task if holds else self._tasks.start(_a_moment(self._turn)))
 
-    def _note_move(self, call: Call, task: "asyncio.Task[Any]") -> None:
-        if call.head.type in MOVES:
+    def _note_move(self, handler: Handler, task: "asyncio.Task[Any]") -> None:
+        if handler.spec.changes_session:
             self._moves.add(task)
             task.add_done_callback(self._moves.discard)
 

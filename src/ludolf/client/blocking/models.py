@@ -8,6 +8,7 @@ from ludolf.protocol.wire.answers import (
     AuthStatuses,
     CycledLevel,
     CycledModel,
+    FastMode,
     LastText,
     Levels,
     LoggedOut,
@@ -17,7 +18,6 @@ from ludolf.protocol.wire.answers import (
     Models,
     State,
 )
-from ludolf.protocol.wire.moving_answers import FastMode
 from ludolf.session.stats import SessionStats
 
 

@@ -8,13 +8,14 @@ from ludolf.protocol.wire.answers import (
     Exported,
     Forked,
     ForkMessages,
+    HandedOver,
     Moved,
+    OpenedSession,
     SessionChange,
     Sessions,
     Trashed,
     Tree,
 )
-from ludolf.protocol.wire.moving_answers import HandedOver, OpenedSession
 from ludolf.protocol.wire.stored import StoredMessage
 from ludolf.session.finder import SessionRecord
 from ludolf.session.views import ForkMessage

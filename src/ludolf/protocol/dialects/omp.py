@@ -19,6 +19,7 @@ from ludolf.agent.events import (
 from ludolf.ai.draft import BlockDelta, BlockEnd
 from ludolf.ai.messages import ToolCall
 from ludolf.base import now_ms
+from ludolf.protocol.commands import COMMANDS
 from ludolf.protocol.dialects.block_end_order import EagerEnds
 from ludolf.protocol.dialects.dialect import Dialect, ServerInfo, Traits, line
 from ludolf.protocol.dialects.omp_compaction import compaction_end, compaction_start
@@ -50,7 +51,7 @@ from ludolf.protocol.subagent_events import AgentWaiting
 if TYPE_CHECKING:
     from ludolf.protocol.ui import UiRequest
 
-_ABORTS = ("abort", "abort_and_prompt")
+_ABORTS = frozenset(name for name, spec in COMMANDS.items() if spec.interrupts)
 _MODEL_CHANGES = ("set_model", "cycle_model")
 _UNSPOKEN: tuple[type, ...] = (
     BashUpdate,

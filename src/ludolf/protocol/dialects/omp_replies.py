@@ -8,6 +8,7 @@ import msgspec
 from msgspec import UNSET
 
 from ludolf.base import dumps, loads
+from ludolf.protocol.commands import COMMANDS
 from ludolf.protocol.dialects.omp_messages import CANCELLED, OmpMessages, short_summary
 from ludolf.protocol.dialects.omp_tools import Record, artifact_id
 from ludolf.protocol.framing import NO_ID
@@ -20,9 +21,12 @@ _WORDS = {
     "Invalid entry ID for forking": "Invalid entry ID for branching",
 }
 CLAUDE, CLAUDE_PROVIDER = "anthropic-messages", "anthropic"
+_PROMPTS = frozenset(name for name, spec in COMMANDS.items() if spec.is_prompt)
+# After these the host gets the list of slash commands again.
+_SESSION_CHANGES = frozenset(
+    name for name, spec in COMMANDS.items() if spec.changes_session and name != "handoff"
+)
 _MISSING = re.compile(r'^\w+: missing or invalid "(\w+)"$')
-_SESSION_CHANGES = ("new_session", "switch_session", "open_session", "branch", "fork", "clone")
-_QUEUED = ("prompt", "steer", "follow_up", "abort_and_prompt")
 
 
 class OmpReplies:
@@ -47,7 +51,7 @@ class OmpReplies:
     def render(self, reply: Reply) -> bytes:
         if reply.error is not None:
             return self.failed(reply)
-        if reply.command in _QUEUED:
+        if reply.command in _PROMPTS:
             return _join(msgspec.structs.replace(reply, data=_acknowledged(reply)))
         make = self._table.get(reply.command)
         if make is not None and reply.data is not None:

@@ -2,19 +2,14 @@
 
 from typing import Any, Literal
 
-from ludolf.ai.messages import ThinkingLevel
+from ludolf.ai.messages import ThinkingLevel, Usage
 from ludolf.ai.models import Model
 from ludolf.base import Value
 from ludolf.protocol.bash import BashResult
+from ludolf.protocol.commands import COMMANDS, CommandSpec
 from ludolf.protocol.events import CompactionResult
-from ludolf.protocol.wire.moving_answers import (
-    FastMode,
-    HandedOver,
-    HostUriSchemes,
-    OpenedSession,
-)
+from ludolf.protocol.subagent_events import Level, Snapshot
 from ludolf.protocol.wire.stored import StoredEntry, StoredMessage, TreeNode
-from ludolf.protocol.wire.subagent_answers import SUBAGENT_ANSWERS
 from ludolf.session.finder import SessionRecord
 from ludolf.session.stats import SessionStats
 from ludolf.session.views import ForkMessage
@@ -129,6 +124,13 @@ class CycledLevel(Value):
     level: ThinkingLevel
 
 
+class FastMode(Value):
+    """`active`: wanted, and the current model has it."""
+
+    enabled: bool
+    active: bool
+
+
 # ---------------------------------------------------------------- sessions
 
 
@@ -179,6 +181,25 @@ class Trashed(Value):
 
 class Exported(Value):
     path: str
+
+
+class HandedOver(Value, kw_only=True):
+    """The new session and the document that it begins with."""
+
+    cancelled: bool
+    document: str | None = None
+    session_id: str | None = None
+    session_file: str | None = None
+    usage: Usage | None = None
+
+
+class OpenedSession(Value):
+    """`resumed`: the folder held a conversation."""
+
+    cancelled: bool
+    resumed: bool
+    session_id: str
+    session_file: str
 
 
 # ---------------------------------------------------------------- the program
@@ -253,6 +274,10 @@ class HostToolNames(Value):
     tool_names: tuple[str, ...]
 
 
+class HostUriSchemes(Value):
+    schemes: tuple[str, ...]
+
+
 class LoginProvider(Value):
     """A provider that one can log in to."""
 
@@ -296,88 +321,54 @@ class AuthStatuses(Value):
     providers: tuple[AuthStatus, ...]
 
 
+# ---------------------------------------------------------------- subagents
+
+
+class Subscription(Value):
+    level: Level
+
+
+class Subagents(Value):
+    """Those that run."""
+
+    subagents: tuple[Snapshot, ...]
+
+
+class Transcript(Value):
+    """What an agent's session file holds from a byte on, in whole lines, as it was stored.
+
+    `reset`: the file is shorter than that, and was read from its start.
+    """
+
+    session_file: str
+    from_byte: int
+    next_byte: int
+    reset: bool
+    entries: tuple[dict[str, Any], ...]
+    messages: tuple[dict[str, Any], ...]
+
+
+class CancelledSubagent(Value):
+    """False if no such agent runs."""
+
+    cancelled: bool
+
+
 # ---------------------------------------------------------------- the table
 
-# Answers themselves: the program says nothing to them, unless they are no such answer at all.
-UNANSWERED = frozenset(
-    ("extension_ui_response", "host_tool_update", "host_tool_result", "host_uri_result")
-)
 
-# Not answered at once: they wait for a turn, for a user, for a process or for the network.
-SLOW = frozenset(
-    (
-        *("prompt", "steer", "follow_up", "abort", "abort_and_prompt", "abort_retry"),
-        *("new_session", "switch_session", "fork", "branch", "clone", "navigate_tree"),
-        *("open_session", "handoff"),
-        *("set_model", "cycle_model", "get_available_models"),
-        *("compact", "bash", "export_html", "reload", "set_project_trust", "login", "logout"),
-    )
-)
+# Structs of other modules that are answers as they are.
+_SHARED = (BashResult, CompactionResult, Model, SessionStats)
+_STRUCTS: dict[str, Any] = globals() | {kind.__name__: kind for kind in _SHARED}
 
-# None: success is all that is told.
+
+def _answer(spec: CommandSpec) -> Any:
+    """Return the type of the `data` of a reply; None if the reply has no data."""
+    kind: Any = None if spec.answer is None else _STRUCTS[spec.answer]
+    return kind | None if spec.nullable else kind
+
+
 ANSWERS: dict[str, Any] = {
-    "prompt": Accepted,
-    "steer": Accepted,
-    "follow_up": Accepted,
-    "abort": None,
-    "abort_and_prompt": Accepted,
-    "clear_queue": Queued,
-    "new_session": SessionChange,
-    "get_state": State,
-    "get_messages": Conversation,
-    "set_model": Model,
-    "cycle_model": CycledModel | None,
-    "get_available_models": Models,
-    "set_thinking_level": None,
-    "cycle_thinking_level": CycledLevel | None,
-    "get_available_thinking_levels": Levels,
-    "set_steering_mode": None,
-    "set_follow_up_mode": None,
-    "compact": CompactionResult,
-    "set_auto_compaction": None,
-    "set_auto_retry": None,
-    "abort_retry": None,
-    "bash": BashResult,
-    "abort_bash": None,
-    "get_session_stats": SessionStats,
-    "export_html": Exported,
-    "switch_session": SessionChange,
-    "fork": Forked,
-    "branch": Forked,
-    "clone": SessionChange,
-    "get_fork_messages": ForkMessages,
-    "get_branch_messages": ForkMessages,
-    "get_entries": Entries,
-    "get_tree": Tree,
-    "get_last_assistant_text": LastText,
-    "set_session_name": None,
-    "get_commands": CommandList,
-    "set_limits": Limits,
-    "set_project_trust": None,
-    "list_sessions": Sessions,
-    "rename_session": None,
-    "delete_session": Trashed,
-    "navigate_tree": Moved,
-    "reload": None,
-    "get_capabilities": Capabilities,
-    "set_host_tools": HostToolNames,
-    "set_host_uri_schemes": HostUriSchemes,
-    "handoff": HandedOver,
-    "open_session": OpenedSession,
-    "set_fast_mode": FastMode,
-    "set_interrupt_mode": None,
-    "set_todos": Todos,
-    "set_event_filter": EventFilter,
-    "set_prompt_results": None,
-    "negotiate_protocol": Negotiated,
-    "get_messages_page": ConversationPage,
-    "get_available_commands": CommandList,
-    "set_locale": None,
-    "get_login_providers": LoginProviders,
-    "login": LoggedIn,
-    "logout": LoggedOut,
-    "get_auth_status": AuthStatuses,
-    "get_integrations": Integrations,
-    **SUBAGENT_ANSWERS,
+    name: _answer(spec) for name, spec in COMMANDS.items() if not spec.unanswered
 }
 PI_DELTA_ANSWERS: dict[str, Any] = {**ANSWERS, "get_state": DeltaState}

@@ -205,24 +205,5 @@ class SetTodos(commands.SetTodos):
 
 
 SENT: dict[str, type[Value]] = {
-    **COMMANDS,
-    "prompt": Prompt,
-    "abort_and_prompt": Prompt,
-    "steer": QueueMessage,
-    "follow_up": QueueMessage,
-    "set_thinking_level": SetThinkingLevel,
-    "set_steering_mode": SetQueueMode,
-    "set_follow_up_mode": SetQueueMode,
-    "set_interrupt_mode": SetInterruptMode,
-    "negotiate_protocol": NegotiateProtocol,
-    "get_messages_page": GetMessagesPage,
-    "extension_ui_response": UiAnswer,
-    "set_host_tools": SetHostTools,
-    "host_tool_update": HostToolUpdate,
-    "host_tool_result": HostToolResult,
-    "set_host_uri_schemes": SetHostUriSchemes,
-    "host_uri_result": HostUriResult,
-    "set_todos": SetTodos,
-    "set_subagent_subscription": SetSubagentSubscription,
-    "get_subagent_messages": GetSubagentMessages,
+    name: globals()[spec.sent] if spec.sent else spec.params for name, spec in COMMANDS.items()
 }

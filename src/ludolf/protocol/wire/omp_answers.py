@@ -7,17 +7,18 @@ from msgspec import UnsetType, field
 from ludolf.ai.messages import OpaqueMessage, ThinkingLevel
 from ludolf.base import Value
 from ludolf.protocol.bash import BashResult
+from ludolf.protocol.commands import COMMANDS
 from ludolf.protocol.events import CompactionResult
 from ludolf.protocol.wire.answers import (
     ANSWERS,
     Conversation,
     ConversationPage,
     CycledModel,
+    HandedOver,
     Models,
     State,
     TodoPhase,
 )
-from ludolf.protocol.wire.moving_answers import HandedOver
 from ludolf.protocol.wire.omp_messages import OmpMessage, OmpModel
 from ludolf.protocol.wire.stored import OpenKind
 from ludolf.session.stats import ContextUsage, SessionStats, TokenTotals
@@ -123,10 +124,10 @@ class OmpStats(SessionStats, kw_only=True):
     premium_requests: int
 
 
-_ACCEPTED = dict.fromkeys(("prompt", "steer", "follow_up", "abort_and_prompt"), Invoked | UnsetType)
+_PROMPTS = (name for name, spec in COMMANDS.items() if spec.is_prompt)
 OMP_ANSWERS: dict[str, Any] = {
     **ANSWERS,
-    **_ACCEPTED,
+    **dict.fromkeys(_PROMPTS, Invoked | UnsetType),
     "get_state": OmpState,
     "get_messages": OmpConversation,
     "get_messages_page": OmpConversationPage,
