@@ -1387,7 +1387,7 @@ export interface LimitReached {
   maximum: number;
 }
 
-/** What one prompt may use; a limit that is missing is none. */
+/** Limits of one prompt, follow-ups and retries included. A missing limit does not apply. */
 export interface Limits {
   maxTurns?: number;
   maxTokens?: number;

@@ -25,8 +25,11 @@ from ludolf.client import (
 from ludolf.client.events import TypedEvent
 from ludolf.protocol.commands import COMMANDS
 from ludolf.protocol.events import AgentSettled
+from ludolf.protocol.results import (
+    State,
+)
 from ludolf.protocol.ui import UiRequest
-from ludolf.protocol.wire.answers import ANSWERS, State
+from ludolf.protocol.wire.answers import ANSWERS
 from ludolf.protocol.wire.dialects import WIRE
 from ludolf.protocol.wire.frames import MessageEnd, MessageStart, MessageUpdate
 from ludolf.protocol.wire.pieces import TextDelta

@@ -44,7 +44,6 @@ from ludolf.client.events import Record, TypedEvent, UnknownEvent
 from ludolf.client.options import ClientOptions
 from ludolf.client.process import Process
 from ludolf.protocol.answer import Answer, PromptFailed
-from ludolf.protocol.bash import BashResult
 from ludolf.protocol.events import (
     AgentSettled,
     AutoRetryEnd,
@@ -76,6 +75,18 @@ from ludolf.protocol.host_events import (
     TodoAutoClear,
     TodoReminder,
 )
+from ludolf.protocol.results import (
+    BashResult,
+    CycledModel,
+    HandedOver,
+    Limits,
+    LoginProvider,
+    Moved,
+    OpenedSession,
+    State,
+    TodoPhase,
+    TodoTask,
+)
 from ludolf.protocol.subagent_events import (
     AgentWaiting,
     Snapshot,
@@ -89,22 +100,13 @@ from ludolf.protocol.wire.answers import (
     Capabilities,
     CommandItem,
     ConversationPage,
-    CycledModel,
     Disposition,
     Entries,
     FastMode,
     Forked,
-    HandedOver,
     Integrations,
-    Limits,
-    LoginProvider,
-    Moved,
-    OpenedSession,
     Queued,
     SessionChange,
-    State,
-    TodoPhase,
-    TodoTask,
     Transcript,
     Tree,
 )

@@ -1,6 +1,11 @@
 """Typed commands: the conversation, its tree, and stored sessions."""
 
 from ludolf.client.base import Asking
+from ludolf.protocol.results import (
+    HandedOver,
+    Moved,
+    OpenedSession,
+)
 from ludolf.protocol.wire.answers import (
     Conversation,
     ConversationPage,
@@ -8,9 +13,6 @@ from ludolf.protocol.wire.answers import (
     Exported,
     Forked,
     ForkMessages,
-    HandedOver,
-    Moved,
-    OpenedSession,
     SessionChange,
     Sessions,
     Trashed,

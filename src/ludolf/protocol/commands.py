@@ -9,6 +9,7 @@ from msgspec import UNSET
 
 from ludolf.base import CommandError, Value
 from ludolf.protocol.framing import Body, Head, repair
+from ludolf.protocol.results import Limits
 
 
 class BadCommand(CommandError):
@@ -98,12 +99,8 @@ class SetProjectTrust(Value):
     remember: bool = True
 
 
-class SetLimits(Value):
+class SetLimits(Limits):
     """A limit that is absent or null is lifted."""
-
-    max_turns: int | None = None
-    max_tokens: int | None = None
-    max_cost: float | None = None
 
 
 class ListSessions(Value):

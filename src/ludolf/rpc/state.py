@@ -6,20 +6,20 @@ import msgspec
 
 from ludolf.base import dumps
 from ludolf.engine.engine import Engine
+from ludolf.protocol.results import State
 from ludolf.session.estimate import request_tokens, view_tokens
 
 
-def state(engine: Engine) -> Any:
-    """The answer to `get_state`; with todos once there have been any, and with waiting agents."""
-    common = engine.state()
-    more: dict[str, Any] = {}
+def state(engine: Engine) -> State:
+    """Return the answer to `get_state`; todos, subagents and fast mode only if they are in use."""
+    state = engine.state()
     if engine.has_todos:
-        more["todoPhases"] = msgspec.to_builtins(engine.todos.phases)
+        state = state.replace(todo_phases=engine.todos.phases)
     if _has_subagents(engine):
-        more["hasPendingAsyncWork"] = True
+        state = state.replace(has_pending_async_work=True)
     if engine.models.wants_fast:
-        more |= {"fastModeEnabled": True, "fastModeActive": engine.models.is_fast}
-    return {**msgspec.to_builtins(common), **more} if more else common
+        state = state.replace(fast_mode_enabled=True, fast_mode_active=engine.models.is_fast)
+    return state
 
 
 def is_settled(engine: Engine) -> bool:

@@ -3,20 +3,22 @@
 from ludolf.ai.messages import ThinkingLevel
 from ludolf.ai.models import Model
 from ludolf.client.blocking.asking import Asking
+from ludolf.protocol.results import (
+    CycledModel,
+    LoginMethod,
+    LoginProvider,
+    State,
+)
 from ludolf.protocol.wire.answers import (
     AuthStatus,
     AuthStatuses,
     CycledLevel,
-    CycledModel,
     FastMode,
     LastText,
     Levels,
     LoggedOut,
-    LoginMethod,
-    LoginProvider,
     LoginProviders,
     Models,
-    State,
 )
 from ludolf.session.stats import SessionStats
 

@@ -4,6 +4,10 @@ from collections.abc import Sequence
 from typing import Literal
 
 from ludolf.client.blocking.asking import Asking
+from ludolf.protocol.results import (
+    Limits,
+    TodoPhase,
+)
 from ludolf.protocol.wire.answers import (
     Capabilities,
     CommandItem,
@@ -12,9 +16,7 @@ from ludolf.protocol.wire.answers import (
     HostToolNames,
     HostUriSchemes,
     Integrations,
-    Limits,
     Negotiated,
-    TodoPhase,
     Todos,
 )
 from ludolf.protocol.wire.commands import HostTool, HostToolContent, HostUriScheme, PhaseInput

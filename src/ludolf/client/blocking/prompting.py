@@ -3,11 +3,14 @@
 from collections.abc import Sequence
 from typing import Literal
 
+from ludolf.agent.queue import (
+    QueueMode,
+)
 from ludolf.ai.messages import Image
 from ludolf.client.blocking.asking import Asking
-from ludolf.protocol.bash import BashResult
 from ludolf.protocol.events import CompactionResult
-from ludolf.protocol.wire.answers import Disposition, Queued, QueueMode
+from ludolf.protocol.results import BashResult
+from ludolf.protocol.wire.answers import Disposition, Queued
 from ludolf.protocol.wire.commands import Attachment, InterruptMode
 
 

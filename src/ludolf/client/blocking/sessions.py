@@ -1,6 +1,11 @@
 """Made from client/sessions.py by scripts/make_sync_client.py."""
 
 from ludolf.client.blocking.asking import Asking
+from ludolf.protocol.results import (
+    HandedOver,
+    Moved,
+    OpenedSession,
+)
 from ludolf.protocol.wire.answers import (
     Conversation,
     ConversationPage,
@@ -8,9 +13,6 @@ from ludolf.protocol.wire.answers import (
     Exported,
     Forked,
     ForkMessages,
-    HandedOver,
-    Moved,
-    OpenedSession,
     SessionChange,
     Sessions,
     Trashed,

@@ -2,22 +2,29 @@
 
 from typing import Any, Literal
 
-from ludolf.ai.messages import ThinkingLevel, Usage
+from ludolf.ai.messages import ThinkingLevel
 from ludolf.ai.models import Model
 from ludolf.base import Value
-from ludolf.protocol.bash import BashResult
 from ludolf.protocol.commands import COMMANDS, CommandSpec
 from ludolf.protocol.events import CompactionResult
+from ludolf.protocol.results import (
+    BashResult,
+    CycledModel,
+    HandedOver,
+    Limits,
+    LoginProvider,
+    Moved,
+    OpenedSession,
+    State,
+    TodoPhase,
+)
 from ludolf.protocol.subagent_events import Level, Snapshot
 from ludolf.protocol.wire.stored import StoredEntry, StoredMessage, TreeNode
 from ludolf.session.finder import SessionRecord
 from ludolf.session.stats import SessionStats
 from ludolf.session.views import ForkMessage
 
-QueueMode = Literal["all", "one-at-a-time"]
 Disposition = Literal["started", "queued", "handled"]
-TodoStatus = Literal["pending", "in_progress", "completed", "abandoned", "blocked"]
-LoginMethod = Literal["api-key", "oauth", "device"]
 
 # ---------------------------------------------------------------- prompts
 
@@ -38,43 +45,8 @@ class Queued(Value):
 # ---------------------------------------------------------------- state
 
 
-class TodoTask(Value, kw_only=True):
-    id: str
-    content: str
-    status: TodoStatus
-    notes: str | None = None
-    blocker: str | None = None
-
-
-class TodoPhase(Value, kw_only=True):
-    id: str
-    name: str
-    tasks: tuple[TodoTask, ...]
-
-
 class Todos(Value):
     todo_phases: tuple[TodoPhase, ...]
-
-
-class State(Value, kw_only=True):
-    """`model` is null when none is selected; `todoPhases` is there once there was a plan."""
-
-    model: Model | None
-    thinking_level: ThinkingLevel
-    is_streaming: bool
-    is_compacting: bool
-    steering_mode: QueueMode
-    follow_up_mode: QueueMode
-    session_file: str | None = None
-    session_id: str
-    session_name: str | None = None
-    auto_compaction_enabled: bool
-    message_count: int
-    pending_message_count: int
-    todo_phases: tuple[TodoPhase, ...] | None = None
-    has_pending_async_work: bool | None = None
-    fast_mode_enabled: bool | None = None
-    fast_mode_active: bool | None = None
 
 
 class DeltaState(State, kw_only=True):
@@ -106,14 +78,6 @@ class LastText(Value):
 
 class Models(Value):
     models: tuple[Model, ...]
-
-
-class CycledModel(Value):
-    """`isScoped`: chosen among those of `--models`."""
-
-    model: Model
-    thinking_level: ThinkingLevel
-    is_scoped: bool
 
 
 class Levels(Value):
@@ -163,14 +127,6 @@ class Tree(Value):
     leaf_id: str | None
 
 
-class Moved(Value):
-    """`text` is that of a user's message gone back to, for editing it anew."""
-
-    cancelled: bool
-    text: str | None = None
-    summary_entry_id: str | None = None
-
-
 class Sessions(Value):
     sessions: tuple[SessionRecord, ...]
 
@@ -181,25 +137,6 @@ class Trashed(Value):
 
 class Exported(Value):
     path: str
-
-
-class HandedOver(Value, kw_only=True):
-    """The new session and the document that it begins with."""
-
-    cancelled: bool
-    document: str | None = None
-    session_id: str | None = None
-    session_file: str | None = None
-    usage: Usage | None = None
-
-
-class OpenedSession(Value):
-    """`resumed`: the folder held a conversation."""
-
-    cancelled: bool
-    resumed: bool
-    session_id: str
-    session_file: str
 
 
 # ---------------------------------------------------------------- the program
@@ -228,14 +165,6 @@ class CommandItem(Value, kw_only=True):
 
 class CommandList(Value):
     commands: tuple[CommandItem, ...]
-
-
-class Limits(Value):
-    """What one prompt may use; a limit that is missing is none."""
-
-    max_turns: int | None = None
-    max_tokens: int | None = None
-    max_cost: float | None = None
 
 
 class Capabilities(Value):
@@ -276,16 +205,6 @@ class HostToolNames(Value):
 
 class HostUriSchemes(Value):
     schemes: tuple[str, ...]
-
-
-class LoginProvider(Value):
-    """A provider that one can log in to."""
-
-    id: str
-    name: str
-    available: bool
-    authenticated: bool
-    methods: tuple[LoginMethod, ...]
 
 
 class LoginProviders(Value):
@@ -358,7 +277,10 @@ class CancelledSubagent(Value):
 
 
 # Structs of other modules that are answers as they are.
-_SHARED = (BashResult, CompactionResult, Model, SessionStats)
+_SHARED: tuple[type[Value], ...] = (
+    *(BashResult, CompactionResult, CycledModel, HandedOver, Limits, Model, Moved),
+    *(OpenedSession, SessionStats, State),
+)
 _STRUCTS: dict[str, Any] = globals() | {kind.__name__: kind for kind in _SHARED}
 
 

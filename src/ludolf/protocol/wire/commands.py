@@ -4,12 +4,17 @@ from typing import Annotated, Any, Literal
 
 from msgspec import UNSET, Meta, UnsetType
 
+from ludolf.agent.queue import (
+    QueueMode,
+)
 from ludolf.ai.messages import Image, Text, ThinkingLevel
 from ludolf.base import Value
 from ludolf.protocol import commands
 from ludolf.protocol.commands import COMMANDS
+from ludolf.protocol.results import (
+    TodoStatus,
+)
 from ludolf.protocol.subagent_events import Level
-from ludolf.protocol.wire.answers import QueueMode, TodoStatus
 
 InterruptMode = Literal["immediate", "wait"]
 

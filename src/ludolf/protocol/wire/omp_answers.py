@@ -6,18 +6,20 @@ from msgspec import UnsetType, field
 
 from ludolf.ai.messages import OpaqueMessage, ThinkingLevel
 from ludolf.base import Value
-from ludolf.protocol.bash import BashResult
 from ludolf.protocol.commands import COMMANDS
 from ludolf.protocol.events import CompactionResult
+from ludolf.protocol.results import (
+    BashResult,
+    CycledModel,
+    HandedOver,
+    State,
+    TodoPhase,
+)
 from ludolf.protocol.wire.answers import (
     ANSWERS,
     Conversation,
     ConversationPage,
-    CycledModel,
-    HandedOver,
     Models,
-    State,
-    TodoPhase,
 )
 from ludolf.protocol.wire.omp_messages import OmpMessage, OmpModel
 from ludolf.protocol.wire.stored import OpenKind

@@ -7,7 +7,6 @@ from msgspec import UNSET
 from ludolf.agent.queue import QueueKind
 from ludolf.base import CommandError
 from ludolf.engine.feature import PromptInput
-from ludolf.engine.run.limits import Limits
 from ludolf.protocol.commands import Prompt, QueueMessage, SetLimits
 from ludolf.protocol.images import read_attachments, read_images
 from ludolf.rpc.call import Call, Data, Result, handles
@@ -101,11 +100,8 @@ async def set_interrupt_mode(call: Call) -> Result:
 @handles
 async def set_limits(call: Call) -> Result:
     command: SetLimits = call.command
-    limits = Limits(
-        max_turns=command.max_turns, max_tokens=command.max_tokens, max_cost=command.max_cost
-    )
-    call.engine.conversation.meter.limits = limits.check()
-    return Data(limits)
+    call.engine.conversation.meter.limits = command.check()
+    return Data(command)
 
 
 @handles
