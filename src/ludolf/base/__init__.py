@@ -5,12 +5,21 @@ import json
 import math
 import os
 import time
-from typing import Any, Self, dataclass_transform
+from typing import Any, Literal, Self, dataclass_transform
 
 import msgspec
 
 # What Linux takes; other systems take no more.
 _PATH_BYTES, _NAME_BYTES = 4096, 255
+ErrorCode = Literal[
+    "busy",
+    "internal_error",
+    "invalid_fork_entry",
+    "invalid_parameter",
+    "session_busy",
+    "stale_cursor",
+    "unknown_command",
+]
 
 
 @dataclass_transform(kw_only_default=True, frozen_default=True, field_specifiers=(msgspec.field,))
@@ -30,9 +39,14 @@ class LudolfError(Exception):
 
 
 class CommandError(LudolfError):
-    """A command was refused; its text goes to the host as it is, a code where there is one."""
+    """A command was refused; the text is sent to the host as it is.
 
-    code: str | None = None
+    `code` names the reason where a program has to know it: dialects choose their wording by it.
+    """
+
+    def __init__(self, text: str = "", *, code: ErrorCode | None = None) -> None:
+        super().__init__(text)
+        self.code = code
 
 
 class ConfigError(LudolfError):

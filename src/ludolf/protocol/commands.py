@@ -13,7 +13,16 @@ from ludolf.protocol.results import Limits
 
 
 class BadCommand(CommandError):
-    """A known command with a missing or ill-typed parameter."""
+    """A parameter of a command is missing or has the wrong type; `field` is its name, if known."""
+
+    def __init__(self, text: str, field: str | None = None) -> None:
+        super().__init__(text, code="invalid_parameter" if field else None)
+        self.field = field
+
+
+def invalid_parameter(command: str, field: str) -> BadCommand:
+    """Return the error for a parameter that is missing or has the wrong type."""
+    return BadCommand(f'{command}: missing or invalid "{field}"', field)
 
 
 class Bare(Value):
@@ -393,9 +402,9 @@ def read_command(head: Head, body: Body) -> Command:
                 body = repair(body)
         return _convert(head, body, kind)
     except msgspec.ValidationError as error:
-        found = _FIELD.search(str(error))
-        field = (found.group(1) or found.group(2)) if found else "parameters"
-        raise BadCommand(f'{head.type}: missing or invalid "{field}"') from None
+        match = _FIELD.search(str(error))
+        field = (match.group(1) or match.group(2)) if match else "parameters"
+        raise invalid_parameter(head.type, field) from None
     except RecursionError:
         raise BadCommand(f"{head.type}: nested too deeply") from None
 
@@ -411,7 +420,7 @@ def _convert(head: Head, body: dict[str, Any], kind: type[Value]) -> Command:
         try:
             msgspec.convert(value, fields[name])
         except UnicodeEncodeError:
-            raise BadCommand(f'{head.type}: missing or invalid "{name}"') from None
+            raise invalid_parameter(head.type, name) from None
         except msgspec.ValidationError:
             continue  # reported below, as for every other line
     return msgspec.convert(values, kind)

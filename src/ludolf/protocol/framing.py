@@ -14,6 +14,7 @@ NO_ID = msgspec.Raw(b"")
 _FIRST_ID = re.compile(rb'\s*\{\s*"id"\s*:\s*("(?:[^"\\]|\\.)*"|-?[0-9.eE+-]+)\s*,')
 # Python converts no integer of more digits unless it is told to.
 _MAX_DIGITS = 4300
+PARSE_FAILED = "Failed to parse command: "
 _SHAPE = 'expected a JSON object with a string "type"'
 
 
@@ -35,7 +36,7 @@ class BadFrame(LudolfError):
     """
 
     def __init__(self, reason: str, id: msgspec.Raw = NO_ID, *, untyped: bool = False) -> None:
-        super().__init__(f"Failed to parse command: {reason}")
+        super().__init__(PARSE_FAILED + reason)
         self.id = id
         self.untyped = untyped
 

@@ -3,7 +3,7 @@
 from typing import Any
 
 from ludolf.ai.messages import Image, Part, Text
-from ludolf.protocol.commands import BadCommand
+from ludolf.protocol.commands import BadCommand, invalid_parameter
 
 
 def read_images(command: str, images: list[Any] | None) -> tuple[Image, ...]:
@@ -20,7 +20,7 @@ def read_attachments(command: str, items: list[Any] | None) -> tuple[Part, ...]:
     parts: list[Part] = []
     for item in items or ():
         if not isinstance(item, dict):
-            raise BadCommand(f'{command}: missing or invalid "attachments"')
+            raise invalid_parameter(command, "attachments")
         if item.get("type") == "image":
             shape = {"data": item.get("content"), "mimeType": item.get("mimeType")}
             parts.append(read_image(command, shape, field="attachments"))
@@ -43,4 +43,4 @@ def read_image(command: str, item: Any, field: str = "images") -> Image:
         kind = source.get("mimeType") or source.get("mediaType") or source.get("media_type")
         if isinstance(data, str) and isinstance(kind, str):
             return Image(data=data, mime_type=kind)
-    raise BadCommand(f'{command}: missing or invalid "{field}"')
+    raise invalid_parameter(command, field)

@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 
+from ludolf.base import CommandError
 from ludolf.engine.engine import Engine
 from ludolf.protocol.commands import CommandSpec, Order
 from ludolf.protocol.framing import Head
@@ -42,6 +43,11 @@ class Call(msgspec.Struct, frozen=True):
     connection: Connection
     answer: Callable[[Result], None]
     earlier: "asyncio.Task[Any] | None" = None
+
+
+def unknown_command(name: str) -> CommandError:
+    """Return the error for a command that does not exist."""
+    return CommandError(f"Unknown command: {name}", code="unknown_command")
 
 
 Run = Callable[[Call], Coroutine[Any, Any, Result]]

@@ -13,11 +13,11 @@ from ludolf.agent.scope import Started, Tasks
 from ludolf.base import CommandError, LudolfError
 from ludolf.config.settings.home import env
 from ludolf.engine.engine import Engine
-from ludolf.protocol.commands import Order, read_command
+from ludolf.protocol.commands import BadCommand, Order, read_command
 from ludolf.protocol.dialects import Dialect, ServerInfo
 from ludolf.protocol.framing import BadFrame, Body, Head, read_head
 from ludolf.protocol.replies import Reply
-from ludolf.rpc.call import Call, Handler, Result, Silence
+from ludolf.rpc.call import Call, Handler, Result, Silence, unknown_command
 from ludolf.rpc.connection import Connection
 from ludolf.rpc.dialect_policies import adopt, with_manners
 from ludolf.rpc.frame_sink import FrameSink
@@ -121,7 +121,7 @@ class Server:
             head, body = _read(line)
             handler = self._handlers.get(head.type)
             if handler is None:
-                raise CommandError(f"Unknown command: {head.type}")
+                raise unknown_command(head.type)
             call = self._call(head, read_command(head, body))
             order = handler.order_of(call)
         except BadFrame as error:
@@ -227,7 +227,8 @@ class Server:
 
     def _answer_refusal(self, head: Head, error: LudolfError) -> None:
         code = error.code if isinstance(error, CommandError) else None
-        self._reply(Reply(command=head.type, id=head.id, error=str(error), code=code))
+        field = error.field if isinstance(error, BadCommand) else None
+        self._reply(Reply(command=head.type, id=head.id, error=str(error), code=code, field=field))
 
     def _answer_bug(self, head: Head, error: Exception) -> None:
         self._reply(_bug(head.type, head.id, error))
@@ -254,7 +255,7 @@ def _bug(command: str, id: msgspec.Raw, error: Exception) -> Reply:
     with contextlib.suppress(OSError, ValueError):  # nobody may read stderr any more
         traceback.print_exception(error)
     text = f"Internal error in {command}: {type(error).__name__}: {error}"
-    return Reply(command=command, id=id, error=text)
+    return Reply(command=command, id=id, error=text, code="internal_error")
 
 
 async def _a_moment(earlier: "asyncio.Task[Any] | None") -> None:

@@ -1,24 +1,23 @@
 """Replies as oh-my-pi writes them: other names, other ids, other words for the same errors."""
 
-import re
 from collections.abc import Callable
 from typing import Any
 
 import msgspec
 from msgspec import UNSET
 
-from ludolf.base import dumps, loads
+from ludolf.base import ErrorCode, dumps, loads
 from ludolf.protocol.commands import COMMANDS
 from ludolf.protocol.dialects.omp_messages import CANCELLED, OmpMessages, short_summary
 from ludolf.protocol.dialects.omp_tools import Record, artifact_id
 from ludolf.protocol.framing import NO_ID
 from ludolf.protocol.replies import Reply, render_reply
 
-_WORDS = {
-    "Agent is already processing. Specify streamingBehavior ('steer' or 'followUp') "
-    "to queue the message.": "Agent is already processing. Use steer() or followUp() to queue "
-    "messages, or wait for completion.",
-    "Invalid entry ID for forking": "Invalid entry ID for branching",
+# The wording of this family for an error, by its code.
+_WORDING: dict[ErrorCode, str] = {
+    "busy": "Agent is already processing. Use steer() or followUp() to queue messages, "
+    "or wait for completion.",
+    "invalid_fork_entry": "Invalid entry ID for branching",
 }
 CLAUDE, CLAUDE_PROVIDER = "anthropic-messages", "anthropic"
 _PROMPTS = frozenset(name for name, spec in COMMANDS.items() if spec.is_prompt)
@@ -26,7 +25,6 @@ _PROMPTS = frozenset(name for name, spec in COMMANDS.items() if spec.is_prompt)
 _SESSION_CHANGES = frozenset(
     name for name, spec in COMMANDS.items() if spec.changes_session and name != "handoff"
 )
-_MISSING = re.compile(r'^\w+: missing or invalid "(\w+)"$')
 
 
 class OmpReplies:
@@ -60,17 +58,14 @@ class OmpReplies:
         return changed + _join(reply)
 
     def failed(self, reply: Reply) -> bytes:
-        error = reply.error or ""
         if reply.command == "parse":
             if reply.untyped:
                 unnamed = {"type": "response", "success": False}
                 return dumps({**unnamed, "error": "Unknown command: undefined"}) + b"\n"
             reply = msgspec.structs.replace(reply, id=NO_ID)
-        if error.startswith("Unknown command: "):
+        if reply.code == "unknown_command":
             reply = msgspec.structs.replace(reply, id=NO_ID)
-        form = r"Missing field `\1`" if reply.command == "bash" else r"Missing field: \1"
-        worded = _MISSING.sub(form, _WORDS.get(error, error))
-        return _join(msgspec.structs.replace(reply, error=worded))
+        return _join(msgspec.structs.replace(reply, error=_wording(reply)))
 
     def commands_update(self) -> bytes:
         record = {"type": "available_commands_update", "commands": self.commands()}
@@ -144,6 +139,14 @@ def model(record: Record) -> Record:
         "maxLevel": levels[-1] if levels else "off",
     }
     return record
+
+
+def _wording(reply: Reply) -> str | None:
+    """Return the text of an error as this family words it."""
+    if reply.field is not None:
+        is_shell = reply.command == "bash"
+        return f"Missing field `{reply.field}`" if is_shell else f"Missing field: {reply.field}"
+    return reply.error if reply.code is None else _WORDING.get(reply.code, reply.error)
 
 
 def _plain(reply: Reply) -> Any:

@@ -1,6 +1,5 @@
 """pi of December 2025: no replies at all; what went wrong is an `error` record."""
 
-import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -43,6 +42,7 @@ from ludolf.protocol.events import (
     ThinkingLevelChanged,
     Warned,
 )
+from ludolf.protocol.framing import PARSE_FAILED
 from ludolf.protocol.replies import Frame, Reply
 from ludolf.protocol.subagent_events import AgentWaiting
 
@@ -63,11 +63,8 @@ _UNSPOKEN: tuple[type, ...] = (
     ThinkingLevelChanged,
 )
 _FAILED = {"compact": "Compaction failed: ", "bash": "Bash command failed: "}
-_PARSE = "Failed to parse command: "
-# A prompt or command without its text is passed over without a word.
-_WITHOUT_TEXT = re.compile(r'(prompt: missing or invalid "message"|bash: .* "command")$')
-
-
+# A prompt or shell command without its text is ignored: command and missing parameter.
+_WITHOUT_TEXT = (("prompt", "message"), ("bash", "command"))
 _START = line({"type": "agent_start"})
 _TURN = line({"type": "turn_start"})
 
@@ -131,10 +128,10 @@ class PiEarly(Pi):
         return None
 
     def reply(self, reply: Reply) -> Frame | None:
-        if _WITHOUT_TEXT.match(reply.error or ""):
+        if reply.code == "invalid_parameter" and (reply.command, reply.field) in _WITHOUT_TEXT:
             return None
         if reply.error is not None:
-            text = _FAILED.get(reply.command, "") + reply.error.removeprefix(_PARSE)
+            text = _FAILED.get(reply.command, "") + reply.error.removeprefix(PARSE_FAILED)
             return line({"type": "error", "error": text})
         if reply.command == "bash":
             return _bash_end(reply)

@@ -2,7 +2,7 @@
 
 from ludolf import __version__
 from ludolf.base import CommandError
-from ludolf.protocol.commands import COMMANDS, SetProjectTrust
+from ludolf.protocol.commands import COMMANDS, SetProjectTrust, invalid_parameter
 from ludolf.protocol.dialects import NAMES
 from ludolf.protocol.events import EVENT_NAMES
 from ludolf.protocol.frame_limits import VERSIONS
@@ -29,7 +29,7 @@ async def get_capabilities(call: Call) -> Result:
 async def negotiate_protocol(call: Call) -> Result:
     version = call.command.protocol_version
     if version is None:
-        raise CommandError('negotiate_protocol: missing or invalid "protocolVersion"')
+        raise invalid_parameter(call.head.type, "protocolVersion")
     if isinstance(version, bool) or version not in VERSIONS:
         raise CommandError(f"Unsupported RPC protocol version: {version}")
     call.connection.bound(int(version))

@@ -10,7 +10,7 @@ from ludolf.engine.host.host_tools import Definition, output
 from ludolf.engine.host.host_uris import Found, Scheme
 from ludolf.protocol.commands import HostToolResult, HostToolUpdate, HostUriResult
 from ludolf.protocol.images import read_image
-from ludolf.rpc.call import Call, Data, Result, Silence, handles
+from ludolf.rpc.call import Call, Data, Result, Silence, handles, unknown_command
 
 _SCHEME = re.compile(r"[a-z][a-z0-9+.-]*")
 
@@ -76,7 +76,7 @@ async def host_tool_result(call: Call) -> Result:
 
 def _checked_id(call: Call, id: Any) -> str:
     if not isinstance(id, str):
-        raise _not_a_host_frame(call)
+        raise unknown_command(call.head.type)
     return id
 
 
@@ -88,7 +88,7 @@ def _content(call: Call, id: Any, result: Any) -> Sequence[Part]:
     """
     blocks = result.get("content") if isinstance(result, dict) else None
     if not isinstance(blocks, list) or not isinstance(id, str):
-        raise _not_a_host_frame(call)
+        raise unknown_command(call.head.type)
     return [_block(call, block) for block in blocks]
 
 
@@ -97,10 +97,6 @@ def _block(call: Call, block: Any) -> Part:
         return read_image(call.head.type, block, "content")
     text = block.get("text") if isinstance(block, dict) else block
     return Text(text=text if isinstance(text, str) else "")
-
-
-def _not_a_host_frame(call: Call) -> CommandError:
-    return CommandError(f"Unknown command: {call.head.type}")
 
 
 @handles
@@ -133,7 +129,7 @@ def _scheme(item: Any) -> Scheme:
 async def host_uri_result(call: Call) -> Result:
     command: HostUriResult = call.command
     if not isinstance(command.id, str):
-        raise CommandError(f"Unknown command: {call.head.type}")
+        raise unknown_command(call.head.type)
     fields = {"error": command.error, "content": command.content, "type": command.content_type}
     if command.is_error is True:
         error = _text(fields, "error") or _text(fields, "content")

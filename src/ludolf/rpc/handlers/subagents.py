@@ -5,7 +5,12 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from ludolf.base import CommandError
-from ludolf.protocol.commands import CancelSubagent, GetSubagentMessages, SteerSubagent
+from ludolf.protocol.commands import (
+    CancelSubagent,
+    GetSubagentMessages,
+    SteerSubagent,
+    invalid_parameter,
+)
 from ludolf.rpc.call import Call, Data, Result, handles
 
 if TYPE_CHECKING:
@@ -24,7 +29,7 @@ def _registry(call: Call) -> "SubagentRegistry | None":
 async def set_subagent_subscription(call: Call) -> Result:
     level = call.command.level
     if level is None:
-        raise CommandError('set_subagent_subscription: missing or invalid "level"')
+        raise invalid_parameter(call.head.type, "level")
     if level not in ("off", "progress", "events"):
         raise CommandError(f"Invalid subagent subscription level: {level}")
     registry = _registry(call)
