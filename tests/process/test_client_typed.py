@@ -327,7 +327,7 @@ async def test_two_readers_at_once_are_refused(lab: Lab) -> None:
     async with typed(lab) as client:
         reader = asyncio.ensure_future(anext(client.typed_events()))
         await asyncio.sleep(0)
-        with pytest.raises(ClientError, match="Somebody reads the events"):
+        with pytest.raises(ClientError, match="Another task reads the events"):
             await client.prompt_and_wait("Go")
         reader.cancel()
 

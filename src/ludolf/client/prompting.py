@@ -15,7 +15,7 @@ from ludolf.protocol.wire.commands import Attachment, InterruptMode
 
 
 class PromptCommands(Asking):
-    """What is said to the agent. Each method sends the command of its name."""
+    """Commands about prompts. Each method sends the command of its name."""
 
     async def prompt(
         self,
@@ -25,13 +25,13 @@ class PromptCommands(Asking):
         attachments: Sequence[Attachment] | None = None,
         streaming_behavior: Literal["steer", "followUp"] | None = None,
     ) -> Disposition | None:
-        """Say something; returns when it is accepted, not when it is done.
+        """Send a prompt; returns when it is accepted, not when the run ends.
 
-        What became of it is None where a program does not say so. While a run goes on,
-        `streaming_behavior` says where the message waits.
+        Returns None if the program does not report a disposition. `streaming_behavior` chooses
+        the queue if the agent runs.
 
         Raises:
-            Refused: a run goes on, there is no model, or no key.
+            Refused: the agent runs, or no model or no key is available.
         """
         disposition: Disposition | None = await self._call(
             "prompt",
@@ -98,7 +98,7 @@ class PromptCommands(Asking):
         await self._call("set_interrupt_mode", mode=mode)
 
     async def bash(self, command: str, *, exclude_from_context: bool = False) -> BashResult:
-        """Run a shell command beside the conversation; returns when it has ended."""
+        """Run a shell command of the user; returns when it has ended."""
         result: BashResult = await self._call(
             "bash", command=command, exclude_from_context=exclude_from_context
         )
@@ -120,7 +120,7 @@ class PromptCommands(Asking):
         return result
 
     async def set_auto_compaction(self, enabled: bool) -> None:
-        """Whether it happens by itself when the context is nearly full."""
+        """Choose whether to compact automatically when the context is nearly full."""
         await self._call("set_auto_compaction", enabled=enabled)
 
     async def set_auto_retry(self, enabled: bool) -> None:

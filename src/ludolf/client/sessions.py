@@ -39,7 +39,7 @@ class SessionCommands(Asking):
         """The same a page at a time.
 
         Raises:
-            Refused: the cursor is stale, or a run goes on (`code` says which).
+            Refused: the cursor is stale, or the agent runs (see `code`).
         """
         page: ConversationPage = await self._call("get_messages_page", cursor=cursor, limit=limit)
         return page
@@ -50,10 +50,10 @@ class SessionCommands(Asking):
         return change
 
     async def switch_session(self, session_path: str) -> SessionChange:
-        """Go on with a stored one.
+        """Open a stored session.
 
         Raises:
-            Refused: the file is no session.
+            Refused: the file is not a session.
         """
         change: SessionChange = await self._call("switch_session", session_path=session_path)
         return change
@@ -123,10 +123,10 @@ class SessionCommands(Asking):
         return opened
 
     async def handoff(self, custom_instructions: str | None = None) -> HandedOver | None:
-        """Go on in a new session that begins with a document of the model's.
+        """Continue in a new session that begins with a summary written by the model.
 
         Raises:
-            Refused: a run goes on, there is nothing to hand over, or the model failed.
+            Refused: the agent runs, there is nothing to hand over, or the model failed.
         """
         done: HandedOver | None = await self._call(
             "handoff", custom_instructions=custom_instructions

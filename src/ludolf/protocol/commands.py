@@ -1,4 +1,4 @@
-"""Commands of a host, typed. Every name and shape of every dialect is accepted always."""
+"""The table of commands. Names and shapes of all dialects are accepted in every dialect."""
 
 import functools
 import re
@@ -92,9 +92,9 @@ class SetSessionName(Value):
 
 
 class UiAnswer(Value):
-    """The answer of a user to a dialog; an id that nobody waits for changes nothing.
+    """The answer of a user to a dialog; an unknown id is ignored.
 
-    What does not fit the dialog gives its default.
+    A value that does not fit the dialog is replaced by the default of the dialog.
     """
 
     id: Any = None
@@ -197,7 +197,7 @@ class SetLocale(Value):
 
 
 class Login(Value):
-    """A key is stored; without one the user is asked to log in. `domain` is an enterprise's."""
+    """Store a key, or start a login if there is none. `domain` is that of an enterprise."""
 
     provider_id: str
     method: Literal["api-key", "oauth", "device"] | None = None
@@ -214,7 +214,7 @@ class SetSubagentSubscription(Value):
 
 
 class GetSubagentMessages(Value):
-    """One of both names the agent; what its file holds before `from_byte` is left out."""
+    """Either field names the subagent; the file is read from `from_byte` on."""
 
     subagent_id: str | None = None
     session_file: str | None = None
@@ -383,11 +383,11 @@ def _decoder(kind: type[Value]) -> "msgspec.json.Decoder[Value]":
 
 
 def read_command(head: Head, body: Body) -> Command:
-    """The typed command of a line whose head names a known one.
+    """Return the parameters of a line whose head names a known command.
 
     Raises:
         BadCommand: a parameter is missing or has the wrong type.
-        BadFrame: the rest of the line is no JSON.
+        BadFrame: the rest of the line is not JSON.
     """
     kind = COMMANDS[head.type].params
     if kind is Bare:

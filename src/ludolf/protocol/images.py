@@ -1,4 +1,4 @@
-"""Images and attachments of a command, in every shape that hosts of the family send."""
+"""Read images and attachments of a command, in every shape that hosts send."""
 
 from typing import Any
 
@@ -10,7 +10,7 @@ def read_images(command: str, images: list[Any] | None) -> tuple[Image, ...]:
     """Images as `{data, mimeType}` or `{source: {type: "base64", mediaType, data}}`.
 
     Raises:
-        BadCommand: an item is no image, or only a link to one.
+        BadCommand: an item is not an image, or only a link to one.
     """
     return tuple(read_image(command, item) for item in images or ())
 
@@ -33,7 +33,7 @@ def read_attachments(command: str, items: list[Any] | None) -> tuple[Part, ...]:
 
 def read_image(command: str, item: Any, field: str = "images") -> Image:
     """Raises:
-    BadCommand: the item is no image, or only a link to one.
+    BadCommand: the item is not an image, or only a link to one.
     """
     source = item.get("source", item) if isinstance(item, dict) else {}
     if isinstance(source, dict):

@@ -56,7 +56,7 @@ class CycledModel(Value):
 
 
 class Moved(Value):
-    """`text` is that of a user's message gone back to, for editing it anew."""
+    """`text` is that of the selected user message, for editing."""
 
     cancelled: bool
     text: str | None = None
@@ -104,7 +104,7 @@ class Limits(Value):
 
 
 class LoginProvider(Value):
-    """A provider that one can log in to."""
+    """A provider that a user can log in to."""
 
     id: str
     name: str
@@ -119,9 +119,9 @@ class BashResult(Value, kw_only=True):
     cancelled: bool
     truncated: bool
     full_output_path: str | None = None
-    # Of all that was said, where `output` is only its end.
+    # Of the whole output, where `output` is only its end.
     total_lines: int | None = None
     total_bytes: int | None = None
-    # What killed the command, such as SIGKILL; and what it left running until the program ends.
+    # The signal that killed the command, such as SIGKILL, and processes that it left running.
     signal: str | None = None
     background: tuple[LeftBehind, ...] = ()

@@ -1,4 +1,4 @@
-"""The conversation a page at a time. A cursor holds as long as nothing changes."""
+"""Pages of the conversation. A cursor is valid until the session changes."""
 
 from typing import Any
 
@@ -18,7 +18,7 @@ def messages_page(session: Session, cursor: Any, limit: Any, *, busy: bool) -> l
     """One page as pieces of JSON: `messages`, `totalMessages`, and `nextCursor` if more follow.
 
     Raises:
-        PagingError: the limit or the cursor is no good, or the session is changing.
+        PagingError: the limit or the cursor is invalid, or the session is changing.
     """
     size = DEFAULT_LIMIT if limit is None else limit
     if not isinstance(size, int) or isinstance(size, bool) or not 1 <= size <= MAX_LIMIT:

@@ -1,4 +1,4 @@
-"""The RPC server: lines in, replies and events out, each command at its own pace."""
+"""The RPC server: reads commands, runs their handlers in order, sends replies and events."""
 
 import asyncio
 import contextlib
@@ -55,7 +55,7 @@ class Server:
     # ------------------------------------------------------------ life
 
     async def serve(self) -> None:
-        """Until the input ends; then the running turn is stopped, stored and told."""
+        """Serve until the input ends; then abort the run, store it and send its end."""
         greeting = self._dialect.greeting(self._info())
         if greeting is not None:
             self._stdio.send(greeting)
@@ -89,14 +89,14 @@ class Server:
         return next((place for place, entry in enumerate(entries, 1) if entry.id == entry_id), 0)
 
     async def _let_run_end(self) -> None:
-        """Nobody speaks any more, but the work that was asked for is done; nobody is asked."""
+        """Let the run end after the end of input; dialogs and host tools are cancelled."""
         self._engine.disconnect()
         self._engine.host_tools.disconnect()
         await self._tasks.ended()
         await self._engine.settled()
 
     async def _finish(self) -> None:
-        """Stop what runs; whoever waits for it is still answered."""
+        """Abort everything that runs; pending commands still get their replies."""
         self._engine.disconnect()
         if self._turn is not None:
             await asyncio.wait((self._turn,), timeout=SHUTDOWN_SECONDS / 2)
@@ -115,7 +115,7 @@ class Server:
                 self._handle(line)
 
     def _handle(self, line: bytes) -> None:
-        """Answer one line; nothing that it holds keeps the next ones from being read."""
+        """Handle one line; no content of a line prevents the next ones from being read."""
         head = _UNREAD
         try:
             head, body = _read(line)
@@ -211,7 +211,7 @@ class Server:
     # ------------------------------------------------------------ replies
 
     def ask(self, request: "UiRequest") -> bool:
-        """Ask the host's user; False if its dialect has no words for that."""
+        """Send a dialog to the host; False if its dialect has no dialogs."""
         frame = self._dialect.ui(request)
         if frame is not None:
             self._stdio.send(frame)
@@ -252,7 +252,7 @@ def _read(line: bytes) -> tuple[Head, Body]:
 
 
 def _bug(command: str, id: msgspec.Raw, error: Exception) -> Reply:
-    with contextlib.suppress(OSError, ValueError):  # nobody may read stderr any more
+    with contextlib.suppress(OSError, ValueError):  # stderr may be closed
         traceback.print_exception(error)
     text = f"Internal error in {command}: {type(error).__name__}: {error}"
     return Reply(command=command, id=id, error=text, code="internal_error")

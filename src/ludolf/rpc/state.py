@@ -1,4 +1,4 @@
-"""What some hosts want to see at a glance: the whole state, with tools, prompt and context."""
+"""The answer to `get_state`, with the fields that only some dialects write."""
 
 from typing import Any
 
@@ -23,7 +23,7 @@ def state(engine: Engine) -> State:
 
 
 def is_settled(engine: Engine) -> bool:
-    """Whether nothing goes on, nothing waits, and nothing will begin by itself."""
+    """Whether nothing runs or is queued, and nothing will start without a command."""
     return engine.is_settled and not engine.conversation.queue.said()
 
 
@@ -32,7 +32,7 @@ def _has_subagents(engine: Engine) -> bool:
 
 
 def full_state(engine: Engine) -> dict[str, Any]:
-    """What `get_state` tells beyond the common fields."""
+    """Return the fields of `get_state` that only some dialects write."""
     specs = engine.toolset.specs()
     return {
         "interruptMode": "immediate" if engine.conversation.queue.interrupts else "wait",
@@ -58,7 +58,7 @@ def overhead_tokens(engine: Engine) -> int:
 
 
 def context_fill(engine: Engine) -> dict[str, Any] | None:
-    """How full the context is, by the last request; where none counts, by estimate."""
+    """Return the size of the context by the last request, else by estimate; None if unknown."""
     model = engine.models.current
     if model is None or not model.context_window:
         return None

@@ -21,13 +21,13 @@ from ludolf.protocol.replies import Frame
 from ludolf.rpc.line_reader import Ear
 
 UNSENT_LIMIT = 1 << 20
-# What one turn of the loop may add before it looks up: a reply waits behind all of it.
+# Bytes that one turn of the loop may add; a reply waits for all of them.
 BURST_LIMIT = 8 << 20
-# Output that nobody reads: beyond this the ear pauses too, so that memory stays bounded.
+# Unread output in bytes; beyond this input is paused too, so that memory stays bounded.
 UNREAD_LIMIT = 32 << 20
 _SEGMENTS = 1024
 _PIPE_BUF = 4096
-# Larger bursts are written by the thread, while the loop goes on.
+# Larger bursts are written by the thread, while the loop continues.
 _AT_ONCE = 1 << 16
 _PIPE_SIZE = 1 << 20
 
@@ -120,7 +120,7 @@ class Stdio:
         return self._unsent + self._pending_size > UNSENT_LIMIT
 
     def leave(self) -> None:
-        """Nobody waits for a slow reader any more: the program is about to end."""
+        """Stop waiting for a slow reader: the program is about to end."""
         self._leaving = True
         _release(self._waiters)
 
@@ -244,7 +244,7 @@ def _segments(frames: list[Frame]) -> list[bytes]:
 
 
 def _write_rest(fd: int, rest: bytes) -> None:
-    """Write all of it, also to a descriptor that somebody made non-blocking."""
+    """Write all bytes, also to a descriptor that was made non-blocking."""
     view = memoryview(rest)
     while view:
         try:

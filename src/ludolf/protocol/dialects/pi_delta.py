@@ -1,4 +1,4 @@
-"""pi since 0.84: plain encoding; an answer's pieces are told as deltas only."""
+"""pi since 0.84: plain encoding; updates of an answer are deltas only."""
 
 from typing import TYPE_CHECKING
 

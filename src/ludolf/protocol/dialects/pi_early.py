@@ -1,4 +1,4 @@
-"""pi of December 2025: no replies at all; what went wrong is an `error` record."""
+"""pi of December 2025: no replies; an error is an `error` record."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -155,7 +155,7 @@ class PiEarly(Pi):
         return pieces or None
 
     def _agent_start(self, event: AgentStart) -> Frame | None:
-        """Another attempt is no other prompt."""
+        """Send the start of a prompt; a retry does not start another prompt."""
         self._held = None
         self._running = True
         self._may_stop = False

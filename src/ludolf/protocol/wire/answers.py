@@ -1,4 +1,4 @@
-"""What each command answers: the `data` of its reply, in the dialects of pi."""
+"""The `data` of the reply to each command, in the dialects of pi."""
 
 from typing import Any, Literal
 
@@ -30,13 +30,13 @@ Disposition = Literal["started", "queued", "handled"]
 
 
 class Accepted(Value):
-    """What became of a message: `handled` ones lead to no run."""
+    """`handled`: a command handled the message, without a run."""
 
     disposition: Disposition
 
 
 class Queued(Value):
-    """The texts that were waiting."""
+    """The texts of the queued messages."""
 
     steering: tuple[str, ...]
     follow_up: tuple[str, ...]
@@ -99,7 +99,7 @@ class FastMode(Value):
 
 
 class SessionChange(Value):
-    """`cancelled`: an extension said no, and nothing has changed."""
+    """`cancelled`: an extension refused the change."""
 
     cancelled: bool
 
@@ -143,7 +143,7 @@ class Exported(Value):
 
 
 class SourceInfo(Value, kw_only=True):
-    """Where a command comes from."""
+    """The origin of a command."""
 
     path: str
     source: str
@@ -153,7 +153,7 @@ class SourceInfo(Value, kw_only=True):
 
 
 class CommandItem(Value, kw_only=True):
-    """What may stand behind `/` in a prompt."""
+    """A command that a prompt may call with `/`."""
 
     name: str
     description: str | None = None
@@ -177,7 +177,7 @@ class Capabilities(Value):
 
 
 class EventFilter(Value):
-    """The types that are told from now on; null: all."""
+    """The types of events that are sent from now on; null: all."""
 
     events: tuple[str, ...] | None
 
@@ -187,7 +187,7 @@ class Negotiated(Value):
 
 
 class ModelService(Value, kw_only=True):
-    """Whether the chosen model can be asked, as far as is known without asking it."""
+    """Whether there are credentials for the current model; no request is made."""
 
     state: Literal["no_provider", "connected", "auth_error"]
     provider: str | None = None
@@ -216,14 +216,14 @@ class LoggedIn(Value):
 
 
 class LoggedOut(Value):
-    """`removed`: there was something to forget."""
+    """`removed`: there were stored credentials."""
 
     provider_id: str
     removed: bool
 
 
 class AuthStatus(Value, kw_only=True):
-    """Where credentials come from; nothing in it is secret.
+    """The source of credentials; no field is secret.
 
     `variables` are names; `expires` is in Unix milliseconds, of a login that ends.
     """
@@ -248,13 +248,13 @@ class Subscription(Value):
 
 
 class Subagents(Value):
-    """Those that run."""
+    """The running subagents."""
 
     subagents: tuple[Snapshot, ...]
 
 
 class Transcript(Value):
-    """What an agent's session file holds from a byte on, in whole lines, as it was stored.
+    """The session file of a subagent from a byte on, in whole lines, as stored.
 
     `reset`: the file is shorter than that, and was read from its start.
     """

@@ -31,7 +31,7 @@ class EarlyToolEnd(run.ToolEnd):
 
 
 class EarlyCompaction(Value, tag_field="type", tag="compaction"):
-    """The older part of the conversation was replaced by a summary; `auto`: nobody asked for it."""
+    """The older part of the conversation was replaced by a summary; `auto`: not by command."""
 
     timestamp: str
     summary: str

@@ -1,4 +1,4 @@
-"""What commands answer in the dialects of oh-my-pi and xcsh, where it differs from pi."""
+"""Answers to commands in the dialects of oh-my-pi and xcsh that differ from pi."""
 
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
@@ -38,7 +38,7 @@ else:
 
 
 class Invoked(Value):
-    """Says only that the agent had nothing to do: the prompt was a command of the program."""
+    """Present if the prompt was a command of the program, so that the agent did not run."""
 
     agent_invoked: bool
 
@@ -50,7 +50,7 @@ class DumpedTool(Value):
 
 
 class ContextFill(ContextUsage):
-    """How full the context is; an estimate where no request has been made."""
+    """Size of the context; an estimate before the first request."""
 
     tokens: int
     percent: float
@@ -104,7 +104,7 @@ class OmpCompaction(CompactionResult, kw_only=True):
 
 
 class OmpBashResult(BashResult, kw_only=True):
-    """Counts of all that was said and of what is shown; `artifactId` names the whole of it."""
+    """Sizes of the whole output and of the shown part; `artifactId` names the whole output."""
 
     total_lines: int
     total_bytes: int

@@ -62,7 +62,7 @@ class XcshReady(Ready):
 
 
 class CommandsUpdate(Value, tag_field="type", tag="available_commands_update"):
-    """What may stand behind `/` in a prompt, now."""
+    """The commands that a prompt may now call with `/`."""
 
     commands: tuple[CommandItem, ...]
 

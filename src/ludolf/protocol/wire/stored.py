@@ -39,7 +39,7 @@ class OpenKind(type):
 
 
 def read_open(kind: Any, value: Any) -> Any:
-    """What msgspec calls for types that it does not know."""
+    """Convert types that msgspec does not know; called by msgspec."""
     if isinstance(kind, OpenKind):
         return kind.read(value)
     raise NotImplementedError(kind)
