@@ -707,7 +707,7 @@ export interface EarlyCompaction {
   auto?: boolean;
 }
 
-/** Something failed, a command perhaps; which one is not said. */
+/** An error, perhaps of a command; the command is not named. */
 export interface EarlyError {
   type: "error";
   error: string;
@@ -1195,7 +1195,7 @@ export interface HandoffResponse {
   data: HandedOver;
 }
 
-/** The first line of `--mode json`, which says no replies. */
+/** The first line of `--mode json`, which has no replies. */
 export interface Header {
   type: "session";
   version?: number;
@@ -2035,7 +2035,7 @@ export interface OmpToolEnd {
   isWarning?: boolean;
 }
 
-/** `isError`: bad as a whole, with details of its own. */
+/** `isError`: the result is an error with details. */
 export interface OmpToolOutput {
   content: Part[];
   usage?: Usage;
@@ -2748,7 +2748,7 @@ export interface SteerSubagentResponse {
   success: true;
 }
 
-/** Why an answer was cut behind content that counts. */
+/** The reason why an answer was cut after content. */
 export interface StopDetails {
   type: string;
   category: string | null;

@@ -86,7 +86,7 @@ class Connection:
             raise
 
     async def close(self) -> int:
-        """Let the program finish, else kill it; returns its exit code. Leaves nothing behind."""
+        """Let the program finish, else kill it; returns its exit code."""
         try:
             await self._tasks.close()
         except BaseException:
@@ -112,7 +112,7 @@ class Connection:
     # ------------------------------------------------------------ commands
 
     async def send(self, command: str, /, **params: Any) -> Any:
-        """Send a command and return its id; one is made unless `id` is given.
+        """Send a command and return its id, which is generated unless `id` is given.
 
         Raises:
             ProgramEnded: the program reads no more.
@@ -217,7 +217,7 @@ class Connection:
         return self._replies.pop(key, None)
 
     async def read_until(self, is_there: Callable[[], bool]) -> None:
-        """Read one record, unless another waiter has meanwhile read what is wanted.
+        """Read one record, unless another task has meanwhile read the wanted one.
 
         Raises:
             ProgramEnded: the program has closed its output.

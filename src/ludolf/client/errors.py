@@ -4,7 +4,7 @@ from ludolf.base import LudolfError
 
 
 class ClientError(LudolfError):
-    """The root of what can go wrong between a host and the program that it started."""
+    """The root of the errors of the client."""
 
 
 class NotStarted(ClientError):

@@ -106,7 +106,7 @@ class ModelCommands(Asking):
         )
 
     async def logout(self, provider_id: str) -> bool:
-        """Forget what is stored for a provider; whether there was something."""
+        """Remove the stored credentials of a provider; returns whether there were any."""
         done: LoggedOut = await self._call("logout", provider_id=provider_id)
         return done.removed
 

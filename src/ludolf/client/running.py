@@ -62,7 +62,7 @@ class PromptRun:
             await self._connection.send("abort")
 
     async def drain(self) -> None:
-        """Read on to the end of what was given up, so that the next prompt does not see it."""
+        """Read to the end of the aborted run, so that the next prompt does not see its events."""
         with suppress(Refused, TimeoutError):
             async with asyncio.timeout(REST_SECONDS):
                 while await self.next() is not None:

@@ -76,7 +76,7 @@ def read_head(line: bytes) -> tuple[Head, Body]:
 
 
 def repair(line: bytes) -> dict[str, Any]:
-    """Read what JavaScript accepts and msgspec does not: a BOM, bad UTF-8, lone surrogates.
+    """Parse JSON that JavaScript accepts and msgspec does not: a BOM, bad UTF-8, lone surrogates.
 
     Raises:
         BadFrame: the line is not a command after all.

@@ -33,7 +33,7 @@ _PIPE_SIZE = 1 << 20
 
 
 class Stdio:
-    """Open it with `with`; `lines` starts the ear, `send` speaks."""
+    """Use it with `with`; `lines` starts reading, `send` writes."""
 
     def __init__(self, on_broken: Callable[[], None]) -> None:
         self._on_broken = on_broken
@@ -153,7 +153,7 @@ class Stdio:
         self._wake.release()
 
     def _write_at_once(self, data: bytes) -> bytes:
-        """Write what the pipe takes without waiting; returns what is left."""
+        """Write as much as the pipe takes without waiting; returns the rest."""
         try:
             if self._nowait:
                 return data[os.pwritev(self._out, [data], -1, os.RWF_NOWAIT) :]

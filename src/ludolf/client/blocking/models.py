@@ -104,7 +104,7 @@ class ModelCommands(Asking):
         self._call("login", provider_id=provider_id, method=method, api_key=api_key, domain=domain)
 
     def logout(self, provider_id: str) -> bool:
-        """Forget what is stored for a provider; whether there was something."""
+        """Remove the stored credentials of a provider; returns whether there were any."""
         done: LoggedOut = self._call("logout", provider_id=provider_id)
         return done.removed
 

@@ -23,7 +23,7 @@ from ludolf.protocol.wire.commands import HostTool, HostToolContent, HostUriSche
 
 
 class ProgramCommands(Asking):
-    """The program, and what a host does for it. Each method sends the command of its name."""
+    """Commands about the program and the host. Each method sends the command of its name."""
 
     def get_capabilities(self) -> Capabilities:
         """Its version, its commands, its events."""
@@ -63,7 +63,7 @@ class ProgramCommands(Asking):
         self._call("reload")
 
     def set_project_trust(self, trusted: bool, *, remember: bool = True) -> None:
-        """Use what the project's own `.pi` folder brings, or no longer."""
+        """Trust or distrust the code and settings of the project."""
         self._call("set_project_trust", trusted=trusted, remember=remember)
 
     def set_todos(self, phases: Sequence[PhaseInput]) -> tuple[TodoPhase, ...]:

@@ -50,7 +50,7 @@ class PromptCommands(Asking):
         attachments: Sequence[Attachment] | None = None,
         streaming_behavior: Literal["steer", "followUp"] | None = None,
     ) -> Disposition | None:
-        """Stop what runs and say something, in one step; raises as `prompt` does."""
+        """Abort the run and send a prompt in one step; raises as `prompt` does."""
         disposition: Disposition | None = self._call(
             "abort_and_prompt",
             message=message,
@@ -61,7 +61,7 @@ class PromptCommands(Asking):
         return disposition
 
     def steer(self, message: str, *, images: Sequence[Image] | None = None) -> Disposition | None:
-        """Say something to the running agent; it hears it before its next answer."""
+        """Queue a steering message; the running agent gets it before its next request."""
         disposition: Disposition | None = self._call("steer", message=message, images=images)
         return disposition
 
@@ -77,7 +77,7 @@ class PromptCommands(Asking):
         self._call("abort")
 
     def clear_queue(self) -> Queued:
-        """Forget what waits; returns the texts."""
+        """Remove the queued messages; returns their texts."""
         queued: Queued = self._call("clear_queue")
         return queued
 
@@ -118,7 +118,7 @@ class PromptCommands(Asking):
         self._call("set_auto_compaction", enabled=enabled)
 
     def set_auto_retry(self, enabled: bool) -> None:
-        """Whether a request that failed for a moment is made again."""
+        """Choose whether requests with a temporary error are retried."""
         self._call("set_auto_retry", enabled=enabled)
 
     def abort_retry(self) -> None:

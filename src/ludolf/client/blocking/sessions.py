@@ -84,7 +84,7 @@ class SessionCommands(Asking):
         return found.messages
 
     def get_entries(self, since: str | None = None) -> Entries:
-        """All entries behind one, in the order of the file."""
+        """Return the entries after one, in the order of the file."""
         entries: Entries = self._call("get_entries", since=since)
         return entries
 
@@ -102,7 +102,7 @@ class SessionCommands(Asking):
         replace_instructions: bool = False,
         label: str | None = None,
     ) -> Moved:
-        """Go to another place of the tree, with a summary of what is left behind if wanted."""
+        """Move to another entry of the tree, optionally with a summary of the abandoned branch."""
         moved: Moved = self._call(
             "navigate_tree",
             target_id=target_id,

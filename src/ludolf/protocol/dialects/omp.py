@@ -330,7 +330,7 @@ class Omp(Pi):
 
 
 def _whole(result: dict[str, Any], *, failed: bool) -> dict[str, Any]:
-    """A result that is bad as a whole, with details of its own, is marked inside too."""
+    """Return the error flag inside a failed result that has details."""
     details = result["details"]
     if not failed or not details or not isinstance(details, dict):
         return {}
@@ -339,7 +339,7 @@ def _whole(result: dict[str, Any], *, failed: bool) -> dict[str, Any]:
 
 
 def _silent(event: Any) -> None:
-    """This family has no word for it."""
+    """Send nothing: this family has no such event."""
 
 
 def _config_update(event: ConfigUpdate) -> Frame:

@@ -169,7 +169,7 @@ class OmpMessages:
         return self._ended.get(record["toolCallId"], -1)
 
     def complete(self, record: Record) -> Record:
-        """A message of the neutral core with what this family adds."""
+        """Return a message of the core with the fields of this family."""
         role = record.get("role")
         if role == "user":
             return self._user(record)
@@ -205,7 +205,7 @@ class OmpMessages:
         return {**record, **failure, **self._times.get(record["timestamp"], {})}
 
     def result(self, call_id: str, record: Record, *, name: str, failed: bool) -> Record:
-        """The result of a tool, with what was noted of its call."""
+        """Return the result of a tool with the details of its call."""
         noted = self._calls.get(call_id, {})
         content = record["content"]
         if name == "bash" and failed and not noted:
@@ -227,7 +227,7 @@ class OmpMessages:
         return {"partialArgs": written, "streamIndex": place}
 
     def _shell(self, record: Record) -> Record:
-        """A direct command: said to be cancelled in its output, and how much of it is missing."""
+        """Return a shell command of the user with its cancellation and the size of the cut part."""
         if record["cancelled"]:
             record["output"] = CANCELLED + record["output"]
         cut = self._shells.get(record.get("fullOutputPath", ""))
@@ -235,7 +235,7 @@ class OmpMessages:
 
 
 def short_summary(summary: str) -> str:
-    """The first sentence-like line of a summary: what comes before any list or heading."""
+    """Return the first line of a summary that is not a list or heading; 200 characters at most."""
     lines = [text.strip() for text in summary.splitlines()]
     plain = [text for text in lines if text and not text.startswith(("#", "-", "*", "<"))]
     return (plain or [summary.strip()])[0][:200]
@@ -257,7 +257,7 @@ def _stop_details(record: Record) -> Record:
 
 
 def _failure(record: Record, abort_id: int) -> Record:
-    """A failed answer says which kind it is, and the server's status where there is one."""
+    """Return the kind of a failure as `errorId`, and the HTTP status if there is one."""
     if record["stopReason"] == "aborted":
         return {"errorId": abort_id} if _by_user(record) else _stop_details(record)
     if record["stopReason"] != "error":

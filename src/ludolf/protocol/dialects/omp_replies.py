@@ -1,4 +1,4 @@
-"""Replies as oh-my-pi writes them: other names, other ids, other words for the same errors."""
+"""Replies as oh-my-pi writes them: other field names, ids and error texts."""
 
 from collections.abc import Callable
 from typing import Any
@@ -28,7 +28,7 @@ _SESSION_CHANGES = frozenset(
 
 
 class OmpReplies:
-    """A table from command to function; what is not in it is written as pi writes it."""
+    """Replies by command; commands without a function are written as in pi."""
 
     def __init__(self, messages: OmpMessages) -> None:
         self._messages = messages
@@ -120,7 +120,7 @@ class OmpReplies:
 
 
 def model(record: Record) -> Record:
-    """A model with its thinking in both spellings, so that all clients of the family read it."""
+    """Return a model with its thinking levels in both spellings that clients of the family read."""
     by_claude = record["api"] == CLAUDE
     record = {"compat": {}, **record, "supportsComputerUse": False}
     if by_claude and record["provider"] != CLAUDE_PROVIDER:
@@ -150,7 +150,7 @@ def _wording(reply: Reply) -> str | None:
 
 
 def _plain(reply: Reply) -> Any:
-    """The data of a reply as plain values, whatever it was."""
+    """Return the data of a reply as plain values."""
     data = reply.data
     if isinstance(data, list) and all(isinstance(part, bytes) for part in data):
         return loads(b"".join(data))
@@ -168,7 +168,7 @@ def _acknowledged(reply: Reply) -> Any:
 
 
 def _with_snapshot(record: Record, overhead: int) -> Record:
-    """An answer of the past with the size of the context that it was given for."""
+    """Return an earlier answer with the size of its context."""
     if record.get("role") != "assistant":
         return record
     usage = record["usage"]
@@ -196,7 +196,7 @@ def _counted(data: Record) -> Record:
 
 
 def _handed_over(reply: Reply) -> Record | None:
-    """This family says nothing of a session that was not made."""
+    """Return the data of a handoff; None if it was cancelled."""
     data: Record = _plain(reply)
     return None if data["cancelled"] else data
 

@@ -80,10 +80,10 @@ def _pieces(frame: Frame | None) -> list[bytes]:
 
 
 class PiEarly(Pi):
-    """Every prompt has a start and an end of its own, though it waited for another one.
+    """Each prompt has its own start and end, also if it was queued.
 
-    The end of a run is held until it is sure that no other attempt follows. A prompt that has to
-    wait starts at once for its host: that it was heard shows, and hosts count starts and ends.
+    The end of a run is held until it is certain that no retry follows. The start of a queued prompt
+    is sent at once, since hosts count starts and ends.
     """
 
     name = "pi-early"
@@ -237,7 +237,7 @@ class PiEarly(Pi):
 
 
 def _silent(event: Any) -> None:
-    """This family has no word for it."""
+    """Send nothing: this family has no such event."""
 
 
 def _plain(event: Any) -> Frame:

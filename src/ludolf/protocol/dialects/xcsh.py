@@ -49,7 +49,7 @@ class Xcsh(Omp):
 
 
 class _Messages(OmpMessages):
-    """Results may be warnings here; nothing that our tools say is one."""
+    """Results have a flag for warnings, which is never set."""
 
     interrupted = "Request was aborted"
     tells_wall_time = False
@@ -70,7 +70,7 @@ class _Replies(OmpReplies):
 
 
 def _unspoken(event: Any) -> None:
-    """This family has no word for it."""
+    """Send nothing: this family has no such event."""
 
 
 if TYPE_CHECKING:

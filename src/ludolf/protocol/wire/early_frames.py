@@ -53,7 +53,7 @@ class BashEnd(Value, tag_field="type", tag="bash_end"):
 
 
 class EarlyError(Value, tag_field="type", tag="error"):
-    """Something failed, a command perhaps; which one is not said."""
+    """An error, perhaps of a command; the command is not named."""
 
     error: str
 

@@ -120,7 +120,7 @@ class OmpUpdate(MessageUpdate):
 
 
 class OmpToolOutput(ToolOutput, kw_only=True):
-    """`isError`: bad as a whole, with details of its own."""
+    """`isError`: the result is an error with details."""
 
     details: Any
     is_error: bool = False

@@ -42,7 +42,7 @@ class ContextSnapshot(Value):
 
 
 class StopDetails(Value):
-    """Why an answer was cut behind content that counts."""
+    """The reason why an answer was cut after content."""
 
     type: str
     category: str | None

@@ -10,7 +10,7 @@ from ludolf.session import entries
 
 
 class OpenKind(type):
-    """The type of a union that also takes what it does not know.
+    """The type of a union that also takes unknown members.
 
     `known` is the union of structs, `label` the key that names the kind, `other` the struct for
     the rest. An instance of the union is an instance of any of them.
