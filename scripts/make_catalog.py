@@ -50,7 +50,7 @@ def adaptive(*top: str, off: bool = True, **compat: Any) -> Trait:
 COLD: Trait = {"supportsTemperature": False}
 DEEPSEEK: Trait = {"thinkingFormat": "deepseek", "maxTokensField": "max_tokens"}
 TO_MAX = (*LOW_TO_HIGH, "xhigh", "max")
-# Servers that speak Anthropic's API or pass its fields on; the id may tell the region or the maker.
+# Servers that speak Anthropic's API or pass its fields on; the id may name the region or the maker.
 AS_CLAUDE = r".*:(anthropic-messages|bedrock-converse-stream)"
 CLAUDE = r"(.*[./])?claude-"
 AT_OPENAI = r"(openai|azure-openai-responses|github-copilot):.*"
@@ -89,7 +89,7 @@ THINKING: tuple[Rule, ...] = (
     ("xai:.*", r"grok-4\.3", thinking(levels(*LOW_TO_HIGH, off="none"))),
     ("xai:.*", r"grok-4\.[67]", thinking(levels(*LOW_TO_HIGH, "xhigh", off=None))),
     (r"(xai|github-copilot):.*", r"grok-.*", thinking(levels(*LOW_TO_HIGH, off=None))),
-    # Whoever serves them, these take three levels and cannot stop thinking.
+    # On every server, these take three levels and cannot stop thinking.
     (
         r".*:openai-.*",
         r".*gpt-oss-(safeguard-)?(20|120)b.*",
@@ -201,10 +201,10 @@ def _limits(where: str, window: int) -> Trait:
 
 
 def _tiers(where: str, model_id: str, cost: dict[str, float]) -> list[dict[str, float]]:
-    for place, ids, above, sent, told in TIERS:
+    for place, ids, above, sent, received in TIERS:
         if re.fullmatch(place, where) and re.fullmatch(ids, model_id):
             prices = {
-                name: round(cost[name] * (told if name == "output" else sent), 6)
+                name: round(cost[name] * (received if name == "output" else sent), 6)
                 for name in ("input", "output", "cacheRead", "cacheWrite")
             }
             return [{"inputTokensAbove": above, **prices}]

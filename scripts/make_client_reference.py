@@ -37,7 +37,7 @@ _OPTION = re.compile(r"^(\w+) {2,}(.*)$")
 
 
 def updated(page: str) -> str:
-    """The page with its reference made anew."""
+    """Return the page with a new reference."""
     before, _, rest = page.partition(BEGIN)
     _, _, after = rest.partition(END)
     return before + BEGIN + "\n" + "\n".join(_sections()) + "\n" + END + after
@@ -56,7 +56,7 @@ def _sections() -> list[str]:
 
 
 def options() -> dict[str, str]:
-    """The options of a client, as its docstring tells them."""
+    """Return the options of a client, from its docstring."""
     found: dict[str, str] = {}
     name = ""
     for line in inspect.cleandoc(ClientOptions.__doc__ or "").splitlines()[2:]:

@@ -22,7 +22,7 @@ END = "<!-- end of events -->\n"
 # When each event comes, in the order of the page.
 WHEN: dict[str, dict[str, str]] = {
     "Before a session": {
-        "project_trust": "a project brings code or settings, and nobody has decided about it yet",
+        "project_trust": "a project has code or settings, and the user has not decided about them",
         "resources_discover": "skills and prompt templates are about to be looked for",
     },
     "The session": {
@@ -34,11 +34,11 @@ WHEN: dict[str, dict[str, str]] = {
         "session_compact": "a conversation has been summarised",
         "session_compact_failed": "a conversation could not be summarised, or that was stopped",
         "session_before_tree": "the conversation is about to go on from another entry",
-        "session_tree": "the conversation goes on from another entry",
+        "session_tree": "the conversation continues from another entry",
         "session_shutdown": "the session ends; close here what `session_start` opened",
     },
     "A prompt": {
-        "input": "somebody said something; commands of extensions are not told here",
+        "input": "a prompt arrives; commands of extensions are not reported here",
         "before_agent_start": "a run is about to start with this prompt",
     },
     "A run": {
@@ -113,7 +113,7 @@ def render() -> str:
 
 
 def updated(page: str) -> str:
-    """The page with its reference made anew."""
+    """Return the page with a new reference."""
     head, _, rest = page.partition(BEGIN)
     _, _, tail = rest.partition(END)
     return f"{head}{BEGIN}\n{render()}\n{END}{tail}"

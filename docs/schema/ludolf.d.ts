@@ -1,7 +1,7 @@
 // Frames of ludolf --mode rpc: one JSON object a line, both ways. Made by scripts/make_schema.py.
 // `Command` is what a host sends, in every dialect; `Frames[D]` is what it reads in the dialect D.
 
-/** `streamingBehavior` is needed while a run goes on. */
+/** `streamingBehavior` is required while the agent runs. */
 export interface AbortAndPromptCommand {
   type: "abort_and_prompt";
   /** Any JSON; it comes back unchanged. */
@@ -63,7 +63,7 @@ export interface AbortRetryResponse {
   success: true;
 }
 
-/** What became of a message: `handled` ones lead to no run. */
+/** `handled`: a command handled the message, without a run. */
 export interface Accepted {
   disposition: "handled" | "queued" | "started";
 }
@@ -129,7 +129,7 @@ export interface Attachment {
 }
 
 /**
- * Where credentials come from; nothing in it is secret.
+ * The source of credentials; no field is secret.
  *
  * `variables` are names; `expires` is in Unix milliseconds, of a login that ends.
  */
@@ -384,7 +384,7 @@ export interface CloneResponse {
   data: SessionChange;
 }
 
-/** What may stand behind `/` in a prompt. */
+/** A command that a prompt may call with `/`. */
 export interface CommandItem {
   name: string;
   description?: string;
@@ -398,13 +398,13 @@ export interface CommandList {
   commands: CommandItem[];
 }
 
-/** What a prompt that is a command of the program itself gives back. */
+/** The output of a prompt that is a command of the program, such as `/model`. */
 export interface CommandOutput {
   type: "command_output";
   text: string;
 }
 
-/** What may stand behind `/` in a prompt, now. */
+/** The commands that a prompt may now call with `/`. */
 export interface CommandsUpdate {
   type: "available_commands_update";
   commands: CommandItem[];
@@ -486,23 +486,20 @@ export interface ConfirmRequest {
   timeout?: number;
 }
 
-/**
- * The files whose words the model is given as instructions: told when they are first used, and
- * whenever there are others.
- */
+/** The files that the model gets as instructions; sent at first use and after each change. */
 export interface ContextFilesUsed {
   type: "context_files";
   paths: string[];
 }
 
-/** How full the context is; an estimate where no request has been made. */
+/** Size of the context; an estimate before the first request. */
 export interface ContextFill {
   tokens: number;
   contextWindow: number;
   percent: number;
 }
 
-/** How much an answer was given for, in tokens. */
+/** The size of the context of an answer, in tokens. */
 export interface ContextSnapshot {
   promptTokens: number;
   nonMessageTokens: number;
@@ -700,7 +697,7 @@ export interface EarlyBashMessage {
   timestamp: number;
 }
 
-/** The older part of the conversation was replaced by a summary; `auto`: nobody asked for it. */
+/** The older part of the conversation was replaced by a summary; `auto`: not by command. */
 export interface EarlyCompaction {
   type: "compaction";
   timestamp: string;
@@ -710,7 +707,7 @@ export interface EarlyCompaction {
   auto?: boolean;
 }
 
-/** Something failed, a command perhaps; which one is not said. */
+/** An error, perhaps of a command; the command is not named. */
 export interface EarlyError {
   type: "error";
   error: string;
@@ -754,7 +751,7 @@ export interface EntryAppended {
   entry: StoredEntry;
 }
 
-/** The types that are told from now on; null: all. */
+/** The types of events that are sent from now on; null: all. */
 export interface EventFilter {
   events: string[] | null;
 }
@@ -1122,7 +1119,7 @@ export interface GetStateResponse {
   data: State;
 }
 
-/** One of both names the agent; what its file holds before `fromByte` is left out. */
+/** Either field names the subagent; the file is read from `fromByte` on. */
 export interface GetSubagentMessagesCommand {
   type: "get_subagent_messages";
   /** Any JSON; it comes back unchanged. */
@@ -1198,7 +1195,7 @@ export interface HandoffResponse {
   data: HandedOver;
 }
 
-/** The first line of `--mode json`, which says no replies. */
+/** The first line of `--mode json`, which has no replies. */
 export interface Header {
   type: "session";
   version?: number;
@@ -1228,14 +1225,14 @@ export interface HostToolCall {
   arguments: Record<string, unknown>;
 }
 
-/** The result of a call is no longer wanted; one that comes all the same is ignored. */
+/** A call was cancelled; a result that still arrives is ignored. */
 export interface HostToolCancel {
   type: "host_tool_cancel";
   id: string;
   targetId: string;
 }
 
-/** `isError`: a whole result, but a bad one. */
+/** `isError`: the result is an error. */
 export interface HostToolContent {
   content: Part[];
   details?: unknown;
@@ -1261,7 +1258,7 @@ export interface HostToolUpdateCommand {
   partialResult: HostToolContent;
 }
 
-/** The answer to a request is no longer wanted; one that comes all the same is ignored. */
+/** A request was cancelled; an answer that still arrives is ignored. */
 export interface HostUriCancel {
   type: "host_uri_cancel";
   id: string;
@@ -1277,7 +1274,7 @@ export interface HostUriRequest {
   content?: string;
 }
 
-/** A document, in base64 if `contentType` is an image's; with `isError` why there is none. */
+/** A document, in base64 for an image; with `isError`, `error` is the reason. */
 export interface HostUriResultCommand {
   type: "host_uri_result";
   id: string;
@@ -1289,7 +1286,7 @@ export interface HostUriResultCommand {
   error?: string | null;
 }
 
-/** Addresses that begin so, with `://` behind it, are documents of the host. */
+/** Addresses that begin with `scheme://` are documents of the host. */
 export interface HostUriScheme {
   scheme: string;
   description?: string | null;
@@ -1338,7 +1335,7 @@ export interface Integrations {
   services: (Record<string, unknown>)[];
 }
 
-/** Says only that the agent had nothing to do: the prompt was a command of the program. */
+/** Present if the prompt was a command of the program, so that the agent did not run. */
 export interface Invoked {
   agentInvoked: boolean;
 }
@@ -1387,7 +1384,7 @@ export interface LimitReached {
   maximum: number;
 }
 
-/** What one prompt may use; a limit that is missing is none. */
+/** Limits of one prompt, follow-ups and retries included. A missing limit does not apply. */
 export interface Limits {
   maxTurns?: number;
   maxTokens?: number;
@@ -1414,13 +1411,13 @@ export interface LoggedIn {
   providerId: string;
 }
 
-/** `removed`: there was something to forget. */
+/** `removed`: there were stored credentials. */
 export interface LoggedOut {
   providerId: string;
   removed: boolean;
 }
 
-/** A key is stored; without one the user is asked to log in. `domain` is an enterprise's. */
+/** Store a key, or start a login if there is none. `domain` is that of an enterprise. */
 export interface LoginCommand {
   type: "login";
   /** Any JSON; it comes back unchanged. */
@@ -1431,7 +1428,7 @@ export interface LoginCommand {
   domain?: string | null;
 }
 
-/** A provider that one can log in to. */
+/** A provider that a user can log in to. */
 export interface LoginProvider {
   id: string;
   name: string;
@@ -1536,7 +1533,7 @@ export interface ModelCost {
   tiers?: CostTier[];
 }
 
-/** Whether the chosen model can be asked, as far as is known without asking it. */
+/** Whether there are credentials for the current model; no request is made. */
 export interface ModelService {
   state: "auth_error" | "connected" | "no_provider";
   provider?: string;
@@ -1546,7 +1543,7 @@ export interface Models {
   models: Model[];
 }
 
-/** `text` is that of a user's message gone back to, for editing it anew. */
+/** `text` is that of the selected user message, for editing. */
 export interface Moved {
   cancelled: boolean;
   text?: string;
@@ -1669,7 +1666,7 @@ export interface OmpAssistantMessage {
   contextSnapshot?: ContextSnapshot;
 }
 
-/** `meta` tells what is missing of a long output. */
+/** `meta` describes the part of a long output that was cut. */
 export interface OmpBashMessage {
   role: "bashExecution";
   command: string;
@@ -1692,7 +1689,7 @@ export interface OmpBashResponse {
   data: OmpBashResult;
 }
 
-/** Counts of all that was said and of what is shown; `artifactId` names the whole of it. */
+/** Sizes of the whole output and of the shown part; `artifactId` names the whole output. */
 export interface OmpBashResult {
   output: string;
   exitCode?: number;
@@ -2038,7 +2035,7 @@ export interface OmpToolEnd {
   isWarning?: boolean;
 }
 
-/** `isError`: bad as a whole, with details of its own. */
+/** `isError`: the result is an error with details. */
 export interface OmpToolOutput {
   content: Part[];
   usage?: Usage;
@@ -2153,7 +2150,7 @@ export interface PieceUpdate {
   messageId?: string;
 }
 
-/** How far one agent is. `task` is all that it was told, `assignment` its own part of it. */
+/** The progress of a subagent. `task` is its whole prompt, `assignment` its own part of it. */
 export interface Progress {
   index: number;
   id: string;
@@ -2191,7 +2188,7 @@ export interface ProgressPayload {
   progress: Progress;
 }
 
-/** `streamingBehavior` is needed while a run goes on. */
+/** `streamingBehavior` is required while the agent runs. */
 export interface PromptCommand {
   type: "prompt";
   /** Any JSON; it comes back unchanged. */
@@ -2228,7 +2225,7 @@ export interface QueueUpdate {
   followUp: string[];
 }
 
-/** The texts that were waiting. */
+/** The texts of the queued messages. */
 export interface Queued {
   steering: string[];
   followUp: string[];
@@ -2290,7 +2287,7 @@ export interface SelectRequest {
   sessionId?: string;
 }
 
-/** `cancelled`: an extension said no, and nothing has changed. */
+/** `cancelled`: an extension refused the change. */
 export interface SessionChange {
   cancelled: boolean;
 }
@@ -2328,7 +2325,7 @@ export interface SessionRecord {
   firstMessage: string;
 }
 
-/** Nothing goes on, nothing waits and nothing will begin by itself; once after each work. */
+/** Nothing runs, is queued or will start without a command; sent once after each run. */
 export interface SessionSettled {
   type: "session_settled";
 }
@@ -2683,7 +2680,7 @@ export interface Snapshot {
   parentToolCallId: string;
 }
 
-/** Where a command comes from. */
+/** The origin of a command. */
 export interface SourceInfo {
   path: string;
   source: string;
@@ -2751,7 +2748,7 @@ export interface SteerSubagentResponse {
   success: true;
 }
 
-/** Why an answer was cut behind content that counts. */
+/** The reason why an answer was cut after content. */
 export interface StopDetails {
   type: string;
   category: string | null;
@@ -2764,7 +2761,7 @@ export type StoredEntry = MessageEntry | ModelChange | ThinkingLevelChange | Com
 /** A message of a session file, which other programs may have written. */
 export type StoredMessage = UserMessage | AssistantMessage | ToolResultMessage | BashExecutionMessage | CustomMessage | BranchSummaryMessage | CompactionSummaryMessage | { role: string; [key: string]: unknown };
 
-/** The answer broke a rule of the user's: told once for each hit. */
+/** The answer matched stream rules; one event for each hit. */
 export interface StreamRuleHit {
   type: "ttsr_triggered";
   rules: (Record<string, unknown>)[];
@@ -2782,13 +2779,13 @@ export interface SubagentLifecycle {
   payload: LifecyclePayload;
 }
 
-/** What an agent has done so far; while an answer comes, at most a few in a second. */
+/** The progress of a subagent; a few per second at most while an answer streams. */
 export interface SubagentProgress {
   type: "subagent_progress";
   payload: ProgressPayload;
 }
 
-/** Those that run. */
+/** The running subagents. */
 export interface Subagents {
   subagents: Snapshot[];
 }
@@ -2905,7 +2902,7 @@ export interface ThinkingStart {
   contentIndex: number;
 }
 
-/** Finished todos were taken off the list. */
+/** Finished todos were removed from the list. */
 export interface TodoAutoClear {
   type: "todo_auto_clear";
 }
@@ -2916,7 +2913,7 @@ export interface TodoPhase {
   tasks: TodoTask[];
 }
 
-/** The run would stop with work left; it goes on instead. */
+/** The run would stop with open todos; it continues instead. */
 export interface TodoReminder {
   type: "todo_reminder";
   todos: (Record<string, unknown>)[];
@@ -3013,7 +3010,7 @@ export interface ToolcallStart {
 }
 
 /**
- * What an agent's session file holds from a byte on, in whole lines, as it was stored.
+ * The session file of a subagent from a byte on, in whole lines, as stored.
  *
  * `reset`: the file is shorter than that, and was read from its start.
  */
@@ -3087,7 +3084,7 @@ export interface UserMessage {
   attachments?: unknown;
 }
 
-/** Something could not be done as it should; nothing is silent. */
+/** A warning: something failed that does not stop the program. */
 export interface Warned {
   type: "warning";
   message: string;
@@ -3336,7 +3333,7 @@ export interface XcshSteerResponse {
   data?: Invoked;
 }
 
-export type Command = PromptCommand | SteerCommand | FollowUpCommand | AbortCommand | AbortAndPromptCommand | ClearQueueCommand | NewSessionCommand | GetStateCommand | GetMessagesCommand | SetModelCommand | CycleModelCommand | GetAvailableModelsCommand | SetThinkingLevelCommand | CycleThinkingLevelCommand | GetAvailableThinkingLevelsCommand | SetSteeringModeCommand | SetFollowUpModeCommand | CompactCommand | SetAutoCompactionCommand | SetAutoRetryCommand | AbortRetryCommand | BashCommand | AbortBashCommand | GetSessionStatsCommand | ExportHtmlCommand | SwitchSessionCommand | ForkCommand | BranchCommand | CloneCommand | GetForkMessagesCommand | GetBranchMessagesCommand | GetEntriesCommand | GetTreeCommand | GetLastAssistantTextCommand | SetSessionNameCommand | GetCommandsCommand | SetLimitsCommand | SetProjectTrustCommand | ExtensionUiResponseCommand | ListSessionsCommand | RenameSessionCommand | DeleteSessionCommand | NavigateTreeCommand | ReloadCommand | GetCapabilitiesCommand | SetHostToolsCommand | HostToolUpdateCommand | HostToolResultCommand | HandoffCommand | OpenSessionCommand | SetFastModeCommand | SetHostUriSchemesCommand | HostUriResultCommand | SetInterruptModeCommand | SetTodosCommand | SetEventFilterCommand | SetPromptResultsCommand | NegotiateProtocolCommand | GetMessagesPageCommand | GetAvailableCommandsCommand | SetLocaleCommand | GetLoginProvidersCommand | LoginCommand | LogoutCommand | GetAuthStatusCommand | GetIntegrationsCommand | SetSubagentSubscriptionCommand | GetSubagentsCommand | GetSubagentMessagesCommand | CancelSubagentCommand | SteerSubagentCommand;
+export type Command = PromptCommand | SteerCommand | FollowUpCommand | AbortCommand | AbortAndPromptCommand | ClearQueueCommand | NewSessionCommand | GetStateCommand | GetMessagesCommand | SetModelCommand | CycleModelCommand | GetAvailableModelsCommand | SetThinkingLevelCommand | CycleThinkingLevelCommand | GetAvailableThinkingLevelsCommand | SetSteeringModeCommand | SetFollowUpModeCommand | CompactCommand | SetAutoCompactionCommand | SetAutoRetryCommand | AbortRetryCommand | BashCommand | AbortBashCommand | GetSessionStatsCommand | ExportHtmlCommand | SwitchSessionCommand | ForkCommand | BranchCommand | CloneCommand | GetForkMessagesCommand | GetBranchMessagesCommand | GetEntriesCommand | GetTreeCommand | GetLastAssistantTextCommand | SetSessionNameCommand | GetCommandsCommand | SetLimitsCommand | SetProjectTrustCommand | ExtensionUiResponseCommand | ListSessionsCommand | RenameSessionCommand | DeleteSessionCommand | NavigateTreeCommand | ReloadCommand | GetCapabilitiesCommand | SetHostToolsCommand | HostToolUpdateCommand | HostToolResultCommand | SetHostUriSchemesCommand | HostUriResultCommand | HandoffCommand | OpenSessionCommand | SetFastModeCommand | SetInterruptModeCommand | SetTodosCommand | SetEventFilterCommand | SetPromptResultsCommand | NegotiateProtocolCommand | GetMessagesPageCommand | GetAvailableCommandsCommand | SetLocaleCommand | GetLoginProvidersCommand | LoginCommand | LogoutCommand | GetAuthStatusCommand | GetIntegrationsCommand | SetSubagentSubscriptionCommand | GetSubagentsCommand | GetSubagentMessagesCommand | CancelSubagentCommand | SteerSubagentCommand;
 
 export type PiFrame = AgentStart | AgentEnd | TurnStart | TurnEnd | MessageStart | WholeUpdate | MessageEnd | AnyToolStart | ToolUpdate | ToolEnd | QueueUpdate | AgentSettled | AutoRetryStart | AutoRetryEnd | CompactionStart | CompactionEnd | SummaryRetryScheduled | SummaryRetryStart | SummaryRetryFinished | SessionInfoChanged | ThinkingLevelChanged | EntryAppended | BashUpdate | LimitReached | ExtensionError | Warned | ContextFilesUsed | HostToolCall | HostToolCancel | HostUriRequest | HostUriCancel | TodoReminder | TodoAutoClear | StreamRuleHit | CommandOutput | SessionInfoUpdate | ModelChanged | ConfigUpdate | PromptResult | SessionSettled | AgentWaiting | SubagentLifecycle | SubagentProgress | SubagentEvent | Chunk | Header | SelectRequest | ConfirmRequest | InputRequest | EditorRequest | NotifyRequest | SetStatusRequest | SetWidgetRequest | SetTitleRequest | SetEditorTextRequest | OpenUrlRequest | CancelRequest | PromptResponse | SteerResponse | FollowUpResponse | AbortResponse | AbortAndPromptResponse | ClearQueueResponse | NewSessionResponse | GetStateResponse | GetMessagesResponse | SetModelResponse | CycleModelResponse | GetAvailableModelsResponse | SetThinkingLevelResponse | CycleThinkingLevelResponse | GetAvailableThinkingLevelsResponse | SetSteeringModeResponse | SetFollowUpModeResponse | CompactResponse | SetAutoCompactionResponse | SetAutoRetryResponse | AbortRetryResponse | BashResponse | AbortBashResponse | GetSessionStatsResponse | ExportHtmlResponse | SwitchSessionResponse | ForkResponse | BranchResponse | CloneResponse | GetForkMessagesResponse | GetBranchMessagesResponse | GetEntriesResponse | GetTreeResponse | GetLastAssistantTextResponse | SetSessionNameResponse | GetCommandsResponse | SetLimitsResponse | SetProjectTrustResponse | ListSessionsResponse | RenameSessionResponse | DeleteSessionResponse | NavigateTreeResponse | ReloadResponse | GetCapabilitiesResponse | SetHostToolsResponse | SetHostUriSchemesResponse | HandoffResponse | OpenSessionResponse | SetFastModeResponse | SetInterruptModeResponse | SetTodosResponse | SetEventFilterResponse | SetPromptResultsResponse | NegotiateProtocolResponse | GetMessagesPageResponse | GetAvailableCommandsResponse | SetLocaleResponse | GetLoginProvidersResponse | LoginResponse | LogoutResponse | GetAuthStatusResponse | GetIntegrationsResponse | SetSubagentSubscriptionResponse | GetSubagentsResponse | GetSubagentMessagesResponse | CancelSubagentResponse | SteerSubagentResponse | FailedResponse;
 

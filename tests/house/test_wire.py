@@ -16,7 +16,8 @@ import ludolf.protocol.commands
 import ludolf.protocol.events
 import ludolf.session.entries
 from ludolf.base import Value, dumps, loads
-from ludolf.protocol.commands import COMMANDS
+from ludolf.protocol.commands import COMMANDS, ROWS
+from ludolf.rpc.call import FUNCTIONS
 from ludolf.rpc.handlers import HANDLERS
 
 WIRE = (
@@ -108,5 +109,14 @@ def test_names_on_the_wire_are_camel_case() -> None:
     assert not wrong, "\n".join(wrong)
 
 
-def test_every_command_with_a_handler_has_a_shape() -> None:
-    assert set(HANDLERS) <= set(COMMANDS)
+def test_every_command_has_a_handler() -> None:
+    assert sorted(FUNCTIONS) == sorted(spec.name for spec in ROWS)
+    assert {name: handler.spec for name, handler in HANDLERS.items()} == COMMANDS
+
+
+def test_no_two_commands_share_a_name() -> None:
+    assert len(COMMANDS) == sum(1 + len(spec.aliases) for spec in ROWS)
+
+
+def test_commands_without_a_reply_have_no_answer() -> None:
+    assert not [spec.name for spec in ROWS if spec.unanswered and spec.answer]

@@ -2,10 +2,12 @@
 
 from typing import Any, Protocol
 
-from ludolf.rpc.handlers import HANDLERS, MOVES, OF_A_SESSION
+from ludolf.protocol.commands import COMMANDS
 
 Record = dict[str, Any]
-NOW = frozenset(name for name, handler in HANDLERS.items() if handler.pace == "now")
+NOW = frozenset(name for name, spec in COMMANDS.items() if spec.order == "now")
+MOVES = frozenset(name for name, spec in COMMANDS.items() if spec.changes_session)
+OF_A_SESSION = frozenset(name for name, spec in COMMANDS.items() if spec.about_session)
 # What ends a run: those that always do so before they are answered, and those that may.
 STOPPING = ("abort", "abort_and_prompt", "new_session", "switch_session", "fork", "clone")
 

@@ -15,12 +15,12 @@ import pytest
 
 from ludolf.protocol.commands import COMMANDS
 from ludolf.protocol.dialects import NAMES
-from ludolf.rpc.call import Call, Data, Handler, Result
+from ludolf.rpc.call import Call, Data, Result
 from tests.loop.laws import Record
 from tests.loop.stage import WAIT_SECONDS, Stage, say, stage
 
 # Answers to questions of the program have no reply, in any dialect.
-SILENT = {"extension_ui_response", "host_tool_update", "host_tool_result", "host_uri_result"}
+SILENT = {name for name, spec in COMMANDS.items() if spec.unanswered}
 STATE = b'{"id":"%b","type":"get_state"}'
 # As paths they stay in the folder of the test, or cannot exist.
 ODD_TEXTS = (
@@ -87,7 +87,7 @@ def _values(chance: random.Random) -> Any:
 
 
 def _fields(name: str) -> list[str]:
-    return [field.encode_name for field in msgspec.structs.fields(COMMANDS[name])]
+    return [field.encode_name for field in msgspec.structs.fields(COMMANDS[name].params)]
 
 
 def _frames(chance: random.Random, rounds: int) -> Iterator[Odd]:
@@ -209,7 +209,8 @@ async def _answer_object(call: Call) -> Result:
 
 async def test_data_that_cannot_be_written_is_an_error_reply(tmp_path: Path) -> None:
     async with stage(tmp_path, lawful=False) as s:
-        s.server._handlers["get_tree"] = Handler("now", _answer_object)
+        handler = s.server._handlers["get_tree"]
+        s.server._handlers["get_tree"] = msgspec.structs.replace(handler, run=_answer_object)
         s.feed(b'{"id":"odd","type":"get_tree"}', STATE % b"next")
         odd, state = s.of_type("response")
         assert (odd["id"], odd["success"]) == ("odd", False)

@@ -25,8 +25,11 @@ from ludolf.client import (
 from ludolf.client.events import TypedEvent
 from ludolf.protocol.commands import COMMANDS
 from ludolf.protocol.events import AgentSettled
+from ludolf.protocol.results import (
+    State,
+)
 from ludolf.protocol.ui import UiRequest
-from ludolf.protocol.wire.answers import ANSWERS, State
+from ludolf.protocol.wire.answers import ANSWERS
 from ludolf.protocol.wire.dialects import WIRE
 from ludolf.protocol.wire.frames import MessageEnd, MessageStart, MessageUpdate
 from ludolf.protocol.wire.pieces import TextDelta
@@ -59,7 +62,7 @@ def test_every_command_has_a_method_with_its_parameters(name: str, client: type[
     method = getattr(client, name)
     assert method.__doc__
     taken = set(inspect.signature(method).parameters) - {"self"}
-    assert taken == set(COMMANDS[name].__struct_fields__) - LEFT_OUT.get(name, set())
+    assert taken == set(COMMANDS[name].params.__struct_fields__) - LEFT_OUT.get(name, set())
 
 
 @pytest.mark.parametrize("name", sorted(ANSWERS))
@@ -324,7 +327,7 @@ async def test_two_readers_at_once_are_refused(lab: Lab) -> None:
     async with typed(lab) as client:
         reader = asyncio.ensure_future(anext(client.typed_events()))
         await asyncio.sleep(0)
-        with pytest.raises(ClientError, match="Somebody reads the events"):
+        with pytest.raises(ClientError, match="Another task reads the events"):
             await client.prompt_and_wait("Go")
         reader.cancel()
 

@@ -20,7 +20,6 @@ import pytest
 from ludolf.agent.events import MessageUpdate
 from ludolf.protocol.commands import COMMANDS
 from ludolf.protocol.events import EVENT_NAMES, Event
-from ludolf.rpc.handlers import HANDLERS
 from tests.frames import dialect_of, frames_out
 from tests.process.harness import SOURCE, WAIT_SECONDS
 
@@ -316,13 +315,13 @@ def test_every_event_is_on_the_page(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("pace", "words"), [("now", "at once"), ("turn", "in turn"), ("own", "concurrently")]
+    ("order", "words"), [("now", "at once"), ("in_turn", "in turn"), ("own_task", "concurrently")]
 )
-def test_the_page_knows_the_pace_of_every_command(pace: str, words: str) -> None:
+def test_the_page_knows_the_order_of_every_command(order: str, words: str) -> None:
     found = re.search(rf"^\| \*\*{words}\*\* \|([^|]*)\|", PAGE.read_text(), re.MULTILINE)
     assert found is not None
     named = re.findall(r"`(\w+)`", found[1])
-    assert sorted(named) == sorted(n for n, handler in HANDLERS.items() if handler.pace == pace)
+    assert sorted(named) == sorted(name for name, spec in COMMANDS.items() if spec.order == order)
 
 
 @pytest.mark.parametrize("kind", [kind for kind in get_args(Event) if kind is not MessageUpdate])
@@ -335,7 +334,7 @@ def test_every_field_of_an_event_is_in_its_row(kind: type[msgspec.Struct]) -> No
 @pytest.mark.parametrize("name", sorted(COMMANDS.keys() - OF_OTHERS))
 def test_every_parameter_of_a_command_is_in_its_row(name: str) -> None:
     row = _row(name)
-    for parameter in COMMANDS[name].__struct_encode_fields__:
+    for parameter in COMMANDS[name].params.__struct_encode_fields__:
         assert re.search(rf"`{parameter}\??`", row), parameter
 
 

@@ -5,12 +5,21 @@ import json
 import math
 import os
 import time
-from typing import Any, Self, dataclass_transform
+from typing import Any, Literal, Self, dataclass_transform
 
 import msgspec
 
 # The limits of Linux; other systems have the same or lower ones.
 _PATH_BYTES, _NAME_BYTES = 4096, 255
+ErrorCode = Literal[
+    "busy",
+    "internal_error",
+    "invalid_fork_entry",
+    "invalid_parameter",
+    "session_busy",
+    "stale_cursor",
+    "unknown_command",
+]
 
 
 @dataclass_transform(kw_only_default=True, frozen_default=True, field_specifiers=(msgspec.field,))
@@ -31,9 +40,14 @@ class LudolfError(Exception):
 
 
 class CommandError(LudolfError):
-    """A refused command. The host receives the text unchanged, and the code if there is one."""
+    """A refused command. The host receives the text unchanged.
 
-    code: str | None = None
+    `code` names the reason where a program has to know it: dialects choose their wording by it.
+    """
+
+    def __init__(self, text: str = "", *, code: ErrorCode | None = None) -> None:
+        super().__init__(text)
+        self.code = code
 
 
 class ConfigError(LudolfError):

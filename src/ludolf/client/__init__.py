@@ -44,7 +44,6 @@ from ludolf.client.events import Record, TypedEvent, UnknownEvent
 from ludolf.client.options import ClientOptions
 from ludolf.client.process import Process
 from ludolf.protocol.answer import Answer, PromptFailed
-from ludolf.protocol.bash import BashResult
 from ludolf.protocol.events import (
     AgentSettled,
     AutoRetryEnd,
@@ -76,6 +75,18 @@ from ludolf.protocol.host_events import (
     TodoAutoClear,
     TodoReminder,
 )
+from ludolf.protocol.results import (
+    BashResult,
+    CycledModel,
+    HandedOver,
+    Limits,
+    LoginProvider,
+    Moved,
+    OpenedSession,
+    State,
+    TodoPhase,
+    TodoTask,
+)
 from ludolf.protocol.subagent_events import (
     AgentWaiting,
     Snapshot,
@@ -89,19 +100,14 @@ from ludolf.protocol.wire.answers import (
     Capabilities,
     CommandItem,
     ConversationPage,
-    CycledModel,
     Disposition,
     Entries,
+    FastMode,
     Forked,
     Integrations,
-    Limits,
-    LoginProvider,
-    Moved,
     Queued,
     SessionChange,
-    State,
-    TodoPhase,
-    TodoTask,
+    Transcript,
     Tree,
 )
 from ludolf.protocol.wire.commands import (
@@ -121,7 +127,6 @@ from ludolf.protocol.wire.frames import (
     MessageUpdate,
     PromptResult,
 )
-from ludolf.protocol.wire.moving_answers import FastMode, HandedOver, OpenedSession
 from ludolf.protocol.wire.omp_frames import (
     AutoCompactionEnd,
     AutoCompactionStart,
@@ -148,7 +153,6 @@ from ludolf.protocol.wire.stored import (
     StoredMessage,
     TreeNode,
 )
-from ludolf.protocol.wire.subagent_answers import Transcript
 from ludolf.session.finder import SessionRecord
 from ludolf.session.stats import SessionStats
 from ludolf.session.views import ForkMessage

@@ -1,4 +1,4 @@
-"""What a host is asked and answers by itself: calls of its tools, and dialogs."""
+"""Answer calls of tools and dialogs with the functions of the client's options."""
 
 import asyncio
 import warnings
@@ -49,7 +49,7 @@ class HostAnswers:
 
     @property
     def tools(self) -> list[HostTool]:
-        """The tools as the program is told of them."""
+        """The tools as they are registered with the program."""
         return [
             HostTool(
                 name=tool.name,
@@ -120,12 +120,12 @@ class HostAnswers:
         await self._say("extension_ui_response", id=request.id, **answer_to(request, value))
 
     async def _say(self, kind: str, **fields: Any) -> None:
-        with suppress(ProgramEnded):  # told to those who wait
+        with suppress(ProgramEnded):  # those who wait for a reply get this error
             await self._send(kind, **fields)
 
 
 def answer_to(request: UiRequest, value: Any) -> dict[str, Any]:
-    """The fields of the answer that says this value; None dismisses."""
+    """Return the fields of an answer with this value; None dismisses the dialog."""
     if value is None:
         return {"cancelled": True}
     return {"confirmed": bool(value)} if request.method == "confirm" else {"value": value}

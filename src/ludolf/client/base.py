@@ -1,4 +1,4 @@
-"""What the typed commands stand on: one way to ask."""
+"""The base class of the typed commands."""
 
 from typing import Any
 

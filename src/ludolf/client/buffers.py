@@ -1,4 +1,4 @@
-"""Events that nobody has read yet, so many and no more; and lines that come in pieces."""
+"""A bounded buffer of unread events, and a joiner of lines that arrive in chunks."""
 
 import asyncio
 from collections import deque
@@ -6,9 +6,9 @@ from collections import deque
 from ludolf.client.errors import TooMuchUnread
 from ludolf.client.events import Record
 
-# So many bytes are read ahead of whoever reads the events.
+# Bytes of events that are read ahead.
 FULL = 8 << 20
-# So many may come before a reply that is waited for.
+# Bytes of events that may arrive before a reply.
 MOST = 512 << 20
 
 

@@ -1,4 +1,4 @@
-"""The agent in a process of its own: typed commands, typed events, prompts that are waited for."""
+"""The client: the agent in a child process, with typed commands and typed events."""
 
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
@@ -20,24 +20,24 @@ from ludolf.client.prompting import PromptCommands
 from ludolf.client.running import PromptRun
 from ludolf.client.sessions import SessionCommands
 from ludolf.protocol.answer import Answer, answer_of, checked
+from ludolf.protocol.commands import COMMANDS
 from ludolf.protocol.ui import UiRequest
-from ludolf.protocol.wire.answers import SLOW, UNANSWERED, Accepted, Disposition
+from ludolf.protocol.wire.answers import Accepted, Disposition
 from ludolf.protocol.wire.frames import MessageEnd, MessageUpdate
 from ludolf.protocol.wire.pieces import TextDelta
 from ludolf.protocol.wire.stored import read_open
 
 TIMEOUT = 30.0
-_PROMPTS = ("prompt", "steer", "follow_up", "abort_and_prompt")
 
 
 class Client(
     PromptCommands, ModelCommands, SessionCommands, ProgramCommands, AgentCommands, Connection
 ):
-    """Starts the program and talks to it; see `ClientOptions` for what it may be told.
+    """Starts the program and sends commands to it; `ClientOptions` lists its options.
 
-    A method for each command of the protocol, under its name. Prompts that are waited for, by
-    `prompt_and_wait`, `stream` and `stream_text`, read the events themselves: who reads them
-    elsewhere, by `typed_events` or `events`, sends `prompt`.
+    Each command of the protocol has a method with its name. `prompt_and_wait`, `stream` and
+    `stream_text` read the events themselves: to read them elsewhere, with `typed_events` or
+    `events`, send `prompt`.
     """
 
     def __init__(self, *arguments: str, **options: Unpack[ClientOptions]) -> None:
@@ -51,7 +51,7 @@ class Client(
     async def prompt_and_wait(
         self, text: str, *, images: Sequence[Image] = (), timeout: float | None = None
     ) -> Answer:
-        """Ask, and wait until the agent has come to rest. A prompt that is given up is aborted.
+        """Send a prompt and wait until the agent is idle. A cancelled wait aborts the run.
 
         Raises:
             PromptFailed: the model could not answer.
@@ -67,16 +67,16 @@ class Client(
     async def stream(
         self, text: str, *, images: Sequence[Image] = ()
     ) -> AsyncGenerator[TypedEvent, None]:
-        """Ask, and yield what happens until the agent has come to rest.
+        """Send a prompt and yield events until the agent is idle.
 
-        A loop that is left early aborts the run. Events from before that nobody read are dropped.
+        A loop that is left early aborts the run. Earlier unread events are dropped.
 
         Raises:
             Refused: the prompt was not accepted.
             ProgramEnded: the program died.
         """
         if self._waiting:
-            raise ClientError("Somebody reads the events: send prompt() and read on there.")
+            raise ClientError("Another task reads the events: send prompt() and read them there.")
         if self._given_up is not None:
             await self._given_up.drain()
         self._given_up = run = PromptRun(self)
@@ -93,7 +93,7 @@ class Client(
     async def stream_text(
         self, text: str, *, images: Sequence[Image] = ()
     ) -> AsyncGenerator[str, None]:
-        """Ask, and yield the text of the answer as it comes; raises as `prompt_and_wait` does."""
+        """Send a prompt and yield the text of the answer; raises as `prompt_and_wait` does."""
         messages: list[Message] = []
         async with aclosing(self.stream(text, images=images)) as events:
             async for event in events:
@@ -120,22 +120,23 @@ class Client(
 
     async def _call(self, command: str, /, **params: Any) -> Any:
         given = {_camel(name): value for name, value in params.items() if value is not None}
-        if command in UNANSWERED:
+        spec = COMMANDS[command]
+        if spec.unanswered:
             await self.send(command, **given)
             return None
         answers = self.wire.answers
         if not answers:
             raise ClientError(f"{self.wire.name} answers no command: use send({command!r})")
-        timeout = None if command in SLOW else self._timeout
+        timeout = None if spec.is_slow else self._timeout
         data = await self.ask(command, timeout, **given)
         kind = answers.get(command)
-        if kind is None or (data is None and command in _PROMPTS):
+        if kind is None or (data is None and spec.is_prompt):
             return None
         try:
             answer = msgspec.convert(data, _present(kind), dec_hook=read_open)
         except (msgspec.ValidationError, UnicodeEncodeError) as error:
             raise OddAnswer(f"{command}: {error}; use ask({command!r})") from error
-        return _disposition(answer) if command in _PROMPTS else answer
+        return _disposition(answer) if spec.is_prompt else answer
 
 
 def _present(kind: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Lines to and from a program: commands out, replies to whoever asked, events to whoever reads."""
+"""The connection to a program: sends commands, matches replies, hands out events."""
 
 import asyncio
 import re
@@ -20,7 +20,7 @@ from ludolf.protocol.wire.dialects import WireDialect
 
 SECONDS = 5.0
 READY_SECONDS = 30.0
-# Replies that nobody came for; the oldest are forgotten.
+# Replies without a waiting caller; the oldest are dropped.
 _KEPT_REPLIES = 1000
 
 _HEAD = re.compile(rb'\{("id":[^,{}\[\]]*,)?"type":"response","command":"\w*"')
@@ -29,12 +29,12 @@ Match = str | Callable[[Record], bool]
 
 
 class Connection:
-    """Use it with `async with`. Records are read when somebody waits for one, and not before; with
-    `tools` or `on_dialog` also in between, as long as not too many events wait.
+    """Use it with `async with`. Records are read only while a caller waits for one; with `tools` or
+    `on_dialog` also in between, until too many events are unread.
 
-    Replies go to those who asked; all other records are events, handed out in order and once by
-    `events`, `collect` and `wait_for`. Calls of tools and dialogs that are answered by themselves
-    are no events.
+    Replies go to their callers; all other records are events, handed out in order and once by
+    `events`, `collect` and `wait_for`. Tool calls and dialogs that the client answers are not
+    events.
     """
 
     def __init__(self, *arguments: str, **options: Unpack[ClientOptions]) -> None:
@@ -64,7 +64,7 @@ class Connection:
     # ------------------------------------------------------------ life
 
     async def open(self) -> None:
-        """Start the program, wait for its greeting if it has one, lend it the tools.
+        """Start the program, wait for its greeting if it has one, register the tools.
 
         Raises:
             NotStarted: the program is not there.
@@ -86,7 +86,7 @@ class Connection:
             raise
 
     async def close(self) -> int:
-        """Let the program finish, else kill it; returns its exit code. Leaves nothing behind."""
+        """Let the program finish, else kill it; returns its exit code."""
         try:
             await self._tasks.close()
         except BaseException:
@@ -112,7 +112,7 @@ class Connection:
     # ------------------------------------------------------------ commands
 
     async def send(self, command: str, /, **params: Any) -> Any:
-        """Send a command and return its id; one is made unless `id` is given.
+        """Send a command and return its id, which is generated unless `id` is given.
 
         Raises:
             ProgramEnded: the program reads no more.
@@ -190,7 +190,7 @@ class Connection:
 
     @property
     def wire(self) -> WireDialect:
-        """How the program speaks."""
+        """The dialect of the program."""
         return self._start.wire
 
     @property
@@ -217,10 +217,10 @@ class Connection:
         return self._replies.pop(key, None)
 
     async def read_until(self, is_there: Callable[[], bool]) -> None:
-        """Read one record, unless another waiter has meanwhile read what is wanted.
+        """Read one record, unless another task has meanwhile read the wanted one.
 
         Raises:
-            ProgramEnded: there are no more.
+            ProgramEnded: the program has closed its output.
         """
         async with self._reading:
             if is_there():
@@ -257,13 +257,13 @@ class Connection:
         return self._unread.take()
 
     async def _pump(self) -> None:
-        """Read on while nobody waits, so that calls and dialogs are answered."""
+        """Read records while no caller waits, so that calls and dialogs are answered."""
         try:
             while True:
                 await self._unread.room()
                 await self.read_until(self._unread.is_full)
         except ClientError:
-            return  # whoever waits is told the same
+            return  # callers that wait get the same error
 
     async def _greeted(self) -> None:
         async with self._limit(READY_SECONDS, "ready"):
@@ -279,15 +279,15 @@ class Connection:
             if seconds is None:
                 raise
             last = ", ".join(self._last) or "none"
-            told = f"last records: {last}; stderr: {self.process.stderr.strip() or '(empty)'}"
-            raise NoAnswer(f"No {what} within {seconds:g} s; {told}") from None
+            context = f"last records: {last}; stderr: {self.process.stderr.strip() or '(empty)'}"
+            raise NoAnswer(f"No {what} within {seconds:g} s; {context}") from None
 
 
 def accepted(command: str, reply: Record) -> Any:
     """The data of a reply.
 
     Raises:
-        Refused: it tells of a failure.
+        Refused: the reply is an error.
     """
     if not reply["success"]:
         raise Refused(f"{command}: {reply['error']}", reply.get("code"))

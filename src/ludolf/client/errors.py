@@ -1,10 +1,10 @@
-"""What can go wrong between a host and the program that it started."""
+"""Errors of the client."""
 
 from ludolf.base import LudolfError
 
 
 class ClientError(LudolfError):
-    """The root of what can go wrong between a host and the program that it started."""
+    """The root of the errors of the client."""
 
 
 class NotStarted(ClientError):
@@ -21,7 +21,7 @@ class ProgramEnded(ClientError):
 
 
 class NoAnswer(ClientError, TimeoutError):
-    """What was waited for did not come in time; the text says what came instead."""
+    """A timeout; the text names the last records."""
 
 
 class Refused(ClientError):

@@ -3,29 +3,31 @@
 from ludolf.ai.messages import ThinkingLevel
 from ludolf.ai.models import Model
 from ludolf.client.base import Asking
+from ludolf.protocol.results import (
+    CycledModel,
+    LoginMethod,
+    LoginProvider,
+    State,
+)
 from ludolf.protocol.wire.answers import (
     AuthStatus,
     AuthStatuses,
     CycledLevel,
-    CycledModel,
+    FastMode,
     LastText,
     Levels,
     LoggedOut,
-    LoginMethod,
-    LoginProvider,
     LoginProviders,
     Models,
-    State,
 )
-from ludolf.protocol.wire.moving_answers import FastMode
 from ludolf.session.stats import SessionStats
 
 
 class ModelCommands(Asking):
-    """Which model answers, and how things stand. Each method sends the command of its name."""
+    """Commands about models and state. Each method sends the command of its name."""
 
     async def get_state(self) -> State:
-        """The model, the session, and what goes on."""
+        """Return the model, the session, and whether the agent runs."""
         state: State = await self._call("get_state")
         return state
 
@@ -48,13 +50,13 @@ class ModelCommands(Asking):
         """Choose a model.
 
         Raises:
-            Refused: there is no such model, or no key for it.
+            Refused: the model does not exist, or its provider has no key.
         """
         model: Model = await self._call("set_model", provider=provider, model_id=model_id)
         return model
 
     async def cycle_model(self) -> CycledModel | None:
-        """Choose the next one; None if there is no other."""
+        """Choose the next model; None if there is only one."""
         chosen: CycledModel | None = await self._call("cycle_model")
         return chosen
 
@@ -104,11 +106,11 @@ class ModelCommands(Asking):
         )
 
     async def logout(self, provider_id: str) -> bool:
-        """Forget what is stored for a provider; whether there was something."""
+        """Remove the stored credentials of a provider; returns whether there were any."""
         done: LoggedOut = await self._call("logout", provider_id=provider_id)
         return done.removed
 
     async def get_auth_status(self) -> tuple[AuthStatus, ...]:
-        """Where credentials come from; nothing in it is secret."""
+        """Return the source of the credentials of each provider; no field is secret."""
         found: AuthStatuses = await self._call("get_auth_status")
         return found.providers

@@ -1,4 +1,4 @@
-"""What a client may be told, and what follows from it: the command to start, its dialect."""
+"""Options of a client, and the command and dialect that follow from them."""
 
 import os
 import sys
@@ -22,8 +22,8 @@ class ClientOptions(TypedDict, total=False):
 
     program    the program and its first arguments; default: this package's own. Others of the
                family do as well: ("pi", "--mode", "rpc")
-    dialect    what the program speaks; default: for our own program `pi-delta`, else `pi`. Our own
-               program is told to speak so
+    dialect    the dialect of the program; default: `pi-delta` for this package's program, where it
+               is passed as an argument, else `pi`
     cwd        where the program works; default: here
     env        its environment; default: ours
     tools      functions that the model may call; their type hints become the schema, and calls are
@@ -45,7 +45,7 @@ class ClientOptions(TypedDict, total=False):
 
 
 class Start(msgspec.Struct, frozen=True):
-    """How a program is started, and how it speaks. `is_ours`: it is this package's own."""
+    """The command of a program and its dialect. `is_ours`: it is the program of this package."""
 
     command: tuple[str, ...]
     wire: WireDialect
@@ -73,7 +73,7 @@ def plan_start(arguments: Sequence[str], options: ClientOptions) -> Start:
     if program is None and _FLAG not in arguments:
         named = named or "pi-delta"
         command = (*command, _FLAG, named)
-    # A name that nobody knows is for the program to refuse.
+    # The program refuses an unknown name.
     wire = WIRE.get(named or "pi", WIRE["pi"])
     return Start(command, wire, program is None or "ludolf" in command)
 

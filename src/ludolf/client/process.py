@@ -1,4 +1,4 @@
-"""A child that speaks lines: started with pipes of its own, read on demand, ended for sure."""
+"""A child process with pipes: lines are read on demand, and the child never outlives the client."""
 
 import asyncio
 import os
@@ -16,7 +16,7 @@ _READ = 256 * 1024
 
 
 class Process:
-    """Only a pipe full is read ahead of what is asked for: a host that stops reading, stops it."""
+    """Reads at most the content of the pipe ahead, so that the program waits for a slow host."""
 
     def __init__(self, child: asyncio.subprocess.Process, name: str) -> None:
         assert child.stdin and child.stdout and child.stderr
@@ -59,7 +59,7 @@ class Process:
 
     @property
     def stderr(self) -> str:
-        """The end of what it said on stderr so far."""
+        """The end of its output on stderr so far."""
         return bytes(self._stderr).decode("utf-8", "replace")
 
     async def write(self, data: bytes) -> None:
@@ -110,7 +110,7 @@ class Process:
         return code
 
     async def ended(self) -> ProgramEnded:
-        """The error that says how the program ended."""
+        """Return the error with the exit status of the program."""
         code = await self.wait()
         return ProgramEnded(code, self.stderr, self._name)
 
@@ -129,7 +129,7 @@ class Process:
             await self._tasks.close()
 
     async def kill(self) -> int:
-        """End it at once, also if something that it left behind holds its output open."""
+        """Kill the process, also if a child of it holds its output open."""
         self.send_signal(signal.SIGKILL)
         try:
             async with asyncio.timeout(1):

@@ -1,27 +1,29 @@
-"""Typed commands: what the program can do and is to do, and what a host lends and answers."""
+"""Typed commands: the program, and tools and documents of the host."""
 
 from collections.abc import Sequence
 from typing import Literal
 
 from ludolf.client.base import Asking
+from ludolf.protocol.results import (
+    Limits,
+    TodoPhase,
+)
 from ludolf.protocol.wire.answers import (
     Capabilities,
     CommandItem,
     CommandList,
     EventFilter,
     HostToolNames,
+    HostUriSchemes,
     Integrations,
-    Limits,
     Negotiated,
-    TodoPhase,
     Todos,
 )
 from ludolf.protocol.wire.commands import HostTool, HostToolContent, HostUriScheme, PhaseInput
-from ludolf.protocol.wire.moving_answers import HostUriSchemes
 
 
 class ProgramCommands(Asking):
-    """The program, and what a host does for it. Each method sends the command of its name."""
+    """Commands about the program and the host. Each method sends the command of its name."""
 
     async def get_capabilities(self) -> Capabilities:
         """Its version, its commands, its events."""
@@ -29,7 +31,7 @@ class ProgramCommands(Asking):
         return found
 
     async def get_commands(self) -> tuple[CommandItem, ...]:
-        """What may stand behind `/` in a prompt."""
+        """Return the commands that a prompt may call with `/`."""
         found: CommandList = await self._call("get_commands")
         return found.commands
 
@@ -50,18 +52,18 @@ class ProgramCommands(Asking):
         max_tokens: int | None = None,
         max_cost: float | None = None,
     ) -> Limits:
-        """What one prompt may use from now on; what is not named has no limit."""
+        """Set the limits of each prompt; a missing limit does not apply."""
         limits: Limits = await self._call(
             "set_limits", max_turns=max_turns, max_tokens=max_tokens, max_cost=max_cost
         )
         return limits
 
     async def reload(self) -> None:
-        """Read settings, models, skills, templates, context files and extensions anew."""
+        """Read settings, models, skills, templates, context files and extensions again."""
         await self._call("reload")
 
     async def set_project_trust(self, trusted: bool, *, remember: bool = True) -> None:
-        """Use what the project's own `.pi` folder brings, or no longer."""
+        """Trust or distrust the code and settings of the project."""
         await self._call("set_project_trust", trusted=trusted, remember=remember)
 
     async def set_todos(self, phases: Sequence[PhaseInput]) -> tuple[TodoPhase, ...]:
@@ -70,9 +72,9 @@ class ProgramCommands(Asking):
         return todos.todo_phases
 
     async def set_event_filter(self, events: Sequence[str] | None = None) -> tuple[str, ...] | None:
-        """Tell only events of these types; None is all. Returns what counts from now on."""
-        told: EventFilter = await self._call("set_event_filter", events=events)
-        return told.events
+        """Send only events of these types; None is all. Returns the new filter."""
+        chosen: EventFilter = await self._call("set_event_filter", events=events)
+        return chosen.events
 
     async def set_prompt_results(self, enabled: bool) -> None:
         """Whether each accepted prompt ends with a `prompt_result`."""
@@ -89,12 +91,12 @@ class ProgramCommands(Asking):
         """Accepted for hosts of other programs; has no effect."""
         await self._call("set_locale", locale=locale)
 
-    # ------------------------------------------------------------ what a host lends and answers
+    # ------------------------------------------------------------ tools and documents of the host
 
     async def set_host_tools(self, tools: Sequence[HostTool]) -> tuple[str, ...]:
-        """Lend these tools, and no others; their calls come as `HostToolCall`.
+        """Register these tools of the host, in place of earlier ones; calls come as `HostToolCall`.
 
-        Functions are easier: the `tools` of the client.
+        The option `tools` of the client is easier: it takes functions.
         """
         named: HostToolNames = await self._call("set_host_tools", tools=tools)
         return named.tool_names
@@ -110,7 +112,7 @@ class ProgramCommands(Asking):
         await self._call("host_tool_result", id=id, result=result, is_error=is_error)
 
     async def set_host_uri_schemes(self, schemes: Sequence[HostUriScheme]) -> tuple[str, ...]:
-        """Lend documents at addresses of these schemes; they are asked for by `HostUriRequest`."""
+        """Register the URI schemes of the host's documents; requests come as `HostUriRequest`."""
         named: HostUriSchemes = await self._call("set_host_uri_schemes", schemes=schemes)
         return named.schemes
 
@@ -124,7 +126,7 @@ class ProgramCommands(Asking):
         immutable: bool | None = None,
         error: str | None = None,
     ) -> None:
-        """What stands at an address, or why it cannot be had; nothing after a write."""
+        """Answer a request for a document: its content, or the error; nothing after a write."""
         await self._call(
             "host_uri_result",
             id=id,

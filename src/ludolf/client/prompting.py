@@ -3,16 +3,19 @@
 from collections.abc import Sequence
 from typing import Literal
 
+from ludolf.agent.queue import (
+    QueueMode,
+)
 from ludolf.ai.messages import Image
 from ludolf.client.base import Asking
-from ludolf.protocol.bash import BashResult
 from ludolf.protocol.events import CompactionResult
-from ludolf.protocol.wire.answers import Disposition, Queued, QueueMode
+from ludolf.protocol.results import BashResult
+from ludolf.protocol.wire.answers import Disposition, Queued
 from ludolf.protocol.wire.commands import Attachment, InterruptMode
 
 
 class PromptCommands(Asking):
-    """What is said to the agent. Each method sends the command of its name."""
+    """Commands about prompts. Each method sends the command of its name."""
 
     async def prompt(
         self,
@@ -22,13 +25,13 @@ class PromptCommands(Asking):
         attachments: Sequence[Attachment] | None = None,
         streaming_behavior: Literal["steer", "followUp"] | None = None,
     ) -> Disposition | None:
-        """Say something; returns when it is accepted, not when it is done.
+        """Send a prompt; returns when it is accepted, not when the run ends.
 
-        What became of it is None where a program does not say so. While a run goes on,
-        `streaming_behavior` says where the message waits.
+        Returns None if the program does not report a disposition. `streaming_behavior` chooses
+        the queue if the agent runs.
 
         Raises:
-            Refused: a run goes on, there is no model, or no key.
+            Refused: the agent runs, or no model or no key is available.
         """
         disposition: Disposition | None = await self._call(
             "prompt",
@@ -47,7 +50,7 @@ class PromptCommands(Asking):
         attachments: Sequence[Attachment] | None = None,
         streaming_behavior: Literal["steer", "followUp"] | None = None,
     ) -> Disposition | None:
-        """Stop what runs and say something, in one step; raises as `prompt` does."""
+        """Abort the run and send a prompt in one step; raises as `prompt` does."""
         disposition: Disposition | None = await self._call(
             "abort_and_prompt",
             message=message,
@@ -60,7 +63,7 @@ class PromptCommands(Asking):
     async def steer(
         self, message: str, *, images: Sequence[Image] | None = None
     ) -> Disposition | None:
-        """Say something to the running agent; it hears it before its next answer."""
+        """Queue a steering message; the running agent gets it before its next request."""
         disposition: Disposition | None = await self._call("steer", message=message, images=images)
         return disposition
 
@@ -78,7 +81,7 @@ class PromptCommands(Asking):
         await self._call("abort")
 
     async def clear_queue(self) -> Queued:
-        """Forget what waits; returns the texts."""
+        """Remove the queued messages; returns their texts."""
         queued: Queued = await self._call("clear_queue")
         return queued
 
@@ -95,7 +98,7 @@ class PromptCommands(Asking):
         await self._call("set_interrupt_mode", mode=mode)
 
     async def bash(self, command: str, *, exclude_from_context: bool = False) -> BashResult:
-        """Run a shell command beside the conversation; returns when it has ended."""
+        """Run a shell command of the user; returns when it has ended."""
         result: BashResult = await self._call(
             "bash", command=command, exclude_from_context=exclude_from_context
         )
@@ -117,11 +120,11 @@ class PromptCommands(Asking):
         return result
 
     async def set_auto_compaction(self, enabled: bool) -> None:
-        """Whether it happens by itself when the context is nearly full."""
+        """Choose whether to compact automatically when the context is nearly full."""
         await self._call("set_auto_compaction", enabled=enabled)
 
     async def set_auto_retry(self, enabled: bool) -> None:
-        """Whether a request that failed for a moment is made again."""
+        """Choose whether requests with a temporary error are retried."""
         await self._call("set_auto_retry", enabled=enabled)
 
     async def abort_retry(self) -> None:

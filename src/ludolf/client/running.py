@@ -1,4 +1,4 @@
-"""One prompt on its way, as a host sees it: accepted or refused, then events to its end."""
+"""The events of one prompt, from its acceptance to its end."""
 
 import asyncio
 from contextlib import suppress
@@ -9,9 +9,9 @@ from ludolf.client.connection import Connection, accepted
 from ludolf.client.errors import ClientError, NoAnswer, Refused
 from ludolf.client.events import Record
 
-# How often a program that does not tell of its rest is asked for it.
+# The interval for polling a program that does not report when it is idle.
 ASK_SECONDS = 0.05
-# How long the end of a run that was given up is waited for, before the next prompt.
+# How long the next prompt waits for the end of an aborted run.
 REST_SECONDS = 10.0
 _BUSY = ("isStreaming", "isCompacting", "pendingMessageCount")
 
@@ -29,7 +29,7 @@ class PromptRun:
         self.is_over = False
 
     async def begin(self, params: dict[str, Any]) -> None:
-        """Send the prompt. What nobody has read before is dropped."""
+        """Send the prompt; earlier unread events are dropped."""
         self._connection.unread.clear()
         await self._connection.send("prompt", id=self._id, **params)
 
@@ -57,12 +57,12 @@ class PromptRun:
         return None
 
     async def give_up(self) -> None:
-        """Nobody waits for it any more."""
+        """Abort the run."""
         with suppress(ClientError):
             await self._connection.send("abort")
 
     async def drain(self) -> None:
-        """Read on to the end of what was given up, so that the next prompt does not see it."""
+        """Read to the end of the aborted run, so that the next prompt does not see its events."""
         with suppress(Refused, TimeoutError):
             async with asyncio.timeout(REST_SECONDS):
                 while await self.next() is not None:
@@ -84,7 +84,7 @@ class PromptRun:
         if kind == "error" and not self._wire.answers and not self._started:
             self.is_over = True
             raise Refused(f"prompt: {record.get('error')}")
-        # Older programs never tell of their rest: they are asked for it.
+        # Older programs never report that they are idle: they are polled.
         asks = kind == "agent_end" and self._wire.name == "pi" and not self._connection.is_ours
         return asks and not record.get("willRetry") and await self._is_at_rest()
 

@@ -76,7 +76,7 @@ class Client(PromptCommands, ModelCommands, SessionCommands, ProgramCommands, Ag
         return self._wait(self._client.prompt_and_wait(text, images=images, timeout=timeout))
 
     def stream(self, text: str, *, images: Sequence[Image] = ()) -> Iterator[TypedEvent]:
-        """Ask, and yield what happens; a loop that is left early aborts the run."""
+        """Send a prompt and yield events; leaving the loop early aborts the run."""
         return self._pull(self._client.stream(text, images=images))
 
     def stream_text(self, text: str, *, images: Sequence[Image] = ()) -> Iterator[str]:

@@ -27,9 +27,10 @@ from ludolf.engine.history.start_session import start_session
 from ludolf.engine.models import ModelAccess, Models
 from ludolf.engine.project_trust import enter_folder, read_settings
 from ludolf.engine.resources import Resources
-from ludolf.engine.run.limits import Limits, Meter
+from ludolf.engine.run.limits import Meter
 from ludolf.engine.toolset import Toolset
 from ludolf.engine.workspace import Warn, Workspace
+from ludolf.protocol.results import Limits
 from ludolf.session.finder import Place
 
 

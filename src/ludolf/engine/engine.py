@@ -11,9 +11,7 @@ import msgspec
 
 from ludolf.agent.queue import QueueKind, QueueMode
 from ludolf.agent.scope import Scope, Tasks
-from ludolf.ai.messages import ThinkingLevel
-from ludolf.ai.models import Model
-from ludolf.base import CommandError, ConfigError, Value, check_path
+from ludolf.base import CommandError, ConfigError, check_path
 from ludolf.config.settings.settings import SettingsFiles
 from ludolf.engine.bundles import Bundles
 from ludolf.engine.feature import SessionMove
@@ -38,6 +36,7 @@ from ludolf.engine.run.shell import Shell
 from ludolf.engine.run.turn import Drive
 from ludolf.engine.toolset import offers_tasks
 from ludolf.protocol.events import CompactionResult, SessionInfoChanged, Warned
+from ludolf.protocol.results import State
 from ludolf.session.stats import SessionStats, Tally
 from ludolf.session.tree import Session
 
@@ -51,23 +50,6 @@ if TYPE_CHECKING:
 
 Mode = Literal["rpc", "json", "print", "sdk"]
 Send = Callable[["UiRequest"], bool | None]
-
-
-class State(Value, kw_only=True):
-    """The answer to `get_state`. `model` is null when none is selected."""
-
-    model: Model | None
-    thinking_level: ThinkingLevel
-    is_streaming: bool
-    is_compacting: bool
-    steering_mode: QueueMode
-    follow_up_mode: QueueMode
-    session_file: str | None = None
-    session_id: str
-    session_name: str | None = None
-    auto_compaction_enabled: bool
-    message_count: int
-    pending_message_count: int
 
 
 class Plugs(msgspec.Struct, frozen=True, kw_only=True):

@@ -28,8 +28,8 @@ from ludolf.ai.models import Model
 from ludolf.ai.provider import Provider
 from ludolf.base import LudolfError
 from ludolf.base.project_files import IsHidden
-from ludolf.protocol.bash import BashResult
 from ludolf.protocol.events import CompactionReason, CompactionResult, Event
+from ludolf.protocol.results import BashResult
 from ludolf.session.entries import BranchSummary, Compaction, Entry
 
 if TYPE_CHECKING:

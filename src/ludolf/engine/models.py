@@ -18,6 +18,7 @@ from ludolf.engine.conversation import Conversation
 from ludolf.engine.feature import Features
 from ludolf.engine.workspace import Workspace
 from ludolf.protocol.events import ThinkingLevelChanged
+from ludolf.protocol.results import CycledModel
 from ludolf.session.entries import EntryBody, ModelChange, ThinkingLevelChange
 
 
@@ -26,12 +27,6 @@ class ScopedModel(Value):
 
     model: Model
     level: ThinkingLevel | None = None
-
-
-class Cycled(Value):
-    model: Model
-    thinking_level: ThinkingLevel
-    is_scoped: bool
 
 
 class ModelAccess(msgspec.Struct, frozen=True):
@@ -132,8 +127,8 @@ class Models:
         self._remark()
         return model
 
-    def cycle(self) -> Cycled | None:
-        """The next model of the scope, else of all that have a key; None without another."""
+    def cycle(self) -> CycledModel | None:
+        """Select the next model of the scope, else of all that have a key; None without another."""
         if self.patterns:
             self._find_scope()
         pool = self.scoped or tuple(ScopedModel(model=m) for m in self.registry.available())
@@ -144,7 +139,9 @@ class Models:
         here = keys.index(self.current.key) if self.current and self.current.key in keys else 0
         chosen = pool[(here + 1) % len(pool)]
         self._use(chosen.model, chosen.level or self._kept_level(), "cycle")
-        return Cycled(model=chosen.model, thinking_level=self.level, is_scoped=bool(self.scoped))
+        return CycledModel(
+            model=chosen.model, thinking_level=self.level, is_scoped=bool(self.scoped)
+        )
 
     # ------------------------------------------------------------ this machine
 

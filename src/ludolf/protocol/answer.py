@@ -1,4 +1,4 @@
-"""What a prompt led to, told the same way in process and out of it."""
+"""The answer to a prompt, the same for the SDK and for the client."""
 
 from collections.abc import Iterable
 
@@ -8,7 +8,7 @@ from ludolf.base import LudolfError, Value
 
 
 class Answer(Value, kw_only=True):
-    """What a prompt led to. `messages` are all new ones, `usage` is what they cost together."""
+    """The answer to a prompt: all new messages, and the sum of their usage."""
 
     text: str
     messages: tuple[Message, ...]
@@ -22,7 +22,7 @@ class Answer(Value, kw_only=True):
 
 
 class PromptFailed(LudolfError):
-    """The model could not answer, also after retries; `answer` holds what there is."""
+    """The model failed, also after retries; `answer` holds the messages up to the error."""
 
     def __init__(self, answer: Answer) -> None:
         super().__init__(answer.error or "The model gave no answer")
@@ -30,12 +30,12 @@ class PromptFailed(LudolfError):
 
 
 def answer_of(messages: Iterable[Message]) -> Answer:
-    """The answer in the messages of a prompt: the last one counts, all of them cost."""
+    """Return the answer in the messages of a prompt: the last text, and the usage of all."""
     every = tuple(messages)
-    said = [each for each in every if isinstance(each, AssistantMessage)]
-    last = said[-1] if said else None
+    answers = [each for each in every if isinstance(each, AssistantMessage)]
+    last = answers[-1] if answers else None
     usage = NO_USAGE
-    for each in said:
+    for each in answers:
         usage = add_usage(usage, each.usage)
     return Answer(
         text=text_of(last.content) if last else "",

@@ -1,4 +1,4 @@
-"""Commands of a host, typed. Every name and shape of every dialect is accepted always."""
+"""The table of commands. Names and shapes of all dialects are accepted in every dialect."""
 
 import functools
 import re
@@ -9,10 +9,20 @@ from msgspec import UNSET
 
 from ludolf.base import CommandError, Value
 from ludolf.protocol.framing import Body, Head, repair
+from ludolf.protocol.results import Limits
 
 
 class BadCommand(CommandError):
-    """A known command with a missing or ill-typed parameter."""
+    """A parameter of a command is missing or has the wrong type; `field` is its name, if known."""
+
+    def __init__(self, text: str, field: str | None = None) -> None:
+        super().__init__(text, code="invalid_parameter" if field else None)
+        self.field = field
+
+
+def invalid_parameter(command: str, field: str) -> BadCommand:
+    """Return the error for a parameter that is missing or has the wrong type."""
+    return BadCommand(f'{command}: missing or invalid "{field}"', field)
 
 
 class Bare(Value):
@@ -82,9 +92,9 @@ class SetSessionName(Value):
 
 
 class UiAnswer(Value):
-    """The answer of a user to a dialog; an id that nobody waits for changes nothing.
+    """The answer of a user to a dialog; an unknown id is ignored.
 
-    What does not fit the dialog gives its default.
+    A value that does not fit the dialog is replaced by the default of the dialog.
     """
 
     id: Any = None
@@ -98,12 +108,8 @@ class SetProjectTrust(Value):
     remember: bool = True
 
 
-class SetLimits(Value):
+class SetLimits(Limits):
     """A limit that is absent or null is lifted."""
-
-    max_turns: int | None = None
-    max_tokens: int | None = None
-    max_cost: float | None = None
 
 
 class ListSessions(Value):
@@ -191,7 +197,7 @@ class SetLocale(Value):
 
 
 class Login(Value):
-    """A key is stored; without one the user is asked to log in. `domain` is an enterprise's."""
+    """Store a key, or start a login if there is none. `domain` is that of an enterprise."""
 
     provider_id: str
     method: Literal["api-key", "oauth", "device"] | None = None
@@ -208,7 +214,7 @@ class SetSubagentSubscription(Value):
 
 
 class GetSubagentMessages(Value):
-    """One of both names the agent; what its file holds before `from_byte` is left out."""
+    """Either field names the subagent; the file is read from `from_byte` on."""
 
     subagent_id: str | None = None
     session_file: str | None = None
@@ -225,78 +231,147 @@ class SteerSubagent(Value):
 
 
 Command = Any
-COMMANDS: dict[str, type[Value]] = {
-    "prompt": Prompt,
-    "steer": QueueMessage,
-    "follow_up": QueueMessage,
-    "abort": Bare,
-    "abort_and_prompt": Prompt,
-    "clear_queue": Bare,
-    "new_session": NewSession,
-    "get_state": Bare,
-    "get_messages": Bare,
-    "set_model": SetModel,
-    "cycle_model": Bare,
-    "get_available_models": Bare,
-    "set_thinking_level": SetThinkingLevel,
-    "cycle_thinking_level": Bare,
-    "get_available_thinking_levels": Bare,
-    "set_steering_mode": SetMode,
-    "set_follow_up_mode": SetMode,
-    "compact": Compact,
-    "set_auto_compaction": SetEnabled,
-    "set_auto_retry": SetEnabled,
-    "abort_retry": Bare,
-    "bash": Bash,
-    "abort_bash": Bare,
-    "get_session_stats": Bare,
-    "export_html": ExportHtml,
-    "switch_session": SwitchSession,
-    "fork": Fork,
-    "branch": Fork,
-    "clone": Bare,
-    "get_fork_messages": Bare,
-    "get_branch_messages": Bare,
-    "get_entries": GetEntries,
-    "get_tree": Bare,
-    "get_last_assistant_text": Bare,
-    "set_session_name": SetSessionName,
-    "get_commands": Bare,
-    "set_limits": SetLimits,
-    "set_project_trust": SetProjectTrust,
-    "extension_ui_response": UiAnswer,
-    "list_sessions": ListSessions,
-    "rename_session": RenameSession,
-    "delete_session": DeleteSession,
-    "navigate_tree": NavigateTree,
-    "reload": Bare,
-    "get_capabilities": Bare,
-    "set_host_tools": SetHostTools,
-    "host_tool_update": HostToolUpdate,
-    "host_tool_result": HostToolResult,
-    "handoff": Handoff,
-    "open_session": OpenSession,
-    "set_fast_mode": SetEnabled,
-    "set_host_uri_schemes": SetHostUriSchemes,
-    "host_uri_result": HostUriResult,
-    "set_interrupt_mode": SetMode,
-    "set_todos": SetTodos,
-    "set_event_filter": SetEventFilter,
-    "set_prompt_results": SetEnabled,
-    "negotiate_protocol": NegotiateProtocol,
-    "get_messages_page": GetMessagesPage,
-    "get_available_commands": Bare,
-    "set_locale": SetLocale,
-    "get_login_providers": Bare,
-    "login": Login,
-    "logout": Logout,
-    "get_auth_status": Bare,
-    "get_integrations": Bare,
-    "set_subagent_subscription": SetSubagentSubscription,
-    "get_subagents": Bare,
-    "get_subagent_messages": GetSubagentMessages,
-    "cancel_subagent": CancelSubagent,
-    "steer_subagent": SteerSubagent,
+Order = Literal["now", "in_turn", "own_task"]
+
+
+class CommandSpec(msgspec.Struct, frozen=True):
+    """One command of the protocol: parameters, answer, and the order in which it is handled.
+
+    order      now: answered before the next line is read
+               in_turn: begins when earlier commands of this order have been answered
+               own_task: runs in a task of its own from the start
+
+    `answer` and `sent` name structs of `protocol/wire`, which the server does not load: `answer` is
+    the `data` of the reply (None: the reply has no data), `sent` a stricter form of `params` for
+    schema and client (None: `params`).
+    """
+
+    name: str
+    params: type[Value] = Bare
+    answer: str | None = None
+    order: Order = "now"
+    aliases: tuple[str, ...] = ()
+    sent: str | None = None
+    # The answer may be null.
+    nullable: bool = False
+    # The command is itself an answer of the host, and gets no reply.
+    unanswered: bool = False
+    # A command with the order `now` that may wait for the network.
+    waits: bool = False
+    # The command runs up to its first wait before the next line is read, whatever its order.
+    eager: bool = False
+    # Commands with the order `in_turn` wait until this one has been answered.
+    holds: bool = False
+    # The command aborts the run.
+    interrupts: bool = False
+    # Another session is open when the command has been answered ...
+    changes_session: bool = False
+    # ... and the command, sent after such a change, acts on the new session.
+    about_session: bool = False
+
+    @property
+    def is_slow(self) -> bool:
+        """Whether the reply may take longer than a read of the state."""
+        return self.waits or self.order != "now"
+
+    @property
+    def is_prompt(self) -> bool:
+        """Whether the command hands a message to the agent."""
+        return self.answer == "Accepted"
+
+
+ROWS: tuple[CommandSpec, ...] = (
+    CommandSpec("prompt", Prompt, "Accepted", "in_turn", sent="Prompt", eager=True),
+    CommandSpec("steer", QueueMessage, "Accepted", "in_turn", sent="QueueMessage", eager=True),
+    CommandSpec("follow_up", QueueMessage, "Accepted", "in_turn", sent="QueueMessage", eager=True),
+    CommandSpec("abort", Bare, None, "own_task", holds=True, interrupts=True),
+    CommandSpec("abort_and_prompt", Prompt, "Accepted", "in_turn", sent="Prompt", interrupts=True),
+    CommandSpec("clear_queue", Bare, "Queued"),
+    CommandSpec("new_session", NewSession, "SessionChange", "in_turn", changes_session=True),
+    CommandSpec("get_state", Bare, "State"),
+    CommandSpec("get_messages", Bare, "Conversation"),
+    CommandSpec("set_model", SetModel, "Model", waits=True, holds=True, about_session=True),
+    CommandSpec(
+        "cycle_model",
+        Bare,
+        "CycledModel",
+        nullable=True,
+        waits=True,
+        holds=True,
+        about_session=True,
+    ),
+    CommandSpec("get_available_models", Bare, "Models", waits=True),
+    CommandSpec(
+        "set_thinking_level", SetThinkingLevel, sent="SetThinkingLevel", about_session=True
+    ),
+    CommandSpec("cycle_thinking_level", Bare, "CycledLevel", nullable=True, about_session=True),
+    CommandSpec("get_available_thinking_levels", Bare, "Levels"),
+    CommandSpec("set_steering_mode", SetMode, sent="SetQueueMode"),
+    CommandSpec("set_follow_up_mode", SetMode, sent="SetQueueMode"),
+    CommandSpec("compact", Compact, "CompactionResult", "own_task"),
+    CommandSpec("set_auto_compaction", SetEnabled),
+    CommandSpec("set_auto_retry", SetEnabled),
+    CommandSpec("abort_retry", Bare, None, "own_task"),
+    CommandSpec("bash", Bash, "BashResult", "own_task", eager=True),
+    CommandSpec("abort_bash"),
+    CommandSpec("get_session_stats", Bare, "SessionStats"),
+    CommandSpec("export_html", ExportHtml, "Exported", "own_task"),
+    CommandSpec("switch_session", SwitchSession, "SessionChange", "in_turn", changes_session=True),
+    CommandSpec("fork", Fork, "Forked", "in_turn", aliases=("branch",), changes_session=True),
+    CommandSpec("clone", Bare, "SessionChange", "in_turn", changes_session=True),
+    CommandSpec("get_fork_messages", Bare, "ForkMessages", aliases=("get_branch_messages",)),
+    CommandSpec("get_entries", GetEntries, "Entries"),
+    CommandSpec("get_tree", Bare, "Tree"),
+    CommandSpec("get_last_assistant_text", Bare, "LastText"),
+    CommandSpec("set_session_name", SetSessionName, about_session=True),
+    CommandSpec("get_commands", Bare, "CommandList"),
+    CommandSpec("set_limits", SetLimits, "Limits"),
+    CommandSpec("set_project_trust", SetProjectTrust, None, "in_turn"),
+    CommandSpec("extension_ui_response", UiAnswer, sent="UiAnswer", unanswered=True),
+    CommandSpec("list_sessions", ListSessions, "Sessions"),
+    CommandSpec("rename_session", RenameSession),
+    CommandSpec("delete_session", DeleteSession, "Trashed"),
+    CommandSpec("navigate_tree", NavigateTree, "Moved", "in_turn"),
+    CommandSpec("reload", Bare, None, "in_turn"),
+    CommandSpec("get_capabilities", Bare, "Capabilities"),
+    CommandSpec("set_host_tools", SetHostTools, "HostToolNames", sent="SetHostTools"),
+    CommandSpec("host_tool_update", HostToolUpdate, sent="HostToolUpdate", unanswered=True),
+    CommandSpec("host_tool_result", HostToolResult, sent="HostToolResult", unanswered=True),
+    CommandSpec(
+        "set_host_uri_schemes", SetHostUriSchemes, "HostUriSchemes", sent="SetHostUriSchemes"
+    ),
+    CommandSpec("host_uri_result", HostUriResult, sent="HostUriResult", unanswered=True),
+    CommandSpec("handoff", Handoff, "HandedOver", "in_turn", changes_session=True),
+    CommandSpec("open_session", OpenSession, "OpenedSession", "in_turn", changes_session=True),
+    CommandSpec("set_fast_mode", SetEnabled, "FastMode"),
+    CommandSpec("set_interrupt_mode", SetMode, sent="SetInterruptMode"),
+    CommandSpec("set_todos", SetTodos, "Todos", sent="SetTodos", about_session=True),
+    CommandSpec("set_event_filter", SetEventFilter, "EventFilter"),
+    CommandSpec("set_prompt_results", SetEnabled),
+    CommandSpec("negotiate_protocol", NegotiateProtocol, "Negotiated", sent="NegotiateProtocol"),
+    CommandSpec("get_messages_page", GetMessagesPage, "ConversationPage", sent="GetMessagesPage"),
+    CommandSpec("get_available_commands", Bare, "CommandList"),
+    CommandSpec("set_locale", SetLocale),
+    CommandSpec("get_login_providers", Bare, "LoginProviders"),
+    CommandSpec("login", Login, "LoggedIn", "in_turn"),
+    CommandSpec("logout", Logout, "LoggedOut", "in_turn"),
+    CommandSpec("get_auth_status", Bare, "AuthStatuses"),
+    CommandSpec("get_integrations", Bare, "Integrations"),
+    CommandSpec(
+        "set_subagent_subscription",
+        SetSubagentSubscription,
+        "Subscription",
+        sent="SetSubagentSubscription",
+    ),
+    CommandSpec("get_subagents", Bare, "Subagents"),
+    CommandSpec(
+        "get_subagent_messages", GetSubagentMessages, "Transcript", sent="GetSubagentMessages"
+    ),
+    CommandSpec("cancel_subagent", CancelSubagent, "CancelledSubagent"),
+    CommandSpec("steer_subagent", SteerSubagent),
+)
+COMMANDS: dict[str, CommandSpec] = {
+    name: spec for spec in ROWS for name in (spec.name, *spec.aliases)
 }
 _BARE = Bare()
 _FIELD = re.compile(r"`\$?\.?([A-Za-z]+)[^`]*`$|field `([A-Za-z]+)`")
@@ -308,13 +383,13 @@ def _decoder(kind: type[Value]) -> "msgspec.json.Decoder[Value]":
 
 
 def read_command(head: Head, body: Body) -> Command:
-    """The typed command of a line whose head names a known one.
+    """Return the parameters of a line whose head names a known command.
 
     Raises:
         BadCommand: a parameter is missing or has the wrong type.
-        BadFrame: the rest of the line is no JSON.
+        BadFrame: the rest of the line is not JSON.
     """
-    kind = COMMANDS[head.type]
+    kind = COMMANDS[head.type].params
     if kind is Bare:
         return _BARE  # the line was read to its end for its head
     try:
@@ -327,9 +402,9 @@ def read_command(head: Head, body: Body) -> Command:
                 body = repair(body)
         return _convert(head, body, kind)
     except msgspec.ValidationError as error:
-        found = _FIELD.search(str(error))
-        field = (found.group(1) or found.group(2)) if found else "parameters"
-        raise BadCommand(f'{head.type}: missing or invalid "{field}"') from None
+        match = _FIELD.search(str(error))
+        field = (match.group(1) or match.group(2)) if match else "parameters"
+        raise invalid_parameter(head.type, field) from None
     except RecursionError:
         raise BadCommand(f"{head.type}: nested too deeply") from None
 
@@ -345,7 +420,7 @@ def _convert(head: Head, body: dict[str, Any], kind: type[Value]) -> Command:
         try:
             msgspec.convert(value, fields[name])
         except UnicodeEncodeError:
-            raise BadCommand(f'{head.type}: missing or invalid "{name}"') from None
+            raise invalid_parameter(head.type, name) from None
         except msgspec.ValidationError:
             continue  # reported below, as for every other line
     return msgspec.convert(values, kind)

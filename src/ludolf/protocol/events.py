@@ -1,4 +1,4 @@
-"""What happens around a run: retries, compaction, session and model changes, shell output."""
+"""Events around a run: retries, compaction, session and model changes, shell output."""
 
 from typing import Any, Literal, get_args
 
@@ -105,14 +105,13 @@ class ExtensionError(Value, tag_field="type", tag="extension_error"):
 
 
 class Warned(Value, tag_field="type", tag="warning"):
-    """Something could not be done as it should; nothing is silent."""
+    """A warning: something failed that does not stop the program."""
 
     message: str
 
 
 class ContextFilesUsed(Value, tag_field="type", tag="context_files"):
-    """The files whose words the model is given as instructions: told when they are first used, and
-    whenever there are others."""
+    """The files that the model gets as instructions; sent at first use and after each change."""
 
     paths: tuple[str, ...]
 

@@ -27,7 +27,7 @@ class Bounds:
         self._chunked = 0
 
     def fit(self, frame: Frame) -> Frame:
-        """The same frame if its lines are short enough, else what is said in their place."""
+        """Return the frame if its lines are short enough, else its replacement."""
         if size_of(frame) <= self.limit:
             return frame
         whole = frame if isinstance(frame, bytes) else b"".join(frame)

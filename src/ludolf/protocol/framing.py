@@ -1,4 +1,4 @@
-"""From a line of bytes to the head of a command, and the words for lines that are none."""
+"""Read the head of a command from a line of bytes; refuse lines that are not commands."""
 
 import json
 import re
@@ -12,13 +12,14 @@ from ludolf.base import LudolfError, as_text, dumps, is_nested_deeper, loads
 NO_ID = msgspec.Raw(b"")
 # Enough for a line that cannot be read as a whole: most hosts write the id first.
 _FIRST_ID = re.compile(rb'\s*\{\s*"id"\s*:\s*("(?:[^"\\]|\\.)*"|-?[0-9.eE+-]+)\s*,')
-# Python converts no integer of more digits unless it is told to.
+# By default Python refuses to convert integers with more digits.
 _MAX_DIGITS = 4300
+PARSE_FAILED = "Failed to parse command: "
 _SHAPE = 'expected a JSON object with a string "type"'
 
 
 class Head(msgspec.Struct, frozen=True):
-    """What every command has. The id is kept as its own bytes, so that it returns unchanged."""
+    """The type and id of a command. The id is kept as bytes, so that it returns unchanged."""
 
     type: str
     id: msgspec.Raw = NO_ID
@@ -29,13 +30,13 @@ class _Id(msgspec.Struct):
 
 
 class BadFrame(LudolfError):
-    """A line is no command; it is answered as `parse`.
+    """A line is not a command; the reply names the command `parse`.
 
-    `untyped`: it is JSON and not null, but names no command; some hosts know another answer.
+    `untyped`: the line is JSON and not null, but names no command; some dialects reply differently.
     """
 
     def __init__(self, reason: str, id: msgspec.Raw = NO_ID, *, untyped: bool = False) -> None:
-        super().__init__(f"Failed to parse command: {reason}")
+        super().__init__(PARSE_FAILED + reason)
         self.id = id
         self.untyped = untyped
 
@@ -75,7 +76,7 @@ def read_head(line: bytes) -> tuple[Head, Body]:
 
 
 def repair(line: bytes) -> dict[str, Any]:
-    """Read what JavaScript accepts and msgspec does not: a BOM, bad UTF-8, lone surrogates.
+    """Parse JSON that JavaScript accepts and msgspec does not: a BOM, bad UTF-8, lone surrogates.
 
     Raises:
         BadFrame: the line is not a command after all.

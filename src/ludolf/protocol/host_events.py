@@ -1,4 +1,4 @@
-"""Events of what a host lends and what omp's family tells: host tools, todos, stream rules."""
+"""Events of host tools, host documents, todos, stream rules and prompts of omp's family."""
 
 from collections.abc import Mapping
 from typing import Any, Literal
@@ -8,6 +8,9 @@ import msgspec
 from ludolf.ai.messages import ThinkingLevel
 from ludolf.ai.models import Model
 from ludolf.base import Value
+
+# The error of an answer that a stream rule cut begins so, also in session files.
+RULE_MATCHED = "TTSR matched rule"
 
 
 class HostToolCall(Value, tag_field="type", tag="host_tool_call"):
@@ -20,7 +23,7 @@ class HostToolCall(Value, tag_field="type", tag="host_tool_call"):
 
 
 class HostToolCancel(Value, tag_field="type", tag="host_tool_cancel"):
-    """The result of a call is no longer wanted; one that comes all the same is ignored."""
+    """A call was cancelled; a result that still arrives is ignored."""
 
     id: str
     target_id: str
@@ -36,14 +39,14 @@ class HostUriRequest(Value, tag_field="type", tag="host_uri_request", kw_only=Tr
 
 
 class HostUriCancel(Value, tag_field="type", tag="host_uri_cancel"):
-    """The answer to a request is no longer wanted; one that comes all the same is ignored."""
+    """A request was cancelled; an answer that still arrives is ignored."""
 
     id: str
     target_id: str
 
 
 class TodoReminder(Value, tag_field="type", tag="todo_reminder"):
-    """The run would stop with work left; it goes on instead."""
+    """The run would stop with open todos; it continues instead."""
 
     todos: tuple[dict[str, Any], ...]
     attempt: int
@@ -51,17 +54,17 @@ class TodoReminder(Value, tag_field="type", tag="todo_reminder"):
 
 
 class TodoAutoClear(Value, tag_field="type", tag="todo_auto_clear"):
-    """Finished todos were taken off the list."""
+    """Finished todos were removed from the list."""
 
 
 class StreamRuleHit(Value, tag_field="type", tag="ttsr_triggered"):
-    """The answer broke a rule of the user's: told once for each hit."""
+    """The answer matched stream rules; one event for each hit."""
 
     rules: tuple[dict[str, Any], ...]
 
 
 class CommandOutput(Value, tag_field="type", tag="command_output"):
-    """What a prompt that is a command of the program itself gives back."""
+    """The output of a prompt that is a command of the program, such as `/model`."""
 
     text: str
 
@@ -85,7 +88,7 @@ class ConfigUpdate(Value, tag_field="type", tag="config_update"):
 
 
 class PromptResult(Value, tag_field="type", tag="prompt_result", kw_only=True):
-    """The end of one prompt, whatever became of it; exactly one for each that was accepted."""
+    """The end of a prompt; exactly one for each accepted prompt."""
 
     id: msgspec.Raw | None = None
     agent_invoked: bool
@@ -95,7 +98,7 @@ class PromptResult(Value, tag_field="type", tag="prompt_result", kw_only=True):
 
 
 class SessionSettled(Value, tag_field="type", tag="session_settled"):
-    """Nothing goes on, nothing waits and nothing will begin by itself; once after each work."""
+    """Nothing runs, is queued or will start without a command; sent once after each run."""
 
 
 HostEvent = (

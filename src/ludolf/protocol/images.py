@@ -1,16 +1,16 @@
-"""Images and attachments of a command, in every shape that hosts of the family send."""
+"""Read images and attachments of a command, in every shape that hosts send."""
 
 from typing import Any
 
 from ludolf.ai.messages import Image, Part, Text
-from ludolf.protocol.commands import BadCommand
+from ludolf.protocol.commands import BadCommand, invalid_parameter
 
 
 def read_images(command: str, images: list[Any] | None) -> tuple[Image, ...]:
     """Images as `{data, mimeType}` or `{source: {type: "base64", mediaType, data}}`.
 
     Raises:
-        BadCommand: an item is no image, or only a link to one.
+        BadCommand: an item is not an image, or only a link to one.
     """
     return tuple(read_image(command, item) for item in images or ())
 
@@ -20,7 +20,7 @@ def read_attachments(command: str, items: list[Any] | None) -> tuple[Part, ...]:
     parts: list[Part] = []
     for item in items or ():
         if not isinstance(item, dict):
-            raise BadCommand(f'{command}: missing or invalid "attachments"')
+            raise invalid_parameter(command, "attachments")
         if item.get("type") == "image":
             shape = {"data": item.get("content"), "mimeType": item.get("mimeType")}
             parts.append(read_image(command, shape, field="attachments"))
@@ -33,7 +33,7 @@ def read_attachments(command: str, items: list[Any] | None) -> tuple[Part, ...]:
 
 def read_image(command: str, item: Any, field: str = "images") -> Image:
     """Raises:
-    BadCommand: the item is no image, or only a link to one.
+    BadCommand: the item is not an image, or only a link to one.
     """
     source = item.get("source", item) if isinstance(item, dict) else {}
     if isinstance(source, dict):
@@ -43,4 +43,4 @@ def read_image(command: str, item: Any, field: str = "images") -> Image:
         kind = source.get("mimeType") or source.get("mediaType") or source.get("media_type")
         if isinstance(data, str) and isinstance(kind, str):
             return Image(data=data, mime_type=kind)
-    raise BadCommand(f'{command}: missing or invalid "{field}"')
+    raise invalid_parameter(command, field)

@@ -6,27 +6,30 @@ from typing import Any
 import msgspec
 from msgspec import UNSET
 
-from ludolf.base import dumps
+from ludolf.base import ErrorCode, dumps
 from ludolf.protocol.framing import NO_ID
 
 
 class Reply(msgspec.Struct, frozen=True, kw_only=True):
-    """One answer: success with optional data, or an error. Data may be JSON already (`Raw`).
+    """One reply: success with optional data, or an error. Data may be JSON already (`Raw`).
 
-    `more` makes what some dialects tell beyond the data; the others never ask for it.
-    `untyped` marks the answer to a line that named no command at all.
+    `code` is the reason of an error, and `field` the parameter that was wrong. `more` computes
+    fields that only some dialects write. `untyped`: the line named no command.
     """
 
     command: str
     id: msgspec.Raw = NO_ID
     data: Any = UNSET
     error: str | None = None
-    code: str | None = None
+    code: ErrorCode | None = None
+    field: str | None = None
     more: Callable[[], dict[str, Any]] | None = None
     untyped: bool = False
 
 
 Frame = bytes | list[bytes]
+# Codes that are written into replies; the others only choose the wording of a dialect.
+PUBLIC_CODES = frozenset(("session_busy", "stale_cursor"))
 
 
 def render_reply(reply: Reply, *, with_id: bool = True) -> Frame:
@@ -38,7 +41,7 @@ def render_reply(reply: Reply, *, with_id: bool = True) -> Frame:
     )
     head += dumps(reply.command)
     if reply.error is not None:
-        code = b"" if reply.code is None else b',"code":' + dumps(reply.code)
+        code = b"" if reply.code not in PUBLIC_CODES else b',"code":' + dumps(reply.code)
         return head + b',"success":false,"error":' + dumps(reply.error) + code + b"}\n"
     if reply.data is UNSET:
         return head + b',"success":true}\n'

@@ -25,7 +25,7 @@ class RecentTool(Value):
 
 
 class Progress(Value, kw_only=True):
-    """How far one agent is. `task` is all that it was told, `assignment` its own part of it."""
+    """The progress of a subagent. `task` is its whole prompt, `assignment` its own part of it."""
 
     index: int
     id: str
@@ -89,7 +89,7 @@ class SubagentLifecycle(Value, tag_field="type", tag="subagent_lifecycle"):
 
 
 class SubagentProgress(Value, tag_field="type", tag="subagent_progress"):
-    """What an agent has done so far; while an answer comes, at most a few in a second."""
+    """The progress of a subagent; a few per second at most while an answer streams."""
 
     payload: ProgressPayload
 

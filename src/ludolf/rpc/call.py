@@ -1,22 +1,22 @@
-"""One command on its way to its handler, and what a handler may give back."""
+"""One command on its way to its handler, and the results that a handler may return."""
 
 import asyncio
 from collections.abc import Callable, Coroutine
-from typing import Any, Literal
+from typing import Any
 
 import msgspec
 
+from ludolf.base import CommandError
 from ludolf.engine.engine import Engine
+from ludolf.protocol.commands import CommandSpec, Order
 from ludolf.protocol.framing import Head
 from ludolf.rpc.connection import Connection
 
-Pace = Literal["now", "turn", "own"]
-
 
 class Data(msgspec.Struct, frozen=True):
-    """What goes into `data` of a reply; a list of bytes is JSON in pieces.
+    """The `data` of a reply; a list of bytes is JSON in pieces.
 
-    `more` makes what only some dialects tell.
+    `more` computes fields that only some dialects write.
     """
 
     data: Any
@@ -24,17 +24,17 @@ class Data(msgspec.Struct, frozen=True):
 
 
 class Silence(msgspec.Struct, frozen=True):
-    """No reply: the frame is never answered, or has been already."""
+    """No reply: the command gets none, or has got it already."""
 
 
 Result = Data | Silence | None
 
 
 class Call(msgspec.Struct, frozen=True):
-    """One command on its way: the engine it acts on, its parameters, its head, and who asks.
+    """One command of a host: the engine that it acts on, its parameters, its head.
 
-    `answer` replies before the end; the handler then gives `Silence`. `earlier` is the last of the
-    commands that take turns, if one has not been answered yet.
+    `answer` replies before the handler ends; the handler then returns `Silence`. `earlier` is the
+    last command with the order `in_turn` that has not been answered yet.
     """
 
     engine: Engine
@@ -45,19 +45,31 @@ class Call(msgspec.Struct, frozen=True):
     earlier: "asyncio.Task[Any] | None" = None
 
 
+def unknown_command(name: str) -> CommandError:
+    """Return the error for a command that does not exist."""
+    return CommandError(f"Unknown command: {name}", code="unknown_command")
+
+
 Run = Callable[[Call], Coroutine[Any, Any, Result]]
+# The functions that handle commands, by the name of the command.
+FUNCTIONS: dict[str, Run] = {}
+
+
+def handles(run: Run) -> Run:
+    """Register a function as the handler of the command with the name of the function."""
+    FUNCTIONS[run.__name__] = run
+    return run
 
 
 class Handler(msgspec.Struct, frozen=True):
-    """`eager` handlers run up to their first wait before the next line is read."""
+    """A command and the function that handles it, after the dialect has changed it."""
 
-    pace: Pace
+    spec: CommandSpec
     run: Run
-    own_if: Callable[[Call], bool] | None = None
-    # Commands that take turns wait until this one has been answered.
-    holds: bool = False
-    eager: bool = False
+    own_task_if: Callable[[Call], bool] | None = None
 
-    def pace_of(self, call: Call) -> Pace:
-        """The pace of one call: some commands need none of the others' turn."""
-        return "own" if self.own_if is not None and self.own_if(call) else self.pace
+    def order_of(self, call: Call) -> Order:
+        """Return the order of one call: some calls of a command need not wait for their turn."""
+        if self.own_task_if is not None and self.own_task_if(call):
+            return "own_task"
+        return self.spec.order

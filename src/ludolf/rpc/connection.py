@@ -1,4 +1,4 @@
-"""How one host is spoken to: its dialect, the events it wants, and how long a line may be."""
+"""The output of one connection: dialect, event filter, and limits of line length."""
 
 import re
 from typing import TYPE_CHECKING
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from ludolf.protocol.ui import UiRequest
     from ludolf.rpc.message_ids import MessageIds
 
-# Frames that somebody waits for: no filter hides them.
+# Frames that a host needs to answer or waits for: no filter hides them.
 _DUE = frozenset(
     (
         "host_tool_call",
@@ -32,7 +32,7 @@ _TYPE = re.compile(rb'\{"type":"([a-z_]+)"')
 
 
 class Connection:
-    """A dialect with what the host asked for laid over it. Costs nothing until it asks."""
+    """A dialect with the filter and the limits that the host asked for."""
 
     def __init__(self, dialect: Dialect) -> None:
         self._dialect = dialect
@@ -53,11 +53,11 @@ class Connection:
         return self._dialect.traits
 
     def want(self, events: frozenset[str] | None) -> None:
-        """Tell only these events from now on; None is all."""
+        """Send only these events from now on; None is all."""
         self._wanted = None if events is None else events | _DUE
 
     def bound(self, version: int) -> None:
-        """Keep lines short from now on, in the way of this protocol version."""
+        """Limit the length of lines from now on, in the way of this protocol version."""
         from ludolf.protocol.frame_limits import MAX_FRAME, Bounds
 
         self._bounds = Bounds(self.traits.max_frame or MAX_FRAME, version)
@@ -84,11 +84,11 @@ class Connection:
         return self._fit(frame)
 
     def forget_agents(self) -> None:
-        """What they say is not told any more; whoever asks again begins anew."""
+        """Drop the state of subagents; the next subscription starts without it."""
         self._agents = None
 
     def _of_agent(self, event: Event) -> Frame | None:
-        """What agents in the background do is told to who asked for it, past any filter."""
+        """Render an event of a subagent; the subscription decides, not the filter."""
         if self._agents is None:
             from ludolf.protocol.dialects.omp_subagents import SubagentFrames
 
@@ -100,7 +100,7 @@ class Connection:
         return self._dialect.event(event)
 
     def _named(self, frame: Frame) -> Frame:
-        """Whoever follows prompts to their end also hears which message a frame is about."""
+        """Add message ids, for hosts that want prompt results."""
         if self._ids is None:
             from ludolf.rpc.message_ids import MessageIds
 

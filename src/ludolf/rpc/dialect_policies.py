@@ -1,4 +1,4 @@
-"""What hosts of a family expect of some commands, laid over the handlers that all share."""
+"""Changes of handlers that the traits of a dialect ask for."""
 
 import asyncio
 import os
@@ -21,7 +21,7 @@ Table = dict[str, Handler]
 
 
 def adopt(engine: Engine, traits: Traits) -> None:
-    """Take over what a family expects, where the settings do not say otherwise."""
+    """Apply the traits of a dialect to the engine, unless the settings say otherwise."""
     mode = engine.workspace.settings.interrupt_mode or traits.interrupt_mode
     engine.conversation.queue.interrupts = mode == "immediate"
     if traits.todos or traits.clears_todos or engine.workspace.settings.todo.enabled:
@@ -30,14 +30,15 @@ def adopt(engine: Engine, traits: Traits) -> None:
 
 
 def with_manners(handlers: Mapping[str, Handler], traits: Traits, results: PromptResults) -> Table:
-    """The handlers, changed where the traits ask for it; prompts are followed to their end."""
+    """Return the handlers, changed as the traits ask; accepted prompts get results."""
     table = dict(handlers)
     for name in ("prompt", "abort_and_prompt"):
         _wrap(table, name, lambda run: _followed(run, results))
     if traits.queues_when_busy:
         _wrap(table, "prompt", _queued_when_busy)
     if traits.early_ack:
-        table["abort_and_prompt"] = Handler("turn", _abort_and_prompt(table["prompt"].run))
+        prompt = table["prompt"].run
+        _wrap(table, "abort_and_prompt", lambda _: _abort_and_prompt(prompt))
         _wrap(table, "prompt", _acknowledged)
     if traits.answers_slash:
         _wrap(table, "prompt", lambda run: _answered_here(run, results))
@@ -88,7 +89,7 @@ def _acknowledged(run: Run) -> Run:
 
 
 def _answered_here(run: Run, results: PromptResults) -> Run:
-    """A command of the program itself: its output comes first, then the reply."""
+    """Handle a prompt that is a command of the program: first its output, then the reply."""
     from ludolf.rpc.slash_commands import find, perform
 
     async def choose(call: Call) -> Result:

@@ -37,7 +37,7 @@ class Lines:
         return lines
 
     def end(self) -> list[bytes]:
-        """What stands after the last LF."""
+        """The bytes after the last LF."""
         return [self._joined()] if self._size else []
 
     def _joined(self) -> bytes:

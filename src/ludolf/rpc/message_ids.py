@@ -1,4 +1,4 @@
-"""Names for messages on the wire, so that a host can tell which message a frame belongs to."""
+"""Message ids in frames, so that a host can match frames with messages."""
 
 from ludolf.protocol.replies import Frame
 
@@ -8,14 +8,14 @@ _RUN_END = b'{"type":"agent_end"'
 
 
 class MessageIds:
-    """One name from a `message_start` to its `message_end`; messages may lie within each other."""
+    """One id from a `message_start` to its `message_end`; messages may be nested."""
 
     def __init__(self) -> None:
         self._count = 0
         self._open: list[bytes] = []
 
     def stamp(self, frame: Frame) -> Frame:
-        """The same frame; its lines about messages say `messageId`."""
+        """Return the frame with a `messageId` in its lines about messages."""
         if not isinstance(frame, bytes):
             return self._stamp_pieces(frame)
         if _ANY not in frame and not frame.startswith(_RUN_END):

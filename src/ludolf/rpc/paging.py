@@ -1,4 +1,4 @@
-"""The conversation a page at a time. A cursor holds as long as nothing changes."""
+"""Pages of the conversation. A cursor is valid until the session changes."""
 
 from typing import Any
 
@@ -11,18 +11,14 @@ MAX_BYTES = 768 << 10
 
 
 class PagingError(CommandError):
-    """A page was refused; the code says whether to wait or to begin anew."""
-
-    def __init__(self, text: str, code: str | None = None) -> None:
-        super().__init__(text)
-        self.code = code
+    """A page was refused; the code says whether to wait or to start with the first page again."""
 
 
 def messages_page(session: Session, cursor: Any, limit: Any, *, busy: bool) -> list[bytes]:
     """One page as pieces of JSON: `messages`, `totalMessages`, and `nextCursor` if more follow.
 
     Raises:
-        PagingError: the limit or the cursor is no good, or the session is changing.
+        PagingError: the limit or the cursor is invalid, or the session is changing.
     """
     size = DEFAULT_LIMIT if limit is None else limit
     if not isinstance(size, int) or isinstance(size, bool) or not 1 <= size <= MAX_LIMIT:
@@ -31,7 +27,7 @@ def messages_page(session: Session, cursor: Any, limit: Any, *, busy: bool) -> l
     start = 0 if cursor is None else _start(cursor, stamp)
     if busy:
         text = "Cannot page messages while the session is changing"
-        raise PagingError(text, "session_busy")
+        raise PagingError(text, code="session_busy")
     return _page(session, start, size, stamp)
 
 
@@ -40,7 +36,7 @@ def _start(cursor: Any, stamp: str) -> int:
     if not dot or "." not in head or not place.isdigit():
         raise PagingError("Invalid RPC message cursor")
     if head != stamp:
-        raise PagingError("RPC message cursor is stale", "stale_cursor")
+        raise PagingError("RPC message cursor is stale", code="stale_cursor")
     return int(place)
 
 

@@ -1,4 +1,4 @@
-"""One word at the end of each prompt: how it ended, under the id that the host gave it."""
+"""Emit a `prompt_result` at the end of each prompt, with the id of its command."""
 
 import asyncio
 import re
@@ -33,7 +33,7 @@ class _Open(msgspec.Struct):
 
 
 class PromptResults:
-    """Speaks through the engine, so that results keep their place; listens once one is wanted."""
+    """Emits through the hub, to keep the order of events; attached when results are wanted."""
 
     def __init__(self, engine: Engine, connection: Connection) -> None:
         self._engine = engine
@@ -42,13 +42,13 @@ class PromptResults:
         self._status: Status = "completed"
         self._error: dict[str, Any] | None = None
         self._listens = False
-        # Something ran since the last time that all was told to be at rest.
+        # Something ran since the last `session_settled`.
         self._has_run = False
         if connection.prompt_results:
             self._listen()
 
     def accepted(self, id: msgspec.Raw, disposition: Disposition, line: QueueKind) -> None:
-        """A prompt was taken in; from here on it gets a result."""
+        """Note an accepted prompt; it gets a result when it ends."""
         if not self._connection.prompt_results:
             return
         self._listen()
@@ -57,7 +57,7 @@ class PromptResults:
         elif disposition == "queued":
             self._open.append(_Open(id, line, self._engine.conversation.queue.added[line]))
         else:
-            # Behind the reply, which leaves in this turn of the loop.
+            # After the reply, which is sent in this turn of the loop.
             loop = asyncio.get_running_loop()
             loop.call_soon(partial(self._tell, id, "completed", invoked=False))
 
@@ -137,9 +137,9 @@ class PromptResults:
 
 
 def _failure(answer: AssistantMessage) -> dict[str, Any]:
-    """What a host needs to decide whether to ask again later."""
+    """Return the error of an answer, with the data for a decision to retry."""
     text = answer.error_message or "Unknown error"
     status = _STATUS.match(text)
     about = {"message": text, "provider": answer.provider, "model": answer.model}
-    known = {"httpStatus": int(status[1])} if status else {}
-    return {**about, **known, "retryable": kind_of(text) in RETRYABLE}
+    http = {"httpStatus": int(status[1])} if status else {}
+    return {**about, **http, "retryable": kind_of(text) in RETRYABLE}

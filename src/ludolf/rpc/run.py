@@ -44,8 +44,8 @@ async def _main(options: Options, dialect: str) -> int:
 
 
 def _warm_up(engine: Engine) -> None:
-    # Importing HTTP takes longer than a host should wait for its first answer, so it is done
-    # beside the loop, once the first replies are out.
+    # Importing HTTP takes longer than a host should wait for its first reply, so a thread does it
+    # after the first replies.
     engine.models.transport.warm_up()
     if engine.models.by_default:
         engine.tasks.start(engine.models.resolve())

@@ -1,4 +1,4 @@
-"""The RPC server: lines in, replies and events out, each command at its own pace."""
+"""The RPC server: reads commands, runs their handlers in order, sends replies and events."""
 
 import asyncio
 import contextlib
@@ -13,15 +13,15 @@ from ludolf.agent.scope import Started, Tasks
 from ludolf.base import CommandError, LudolfError
 from ludolf.config.settings.home import env
 from ludolf.engine.engine import Engine
-from ludolf.protocol.commands import read_command
+from ludolf.protocol.commands import BadCommand, Order, read_command
 from ludolf.protocol.dialects import Dialect, ServerInfo
 from ludolf.protocol.framing import BadFrame, Body, Head, read_head
 from ludolf.protocol.replies import Reply
-from ludolf.rpc.call import Call, Handler, Pace, Result, Silence
+from ludolf.rpc.call import Call, Handler, Result, Silence, unknown_command
 from ludolf.rpc.connection import Connection
 from ludolf.rpc.dialect_policies import adopt, with_manners
 from ludolf.rpc.frame_sink import FrameSink
-from ludolf.rpc.handlers import HANDLERS, MOVES, OF_A_SESSION
+from ludolf.rpc.handlers import HANDLERS
 from ludolf.rpc.line_reader import MAX_FRAME, TOO_LONG
 from ludolf.rpc.prompt_results import PromptResults
 from ludolf.rpc.stdio import Stdio
@@ -55,7 +55,7 @@ class Server:
     # ------------------------------------------------------------ life
 
     async def serve(self) -> None:
-        """Until the input ends; then the running turn is stopped, stored and told."""
+        """Serve until the input ends; then abort the run, store it and send its end."""
         greeting = self._dialect.greeting(self._info())
         if greeting is not None:
             self._stdio.send(greeting)
@@ -89,14 +89,14 @@ class Server:
         return next((place for place, entry in enumerate(entries, 1) if entry.id == entry_id), 0)
 
     async def _let_run_end(self) -> None:
-        """Nobody speaks any more, but the work that was asked for is done; nobody is asked."""
+        """Let the run end after the end of input; dialogs and host tools are cancelled."""
         self._engine.disconnect()
         self._engine.host_tools.disconnect()
         await self._tasks.ended()
         await self._engine.settled()
 
     async def _finish(self) -> None:
-        """Stop what runs; whoever waits for it is still answered."""
+        """Abort everything that runs; pending commands still get their replies."""
         self._engine.disconnect()
         if self._turn is not None:
             await asyncio.wait((self._turn,), timeout=SHUTDOWN_SECONDS / 2)
@@ -115,15 +115,15 @@ class Server:
                 self._handle(line)
 
     def _handle(self, line: bytes) -> None:
-        """Answer one line; nothing that it holds keeps the next ones from being read."""
+        """Handle one line; no content of a line prevents the next ones from being read."""
         head = _UNREAD
         try:
             head, body = _read(line)
             handler = self._handlers.get(head.type)
             if handler is None:
-                raise CommandError(f"Unknown command: {head.type}")
+                raise unknown_command(head.type)
             call = self._call(head, read_command(head, body))
-            pace = handler.pace_of(call)
+            order = handler.order_of(call)
         except BadFrame as error:
             self._refuse(error)
         except LudolfError as error:
@@ -131,7 +131,7 @@ class Server:
         except Exception as error:  # a bug in reading a line is an error reply, too
             self._answer_bug(head, error)
         else:
-            self._start(handler, call, pace)
+            self._start(handler, call, order)
 
     def _call(self, head: Head, command: Any) -> Call:
         def answer(result: Result) -> None:
@@ -139,26 +139,27 @@ class Server:
 
         return Call(self._engine, command, head, self._dialect, answer, self._turn)
 
-    def _start(self, handler: Handler, call: Call, pace: Pace) -> None:
-        if self._moves and call.head.type in OF_A_SESSION:
-            pace = "turn"  # it is meant for the session that is about to be opened
-        if pace == "turn" and self._turn is not None:
+    def _start(self, handler: Handler, call: Call, order: Order) -> None:
+        spec = handler.spec
+        if self._moves and spec.about_session:
+            order = "in_turn"  # it is meant for the session that is about to be opened
+        if order == "in_turn" and self._turn is not None:
             task = self._tasks.start(self._after(self._turn, handler, call))
             self._hold(task)
-            self._note_move(call, task)
+            self._note_move(handler, task)
             return
-        is_eager = handler.pace == "now" or (handler.eager and pace == handler.pace)
+        is_eager = spec.order == "now" or (spec.eager and order == spec.order)
         work = self._begin(handler, call, eager=is_eager)
         if work is None:
             return
         task = self._tasks.start(self._wait(work, call))
-        self._note_move(call, task)
+        self._note_move(handler, task)
         # Commands that take turns come after the beginning of a task of its own, not before it.
-        holds = pace == "turn" or handler.holds
+        holds = order == "in_turn" or spec.holds
         self._hold(task if holds else self._tasks.start(_a_moment(self._turn)))
 
-    def _note_move(self, call: Call, task: "asyncio.Task[Any]") -> None:
-        if call.head.type in MOVES:
+    def _note_move(self, handler: Handler, task: "asyncio.Task[Any]") -> None:
+        if handler.spec.changes_session:
             self._moves.add(task)
             task.add_done_callback(self._moves.discard)
 
@@ -210,7 +211,7 @@ class Server:
     # ------------------------------------------------------------ replies
 
     def ask(self, request: "UiRequest") -> bool:
-        """Ask the host's user; False if its dialect has no words for that."""
+        """Send a dialog to the host; False if its dialect has no dialogs."""
         frame = self._dialect.ui(request)
         if frame is not None:
             self._stdio.send(frame)
@@ -226,7 +227,8 @@ class Server:
 
     def _answer_refusal(self, head: Head, error: LudolfError) -> None:
         code = error.code if isinstance(error, CommandError) else None
-        self._reply(Reply(command=head.type, id=head.id, error=str(error), code=code))
+        field = error.field if isinstance(error, BadCommand) else None
+        self._reply(Reply(command=head.type, id=head.id, error=str(error), code=code, field=field))
 
     def _answer_bug(self, head: Head, error: Exception) -> None:
         self._reply(_bug(head.type, head.id, error))
@@ -250,10 +252,10 @@ def _read(line: bytes) -> tuple[Head, Body]:
 
 
 def _bug(command: str, id: msgspec.Raw, error: Exception) -> Reply:
-    with contextlib.suppress(OSError, ValueError):  # nobody may read stderr any more
+    with contextlib.suppress(OSError, ValueError):  # stderr may be closed
         traceback.print_exception(error)
     text = f"Internal error in {command}: {type(error).__name__}: {error}"
-    return Reply(command=command, id=id, error=text)
+    return Reply(command=command, id=id, error=text, code="internal_error")
 
 
 async def _a_moment(earlier: "asyncio.Task[Any] | None") -> None:

@@ -1,7 +1,7 @@
-"""Prompts such as `/model`: commands of the program itself, answered without any model.
+"""Prompts such as `/model`: commands of the program, answered without a model.
 
-Hosts of oh-my-pi send what their user typed as a prompt and expect these to work. A command or
-template of the user's own with the same name comes first.
+Hosts of oh-my-pi send the text of their user as a prompt and expect these commands to work. A
+command or template of the user with the same name takes precedence.
 """
 
 from collections.abc import Awaitable, Callable
@@ -29,7 +29,7 @@ class _Slash(msgspec.Struct, frozen=True):
 
 
 def available_commands(engine: Engine, traits: Traits) -> tuple[Any, ...]:
-    """What a prompt may call: of extensions, templates and skills, then of the program itself."""
+    """Return the commands that a prompt may call: extensions, templates, skills, the program."""
     found = engine.commands()
     if not traits.answers_slash:
         return found
@@ -43,7 +43,7 @@ def available_commands(engine: Engine, traits: Traits) -> tuple[Any, ...]:
 
 
 def find(engine: Engine, message: str) -> tuple[str, str] | None:
-    """The name and the words of the command that a prompt calls, if it is one of these."""
+    """Return the name and the arguments of the command that a prompt calls, if any."""
     text = message.lstrip()
     name, _, words = text[1:].partition(" ")
     name = _ALIASES.get(name, name)
@@ -53,7 +53,7 @@ def find(engine: Engine, message: str) -> tuple[str, str] | None:
 
 
 async def perform(engine: Engine, name: str, words: str) -> None:
-    """Do it, and tell what there is to tell; a refusal is told like any other answer."""
+    """Run the command and emit its output; an error is emitted as output too."""
     await _COMMANDS[name].run(engine, words)
 
 

@@ -1,4 +1,4 @@
-"""What some hosts want to see at a glance: the whole state, with tools, prompt and context."""
+"""The answer to `get_state`, with the fields that only some dialects write."""
 
 from typing import Any
 
@@ -6,24 +6,24 @@ import msgspec
 
 from ludolf.base import dumps
 from ludolf.engine.engine import Engine
+from ludolf.protocol.results import State
 from ludolf.session.estimate import request_tokens, view_tokens
 
 
-def state(engine: Engine) -> Any:
-    """The answer to `get_state`; with todos once there have been any, and with waiting agents."""
-    common = engine.state()
-    more: dict[str, Any] = {}
+def state(engine: Engine) -> State:
+    """Return the answer to `get_state`; todos, subagents and fast mode only if they are in use."""
+    state = engine.state()
     if engine.has_todos:
-        more["todoPhases"] = msgspec.to_builtins(engine.todos.phases)
+        state = state.replace(todo_phases=engine.todos.phases)
     if _has_subagents(engine):
-        more["hasPendingAsyncWork"] = True
+        state = state.replace(has_pending_async_work=True)
     if engine.models.wants_fast:
-        more |= {"fastModeEnabled": True, "fastModeActive": engine.models.is_fast}
-    return {**msgspec.to_builtins(common), **more} if more else common
+        state = state.replace(fast_mode_enabled=True, fast_mode_active=engine.models.is_fast)
+    return state
 
 
 def is_settled(engine: Engine) -> bool:
-    """Whether nothing goes on, nothing waits, and nothing will begin by itself."""
+    """Whether nothing runs or is queued, and nothing will start without a command."""
     return engine.is_settled and not engine.conversation.queue.said()
 
 
@@ -32,7 +32,7 @@ def _has_subagents(engine: Engine) -> bool:
 
 
 def full_state(engine: Engine) -> dict[str, Any]:
-    """What `get_state` tells beyond the common fields."""
+    """Return the fields of `get_state` that only some dialects write."""
     specs = engine.toolset.specs()
     return {
         "interruptMode": "immediate" if engine.conversation.queue.interrupts else "wait",
@@ -58,7 +58,7 @@ def overhead_tokens(engine: Engine) -> int:
 
 
 def context_fill(engine: Engine) -> dict[str, Any] | None:
-    """How full the context is, by the last request; where none counts, by estimate."""
+    """Return the size of the context by the last request, else by estimate; None if unknown."""
     model = engine.models.current
     if model is None or not model.context_window:
         return None

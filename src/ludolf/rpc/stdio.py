@@ -21,19 +21,19 @@ from ludolf.protocol.replies import Frame
 from ludolf.rpc.line_reader import Ear
 
 UNSENT_LIMIT = 1 << 20
-# What one turn of the loop may add before it looks up: a reply waits behind all of it.
+# Bytes that one turn of the loop may add; a reply waits for all of them.
 BURST_LIMIT = 8 << 20
-# Output that nobody reads: beyond this the ear pauses too, so that memory stays bounded.
+# Unread output in bytes; beyond this input is paused too, so that memory stays bounded.
 UNREAD_LIMIT = 32 << 20
 _SEGMENTS = 1024
 _PIPE_BUF = 4096
-# Larger bursts are written by the thread, while the loop goes on.
+# Larger bursts are written by the thread, while the loop continues.
 _AT_ONCE = 1 << 16
 _PIPE_SIZE = 1 << 20
 
 
 class Stdio:
-    """Open it with `with`; `lines` starts the ear, `send` speaks."""
+    """Use it with `with`; `lines` starts reading, `send` writes."""
 
     def __init__(self, on_broken: Callable[[], None]) -> None:
         self._on_broken = on_broken
@@ -120,7 +120,7 @@ class Stdio:
         return self._unsent + self._pending_size > UNSENT_LIMIT
 
     def leave(self) -> None:
-        """Nobody waits for a slow reader any more: the program is about to end."""
+        """Stop waiting for a slow reader: the program is about to end."""
         self._leaving = True
         _release(self._waiters)
 
@@ -153,7 +153,7 @@ class Stdio:
         self._wake.release()
 
     def _write_at_once(self, data: bytes) -> bytes:
-        """Write what the pipe takes without waiting; returns what is left."""
+        """Write as much as the pipe takes without waiting; returns the rest."""
         try:
             if self._nowait:
                 return data[os.pwritev(self._out, [data], -1, os.RWF_NOWAIT) :]
@@ -244,7 +244,7 @@ def _segments(frames: list[Frame]) -> list[bytes]:
 
 
 def _write_rest(fd: int, rest: bytes) -> None:
-    """Write all of it, also to a descriptor that somebody made non-blocking."""
+    """Write all bytes, also to a descriptor that was made non-blocking."""
     view = memoryview(rest)
     while view:
         try:

@@ -30,7 +30,7 @@ def fork(
     """
     entry = session.get(entry_id)
     if entry is None or role_of(entry) != "user":
-        raise CommandError("Invalid entry ID for forking")
+        raise CommandError("Invalid entry ID for forking", code="invalid_fork_entry")
     _check_saved(session)
     parent = session.parent(entry)
     path = session.path_to(parent.id if parent is not None else None)

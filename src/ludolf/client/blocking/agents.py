@@ -2,7 +2,7 @@
 
 from ludolf.client.blocking.asking import Asking
 from ludolf.protocol.subagent_events import Level, Snapshot
-from ludolf.protocol.wire.subagent_answers import (
+from ludolf.protocol.wire.answers import (
     CancelledSubagent,
     Subagents,
     Subscription,
@@ -11,15 +11,15 @@ from ludolf.protocol.wire.subagent_answers import (
 
 
 class AgentCommands(Asking):
-    """What works beside the conversation. Each method sends the command of its name."""
+    """Commands about subagents. Each method sends the command of its name."""
 
     def set_subagent_subscription(self, level: Level) -> Level:
-        """How much is told of agents in the background."""
+        """Choose which events of subagents are sent."""
         subscribed: Subscription = self._call("set_subagent_subscription", level=level)
         return subscribed.level
 
     def get_subagents(self) -> tuple[Snapshot, ...]:
-        """Those that run."""
+        """Return the running subagents."""
         found: Subagents = self._call("get_subagents")
         return found.subagents
 
@@ -30,7 +30,7 @@ class AgentCommands(Asking):
         session_file: str | None = None,
         from_byte: int | None = None,
     ) -> Transcript:
-        """What an agent's session file holds from a byte on; its id or its file names it."""
+        """Return the session file of a subagent from a byte on; pass its id or its file."""
         transcript: Transcript = self._call(
             "get_subagent_messages",
             subagent_id=subagent_id,
@@ -40,10 +40,10 @@ class AgentCommands(Asking):
         return transcript
 
     def cancel_subagent(self, subagent_id: str) -> bool:
-        """End an agent; False if no such agent runs."""
+        """Cancel a subagent; False if it does not run."""
         done: CancelledSubagent = self._call("cancel_subagent", subagent_id=subagent_id)
         return done.cancelled
 
     def steer_subagent(self, subagent_id: str, message: str) -> None:
-        """Say something to an agent; it hears it before its next answer."""
+        """Send a message to a subagent; it gets the message before its next request."""
         self._call("steer_subagent", subagent_id=subagent_id, message=message)

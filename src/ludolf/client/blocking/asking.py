@@ -1,4 +1,4 @@
-"""What the typed commands stand on: one way to ask, and to wait for the answer."""
+"""The base class of the typed commands without asyncio."""
 
 from typing import Any
 

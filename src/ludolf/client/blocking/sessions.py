@@ -1,6 +1,11 @@
 """Made from client/sessions.py by scripts/make_sync_client.py."""
 
 from ludolf.client.blocking.asking import Asking
+from ludolf.protocol.results import (
+    HandedOver,
+    Moved,
+    OpenedSession,
+)
 from ludolf.protocol.wire.answers import (
     Conversation,
     ConversationPage,
@@ -8,13 +13,11 @@ from ludolf.protocol.wire.answers import (
     Exported,
     Forked,
     ForkMessages,
-    Moved,
     SessionChange,
     Sessions,
     Trashed,
     Tree,
 )
-from ludolf.protocol.wire.moving_answers import HandedOver, OpenedSession
 from ludolf.protocol.wire.stored import StoredMessage
 from ludolf.session.finder import SessionRecord
 from ludolf.session.views import ForkMessage
@@ -36,7 +39,7 @@ class SessionCommands(Asking):
         """The same a page at a time.
 
         Raises:
-            Refused: the cursor is stale, or a run goes on (`code` says which).
+            Refused: the cursor is stale, or the agent runs (see `code`).
         """
         page: ConversationPage = self._call("get_messages_page", cursor=cursor, limit=limit)
         return page
@@ -47,10 +50,10 @@ class SessionCommands(Asking):
         return change
 
     def switch_session(self, session_path: str) -> SessionChange:
-        """Go on with a stored one.
+        """Open a stored session.
 
         Raises:
-            Refused: the file is no session.
+            Refused: the file is not a session.
         """
         change: SessionChange = self._call("switch_session", session_path=session_path)
         return change
@@ -81,7 +84,7 @@ class SessionCommands(Asking):
         return found.messages
 
     def get_entries(self, since: str | None = None) -> Entries:
-        """All entries behind one, in the order of the file."""
+        """Return the entries after one, in the order of the file."""
         entries: Entries = self._call("get_entries", since=since)
         return entries
 
@@ -99,7 +102,7 @@ class SessionCommands(Asking):
         replace_instructions: bool = False,
         label: str | None = None,
     ) -> Moved:
-        """Go to another place of the tree, with a summary of what is left behind if wanted."""
+        """Move to another entry of the tree, optionally with a summary of the abandoned branch."""
         moved: Moved = self._call(
             "navigate_tree",
             target_id=target_id,
@@ -120,10 +123,10 @@ class SessionCommands(Asking):
         return opened
 
     def handoff(self, custom_instructions: str | None = None) -> HandedOver | None:
-        """Go on in a new session that begins with a document of the model's.
+        """Continue in a new session that begins with a summary written by the model.
 
         Raises:
-            Refused: a run goes on, there is nothing to hand over, or the model failed.
+            Refused: the agent runs, there is nothing to hand over, or the model failed.
         """
         done: HandedOver | None = self._call("handoff", custom_instructions=custom_instructions)
         return done

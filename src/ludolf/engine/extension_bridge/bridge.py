@@ -40,13 +40,13 @@ from ludolf.extensions.hook_events import NAMES, Teller
 from ludolf.extensions.runner import Runner
 from ludolf.extensions.session_view import EntryView, views
 from ludolf.functions.isolation import Failed, call
-from ludolf.protocol.bash import BashResult
 from ludolf.protocol.events import (
     BashUpdate,
     CompactionReason,
     EntryAppended,
     Event,
 )
+from ludolf.protocol.results import BashResult
 from ludolf.session.compaction import Preparation
 from ludolf.session.entries import BranchSummary, Compaction, Entry, entry_json, fields
 

@@ -26,7 +26,7 @@ from ludolf.engine.conversation import Conversation
 from ludolf.engine.feature import Feature, Features
 from ludolf.engine.features.rule_search import RuleSearch
 from ludolf.engine.workspace import Workspace
-from ludolf.protocol.host_events import StreamRuleHit
+from ludolf.protocol.host_events import RULE_MATCHED, StreamRuleHit
 from ludolf.session.entries import CustomMessageEntry
 
 INJECTION = "ttsr-injection"
@@ -209,7 +209,7 @@ class StreamRules(Feature):
         if cutting:
             self._cut = cutting
             names = ", ".join(rule.name for rule in cutting)
-            raise StreamCut(f"TTSR matched rule{'s' if len(cutting) > 1 else ''}: {names}")
+            raise StreamCut(f"{RULE_MATCHED}{'s' if len(cutting) > 1 else ''}: {names}")
 
     def _count_interruption(self) -> None:
         self._interruptions += 1

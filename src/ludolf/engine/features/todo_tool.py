@@ -12,11 +12,13 @@ from ludolf.engine.features.todos import (
     FINISHED,
     OPEN,
     Phases,
-    TodoPhase,
     Todos,
-    TodoTask,
     read_phases,
     tasks,
+)
+from ludolf.protocol.results import (
+    TodoPhase,
+    TodoTask,
 )
 
 DESCRIPTION = """Keep a todo list of phases and tasks for work of several steps.

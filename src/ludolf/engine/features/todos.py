@@ -5,41 +5,27 @@ The model sees nothing of it until the todo tool is on or a reminder is due.
 
 import asyncio
 from collections.abc import Iterator, Sequence
-from typing import Any, Literal, get_args
+from typing import Any, get_args
 
 import msgspec
 
 from ludolf.agent.io import RunEnd
 from ludolf.ai.messages import ToolResultMessage, text_of
-from ludolf.base import CommandError, Value
+from ludolf.base import CommandError
 from ludolf.engine.conversation import Conversation
 from ludolf.engine.feature import Feature, Features
 from ludolf.engine.toolset import Toolset
 from ludolf.engine.workspace import Workspace
 from ludolf.protocol.host_events import TodoAutoClear, TodoReminder
+from ludolf.protocol.results import TodoPhase, TodoStatus, TodoTask
 from ludolf.session.entries import CustomMessageEntry, message_of, role_of
 from ludolf.session.tree import Session
 
-Status = Literal["pending", "in_progress", "completed", "abandoned", "blocked"]
-STATUSES: tuple[str, ...] = get_args(Status)
+STATUSES: tuple[str, ...] = get_args(TodoStatus)
 FINISHED = ("completed", "abandoned")
 OPEN = ("pending", "in_progress")
 TOOL_NAMES = ("todo", "todo_write")
 REMINDER = "todo-reminder"
-
-
-class TodoTask(Value, kw_only=True):
-    id: str
-    content: str
-    status: Status
-    notes: str | None = None
-    blocker: str | None = None
-
-
-class TodoPhase(Value, kw_only=True):
-    id: str
-    name: str
-    tasks: tuple[TodoTask, ...]
 
 
 Phases = tuple[TodoPhase, ...]

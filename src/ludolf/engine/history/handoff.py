@@ -7,11 +7,12 @@ import msgspec
 
 from ludolf.agent.scope import Aborted, Scope
 from ludolf.ai.messages import AssistantMessage, Message, OpaqueMessage, Usage, UserMessage, text_of
-from ludolf.base import CommandError, Value
+from ludolf.base import CommandError
 from ludolf.engine.feature import Vetoed
 from ludolf.engine.history.sessions import Sessions
 from ludolf.engine.history.summaries import SummaryFailed
 from ludolf.engine.run.turn import Drive
+from ludolf.protocol.results import HandedOver
 from ludolf.session.entries import CustomMessageEntry
 from ludolf.session.tree import Session
 
@@ -26,16 +27,6 @@ CUSTOM_TYPE = "handoff"
 DOCUMENT_LIMIT = 8192
 UNKNOWN_WINDOW = 128_000
 CHARACTERS_PER_TOKEN = 4
-
-
-class HandoffResult(Value, kw_only=True):
-    """The new session, unless an extension cancelled, and the document that it begins with."""
-
-    cancelled: bool
-    document: str | None = None
-    session_id: str | None = None
-    session_file: str | None = None
-    usage: Usage | None = None
 
 
 class _Document(msgspec.Struct, frozen=True):
@@ -76,7 +67,7 @@ class Handoff:
         self._is_running = is_running
         self.running = False
 
-    async def go(self, instructions: str | None) -> HandoffResult:
+    async def go(self, instructions: str | None) -> HandedOver:
         """Write the document, and begin a new session with it.
 
         Raises:
@@ -89,9 +80,9 @@ class Handoff:
         try:
             await self._sessions.new(old, setup=written.begin)
         except Vetoed:
-            return HandoffResult(cancelled=True)
+            return HandedOver(cancelled=True)
         new = self._conversation.session
-        return HandoffResult(
+        return HandedOver(
             cancelled=False,
             document=written.document,
             session_id=new.id,

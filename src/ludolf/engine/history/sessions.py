@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING
 
 from msgspec import structs
 
-from ludolf.base import CommandError, Value, check_path
+from ludolf.base import CommandError, check_path
 from ludolf.config.models.selection import as_level
 from ludolf.engine.conversation import Conversation
 from ludolf.engine.feature import Features, SessionMove, Vetoed
 from ludolf.engine.models import Models
+from ludolf.protocol.results import OpenedSession
 from ludolf.session.entries import Header, ThinkingLevelChange
 from ludolf.session.reader import NotASession, read_header
 from ludolf.session.tree import Session, new_session, open_session
@@ -23,15 +24,6 @@ if TYPE_CHECKING:
     from ludolf.extensions.host import Setup, Then
 
 SAVE_AGAIN_SECONDS = 1.0
-
-
-class OpenedSession(Value):
-    """`resumed`: the folder held a conversation."""
-
-    cancelled: bool
-    resumed: bool
-    session_id: str
-    session_file: str
 
 
 def _folder_at(path: str, cwd: str) -> Path:

@@ -2,24 +2,17 @@
 
 from ludolf.agent.scope import Aborted, Scope
 from ludolf.ai.messages import UserMessage, text_of
-from ludolf.base import CommandError, Value
+from ludolf.base import CommandError
 from ludolf.engine.conversation import Conversation
 from ludolf.engine.feature import Features, TreeMove, Vetoed
 from ludolf.engine.history.summaries import Summaries, SummaryFailed
 from ludolf.engine.models import Models
 from ludolf.engine.workspace import Workspace
+from ludolf.protocol.results import Moved
 from ludolf.session.entries import BranchSummary, Entry, Label, fields, message_of
 
 UNKNOWN_WINDOW = 128_000
 SUMMARY_LIMIT = 4096
-
-
-class Moved(Value):
-    """`text` is that of the user's message before which the session continues, to edit it."""
-
-    cancelled: bool
-    text: str | None = None
-    summary_entry_id: str | None = None
 
 
 class TreeNavigation:

@@ -8,7 +8,7 @@ from ludolf.agent.scope import Aborted, Scope
 from ludolf.ai.errors import ProviderError
 from ludolf.ai.http.oauth import LoginError
 from ludolf.ai.http.oauth_login import Asker, log_in
-from ludolf.base import CommandError, Value, uuid4
+from ludolf.base import CommandError, uuid4
 from ludolf.config.auth.credentials import (
     Way,
     checked_key,
@@ -23,20 +23,11 @@ from ludolf.config.models.registry import ModelRegistry
 from ludolf.engine.feature import Feature
 from ludolf.extensions.dialogs import Dialogs
 from ludolf.protocol.commands import UiAnswer
+from ludolf.protocol.results import LoginProvider
 from ludolf.protocol.ui import UiRequest
 
 Send = Callable[[UiRequest], bool | None]
 CANCELLED = "Login cancelled"
-
-
-class LoginProvider(Value):
-    """A provider that users can log in to. `available` is expected by some hosts."""
-
-    id: str
-    name: str
-    available: bool
-    authenticated: bool
-    methods: tuple[Way, ...]
 
 
 class Logins(Feature):

@@ -3,28 +3,10 @@
 from typing import Literal
 
 from ludolf.ai.messages import AssistantMessage
-from ludolf.base import CommandError, Value
+from ludolf.base import Value
+from ludolf.protocol.results import Limits
 
 LimitName = Literal["turns", "tokens", "cost"]
-
-
-class Limits(Value):
-    """Limits of one prompt, including follow-ups and retries; None means unlimited."""
-
-    max_turns: int | None = None
-    max_tokens: int | None = None
-    max_cost: float | None = None
-
-    def check(self) -> "Limits":
-        """Raises:
-        CommandError: a limit is not a positive number.
-        """
-        for name in self.__struct_fields__:
-            value = getattr(self, name)
-            if value is not None and value <= 0:
-                shown = "max" + name.removeprefix("max_").capitalize()
-                raise CommandError(f"{shown} must be greater than 0")
-        return self
 
 
 class Reached(Value):

@@ -119,7 +119,7 @@ class Prompting:
     def _check(self, when_busy: WhenBusy | None) -> None:
         if self._runner.running:
             if when_busy is None:
-                raise CommandError(BUSY)
+                raise CommandError(BUSY, code="busy")
             return
         if self._drive.compactor.manual_running:
             raise CommandError(COMPACTING)

@@ -14,8 +14,8 @@ from ludolf.engine.conversation import Conversation
 from ludolf.engine.feature import Features
 from ludolf.engine.toolset import Toolset
 from ludolf.engine.workspace import Workspace
-from ludolf.protocol.bash import BashResult
 from ludolf.protocol.events import BashUpdate
+from ludolf.protocol.results import BashResult
 from ludolf.session.entries import MessageBody
 from ludolf.session.reader import NotASession
 from ludolf.session.tree import Session, SessionReadOnly, open_session

@@ -1,4 +1,4 @@
-"""Older families end a text before the next block begins; newer streams end all at the last."""
+"""End each text block before the next block starts, as older families expect."""
 
 from ludolf.agent.events import MessageUpdate
 from ludolf.ai.draft import BlockDelta, BlockEnd, BlockStart, Draft
@@ -13,7 +13,7 @@ class EagerEnds:
         self._ended: set[int] = set()
 
     def order(self, update: MessageUpdate) -> tuple[MessageUpdate, ...]:
-        """The pieces to tell in place of this one: it, an end before it, or nothing."""
+        """Return the updates to send for this one: itself, an end before it, or nothing."""
         event = update.event
         if self._draft is not update.draft:
             self._draft, self._open, self._ended = update.draft, None, set()

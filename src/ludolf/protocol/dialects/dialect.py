@@ -1,4 +1,4 @@
-"""What a dialect is: how events and replies of the neutral core are written for one family."""
+"""The protocol of a dialect: it writes events and replies of the core for one family of hosts."""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Literal, Protocol
@@ -25,11 +25,11 @@ def _nowhere(entry_id: str) -> int:
 
 
 class ServerInfo(msgspec.Struct, frozen=True):
-    """What a greeting may tell; `commands` is asked only by those that tell it.
+    """Data for a greeting; `commands` is called only by dialects that list them.
 
-    `tells_titles`: requests to name a window are passed on where a family keeps them back.
-    `place_of`: the number of the line where the session's file holds an entry, from 0.
-    `cwd`: the folder that the paths of tools begin in.
+    `tells_titles`: requests to set a window title are passed on where a family drops them.
+    `place_of`: the number of the line of an entry in the session file, from 0.
+    `cwd`: the folder that relative paths of tools start from.
     """
 
     version: str
@@ -40,20 +40,20 @@ class ServerInfo(msgspec.Struct, frozen=True):
 
 
 class Traits(msgspec.Struct, frozen=True, kw_only=True):
-    """What hosts of a family expect beyond the words: defaults where nobody says otherwise.
+    """Behaviour that hosts of a family expect, unless the settings say otherwise.
 
-    early_ack        a prompt is acknowledged before it has been looked at
-    starts_when_idle a steering or follow-up message starts a run if none goes on
+    early_ack        a prompt is acknowledged before it has been checked
+    starts_when_idle a steering or follow-up message starts a run if the agent is idle
     queues_when_busy a prompt without `streamingBehavior` waits for the end of the run
-    skips_empty      a prompt or shell command without text is passed over
-    answers_slash    prompts such as `/model` are answered here, without any model
-    ends_after_run   at the end of input the run goes on to its end
-    opens_existing   a session file that does not exist is refused, not made
-    todos            the todo tool is there, and reminds, unless the settings say otherwise
-    tasks            the model may start agents in the background, likewise
-    clears_todos     finished todos are taken off the list after a while
+    skips_empty      a prompt or shell command without text is ignored
+    answers_slash    prompts such as `/model` are answered without a model
+    ends_after_run   at the end of input the run continues to its end
+    opens_existing   a session file that does not exist is refused, not created
+    todos            the todo tool and its reminders are on
+    tasks            the model may start subagents
+    clears_todos     finished todos are removed from the list after a while
     prompt_results   every accepted prompt ends with a `prompt_result`
-    forgets_modes    how many waiting messages are delivered is not written to the settings
+    forgets_modes    the modes of the queues are not written to the settings
     max_frame        no line is longer than this many bytes
     """
 
@@ -74,9 +74,9 @@ class Traits(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Dialect(Protocol):
-    """Output only. A frame is one or more whole lines, as bytes or as pieces to be joined.
+    """Writes the output. A frame is one or more whole lines, as bytes or as pieces to be joined.
 
-    There is one per connection, so it may remember what it said.
+    There is one per connection, so it may keep state.
     """
 
     @property
@@ -86,7 +86,7 @@ class Dialect(Protocol):
 
     def greeting(self, info: ServerInfo) -> Frame | None: ...
     def begun(self, command: str) -> None:
-        """A command begins to act: told before anything that it causes."""
+        """Note that a command starts, before any event that it causes."""
 
     def reply(self, reply: Reply) -> Frame | None: ...
     def event(self, event: Event) -> Frame | None: ...

@@ -19,6 +19,7 @@ from ludolf.agent.events import (
 from ludolf.ai.draft import BlockDelta, BlockEnd
 from ludolf.ai.messages import ToolCall
 from ludolf.base import now_ms
+from ludolf.protocol.commands import COMMANDS
 from ludolf.protocol.dialects.block_end_order import EagerEnds
 from ludolf.protocol.dialects.dialect import Dialect, ServerInfo, Traits, line
 from ludolf.protocol.dialects.omp_compaction import compaction_end, compaction_start
@@ -50,7 +51,7 @@ from ludolf.protocol.subagent_events import AgentWaiting
 if TYPE_CHECKING:
     from ludolf.protocol.ui import UiRequest
 
-_ABORTS = ("abort", "abort_and_prompt")
+_ABORTS = frozenset(name for name, spec in COMMANDS.items() if spec.interrupts)
 _MODEL_CHANGES = ("set_model", "cycle_model")
 _UNSPOKEN: tuple[type, ...] = (
     BashUpdate,
@@ -65,8 +66,8 @@ _UNSPOKEN: tuple[type, ...] = (
 class Omp(Pi):
     """Several runs may follow one prompt; hosts take the first `agent_end` for its end.
 
-    So the end of a run is held until nothing follows by itself, and an end that is followed is
-    dropped. After `abort` it comes behind the reply; after `abort_and_prompt` not at all.
+    So the end of a run is held until no other run follows, and dropped if another run follows. The
+    end of an aborted run comes after the reply to `abort`, and not at all with `abort_and_prompt`.
     """
 
     name = "omp"
@@ -267,7 +268,7 @@ class Omp(Pi):
         return line(record)
 
     def _tool_end(self, event: ToolEnd) -> Frame:
-        """While others still run, a result is told at once and not again in its place."""
+        """Send a result at once while other calls run, and not again at its place."""
         self._open_calls.discard(event.tool_call_id)
         progress = self.messages.call_ended(event)
         record = msgspec.to_builtins(event)
@@ -291,8 +292,8 @@ class Omp(Pi):
             **marks,
             "timestamp": now_ms(),
         }
-        told = (line({"type": f"message_{when}", "message": message}) for when in ("start", "end"))
-        return frame + b"".join(told)
+        start = line({"type": "message_start", "message": message})
+        return frame + start + line({"type": "message_end", "message": message})
 
     # ------------------------------------------------------------ retries
 
@@ -302,7 +303,7 @@ class Omp(Pi):
         return line({**msgspec.to_builtins(event), "errorId": FAILED})
 
     def _retry_ended(self, event: AutoRetryEnd) -> Frame | None:
-        """Who stopped the waiting hears of it behind the reply."""
+        """Return the frame that follows the reply to `abort_retry`."""
         record = msgspec.to_builtins(event)
         errors, self._retry_errors = self._retry_errors, []
         if not self._retry_aborting:
@@ -329,7 +330,7 @@ class Omp(Pi):
 
 
 def _whole(result: dict[str, Any], *, failed: bool) -> dict[str, Any]:
-    """A result that is bad as a whole, with details of its own, is marked inside too."""
+    """Return the error flag inside a failed result that has details."""
     details = result["details"]
     if not failed or not details or not isinstance(details, dict):
         return {}
@@ -338,7 +339,7 @@ def _whole(result: dict[str, Any], *, failed: bool) -> dict[str, Any]:
 
 
 def _silent(event: Any) -> None:
-    """This family has no word for it."""
+    """Send nothing: this family has no such event."""
 
 
 def _config_update(event: ConfigUpdate) -> Frame:

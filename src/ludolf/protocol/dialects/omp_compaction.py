@@ -1,4 +1,4 @@
-"""Compactions as oh-my-pi tells them: only those that nobody asked for."""
+"""Compaction events as oh-my-pi writes them: automatic compactions only."""
 
 from typing import Any
 

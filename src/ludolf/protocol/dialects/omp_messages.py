@@ -1,7 +1,7 @@
-"""Messages as oh-my-pi writes them, with what it notes beside them: times, origins, raw arguments.
+"""Messages as oh-my-pi writes them, with durations, origins and raw arguments.
 
-What the core does not keep is measured here as events pass by, and is known for messages of this
-process only.
+The core does not keep these: they are measured here as events pass, and exist only for messages of
+this process.
 """
 
 import re
@@ -30,6 +30,7 @@ from ludolf.protocol.dialects.omp_tools import (
     refused,
     with_wall_time,
 )
+from ludolf.protocol.host_events import RULE_MATCHED
 
 INTERRUPTED, DROPPED = "Interrupted by user", "Request was aborted"
 # Kinds of failure, as `errorId`: the numbers that this family is known to send; 0 is none.
@@ -45,9 +46,9 @@ class OmpMessages:
 
     interrupted = INTERRUPTED
     tells_wall_time = True
-    # Who says what the agent is told.
+    # The `attribution` of messages of the user.
     speaker = "user"
-    # What results of tools and the ends of their calls carry besides.
+    # Fields that are added to tool results and ends of tool calls.
     marks: ClassVar[Record] = {}
 
     def __init__(self) -> None:
@@ -66,7 +67,7 @@ class OmpMessages:
         # Arguments as the model wrote them: of the answer under way, and of calls of this prompt.
         self._pieces: dict[int, list[str]] = {}
         self._written: dict[str, str] = {}
-        # Answers that were stopped though nobody asked for it, as at the end of input.
+        # Answers that were aborted without a command of the host, as at the end of input.
         self._dropped: set[int] = set()
         self.is_interrupted = False
 
@@ -125,7 +126,7 @@ class OmpMessages:
         self._calls[event.tool_call_id] = {"at": perf_counter(), "args": args}
 
     def call_ended(self, event: ToolEnd) -> Record | None:
-        """Returns what is told before the end."""
+        """Return the progress that is sent before the end of the call, if any."""
         self._ended[event.tool_call_id] = len(self._ended)
         began = self._calls.pop(event.tool_call_id, None)
         if began is None:
@@ -168,7 +169,7 @@ class OmpMessages:
         return self._ended.get(record["toolCallId"], -1)
 
     def complete(self, record: Record) -> Record:
-        """A message of the neutral core with what this family adds."""
+        """Return a message of the core with the fields of this family."""
         role = record.get("role")
         if role == "user":
             return self._user(record)
@@ -204,7 +205,7 @@ class OmpMessages:
         return {**record, **failure, **self._times.get(record["timestamp"], {})}
 
     def result(self, call_id: str, record: Record, *, name: str, failed: bool) -> Record:
-        """The result of a tool, with what was noted of its call."""
+        """Return the result of a tool with the details of its call."""
         noted = self._calls.get(call_id, {})
         content = record["content"]
         if name == "bash" and failed and not noted:
@@ -218,7 +219,7 @@ class OmpMessages:
         return {**record, "content": content, "details": displayed(content, details)}
 
     def call_fields(self, call: ToolCall, place: int) -> bytes:
-        """What is added to a finished call, as the rest of a JSON object."""
+        """Return the fields that are added to a finished call, as the rest of a JSON object."""
         return b"," + dumps(self._call_fields(call.id, call.arguments, place))[1:-1]
 
     def _call_fields(self, call_id: str, arguments: Any, place: int) -> Record:
@@ -226,7 +227,7 @@ class OmpMessages:
         return {"partialArgs": written, "streamIndex": place}
 
     def _shell(self, record: Record) -> Record:
-        """A direct command: said to be cancelled in its output, and how much of it is missing."""
+        """Return a shell command of the user with its cancellation and the size of the cut part."""
         if record["cancelled"]:
             record["output"] = CANCELLED + record["output"]
         cut = self._shells.get(record.get("fullOutputPath", ""))
@@ -234,15 +235,15 @@ class OmpMessages:
 
 
 def short_summary(summary: str) -> str:
-    """The first sentence-like line of a summary: what comes before any list or heading."""
+    """Return the first line of a summary that is not a list or heading; 200 characters at most."""
     lines = [text.strip() for text in summary.splitlines()]
     plain = [text for text in lines if text and not text.startswith(("#", "-", "*", "<"))]
     return (plain or [summary.strip()])[0][:200]
 
 
 def _by_user(record: Record) -> bool:
-    """Aborted, and not cut by a rule: that text names the rule."""
-    return not str(record.get("errorMessage")).startswith("TTSR ")
+    """Whether the user aborted an answer; an answer that a stream rule cut names the rule."""
+    return not str(record.get("errorMessage")).startswith(RULE_MATCHED)
 
 
 def _stop_details(record: Record) -> Record:
@@ -256,7 +257,7 @@ def _stop_details(record: Record) -> Record:
 
 
 def _failure(record: Record, abort_id: int) -> Record:
-    """A failed answer says which kind it is, and the server's status where there is one."""
+    """Return the kind of a failure as `errorId`, and the HTTP status if there is one."""
     if record["stopReason"] == "aborted":
         return {"errorId": abort_id} if _by_user(record) else _stop_details(record)
     if record["stopReason"] != "error":
@@ -266,12 +267,16 @@ def _failure(record: Record, abort_id: int) -> Record:
 
 
 def _cancelled(content: list[Record]) -> list[Record]:
-    """What an aborted command had said comes behind the word for it."""
+    """Move the output of an aborted command after the note that it was cancelled.
+
+    Session files hold only the text of a result, so the abort is recognised by its text.
+    """
     text = str(content[-1].get("text", "")) if content else ""
     if not text.endswith(ABORTED_COMMAND):
         return content
-    said = text.removesuffix(ABORTED_COMMAND).rstrip("\n")
-    return [*content[:-1], {**content[-1], "text": CANCELLED + (said + "\n" if said else "")}]
+    output = text.removesuffix(ABORTED_COMMAND).rstrip("\n")
+    note = CANCELLED + (output + "\n" if output else "")
+    return [*content[:-1], {**content[-1], "text": note}]
 
 
 def _custom(record: Record) -> Record:

@@ -1,4 +1,4 @@
-"""What only we tell, in the words that oh-my-pi has for anything."""
+"""Events that oh-my-pi does not have, as its `notice` frames."""
 
 from collections.abc import Callable
 from typing import Any

@@ -1,32 +1,34 @@
-"""Replies as oh-my-pi writes them: other names, other ids, other words for the same errors."""
+"""Replies as oh-my-pi writes them: other field names, ids and error texts."""
 
-import re
 from collections.abc import Callable
 from typing import Any
 
 import msgspec
 from msgspec import UNSET
 
-from ludolf.base import dumps, loads
+from ludolf.base import ErrorCode, dumps, loads
+from ludolf.protocol.commands import COMMANDS
 from ludolf.protocol.dialects.omp_messages import CANCELLED, OmpMessages, short_summary
 from ludolf.protocol.dialects.omp_tools import Record, artifact_id
 from ludolf.protocol.framing import NO_ID
 from ludolf.protocol.replies import Reply, render_reply
 
-_WORDS = {
-    "Agent is already processing. Specify streamingBehavior ('steer' or 'followUp') "
-    "to queue the message.": "Agent is already processing. Use steer() or followUp() to queue "
-    "messages, or wait for completion.",
-    "Invalid entry ID for forking": "Invalid entry ID for branching",
+# The wording of this family for an error, by its code.
+_WORDING: dict[ErrorCode, str] = {
+    "busy": "Agent is already processing. Use steer() or followUp() to queue messages, "
+    "or wait for completion.",
+    "invalid_fork_entry": "Invalid entry ID for branching",
 }
 CLAUDE, CLAUDE_PROVIDER = "anthropic-messages", "anthropic"
-_MISSING = re.compile(r'^\w+: missing or invalid "(\w+)"$')
-_SESSION_CHANGES = ("new_session", "switch_session", "open_session", "branch", "fork", "clone")
-_QUEUED = ("prompt", "steer", "follow_up", "abort_and_prompt")
+_PROMPTS = frozenset(name for name, spec in COMMANDS.items() if spec.is_prompt)
+# After these the host gets the list of slash commands again.
+_SESSION_CHANGES = frozenset(
+    name for name, spec in COMMANDS.items() if spec.changes_session and name != "handoff"
+)
 
 
 class OmpReplies:
-    """A table from command to function; what is not in it is written as pi writes it."""
+    """Replies by command; commands without a function are written as in pi."""
 
     def __init__(self, messages: OmpMessages) -> None:
         self._messages = messages
@@ -47,7 +49,7 @@ class OmpReplies:
     def render(self, reply: Reply) -> bytes:
         if reply.error is not None:
             return self.failed(reply)
-        if reply.command in _QUEUED:
+        if reply.command in _PROMPTS:
             return _join(msgspec.structs.replace(reply, data=_acknowledged(reply)))
         make = self._table.get(reply.command)
         if make is not None and reply.data is not None:
@@ -56,17 +58,14 @@ class OmpReplies:
         return changed + _join(reply)
 
     def failed(self, reply: Reply) -> bytes:
-        error = reply.error or ""
         if reply.command == "parse":
             if reply.untyped:
                 unnamed = {"type": "response", "success": False}
                 return dumps({**unnamed, "error": "Unknown command: undefined"}) + b"\n"
             reply = msgspec.structs.replace(reply, id=NO_ID)
-        if error.startswith("Unknown command: "):
+        if reply.code == "unknown_command":
             reply = msgspec.structs.replace(reply, id=NO_ID)
-        form = r"Missing field `\1`" if reply.command == "bash" else r"Missing field: \1"
-        worded = _MISSING.sub(form, _WORDS.get(error, error))
-        return _join(msgspec.structs.replace(reply, error=worded))
+        return _join(msgspec.structs.replace(reply, error=_wording(reply)))
 
     def commands_update(self) -> bytes:
         record = {"type": "available_commands_update", "commands": self.commands()}
@@ -121,7 +120,7 @@ class OmpReplies:
 
 
 def model(record: Record) -> Record:
-    """A model with its thinking in both spellings, so that all clients of the family read it."""
+    """Return a model with its thinking levels in both spellings that clients of the family read."""
     by_claude = record["api"] == CLAUDE
     record = {"compat": {}, **record, "supportsComputerUse": False}
     if by_claude and record["provider"] != CLAUDE_PROVIDER:
@@ -142,8 +141,16 @@ def model(record: Record) -> Record:
     return record
 
 
+def _wording(reply: Reply) -> str | None:
+    """Return the text of an error as this family words it."""
+    if reply.field is not None:
+        is_shell = reply.command == "bash"
+        return f"Missing field `{reply.field}`" if is_shell else f"Missing field: {reply.field}"
+    return reply.error if reply.code is None else _WORDING.get(reply.code, reply.error)
+
+
 def _plain(reply: Reply) -> Any:
-    """The data of a reply as plain values, whatever it was."""
+    """Return the data of a reply as plain values."""
     data = reply.data
     if isinstance(data, list) and all(isinstance(part, bytes) for part in data):
         return loads(b"".join(data))
@@ -161,7 +168,7 @@ def _acknowledged(reply: Reply) -> Any:
 
 
 def _with_snapshot(record: Record, overhead: int) -> Record:
-    """An answer of the past with the size of the context that it was given for."""
+    """Return an earlier answer with the size of its context."""
     if record.get("role") != "assistant":
         return record
     usage = record["usage"]
@@ -189,7 +196,7 @@ def _counted(data: Record) -> Record:
 
 
 def _handed_over(reply: Reply) -> Record | None:
-    """This family says nothing of a session that was not made."""
+    """Return the data of a handoff; None if it was cancelled."""
     data: Record = _plain(reply)
     return None if data["cancelled"] else data
 

@@ -1,4 +1,4 @@
-"""What agents in the background do, told in the words in which their parent's run is told."""
+"""Events of subagents, written in the dialect of the connection."""
 
 from collections.abc import Callable
 
@@ -12,7 +12,7 @@ _TERMINAL, _WAITING = b'"isTerminal":true}\n', b'"isTerminal":false}\n'
 
 
 class SubagentFrames:
-    """Every agent has a dialect of its own, since a dialect remembers what it said."""
+    """One dialect per subagent, since a dialect keeps state."""
 
     def __init__(self, make: Callable[[], Dialect]) -> None:
         self._make = make
@@ -34,21 +34,21 @@ class SubagentFrames:
 
 
 def not_terminal(end: Frame | None) -> Frame | None:
-    """The end of a run that agents in the background will wake from."""
+    """Return the end of a run that subagents will continue later."""
     if isinstance(end, bytes) and end.endswith(_TERMINAL):
         return end.removesuffix(_TERMINAL) + _WAITING
     return end
 
 
 def _with_origin(frame: Frame, level: str) -> Frame:
-    """Hosts of omp look for what an agent was told to use, and what came of it."""
+    """Add the configured and the resolved level, which hosts of omp expect."""
     if not isinstance(frame, bytes) or b'"thinkingLevel":' not in frame:
         return frame
     return dumps({**loads(frame), "configured": level, "resolved": level}) + b"\n"
 
 
 def _of_agent(dialect: Dialect) -> Dialect:
-    """What the agent is told comes from another agent, where a family tells who spoke."""
+    """Attribute the prompts of a subagent to an agent, in families that attribute messages."""
     messages = getattr(dialect, "messages", None)
     if messages is not None:
         messages.speaker = "agent"

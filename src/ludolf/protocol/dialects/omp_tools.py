@@ -1,4 +1,7 @@
-"""What oh-my-pi says of its own tools beyond their text: which file it was, what of it is shown."""
+"""Details that oh-my-pi adds to results of its tools: path, size, lines, exit code.
+
+Session files hold only the text of a result, in the wording of pi, so it is parsed here.
+"""
 
 import os
 import re
@@ -17,7 +20,7 @@ _REFUSED = re.compile(r'Validation failed for tool "|Tool \S+ not found\Z')
 
 
 def details_of(event: ToolEnd, args: Record, cwd: str) -> Record:
-    """What is known of a finished call of a tool that this family has too."""
+    """Return the details of a finished call of a tool that this family has too."""
     path = args.get("path")
     if event.tool_name == "bash":
         return _bash(event, args)
@@ -29,7 +32,7 @@ def details_of(event: ToolEnd, args: Record, cwd: str) -> Record:
 
 
 def progress_of(event: ToolEnd, args: Record, details: Record) -> Record | None:
-    """A write is announced before its end."""
+    """Return the progress of a write, which is sent before its end."""
     if "resolvedPath" not in details or not isinstance(args.get("content"), str):
         return None
     size = len(args["content"].encode("utf-8", "replace"))
@@ -44,7 +47,7 @@ def progress_of(event: ToolEnd, args: Record, details: Record) -> Record | None:
 
 
 def displayed(content: list[Record], details: Record) -> Record:
-    """What a read shows, without the words around it; the details say where it begins."""
+    """Add the displayed lines of a read, without notices, to its details."""
     start = details.pop("startLine", None)
     if start is None:
         return details
@@ -58,13 +61,13 @@ def displayed(content: list[Record], details: Record) -> Record:
 
 
 def refused(content: list[Record]) -> Record:
-    """A call that did not come to its tool is named in the details too."""
+    """Return the error of a call that did not reach its tool: unknown tool, invalid arguments."""
     text = str(content[0].get("text", "")) if content else ""
     return {"isError": True, "error": text} if _REFUSED.match(text) else {}
 
 
 def with_wall_time(content: list[Record], seconds: float) -> list[Record]:
-    """Behind the output of a command, before its exit code."""
+    """Add the wall time after the output of a command, before its exit code."""
     line = f"\n\nWall time: {seconds:.2f} seconds"
     if not content or content[-1].get("type") != "text":
         return [*content, {"type": "text", "text": line.lstrip("\n")}]
@@ -76,7 +79,7 @@ def with_wall_time(content: list[Record], seconds: float) -> list[Record]:
 
 
 def artifact_id(path: str) -> str:
-    """The name of the file that holds the whole, without its folder and ending."""
+    """Return the name of the file with the whole output, without folder and suffix."""
     return path.replace("\\", "/").rpartition("/")[2].partition(".")[0]
 
 
@@ -99,11 +102,11 @@ def _bash(event: ToolEnd, args: Record) -> Record:
 
 
 def _cut(details: Record) -> Record:
-    """How much of the output is missing; its end is what was kept."""
+    """Return how much of the output was cut; the end is kept."""
     cut = details["truncation"]
     lines, shown = cut["totalLines"], cut["outputLines"]
     numbers = ("totalLines", "totalBytes", "outputLines", "outputBytes", "maxBytes")
-    told = {
+    range_ = {
         "direction": "tail",
         "truncatedBy": "tail",
         **{name: cut[name] for name in numbers if name in cut},
@@ -113,7 +116,7 @@ def _cut(details: Record) -> Record:
         "elidedBytes": cut["totalBytes"] - cut["outputBytes"],
     }
     path = details.get("fullOutputPath")
-    return {**told, "artifactId": artifact_id(path)} if isinstance(path, str) else told
+    return {**range_, "artifactId": artifact_id(path)} if isinstance(path, str) else range_
 
 
 def _read(event: ToolEnd, args: Record, cwd: str) -> Record:
@@ -127,7 +130,7 @@ def _read(event: ToolEnd, args: Record, cwd: str) -> Record:
 
 
 def _lines(event: ToolEnd, args: Record) -> Record:
-    """Which lines are shown; of an image there are none."""
+    """Return which lines are shown; nothing for an image."""
     parts = event.result.content
     if not parts or not isinstance(parts[0], Text) or not isinstance(parts[-1], Text):
         return {}

@@ -1,6 +1,6 @@
-"""pi up to 0.83, the default: each piece of an answer comes with the whole message so far.
+"""pi up to 0.83, the default: each update of an answer carries the whole message so far.
 
-The message is spliced from pieces that are JSON already; nothing is built or encoded twice.
+The message is joined from pieces that are JSON already; nothing is encoded twice.
 """
 
 from typing import TYPE_CHECKING
@@ -27,7 +27,7 @@ class Pi:
         return None
 
     def begun(self, command: str) -> None:
-        """Nothing here depends on what is under way."""
+        """Ignored: no frame depends on the commands that run."""
 
     def reply(self, reply: Reply) -> Frame | None:
         return render_reply(reply)

@@ -1,14 +1,17 @@
-"""pi since 0.84: plain encoding; an answer's pieces are told as deltas only."""
+"""pi since 0.84: plain encoding; updates of an answer are deltas only."""
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+import msgspec
 
 from ludolf.agent.events import MessageStart, MessageUpdate
 from ludolf.ai.draft import BlockDelta, BlockEnd, BlockStart, StreamEvent
 from ludolf.ai.messages import AssistantMessage, Text, Thinking, ToolCall
-from ludolf.base import dumps
-from ludolf.protocol.dialects.dialect import Dialect, Render, ServerInfo, Traits
+from ludolf.base import Value, dumps
+from ludolf.protocol.dialects.dialect import Dialect, Render, ServerInfo, Traits, line
 from ludolf.protocol.events import CompactionEnd, Event
 from ludolf.protocol.replies import Frame, Reply, render_reply
+from ludolf.protocol.results import State
 
 if TYPE_CHECKING:
     from ludolf.protocol.ui import UiRequest
@@ -29,13 +32,12 @@ class PiDelta:
         return None
 
     def begun(self, command: str) -> None:
-        """Nothing here depends on what is under way."""
+        """Ignored: no frame depends on the commands that run."""
 
     def reply(self, reply: Reply) -> Frame | None:
-        frame = render_reply(reply)
-        if reply.command == "get_state" and isinstance(frame, bytes):
-            return frame.replace(b'"data":{"model":null,', b'"data":{', 1)
-        return frame
+        if isinstance(reply.data, State) and reply.data.model is None:
+            reply = msgspec.structs.replace(reply, data=_without(reply.data, "model"))
+        return render_reply(reply)
 
     def event(self, event: Event) -> Frame | None:
         render = self._table.get(type(event))
@@ -53,7 +55,7 @@ def render_delta(update: MessageUpdate) -> Frame:
 
 
 def stream_event(event: StreamEvent) -> bytes:
-    """The inside of `assistantMessageEvent`, without braces."""
+    """Return the fields of `assistantMessageEvent` as JSON without braces."""
     if type(event) is BlockDelta:
         return b'"type":"%b_delta","contentIndex":%d,"delta":"%b"' % (
             event.kind.encode(),
@@ -77,15 +79,23 @@ def stream_event(event: StreamEvent) -> bytes:
 
 
 def _message_start(event: MessageStart) -> Frame:
-    frame = dumps(event) + b"\n"
-    if isinstance(event.message, AssistantMessage) and not event.message.failed:
-        return frame.replace(b'"stopReason":"stop"', b'"stopReason":"pending"')
-    return frame
+    message = event.message
+    if not isinstance(message, AssistantMessage) or message.stop_reason != "stop":
+        return line(event)
+    record = msgspec.to_builtins(event)
+    record["message"]["stopReason"] = "pending"
+    return line(record)
 
 
 def _compaction_end(event: CompactionEnd) -> Frame:
-    frame = dumps(event) + b"\n"
-    return frame.replace(b'"result":null,', b"", 1) if event.result is None else frame
+    return line(_without(event, "result") if event.result is None else event)
+
+
+def _without(value: Value, field: str) -> dict[str, Any]:
+    """Return the fields of a value as they are encoded, without one of them."""
+    record: dict[str, Any] = msgspec.to_builtins(value)
+    del record[field]
+    return record
 
 
 if TYPE_CHECKING:

@@ -1,6 +1,5 @@
-"""pi of December 2025: no replies at all; what went wrong is an `error` record."""
+"""pi of December 2025: no replies; an error is an `error` record."""
 
-import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -43,6 +42,7 @@ from ludolf.protocol.events import (
     ThinkingLevelChanged,
     Warned,
 )
+from ludolf.protocol.framing import PARSE_FAILED
 from ludolf.protocol.replies import Frame, Reply
 from ludolf.protocol.subagent_events import AgentWaiting
 
@@ -63,11 +63,8 @@ _UNSPOKEN: tuple[type, ...] = (
     ThinkingLevelChanged,
 )
 _FAILED = {"compact": "Compaction failed: ", "bash": "Bash command failed: "}
-_PARSE = "Failed to parse command: "
-# A prompt or command without its text is passed over without a word.
-_WITHOUT_TEXT = re.compile(r'(prompt: missing or invalid "message"|bash: .* "command")$')
-
-
+# A prompt or shell command without its text is ignored: command and missing parameter.
+_WITHOUT_TEXT = (("prompt", "message"), ("bash", "command"))
 _START = line({"type": "agent_start"})
 _TURN = line({"type": "turn_start"})
 
@@ -83,10 +80,10 @@ def _pieces(frame: Frame | None) -> list[bytes]:
 
 
 class PiEarly(Pi):
-    """Every prompt has a start and an end of its own, though it waited for another one.
+    """Each prompt has its own start and end, also if it was queued.
 
-    The end of a run is held until it is sure that no other attempt follows. A prompt that has to
-    wait starts at once for its host: that it was heard shows, and hosts count starts and ends.
+    The end of a run is held until it is certain that no retry follows. The start of a queued prompt
+    is sent at once, since hosts count starts and ends.
     """
 
     name = "pi-early"
@@ -131,10 +128,10 @@ class PiEarly(Pi):
         return None
 
     def reply(self, reply: Reply) -> Frame | None:
-        if _WITHOUT_TEXT.match(reply.error or ""):
+        if reply.code == "invalid_parameter" and (reply.command, reply.field) in _WITHOUT_TEXT:
             return None
         if reply.error is not None:
-            text = _FAILED.get(reply.command, "") + reply.error.removeprefix(_PARSE)
+            text = _FAILED.get(reply.command, "") + reply.error.removeprefix(PARSE_FAILED)
             return line({"type": "error", "error": text})
         if reply.command == "bash":
             return _bash_end(reply)
@@ -158,7 +155,7 @@ class PiEarly(Pi):
         return pieces or None
 
     def _agent_start(self, event: AgentStart) -> Frame | None:
-        """Another attempt is no other prompt."""
+        """Send the start of a prompt; a retry does not start another prompt."""
         self._held = None
         self._running = True
         self._may_stop = False
@@ -240,7 +237,7 @@ class PiEarly(Pi):
 
 
 def _silent(event: Any) -> None:
-    """This family has no word for it."""
+    """Send nothing: this family has no such event."""
 
 
 def _plain(event: Any) -> Frame:

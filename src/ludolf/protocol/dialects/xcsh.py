@@ -1,6 +1,5 @@
 """xcsh: oh-my-pi of spring 2026 with a plainer `ready`, and errors of handlers without an id."""
 
-import re
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import msgspec
@@ -14,8 +13,8 @@ from ludolf.protocol.events import ContextFilesUsed, Warned
 from ludolf.protocol.framing import NO_ID
 from ludolf.protocol.replies import Frame, Reply
 
-# What a handler did not foresee; there the id and the name of the command are lost.
-_UNFORESEEN = re.compile(r'^Internal error in |: missing or invalid "')
+# Errors that this family reports without the id and the name of the command.
+_UNPARSED = ("internal_error", "invalid_parameter")
 
 
 class Xcsh(Omp):
@@ -50,7 +49,7 @@ class Xcsh(Omp):
 
 
 class _Messages(OmpMessages):
-    """Results may be warnings here; nothing that our tools say is one."""
+    """Results have a flag for warnings, which is never set."""
 
     interrupted = "Request was aborted"
     tells_wall_time = False
@@ -59,7 +58,7 @@ class _Messages(OmpMessages):
 
 class _Replies(OmpReplies):
     def failed(self, reply: Reply) -> bytes:
-        if _UNFORESEEN.search(reply.error or ""):
+        if reply.code in _UNPARSED:
             reply = msgspec.structs.replace(reply, command="parse", id=NO_ID)
         return super().failed(reply)
 
@@ -71,7 +70,7 @@ class _Replies(OmpReplies):
 
 
 def _unspoken(event: Any) -> None:
-    """This family has no word for it."""
+    """Send nothing: this family has no such event."""
 
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""What stands on the wire, as types: every frame, both ways, in every dialect.
+"""Types of all frames, in both directions and in every dialect.
 
 Read by the schema and by the client. The program itself writes its frames without these.
 """

@@ -1,40 +1,42 @@
-"""What each command answers: the `data` of its reply, in the dialects of pi."""
+"""The `data` of the reply to each command, in the dialects of pi."""
 
 from typing import Any, Literal
 
 from ludolf.ai.messages import ThinkingLevel
 from ludolf.ai.models import Model
 from ludolf.base import Value
-from ludolf.protocol.bash import BashResult
+from ludolf.protocol.commands import COMMANDS, CommandSpec
 from ludolf.protocol.events import CompactionResult
-from ludolf.protocol.wire.moving_answers import (
-    FastMode,
+from ludolf.protocol.results import (
+    BashResult,
+    CycledModel,
     HandedOver,
-    HostUriSchemes,
+    Limits,
+    LoginProvider,
+    Moved,
     OpenedSession,
+    State,
+    TodoPhase,
 )
+from ludolf.protocol.subagent_events import Level, Snapshot
 from ludolf.protocol.wire.stored import StoredEntry, StoredMessage, TreeNode
-from ludolf.protocol.wire.subagent_answers import SUBAGENT_ANSWERS
 from ludolf.session.finder import SessionRecord
 from ludolf.session.stats import SessionStats
 from ludolf.session.views import ForkMessage
 
-QueueMode = Literal["all", "one-at-a-time"]
 Disposition = Literal["started", "queued", "handled"]
-TodoStatus = Literal["pending", "in_progress", "completed", "abandoned", "blocked"]
-LoginMethod = Literal["api-key", "oauth", "device"]
 
 # ---------------------------------------------------------------- prompts
 
 
 class Accepted(Value):
-    """What became of a message: `handled` ones lead to no run."""
+    """`handled`: a command handled the message, without a run."""
 
     disposition: Disposition
 
 
 class Queued(Value):
-    """The texts that were waiting."""
+    """The texts of the queued messages."""
 
     steering: tuple[str, ...]
     follow_up: tuple[str, ...]
@@ -43,43 +45,8 @@ class Queued(Value):
 # ---------------------------------------------------------------- state
 
 
-class TodoTask(Value, kw_only=True):
-    id: str
-    content: str
-    status: TodoStatus
-    notes: str | None = None
-    blocker: str | None = None
-
-
-class TodoPhase(Value, kw_only=True):
-    id: str
-    name: str
-    tasks: tuple[TodoTask, ...]
-
-
 class Todos(Value):
     todo_phases: tuple[TodoPhase, ...]
-
-
-class State(Value, kw_only=True):
-    """`model` is null when none is selected; `todoPhases` is there once there was a plan."""
-
-    model: Model | None
-    thinking_level: ThinkingLevel
-    is_streaming: bool
-    is_compacting: bool
-    steering_mode: QueueMode
-    follow_up_mode: QueueMode
-    session_file: str | None = None
-    session_id: str
-    session_name: str | None = None
-    auto_compaction_enabled: bool
-    message_count: int
-    pending_message_count: int
-    todo_phases: tuple[TodoPhase, ...] | None = None
-    has_pending_async_work: bool | None = None
-    fast_mode_enabled: bool | None = None
-    fast_mode_active: bool | None = None
 
 
 class DeltaState(State, kw_only=True):
@@ -113,14 +80,6 @@ class Models(Value):
     models: tuple[Model, ...]
 
 
-class CycledModel(Value):
-    """`isScoped`: chosen among those of `--models`."""
-
-    model: Model
-    thinking_level: ThinkingLevel
-    is_scoped: bool
-
-
 class Levels(Value):
     levels: tuple[ThinkingLevel, ...]
 
@@ -129,11 +88,18 @@ class CycledLevel(Value):
     level: ThinkingLevel
 
 
+class FastMode(Value):
+    """`active`: wanted, and the current model has it."""
+
+    enabled: bool
+    active: bool
+
+
 # ---------------------------------------------------------------- sessions
 
 
 class SessionChange(Value):
-    """`cancelled`: an extension said no, and nothing has changed."""
+    """`cancelled`: an extension refused the change."""
 
     cancelled: bool
 
@@ -161,14 +127,6 @@ class Tree(Value):
     leaf_id: str | None
 
 
-class Moved(Value):
-    """`text` is that of a user's message gone back to, for editing it anew."""
-
-    cancelled: bool
-    text: str | None = None
-    summary_entry_id: str | None = None
-
-
 class Sessions(Value):
     sessions: tuple[SessionRecord, ...]
 
@@ -185,7 +143,7 @@ class Exported(Value):
 
 
 class SourceInfo(Value, kw_only=True):
-    """Where a command comes from."""
+    """The origin of a command."""
 
     path: str
     source: str
@@ -195,7 +153,7 @@ class SourceInfo(Value, kw_only=True):
 
 
 class CommandItem(Value, kw_only=True):
-    """What may stand behind `/` in a prompt."""
+    """A command that a prompt may call with `/`."""
 
     name: str
     description: str | None = None
@@ -209,14 +167,6 @@ class CommandList(Value):
     commands: tuple[CommandItem, ...]
 
 
-class Limits(Value):
-    """What one prompt may use; a limit that is missing is none."""
-
-    max_turns: int | None = None
-    max_tokens: int | None = None
-    max_cost: float | None = None
-
-
 class Capabilities(Value):
     protocol_version: int
     program: str
@@ -227,7 +177,7 @@ class Capabilities(Value):
 
 
 class EventFilter(Value):
-    """The types that are told from now on; null: all."""
+    """The types of events that are sent from now on; null: all."""
 
     events: tuple[str, ...] | None
 
@@ -237,7 +187,7 @@ class Negotiated(Value):
 
 
 class ModelService(Value, kw_only=True):
-    """Whether the chosen model can be asked, as far as is known without asking it."""
+    """Whether there are credentials for the current model; no request is made."""
 
     state: Literal["no_provider", "connected", "auth_error"]
     provider: str | None = None
@@ -253,14 +203,8 @@ class HostToolNames(Value):
     tool_names: tuple[str, ...]
 
 
-class LoginProvider(Value):
-    """A provider that one can log in to."""
-
-    id: str
-    name: str
-    available: bool
-    authenticated: bool
-    methods: tuple[LoginMethod, ...]
+class HostUriSchemes(Value):
+    schemes: tuple[str, ...]
 
 
 class LoginProviders(Value):
@@ -272,14 +216,14 @@ class LoggedIn(Value):
 
 
 class LoggedOut(Value):
-    """`removed`: there was something to forget."""
+    """`removed`: there were stored credentials."""
 
     provider_id: str
     removed: bool
 
 
 class AuthStatus(Value, kw_only=True):
-    """Where credentials come from; nothing in it is secret.
+    """The source of credentials; no field is secret.
 
     `variables` are names; `expires` is in Unix milliseconds, of a login that ends.
     """
@@ -296,88 +240,57 @@ class AuthStatuses(Value):
     providers: tuple[AuthStatus, ...]
 
 
+# ---------------------------------------------------------------- subagents
+
+
+class Subscription(Value):
+    level: Level
+
+
+class Subagents(Value):
+    """The running subagents."""
+
+    subagents: tuple[Snapshot, ...]
+
+
+class Transcript(Value):
+    """The session file of a subagent from a byte on, in whole lines, as stored.
+
+    `reset`: the file is shorter than that, and was read from its start.
+    """
+
+    session_file: str
+    from_byte: int
+    next_byte: int
+    reset: bool
+    entries: tuple[dict[str, Any], ...]
+    messages: tuple[dict[str, Any], ...]
+
+
+class CancelledSubagent(Value):
+    """False if no such agent runs."""
+
+    cancelled: bool
+
+
 # ---------------------------------------------------------------- the table
 
-# Answers themselves: the program says nothing to them, unless they are no such answer at all.
-UNANSWERED = frozenset(
-    ("extension_ui_response", "host_tool_update", "host_tool_result", "host_uri_result")
-)
 
-# Not answered at once: they wait for a turn, for a user, for a process or for the network.
-SLOW = frozenset(
-    (
-        *("prompt", "steer", "follow_up", "abort", "abort_and_prompt", "abort_retry"),
-        *("new_session", "switch_session", "fork", "branch", "clone", "navigate_tree"),
-        *("open_session", "handoff"),
-        *("set_model", "cycle_model", "get_available_models"),
-        *("compact", "bash", "export_html", "reload", "set_project_trust", "login", "logout"),
-    )
+# Structs of other modules that are answers as they are.
+_SHARED: tuple[type[Value], ...] = (
+    *(BashResult, CompactionResult, CycledModel, HandedOver, Limits, Model, Moved),
+    *(OpenedSession, SessionStats, State),
 )
+_STRUCTS: dict[str, Any] = globals() | {kind.__name__: kind for kind in _SHARED}
 
-# None: success is all that is told.
+
+def _answer(spec: CommandSpec) -> Any:
+    """Return the type of the `data` of a reply; None if the reply has no data."""
+    kind: Any = None if spec.answer is None else _STRUCTS[spec.answer]
+    return kind | None if spec.nullable else kind
+
+
 ANSWERS: dict[str, Any] = {
-    "prompt": Accepted,
-    "steer": Accepted,
-    "follow_up": Accepted,
-    "abort": None,
-    "abort_and_prompt": Accepted,
-    "clear_queue": Queued,
-    "new_session": SessionChange,
-    "get_state": State,
-    "get_messages": Conversation,
-    "set_model": Model,
-    "cycle_model": CycledModel | None,
-    "get_available_models": Models,
-    "set_thinking_level": None,
-    "cycle_thinking_level": CycledLevel | None,
-    "get_available_thinking_levels": Levels,
-    "set_steering_mode": None,
-    "set_follow_up_mode": None,
-    "compact": CompactionResult,
-    "set_auto_compaction": None,
-    "set_auto_retry": None,
-    "abort_retry": None,
-    "bash": BashResult,
-    "abort_bash": None,
-    "get_session_stats": SessionStats,
-    "export_html": Exported,
-    "switch_session": SessionChange,
-    "fork": Forked,
-    "branch": Forked,
-    "clone": SessionChange,
-    "get_fork_messages": ForkMessages,
-    "get_branch_messages": ForkMessages,
-    "get_entries": Entries,
-    "get_tree": Tree,
-    "get_last_assistant_text": LastText,
-    "set_session_name": None,
-    "get_commands": CommandList,
-    "set_limits": Limits,
-    "set_project_trust": None,
-    "list_sessions": Sessions,
-    "rename_session": None,
-    "delete_session": Trashed,
-    "navigate_tree": Moved,
-    "reload": None,
-    "get_capabilities": Capabilities,
-    "set_host_tools": HostToolNames,
-    "set_host_uri_schemes": HostUriSchemes,
-    "handoff": HandedOver,
-    "open_session": OpenedSession,
-    "set_fast_mode": FastMode,
-    "set_interrupt_mode": None,
-    "set_todos": Todos,
-    "set_event_filter": EventFilter,
-    "set_prompt_results": None,
-    "negotiate_protocol": Negotiated,
-    "get_messages_page": ConversationPage,
-    "get_available_commands": CommandList,
-    "set_locale": None,
-    "get_login_providers": LoginProviders,
-    "login": LoggedIn,
-    "logout": LoggedOut,
-    "get_auth_status": AuthStatuses,
-    "get_integrations": Integrations,
-    **SUBAGENT_ANSWERS,
+    name: _answer(spec) for name, spec in COMMANDS.items() if not spec.unanswered
 }
 PI_DELTA_ANSWERS: dict[str, Any] = {**ANSWERS, "get_state": DeltaState}

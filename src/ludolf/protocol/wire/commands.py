@@ -1,21 +1,26 @@
-"""Commands as they should be sent: the shapes that count where the program takes any JSON."""
+"""Parameters of commands as hosts should send them, stricter than the server reads them."""
 
 from typing import Annotated, Any, Literal
 
 from msgspec import UNSET, Meta, UnsetType
 
+from ludolf.agent.queue import (
+    QueueMode,
+)
 from ludolf.ai.messages import Image, Text, ThinkingLevel
 from ludolf.base import Value
 from ludolf.protocol import commands
 from ludolf.protocol.commands import COMMANDS
+from ludolf.protocol.results import (
+    TodoStatus,
+)
 from ludolf.protocol.subagent_events import Level
-from ludolf.protocol.wire.answers import QueueMode, TodoStatus
 
 InterruptMode = Literal["immediate", "wait"]
 
 
 class OneOf:
-    """A choice among structs that nothing but their fields tells apart."""
+    """A choice among structs that differ only by their fields."""
 
     members: tuple[type[Any], ...]
 
@@ -59,7 +64,7 @@ class Attachment(Value, kw_only=True):
 
 
 class Prompt(commands.Prompt):
-    """`streamingBehavior` is needed while a run goes on."""
+    """`streamingBehavior` is required while the agent runs."""
 
     images: list[ImageInput] | None = None
     attachments: list[Attachment] | None = None
@@ -93,7 +98,7 @@ class GetMessagesPage(commands.GetMessagesPage):
     limit: Annotated[int, Meta(ge=1, le=256)] | None = None
 
 
-# ---------------------------------------------------------------- what a host lends and answers
+# ---------------------------------------------------------------- host tools and documents
 
 
 class UiAnswer(commands.UiAnswer):
@@ -124,7 +129,7 @@ class SetHostTools(commands.SetHostTools):
 
 
 class HostToolContent(Value, kw_only=True):
-    """`isError`: a whole result, but a bad one."""
+    """`isError`: the result is an error."""
 
     content: list[Text | Image]
     details: Any = UNSET
@@ -147,7 +152,7 @@ class HostToolResult(commands.HostToolResult):
 
 
 class HostUriScheme(Value, kw_only=True):
-    """Addresses that begin so, with `://` behind it, are documents of the host."""
+    """Addresses that begin with `scheme://` are documents of the host."""
 
     scheme: str
     description: str | None = None
@@ -163,7 +168,7 @@ class SetHostUriSchemes(commands.SetHostUriSchemes):
 
 
 class HostUriResult(commands.HostUriResult):
-    """A document, in base64 if `contentType` is an image's; with `isError` why there is none."""
+    """A document, in base64 for an image; with `isError`, `error` is the reason."""
 
     id: str
     content: str | None = None
@@ -179,7 +184,7 @@ class SetSubagentSubscription(commands.SetSubagentSubscription):
 
 
 class GetSubagentMessages(commands.GetSubagentMessages):
-    """One of both names the agent; what its file holds before `fromByte` is left out."""
+    """Either field names the subagent; the file is read from `fromByte` on."""
 
     from_byte: int | None = None
 
@@ -205,24 +210,5 @@ class SetTodos(commands.SetTodos):
 
 
 SENT: dict[str, type[Value]] = {
-    **COMMANDS,
-    "prompt": Prompt,
-    "abort_and_prompt": Prompt,
-    "steer": QueueMessage,
-    "follow_up": QueueMessage,
-    "set_thinking_level": SetThinkingLevel,
-    "set_steering_mode": SetQueueMode,
-    "set_follow_up_mode": SetQueueMode,
-    "set_interrupt_mode": SetInterruptMode,
-    "negotiate_protocol": NegotiateProtocol,
-    "get_messages_page": GetMessagesPage,
-    "extension_ui_response": UiAnswer,
-    "set_host_tools": SetHostTools,
-    "host_tool_update": HostToolUpdate,
-    "host_tool_result": HostToolResult,
-    "set_host_uri_schemes": SetHostUriSchemes,
-    "host_uri_result": HostUriResult,
-    "set_todos": SetTodos,
-    "set_subagent_subscription": SetSubagentSubscription,
-    "get_subagent_messages": GetSubagentMessages,
+    name: globals()[spec.sent] if spec.sent else spec.params for name, spec in COMMANDS.items()
 }

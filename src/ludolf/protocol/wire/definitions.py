@@ -151,7 +151,7 @@ def _struct(schema: Schema, cls: type[Any], *, out: bool) -> Schema:
 
 
 def _always(cls: type[Any]) -> set[str]:
-    """The fields with a default that are written all the same."""
+    """Return the fields that have a default but are always written."""
     if cls.__struct_config__.omit_defaults:
         return set()
     fields = msgspec.structs.fields(cls)
@@ -170,7 +170,7 @@ def _spoken(shape: Schema) -> Schema:
 
 
 def _plain(value: Any) -> Any:
-    """Without what is said elsewhere; a choice of one is a constant."""
+    """Remove redundant keywords; a choice of one becomes a constant."""
     if isinstance(value, list | tuple):
         return [_plain(item) for item in value]
     if not isinstance(value, dict):

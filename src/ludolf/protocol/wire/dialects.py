@@ -1,4 +1,4 @@
-"""The dialects as tables: what is written in each, and what commands answer there."""
+"""The frames and answers of each dialect."""
 
 from typing import Any
 
@@ -12,7 +12,7 @@ from ludolf.protocol.wire.omp_frames import OMP_FRAMES, XCSH_FRAMES
 
 
 class WireDialect(msgspec.Struct, frozen=True):
-    """`answers` is empty where no command is answered. `end`: the event that ends a prompt."""
+    """`answers` is empty if the dialect has no replies. `end`: the event that ends a prompt."""
 
     name: str
     frames: tuple[type[Any], ...]
@@ -21,7 +21,7 @@ class WireDialect(msgspec.Struct, frozen=True):
     greets: bool = False
 
     def by_type(self) -> dict[str, type[Any]]:
-        """The frames by the name that stands in their `type`."""
+        """Return the frames by their `type`."""
         return {str(kind.__struct_config__.tag): kind for kind in self.frames}
 
 

@@ -31,7 +31,7 @@ class EarlyToolEnd(run.ToolEnd):
 
 
 class EarlyCompaction(Value, tag_field="type", tag="compaction"):
-    """The older part of the conversation was replaced by a summary; `auto`: nobody asked for it."""
+    """The older part of the conversation was replaced by a summary; `auto`: not by command."""
 
     timestamp: str
     summary: str
@@ -53,7 +53,7 @@ class BashEnd(Value, tag_field="type", tag="bash_end"):
 
 
 class EarlyError(Value, tag_field="type", tag="error"):
-    """Something failed, a command perhaps; which one is not said."""
+    """An error, perhaps of a command; the command is not named."""
 
     error: str
 

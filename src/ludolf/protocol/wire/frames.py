@@ -153,7 +153,7 @@ class PromptResult(host.PromptResult, kw_only=True):
 
 
 class Header(entries.Header):
-    """The first line of `--mode json`, which says no replies."""
+    """The first line of `--mode json`, which has no replies."""
 
 
 class Chunk(Value, tag_field="type", tag="rpc_chunk"):

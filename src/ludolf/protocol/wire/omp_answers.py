@@ -1,4 +1,4 @@
-"""What commands answer in the dialects of oh-my-pi and xcsh, where it differs from pi."""
+"""Answers to commands in the dialects of oh-my-pi and xcsh that differ from pi."""
 
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
@@ -6,18 +6,21 @@ from msgspec import UnsetType, field
 
 from ludolf.ai.messages import OpaqueMessage, ThinkingLevel
 from ludolf.base import Value
-from ludolf.protocol.bash import BashResult
+from ludolf.protocol.commands import COMMANDS
 from ludolf.protocol.events import CompactionResult
+from ludolf.protocol.results import (
+    BashResult,
+    CycledModel,
+    HandedOver,
+    State,
+    TodoPhase,
+)
 from ludolf.protocol.wire.answers import (
     ANSWERS,
     Conversation,
     ConversationPage,
-    CycledModel,
     Models,
-    State,
-    TodoPhase,
 )
-from ludolf.protocol.wire.moving_answers import HandedOver
 from ludolf.protocol.wire.omp_messages import OmpMessage, OmpModel
 from ludolf.protocol.wire.stored import OpenKind
 from ludolf.session.stats import ContextUsage, SessionStats, TokenTotals
@@ -35,7 +38,7 @@ else:
 
 
 class Invoked(Value):
-    """Says only that the agent had nothing to do: the prompt was a command of the program."""
+    """Present if the prompt was a command of the program, so that the agent did not run."""
 
     agent_invoked: bool
 
@@ -47,7 +50,7 @@ class DumpedTool(Value):
 
 
 class ContextFill(ContextUsage):
-    """How full the context is; an estimate where no request has been made."""
+    """Size of the context; an estimate before the first request."""
 
     tokens: int
     percent: float
@@ -101,7 +104,7 @@ class OmpCompaction(CompactionResult, kw_only=True):
 
 
 class OmpBashResult(BashResult, kw_only=True):
-    """Counts of all that was said and of what is shown; `artifactId` names the whole of it."""
+    """Sizes of the whole output and of the shown part; `artifactId` names the whole output."""
 
     total_lines: int
     total_bytes: int
@@ -123,10 +126,10 @@ class OmpStats(SessionStats, kw_only=True):
     premium_requests: int
 
 
-_ACCEPTED = dict.fromkeys(("prompt", "steer", "follow_up", "abort_and_prompt"), Invoked | UnsetType)
+_PROMPTS = (name for name, spec in COMMANDS.items() if spec.is_prompt)
 OMP_ANSWERS: dict[str, Any] = {
     **ANSWERS,
-    **_ACCEPTED,
+    **dict.fromkeys(_PROMPTS, Invoked | UnsetType),
     "get_state": OmpState,
     "get_messages": OmpConversation,
     "get_messages_page": OmpConversationPage,

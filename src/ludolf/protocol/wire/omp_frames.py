@@ -62,7 +62,7 @@ class XcshReady(Ready):
 
 
 class CommandsUpdate(Value, tag_field="type", tag="available_commands_update"):
-    """What may stand behind `/` in a prompt, now."""
+    """The commands that a prompt may now call with `/`."""
 
     commands: tuple[CommandItem, ...]
 
@@ -120,7 +120,7 @@ class OmpUpdate(MessageUpdate):
 
 
 class OmpToolOutput(ToolOutput, kw_only=True):
-    """`isError`: bad as a whole, with details of its own."""
+    """`isError`: the result is an error with details."""
 
     details: Any
     is_error: bool = False

@@ -35,14 +35,14 @@ class OmpUserMessage(UserMessage, kw_only=True):
 
 
 class ContextSnapshot(Value):
-    """How much an answer was given for, in tokens."""
+    """The size of the context of an answer, in tokens."""
 
     prompt_tokens: int
     non_message_tokens: int
 
 
 class StopDetails(Value):
-    """Why an answer was cut behind content that counts."""
+    """The reason why an answer was cut after content."""
 
     type: str
     category: str | None
@@ -68,7 +68,7 @@ class OmpToolResultMessage(ToolResultMessage, kw_only=True):
 
 
 class OmpBashMessage(BashExecutionMessage, kw_only=True):
-    """`meta` tells what is missing of a long output."""
+    """`meta` describes the part of a long output that was cut."""
 
     meta: dict[str, Any] | None = None
 

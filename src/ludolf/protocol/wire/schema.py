@@ -1,4 +1,4 @@
-"""JSON Schema of every frame, made of the types: commands in, frames of each dialect out."""
+"""JSON Schema of every frame, generated from the types: commands in, frames of each dialect out."""
 
 from typing import Any, get_args
 
@@ -20,7 +20,7 @@ _ANY_ID = {"description": "Any JSON; it comes back unchanged."}
 
 
 def schema_in() -> Schema:
-    """What a host may send: the same in every dialect."""
+    """Return the schema of the commands, the same in every dialect."""
     defs = definitions(SENT.values(), out=False)
     shapes = {kind.__name__: defs.pop(kind.__name__) for kind in set(SENT.values())}
     shapes["Bare"].pop("description")
@@ -32,7 +32,7 @@ def schema_in() -> Schema:
 
 
 def schema_out(dialect: str) -> Schema:
-    """What the program says in one dialect."""
+    """Return the schema of the frames that the program writes in one dialect."""
     wire = WIRE[dialect]
     answers = (one for kind in wire.answers.values() for one in members(kind))
     defs = definitions((*wire.frames, *answers), out=True)
@@ -44,7 +44,7 @@ def schema_out(dialect: str) -> Schema:
 
 
 def schemas() -> dict[str, Schema]:
-    """All of them by the names of their files."""
+    """Return all schemas by file name."""
     out = {f"out-{name}": schema_out(name) for name in NAMES}
     return {"in": schema_in(), **out}
 

@@ -10,7 +10,7 @@ from ludolf.session import entries
 
 
 class OpenKind(type):
-    """The type of a union that also takes what it does not know.
+    """The type of a union that also takes unknown members.
 
     `known` is the union of structs, `label` the key that names the kind, `other` the struct for
     the rest. An instance of the union is an instance of any of them.
@@ -39,7 +39,7 @@ class OpenKind(type):
 
 
 def read_open(kind: Any, value: Any) -> Any:
-    """What msgspec calls for types that it does not know."""
+    """Convert types that msgspec does not know; called by msgspec."""
     if isinstance(kind, OpenKind):
         return kind.read(value)
     raise NotImplementedError(kind)

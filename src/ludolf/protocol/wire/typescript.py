@@ -43,7 +43,7 @@ def typescript(schemas: Mapping[str, Schema]) -> str:
 
 
 def _merged(schemas: Mapping[str, Schema]) -> Schema:
-    """All definitions. What goes both ways is told as the program writes it."""
+    """Return all definitions; structs used in both directions as the program writes them."""
     defs: Schema = {}
     for name in sorted(schemas, key=lambda name: name == "in"):
         for key, shape in schemas[name]["$defs"].items():
@@ -55,14 +55,14 @@ def _merged(schemas: Mapping[str, Schema]) -> Schema:
 
 
 def _answers(defs: Schema) -> str:
-    """What each command answers, for clients that map the one to the other."""
-    found = {}
+    """Return the interface that maps each command to its answer."""
+    answers = {}
     for command in ANSWERS:
         response = defs.get(pascal(command) + "Response")
         if response is not None:
             data = response["properties"].get("data")
-            found[command] = "undefined" if data is None else type_of(data)
-    return _interface("Answers", "The `data` of replies in the dialects of pi.", found)
+            answers[command] = "undefined" if data is None else type_of(data)
+    return _interface("Answers", "The `data` of replies in the dialects of pi.", answers)
 
 
 def _interface(name: str, comment: str, fields: Mapping[str, str]) -> str:

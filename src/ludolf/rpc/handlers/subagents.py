@@ -5,8 +5,13 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from ludolf.base import CommandError
-from ludolf.protocol.commands import CancelSubagent, GetSubagentMessages, SteerSubagent
-from ludolf.rpc.call import Call, Data, Handler, Result
+from ludolf.protocol.commands import (
+    CancelSubagent,
+    GetSubagentMessages,
+    SteerSubagent,
+    invalid_parameter,
+)
+from ludolf.rpc.call import Call, Data, Result, handles
 
 if TYPE_CHECKING:
     from ludolf.engine.features.subagents.registry import SubagentRegistry
@@ -20,10 +25,11 @@ def _registry(call: Call) -> "SubagentRegistry | None":
     return None if subagents is None else subagents.registry
 
 
-async def _set_subscription(call: Call) -> Result:
+@handles
+async def set_subagent_subscription(call: Call) -> Result:
     level = call.command.level
     if level is None:
-        raise CommandError('set_subagent_subscription: missing or invalid "level"')
+        raise invalid_parameter(call.head.type, "level")
     if level not in ("off", "progress", "events"):
         raise CommandError(f"Invalid subagent subscription level: {level}")
     registry = _registry(call)
@@ -34,12 +40,14 @@ async def _set_subscription(call: Call) -> Result:
     return Data({"level": level})
 
 
-async def _get_subagents(call: Call) -> Result:
+@handles
+async def get_subagents(call: Call) -> Result:
     registry = _registry(call)
     return Data({"subagents": registry.snapshots() if registry is not None else []})
 
 
-async def _get_messages(call: Call) -> Result:
+@handles
+async def get_subagent_messages(call: Call) -> Result:
     command: GetSubagentMessages = call.command
     start = _byte(command.from_byte)
     registry = _registry(call)
@@ -62,7 +70,8 @@ def _byte(value: Any) -> int:
     return min(max(0, int(value)), sys.maxsize)
 
 
-async def _cancel(call: Call) -> Result:
+@handles
+async def cancel_subagent(call: Call) -> Result:
     command: CancelSubagent = call.command
     registry = _registry(call)
     subagent = registry.find(command.subagent_id) if registry is not None else None
@@ -72,7 +81,8 @@ async def _cancel(call: Call) -> Result:
     return Data({"cancelled": True})
 
 
-async def _steer(call: Call) -> Result:
+@handles
+async def steer_subagent(call: Call) -> Result:
     command: SteerSubagent = call.command
     if not command.message.strip():
         raise CommandError("The message to a subagent cannot be empty")
@@ -82,12 +92,3 @@ async def _steer(call: Call) -> Result:
         raise CommandError(f"Subagent not running: {command.subagent_id}")
     subagent.steer(command.message)
     return None
-
-
-SUBAGENTS: dict[str, Handler] = {
-    "set_subagent_subscription": Handler("now", _set_subscription),
-    "get_subagents": Handler("now", _get_subagents),
-    "get_subagent_messages": Handler("now", _get_messages),
-    "cancel_subagent": Handler("now", _cancel),
-    "steer_subagent": Handler("now", _steer),
-}

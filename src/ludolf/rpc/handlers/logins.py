@@ -1,15 +1,17 @@
-"""Commands of logins: who can be logged in to, in which way, and what is there."""
+"""Commands about credentials: providers, login, logout, status."""
 
 from ludolf.base import CommandError
 from ludolf.protocol.commands import Login
-from ludolf.rpc.call import Call, Data, Handler, Result
+from ludolf.rpc.call import Call, Data, Result, handles
 
 
-async def _get_login_providers(call: Call) -> Result:
+@handles
+async def get_login_providers(call: Call) -> Result:
     return Data({"providers": call.engine.logins.providers()})
 
 
-async def _login(call: Call) -> Result:
+@handles
+async def login(call: Call) -> Result:
     command: Login = call.command
     logins = call.engine.logins
     if command.api_key is not None:
@@ -24,7 +26,9 @@ async def _login(call: Call) -> Result:
 
 
 def _check_dialogs(call: Call) -> None:
-    """In some dialects nobody can be asked anything, and a login would wait in vain."""
+    """Raises:
+    CommandError: the dialect has no dialogs, so that the login could never be completed.
+    """
     from ludolf.protocol.ui import UiRequest
 
     if call.connection.ui(UiRequest(id="", method="open_url", url="")) is None:
@@ -35,24 +39,18 @@ def _check_dialogs(call: Call) -> None:
         )
 
 
-def _needs_the_user(call: Call) -> bool:
-    """Such a login may take minutes: nothing waits behind it."""
+def needs_user(call: Call) -> bool:
+    """Whether a login waits for the user, which may take minutes."""
     return call.command.api_key is None
 
 
-async def _logout(call: Call) -> Result:
+@handles
+async def logout(call: Call) -> Result:
     provider = call.command.provider_id
     removed = await call.engine.logins.logout(provider)
     return Data({"providerId": provider, "removed": removed})
 
 
-async def _get_auth_status(call: Call) -> Result:
+@handles
+async def get_auth_status(call: Call) -> Result:
     return Data({"providers": call.engine.logins.status()})
-
-
-LOGINS: dict[str, Handler] = {
-    "get_login_providers": Handler("now", _get_login_providers),
-    "login": Handler("turn", _login, own_if=_needs_the_user),
-    "logout": Handler("turn", _logout),
-    "get_auth_status": Handler("now", _get_auth_status),
-}

@@ -1,0 +1,68 @@
+"""Commands about the connection and the program: events, protocol version, capabilities, reload."""
+
+from ludolf import __version__
+from ludolf.base import CommandError
+from ludolf.protocol.commands import COMMANDS, SetProjectTrust, invalid_parameter
+from ludolf.protocol.dialects import NAMES
+from ludolf.protocol.events import EVENT_NAMES
+from ludolf.protocol.frame_limits import VERSIONS
+from ludolf.rpc.call import Call, Data, Result, handles
+
+PROTOCOL_VERSION = 1
+
+
+@handles
+async def get_capabilities(call: Call) -> Result:
+    return Data(
+        {
+            "protocolVersion": PROTOCOL_VERSION,
+            "program": "ludolf",
+            "version": __version__,
+            "dialects": NAMES,
+            "commands": sorted(COMMANDS),
+            "events": EVENT_NAMES,
+        }
+    )
+
+
+@handles
+async def negotiate_protocol(call: Call) -> Result:
+    version = call.command.protocol_version
+    if version is None:
+        raise invalid_parameter(call.head.type, "protocolVersion")
+    if isinstance(version, bool) or version not in VERSIONS:
+        raise CommandError(f"Unsupported RPC protocol version: {version}")
+    call.connection.bound(int(version))
+    return Data({"protocolVersion": int(version)})
+
+
+@handles
+async def set_event_filter(call: Call) -> Result:
+    events = call.command.events
+    call.connection.want(None if events is None else frozenset(events))
+    return Data({"events": events})
+
+
+@handles
+async def set_prompt_results(call: Call) -> Result:
+    call.connection.prompt_results = call.command.enabled
+    return None
+
+
+@handles
+async def set_locale(call: Call) -> Result:
+    """Accept the command without effect: answers follow the language of the prompts."""
+    return None
+
+
+@handles
+async def reload(call: Call) -> Result:
+    await call.engine.reload()
+    return None
+
+
+@handles
+async def set_project_trust(call: Call) -> Result:
+    command: SetProjectTrust = call.command
+    await call.engine.set_project_trust(command.trusted, remember=command.remember)
+    return None

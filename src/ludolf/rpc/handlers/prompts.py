@@ -1,0 +1,121 @@
+"""Commands that hand messages to the agent: prompts, the queue, aborts, limits of a prompt."""
+
+import asyncio
+
+from msgspec import UNSET
+
+from ludolf.agent.queue import QueueKind
+from ludolf.base import CommandError
+from ludolf.engine.feature import PromptInput
+from ludolf.protocol.commands import Prompt, QueueMessage, SetLimits
+from ludolf.protocol.images import read_attachments, read_images
+from ludolf.rpc.call import Call, Data, Result, handles
+
+
+@handles
+async def prompt(call: Call) -> Result:
+    command: Prompt = call.command
+    extra = (
+        *read_images("prompt", command.images),
+        *read_attachments("prompt", command.attachments),
+    )
+    disposition = await call.engine.prompting.prompt(
+        PromptInput(
+            text=command.message,
+            extra=extra,
+            when_busy=command.streaming_behavior,
+            attachments=command.attachments or UNSET,
+        )
+    )
+    return Data({"disposition": disposition})
+
+
+def calls_extension(call: Call) -> bool:
+    """Whether a prompt calls a command of an extension, which may wait for answers of the host."""
+    return call.engine.prompting.is_command(call.command.message)
+
+
+@handles
+async def steer(call: Call) -> Result:
+    return await _queue(call, "steering")
+
+
+@handles
+async def follow_up(call: Call) -> Result:
+    return await _queue(call, "follow_up")
+
+
+async def _queue(call: Call, kind: QueueKind) -> Result:
+    command: QueueMessage = call.command
+    images = tuple(read_images(call.head.type, command.images))
+    message = PromptInput(text=command.message, extra=images)
+    return Data({"disposition": await call.engine.prompting.queue(kind, message)})
+
+
+@handles
+async def abort(call: Call) -> Result:
+    """Abort the run, and prompts that were sent before and have not started yet."""
+    earlier = call.earlier
+    is_pending = earlier is not None and not earlier.done()
+    await call.engine.abort(asyncio.wait((earlier,)) if is_pending and earlier else None)
+    return None
+
+
+@handles
+async def abort_and_prompt(call: Call) -> Result:
+    await call.engine.abort()
+    return await prompt(call)
+
+
+@handles
+async def clear_queue(call: Call) -> Result:
+    return Data(call.engine.conversation.queue.clear_texts())
+
+
+@handles
+async def set_steering_mode(call: Call) -> Result:
+    return _set_mode(call, "steering")
+
+
+@handles
+async def set_follow_up_mode(call: Call) -> Result:
+    return _set_mode(call, "follow_up")
+
+
+def _set_mode(call: Call, kind: QueueKind) -> Result:
+    save = not call.connection.traits.forgets_modes
+    call.engine.set_queue_mode(kind, call.command.mode, save=save)
+    return None
+
+
+@handles
+async def set_interrupt_mode(call: Call) -> Result:
+    mode = call.command.mode
+    if mode not in ("immediate", "wait"):
+        raise CommandError(f"Invalid mode: {mode}")
+    call.engine.conversation.queue.interrupts = mode == "immediate"
+    return None
+
+
+@handles
+async def set_limits(call: Call) -> Result:
+    command: SetLimits = call.command
+    call.engine.conversation.meter.limits = command.check()
+    return Data(command)
+
+
+@handles
+async def set_auto_retry(call: Call) -> Result:
+    call.engine.set_auto_retry(call.command.enabled)
+    return None
+
+
+@handles
+async def abort_retry(call: Call) -> Result:
+    await call.engine.runner.retries.abort_wait()
+    return None
+
+
+@handles
+async def set_todos(call: Call) -> Result:
+    return Data({"todoPhases": call.engine.todos.set(call.command.phases)})

@@ -1,0 +1,123 @@
+"""Commands about sessions: open another, branch, compact, name, list, delete, export."""
+
+from collections.abc import Coroutine
+from typing import Any
+
+from ludolf.base import CommandError
+from ludolf.engine.feature import TreeMove, Vetoed
+from ludolf.protocol.commands import Handoff, NavigateTree, RenameSession
+from ludolf.rpc.call import Call, Data, Result, handles
+
+
+@handles
+async def new_session(call: Call) -> Result:
+    return await _change(call.engine.sessions.new(call.command.parent_session))
+
+
+@handles
+async def switch_session(call: Call) -> Result:
+    return await _change(call.engine.sessions.switch(call.command.session_path))
+
+
+@handles
+async def open_session(call: Call) -> Result:
+    if not call.command.session_dir.strip():
+        raise CommandError("Session folder cannot be empty")
+    return Data(await call.engine.sessions.open_folder(call.command.session_dir))
+
+
+@handles
+async def fork(call: Call) -> Result:
+    sessions, entry_id = call.engine.sessions, call.command.entry_id
+    try:
+        return Data({"text": await sessions.fork(entry_id), "cancelled": False})
+    except Vetoed:
+        return Data({"text": sessions.text_at(entry_id), "cancelled": True})
+
+
+@handles
+async def clone(call: Call) -> Result:
+    return await _change(call.engine.sessions.clone())
+
+
+async def _change(change: Coroutine[Any, Any, Any]) -> Result:
+    try:
+        await change
+    except Vetoed:
+        return Data({"cancelled": True})
+    return Data({"cancelled": False})
+
+
+@handles
+async def handoff(call: Call) -> Result:
+    command: Handoff = call.command
+    instructions = command.custom_instructions or command.instructions
+    return Data(await call.engine.handoff.go(instructions))
+
+
+@handles
+async def get_fork_messages(call: Call) -> Result:
+    from ludolf.session.views import fork_messages
+
+    return Data({"messages": fork_messages(call.engine.session)})
+
+
+@handles
+async def navigate_tree(call: Call) -> Result:
+    command: NavigateTree = call.command
+    if call.engine.session.get(command.target_id) is None:
+        raise CommandError(f"Entry not found: {command.target_id}")
+    await call.engine.abort()
+    return Data(
+        await call.engine.tree.go(
+            TreeMove(
+                target_id=command.target_id,
+                summarize=command.summarize,
+                instructions=command.custom_instructions,
+                replace=command.replace_instructions,
+                label=command.label,
+            )
+        )
+    )
+
+
+@handles
+async def compact(call: Call) -> Result:
+    return Data(await call.engine.compact(call.command.custom_instructions))
+
+
+@handles
+async def set_auto_compaction(call: Call) -> Result:
+    call.engine.set_auto_compaction(call.command.enabled)
+    return None
+
+
+@handles
+async def set_session_name(call: Call) -> Result:
+    call.engine.set_session_name(call.command.name)
+    return None
+
+
+@handles
+async def list_sessions(call: Call) -> Result:
+    return Data({"sessions": call.engine.library.list(everywhere=call.command.all)})
+
+
+@handles
+async def rename_session(call: Call) -> Result:
+    command: RenameSession = call.command
+    if call.engine.library.is_current(command.session_path):
+        call.engine.set_session_name(command.name)
+    else:
+        call.engine.library.rename(command.session_path, command.name)
+    return None
+
+
+@handles
+async def delete_session(call: Call) -> Result:
+    return Data({"movedTo": str(call.engine.library.delete(call.command.session_path))})
+
+
+@handles
+async def export_html(call: Call) -> Result:
+    return Data({"path": await call.engine.export_html(call.command.output_path)})
