@@ -10,7 +10,7 @@ from typing import Any
 
 from ludolf.client import Client, ClientOptions
 from ludolf.client.agents import AgentCommands
-from ludolf.client.connection import Connection
+from ludolf.client.connection import ClientConnection
 from ludolf.client.models import ModelCommands
 from ludolf.client.program import ProgramCommands
 from ludolf.client.prompting import PromptCommands
@@ -21,7 +21,7 @@ BEGIN = "<!-- reference: made by scripts/make_client_reference.py -->\n"
 END = "<!-- end of reference -->\n"
 GROUPS: dict[str, type[Any]] = {
     "Life, prompts and events": Client,
-    "Records": Connection,
+    "Records": ClientConnection,
     "Prompts, queues, shell": PromptCommands,
     "State, models, keys": ModelCommands,
     "Conversation and sessions": SessionCommands,
@@ -75,7 +75,7 @@ def methods(group: type[Any]) -> list[tuple[str, Any]]:
     return [
         (name, each)
         for name, each in own
-        if not name.startswith("_") and (group is not Connection or name in RECORDS)
+        if not name.startswith("_") and (group is not ClientConnection or name in RECORDS)
     ]
 
 

@@ -10,9 +10,9 @@ from types import NoneType, UnionType
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from ludolf import ext
+from ludolf.ai.messages import AnyMessage
 from ludolf.extensions import payloads
 from ludolf.extensions.hooks import HOOKS, Hook
-from ludolf.extensions.payloads import AnyMessage
 from ludolf.extensions.session_view import EntryView
 
 PAGE = Path(__file__).parents[1] / "docs" / "extensions.md"

@@ -14,6 +14,8 @@ _CHANGES = (
     ("async def ", "def "),
     ("await ", ""),
     ("from ludolf.client.base import", "from ludolf.client.blocking.asking import"),
+    ("CommandSender", "BlockingCommandSender"),
+    ("\nclass ", "\nclass Blocking"),
 )
 
 

@@ -16,7 +16,7 @@ from ludolf.ai.messages import (
     UserMessage,
 )
 from ludolf.ai.models import Model, ModelCost
-from ludolf.ai.provider import Answer, Provider, Request
+from ludolf.ai.provider import ModelAnswer, Provider, Request
 from ludolf.ai.stream import respond
 from tests.loopback import Loopback
 
@@ -120,7 +120,7 @@ class Told:
     def __init__(self) -> None:
         self.events: list[StreamEvent] = []
         self.draft: Draft | None = None
-        self.answer: Answer | None = None
+        self.answer: ModelAnswer | None = None
 
     @property
     def message(self) -> AssistantMessage:

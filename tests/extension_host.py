@@ -13,13 +13,13 @@ from ludolf.base import CommandError
 from ludolf.config.auth.keyring import Keyring
 from ludolf.config.models.models_file import ProviderEntry, make_model
 from ludolf.config.models.registry import ModelRegistry
-from ludolf.extensions.extension import LoadError, Origin
+from ludolf.extensions.extension import ExtensionFile, LoadError
 from ludolf.extensions.extensions import Extensions
 from ludolf.extensions.host import (
-    Change,
     Delivery,
     Host,
-    Mode,
+    HostMode,
+    MoveResult,
     NavigateOptions,
     SessionChanges,
     Setup,
@@ -30,7 +30,7 @@ from ludolf.extensions.host import (
 from ludolf.extensions.no_ui import NoUi
 from ludolf.extensions.payloads import PromptOptions
 from ludolf.protocol.events import CompactionResult
-from ludolf.session.entries import CustomEntry, Label
+from ludolf.session.entries import CustomBody, LabelBody
 from ludolf.session.stats import ContextUsage
 from ludolf.session.tree import Session, new_session
 
@@ -55,24 +55,24 @@ class Changes:
     async def wait_for_idle(self) -> None:
         self._host.done.append(("wait_for_idle",))
 
-    async def new(self, parent: str | None, setup: Setup | None, then: Then | None) -> Change:
+    async def new(self, parent: str | None, setup: Setup | None, then: Then | None) -> MoveResult:
         self._host.done.append(("new", parent))
         self._host.then = then
-        return Change(cancelled=False)
+        return MoveResult(cancelled=False)
 
-    async def switch(self, path: str, then: Then | None) -> Change:
+    async def switch(self, path: str, then: Then | None) -> MoveResult:
         self._host.done.append(("switch", path))
-        return Change(cancelled=True)
+        return MoveResult(cancelled=True)
 
     async def fork(
         self, entry_id: str, position: Literal["before", "at"], then: Then | None
-    ) -> Change:
+    ) -> MoveResult:
         self._host.done.append(("fork", entry_id, position))
-        return Change(cancelled=False, text="said")
+        return MoveResult(cancelled=False, text="said")
 
-    async def navigate(self, target_id: str, options: NavigateOptions) -> Change:
+    async def navigate(self, target_id: str, options: NavigateOptions) -> MoveResult:
         self._host.done.append(("navigate", target_id, options.summarize))
-        return Change(cancelled=False)
+        return MoveResult(cancelled=False)
 
     async def reload(self) -> None:
         self._host.done.append(("reload",))
@@ -83,8 +83,8 @@ class TestHost:
 
     __test__ = False
 
-    def __init__(self, folder: Path, *, ui: Ui | None = None, mode: Mode = "rpc") -> None:
-        self.mode: Mode = mode
+    def __init__(self, folder: Path, *, ui: Ui | None = None, mode: HostMode = "rpc") -> None:
+        self.mode: HostMode = mode
         self.ui: Ui = ui or NoUi()
         self.cwd = folder
         self.trusted = True
@@ -124,13 +124,13 @@ class TestHost:
         self.done.append(("send_user_message", content, deliver_as, expand))
 
     def append_entry(self, custom_type: str, data: Any) -> str:
-        return self.session.append(CustomEntry(custom_type=custom_type, data=data)).id
+        return self.session.append(CustomBody(custom_type=custom_type, data=data)).id
 
     def set_session_name(self, name: str) -> None:
         self.session.set_name(name)
 
     def set_label(self, entry_id: str, label: str | None) -> None:
-        self.session.append(Label(target_id=entry_id, label=label))
+        self.session.append(LabelBody(target_id=entry_id, label=label))
 
     def set_model(self, model: Model) -> bool:
         self.model = model
@@ -200,7 +200,7 @@ class Bench:
         for number, source in enumerate(sources):
             path = self.folder / f"x{number}.py"
             path.write_text(source)
-            origins.append(Origin(path=path))
+            origins.append(ExtensionFile(path=path))
         errors = await self.extensions.load(origins)
         if bind:
             self.extensions.bind(self.host)

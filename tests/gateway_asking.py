@@ -7,7 +7,7 @@ from msgspec import structs
 
 from ludolf.ai.draft import Draft, StreamEvent
 from ludolf.ai.http.transport import Transport
-from ludolf.ai.provider import Answer, Request
+from ludolf.ai.provider import ModelAnswer, Request
 from ludolf.ai.registry import Providers
 from ludolf.ai.stream import respond
 from tests.loopback import Asked, Canned, Loopback
@@ -50,14 +50,14 @@ def ask(
     *replies: Canned,
     place: Callable[[Request, str], Request] = at_model,
     times: int = 1,
-) -> tuple[list[Asked], Answer]:
+) -> tuple[list[Asked], ModelAnswer]:
     """What the server was asked, and the last answer; by default it says yes."""
     api = asked.model.api
 
     async def take(events: Iterable[StreamEvent]) -> None:
         list(events)
 
-    async def run(url: str) -> Answer:
+    async def run(url: str) -> ModelAnswer:
         transport = Transport()
         here = structs.replace(place(asked, url), provider=Providers(transport).get(api))
         try:

@@ -21,7 +21,7 @@ from ludolf.ai.messages import (
     UserMessage,
 )
 from ludolf.ai.models import Model, ModelCost
-from ludolf.ai.provider import Answer, Provider, Request, ToolSpec
+from ludolf.ai.provider import ModelAnswer, Provider, Request, ToolSpec
 from ludolf.ai.providers.openai.completions import OpenAICompletions
 from ludolf.ai.stream import respond
 from tests.loopback import Canned, Loopback
@@ -86,14 +86,14 @@ def sse(*events: Any) -> bytes:
 
 def ask(
     make: Callable[[Transport], Provider], asked: Request, *replies: Canned
-) -> tuple[Loopback, Answer, list[StreamEvent]]:
+) -> tuple[Loopback, ModelAnswer, list[StreamEvent]]:
     """What a provider makes of replies: the server, the answer, the events on the way."""
     told: list[StreamEvent] = []
 
     async def take(events: Iterable[StreamEvent]) -> None:
         told.extend(events)
 
-    async def run(url: str) -> Answer:
+    async def run(url: str) -> ModelAnswer:
         transport = Transport()
         here = structs.replace(
             asked,

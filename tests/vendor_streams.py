@@ -12,10 +12,10 @@ from msgspec import structs
 
 from ludolf.ai.access import Access
 from ludolf.ai.draft import BlockEnd, Draft, StreamEvent
-from ludolf.ai.http.transport import Raw, Sent, Transport
+from ludolf.ai.http.transport import HttpRequest, Raw, Transport
 from ludolf.ai.messages import AssistantMessage, Message, Text, UserMessage
 from ludolf.ai.models import Model, ModelCost
-from ludolf.ai.provider import Answer, Provider, Request, ToolSpec
+from ludolf.ai.provider import ModelAnswer, Provider, Request, ToolSpec
 from ludolf.ai.providers.anthropic import provider as anthropic
 from ludolf.ai.providers.google import provider as google
 from ludolf.ai.providers.openai import completions as openai_completions
@@ -113,7 +113,7 @@ def request(family: str, *messages: Message, **changes: Any) -> Request:
 class Told(msgspec.Struct):
     """An answer, and the events that told of it."""
 
-    answer: Answer
+    answer: ModelAnswer
     events: list[StreamEvent]
     broken: set[str]
 
@@ -277,11 +277,11 @@ class Played(Transport):
 
     def __init__(self, chunks: Sequence[bytes] = ()) -> None:
         super().__init__()
-        self.sent: list[Sent] = []
+        self.sent: list[HttpRequest] = []
         self._chunks = chunks
 
     @asynccontextmanager
-    async def exchange(self, sent: Sent) -> AsyncIterator[Raw]:
+    async def exchange(self, sent: HttpRequest) -> AsyncIterator[Raw]:
         self.sent.append(sent)
         yield _Answer(_Body(self._chunks))
 

@@ -30,7 +30,7 @@ WIRE = (
     ludolf.session.entries,
 )
 # Told or stored only: their parts that others own are read by hand, not by a decoder.
-NOT_READ_BACK = (ludolf.session.entries.MessageBody, ludolf.protocol.events.BashUpdate)
+NOT_READ_BACK = (ludolf.session.entries.MessageBody, ludolf.protocol.events.ShellOutput)
 
 
 def _structs(module: ModuleType) -> Iterator[type[Value]]:

@@ -7,14 +7,14 @@ from importlib import import_module
 from pathlib import Path
 
 from ludolf.ai.local.gguf import read_gguf
-from ludolf.ai.local.runtime import Order, parameters
+from ludolf.ai.local.runtime import Launch, parameters
 from ludolf.ai.local.templates import template_for
 
 
 def main() -> None:
     path, key = sys.argv[1:]
     template = template_for(read_gguf(Path(path)))
-    order = Order(model=path, key=key, context=8192, parent=os.getppid(), template=template)
+    order = Launch(model=path, key=key, context=8192, parent=os.getppid(), template=template)
     params = parameters(order)
     params.sampling.temp = 0.0
     server = import_module("xllamacpp").Server(params)

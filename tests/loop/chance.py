@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 from hypothesis import strategies as st
 
-from ludolf.ai.builtin.scripted import Failure, Reply, Tokens
+from ludolf.ai.builtin.scripted import ScriptedFailure, ScriptedReply, ScriptedUsage
 from tests.loop.stage import call, calls, fails, say, words
 
 
@@ -19,16 +19,18 @@ class Step(msgspec.Struct, frozen=True):
 
 
 class Play(msgspec.Struct, frozen=True):
-    replies: tuple[Reply, ...]
+    replies: tuple[ScriptedReply, ...]
     steps: tuple[Step, ...]
     waits: tuple[int, ...]
 
 
-_TOKENS = st.sampled_from([0, 0, 0, 20, 2_000]).map(lambda n: Tokens(input=n, output=n // 20))
+_TOKENS = st.sampled_from([0, 0, 0, 20, 2_000]).map(
+    lambda n: ScriptedUsage(input=n, output=n // 20)
+)
 _STOPS = st.sampled_from([None, None, None, "length"])
 
 
-def _text() -> st.SearchStrategy[Reply]:
+def _text() -> st.SearchStrategy[ScriptedReply]:
     return st.builds(
         say,
         st.sampled_from(["fine", "a longer answer " * 6, words(120), " "]),
@@ -37,7 +39,7 @@ def _text() -> st.SearchStrategy[Reply]:
     )
 
 
-def _tools() -> st.SearchStrategy[Reply]:
+def _tools() -> st.SearchStrategy[ScriptedReply]:
     names = st.lists(
         st.sampled_from(["echo", "echo", "hold", "fail", "last", "solo", "nowhere"]),
         min_size=1,
@@ -46,26 +48,26 @@ def _tools() -> st.SearchStrategy[Reply]:
     return st.builds(_calls, names, usage=_TOKENS, stop=_STOPS)
 
 
-def _calls(names: list[str], **about: Any) -> Reply:
+def _calls(names: list[str], **about: Any) -> ScriptedReply:
     return calls(*(call(name, f"c{at}", name="gate") for at, name in enumerate(names)), **about)
 
 
-def _failures() -> st.SearchStrategy[Reply]:
+def _failures() -> st.SearchStrategy[ScriptedReply]:
     return st.sampled_from(
         [
             fails("overloaded"),
             fails("overloaded"),
             fails("no such thing"),
             fails("prompt is too long"),
-            fails(Failure(text="slow down", status=429, retry_after=0.001)),
-            fails(Failure(text="slow down", status=429, retry_after=600)),
+            fails(ScriptedFailure(text="slow down", status=429, retry_after=0.001)),
+            fails(ScriptedFailure(text="slow down", status=429, retry_after=600)),
             say("half", error="overloaded"),
             say("half", error="no such thing"),
         ]
     )
 
 
-def _endless() -> st.SearchStrategy[Reply]:
+def _endless() -> st.SearchStrategy[ScriptedReply]:
     return st.sampled_from(
         [say("half", hang=True), say("", delay_ms=60_000), calls(call("echo", "c0"), hang=True)]
     )

@@ -16,8 +16,8 @@ from ludolf.agent.events import MessageEnd
 from ludolf.agent.scope import Tasks
 from ludolf.ai.access import Access
 from ludolf.ai.builtin.models import scripted_model
-from ludolf.ai.builtin.playback import Piece
-from ludolf.ai.builtin.scripted import Failure, Reply, Scripted, Tokens
+from ludolf.ai.builtin.playback import PlaybackBlock
+from ludolf.ai.builtin.scripted import Scripted, ScriptedFailure, ScriptedReply, ScriptedUsage
 from ludolf.ai.models import ModelCost
 from ludolf.ai.provider import Request
 from ludolf.base import dumps
@@ -234,7 +234,7 @@ class Stage:
 @asynccontextmanager
 async def stage(
     root: Path,
-    *replies: Reply,
+    *replies: ScriptedReply,
     settings: dict[str, Any] | None = None,
     waits: Iterator[int] | None = None,
     options: dict[str, Any] | None = None,
@@ -308,26 +308,26 @@ def _home(root: Path, settings: dict[str, Any]) -> Iterator[None]:
 # ---------------------------------------------------------------- what a model says
 
 
-def say(text: str, **about: Any) -> Reply:
-    return Reply(text=text, **about)
+def say(text: str, **about: Any) -> ScriptedReply:
+    return ScriptedReply(text=text, **about)
 
 
-def fails(text: str | Failure, **about: Any) -> Reply:
+def fails(text: str | ScriptedFailure, **about: Any) -> ScriptedReply:
     """An answer that fails before its first token."""
-    return Reply(error=text, **about)
+    return ScriptedReply(error=text, **about)
 
 
-def call(tool: str, call_id: str, **args: Any) -> Piece:
-    return Piece(tool=tool, id=call_id, args=args)
+def call(tool: str, call_id: str, **args: Any) -> PlaybackBlock:
+    return PlaybackBlock(tool=tool, id=call_id, args=args)
 
 
-def calls(*pieces: Piece, **about: Any) -> Reply:
-    return Reply(content=pieces, **about)
+def calls(*pieces: PlaybackBlock, **about: Any) -> ScriptedReply:
+    return ScriptedReply(content=pieces, **about)
 
 
-def used(tokens: int) -> Tokens:
+def used(tokens: int) -> ScriptedUsage:
     """An answer with this has filled so much of the context."""
-    return Tokens(input=tokens)
+    return ScriptedUsage(input=tokens)
 
 
 def words(count: int) -> str:

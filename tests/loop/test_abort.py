@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from ludolf.agent.batch import AT_ONCE
-from ludolf.ai.builtin.playback import Piece
+from ludolf.ai.builtin.playback import PlaybackBlock
 from tests.loop.stage import (
     SMALL,
     Stage,
@@ -94,7 +94,7 @@ async def test_abort_while_streaming_keeps_what_was_said(tmp_path: Path) -> None
 
 
 async def test_abort_amid_a_call_runs_no_tool(tmp_path: Path) -> None:
-    cut = Piece(tool="echo", id="c1", raw='{"name": "x"')
+    cut = PlaybackBlock(tool="echo", id="c1", raw='{"name": "x"')
     async with stage(tmp_path, calls(cut, hang=True)) as s:
         await s.data("prompt", message="go")
         await s.until(lambda r: _event(r) == "toolcall_delta")

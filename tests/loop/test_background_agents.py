@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from ludolf.ai.builtin.scripted import Reply
-from ludolf.engine.features.subagents.subagents import Subagents
+from ludolf.ai.builtin.scripted import ScriptedReply
+from ludolf.engine.features.subagents.subagents import SubagentSpawner
 from tests.loop.stage import Stage, call, calls, say, stage
 
 ONE = {"task": "look around", "name": "Look"}
@@ -18,14 +18,14 @@ ONE = {"task": "look around", "name": "Look"}
 @asynccontextmanager
 async def desk(
     root: Path, *tasks: dict[str, str], task: dict[str, Any] | None = None, answers: int = 1
-) -> AsyncIterator[tuple[Stage, Subagents]]:
+) -> AsyncIterator[tuple[Stage, SubagentSpawner]]:
     """A stage whose agent has come to rest while others, whose model hangs, work for it."""
     replies = [calls(call("task", "c1", tasks=list(tasks))), say("waiting", match="go")]
-    hanging = [Reply(text="working", match="assignment", hang=True) for _ in tasks]
+    hanging = [ScriptedReply(text="working", match="assignment", hang=True) for _ in tasks]
     more = [say("all done") for _ in range(answers)]
     settings = {"task": {"enabled": True, **(task or {})}}
     async with stage(root, *replies, *hanging, *more, settings=settings, lawful=False) as s:
-        jobs = s.engine.features.find(Subagents)
+        jobs = s.engine.features.find(SubagentSpawner)
         assert jobs is not None
         await s.run("go")
         await s.asked(3)

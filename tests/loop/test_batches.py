@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from ludolf.ai.builtin.playback import Piece
+from ludolf.ai.builtin.playback import PlaybackBlock
 from tests.loop.stage import asked, call, calls, say, stage, story, text_of, texts
 from tests.loop.tools import BrokenTool, nothing
 
@@ -83,12 +83,12 @@ async def test_progress_is_told_between_start_and_end(tmp_path: Path) -> None:
         (call("crash", "c1", name="x"), "RuntimeError: x is broken"),
         (call("odd", "c1", name="x"), "KeyError: 'not prepared'"),
         (call("echo", "c1"), 'Validation failed for tool "echo"'),
-        (Piece(tool="echo", id="c1", raw='{"name": "x"'), "not a complete JSON object"),
-        (Piece(tool="echo", id="c1", raw="[1]"), ""),
+        (PlaybackBlock(tool="echo", id="c1", raw='{"name": "x"'), "not a complete JSON object"),
+        (PlaybackBlock(tool="echo", id="c1", raw="[1]"), ""),
     ],
 )
 async def test_a_call_that_fails_is_an_error_for_the_model_and_the_run_goes_on(
-    tmp_path: Path, piece: Piece, error: str, capfd: pytest.CaptureFixture[str]
+    tmp_path: Path, piece: PlaybackBlock, error: str, capfd: pytest.CaptureFixture[str]
 ) -> None:
     async with stage(tmp_path, calls(piece), say("I see")) as s:
         await s.run("go")

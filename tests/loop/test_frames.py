@@ -15,7 +15,7 @@ import pytest
 
 from ludolf.protocol.commands import COMMANDS
 from ludolf.protocol.dialects import NAMES
-from ludolf.rpc.call import Call, Data, Result
+from ludolf.rpc.call import Call, ReplyData, Result
 from tests.loop.laws import Record
 from tests.loop.stage import WAIT_SECONDS, Stage, say, stage
 
@@ -204,7 +204,7 @@ async def test_entries_of_a_file_that_is_not_utf_8_are_valid_text(tmp_path: Path
 
 
 async def _answer_object(call: Call) -> Result:
-    return Data(object())
+    return ReplyData(object())
 
 
 async def test_data_that_cannot_be_written_is_an_error_reply(tmp_path: Path) -> None:

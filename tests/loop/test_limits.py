@@ -5,12 +5,12 @@ from typing import Any
 
 import pytest
 
-from ludolf.ai.builtin.scripted import Tokens
+from ludolf.ai.builtin.scripted import ScriptedUsage
 from tests.loop.stage import call, calls, fails, say, stage, story, texts
 
 
 def step(number: int, tokens: int = 0) -> Any:
-    return calls(call("echo", f"c{number}", name="x"), usage=Tokens(input=tokens))
+    return calls(call("echo", f"c{number}", name="x"), usage=ScriptedUsage(input=tokens))
 
 
 async def test_a_run_ends_after_its_turns(tmp_path: Path) -> None:

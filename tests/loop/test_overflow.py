@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from ludolf.ai.builtin.scripted import Tokens
+from ludolf.ai.builtin.scripted import ScriptedUsage
 from tests.loop.stage import (
     SMALL,
     WINDOW,
@@ -146,7 +146,7 @@ async def test_an_answer_that_silently_overflowed_is_compacted_but_not_repeated(
 ) -> None:
     async with stage(tmp_path, settings=dict(SETTINGS)) as s:
         await talk(s)
-        s.script.add(say("squeezed out", usage=Tokens(input=WINDOW + 1)), say("## Summary"))
+        s.script.add(say("squeezed out", usage=ScriptedUsage(input=WINDOW + 1)), say("## Summary"))
         told = story(await s.run(words(300)))
         (end,) = s.of_type("compaction_end")
         assert (end["reason"], end["willRetry"]) == ("overflow", False)
@@ -158,7 +158,7 @@ async def test_an_answer_that_silently_overflowed_is_compacted_but_not_repeated(
 async def test_a_cut_answer_is_asked_for_again_in_a_smaller_context(tmp_path: Path) -> None:
     async with stage(tmp_path, settings=dict(SETTINGS)) as s:
         await talk(s)
-        cut = say("half of", stop="length", usage=Tokens(input=10, output=5))
+        cut = say("half of", stop="length", usage=ScriptedUsage(input=10, output=5))
         s.script.add(cut, say("## Summary"), say("the whole of it"))
         await s.run("go")
         (end,) = s.of_type("compaction_end")
@@ -170,13 +170,13 @@ async def test_a_cut_answer_is_asked_for_again_in_a_smaller_context(tmp_path: Pa
 async def test_an_answer_as_long_as_the_model_can_is_left_as_it_is(tmp_path: Path) -> None:
     async with stage(tmp_path, settings=dict(SETTINGS)) as s:
         await talk(s)
-        s.script.add(say("all of it", stop="length", usage=Tokens(input=10, output=8_192)))
+        s.script.add(say("all of it", stop="length", usage=ScriptedUsage(input=10, output=8_192)))
         await s.run("go")
         assert s.of_type("compaction_start") == []
 
 
 async def test_a_cut_answer_stays_when_there_is_nothing_to_compact(tmp_path: Path) -> None:
-    cut = say("half of", stop="length", usage=Tokens(input=10, output=5))
+    cut = say("half of", stop="length", usage=ScriptedUsage(input=10, output=5))
     async with stage(tmp_path, cut, settings=dict(SETTINGS)) as s:
         await s.run("go")
         messages = (await s.data("get_messages"))["messages"]

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from ludolf.ai.builtin.scripted import Failure
+from ludolf.ai.builtin.scripted import ScriptedFailure
 from tests.loop.stage import asked, call, calls, fails, say, stage, story, texts
 
 SLOW = {"retry": {"baseDelayMs": 60_000}}
@@ -78,7 +78,7 @@ async def test_the_delay_doubles_up_to_its_limit(tmp_path: Path) -> None:
 
 
 async def test_a_delay_that_the_server_asks_for_is_kept(tmp_path: Path) -> None:
-    failure = Failure(text="slow down", status=429, retry_after=0.02)
+    failure = ScriptedFailure(text="slow down", status=429, retry_after=0.02)
     async with stage(tmp_path, fails(failure), say("fine")) as s:
         await s.run("go")
         (start,) = s.of_type("auto_retry_start")
@@ -86,7 +86,7 @@ async def test_a_delay_that_the_server_asks_for_is_kept(tmp_path: Path) -> None:
 
 
 async def test_a_delay_beyond_the_limit_is_not_waited_for(tmp_path: Path) -> None:
-    failure = Failure(text="slow down", status=429, retry_after=61)
+    failure = ScriptedFailure(text="slow down", status=429, retry_after=61)
     async with stage(tmp_path, fails(failure)) as s:
         await s.run("go")
         assert s.of_type("auto_retry_start") == []

@@ -18,18 +18,18 @@ from ludolf.agent.events import (
     ToolUpdate,
     TurnEnd,
 )
-from ludolf.agent.io import Accepted, Outcome, RunEnd
+from ludolf.agent.io import AcceptedCall, Outcome, RunEnd
 from ludolf.agent.loop import SLICE_EVENTS, run_agent
-from ludolf.agent.queue import Queue, Queued, QueueKind
+from ludolf.agent.queue import Queue, QueuedMessage, QueueKind
 from ludolf.agent.scope import Aborted, Scope
-from ludolf.agent.tool import Allow, Block, ToolContext, ToolOutput, text_output
+from ludolf.agent.tool import Allow, Deny, ToolContext, ToolOutput, text_output
 from ludolf.ai.access import Access
 from ludolf.ai.builtin.models import scripted_model
-from ludolf.ai.builtin.scripted import Reply, Scripted
+from ludolf.ai.builtin.scripted import Scripted, ScriptedReply
 from ludolf.ai.errors import ProviderError
 from ludolf.ai.messages import Message, Text, ToolCall, UserMessage, text_of
 from ludolf.ai.models import Model
-from ludolf.ai.provider import Answer, Request
+from ludolf.ai.provider import ModelAnswer, Request
 from tests.loop.stage import call, calls, say
 from tests.loop.tools import Gates, stage_tools
 
@@ -37,7 +37,7 @@ from tests.loop.tools import Gates, stage_tools
 class PlainOutside:
     """The least that a run needs: a list of events, a list of messages, tools by name."""
 
-    def __init__(self, *replies: Reply, blocked: Mapping[str, Block] | None = None) -> None:
+    def __init__(self, *replies: ScriptedReply, blocked: Mapping[str, Deny] | None = None) -> None:
         self.script = Scripted(replies)
         self.events: list[AgentEvent] = []
         self.messages: list[Message] = []
@@ -91,7 +91,7 @@ class PlainOutside:
     def interrupted(self) -> bool:
         return False
 
-    async def before_tool(self, call: ToolCall, *, whole: bool) -> Accepted | Block:
+    async def before_tool(self, call: ToolCall, *, whole: bool) -> AcceptedCall | Deny:
         if call.name in self.blocked:
             return self.blocked[call.name]
 
@@ -99,7 +99,7 @@ class PlainOutside:
             await self.emit(tool_update(call, partial))
 
         context = ToolContext(call_id=call.id, cwd=Path(), report=report)
-        return Accepted(self.tools[call.name], Allow(call.arguments), context)
+        return AcceptedCall(self.tools[call.name], Allow(call.arguments), context)
 
     async def after_tool(self, call: ToolCall, output: ToolOutput, is_error: bool) -> Outcome:
         return Outcome(structs.replace(output, details={"seen": call.id}), is_error)
@@ -113,10 +113,10 @@ class PlainOutside:
     def due(self, kind: QueueKind) -> int:
         return self.queue.due(kind)
 
-    def take(self, kind: QueueKind) -> Queued:
+    def take(self, kind: QueueKind) -> QueuedMessage:
         return self.queue.take(kind)
 
-    def will_retry(self, answer: Answer) -> bool:
+    def will_retry(self, answer: ModelAnswer) -> bool:
         return answer.kind == "overloaded"
 
     def of(self, *kinds: type[Any]) -> list[Any]:
@@ -137,7 +137,7 @@ def said(messages: Sequence[object]) -> list[str]:
 
 async def test_a_blocked_call_gives_its_reason_and_the_others_run() -> None:
     ask = calls(call("echo", "a", name="x"), call("hold", "b", name="y"), call("fail", "c"))
-    blocked = {"hold": Block("not on a Sunday"), "fail": Block()}
+    blocked = {"hold": Deny("not on a Sunday"), "fail": Deny()}
     outside = PlainOutside(ask, say("I see"), blocked=blocked)
     end = await run(outside, "go")
     ends = {event.tool_call_id: event for event in outside.of(ToolEnd)}
@@ -191,7 +191,7 @@ async def test_a_bug_of_the_outside_reaches_the_caller() -> None:
 
 
 async def test_the_end_of_a_run_tells_whether_another_follows() -> None:
-    outside = PlainOutside(Reply(error="overloaded"))
+    outside = PlainOutside(ScriptedReply(error="overloaded"))
     await run(outside, "go")
     assert [event.will_retry for event in outside.of(AgentEnd)] == [True]
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from ludolf.agent.tool import Tool, ToolContext, ToolError, ToolOutput, text_output
+from ludolf.agent.tool import Tool, ToolContext, ToolFailure, ToolOutput, text_output
 from ludolf.ai.strict_schema import Sampling
 
 Act = Callable[[str, ToolContext], Awaitable[ToolOutput]]
@@ -92,7 +92,7 @@ def stage_tools(gates: Gates) -> tuple[Tool, ...]:
         return text_output(name)
 
     async def fail(name: str, ctx: ToolContext) -> ToolOutput:
-        raise ToolError(f"{name} cannot be done")
+        raise ToolFailure(f"{name} cannot be done")
 
     async def crash(name: str, ctx: ToolContext) -> ToolOutput:
         raise RuntimeError(f"{name} is broken")

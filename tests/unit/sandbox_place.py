@@ -9,7 +9,7 @@ import pytest
 from msgspec import structs
 
 from ludolf.tools.sandbox.guard import NoSandbox
-from ludolf.tools.sandbox.policy import Ground, Mode
+from ludolf.tools.sandbox.policy import Confinement, Ground
 from ludolf.tools.sandbox.sandbox import Sandbox, Using
 
 SECRET = "the-secret-key"
@@ -29,11 +29,13 @@ class Place:
         (self.outside / "open.txt").write_text("open")
         self._made: list[Sandbox] = []
 
-    def ground(self, mode: Mode = "workspace", *, network: bool = True, **more: Any) -> Ground:
+    def ground(
+        self, mode: Confinement = "workspace", *, network: bool = True, **more: Any
+    ) -> Ground:
         made = Ground(mode=mode, network=network, home=self.home, agent=self.agent)
         return structs.replace(made, **more)
 
-    def sandbox(self, using: Using, mode: Mode = "workspace", **more: Any) -> Sandbox:
+    def sandbox(self, using: Using, mode: Confinement = "workspace", **more: Any) -> Sandbox:
         """Raises:
         NoSandbox: the sandbox refuses the folder, though it works elsewhere.
         """

@@ -15,7 +15,7 @@ from ludolf.ai.http.sse import SseParser
 from ludolf.ai.http.transport import Transport
 from ludolf.ai.messages import Text, Thinking, ToolCall
 from ludolf.ai.provider import Provider
-from ludolf.ai.providers.anthropic.provider import Reading, make
+from ludolf.ai.providers.anthropic.provider import AnthropicReader, make
 from tests.anthropic_wire import (
     PING,
     STOP,
@@ -192,7 +192,7 @@ def test_any_cut_of_the_stream_gives_the_same_answer(places: list[int]) -> None:
     raw = sse(*text_answer("Hel", "lo\n", "wörld"))
     edges = sorted({0, len(raw), *(place % len(raw) for place in places)})
     draft, parser = Draft(model()), SseParser()
-    reading = Reading(draft)
+    reading = AnthropicReader(draft)
     told: list[StreamEvent] = []
     for start, end in pairwise(edges):
         told += reading.take(parser.feed(raw[start:end]))

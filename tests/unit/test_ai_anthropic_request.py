@@ -11,7 +11,7 @@ from ludolf.ai.http.transport import Transport
 from ludolf.ai.messages import Image, Message, Text, Thinking, ToolCall, UserMessage
 from ludolf.ai.provider import Provider, ToolSpec
 from ludolf.ai.providers.anthropic.provider import make
-from ludolf.ai.providers.anthropic.request import Bodies
+from ludolf.ai.providers.anthropic.request import AnthropicRequestBuilder
 from tests.anthropic_wire import ask, assistant, model, request, result, sse, text_answer, user
 from tests.loopback import Canned, Loopback
 
@@ -189,11 +189,11 @@ def test_a_conversation_that_grew_or_changed_gives_the_body_of_a_new_one() -> No
         [],
         [user("a")],
     ]
-    bodies, known = Bodies(), dict[str, Message]()
+    bodies, known = AnthropicRequestBuilder(), dict[str, Message]()
     for messages in conversations:
         same = [known.setdefault(repr(message), message) for message in messages]
         new = request(make(Transport()), "", messages=tuple(same))
-        assert bodies.build(new) == Bodies().build(new)
+        assert bodies.build(new) == AnthropicRequestBuilder().build(new)
         assert msgspec.json.decode(bodies.build(new))["model"] == "claude"
 
 

@@ -18,7 +18,7 @@ from ludolf.ai.access import Access
 from ludolf.ai.errors import ProviderError
 from ludolf.ai.models import Model
 from ludolf.ai.provider import Request
-from ludolf.ai.providers.cloud_tokens import EARLY_SECONDS, Token, Tokens
+from ludolf.ai.providers.cloud_tokens import EARLY_SECONDS, Token, TokenCache
 from ludolf.ai.providers.openai.azure import SCOPE, credential_for, deployment, resource_url
 from ludolf.config.auth.keyring import Keyring
 from tests.gateway_asking import ask
@@ -319,19 +319,19 @@ class Source:
 
 
 async def test_a_token_is_renewed_before_it_runs_out() -> None:
-    tokens, source = Tokens(), Source(EARLY_SECONDS - 1, EARLY_SECONDS + 60)
+    tokens, source = TokenCache(), Source(EARLY_SECONDS - 1, EARLY_SECONDS + 60)
     got = [await tokens.get("me", source.fetch) for _ in range(4)]
     assert got == ["t1", "t2", "t2", "t2"]
 
 
 async def test_a_token_that_still_lasts_serves_while_renewing_fails() -> None:
-    tokens, source = Tokens(), Source(EARLY_SECONDS - 1)
+    tokens, source = TokenCache(), Source(EARLY_SECONDS - 1)
     assert [await tokens.get("me", source.fetch) for _ in range(2)] == ["t1", "t1"]
     with pytest.raises(ProviderError):
         await tokens.get("you", source.fetch)
 
 
 async def test_requests_at_the_same_time_fetch_one_token() -> None:
-    tokens, source = Tokens(), Source(3600, 3600)
+    tokens, source = TokenCache(), Source(3600, 3600)
     got = await asyncio.gather(*(tokens.get("me", source.fetch) for _ in range(5)))
     assert (set(got), source.given) == ({"t1"}, 1)

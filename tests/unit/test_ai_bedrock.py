@@ -15,7 +15,7 @@ from ludolf.ai.messages import AssistantMessage, Text, Thinking, ToolCall
 from ludolf.ai.provider import Provider
 from ludolf.ai.providers.bedrock.events import FrameParser
 from ludolf.ai.providers.bedrock.provider import make
-from ludolf.ai.providers.bedrock.stream import Reading
+from ludolf.ai.providers.bedrock.stream import BedrockReader
 from ludolf.ai.registry import Providers
 from ludolf.config.models.catalog import catalog_models
 from tests.anthropic_wire import ask
@@ -145,7 +145,7 @@ def test_a_stream_may_be_split_anywhere(cuts: list[int]) -> None:
 def _read(pieces: list[bytes]) -> AssistantMessage:
     draft = Draft(model())
     draft.timestamp = 1
-    parser, reading = FrameParser(), Reading(draft)
+    parser, reading = FrameParser(), BedrockReader(draft)
     for piece in pieces:
         list(reading.take(parser.feed(piece)))
     list(parser.close())

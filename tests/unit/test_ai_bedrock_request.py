@@ -13,7 +13,7 @@ from ludolf.ai.models import Model
 from ludolf.ai.provider import ToolSpec
 from ludolf.ai.providers.bedrock.identity import address, region_of
 from ludolf.ai.providers.bedrock.provider import make
-from ludolf.ai.providers.bedrock.request import Bodies, is_adaptive
+from ludolf.ai.providers.bedrock.request import BedrockRequestBuilder, is_adaptive
 from ludolf.ai.strict_schema import StrictSampling
 from tests.anthropic_wire import assistant, request, result, user
 from tests.bedrock_wire import model
@@ -32,7 +32,7 @@ def body(*messages: Message, force: bool = False, **changes: Any) -> dict[str, A
     fields = {"model": model(), **changes}
     asked = request(make(Transport()), "", messages=messages or (user(),), **fields)
     variables = {"AWS_BEDROCK_FORCE_CACHE": "1"} if force else {}
-    sent: dict[str, Any] = json.loads(Bodies().build(asked, variables))
+    sent: dict[str, Any] = json.loads(BedrockRequestBuilder().build(asked, variables))
     return sent
 
 
@@ -208,11 +208,11 @@ def test_nothing_is_said_of_thinking_when_it_is_off_or_unknown() -> None:
 
 
 def test_a_conversation_that_grows_is_sent_as_if_it_were_new() -> None:
-    bodies, grown = Bodies(), (user(), own(Text(text="a")), user("b"))
+    bodies, grown = BedrockRequestBuilder(), (user(), own(Text(text="a")), user("b"))
     provider = make(Transport())
     for count in (1, 3):
         asked = request(provider, "", model=model(), messages=grown[:count])
-        assert bodies.build(asked, {}) == Bodies().build(asked, {})
+        assert bodies.build(asked, {}) == BedrockRequestBuilder().build(asked, {})
 
 
 # ---------------------------------------------------------------- where

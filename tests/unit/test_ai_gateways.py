@@ -11,7 +11,7 @@ from ludolf.ai.access import Access
 from ludolf.ai.messages import Text, Thinking, ToolCall, UserMessage
 from ludolf.ai.models import Model
 from ludolf.ai.provider import Request
-from ludolf.ai.providers.openai.chat_messages import Conversation
+from ludolf.ai.providers.openai.chat_messages import ChatMessages
 from ludolf.ai.providers.openai.compat import Compat, chat_compat, responses_compat
 from ludolf.ai.providers.openai.completions import options_of as chat_options
 from ludolf.ai.providers.openai.responses import options_of as responses_options
@@ -439,7 +439,7 @@ def sent(api: str, compat: Mapping[str, Any]) -> Sent:
     )
     if api == CHAT_API:
         flags = chat_compat(asking.model)
-        pieces = Conversation().encode(asking, flags)
+        pieces = ChatMessages().encode(asking, flags)
         body = {**chat_options(asking, flags), "messages": _joined(pieces)}
     else:
         flags = responses_compat(asking.model)
@@ -669,7 +669,7 @@ def test_thinking_leaves_room_for_an_answer() -> None:
 def test_marks_for_the_cache_stand_on_the_last_text_even_of_a_tool() -> None:
     marked = model(compat={"cacheControlFormat": "anthropic"})
     asking = request(*TALK[:-1], model=marked)
-    last = _joined(Conversation().encode(asking, chat_compat(marked)))[-1]
+    last = _joined(ChatMessages().encode(asking, chat_compat(marked)))[-1]
     mark = {"type": "ephemeral"}
     assert last["content"] == [{"type": "text", "text": "t", "cache_control": mark}]
 

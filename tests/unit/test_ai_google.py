@@ -27,9 +27,9 @@ from ludolf.ai.messages import (
     UserMessage,
 )
 from ludolf.ai.models import Model, ModelCost
-from ludolf.ai.provider import Answer, Request, ToolSpec
+from ludolf.ai.provider import ModelAnswer, Request, ToolSpec
 from ludolf.ai.providers.google.provider import describe, make
-from ludolf.ai.providers.google.request import Bodies, thinking_config
+from ludolf.ai.providers.google.request import GoogleRequestBuilder, thinking_config
 from ludolf.ai.stream import respond
 from tests.loopback import JSON_BODY, Canned, Loopback
 
@@ -97,13 +97,13 @@ def sse(*events: Any) -> bytes:
     return b"".join(b"data: %b\r\n\r\n" % msgspec.json.encode(event) for event in events)
 
 
-def ask(asked: Request, *replies: Canned) -> tuple[Loopback, Answer, list[StreamEvent]]:
+def ask(asked: Request, *replies: Canned) -> tuple[Loopback, ModelAnswer, list[StreamEvent]]:
     told: list[StreamEvent] = []
 
     async def take(events: Iterable[StreamEvent]) -> None:
         told.extend(events)
 
-    async def run(url: str) -> Answer:
+    async def run(url: str) -> ModelAnswer:
         transport = Transport()
         access = structs.replace(asked.access, base_url=f"{url}/v1beta")
         here = structs.replace(asked, provider=make(transport), access=access)
@@ -122,7 +122,7 @@ def answered(*events: Any) -> AssistantMessage:
 
 def contents(*messages: Message, by: Model | None = None) -> Any:
     asked = request(*messages, model=by or model())
-    return json.loads(Bodies().build(asked))["contents"]
+    return json.loads(GoogleRequestBuilder().build(asked))["contents"]
 
 
 # ---------------------------------------------------------------- the request
@@ -286,7 +286,7 @@ def test_pictures_of_the_user_are_sent_beside_the_text() -> None:
 
 
 def test_the_form_of_a_message_follows_a_change_of_the_model() -> None:
-    bodies = Bodies()
+    bodies = GoogleRequestBuilder()
     said = assistant(ToolCall(id="c1", name="read", arguments={}), by="other")
     messages = (user(), said, result("c1", Text(text="x")))
     older = json.loads(bodies.build(request(*messages)))
@@ -323,7 +323,9 @@ def test_a_budget_of_the_user_goes_before_the_usual_one() -> None:
 
 
 def test_a_model_that_does_not_think_is_not_asked_to() -> None:
-    body = json.loads(Bodies().build(request(model=model(reasoning=False), thinking="high")))
+    body = json.loads(
+        GoogleRequestBuilder().build(request(model=model(reasoning=False), thinking="high"))
+    )
     assert "thinkingConfig" not in body["generationConfig"]
 
 

@@ -8,7 +8,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ludolf.ai.encoded_cache import Pieces
-from ludolf.ai.history import NO_IMAGE, NO_TOOL_IMAGE, Handoff, ModelMessage, adapt, bash_text
+from ludolf.ai.history import (
+    NO_IMAGE,
+    NO_TOOL_IMAGE,
+    HistoryAdapter,
+    ModelMessage,
+    adapt,
+    bash_text,
+)
 from ludolf.ai.messages import (
     NO_USAGE,
     AssistantMessage,
@@ -94,7 +101,7 @@ def test_messages_that_need_no_change_come_back_as_the_same_objects() -> None:
 
 
 def test_a_changed_message_gives_the_same_object_each_time() -> None:
-    handoff = Handoff(lambda call_id, _: call_id.upper())
+    handoff = HistoryAdapter(lambda call_id, _: call_id.upper())
     messages: list[Message] = [
         bash(),
         assistant(Thinking(thinking="hm"), call("c1"), call("c2"), by="other"),
@@ -106,7 +113,7 @@ def test_a_changed_message_gives_the_same_object_each_time() -> None:
 
 
 def test_another_model_gets_its_own_form_of_the_same_messages() -> None:
-    handoff = Handoff()
+    handoff = HistoryAdapter()
     message = assistant(Thinking(thinking="hm", thinking_signature="s"), by="here")
     assert handoff.adapt([message], model("here")) == [message]
     there = handoff.adapt([message], model("there"))
@@ -294,7 +301,7 @@ def _numbered(call_id: str, source: AssistantMessage) -> str:
 @settings(deadline=None)
 @given(_conversations())
 def test_every_call_is_followed_by_exactly_its_results(messages: list[Message]) -> None:
-    handoff = Handoff(_numbered)
+    handoff = HistoryAdapter(_numbered)
     out = handoff.adapt(messages, model())
     again = handoff.adapt(messages, model())
     assert all(one is two for one, two in zip(out, again, strict=True))
@@ -306,7 +313,7 @@ def test_every_call_is_followed_by_exactly_its_results(messages: list[Message]) 
 def test_a_conversation_that_grew_is_adapted_as_if_it_were_new(
     messages: list[Message], lengths: list[int]
 ) -> None:
-    handoff = Handoff(_numbered)
+    handoff = HistoryAdapter(_numbered)
     for length in lengths:
         part = messages[:length]
         assert handoff.adapt(part, model()) == adapt(part, model(), _numbered)

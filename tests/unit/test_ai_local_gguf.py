@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from ludolf.ai.local import FILE_API, MISSING
 from ludolf.ai.local.child import MODULE, Child, ChildError
 from ludolf.ai.local.files import DEFAULT_CONTEXT, file_model, file_models
-from ludolf.ai.local.gguf import SCALARS, TEXT, GgufError, Header, read_gguf
-from ludolf.ai.local.runtime import Order
+from ludolf.ai.local.gguf import SCALARS, TEXT, GgufError, GgufHeader, read_gguf
+from ludolf.ai.local.runtime import Launch
 from ludolf.ai.local.templates import needs_fences, template_for
 from ludolf.base import ConfigError, dumps
 from ludolf.config.auth.keyring import Keyring
@@ -236,19 +236,19 @@ def test_a_spoilt_file_is_refused_when_it_is_asked_for(pattern: str, tmp_path: P
 def test_only_models_known_to_write_fences_get_our_template(
     architecture: str, template: str, fences: bool
 ) -> None:
-    header = Header(architecture=architecture, template=template)
+    header = GgufHeader(architecture=architecture, template=template)
     assert needs_fences(header) is fences
     text = template_for(header)
     assert (text is not None and "```json" in text) is fences
 
 
 def test_the_choice_of_the_template_can_be_overruled(tmp_path: Path) -> None:
-    coder = Header(architecture="qwen2", template=CODER)
+    coder = GgufHeader(architecture="qwen2", template=CODER)
     own = tmp_path / "t.jinja"
     own.write_text("mine")
     assert template_for(coder, "own") is None
     assert template_for(coder, str(own)) == "mine"
-    assert template_for(Header(architecture="llama"), "fenced") is not None
+    assert template_for(GgufHeader(architecture="llama"), "fenced") is not None
     with pytest.raises(GgufError, match="chat template"):
         template_for(coder, str(tmp_path / "nowhere"))
 
@@ -256,8 +256,8 @@ def test_the_choice_of_the_template_can_be_overruled(tmp_path: Path) -> None:
 # ---------------------------------------------------------------- the child
 
 
-def _order(model: str) -> Order:
-    return Order(model=model, key="k", context=512, parent=os.getpid())
+def _order(model: str) -> Launch:
+    return Launch(model=model, key="k", context=512, parent=os.getpid())
 
 
 @pytest.mark.skipif(can_run_files(), reason="the extra `local` is installed")

@@ -8,7 +8,7 @@ import pytest
 
 from ludolf.ai.local import NO_KEY, uses_tools
 from ludolf.ai.local.kinds import explain
-from ludolf.ai.local.servers import Found, Place, look_at, someone_listens
+from ludolf.ai.local.servers import RunningServer, ServerAddress, look_at, someone_listens
 from ludolf.ai.models import Model
 from ludolf.base import ConfigError, dumps
 from ludolf.config.auth.keyring import Keyring
@@ -61,8 +61,10 @@ SOMETHING_ELSE: dict[str, Any] = {
 }
 
 
-async def look(server: LocalServer, provider: str | None = None, **more: Any) -> Found | None:
-    found = await look_at([Place(url=server.url, provider=provider, **more)])
+async def look(
+    server: LocalServer, provider: str | None = None, **more: Any
+) -> RunningServer | None:
+    found = await look_at([ServerAddress(url=server.url, provider=provider, **more)])
     return found[0] if found else None
 
 
@@ -106,12 +108,16 @@ async def test_something_else_on_the_port_is_not_taken_for_a_model_server(
 async def test_closed_and_silent_ports_cost_less_than_a_third_of_a_second_together() -> None:
     with Silent() as silent:
         closed = f"http://127.0.0.1:{free_port()}"
-        places = [Place(url=silent.url), Place(url=closed), Place(url=silent.url, provider="vllm")]
+        places = [
+            ServerAddress(url=silent.url),
+            ServerAddress(url=closed),
+            ServerAddress(url=silent.url, provider="vllm"),
+        ]
         best = min([await _seconds_of_a_look(places) for _ in range(5)])
     assert best < 0.45
 
 
-async def _seconds_of_a_look(places: list[Place]) -> float:
+async def _seconds_of_a_look(places: list[ServerAddress]) -> float:
     """How long it takes to find nothing; on a busy machine only the best of some tells."""
     begun = time.perf_counter()
     assert await look_at(places) == ()
@@ -119,9 +125,9 @@ async def _seconds_of_a_look(places: list[Place]) -> float:
 
 
 def test_a_knock_at_a_closed_port_needs_no_waiting() -> None:
-    assert not someone_listens(Place(url=f"http://127.0.0.1:{free_port()}"))
+    assert not someone_listens(ServerAddress(url=f"http://127.0.0.1:{free_port()}"))
     with Silent() as silent:
-        assert someone_listens(Place(url=silent.url))
+        assert someone_listens(ServerAddress(url=silent.url))
 
 
 async def test_a_key_is_told_only_to_who_asks_for_one() -> None:

@@ -26,7 +26,7 @@ from ludolf.ai.messages import (
 from ludolf.ai.provider import Provider, ToolSpec
 from ludolf.ai.providers.mistral.provider import make
 from ludolf.ai.providers.mistral.request import Ids
-from ludolf.ai.providers.mistral.stream import Reading
+from ludolf.ai.providers.mistral.stream import MistralReader
 from ludolf.ai.registry import Providers
 from ludolf.ai.strict_schema import PREFER_STRICT
 from ludolf.config.models.catalog import catalog_models
@@ -128,7 +128,7 @@ def test_a_stream_may_be_split_anywhere(cuts: list[int]) -> None:
 
 def _read(pieces: list[bytes]) -> AssistantMessage:
     draft = Draft(model())
-    parser, reading = SseParser(), Reading(draft)
+    parser, reading = SseParser(), MistralReader(draft)
     for piece in pieces:
         list(reading.take(parser.feed(piece)))
     list(reading.finish())

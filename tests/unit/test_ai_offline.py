@@ -16,7 +16,7 @@ from ludolf.ai.builtin.models import offline_model
 from ludolf.ai.builtin.offline import Offline, make
 from ludolf.ai.builtin.offline_plan import MOST_STEPS, make_plan
 from ludolf.ai.builtin.offline_requests import TABLE
-from ludolf.ai.builtin.offline_steps import Call, resolve
+from ludolf.ai.builtin.offline_steps import StepCall, resolve
 from ludolf.ai.draft import BlockDelta, Draft, StreamEvent
 from ludolf.ai.http.transport import Transport
 from ludolf.ai.messages import (
@@ -378,7 +378,7 @@ def test_missing_looking_tools_are_replaced_by_quoted_shell_commands() -> None:
     ]
 
 
-def run_shell(call: Call, folder: Path) -> list[str]:
+def run_shell(call: StepCall, folder: Path) -> list[str]:
     resolved = resolve(call, frozenset(("bash",)))
     assert resolved is not None
     done = subprocess.run(
@@ -393,13 +393,13 @@ def test_the_shell_commands_work_on_real_files_with_odd_names(tmp_path: Path) ->
     (folder / "-n.txt").write_text("one\ntwo -e\nthree\n")
     (folder / ".git").mkdir()
     (folder / ".git" / "hidden.txt").write_text("two -e\n")
-    assert run_shell(Call("ls", {"path": folder.name}), tmp_path) == ["-n.txt", ".git/"]
-    assert run_shell(Call("read", {"path": "-n.txt"}), folder) == ["one", "two -e", "three"]
-    part = Call("read", {"path": "-n.txt", "offset": 2, "limit": 2})
+    assert run_shell(StepCall("ls", {"path": folder.name}), tmp_path) == ["-n.txt", ".git/"]
+    assert run_shell(StepCall("read", {"path": "-n.txt"}), folder) == ["one", "two -e", "three"]
+    part = StepCall("read", {"path": "-n.txt", "offset": 2, "limit": 2})
     assert run_shell(part, folder) == ["two -e", "three"]
-    hits = run_shell(Call("grep", {"pattern": "-e", "path": "."}), folder)
+    hits = run_shell(StepCall("grep", {"pattern": "-e", "path": "."}), folder)
     assert hits == ["./-n.txt:2:two -e"]
-    found = run_shell(Call("find", {"pattern": "*.txt", "path": folder.name}), tmp_path)
+    found = run_shell(StepCall("find", {"pattern": "*.txt", "path": folder.name}), tmp_path)
     assert found == [f"{folder.name}/-n.txt"]
 
 

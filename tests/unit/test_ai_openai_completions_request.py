@@ -10,7 +10,7 @@ from ludolf.ai.access import Access
 from ludolf.ai.errors import ProviderError
 from ludolf.ai.messages import Image, Text, Thinking, ToolCall, UserMessage
 from ludolf.ai.provider import Request
-from ludolf.ai.providers.openai.chat_messages import Conversation, chat_id
+from ludolf.ai.providers.openai.chat_messages import ChatMessages, chat_id
 from ludolf.ai.providers.openai.compat import chat_compat
 from ludolf.ai.providers.openai.completions import make, options_of
 from ludolf.ai.providers.openai.shared import headers_for
@@ -19,7 +19,7 @@ from tests.openai_asking import READ, ask, assistant, model, request, result, ss
 
 
 def messages_of(asked: Request) -> list[Any]:
-    pieces = Conversation().encode(asked, chat_compat(asked.model))
+    pieces = ChatMessages().encode(asked, chat_compat(asked.model))
     found: list[Any] = msgspec.json.decode(b"[%b]" % b",".join(pieces))
     return found
 
@@ -140,7 +140,7 @@ def test_flags_of_the_model_change_its_messages() -> None:
 
 
 def test_each_message_is_encoded_once() -> None:
-    conversation = Conversation()
+    conversation = ChatMessages()
     asked = request(UserMessage(content="Hi", timestamp=1), assistant(Text(text="Hello")))
     compat = chat_compat(asked.model)
     first = conversation.encode(asked, compat)

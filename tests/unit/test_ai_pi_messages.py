@@ -26,7 +26,7 @@ from ludolf.ai.messages import (
 )
 from ludolf.ai.models import Model
 from ludolf.ai.provider import Provider, ToolSpec
-from ludolf.ai.providers.pi_messages import Reading, make
+from ludolf.ai.providers.pi_messages import PiMessagesReader, make
 from ludolf.ai.registry import Providers
 from ludolf.ai.strict_schema import PREFER_STRICT
 from tests.anthropic_wire import ask, assistant, result, user
@@ -191,7 +191,7 @@ def test_a_stream_may_be_split_anywhere(cuts: list[int]) -> None:
 
 def _read(pieces: list[bytes]) -> AssistantMessage:
     draft = Draft(model())
-    parser, reading = SseParser(), Reading(draft)
+    parser, reading = SseParser(), PiMessagesReader(draft)
     for piece in pieces:
         list(reading.take(parser.feed(piece)))
     reading.conclude()

@@ -27,13 +27,13 @@ from ludolf.ai.models import Model, ModelCost
 from ludolf.ai.provider import Request as ModelRequest
 from ludolf.ai.record.recording import Recorder
 from ludolf.ai.record.recording_file import (
-    Answer,
-    Data,
     Exchange,
-    Header,
+    RecordedData,
+    RecordedRequest,
+    RecordedResponse,
     Recording,
     RecordingFile,
-    Request,
+    RecordingHeader,
     read_recording,
 )
 from ludolf.ai.record.replay import Replayer
@@ -95,15 +95,19 @@ def _asked(number: int, text: str, answer: str, **more: Any) -> Exchange:
     return Exchange(
         number=number,
         started_at="2026-01-01T00:00:00.000Z",
-        request=Request(method="POST", url="http://models.test/v1/messages", headers={}, **more)
+        request=RecordedRequest(
+            method="POST", url="http://models.test/v1/messages", headers={}, **more
+        )
         if more
-        else Request(
+        else RecordedRequest(
             method="POST",
             url="http://models.test/v1/messages",
             headers={},
             body=_body(text),
         ),
-        answer=Answer(status=200, headers={}, ms=0, chunks=(Data(text=f"data: {answer}\n\n"),)),
+        answer=RecordedResponse(
+            status=200, headers={}, ms=0, chunks=(RecordedData(text=f"data: {answer}\n\n"),)
+        ),
         end="complete",
         end_ms=0,
     )
@@ -119,7 +123,7 @@ def _body(text: str, *tools: str) -> dict[str, Any]:
 
 def _replayer(*exchanges: Exchange, **how: Any) -> tuple[Replayer, list[str]]:
     told: list[str] = []
-    header = Header(version=1, ludolf="1", started_at="")
+    header = RecordingHeader(version=1, ludolf="1", started_at="")
     recording = Recording(path=Path("a.rec"), header=header, models=(), exchanges=exchanges)
     return Replayer(recording, told.append, **how), told
 
@@ -608,9 +612,11 @@ async def test_other_servers_than_models_are_out_of_reach() -> None:
 
 
 async def _renew(transport: Transport) -> None:
-    from ludolf.ai.http.transport import Sent
+    from ludolf.ai.http.transport import HttpRequest
 
-    sent = Sent(url="https://id.test/token", headers={}, body=b"", patience=Patience(first=1))
+    sent = HttpRequest(
+        url="https://id.test/token", headers={}, body=b"", patience=Patience(first=1)
+    )
     async with transport.exchange(sent):
         pytest.fail("it was reached")
 
@@ -625,7 +631,8 @@ async def test_the_pace_is_that_of_the_recorded_run_if_wanted() -> None:
     one = _asked(1, "hi", "A")
     assert one.answer is not None
     late = one.replace(
-        answer=one.answer.replace(ms=40, chunks=(Data(ms=120, text="data: A\n\n"),)), end_ms=160
+        answer=one.answer.replace(ms=40, chunks=(RecordedData(ms=120, text="data: A\n\n"),)),
+        end_ms=160,
     )
 
     async def passed(speed: float) -> float:

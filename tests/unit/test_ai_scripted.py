@@ -11,13 +11,20 @@ from msgspec import structs
 
 from ludolf.ai.access import Access
 from ludolf.ai.builtin.models import scripted_model
-from ludolf.ai.builtin.playback import Piece
-from ludolf.ai.builtin.scripted import Failure, Reply, Scripted, Tokens, load_script, make
+from ludolf.ai.builtin.playback import PlaybackBlock
+from ludolf.ai.builtin.scripted import (
+    Scripted,
+    ScriptedFailure,
+    ScriptedReply,
+    ScriptedUsage,
+    load_script,
+    make,
+)
 from ludolf.ai.draft import BlockDelta, BlockEnd, BlockStart, Draft, StreamEvent
 from ludolf.ai.errors import ProviderError
 from ludolf.ai.http.transport import Transport
 from ludolf.ai.messages import Text, Thinking, ToolCall, UserMessage
-from ludolf.ai.provider import Answer, Provider, Request
+from ludolf.ai.provider import ModelAnswer, Provider, Request
 from ludolf.ai.registry import Providers
 from ludolf.ai.stream import respond
 
@@ -32,7 +39,7 @@ def request(provider: Provider, text: str = "Hi", **environment: str) -> Request
     )
 
 
-async def listen(asked: Request) -> tuple[Answer, list[list[StreamEvent]]]:
+async def listen(asked: Request) -> tuple[ModelAnswer, list[list[StreamEvent]]]:
     reads: list[list[StreamEvent]] = []
 
     async def take(events: Iterable[StreamEvent]) -> None:
@@ -41,16 +48,16 @@ async def listen(asked: Request) -> tuple[Answer, list[list[StreamEvent]]]:
     return await respond(asked, Draft(asked.model), take), reads
 
 
-def ask(provider: Provider, text: str = "Hi", **environment: str) -> Answer:
+def ask(provider: Provider, text: str = "Hi", **environment: str) -> ModelAnswer:
     return asyncio.run(listen(request(provider, text, **environment)))[0]
 
 
-def said(answer: Answer) -> str:
+def said(answer: ModelAnswer) -> str:
     return "".join(block.text for block in answer.message.content if isinstance(block, Text))
 
 
 def test_replies_are_used_up_in_order_and_the_end_says_so() -> None:
-    provider = Scripted([Reply(text="One"), Reply(text="Two")])
+    provider = Scripted([ScriptedReply(text="One"), ScriptedReply(text="Two")])
     assert [said(ask(provider)) for _ in range(3)] == [
         "One",
         "Two",
@@ -60,11 +67,11 @@ def test_replies_are_used_up_in_order_and_the_end_says_so() -> None:
 
 def test_a_reply_streams_its_blocks_in_chunks() -> None:
     content = (
-        Piece(thinking="Hm", signature="s"),
-        Piece(text="Hello"),
-        Piece(tool="read", args={"path": "a"}),
+        PlaybackBlock(thinking="Hm", signature="s"),
+        PlaybackBlock(text="Hello"),
+        PlaybackBlock(tool="read", args={"path": "a"}),
     )
-    provider = Scripted([Reply(content=content, chunk=8, per_read=2)])
+    provider = Scripted([ScriptedReply(content=content, chunk=8, per_read=2)])
     answer, reads = asyncio.run(listen(request(provider)))
     call = ToolCall(id="call_1", name="read", arguments={"path": "a"})
     thought = Thinking(thinking="Hm", thinking_signature="s")
@@ -84,14 +91,14 @@ def test_a_reply_streams_its_blocks_in_chunks() -> None:
 
 
 def test_the_draft_never_runs_ahead_of_the_event_being_told() -> None:
-    provider = Scripted([Reply(text="abcd", chunk=1, per_read=9)])
+    provider = Scripted([ScriptedReply(text="abcd", chunk=1, per_read=9)])
     asked = request(provider)
     draft = Draft(asked.model)
     seen: list[str] = []
 
     async def take(events: Iterable[StreamEvent]) -> None:
         seen.extend(
-            said(Answer(draft.snapshot())) for event in events if isinstance(event, BlockDelta)
+            said(ModelAnswer(draft.snapshot())) for event in events if isinstance(event, BlockDelta)
         )
 
     asyncio.run(respond(asked, draft, take))
@@ -99,14 +106,20 @@ def test_the_draft_never_runs_ahead_of_the_event_being_told() -> None:
 
 
 def test_call_ids_differ_through_a_whole_script() -> None:
-    two = (Piece(tool="read"), Piece(tool="read", id="mine"), Piece(tool="read"))
-    provider = Scripted([Reply(content=two), Reply(content=two[:1])])
+    two = (
+        PlaybackBlock(tool="read"),
+        PlaybackBlock(tool="read", id="mine"),
+        PlaybackBlock(tool="read"),
+    )
+    provider = Scripted([ScriptedReply(content=two), ScriptedReply(content=two[:1])])
     calls = [call.id for _ in range(2) for call in ask(provider).message.tool_calls]
     assert calls == ["call_1", "mine", "call_2", "call_3"]
 
 
 def test_arguments_can_be_cut_so_that_the_call_is_known_as_broken() -> None:
-    provider = Scripted([Reply(content=(Piece(tool="bash", raw='{"command": "rm -r'),))])
+    provider = Scripted(
+        [ScriptedReply(content=(PlaybackBlock(tool="bash", raw='{"command": "rm -r'),))]
+    )
     asked = request(provider)
     draft = Draft(asked.model)
 
@@ -119,15 +132,17 @@ def test_arguments_can_be_cut_so_that_the_call_is_known_as_broken() -> None:
 
 
 def test_a_match_picks_the_reply_for_the_last_user_text() -> None:
-    provider = Scripted([Reply(text="B", match="beta"), Reply(text="A", match="alpha")])
+    provider = Scripted(
+        [ScriptedReply(text="B", match="beta"), ScriptedReply(text="A", match="alpha")]
+    )
     assert said(ask(provider, "the alpha case")) == "A"
     assert said(ask(provider, "gamma")).endswith(" Replies left for other requests: 1.")
     assert said(ask(provider, "beta")) == "B"
 
 
 def test_usage_and_stop_reason_are_told_as_written() -> None:
-    tokens = Tokens(input=10, output=5, cache_read=3, cache_write=2, reasoning=1)
-    message = ask(Scripted([Reply(text="x", usage=tokens, stop="length")])).message
+    tokens = ScriptedUsage(input=10, output=5, cache_read=3, cache_write=2, reasoning=1)
+    message = ask(Scripted([ScriptedReply(text="x", usage=tokens, stop="length")])).message
     assert message.stop_reason == "length"
     assert message.usage.total_tokens == 20
     assert (message.usage.cache_read, message.usage.reasoning) == (3, 1)
@@ -137,31 +152,35 @@ def test_usage_and_stop_reason_are_told_as_written() -> None:
 @pytest.mark.parametrize(
     ("failure", "kind"),
     [
-        (Failure(text="busy", status=529), "overloaded"),
-        (Failure(text="slow down", status=429, retry_after=3), "rate_limit"),
-        (Failure(text="who?", status=401), "auth"),
-        (Failure(text="too big", status=413), "overflow"),
-        (Failure(text="prompt is too long", status=400), "overflow"),
-        (Failure(text="what?", status=422), "bad_request"),
-        (Failure(text="what?", kind="refused"), "refused"),
+        (ScriptedFailure(text="busy", status=529), "overloaded"),
+        (ScriptedFailure(text="slow down", status=429, retry_after=3), "rate_limit"),
+        (ScriptedFailure(text="who?", status=401), "auth"),
+        (ScriptedFailure(text="too big", status=413), "overflow"),
+        (ScriptedFailure(text="prompt is too long", status=400), "overflow"),
+        (ScriptedFailure(text="what?", status=422), "bad_request"),
+        (ScriptedFailure(text="what?", kind="refused"), "refused"),
         ("Overloaded", "overloaded"),
     ],
 )
-def test_a_failure_has_the_kind_of_its_status_or_text(failure: Failure | str, kind: str) -> None:
-    answer = ask(Scripted([Reply(error=failure)]))
+def test_a_failure_has_the_kind_of_its_status_or_text(
+    failure: ScriptedFailure | str, kind: str
+) -> None:
+    answer = ask(Scripted([ScriptedReply(error=failure)]))
     text = failure if isinstance(failure, str) else failure.text
     assert (answer.kind, answer.message.error_message) == (kind, text)
-    assert answer.retry_after == (failure.retry_after if isinstance(failure, Failure) else None)
+    assert answer.retry_after == (
+        failure.retry_after if isinstance(failure, ScriptedFailure) else None
+    )
 
 
 def test_a_failure_after_some_content_keeps_it() -> None:
-    answer = ask(Scripted([Reply(text="Half", error="terminated")]))
+    answer = ask(Scripted([ScriptedReply(text="Half", error="terminated")]))
     assert said(answer) == "Half"
     assert (answer.message.stop_reason, answer.kind) == ("error", "network")
 
 
 def test_a_hanging_reply_waits_until_it_is_cancelled() -> None:
-    provider = Scripted([Reply(text="Half", hang=True)])
+    provider = Scripted([ScriptedReply(text="Half", hang=True)])
     asked = request(provider)
     ended = asyncio.Event()
 
@@ -181,7 +200,7 @@ def test_a_hanging_reply_waits_until_it_is_cancelled() -> None:
 
 def test_requests_are_kept_and_replies_can_be_added() -> None:
     provider = Scripted([])
-    provider.add(Reply(text="Later"))
+    provider.add(ScriptedReply(text="Later"))
     assert said(ask(provider, "first")) == "Later"
     assert [item.messages[0].content for item in provider.requests] == [  # type: ignore[union-attr]
         (Text(text="first"),)
@@ -205,13 +224,16 @@ REPLIES: list[dict[str, Any]] = [{"text": "One"}, {"content": [{"tool": "ls", "a
 def test_a_script_file_is_a_list_an_object_or_lines(tmp_path: Path, text: str) -> None:
     file = tmp_path / "script.json"
     file.write_text(text, "utf-8")
-    assert load_script(str(file)) == [Reply(text="One"), Reply(content=(Piece(tool="ls"),))]
+    assert load_script(str(file)) == [
+        ScriptedReply(text="One"),
+        ScriptedReply(content=(PlaybackBlock(tool="ls"),)),
+    ]
 
 
 def test_one_reply_alone_is_a_script(tmp_path: Path) -> None:
     file = tmp_path / "script.jsonl"
     file.write_text('{"text": "One", "delayMs": 1, "pauseMs": 1, "perRead": 3}')
-    assert load_script(str(file)) == [Reply(text="One", delay_ms=1, pause_ms=1, per_read=3)]
+    assert load_script(str(file)) == [ScriptedReply(text="One", delay_ms=1, pause_ms=1, per_read=3)]
 
 
 def test_the_environment_names_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

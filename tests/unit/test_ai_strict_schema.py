@@ -6,7 +6,7 @@ import pytest
 
 from ludolf.ai.errors import ProviderError
 from ludolf.ai.messages import Text, ToolCall, UserMessage
-from ludolf.ai.provider import Answer, ToolSpec
+from ludolf.ai.provider import ModelAnswer, ToolSpec
 from ludolf.ai.providers.anthropic import provider as anthropic
 from ludolf.ai.providers.google import provider as google
 from ludolf.ai.providers.openai import completions as openai_completions
@@ -19,7 +19,7 @@ from ludolf.ai.strict_schema import (
     grammar_for,
     sampled_schema,
 )
-from ludolf.tools import ToolOptions, builtin_tools
+from ludolf.tools import BuiltinToolOptions, builtin_tools
 from ludolf.tools.schema import check_arguments
 from tests.loopback import Canned
 from tests.openai_asking import ask, assistant, model, request, result, sse
@@ -142,7 +142,7 @@ def test_null_for_an_optional_argument_reaches_the_tool_as_left_out() -> None:
 
 
 def test_the_four_usual_tools_prefer_strict_sampling_and_can_be_strict() -> None:
-    tools = builtin_tools(ToolOptions())
+    tools = builtin_tools(BuiltinToolOptions())
     asking = {name for name, tool in tools.items() if tool.sampling}
     assert asking == {"read", "bash", "edit", "write"}
     for name in asking:
@@ -154,7 +154,7 @@ def test_the_four_usual_tools_prefer_strict_sampling_and_can_be_strict() -> None
 
 def asked_for(
     make: Any, *tools: ToolSpec, replies: tuple[Canned, ...] = (), **changes: Any
-) -> tuple[Any, Answer]:
+) -> tuple[Any, ModelAnswer]:
     """The body that a server gets for these tools, and the answer."""
     asked = request(tools=tools, model=model(**changes))
     canned = replies or (Canned(status=400, chunks=[b"{}"]),)

@@ -11,7 +11,7 @@ from ludolf.ai.errors import ProviderError
 from ludolf.ai.http.oauth import ask
 from ludolf.ai.http.proxy import Proxy, proxies, proxy_for, proxy_secrets, use_proxy
 from ludolf.ai.http.timeouts import Patience
-from ludolf.ai.http.transport import Reply, Sent, Transport, check
+from ludolf.ai.http.transport import HttpRequest, HttpResponse, Transport, check
 from ludolf.ai.secrets import redact
 from tests.loopback import Canned, Loopback, nobody
 
@@ -53,7 +53,7 @@ async def _dripping(first: bytes, drop: bytes) -> AsyncIterator[str]:
         await ended.wait()
 
 
-async def _read_all(reply: Reply) -> None:
+async def _read_all(reply: HttpResponse) -> None:
     await check(reply, lambda status, body: f"{status} {body}")
     async for found in reply.events():
         list(found)
@@ -217,7 +217,7 @@ async def test_a_proxy_that_cannot_be_reached_is_named_without_its_password() ->
     transport = Transport()
     with nobody() as url:
         use_proxy(url.replace("://", "://me:hidden-word@"))
-        sent = Sent(url="https://api.test", headers={}, body=b"", patience=PATIENCE)
+        sent = HttpRequest(url="https://api.test", headers={}, body=b"", patience=PATIENCE)
         with pytest.raises(
             ProviderError, match=r"Connection error: .*proxy 127\.0\.0\.1:"
         ) as error:
@@ -239,7 +239,9 @@ async def test_a_tunnel_is_asked_for_with_the_password_and_a_refusal_is_named() 
     async with await asyncio.start_server(refuse, "127.0.0.1", 0) as server:
         port = server.sockets[0].getsockname()[1]
         use_proxy(f"http://me:hidden-word@127.0.0.1:{port}")
-        sent = Sent(url="https://api.test", headers={"x-key": "k"}, body=b"", patience=PATIENCE)
+        sent = HttpRequest(
+            url="https://api.test", headers={"x-key": "k"}, body=b"", patience=PATIENCE
+        )
         with pytest.raises(ProviderError) as error:
             async with transport.exchange(sent):
                 pass

@@ -12,7 +12,7 @@ from ludolf.ai.access import Access
 from ludolf.ai.errors import ProviderError
 from ludolf.ai.models import Model
 from ludolf.ai.provider import Request
-from ludolf.ai.providers.google.vertex import Gate
+from ludolf.ai.providers.google.vertex import VertexCredentials
 from ludolf.config.auth.keyring import Keyring
 from tests.gateway_asking import ask
 from tests.loopback import JSON_BODY, Canned, Loopback
@@ -53,7 +53,7 @@ async def address(asking: Request) -> str:
     if not asking.access.key:
         admitted = asking.access.replace(headers={"Authorization": "Bearer x"})
         asking = structs.replace(asking, access=admitted)
-    return (await Gate().reach(asking))[0]
+    return (await VertexCredentials().reach(asking))[0]
 
 
 # ---------------------------------------------------------------- addresses
@@ -130,7 +130,7 @@ async def test_models_of_other_publishers_are_found(name: str, path: str) -> Non
 )
 async def test_what_is_missing_is_named(cloud: dict[str, str], missing: str) -> None:
     with pytest.raises(ProviderError, match=missing) as raised:
-        await Gate().reach(asked(vertex(), **cloud))
+        await VertexCredentials().reach(asked(vertex(), **cloud))
     assert raised.value.kind == "auth"
 
 

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from ludolf.base import ConfigError, dumps
 from ludolf.config.settings.approval_rules import (
     Approval,
-    Call,
-    Rule,
+    ApprovalRule,
+    CallFacts,
     deadline_ms,
     judge,
     read_approvals,
@@ -22,12 +22,12 @@ from ludolf.config.settings.literal_command import literal_words
 from ludolf.config.settings.settings import SettingsFiles
 
 
-def bash(command: str) -> Call:
-    return Call(tool="bash", read_only=False, command=command, cwd="/work", home="/home/ada")
+def bash(command: str) -> CallFacts:
+    return CallFacts(tool="bash", read_only=False, command=command, cwd="/work", home="/home/ada")
 
 
-def file(tool: str, *paths: str) -> Call:
-    return Call(
+def file(tool: str, *paths: str) -> CallFacts:
+    return CallFacts(
         tool=tool,
         read_only=tool == "read",
         has_path=True,
@@ -38,7 +38,7 @@ def file(tool: str, *paths: str) -> Call:
 
 
 def rules(*given: dict[str, Any], mode: Any = None) -> tuple[Approval, ...]:
-    return (Approval(mode=mode, rules=tuple(Rule(**one) for one in given)),)
+    return (Approval(mode=mode, rules=tuple(ApprovalRule(**one) for one in given)),)
 
 
 # ---------------------------------------------------------------- commands
@@ -221,8 +221,8 @@ def test_a_name_with_a_line_break_is_no_way_around_a_path_rule() -> None:
     assert judge(say, file("read", "/work/secret/a\nb")) == "deny"
 
 
-def walk(tool: str, path: str) -> Call:
-    return Call(
+def walk(tool: str, path: str) -> CallFacts:
+    return CallFacts(
         tool=tool,
         read_only=True,
         has_path=True,
@@ -278,9 +278,9 @@ def test_what_is_no_file_fits_no_path_that_is_allowed() -> None:
         {"tool": "write", "path": "/**", "action": "deny"},
         {"tool": "*", "action": "allow"},
     )
-    document = Call(tool="read", read_only=True, has_path=True, cwd="/work")
+    document = CallFacts(tool="read", read_only=True, has_path=True, cwd="/work")
     assert judge(say, document) == "allow"  # by the last rule, which speaks of no path
-    assert judge(say, Call(tool="write", read_only=False, has_path=True, cwd="/work")) == "ask"
+    assert judge(say, CallFacts(tool="write", read_only=False, has_path=True, cwd="/work")) == "ask"
 
 
 # ---------------------------------------------------------------- modes
@@ -288,7 +288,7 @@ def test_what_is_no_file_fits_no_path_that_is_allowed() -> None:
 
 def test_modes_ask_about_what_they_say() -> None:
     reader, writer = file("read", "/work/a"), file("write", "/work/a")
-    unknown = Call(tool="deploy", read_only=False)
+    unknown = CallFacts(tool="deploy", read_only=False)
     expected = {
         "never": ("allow", "allow", "allow"),
         "on-write": ("allow", "ask", "ask"),

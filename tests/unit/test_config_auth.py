@@ -13,7 +13,7 @@ from ludolf.ai.access import Access
 from ludolf.base import CommandError, ConfigError, dumps, now_ms
 from ludolf.config.auth.credentials import checked_key, choose_way, login_methods, login_providers
 from ludolf.config.auth.keyring import Keyring, import_old_credentials
-from ludolf.config.auth.status import AuthStatus, auth_status
+from ludolf.config.auth.status import CredentialStatus, auth_status
 from ludolf.config.models.registry import ModelRegistry
 from ludolf.config.settings.value_syntax import Resolver, literal, names_in, run_command
 
@@ -344,7 +344,7 @@ def test_a_provider_that_has_nothing_is_told_only_if_asked_for(tmp_path: Path) -
     models = registry(tmp_path, keyring(tmp_path))
     assert auth_status(models) == ()
     assert auth_status(models, ["openai"]) == (
-        AuthStatus(provider="openai", origin="none", usable=False),
+        CredentialStatus(provider="openai", origin="none", usable=False),
     )
 
 

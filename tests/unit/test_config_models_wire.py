@@ -11,7 +11,7 @@ import pytest
 from ludolf.ai.draft import Draft, StreamEvent
 from ludolf.ai.http.transport import Transport
 from ludolf.ai.messages import Image, UserMessage
-from ludolf.ai.provider import Answer, Request
+from ludolf.ai.provider import ModelAnswer, Request
 from ludolf.ai.registry import Providers
 from ludolf.ai.stream import respond
 from ludolf.config.auth.keyring import Keyring
@@ -39,13 +39,13 @@ def registry(folder: Path, providers: Any, **environ: str) -> ModelRegistry:
     )
 
 
-def ask(folder: Path, providers: Any, key: str, **changes: Any) -> tuple[Asked, Answer]:
+def ask(folder: Path, providers: Any, key: str, **changes: Any) -> tuple[Asked, ModelAnswer]:
     """What a server gets from a model of these providers, where URL stands for the server."""
 
     async def take(events: Iterable[StreamEvent]) -> None:
         list(events)
 
-    async def run(found: ModelRegistry) -> Answer:
+    async def run(found: ModelRegistry) -> ModelAnswer:
         provider, _, model_id = key.partition("/")
         model = found.find(provider, model_id)
         assert model is not None, found.errors

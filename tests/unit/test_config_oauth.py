@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from ludolf.ai.errors import ProviderError
-from ludolf.ai.http.oauth import Flow, LoginError, Method, host_of
+from ludolf.ai.http.oauth import Flow, LoginError, OAuthMethod, host_of
 from ludolf.ai.http.oauth_callback import code_in
 from ludolf.ai.http.oauth_login import log_in
 from ludolf.base import ConfigError, now_ms
@@ -297,7 +297,9 @@ async def test_an_address_that_is_none_of_the_web_is_shown_to_nobody(
 
 
 @pytest.mark.parametrize("method", ["oauth", "device"])
-async def test_a_login_to_chatgpt_knows_its_account(method: Method, server: IdentityServer) -> None:
+async def test_a_login_to_chatgpt_knows_its_account(
+    method: OAuthMethod, server: IdentityServer
+) -> None:
     server.pending = 1
     user = User()
     login = asyncio.gather(log_in(_flow("openai-codex"), method, user))

@@ -9,7 +9,7 @@ import pytest
 from ludolf.base import ConfigError
 from ludolf.config.resources.context_files import ContextFile, load_context_files
 from ludolf.config.resources.skills import Skill
-from ludolf.config.resources.sources import SourceInfo
+from ludolf.config.resources.sources import SourceDetails
 from ludolf.config.resources.system_prompt import (
     PromptFiles,
     PromptSources,
@@ -41,7 +41,7 @@ def home(tmp_path: Path) -> Home:
 
 
 def skill(name: str, *, hidden: bool = False) -> Skill:
-    info = SourceInfo(path=f"/{name}", source="auto", scope="user", origin="top-level")
+    info = SourceDetails(path=f"/{name}", source="auto", scope="user", origin="top-level")
     return Skill(
         name=name, description="a < b & c", path=Path(f"/{name}"), info=info, hidden=hidden
     )

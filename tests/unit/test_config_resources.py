@@ -11,7 +11,7 @@ from ludolf.base import CommandError
 from ludolf.base.project_files import Reader
 from ludolf.config.resources.ignore import is_ignored, read_rules
 from ludolf.config.resources.skills import expand_skill, load_skills, skill_commands
-from ludolf.config.resources.sources import Kind, Source, find_sources, missing_paths
+from ludolf.config.resources.sources import ResourceKind, Source, find_sources, missing_paths
 from ludolf.config.resources.templates import (
     expand_template,
     fill,
@@ -46,7 +46,9 @@ def put_skill(folder: Path, name: str, description: str = "d", more: str = "") -
     return put(folder / "SKILL.md", text)
 
 
-def sources(home: Home, kind: Kind, *, trusted: bool = True, **more: Any) -> tuple[Source, ...]:
+def sources(
+    home: Home, kind: ResourceKind, *, trusted: bool = True, **more: Any
+) -> tuple[Source, ...]:
     return find_sources(kind, home, SettingsFiles(home, trusted=trusted), **more)
 
 

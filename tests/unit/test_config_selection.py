@@ -9,7 +9,7 @@ from ludolf.base import ConfigError
 from ludolf.config.auth.keyring import Keyring
 from ludolf.config.models.registry import ModelRegistry
 from ludolf.config.models.selection import (
-    Choice,
+    ModelChoice,
     choose_model,
     initial_model,
     resolve_scope,
@@ -61,7 +61,7 @@ def registry(tmp_path: Path) -> ModelRegistry:
     return registry_in(tmp_path, PROVIDERS)
 
 
-def tell(choice: Choice | None) -> str:
+def tell(choice: ModelChoice | None) -> str:
     if choice is None:
         return "none"
     return choice.model.key + (f" at {choice.level}" if choice.level else "")

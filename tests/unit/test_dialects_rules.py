@@ -7,11 +7,17 @@ from pathlib import Path
 import pytest
 
 from ludolf.config.resources.linear_pattern import LinearPattern
-from ludolf.config.resources.rules import LIMITS, MOST_FILES, Found, Place, load_stream_rules
+from ludolf.config.resources.rules import (
+    LIMITS,
+    MOST_FILES,
+    LoadedRules,
+    RuleTarget,
+    load_stream_rules,
+)
 from ludolf.config.settings.home import Home
 
 
-def _load(root: Path, disabled: tuple[str, ...] = ()) -> Found:
+def _load(root: Path, disabled: tuple[str, ...] = ()) -> LoadedRules:
     return load_stream_rules(Home(agent=root / "agent", cwd=root, user=root / "user"), disabled)
 
 
@@ -23,7 +29,7 @@ def _write(root: Path, header: str, at: str = ".pi/rules/rule.md", body: str = "
 
 def test_a_rule_without_a_condition_is_none_of_these(tmp_path: Path) -> None:
     _write(tmp_path, "alwaysApply: true")
-    assert _load(tmp_path) == Found((), ())
+    assert _load(tmp_path) == LoadedRules((), ())
 
 
 def test_rules_come_from_the_folders_of_several_agents_and_the_project_wins(tmp_path: Path) -> None:
@@ -40,19 +46,23 @@ def test_rules_come_from_the_folders_of_several_agents_and_the_project_wins(tmp_
 def test_places_default_to_prose_and_tools(tmp_path: Path) -> None:
     _write(tmp_path, "condition: x")
     (rule,) = _load(tmp_path).rules
-    assert rule.places == (Place("text"), Place("tool"))
+    assert rule.places == (RuleTarget("text"), RuleTarget("tool"))
 
 
 def test_a_scope_may_name_tools_and_files(tmp_path: Path) -> None:
     _write(tmp_path, 'condition: x\nscope: "thinking, tool:edit(*.ts), tool:bash"')
     (rule,) = _load(tmp_path).rules
-    assert rule.places == (Place("thinking"), Place("tool", "edit", "*.ts"), Place("tool", "bash"))
+    assert rule.places == (
+        RuleTarget("thinking"),
+        RuleTarget("tool", "edit", "*.ts"),
+        RuleTarget("tool", "bash"),
+    )
 
 
 def test_a_condition_that_is_a_file_name_means_its_edits(tmp_path: Path) -> None:
     _write(tmp_path, 'condition: "*.rs"')
     (rule,) = _load(tmp_path).rules
-    assert rule.places == (Place("tool", "edit", "*.rs"), Place("tool", "write", "*.rs"))
+    assert rule.places == (RuleTarget("tool", "edit", "*.rs"), RuleTarget("tool", "write", "*.rs"))
     assert rule.patterns == ()
 
 
@@ -98,7 +108,7 @@ def test_a_nested_repeat_is_searched_in_linear_time(tmp_path: Path) -> None:
 # ---------------------------------------------------------------- hostile files
 
 
-def _hostile(root: Path, make: Callable[[Path], object]) -> Found:
+def _hostile(root: Path, make: Callable[[Path], object]) -> LoadedRules:
     path = root / "work" / ".cursor" / "rules" / "rule.md"
     path.parent.mkdir(parents=True)
     make(path)

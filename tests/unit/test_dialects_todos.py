@@ -6,10 +6,10 @@ from typing import Any, cast
 
 import pytest
 
-from ludolf.agent.tool import ToolContext, ToolError, ToolOutput
+from ludolf.agent.tool import ToolContext, ToolFailure, ToolOutput
 from ludolf.base import CommandError
 from ludolf.engine.features.todo_tool import TodoTool
-from ludolf.engine.features.todos import Phases, Todos, read_phases
+from ludolf.engine.features.todos import Phases, TodoPlan, read_phases
 
 PLAN = {
     "op": "init",
@@ -34,7 +34,7 @@ async def _nothing(partial: ToolOutput) -> None:
 
 
 async def _run(kept: _List, *steps: Mapping[str, Any]) -> ToolOutput:
-    tool = TodoTool(cast(Todos, kept))
+    tool = TodoTool(cast(TodoPlan, kept))
     output = ToolOutput(content=())
     for step in steps:
         context = ToolContext(call_id="c", cwd=Path(), report=_nothing)
@@ -116,7 +116,7 @@ async def test_a_step_that_fails_changes_nothing(step: dict[str, Any]) -> None:
     kept = _List()
     await _run(kept, PLAN)
     before = kept.phases
-    with pytest.raises(ToolError):
+    with pytest.raises(ToolFailure):
         await _run(kept, step)
     assert kept.phases == before
 

@@ -8,9 +8,9 @@ import pytest
 from ludolf.config.resources.entry_points import installed
 from ludolf.config.settings.home import Home
 from ludolf.config.settings.settings import SettingsFiles
-from ludolf.extensions.extension import Origin
+from ludolf.extensions.extension import ExtensionFile
 from ludolf.extensions.extensions import Extensions
-from ludolf.extensions.finding import Found, find_extensions
+from ludolf.extensions.finding import ExtensionFiles, find_extensions
 from ludolf.extensions.payloads import AgentStart
 from tests.extension_host import Bench
 
@@ -30,7 +30,7 @@ def _write(path: Path, text: str = EMPTY) -> Path:
     return path
 
 
-def _find(home: Home, *paths: str, trusted: bool = True, discover: bool = True) -> Found:
+def _find(home: Home, *paths: str, trusted: bool = True, discover: bool = True) -> ExtensionFiles:
     files = SettingsFiles(home, trusted=trusted)
     return find_extensions(home, files, paths=paths, discover=discover)
 
@@ -204,7 +204,7 @@ async def test_a_folder_can_import_its_own_parts(main: str, tmp_path: Path) -> N
     source = "from .part import NAME\ndef extension(api): api.flag(NAME)"
     path = _write(tmp_path / "pack" / main, source)
     extensions = Extensions(_ignore)
-    assert await extensions.load([Origin(path=path, package=path.parent)]) == ()
+    assert await extensions.load([ExtensionFile(path=path, package=path.parent)]) == ()
     assert list(extensions.flags()) == ["from-part"]
 
 

@@ -76,13 +76,13 @@ async def _bench(folder: Path, event: str, *bodies: str) -> Bench:
     [
         (SWITCH, ["return None"], None),
         (SWITCH, ["return {'cancel': True}", "1 / 0"], answers.SwitchAnswer(cancel=True)),
-        (FORK, ["return {'skip_conversation_restore': True}", "return {}"], answers.ForkAnswer()),
+        (FORK, ["return {'skip_conversation_restore': True}", "return {}"], answers.ForkDecision()),
         (
             FORK,
             ["return {'cancel': False}", "return {'skip_conversation_restore': True}"],
-            answers.ForkAnswer(skip_conversation_restore=True),
+            answers.ForkDecision(skip_conversation_restore=True),
         ),
-        (COMPACT, ["return {'cancel': True}"], answers.CompactAnswer(cancel=True)),
+        (COMPACT, ["return {'cancel': True}"], answers.CompactDecision(cancel=True)),
         (
             COMPACT,
             [
@@ -90,7 +90,7 @@ async def _bench(folder: Path, event: str, *bodies: str) -> Bench:
                 " 'first_kept_entry_id': plan.first_kept_entry_id,"
                 " 'tokens_before': plan.tokens_before, 'details': {'by_me': 1}}}"
             ],
-            answers.CompactAnswer(
+            answers.CompactDecision(
                 compaction=answers.CompactionAnswer(
                     summary="s",
                     first_kept_entry_id="e1",
@@ -102,7 +102,7 @@ async def _bench(folder: Path, event: str, *bodies: str) -> Bench:
         (
             TREE,
             ["return {'summary': {'summary': 's'}, 'label': event.preparation.target_id}"],
-            answers.TreeAnswer(summary=answers.SummaryAnswer(summary="s"), label="t"),
+            answers.TreeDecision(summary=answers.SummaryAnswer(summary="s"), label="t"),
         ),
         (BASH, ["return None", "return None"], None),
         (
@@ -273,7 +273,7 @@ async def test_an_extension_may_answer_for_the_trust_in_a_project(tmp_path: Path
         "return {'trusted': 'no'}",
     )
     answer = await points.project_trust(bench.runner, EarlyHost("rpc", NoUi(), tmp_path))
-    assert answer == answers.TrustAnswer(trusted=True, remember=True)
+    assert answer == answers.TrustDecision(trusted=True, remember=True)
 
 
 # ---------------------------------------------------------------- tool calls
@@ -287,7 +287,7 @@ async def test_a_tool_call_goes_on_with_the_arguments_that_handlers_leave(tmp_pa
         "return {'input': {**event.input, 'c': event.input['a_b']}}",
     )
     answer = await points.tool_call(bench.runner, "bash", "1", {"x": 1})
-    assert answer == answers.ToolCallAnswer(input={"x": 1, "a_b": 2, "c": 2})
+    assert answer == answers.ToolCallDecision(input={"x": 1, "a_b": 2, "c": 2})
 
 
 async def test_the_first_block_of_a_tool_call_stands(tmp_path: Path) -> None:

@@ -93,7 +93,7 @@ async def test_what_a_function_returns(result: str, output: ToolOutput, tmp_path
 async def test_what_a_function_raises_is_for_the_model(
     form: str, raised: str, text: str, details: Any, tmp_path: Path
 ) -> None:
-    with pytest.raises(tool.ToolError) as error:
+    with pytest.raises(tool.ToolFailure) as error:
         await _run(tmp_path, f"@api.tool\n{form} t(): raise {raised}")
     assert str(error.value) == text
     assert isinstance(error.value, ToolError)
@@ -101,7 +101,7 @@ async def test_what_a_function_raises_is_for_the_model(
 
 
 async def test_a_result_that_is_none_is_an_error(tmp_path: Path) -> None:
-    with pytest.raises(tool.ToolError, match="object is not a valid result"):
+    with pytest.raises(tool.ToolFailure, match="object is not a valid result"):
         await _run(tmp_path, "@api.tool\nasync def t(): return object()")
 
 
@@ -152,7 +152,7 @@ async def test_arguments_may_be_prepared_before_they_are_checked(tmp_path: Path)
     )
     assert await _run(tmp_path, body, old="7") == text_output("7")
     made = await _tool(tmp_path / "..", "@api.tool(prepare_arguments=len)\ndef t(): ...")
-    with pytest.raises(tool.ToolError, match="prepare_arguments: Expected `object`"):
+    with pytest.raises(tool.ToolFailure, match="prepare_arguments: Expected `object`"):
         made.prepare({})
 
 
@@ -223,7 +223,7 @@ async def test_updates_are_told_in_order_and_before_the_end(form: str, tmp_path:
 async def test_the_last_update_is_told_also_when_the_tool_fails(tmp_path: Path) -> None:
     made = await _tool(tmp_path, "@api.tool\nasync def t(*, update): update('half'); 1 / 0")
     call = Call(tmp_path)
-    with pytest.raises(tool.ToolError):
+    with pytest.raises(tool.ToolFailure):
         await made.execute({}, call.context)
     assert call.texts() == ["half"]
     assert call.told[0].details is UNSET

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from ludolf.page.live.follower import Batch, Follower
+from ludolf.page.live.follower import Follower, NewEntries
 from ludolf.session.reader import NotASession
 from tests.export_page import header, message, no_warning
 
@@ -31,7 +31,7 @@ def _append(path: Path, data: bytes) -> None:
         file.write(data)
 
 
-def _ids(batch: Batch | None) -> list[str]:
+def _ids(batch: NewEntries | None) -> list[str]:
     return [entry.id for entry in batch.entries] if batch is not None else []
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ludolf.rpc.line_reader import MAX_FRAME, TOO_LONG, Ear, Lines
+from ludolf.rpc.line_reader import MAX_FRAME, TOO_LONG, Ear, LineSplitter
 
 
 class Heard:
@@ -95,7 +95,7 @@ async def test_the_end_of_input_is_noticed_in_a_pause() -> None:
 
 
 def test_a_line_over_the_limit_is_replaced_and_the_next_one_is_whole() -> None:
-    lines = Lines()
+    lines = LineSplitter()
     piece = b"x" * (1 << 20)
     for _ in range((MAX_FRAME >> 20) + 2):
         assert lines.add(piece) == []

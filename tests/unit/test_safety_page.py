@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from ludolf.config.settings.approval_rules import Approval, Call, judge
+from ludolf.config.settings.approval_rules import Approval, CallFacts, judge
 from ludolf.config.settings.safety_settings import SandboxSettings, SecretSettings
 from ludolf.tools.sandbox import sensitive_paths as places
 
@@ -39,10 +39,10 @@ def test_a_verdict_of_the_page_is_that_of_its_rules(tool: str, argument: str, ve
         "home": "/home/ada",
     }
     if tool == "bash":
-        call = Call(**about, command=argument)
+        call = CallFacts(**about, command=argument)
     else:
         path = os.path.normpath(os.path.join("/work", argument))
-        call = Call(**about, has_path=True, paths=(path,))
+        call = CallFacts(**about, has_path=True, paths=(path,))
     assert judge((say,), call) == verdict
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from ludolf.agent.tool import ToolError
+from ludolf.agent.tool import ToolFailure
 from ludolf.base.programs import find_program
 from ludolf.tools.sandbox import launcher
 from ludolf.tools.sandbox.bubblewrap import Bubblewrap
@@ -457,7 +457,7 @@ def test_the_walls_stay_around_the_folder_of_the_start(using: Using, place: Plac
             sandbox.walls(cwd)
     walls = sandbox.walls(place.work / "sub")
     walls.replace(place.work / "sub" / "new", b"x")
-    with pytest.raises(ToolError, match="protects"):
+    with pytest.raises(ToolFailure, match="protects"):
         walls.replace(place.work / ".pi" / "x", b"x")
 
 

@@ -10,14 +10,14 @@ from typing import Any
 
 import pytest
 
-from ludolf.agent.tool import Tool, ToolContext, ToolError, ToolOutput
+from ludolf.agent.tool import Tool, ToolContext, ToolFailure, ToolOutput
 from ludolf.ai.messages import text_of
 from ludolf.tools.edit import EditTool
 from ludolf.tools.ls import LsTool
-from ludolf.tools.options import ToolOptions
+from ludolf.tools.options import BuiltinToolOptions
 from ludolf.tools.read import ReadTool
 from ludolf.tools.sandbox.file_access import FileWalls, Tmp
-from ludolf.tools.sandbox.policy import Ground, Mode, Policy
+from ludolf.tools.sandbox.policy import Confinement, Ground, Policy
 from ludolf.tools.write import WriteTool
 
 SECRET = "the-secret-key"
@@ -38,7 +38,7 @@ class Shown:
 class Place:
     """A home with credentials, a working folder, and a folder outside of both."""
 
-    def __init__(self, root: Path, mode: Mode = "workspace") -> None:
+    def __init__(self, root: Path, mode: Confinement = "workspace") -> None:
         self.root = root
         self.work, self.home, self.outside = root / "work", root / "home", root / "outside"
         self.agent, box = self.home / ".pi" / "agent", root / "box"
@@ -59,7 +59,7 @@ class Place:
         return text_of(asyncio.run(tool.execute(tool.prepare(args), ctx)).content)
 
     def read(self, path: str | Path) -> str:
-        return self.run(ReadTool(ToolOptions()), path=str(path))
+        return self.run(ReadTool(BuiltinToolOptions()), path=str(path))
 
     def write(self, path: str | Path, content: str = "new") -> str:
         return self.run(WriteTool(), path=str(path), content=content)
@@ -68,7 +68,7 @@ class Place:
         return self.run(EditTool(), path=str(path), edits=[{"oldText": old, "newText": new}])
 
     def refusal(self, act: Callable[..., str], *args: Any) -> str:
-        with pytest.raises(ToolError) as error:
+        with pytest.raises(ToolFailure) as error:
             act(*args)
         return str(error.value)
 
@@ -280,8 +280,8 @@ def test_our_own_environment_is_no_file_to_read_sandbox_or_not(place: Place) -> 
     ctx = ToolContext(call_id="c", cwd=place.work, report=_ignore)
     for path in ("/proc/self/environ", "/proc/thread-self/environ", "env"):
         assert "may contain keys" in place.refusal(place.read, path)
-        with pytest.raises(ToolError, match="may contain keys"):
-            asyncio.run(ReadTool(ToolOptions()).execute({"path": path}, ctx))
+        with pytest.raises(ToolFailure, match="may contain keys"):
+            asyncio.run(ReadTool(BuiltinToolOptions()).execute({"path": path}, ctx))
     assert "Linux" in place.read("/proc/version")
 
 
@@ -335,7 +335,7 @@ def test_a_file_that_becomes_a_link_is_never_read_through(place: Place) -> None:
         for _ in range(100):
             try:
                 read.add(place.read("x"))
-            except ToolError:
+            except ToolFailure:
                 continue
     assert read <= {"fine"}
 
@@ -347,7 +347,7 @@ def test_a_folder_that_becomes_a_link_is_never_written_through(place: Place) -> 
             try:
                 place.write(f"d/{number}.txt")
                 wrote += 1
-            except ToolError:
+            except ToolFailure:
                 continue
     assert os.listdir(place.outside) == ["open.txt"]
     assert wrote
@@ -359,6 +359,6 @@ def test_a_file_that_becomes_a_link_is_never_written_through(place: Place) -> No
         for _ in range(60):
             try:
                 place.write("x", "changed")
-            except ToolError:
+            except ToolFailure:
                 continue
     assert target.read_text() == "open"

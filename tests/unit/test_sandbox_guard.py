@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from ludolf.agent.tool import ToolError
+from ludolf.agent.tool import ToolFailure
 from ludolf.tools.sandbox import sensitive_paths as places
 from ludolf.tools.sandbox.guard import NoSandbox
 from ludolf.tools.sandbox.leftovers import Leftovers, remove_of_dead
@@ -46,7 +46,7 @@ def _shell(place: Place, **more: Any) -> Shell:
 
 
 def _refuses_to_write(shell: Shell, place: Place, path: Path) -> bool:
-    with pytest.raises(ToolError) as error:
+    with pytest.raises(ToolFailure) as error:
         shell.sandbox.walls(place.work).replace(path, b"evil")
     return "protects" in str(error.value)
 

@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
-from ludolf.agent.tool import Tool, ToolContext, ToolError, ToolOutput
+from ludolf.agent.tool import Tool, ToolContext, ToolFailure, ToolOutput
 from ludolf.ai.messages import text_of
 from ludolf.tools.bash import BashTool
 from ludolf.tools.grep import GrepTool
 from ludolf.tools.ls import LsTool
-from ludolf.tools.options import ToolOptions
+from ludolf.tools.options import BuiltinToolOptions
 from ludolf.tools.read import ReadTool
 from ludolf.tools.sandbox.sandbox import Sandbox, Using
 from ludolf.tools.write import WriteTool
@@ -47,7 +47,7 @@ def _run(place: Place, sandbox: Sandbox, tool: Tool, **args: Any) -> str:
 
 
 def _refusal(place: Place, sandbox: Sandbox, tool: Tool, **args: Any) -> str:
-    with pytest.raises(ToolError) as error:
+    with pytest.raises(ToolFailure) as error:
         _run(place, sandbox, tool, **args)
     return str(error.value)
 
@@ -57,7 +57,7 @@ def _refusal(place: Place, sandbox: Sandbox, tool: Tool, **args: Any) -> str:
 
 def test_file_tools_see_the_private_tmp_that_commands_see(place: Place) -> None:
     sandbox = place.sandbox("bwrap")
-    read = ReadTool(ToolOptions())
+    read = ReadTool(BuiltinToolOptions())
     with tempfile.NamedTemporaryFile("w", dir="/tmp") as other:
         other.write(SECRET)
         other.flush()
@@ -83,7 +83,7 @@ def test_file_tools_see_the_private_tmp_that_commands_see(place: Place) -> None:
 def test_file_tools_see_neither_services_nor_devices_nor_processes(place: Place) -> None:
     sandbox = place.sandbox("bwrap")
     (place.work / "link").symlink_to("/run")
-    read = ReadTool(ToolOptions())
+    read = ReadTool(BuiltinToolOptions())
     for path in ("/run/x/token", "/var/run/x", "link/x", "/dev/shm/x", "/proc/1/cmdline"):
         assert "hidden by the sandbox" in _refusal(place, sandbox, read, path=path)
     for path in ("/run", "link", "/dev/shm", f"/proc/{os.getpid()}/fd"):
@@ -104,7 +104,7 @@ def test_other_processes_of_the_user_keep_their_files_to_themselves(
         spilt.write_text("private")
         own = mine.output_folder / "pi-bash-2.log"
         own.write_text("own")
-        read, shell = ReadTool(ToolOptions()), Shell(place, mine)
+        read, shell = ReadTool(BuiltinToolOptions()), Shell(place, mine)
         for path in (theirs.tmp.real / "mine", spilt):
             assert shell.fails(f"cat {path}")
             assert "private" not in _refusal(place, mine, read, path=str(path)).split(": ")[0]
@@ -129,8 +129,10 @@ def test_a_folder_for_temporary_files_elsewhere_is_private_too(
     (base / "left-1-x").write_text("private")
     shell = Shell(place, sandbox)
     assert shell.fails(f"cat {base}/left-1-x")
-    assert "hidden" in _refusal(place, sandbox, ReadTool(ToolOptions()), path=f"{base}/left-1-x")
-    assert "9000" in _run(place, sandbox, BashTool(ToolOptions()), command="seq 1 9000")
+    assert "hidden" in _refusal(
+        place, sandbox, ReadTool(BuiltinToolOptions()), path=f"{base}/left-1-x"
+    )
+    assert "9000" in _run(place, sandbox, BashTool(BuiltinToolOptions()), command="seq 1 9000")
     (output,) = sandbox.output_folder.iterdir()
     assert shell.says(f"tail -n 1 {output}") == "9000\n"
 
@@ -193,7 +195,7 @@ def test_a_folder_that_becomes_a_link_is_never_listed_through(place: Place) -> N
         for _ in range(200):
             try:
                 listed.add(_run(place, sandbox, LsTool(), path="x"))
-            except ToolError:
+            except ToolFailure:
                 continue
     finally:
         over.set()

@@ -9,10 +9,10 @@ import pytest
 from ludolf.ai.messages import AssistantMessage, Text, Usage, UserMessage, text_of
 from ludolf.base import CommandError
 from ludolf.session import (
-    Compaction,
-    Label,
+    CompactionBody,
+    LabelBody,
     MessageBody,
-    ModelChange,
+    ModelChangeBody,
     NotASession,
     Session,
     new_session,
@@ -58,7 +58,7 @@ def stored(path: Path | None) -> list[dict[str, Any]]:
 
 def talk(folder: Path | None) -> Session:
     session = new_session("/project", folder, no_warning)
-    session.append(ModelChange(provider="p", model_id="m"))
+    session.append(ModelChangeBody(provider="p", model_id="m"))
     for number in range(2):
         session.append(user(f"question {number}"))
         session.append(answer(f"answer {number}"))
@@ -129,7 +129,7 @@ def test_a_session_without_entries_or_file_cannot_be_cloned(tmp_path: Path) -> N
     session = new_session("/project", tmp_path, no_warning)
     with pytest.raises(CommandError, match="no current entry selected"):
         clone(session, tmp_path, no_warning)
-    session.append(ModelChange(provider="p", model_id="m"))
+    session.append(ModelChangeBody(provider="p", model_id="m"))
     with pytest.raises(CommandError, match="has not been saved yet"):
         clone(session, tmp_path, no_warning)
 
@@ -137,10 +137,12 @@ def test_a_session_without_entries_or_file_cannot_be_cloned(tmp_path: Path) -> N
 def test_labels_move_to_the_end_and_marks_on_them_to_the_next_entry(tmp_path: Path) -> None:
     session = talk(tmp_path)
     target = session.entries()[1].id
-    label = session.append(Label(target_id=target, label="start"), timestamp="2026-01-01T00:00:00Z")
+    label = session.append(
+        LabelBody(target_id=target, label="start"), timestamp="2026-01-01T00:00:00Z"
+    )
     kept = session.append(user("kept"))
     session.append(
-        Compaction(summary="s", first_kept_entry_id=label.id, tokens_before=1, from_hook=False)
+        CompactionBody(summary="s", first_kept_entry_id=label.id, tokens_before=1, from_hook=False)
     )
     session.append(user("last"))
     copy = clone(session, tmp_path, no_warning)

@@ -15,11 +15,11 @@ from ludolf.ai.messages import (
     text_of,
 )
 from ludolf.session import (
-    BranchSummary,
-    Compaction,
+    BranchSummaryBody,
+    CompactionBody,
     Entry,
     MessageBody,
-    ModelChange,
+    ModelChangeBody,
     Session,
     new_session,
 )
@@ -88,7 +88,7 @@ def call(session: Session, name: str, path: str, result: str) -> None:
 
 def compacted(session: Session, summary: str, first: str, **more: Any) -> Entry:
     return session.append(
-        Compaction(
+        CompactionBody(
             summary=summary, first_kept_entry_id=first, tokens_before=1, from_hook=False, **more
         )
     )
@@ -99,7 +99,7 @@ def fresh() -> Session:
         raise AssertionError(text)
 
     session = new_session("/project", None, refuse)
-    session.append(ModelChange(provider="p", model_id="m"))
+    session.append(ModelChangeBody(provider="p", model_id="m"))
     return session
 
 
@@ -191,7 +191,7 @@ def test_a_tool_result_is_never_the_first_kept() -> None:
 
 def test_silent_entries_before_the_cut_are_kept_with_it() -> None:
     session, _ = two_exchanges()
-    change = session.append(ModelChange(provider="p", model_id="other"))
+    change = session.append(ModelChangeBody(provider="p", model_id="other"))
     ask(session, "x" * 400)
     reply(session, "y")
     assert prepared(session, 100).first_kept_id == change.id
@@ -232,7 +232,7 @@ def test_details_of_an_extension_are_not_taken_for_file_lists() -> None:
     session = fresh()
     details = {"readFiles": ["secret"]}
     entry = session.append(
-        Compaction(
+        CompactionBody(
             summary="s", first_kept_entry_id="", tokens_before=1, details=details, from_hook=True
         )
     )
@@ -320,7 +320,7 @@ def test_a_branch_left_behind_is_told_from_its_newest_end() -> None:
 
 def test_a_summary_in_a_branch_is_taken_although_it_does_not_fit() -> None:
     session = fresh()
-    session.append(BranchSummary(from_id="root", summary="s" * 4000, from_hook=False))
+    session.append(BranchSummaryBody(from_id="root", summary="s" * 4000, from_hook=False))
     ask(session, "x" * 40)
     found = prepare_branch(session.path_to_leaf(), [], 50)
     assert isinstance(found, BranchPreparation)

@@ -21,13 +21,13 @@ from ludolf.ai.messages import (
     text_of,
 )
 from ludolf.session import (
-    BranchSummary,
-    Compaction,
-    CustomMessageEntry,
+    BranchSummaryBody,
+    CompactionBody,
+    CustomMessageBody,
     MessageBody,
-    ModelChange,
+    ModelChangeBody,
     Session,
-    ThinkingLevelChange,
+    ThinkingLevelChangeBody,
     build_context,
     new_session,
     open_session,
@@ -59,8 +59,8 @@ def answer(text: str, total: int = 0, stop: Any = "stop") -> MessageBody:
     )
 
 
-def compaction(summary: str, first_kept: str) -> Compaction:
-    return Compaction(
+def compaction(summary: str, first_kept: str) -> CompactionBody:
+    return CompactionBody(
         summary=summary, first_kept_entry_id=first_kept, tokens_before=7, from_hook=False
     )
 
@@ -95,13 +95,13 @@ def test_model_and_level_are_the_last_ones_on_the_path() -> None:
     session = memory()
     empty = build_context(session.path_to_leaf())
     assert (empty.messages, empty.model, empty.thinking_level) == ((), None, None)
-    session.append(ModelChange(provider="chosen", model_id="m1"))
-    session.append(ThinkingLevelChange(thinking_level="low"))
+    session.append(ModelChangeBody(provider="chosen", model_id="m1"))
+    session.append(ThinkingLevelChangeBody(thinking_level="low"))
     first = session.append(user("q"))
     assert session.context.model == ("chosen", "m1")
     session.append(answer("a"))
     assert session.context.model == ("heard", "m2")
-    session.append(ThinkingLevelChange(thinking_level="high"))
+    session.append(ThinkingLevelChangeBody(thinking_level="high"))
     assert session.context.thinking_level == "high"
     session.branch_to(first.id)
     assert session.context.model == ("chosen", "m1")
@@ -146,10 +146,10 @@ def test_branch_summaries_and_custom_messages_speak_with_the_time_of_their_entry
     session = memory()
     stamp = "2026-01-02T03:04:05.678Z"
     session.append(user("a"), timestamp=stamp)
-    body = BranchSummary(from_id="root", summary="left", from_hook=False)
+    body = BranchSummaryBody(from_id="root", summary="left", from_hook=False)
     session.append(body, timestamp=stamp)
-    session.append(BranchSummary(from_id="root", summary="", from_hook=False))
-    note = CustomMessageEntry(custom_type="note", content="hint", display=True, details={"n": 1})
+    session.append(BranchSummaryBody(from_id="root", summary="", from_hook=False))
+    note = CustomMessageBody(custom_type="note", content="hint", display=True, details={"n": 1})
     session.append(note, timestamp=stamp)
     assert texts(session) == ["a", "<left>", "hint"]
     _, summary, custom = session.context.messages()

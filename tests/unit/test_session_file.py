@@ -10,13 +10,13 @@ import pytest
 
 from ludolf.ai.messages import AssistantMessage, OpaqueMessage, Text, Usage, UserMessage, text_of
 from ludolf.session import (
-    CustomEntry,
+    CustomBody,
     MessageBody,
-    ModelChange,
+    ModelChangeBody,
     NotASession,
     Session,
     SessionReadOnly,
-    ThinkingLevelChange,
+    ThinkingLevelChangeBody,
     entry_json,
     message_json,
     message_of,
@@ -62,7 +62,7 @@ def stored(path: Path) -> list[dict[str, Any]]:
 
 def small_session(folder: Path) -> Path:
     session = new_session("/project", folder, no_warning)
-    session.append(ModelChange(provider="mock", model_id="large"))
+    session.append(ModelChangeBody(provider="mock", model_id="large"))
     session.append(user("Frage eins: 漢字"))
     session.append(answer("answer one"))
     session.append(user("question two"))
@@ -73,8 +73,8 @@ def small_session(folder: Path) -> Path:
 
 def test_nothing_is_on_disk_until_the_first_message(tmp_path: Path) -> None:
     session = new_session("/project", tmp_path / "deep" / "folder", no_warning)
-    session.append(ModelChange(provider="mock", model_id="large"))
-    session.append(ThinkingLevelChange(thinking_level="off"))
+    session.append(ModelChangeBody(provider="mock", model_id="large"))
+    session.append(ThinkingLevelChangeBody(thinking_level="off"))
     assert session.path is not None
     assert not session.path.parent.exists()
 
@@ -301,7 +301,7 @@ def test_entries_since_one_are_those_after_it(tmp_path: Path) -> None:
 def test_custom_data_is_stored_but_never_in_the_context(tmp_path: Path) -> None:
     session = new_session("/project", tmp_path, no_warning)
     session.append(user("one"))
-    session.append(CustomEntry(custom_type="ludolf:note", data={"a": None}))
+    session.append(CustomBody(custom_type="ludolf:note", data={"a": None}))
     session.close()
     assert session.path is not None
     last = stored(session.path)[-1]

@@ -10,8 +10,8 @@ from ludolf.ai.messages import UserMessage
 from ludolf.base import CommandError
 from ludolf.session import MessageBody, new_session
 from ludolf.session.finder import (
-    Place,
     SessionElsewhere,
+    SessionFolder,
     check_cwd,
     check_session_id,
     encode_cwd,
@@ -28,7 +28,9 @@ def no_warning(text: str) -> None:
     raise AssertionError(text)
 
 
-def make(place: Place, session_id: str, age: int, text: str = "hello", cwd: str = "") -> Path:
+def make(
+    place: SessionFolder, session_id: str, age: int, text: str = "hello", cwd: str = ""
+) -> Path:
     session = new_session(cwd or place.cwd, place.folder, no_warning, session_id=session_id)
     session.append(MessageBody(message=UserMessage(content=text, timestamp=2_000_000 - age)))
     session.close()
@@ -40,9 +42,9 @@ def make(place: Place, session_id: str, age: int, text: str = "hello", cwd: str 
 def test_a_project_has_a_folder_named_after_it() -> None:
     assert encode_cwd("/home/a/p") == "--home-a-p--"
     assert encode_cwd("C:\\work\\x") == "--C--work-x--"
-    place = Place(agent_dir=Path("/agent"), cwd="/home/a/p")
+    place = SessionFolder(agent_dir=Path("/agent"), cwd="/home/a/p")
     assert place.folder == Path("/agent/sessions/--home-a-p--")
-    custom = Place(agent_dir=Path("/agent"), cwd="/home/a/p", custom=Path("/flat"))
+    custom = SessionFolder(agent_dir=Path("/agent"), cwd="/home/a/p", custom=Path("/flat"))
     assert custom.folder == Path("/flat")
 
 
@@ -58,7 +60,7 @@ def test_other_ids_are_refused(bad: str) -> None:
 
 
 def test_continue_takes_the_newest_valid_file(tmp_path: Path) -> None:
-    place = Place(agent_dir=tmp_path, cwd="/project")
+    place = SessionFolder(agent_dir=tmp_path, cwd="/project")
     assert latest(place) is None
     make(place, "old", 100)
     newer = make(place, "new", 50)
@@ -67,7 +69,7 @@ def test_continue_takes_the_newest_valid_file(tmp_path: Path) -> None:
 
 
 def test_in_a_shared_folder_only_this_project_counts(tmp_path: Path) -> None:
-    place = Place(agent_dir=tmp_path, cwd="/project", custom=tmp_path / "flat")
+    place = SessionFolder(agent_dir=tmp_path, cwd="/project", custom=tmp_path / "flat")
     mine = make(place, "mine", 100)
     make(place, "other", 1, cwd="/elsewhere")
     assert latest(place) == mine
@@ -76,7 +78,7 @@ def test_in_a_shared_folder_only_this_project_counts(tmp_path: Path) -> None:
 
 
 def test_an_exact_id_beats_a_prefix_and_the_newest_prefix_wins(tmp_path: Path) -> None:
-    place = Place(agent_dir=tmp_path, cwd="/project")
+    place = SessionFolder(agent_dir=tmp_path, cwd="/project")
     exact = make(place, "abc", 100)
     make(place, "abcd", 50)
     newest = make(place, "abce", 10)
@@ -87,7 +89,7 @@ def test_an_exact_id_beats_a_prefix_and_the_newest_prefix_wins(tmp_path: Path) -
 
 
 def test_a_path_is_taken_as_a_path(tmp_path: Path) -> None:
-    place = Place(agent_dir=tmp_path, cwd="/project")
+    place = SessionFolder(agent_dir=tmp_path, cwd="/project")
     assert find(place, "sub/s") == Path("/project/sub/s")
     assert find(place, "s.jsonl") == Path("/project/s.jsonl")
     assert find(place, "/abs/s.jsonl") == Path("/abs/s.jsonl")
@@ -95,20 +97,20 @@ def test_a_path_is_taken_as_a_path(tmp_path: Path) -> None:
 
 
 def test_a_session_of_another_project_is_named_but_not_opened(tmp_path: Path) -> None:
-    elsewhere = Place(agent_dir=tmp_path, cwd="/elsewhere")
+    elsewhere = SessionFolder(agent_dir=tmp_path, cwd="/elsewhere")
     path = make(elsewhere, "abc", 1)
     with pytest.raises(SessionElsewhere, match="Session found in different project: /else") as info:
-        find(Place(agent_dir=tmp_path, cwd="/project"), "abc")
+        find(SessionFolder(agent_dir=tmp_path, cwd="/project"), "abc")
     assert info.value.path == path
 
 
 def test_an_unknown_id_is_refused(tmp_path: Path) -> None:
     with pytest.raises(CommandError, match=r"^No session found matching 'ffffffff'$"):
-        find(Place(agent_dir=tmp_path, cwd="/project"), "ffffffff")
+        find(SessionFolder(agent_dir=tmp_path, cwd="/project"), "ffffffff")
 
 
 def test_a_list_tells_name_count_times_and_first_words(tmp_path: Path) -> None:
-    place = Place(agent_dir=tmp_path, cwd="/project")
+    place = SessionFolder(agent_dir=tmp_path, cwd="/project")
     session = new_session("/project", place.folder, no_warning, parent_session="/old.jsonl")
     session.append(MessageBody(message=UserMessage(content="first words", timestamp=1111)))
     session.append(MessageBody(message=UserMessage(content="more", timestamp=2222)))
@@ -138,7 +140,7 @@ def test_a_missing_working_directory_is_refused(tmp_path: Path) -> None:
 
 
 def test_files_in_the_old_place_are_moved_to_their_project(tmp_path: Path) -> None:
-    place = Place(agent_dir=tmp_path, cwd="/project", custom=tmp_path)
+    place = SessionFolder(agent_dir=tmp_path, cwd="/project", custom=tmp_path)
     old = make(place, "abc", 1)
     other = tmp_path / "other.jsonl"
     other.write_text("not a session")

@@ -19,7 +19,7 @@ from ludolf.base import CommandError
 from ludolf.page.live.follower import Follower
 from ludolf.session import MessageBody, Session, open_session
 from ludolf.session.branching import fork_file, import_file
-from ludolf.session.finder import Place, list_sessions
+from ludolf.session.finder import SessionFolder, list_sessions
 from ludolf.session.library import rename, trash
 from ludolf.session.migrate import migrate
 
@@ -173,7 +173,7 @@ def test_an_invalid_version_is_refused_everywhere_and_nothing_is_changed(
     path = tmp_path / "odd.jsonl"
     data = tree_file({"version": version}, [("root", None), ("left", "root"), ("right", "root")])
     path.write_bytes(data)
-    place = Place(agent_dir=tmp_path / "agent", cwd="/", custom=tmp_path)
+    place = SessionFolder(agent_dir=tmp_path / "agent", cwd="/", custom=tmp_path)
     attempts: list[Callable[[], object]] = [
         lambda: open_session(path, "/", ignore),
         lambda: open_session(path, "/", ignore, write=False),

@@ -15,7 +15,7 @@ from ludolf.ai.messages import (
     UserMessage,
 )
 from ludolf.base import dumps
-from ludolf.session import Compaction, MessageBody, Session, new_session, open_session
+from ludolf.session import CompactionBody, MessageBody, Session, new_session, open_session
 from ludolf.session.stats import OTHER_WORK, Tally
 
 
@@ -134,7 +134,7 @@ def test_abandoned_branches_and_summaries_were_paid_for_too() -> None:
     first = session.entries()[0]
     session.branch_to(first.id)
     session.append(answer(usage=Usage(input=1, output=1, total_tokens=2)))
-    body = Compaction(
+    body = CompactionBody(
         summary="s",
         first_kept_entry_id=first.id,
         tokens_before=1,
@@ -153,7 +153,7 @@ def test_after_a_compaction_the_context_is_unknown_until_the_next_answer() -> No
     session = with_tool(None)
     first = session.entries()[0].id
     session.append(
-        Compaction(summary="s", first_kept_entry_id=first, tokens_before=1, from_hook=False)
+        CompactionBody(summary="s", first_kept_entry_id=first, tokens_before=1, from_hook=False)
     )
     usage = json.loads(dumps(Tally(session).stats(1000)))["contextUsage"]
     assert usage == {"tokens": None, "contextWindow": 1000, "percent": None}

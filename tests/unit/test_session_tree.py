@@ -9,7 +9,7 @@ import pytest
 
 from ludolf.ai.messages import AssistantMessage, Text, Usage, UserMessage, text_of
 from ludolf.base import CommandError
-from ludolf.session import Label, MessageBody, Session, new_session, open_session
+from ludolf.session import LabelBody, MessageBody, Session, new_session, open_session
 from ludolf.session.views import fork_messages, last_assistant_text, tree_json
 
 HEADER = {
@@ -104,7 +104,7 @@ def test_the_leaf_after_loading_is_the_last_entry_of_the_file(tmp_path: Path) ->
     first = session.append(user("one"))
     session.append(answer("two"))
     session.branch_to(first.id)
-    label = session.append(Label(target_id=first.id, label="here"))
+    label = session.append(LabelBody(target_id=first.id, label="here"))
     session.close()
     assert session.path is not None
     again = open_session(session.path, "/project", no_warning)
@@ -115,10 +115,10 @@ def test_the_leaf_after_loading_is_the_last_entry_of_the_file(tmp_path: Path) ->
 def test_the_latest_label_of_an_entry_wins_and_an_empty_one_clears_it() -> None:
     session = memory()
     entry = session.append(user("one"))
-    session.append(Label(target_id=entry.id, label="a"))
-    second = session.append(Label(target_id=entry.id, label="b"))
+    session.append(LabelBody(target_id=entry.id, label="a"))
+    second = session.append(LabelBody(target_id=entry.id, label="b"))
     assert session.label(entry.id) == ("b", second.timestamp)
-    session.append(Label(target_id=entry.id))
+    session.append(LabelBody(target_id=entry.id))
     assert session.label(entry.id) is None
 
 
@@ -151,7 +151,7 @@ def test_the_tree_shows_children_by_time_with_labels() -> None:
     late = session.append(answer("late"), timestamp="2026-01-03T00:00:00.000Z")
     session.branch_to(root.id)
     early = session.append(answer("early"), timestamp="2026-01-02T00:00:00.000Z")
-    mark = session.append(Label(target_id=late.id, label="keep"))
+    mark = session.append(LabelBody(target_id=late.id, label="keep"))
     (top,) = json.loads(tree_json(session))
     assert top["entry"]["id"] == root.id
     assert [child["entry"]["id"] for child in top["children"]] == [early.id, late.id]

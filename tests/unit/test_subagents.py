@@ -11,7 +11,7 @@ import pytest
 from ludolf import create_session
 from ludolf.ai.messages import CustomMessage, text_of
 from ludolf.base import CommandError, loads
-from ludolf.engine.features.subagents.subagents import Subagents
+from ludolf.engine.features.subagents.subagents import SubagentSpawner
 from ludolf.ext import Api, ToolCalled
 from ludolf.protocol.events import AgentSettled, LimitReached
 from ludolf.protocol.subagent_events import (
@@ -21,7 +21,7 @@ from ludolf.protocol.subagent_events import (
     SubagentProgress,
 )
 from ludolf.sdk import AgentSession, ModelContext, ToolCall, ToolResultMessage, Usage
-from ludolf.session.finder import Place
+from ludolf.session.finder import SessionFolder
 from ludolf.session.library import trash
 
 Speech = str | ToolCall | Usage
@@ -105,7 +105,7 @@ async def test_a_result_reaches_a_busy_parent_at_its_next_turn(tmp_path: Path) -
 
     async def wait() -> str:
         """Wait for the agent."""
-        jobs = session.engine.features.find(Subagents)
+        jobs = session.engine.features.find(SubagentSpawner)
         assert jobs is not None
         await jobs.ended()
         return "waited"
@@ -208,7 +208,7 @@ async def test_agents_start_agents_only_as_deep_as_allowed(tmp_path: Path) -> No
             yield _done("done")
 
     async with _session(model, tmp_path) as session:
-        jobs = session.engine.features.find(Subagents)
+        jobs = session.engine.features.find(SubagentSpawner)
         assert jobs is not None
         jobs.registry.subscription.level = "progress"
         async with asyncio.timeout(5):
@@ -442,7 +442,7 @@ async def test_a_session_in_memory_leaves_no_files_of_agents(tmp_path: Path) -> 
     model = _delegating({"name": "Look", "task": "Greet"}, agent=_greets)
     async with _session(model, tmp_path) as session:
         await session.prompt("go")
-        jobs = session.engine.features.find(Subagents)
+        jobs = session.engine.features.find(SubagentSpawner)
         assert jobs is not None
         told = jobs.registry.transcript("Look", None, 0)
         file = told["sessionFile"]
@@ -464,7 +464,7 @@ async def test_a_flood_of_words_costs_few_frames_of_progress(tmp_path: Path) -> 
         yield _done("ok")
 
     async with _session(_delegating({"task": "Talk"}, agent=agent), tmp_path) as session:
-        jobs = session.engine.features.find(Subagents)
+        jobs = session.engine.features.find(SubagentSpawner)
         assert jobs is not None
         jobs.registry.subscription.level = "progress"
         events = [event async for event in session.prompt("go")]
@@ -479,7 +479,7 @@ async def test_an_agent_uses_the_model_that_the_settings_name(tmp_path: Path) ->
     settings = {"task": {"enabled": True, "agentModelOverrides": {"task": "nobody/nothing"}}}
     model = _delegating({"task": "Greet"}, agent=_greets)
     async with _session(model, tmp_path, settings=settings) as session:
-        jobs = session.engine.features.find(Subagents)
+        jobs = session.engine.features.find(SubagentSpawner)
         assert jobs is not None
         jobs.registry.subscription.level = "progress"
         events = [event async for event in session.prompt("go")]
@@ -552,7 +552,7 @@ async def test_a_deleted_session_takes_the_files_of_its_agents_along(tmp_path: P
         path = session.path
     assert path is not None
     folder = path.with_suffix("")
-    place = Place(agent_dir=tmp_path, cwd=str(tmp_path), custom=tmp_path / "s")
+    place = SessionFolder(agent_dir=tmp_path, cwd=str(tmp_path), custom=tmp_path / "s")
     kept = trash(place, str(path), print)
     assert kept.is_file()
     assert [file.name for file in kept.with_suffix("").iterdir()] == ["Look.jsonl"]
@@ -569,6 +569,6 @@ async def test_a_deleted_session_leaves_a_folder_of_its_name_that_is_something_e
     mine = path.rename(tmp_path / "project.jsonl")
     (tmp_path / "project").mkdir()
     (tmp_path / "project" / "data.jsonl").write_bytes(mine.read_bytes())
-    trash(Place(agent_dir=tmp_path, cwd=str(tmp_path)), str(mine), print)
+    trash(SessionFolder(agent_dir=tmp_path, cwd=str(tmp_path)), str(mine), print)
     assert not mine.exists()
     assert (tmp_path / "project" / "data.jsonl").exists()

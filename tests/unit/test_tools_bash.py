@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 from msgspec import UNSET
 
-from ludolf.agent.tool import ToolContext, ToolError, ToolOutput
+from ludolf.agent.tool import ToolContext, ToolFailure, ToolOutput
 from ludolf.ai.messages import text_of
-from ludolf.tools import ToolOptions
+from ludolf.tools import BuiltinToolOptions
 from ludolf.tools.bash import AT_ONCE, BashTool
 from ludolf.tools.process_tree import WARDEN
 
@@ -28,9 +28,9 @@ def own_temporary_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Ite
 class Bash:
     """The tool with a record of its updates."""
 
-    def __init__(self, cwd: Path, options: ToolOptions | None = None) -> None:
+    def __init__(self, cwd: Path, options: BuiltinToolOptions | None = None) -> None:
         self.updates: list[ToolOutput] = []
-        self._tool = BashTool(options or ToolOptions())
+        self._tool = BashTool(options or BuiltinToolOptions())
         self._cwd = cwd
 
     async def report(self, partial: ToolOutput) -> None:
@@ -55,13 +55,13 @@ def test_silence_is_told(tmp_path: Path) -> None:
 
 
 def test_a_non_zero_exit_is_an_error_after_the_output(tmp_path: Path) -> None:
-    with pytest.raises(ToolError) as error:
+    with pytest.raises(ToolFailure) as error:
         Bash(tmp_path).run("echo oops; exit 3")
     assert str(error.value) == "oops\n\n\nCommand exited with code 3"
 
 
 def test_a_signal_is_named_and_is_an_exit_code(tmp_path: Path) -> None:
-    with pytest.raises(ToolError) as error:
+    with pytest.raises(ToolFailure) as error:
         Bash(tmp_path).run("kill -9 $$")
     words = "(no output)\n\n[Killed by SIGKILL]\n\nCommand exited with code 137"
     assert str(error.value) == words
@@ -132,7 +132,7 @@ def test_escape_sequences_reach_nobody(tmp_path: Path) -> None:
 
 
 def test_the_time_limit_kills_and_is_told(tmp_path: Path) -> None:
-    with pytest.raises(ToolError) as error:
+    with pytest.raises(ToolFailure) as error:
         Bash(tmp_path).run("echo started; sleep 60", timeout=1.5)
     assert str(error.value) == "started\n\n\nCommand timed out after 1.5 seconds"
 
@@ -148,7 +148,7 @@ def test_the_time_limit_kills_and_is_told(tmp_path: Path) -> None:
 )
 def test_impossible_time_limits_are_refused(timeout: float, text: str, tmp_path: Path) -> None:
     bash = Bash(tmp_path)
-    with pytest.raises(ToolError) as error:
+    with pytest.raises(ToolFailure) as error:
         bash.run("touch ran", timeout=timeout)
     assert str(error.value) == text
     assert bash.updates == [ToolOutput(content=())]
@@ -181,13 +181,13 @@ def test_abort_carries_the_output_so_far(tmp_path: Path) -> None:
 
 def test_environment_and_settings_reach_the_shell(tmp_path: Path) -> None:
     env = {"PATH": os.environ["PATH"], "COLOUR": "blue"}
-    options = ToolOptions(shell_path="/bin/sh", command_prefix="greeting=hello")
+    options = BuiltinToolOptions(shell_path="/bin/sh", command_prefix="greeting=hello")
     text = text_of(Bash(tmp_path, options).run("echo $greeting $COLOUR $0 $HOME", env).content)
     assert text == "hello blue /bin/sh\n"
 
 
 def test_a_vanished_working_directory_is_told(tmp_path: Path) -> None:
-    with pytest.raises(ToolError) as error:
+    with pytest.raises(ToolFailure) as error:
         Bash(tmp_path / "gone").run("true")
     assert str(error.value) == (
         f"Working directory does not exist: {tmp_path}/gone\nCannot execute bash commands."

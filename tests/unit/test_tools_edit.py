@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from ludolf.agent.tool import ToolContext, ToolError, ToolOutput
+from ludolf.agent.tool import ToolContext, ToolFailure, ToolOutput
 from ludolf.ai.messages import text_of
 from ludolf.tools.diff import Comparison
 from ludolf.tools.edit import EditTool
@@ -35,7 +35,7 @@ def edited(cwd: Path, data: bytes, *pairs: tuple[str, str]) -> bytes:
 
 def failure(cwd: Path, data: bytes, *pairs: tuple[str, str]) -> str:
     (cwd / "f.txt").write_bytes(data)
-    with pytest.raises(ToolError) as error:
+    with pytest.raises(ToolFailure) as error:
         edit(cwd, *pairs)
     assert (cwd / "f.txt").read_bytes() == data
     return str(error.value)
@@ -216,7 +216,7 @@ def test_files_that_cannot_be_edited_are_named_with_the_code(tmp_path: Path) -> 
         ("folder", "Could not edit file: folder. Error code: EISDIR."),
         ("fifo", f"Not a regular file: {tmp_path}/fifo is a named pipe."),
     ):
-        with pytest.raises(ToolError) as error:
+        with pytest.raises(ToolFailure) as error:
             edit(tmp_path, ("a", "b"), path=path)
         assert str(error.value).startswith(text)
 

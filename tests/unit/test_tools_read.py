@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 from msgspec import UNSET
 
-from ludolf.agent.tool import ToolContext, ToolError, ToolOutput
+from ludolf.agent.tool import ToolContext, ToolFailure, ToolOutput
 from ludolf.ai.messages import Image, text_of
-from ludolf.tools import ToolOptions
+from ludolf.tools import BuiltinToolOptions
 from ludolf.tools.read import ReadTool
 
 
@@ -21,9 +21,9 @@ async def ignore(partial: ToolOutput) -> None:
 
 
 def read(
-    cwd: Path, options: ToolOptions | None = None, *, sees: bool = True, **args: Any
+    cwd: Path, options: BuiltinToolOptions | None = None, *, sees: bool = True, **args: Any
 ) -> ToolOutput:
-    tool = ReadTool(options or ToolOptions())
+    tool = ReadTool(options or BuiltinToolOptions())
     ctx = ToolContext(call_id="c", cwd=cwd, report=ignore, takes_images=sees)
     return asyncio.run(tool.execute(tool.prepare(args), ctx))
 
@@ -33,7 +33,7 @@ def shown(cwd: Path, **args: Any) -> str:
 
 
 def failure(cwd: Path, **args: Any) -> str:
-    with pytest.raises(ToolError) as error:
+    with pytest.raises(ToolFailure) as error:
         read(cwd, **args)
     return str(error.value)
 
@@ -175,7 +175,7 @@ def test_a_large_image_is_shrunk_and_its_scale_told(tmp_path: Path) -> None:
 
 def test_a_setting_keeps_images_as_they_are(tmp_path: Path) -> None:
     (tmp_path / "big.png").write_bytes(png(4000, 10))
-    kept = read(tmp_path, ToolOptions(auto_resize=False), path="big.png")
+    kept = read(tmp_path, BuiltinToolOptions(auto_resize=False), path="big.png")
     assert kept.content[1] == Image(
         data=base64.b64encode(png(4000, 10)).decode(), mime_type="image/png"
     )

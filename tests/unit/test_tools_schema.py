@@ -4,12 +4,12 @@ from typing import Any
 
 import pytest
 
-from ludolf.agent.tool import ToolError
+from ludolf.agent.tool import ToolFailure
 from ludolf.engine.toolset import DEFAULT_ACTIVE
-from ludolf.tools import ToolOptions, builtin_tools
+from ludolf.tools import BuiltinToolOptions, builtin_tools
 from ludolf.tools.schema import check_arguments
 
-READ = builtin_tools(ToolOptions())["read"].parameters
+READ = builtin_tools(BuiltinToolOptions())["read"].parameters
 
 
 def check(schema: dict[str, Any], value: Any) -> Any:
@@ -19,7 +19,7 @@ def check(schema: dict[str, Any], value: Any) -> Any:
 
 
 def refused(schema: Any, args: Any) -> str:
-    with pytest.raises(ToolError) as error:
+    with pytest.raises(ToolFailure) as error:
         check_arguments("read", schema, args)
     return str(error.value)
 
@@ -62,7 +62,7 @@ def test_refusals_read_as_models_know_them(args: Any, text: str) -> None:
 
 
 def test_missing_properties_inside_are_named_by_their_path() -> None:
-    edit = builtin_tools(ToolOptions())["edit"].parameters
+    edit = builtin_tools(BuiltinToolOptions())["edit"].parameters
     text = refused(edit, {"path": "p", "edits": [{"oldText": "a"}, {}]})
     assert text.split("\n")[1:3] == [
         "  - edits.0.newText: must have required properties newText",
@@ -169,7 +169,7 @@ def test_odd_text_in_arguments_is_no_obstacle() -> None:
 
 
 def test_built_in_tools_come_in_order_with_usable_schemas() -> None:
-    tools = builtin_tools(ToolOptions())
+    tools = builtin_tools(BuiltinToolOptions())
     assert list(tools) == ["read", "bash", "edit", "write", "grep", "find", "ls"]
     assert set(DEFAULT_ACTIVE) <= set(tools)
     for tool in tools.values():
@@ -197,7 +197,7 @@ def test_arguments_of_any_depth_fit_or_are_refused_in_words(
         value = {"v": [value]}
     try:
         check_arguments("read", schema, value)
-    except ToolError as error:
+    except ToolFailure as error:
         assert str(error).startswith('Validation failed for tool "read":')
         return
     assert depth < 300

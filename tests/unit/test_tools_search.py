@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 from msgspec import UNSET
 
-from ludolf.agent.tool import Tool, ToolContext, ToolError, ToolOutput
+from ludolf.agent.tool import Tool, ToolContext, ToolFailure, ToolOutput
 from ludolf.ai.messages import text_of
-from ludolf.tools import ToolOptions, builtin_tools, ripgrep
+from ludolf.tools import BuiltinToolOptions, builtin_tools, ripgrep
 from ludolf.tools.find import FindTool
 from ludolf.tools.grep import GrepTool
 from ludolf.tools.ls import LsTool
@@ -36,7 +36,7 @@ def shown(tool: Tool, cwd: Path, **args: Any) -> str:
 
 
 def failure(tool: Tool, cwd: Path, **args: Any) -> str:
-    with pytest.raises(ToolError) as error:
+    with pytest.raises(ToolFailure) as error:
         run(tool, cwd, **args)
     return str(error.value)
 
@@ -312,12 +312,12 @@ def test_a_pattern_or_a_folder_that_is_not_unicode_breaks_no_search(
     for pattern in ("\ud800", "\udcff", "a\0b"):
         try:
             text = shown(tool, odd, pattern=pattern)
-        except ToolError as error:
+        except ToolFailure as error:
             text = str(error)
         assert text
 
 
-TOOLS = [*builtin_tools(ToolOptions()).values(), GrepTool(None)]
+TOOLS = [*builtin_tools(BuiltinToolOptions()).values(), GrepTool(None)]
 ARGUMENTS: dict[str, Any] = {
     "pattern": "x",
     "content": "x",

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from ludolf.tools.process import End, Running, StartError, shell_command
+from ludolf.tools.process import ProcessEnd, Running, StartError, shell_command
 from ludolf.tools.process_tree import WARDEN
 from tests.unit.test_tools_process import first_line, gone
 
@@ -51,7 +51,7 @@ def running(text: str, cwd: Path) -> Running:
     return Running(shell_command(text, cwd=cwd, env=os.environ))
 
 
-async def whole(text: str, cwd: Path) -> tuple[End, str]:
+async def whole(text: str, cwd: Path) -> tuple[ProcessEnd, str]:
     output = b""
     async with running(text, cwd) as command:
         while chunk := await command.read():
@@ -120,7 +120,7 @@ def test_killing_a_supervisor_sets_nobody_free(victims: str, tmp_path: Path) -> 
 
     for pid in (asyncio.run(scenario()), int((tmp_path / "pid").read_text())):
         assert gone(pid)
-    assert asyncio.run(whole("echo again", tmp_path)) == (End(0, None, ()), "again\n")
+    assert asyncio.run(whole("echo again", tmp_path)) == (ProcessEnd(0, None, ()), "again\n")
 
 
 def test_stopping_the_supervisors_holds_no_command(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from msgspec import UNSET
 
-from ludolf.agent.tool import ToolContext, ToolError, ToolOutput
+from ludolf.agent.tool import ToolContext, ToolFailure, ToolOutput
 from ludolf.ai.messages import text_of
 from ludolf.tools.files import replace_file, settle_in_thread
 from ludolf.tools.locks import file_lock
@@ -28,7 +28,7 @@ def write(cwd: Path, path: str, content: str) -> ToolOutput:
 
 
 def failure(cwd: Path, path: str) -> str:
-    with pytest.raises(ToolError) as error:
+    with pytest.raises(ToolFailure) as error:
         write(cwd, path, "x")
     return str(error.value)
 
@@ -158,7 +158,7 @@ def test_a_full_disk_leaves_the_old_content_of_linked_files_whole(tmp_path: Path
     limit = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (100, limit[1]))
     try:
-        with pytest.raises(ToolError):
+        with pytest.raises(ToolFailure):
             write(tmp_path, "one", "x" * 1000)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limit)

@@ -18,7 +18,7 @@ from ludolf.protocol.dialects import NAMES, make_dialect
 from ludolf.protocol.dialects.dialect import ServerInfo
 from ludolf.protocol.events import Event
 from ludolf.protocol.replies import Frame
-from ludolf.protocol.ui import Method, UiRequest
+from ludolf.protocol.ui import UiMethod, UiRequest
 from ludolf.protocol.wire.answers import ANSWERS
 from ludolf.protocol.wire.commands import SENT
 from ludolf.protocol.wire.dialects import WIRE
@@ -62,7 +62,7 @@ def test_commands_that_are_described_more_closely_keep_their_parameters() -> Non
 
 
 def test_every_method_of_a_request_is_described() -> None:
-    assert set(REQUESTS) == set(get_args(Method))
+    assert set(REQUESTS) == set(get_args(UiMethod))
     assert set(DIALOGS) <= set(REQUESTS)
     used = {field for needed, allowed in REQUESTS.values() for field in (*needed, *allowed)}
     assert used | {"id", "method"} == set(UiRequest.__struct_encode_fields__)

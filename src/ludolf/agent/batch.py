@@ -5,9 +5,9 @@ import traceback
 from collections.abc import Iterator, Sequence
 
 from ludolf.agent.events import AgentEvent, MessageEnd, MessageStart, ToolEnd, ToolStart, ToolUpdate
-from ludolf.agent.io import Accepted, AgentIO, Outcome
+from ludolf.agent.io import AcceptedCall, AgentIO, Outcome
 from ludolf.agent.scope import Aborted, Scope
-from ludolf.agent.tool import Block, ToolError, ToolOutput, text_output
+from ludolf.agent.tool import Deny, ToolFailure, ToolOutput, text_output
 from ludolf.ai.messages import AssistantMessage, ToolCall, ToolResultMessage
 from ludolf.base import now_ms
 
@@ -32,7 +32,7 @@ class _Slot:
 
     def __init__(self, call: ToolCall) -> None:
         self.call = call
-        self.accepted: Accepted | None = None
+        self.accepted: AcceptedCall | None = None
         self.outcome: Outcome | None = None
         self.end_emitted = False
 
@@ -112,14 +112,14 @@ class Batch:
         whole = slot.call.id not in broken
         try:
             verdict = await self._scope.run(self._io.before_tool(slot.call, whole=whole))
-        except ToolError as error:
+        except ToolFailure as error:
             await self._fail(slot, str(error))
         except Aborted:
             await self._fail(slot, ABORTED)
         except Exception as error:  # as in `_outcome`: a bug in a tool is an error result
             await self._fail(slot, _bug(error))
         else:
-            if isinstance(verdict, Block):
+            if isinstance(verdict, Deny):
                 await self._fail(slot, verdict.reason, ends_run=verdict.ends_run)
             else:
                 slot.accepted = verdict
@@ -160,7 +160,7 @@ class Batch:
         try:
             output = await accepted.tool.execute(accepted.verdict.args, accepted.context)
             return await self._io.after_tool(call, output, False)
-        except ToolError as error:
+        except ToolFailure as error:
             return await self._io.after_tool(call, error.output or _error(str(error)), True)
         except asyncio.CancelledError as error:
             # A tool can pass its partial output as the message of its cancellation.

@@ -13,7 +13,7 @@ import msgspec
 
 from ludolf.agent.tool import ToolOutput
 from ludolf.ai.draft import Draft, StreamEvent
-from ludolf.ai.messages import AssistantMessage, Message, OpaqueMessage, ToolResultMessage
+from ludolf.ai.messages import AssistantMessage, Message, ToolResultMessage
 from ludolf.base import Value
 
 
@@ -111,4 +111,3 @@ AgentEvent = (
     | ToolEnd
     | QueueUpdate
 )
-AnyMessage = Message | OpaqueMessage

@@ -6,15 +6,15 @@ from typing import Protocol
 import msgspec
 
 from ludolf.agent.events import AgentEvent, MessageUpdate
-from ludolf.agent.queue import Queued, QueueKind
-from ludolf.agent.tool import Allow, Block, Tool, ToolContext, ToolOutput
+from ludolf.agent.queue import QueuedMessage, QueueKind
+from ludolf.agent.tool import Allow, Deny, Tool, ToolContext, ToolOutput
 from ludolf.ai.messages import AssistantMessage, Message, ToolCall
 from ludolf.ai.models import Model
-from ludolf.ai.provider import Answer, Request
+from ludolf.ai.provider import ModelAnswer, Request
 from ludolf.base import LudolfError
 
 
-class Accepted(msgspec.Struct, frozen=True):
+class AcceptedCall(msgspec.Struct, frozen=True):
     """A call that may run: its tool, validated arguments and tool context."""
 
     tool: Tool
@@ -63,7 +63,7 @@ class AgentIO(Protocol):
         `immediate` it is True while a steering message is queued; running tools still complete.
         """
 
-    async def before_tool(self, call: ToolCall, *, whole: bool) -> Accepted | Block:
+    async def before_tool(self, call: ToolCall, *, whole: bool) -> AcceptedCall | Deny:
         """Called in call order before any tool of the message runs. A ToolError is the result.
 
         `whole` is False if the arguments are truncated or not JSON; such a call must be refused.
@@ -78,10 +78,10 @@ class AgentIO(Protocol):
     def due(self, kind: QueueKind) -> int:
         """Return the number of queued messages of a kind to deliver now."""
 
-    def take(self, kind: QueueKind) -> Queued:
+    def take(self, kind: QueueKind) -> QueuedMessage:
         """Remove one queued message and emit the changed queue."""
 
-    def will_retry(self, answer: Answer) -> bool:
+    def will_retry(self, answer: ModelAnswer) -> bool:
         """Called at the end of a run; returns whether an automatic retry follows."""
 
 
@@ -94,7 +94,7 @@ class RunEnd(msgspec.Struct, frozen=True):
     """How a run ended: its messages, and the last answer if there is one."""
 
     messages: tuple[Message, ...]
-    answer: Answer | None
+    answer: ModelAnswer | None
 
     @property
     def last(self) -> AssistantMessage | None:

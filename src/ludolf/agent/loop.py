@@ -19,7 +19,7 @@ from ludolf.agent.scope import Aborted, Scope
 from ludolf.ai.draft import Draft, StreamEvent
 from ludolf.ai.errors import ProviderError
 from ludolf.ai.messages import AssistantMessage, Message
-from ludolf.ai.provider import Answer, Request
+from ludolf.ai.provider import ModelAnswer, Request
 from ludolf.ai.stream import respond
 
 # Maximum number of events per step of the event loop, so that commands are answered promptly.
@@ -49,7 +49,7 @@ class _Run:
         self.io = io
         self.scope = scope
         self.messages: list[Message] = []
-        self.answer: Answer | None = None
+        self.answer: ModelAnswer | None = None
         # Whether tool results are not answered yet.
         self._results_pending = False
 
@@ -112,29 +112,31 @@ class _Run:
             draft.model = request.model
             answer = await self._respond(request, draft, emitter)
         except ProviderError as error:
-            answer = Answer(draft.finish("error", str(error)), kind=error.kind)
+            answer = ModelAnswer(draft.finish("error", str(error)), kind=error.kind)
         except Aborted:
-            answer = Answer(draft.finish("aborted", ABORTED_BETWEEN), kind="aborted")
+            answer = ModelAnswer(draft.finish("aborted", ABORTED_BETWEEN), kind="aborted")
         message = await self.io.finish_message(answer.message)
         assert isinstance(message, AssistantMessage)
-        self.answer = Answer(message, answer.kind, answer.retry_after)
+        self.answer = ModelAnswer(message, answer.kind, answer.retry_after)
         if not emitter.started:
             await self.io.emit(MessageStart(message=message))
         await self._end(message)
         return message, frozenset(draft.broken)
 
-    async def _respond(self, request: Request, draft: Draft, emitter: "_AnswerEmitter") -> Answer:
+    async def _respond(
+        self, request: Request, draft: Draft, emitter: "_AnswerEmitter"
+    ) -> ModelAnswer:
         try:
             return await self.scope.run(respond(request, draft, emitter.take))
         except Aborted:
-            return Answer(draft.finish("aborted", request.provider.abort_text), kind="aborted")
+            return ModelAnswer(draft.finish("aborted", request.provider.abort_text), kind="aborted")
         except StreamCut as cut:
-            return Answer(draft.finish("aborted", str(cut)), kind="aborted")
+            return ModelAnswer(draft.finish("aborted", str(cut)), kind="aborted")
 
     async def _close_aborted(self) -> None:
         """After an abort during tools, add an empty answer that marks where the run stopped."""
         message = Draft(self.io.model()).finish("aborted", ABORTED_BETWEEN)
-        self.answer = Answer(message, kind="aborted")
+        self.answer = ModelAnswer(message, kind="aborted")
         await self.io.emit(TurnStart())
         await self.io.emit(MessageStart(message=message))
         await self._end(message)

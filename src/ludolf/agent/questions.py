@@ -4,15 +4,15 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Generic, TypeVar
 
-About = TypeVar("About")
-Answer = TypeVar("Answer")
+QuestionT = TypeVar("QuestionT")
+AnswerT = TypeVar("AnswerT")
 
 
-class Questions(Generic[About, Answer]):
+class Questions(Generic[QuestionT, AnswerT]):
     """Open questions by id. The first answer counts; later ones and unknown ids are ignored."""
 
     def __init__(self) -> None:
-        self._open: dict[str, tuple[About, asyncio.Future[Answer]]] = {}
+        self._open: dict[str, tuple[QuestionT, asyncio.Future[AnswerT]]] = {}
 
     def __len__(self) -> int:
         return len(self._open)
@@ -20,16 +20,16 @@ class Questions(Generic[About, Answer]):
     async def ask(
         self,
         id: str,
-        about: About,
+        about: QuestionT,
         send: Callable[[], Awaitable[None]],
         seconds: float | None = None,
-    ) -> Answer:
+    ) -> AnswerT:
         """Send a question and wait for its answer. `about` is stored for the code that answers it.
 
         Raises:
             TimeoutError: no answer came within `seconds`.
         """
-        answer: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
+        answer: asyncio.Future[AnswerT] = asyncio.get_running_loop().create_future()
         self._open[id] = about, answer
         try:
             await send()
@@ -42,12 +42,12 @@ class Questions(Generic[About, Answer]):
             if answer.done() and not answer.cancelled():
                 answer.exception()  # retrieve the exception: the waiting code may be gone
 
-    def about(self, id: str) -> About | None:
+    def about(self, id: str) -> QuestionT | None:
         """Return the `about` of a question; None if it is unknown or answered."""
         about, answer = self._open.get(id, (None, None))
         return None if answer is None or answer.done() else about
 
-    def answer(self, id: str, value: Answer) -> None:
+    def answer(self, id: str, value: AnswerT) -> None:
         if self.about(id) is not None:
             self._open[id][1].set_result(value)
 
@@ -55,6 +55,6 @@ class Questions(Generic[About, Answer]):
         if self.about(id) is not None:
             self._open[id][1].set_exception(error)
 
-    def waiting(self) -> tuple[tuple[str, About], ...]:
+    def waiting(self) -> tuple[tuple[str, QuestionT], ...]:
         """Return the ids of the unanswered questions with their `about`."""
         return tuple((id, about) for id, (about, answer) in self._open.items() if not answer.done())

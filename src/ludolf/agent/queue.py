@@ -7,7 +7,7 @@ from ludolf.agent.events import QueueUpdate
 from ludolf.ai.messages import CustomMessage, UserMessage, text_of
 
 QueueKind = Literal["steering", "follow_up"]
-Queued = UserMessage | CustomMessage
+QueuedMessage = UserMessage | CustomMessage
 QueueMode = Literal["all", "one-at-a-time"]
 
 
@@ -15,7 +15,7 @@ class Queue:
     """Two queues of messages, each delivered completely or one message at a time."""
 
     def __init__(self, steering: QueueMode, follow_up: QueueMode) -> None:
-        self._lines: dict[QueueKind, deque[Queued]] = {
+        self._lines: dict[QueueKind, deque[QueuedMessage]] = {
             "steering": deque(),
             "follow_up": deque(),
         }
@@ -24,7 +24,7 @@ class Queue:
     def __len__(self) -> int:
         return sum(map(len, self._lines.values()))
 
-    def add(self, kind: QueueKind, message: Queued) -> None:
+    def add(self, kind: QueueKind, message: QueuedMessage) -> None:
         self._lines[kind].append(message)
 
     def due(self, kind: QueueKind) -> int:
@@ -32,7 +32,7 @@ class Queue:
         count = len(self._lines[kind])
         return count if self.modes[kind] == "all" else min(count, 1)
 
-    def take(self, kind: QueueKind) -> Queued:
+    def take(self, kind: QueueKind) -> QueuedMessage:
         return self._lines[kind].popleft()
 
     def clear(self) -> QueueUpdate:

@@ -144,7 +144,7 @@ class Tasks:
             await asyncio.wait(tasks)
 
 
-class Started(Generic[T]):
+class StartedCoroutine(Generic[T]):
     """A coroutine that was run up to its first suspension.
 
     Work that does not wait finishes immediately, so that commands in one read take effect in order.

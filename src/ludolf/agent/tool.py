@@ -12,7 +12,7 @@ from ludolf.ai.strict_schema import Sampling
 from ludolf.base import LudolfError, Value
 
 
-class ToolError(LudolfError):
+class ToolFailure(LudolfError):
     """The tool could not do its work; the text becomes an error result for the model.
 
     `output` replaces the text if the tool has a complete result for its failure.
@@ -58,21 +58,21 @@ class Documents(Protocol):
         """Return the document at an address.
 
         Raises:
-            ToolError: it cannot be read; the text is for the model.
+            ToolFailure: it cannot be read; the text is for the model.
         """
 
     async def write(self, address: str, content: str) -> None:
         """Replace the content at an address.
 
         Raises:
-            ToolError: it cannot be changed; the text is for the model.
+            ToolFailure: it cannot be changed; the text is for the model.
         """
 
     def check_writable(self, address: str) -> None:
         """Check that documents at such an address can be changed.
 
         Raises:
-            ToolError: they cannot; the text is for the model.
+            ToolFailure: they cannot; the text is for the model.
         """
 
 
@@ -87,7 +87,7 @@ class Walls(Protocol):
         """Resolve a path.
 
         Raises:
-            ToolError: it is hidden.
+            ToolFailure: it is hidden.
         """
 
     def open(self, path: Path) -> int:
@@ -95,7 +95,7 @@ class Walls(Protocol):
 
         Raises:
             OSError: it cannot be opened, or is a folder.
-            ToolError: it is hidden, or not a regular file.
+            ToolFailure: it is hidden, or not a regular file.
         """
 
     def open_folder(self, path: Path) -> int:
@@ -103,14 +103,14 @@ class Walls(Protocol):
 
         Raises:
             OSError: it cannot be opened, or is not a folder.
-            ToolError: it is hidden.
+            ToolFailure: it is hidden.
         """
 
     def hidden_among(self, folder: Path, names: Iterable[str]) -> frozenset[str]:
         """Return the files below a folder that are hard links to hidden files.
 
         Raises:
-            ToolError: the folder is hidden.
+            ToolFailure: the folder is hidden.
         """
 
     def replace(self, path: Path, data: bytes) -> None:
@@ -118,7 +118,7 @@ class Walls(Protocol):
 
         Raises:
             OSError: it cannot be written.
-            ToolError: it may not be written.
+            ToolFailure: it may not be written.
         """
 
     def enclose(
@@ -189,7 +189,7 @@ class Tool(Protocol):
         """Run the tool. Cancelling the task stops it.
 
         Raises:
-            ToolError: the work could not be done; the text is for the model.
+            ToolFailure: the work could not be done; the text is for the model.
         """
 
 
@@ -212,14 +212,14 @@ class Allow(msgspec.Struct, frozen=True):
     args: Mapping[str, Any]
 
 
-class Block(msgspec.Struct, frozen=True):
+class Deny(msgspec.Struct, frozen=True):
     """The call must not run. The reason is its error result; `ends_run` may end the run."""
 
     reason: str = "Tool execution was blocked"
     ends_run: bool = False
 
 
-Verdict = Allow | Block
+Verdict = Allow | Deny
 ExecutionMode = Literal["parallel", "sequential"]
 
 

@@ -22,7 +22,7 @@ from ludolf.ai.messages import (
 )
 from ludolf.ai.models import Model, charge, price
 from ludolf.ai.partial_json import PartialJson
-from ludolf.ai.rope import Chunks
+from ludolf.ai.rope import Rope
 from ludolf.base import dumps, escape, join_surrogates, now_ms
 
 BlockKind = Literal["text", "thinking", "toolcall"]
@@ -67,7 +67,7 @@ class _Open:
         self.value = value
         self.head = head
         self.parts: list[str] = []
-        self.chunks = Chunks()
+        self.chunks = Rope()
         self.args = PartialJson() if kind == "toolcall" else None
         self.done: bytes | None = None
 

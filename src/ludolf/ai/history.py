@@ -51,11 +51,11 @@ def plain_id(call_id: str, source: AssistantMessage) -> str:
 def adapt(
     messages: Sequence[Message | OpaqueMessage], model: Model, normal_id: NormalId | None = None
 ) -> list[ModelMessage]:
-    """Convert `messages` for `model` once, without a cache; see `Handoff`."""
-    return Handoff(normal_id).adapt(messages, model)
+    """Convert `messages` for `model` once, without a cache; see `HistoryAdapter`."""
+    return HistoryAdapter(normal_id).adapt(messages, model)
 
 
-class Handoff:
+class HistoryAdapter:
     """Converts conversations and caches the results.
 
     The results of an assistant message follow it directly, one per call: a missing result is added,

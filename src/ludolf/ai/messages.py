@@ -198,6 +198,7 @@ Message = (
     | BranchSummaryMessage
     | CompactionSummaryMessage
 )
+AnyMessage = Message | OpaqueMessage
 
 _decoder: msgspec.json.Decoder[Message] = msgspec.json.Decoder(Message)
 

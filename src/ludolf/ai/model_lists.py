@@ -100,10 +100,10 @@ def _headers(model: Model, access: Access) -> dict[str, str]:
 
 
 async def _get(transport: "Transport", url: str, headers: Mapping[str, str]) -> Any:
-    from ludolf.ai.http.transport import Sent
+    from ludolf.ai.http.transport import HttpRequest
 
     all_headers = {"Accept-Encoding": "identity", **headers}
-    sent = Sent(
+    sent = HttpRequest(
         method="GET", url=url, headers=all_headers, body=b"", patience=Patience(first=SECONDS)
     )
     body = bytearray()

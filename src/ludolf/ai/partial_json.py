@@ -7,7 +7,7 @@ always a valid object, which can be spliced into a frame without parsing.
 import re
 from typing import Any, Literal
 
-from ludolf.ai.rope import Chunks
+from ludolf.ai.rope import Rope
 from ludolf.base import MAX_NESTING, is_nested_deeper, loads
 
 _Mode = Literal[
@@ -30,7 +30,7 @@ class PartialJson:
 
     def __init__(self) -> None:
         self._source: list[str] = []
-        self._certain = Chunks()
+        self._certain = Rope()
         self._held: list[str] = []  # scanned but not certain yet: a key, a comma, part of an escape
         self._bit = ""  # the start of an escape or of a scalar
         self._stack: list[str] = []

@@ -71,7 +71,7 @@ class Provider(Protocol):
         ...
 
 
-class Answer(msgspec.Struct, frozen=True):
+class ModelAnswer(msgspec.Struct, frozen=True):
     """Result of a call: the final message, and for failures the kind and the requested delay."""
 
     message: AssistantMessage

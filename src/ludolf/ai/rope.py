@@ -4,7 +4,7 @@ _SMALL = 4096
 _GROUP = 16
 
 
-class Chunks:
+class Rope:
     """Buffer of small pieces; the number of parts grows with size / 64 KiB, not with the pieces."""
 
     __slots__ = ("_big", "_middle", "_tail")

@@ -10,7 +10,7 @@ from ludolf.ai.draft import Draft, StreamEvent
 from ludolf.ai.errors import ProviderError
 from ludolf.ai.local import SERVERS
 from ludolf.ai.messages import Diagnostic
-from ludolf.ai.provider import Answer, Request
+from ludolf.ai.provider import ModelAnswer, Request
 from ludolf.base import now_ms
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ async def respond(
     request: Request,
     draft: Draft,
     take: Callable[[Iterable[StreamEvent]], Awaitable[None]],
-) -> Answer:
+) -> ModelAnswer:
     """Stream one answer; `take` is awaited for each read and must consume its iterable."""
     try:
         async with aclosing(request.provider.stream(request, draft)) as stream:
@@ -37,8 +37,8 @@ async def respond(
             kind, details = error.diagnostic[0], scrubber.value(error.diagnostic[1])
             noted = Diagnostic(type=kind, timestamp=now_ms(), details=details)
             message = structs.replace(message, diagnostics=(noted,))
-        return Answer(message, kind=error.kind, retry_after=error.retry_after)
-    return Answer(draft.finish())
+        return ModelAnswer(message, kind=error.kind, retry_after=error.retry_after)
+    return ModelAnswer(draft.finish())
 
 
 def _url(request: Request) -> str:

@@ -4,9 +4,7 @@ from collections.abc import Mapping
 from typing import Any, Literal
 
 from ludolf.ai.errors import ProviderError
-from ludolf.base import Value
-
-Schema = Mapping[str, Any]
+from ludolf.base import ReadOnlySchema, Value
 
 
 class StrictSampling(Value, frozen=True, tag_field="type", tag="json_schema"):
@@ -49,12 +47,12 @@ _NULL = {"type": "null"}
 
 def sampled_schema(
     name: str,
-    parameters: Schema,
+    parameters: ReadOnlySchema,
     sampling: Sampling | None,
     *,
     supported: bool,
     refused: tuple[str, ...] = (),
-) -> tuple[Schema, bool]:
+) -> tuple[ReadOnlySchema, bool]:
     """Return the schema to send for a tool, and whether the server must enforce it.
 
     `refused` are additional keywords that this server does not accept.
@@ -79,7 +77,7 @@ def sampled_schema(
 
 
 def grammar_for(
-    name: str, parameters: Schema, sampling: Sampling | None, *, supported: bool
+    name: str, parameters: ReadOnlySchema, sampling: Sampling | None, *, supported: bool
 ) -> Grammar | None:
     """Return the grammar to send for a tool; None if it is sent as an ordinary function.
 
@@ -96,7 +94,7 @@ def grammar_for(
     return Grammar(syntax=syntax, definition=definition, argument=_text_argument(name, parameters))
 
 
-def _text_argument(name: str, parameters: Schema) -> str:
+def _text_argument(name: str, parameters: ReadOnlySchema) -> str:
     properties = parameters.get("properties") or {}
     required = parameters.get("required") or list(properties)
     problem = "grammar constrained sampling needs exactly one required property"
@@ -119,7 +117,7 @@ class _Strict:
     def __init__(self, refused: tuple[str, ...]) -> None:
         self._refused = refused
 
-    def object(self, schema: Schema) -> dict[str, Any]:
+    def object(self, schema: ReadOnlySchema) -> dict[str, Any]:
         self._check(schema)
         if schema.get("type") != "object" or "anyOf" in schema:
             raise _NotStrict("non-object root schemas")
@@ -151,7 +149,7 @@ class _Strict:
             strict["anyOf"] = [self._any(branch) for branch in schema["anyOf"]]
         return strict
 
-    def _check(self, schema: Schema) -> None:
+    def _check(self, schema: ReadOnlySchema) -> None:
         for word in self._refused:
             if word in schema:
                 raise _NotStrict(f"{word} schemas")

@@ -5,6 +5,7 @@ import json
 import math
 import os
 import time
+from collections.abc import Callable, Mapping
 from typing import Any, Literal, Self, dataclass_transform
 
 import msgspec
@@ -20,6 +21,11 @@ ErrorCode = Literal[
     "stale_cursor",
     "unknown_command",
 ]
+# Takes a warning for the user.
+Warn = Callable[[str], None]
+# A JSON Schema: one that is built here, and one that is only read.
+Schema = dict[str, Any]
+ReadOnlySchema = Mapping[str, Any]
 
 
 @dataclass_transform(kw_only_default=True, frozen_default=True, field_specifiers=(msgspec.field,))

@@ -12,7 +12,7 @@ import msgspec
 
 from ludolf.ai.messages import AssistantMessage, Image, Part, Text
 from ludolf.base import ConfigError, dumps
-from ludolf.cli.progress import Progress, ProgressSink
+from ludolf.cli.progress import ProgressLine, ProgressSink
 from ludolf.cli.terminal import plain
 from ludolf.config.settings.arguments import Arguments
 from ludolf.config.settings.options import Options
@@ -25,7 +25,7 @@ from ludolf.rpc.signals import Stop, watch_signals
 from ludolf.rpc.stdio import Stdio
 
 
-class Said(msgspec.Struct):
+class OneShotPrompt(msgspec.Struct):
     """One prompt: its text and the images from `@file` arguments."""
 
     text: str
@@ -44,9 +44,9 @@ def run_one_shot(arguments: Arguments, *, dialect: str | None) -> int:
     return asyncio.run(_main(arguments, prompts, dialect))
 
 
-async def _main(options: Options, prompts: Sequence[Said], dialect: str | None) -> int:
+async def _main(options: Options, prompts: Sequence[OneShotPrompt], dialect: str | None) -> int:
     stop = Stop()
-    with Progress(dialect is None or not sys.stdout.isatty()) as progress:
+    with ProgressLine(dialect is None or not sys.stdout.isatty()) as progress:
         progress.show(lambda: "Loading")
         engine = build(options, progress.say)
         progress.hide()
@@ -54,7 +54,9 @@ async def _main(options: Options, prompts: Sequence[Said], dialect: str | None) 
         return await _answer(engine, prompts, dialect, stop)
 
 
-async def _answer(engine: Engine, prompts: Sequence[Said], dialect: str | None, stop: Stop) -> int:
+async def _answer(
+    engine: Engine, prompts: Sequence[OneShotPrompt], dialect: str | None, stop: Stop
+) -> int:
     make = plain if sys.stdout.isatty() else str
     with Stdio(on_broken=lambda: stop(1)) as stdio:
         watch_signals(stop)
@@ -73,7 +75,7 @@ async def _answer(engine: Engine, prompts: Sequence[Said], dialect: str | None, 
         return code
 
 
-async def _converse(engine: Engine, prompts: Sequence[Said]) -> None:
+async def _converse(engine: Engine, prompts: Sequence[OneShotPrompt]) -> None:
     for prompt in prompts:
         await engine.prompting.prompt(PromptInput(text=prompt.text, extra=tuple(prompt.extra)))
         await engine.settled()
@@ -102,20 +104,20 @@ def _speak_last(engine: Engine, stdio: Stdio, make: Callable[[str], str]) -> int
 # ---------------------------------------------------------------- prompts
 
 
-def gather_prompts(arguments: Arguments) -> list[Said]:
+def gather_prompts(arguments: Arguments) -> list[OneShotPrompt]:
     """Join stdin, files and the first message to one prompt; each further message is another.
 
     Raises:
         ConfigError: a file is missing.
     """
-    first = Said(_stdin_text())
+    first = OneShotPrompt(_stdin_text())
     for name in arguments.files:
         _add_file(first, (arguments.cwd / os.path.expanduser(name)).absolute())
     messages = list(arguments.messages)
     if messages:
         first.text += messages.pop(0)
     prompts = [first] if first.text or first.extra else []
-    return [*prompts, *map(Said, messages)]
+    return [*prompts, *map(OneShotPrompt, messages)]
 
 
 def _stdin_text() -> str:
@@ -124,7 +126,7 @@ def _stdin_text() -> str:
     return sys.stdin.buffer.read().decode("utf-8", "replace").strip()
 
 
-def _add_file(prompt: Said, path: Path) -> None:
+def _add_file(prompt: OneShotPrompt, path: Path) -> None:
     if not path.is_file():
         raise ConfigError(f"File not found: {path}")
     data = path.read_bytes()

@@ -40,7 +40,7 @@ def is_watched() -> bool:
     )
 
 
-class Progress:
+class ProgressLine:
     """Draw a progress line from a separate thread, so that blocking work is shown too.
 
     Without a terminal, no thread is started and nothing is written.
@@ -132,7 +132,7 @@ class Progress:
 def working(what: str) -> Iterator[Callable[[int, int], None]]:
     """Show a progress line; yields a callback that takes the done and total counts."""
     state = [0, 0]
-    with Progress() as progress:
+    with ProgressLine() as progress:
         progress.show(lambda: f"{what}: {state[0]:,} of {state[1]:,}" if state[1] else what)
 
         def report(done: int, total: int) -> None:
@@ -144,7 +144,7 @@ def working(what: str) -> Iterator[Callable[[int, int], None]]:
 class ProgressSink:
     """Event sink that shows compaction and retries as progress."""
 
-    def __init__(self, progress: Progress) -> None:
+    def __init__(self, progress: ProgressLine) -> None:
         self._progress = progress
 
     def take(self, event: Event) -> None:

@@ -44,6 +44,7 @@ from ludolf.client.events import Record, TypedEvent, UnknownEvent
 from ludolf.client.options import ClientOptions
 from ludolf.client.process import Process
 from ludolf.protocol.answer import Answer, PromptFailed
+from ludolf.protocol.commands import Disposition
 from ludolf.protocol.events import (
     AgentSettled,
     AutoRetryEnd,
@@ -100,7 +101,6 @@ from ludolf.protocol.wire.answers import (
     Capabilities,
     CommandItem,
     ConversationPage,
-    Disposition,
     Entries,
     FastMode,
     Forked,

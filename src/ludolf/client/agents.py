@@ -1,6 +1,6 @@
 """Typed commands: subagents."""
 
-from ludolf.client.base import Asking
+from ludolf.client.base import CommandSender
 from ludolf.protocol.subagent_events import Level, Snapshot
 from ludolf.protocol.wire.answers import (
     CancelledSubagent,
@@ -10,7 +10,7 @@ from ludolf.protocol.wire.answers import (
 )
 
 
-class AgentCommands(Asking):
+class AgentCommands(CommandSender):
     """Commands about subagents. Each method sends the command of its name."""
 
     async def set_subagent_subscription(self, level: Level) -> Level:

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from ludolf.agent.scope import Tasks
-from ludolf.agent.tool import ToolContext, ToolError, ToolOutput, text_output
+from ludolf.agent.tool import ToolContext, ToolFailure, ToolOutput, text_output
 from ludolf.client.errors import ProgramEnded
 from ludolf.client.events import Record
 from ludolf.functions.isolation import Failed, call
@@ -20,7 +20,7 @@ from ludolf.protocol.ui import UiRequest
 from ludolf.protocol.wire.commands import HostTool, HostToolContent
 from ludolf.protocol.wire.ui import DIALOGS
 
-Send = Callable[..., Awaitable[Any]]
+SendCommand = Callable[..., Awaitable[Any]]
 
 
 class HostAnswers:
@@ -29,7 +29,7 @@ class HostAnswers:
     def __init__(
         self,
         tasks: Tasks,
-        send: Send,
+        send: SendCommand,
         functions: Sequence[Callable[..., Any]],
         on_dialog: Callable[..., Any] | None,
     ) -> None:
@@ -106,7 +106,7 @@ class HostAnswers:
         failed: dict[str, Any] = {}
         try:
             output = await tool.execute(asked.arguments, context)
-        except ToolError as error:
+        except ToolFailure as error:
             failed = {"isError": True}
             output = error.output or text_output(str(error))
         await self._say("host_tool_result", id=asked.id, result=_content(output), **failed)

@@ -3,7 +3,7 @@
 from typing import Any
 
 
-class Asking:
+class CommandSender:
     """A client fills this in; groups of commands are laid over it."""
 
     async def _call(self, command: str, /, **params: Any) -> Any:

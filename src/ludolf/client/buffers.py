@@ -60,7 +60,7 @@ class Unread:
             self._room.set()
 
 
-class Chunks:
+class LineChunks:
     """Long lines that come in pieces."""
 
     def __init__(self) -> None:

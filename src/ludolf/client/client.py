@@ -10,7 +10,7 @@ from msgspec import UnsetType
 from ludolf.ai.messages import Image, Message
 from ludolf.client.agents import AgentCommands
 from ludolf.client.answering import answer_to
-from ludolf.client.connection import Connection
+from ludolf.client.connection import ClientConnection
 from ludolf.client.errors import ClientError, OddAnswer
 from ludolf.client.events import EventReader, TypedEvent
 from ludolf.client.models import ModelCommands
@@ -20,9 +20,9 @@ from ludolf.client.prompting import PromptCommands
 from ludolf.client.running import PromptRun
 from ludolf.client.sessions import SessionCommands
 from ludolf.protocol.answer import Answer, answer_of, checked
-from ludolf.protocol.commands import COMMANDS
+from ludolf.protocol.commands import COMMANDS, Disposition
 from ludolf.protocol.ui import UiRequest
-from ludolf.protocol.wire.answers import Accepted, Disposition
+from ludolf.protocol.wire.answers import Accepted
 from ludolf.protocol.wire.frames import MessageEnd, MessageUpdate
 from ludolf.protocol.wire.pieces import TextDelta
 from ludolf.protocol.wire.stored import read_open
@@ -31,7 +31,7 @@ TIMEOUT = 30.0
 
 
 class Client(
-    PromptCommands, ModelCommands, SessionCommands, ProgramCommands, AgentCommands, Connection
+    PromptCommands, ModelCommands, SessionCommands, ProgramCommands, AgentCommands, ClientConnection
 ):
     """Starts the program and sends commands to it; `ClientOptions` lists its options.
 

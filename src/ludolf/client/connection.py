@@ -11,7 +11,7 @@ from typing import Any, Self, Unpack
 from ludolf.agent.scope import Tasks
 from ludolf.base import dumps, loads
 from ludolf.client.answering import HostAnswers
-from ludolf.client.buffers import Chunks, Unread
+from ludolf.client.buffers import LineChunks, Unread
 from ludolf.client.errors import ClientError, NoAnswer, ProgramEnded, Refused
 from ludolf.client.events import Record
 from ludolf.client.options import ClientOptions, Start, plan_start
@@ -28,7 +28,7 @@ _HEAD = re.compile(rb'\{("id":[^,{}\[\]]*,)?"type":"response","command":"\w*"')
 Match = str | Callable[[Record], bool]
 
 
-class Connection:
+class ClientConnection:
     """Use it with `async with`. Records are read only while a caller waits for one; with `tools` or
     `on_dialog` also in between, until too many events are unread.
 
@@ -45,7 +45,7 @@ class Connection:
         self._reading = asyncio.Lock()
         self._replies: dict[bytes, Record] = {}
         self._unread = Unread()
-        self._chunks = Chunks()
+        self._chunks = LineChunks()
         self._waiting = 0
         self._last: deque[str] = deque(maxlen=8)
         self._tasks = Tasks()

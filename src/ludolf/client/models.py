@@ -2,7 +2,7 @@
 
 from ludolf.ai.messages import ThinkingLevel
 from ludolf.ai.models import Model
-from ludolf.client.base import Asking
+from ludolf.client.base import CommandSender
 from ludolf.protocol.results import (
     CycledModel,
     LoginMethod,
@@ -23,7 +23,7 @@ from ludolf.protocol.wire.answers import (
 from ludolf.session.stats import SessionStats
 
 
-class ModelCommands(Asking):
+class ModelCommands(CommandSender):
     """Commands about models and state. Each method sends the command of its name."""
 
     async def get_state(self) -> State:

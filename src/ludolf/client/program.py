@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Literal
 
-from ludolf.client.base import Asking
+from ludolf.client.base import CommandSender
 from ludolf.protocol.results import (
     Limits,
     TodoPhase,
@@ -22,7 +22,7 @@ from ludolf.protocol.wire.answers import (
 from ludolf.protocol.wire.commands import HostTool, HostToolContent, HostUriScheme, PhaseInput
 
 
-class ProgramCommands(Asking):
+class ProgramCommands(CommandSender):
     """Commands about the program and the host. Each method sends the command of its name."""
 
     async def get_capabilities(self) -> Capabilities:

@@ -5,7 +5,7 @@ from contextlib import suppress
 from typing import Any
 
 from ludolf.base import dumps
-from ludolf.client.connection import Connection, accepted
+from ludolf.client.connection import ClientConnection, accepted
 from ludolf.client.errors import ClientError, NoAnswer, Refused
 from ludolf.client.events import Record
 
@@ -19,7 +19,7 @@ _BUSY = ("isStreaming", "isCompacting", "pendingMessageCount")
 class PromptRun:
     """Knows when a prompt is over, in each family. It is the only reader of events meanwhile."""
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: ClientConnection) -> None:
         self._connection = connection
         self._wire = connection.wire
         self._id = connection.new_id()

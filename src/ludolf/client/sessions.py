@@ -1,6 +1,6 @@
 """Typed commands: the conversation, its tree, and stored sessions."""
 
-from ludolf.client.base import Asking
+from ludolf.client.base import CommandSender
 from ludolf.protocol.results import (
     HandedOver,
     Moved,
@@ -23,7 +23,7 @@ from ludolf.session.finder import SessionRecord
 from ludolf.session.views import ForkMessage
 
 
-class SessionCommands(Asking):
+class SessionCommands(CommandSender):
     """Where the conversation stands and where it is kept. Each method sends the command of its
     name. A change of session first ends what runs; `cancelled` says that an extension refused it.
     """

@@ -12,11 +12,11 @@ from typing import Any, Self, TypeVar, Unpack
 from ludolf.ai.messages import Image
 from ludolf.base.loop_thread import LoopThread
 from ludolf.client import client
-from ludolf.client.blocking.agents import AgentCommands
-from ludolf.client.blocking.models import ModelCommands
-from ludolf.client.blocking.program import ProgramCommands
-from ludolf.client.blocking.prompting import PromptCommands
-from ludolf.client.blocking.sessions import SessionCommands
+from ludolf.client.blocking.agents import BlockingAgentCommands
+from ludolf.client.blocking.models import BlockingModelCommands
+from ludolf.client.blocking.program import BlockingProgramCommands
+from ludolf.client.blocking.prompting import BlockingPromptCommands
+from ludolf.client.blocking.sessions import BlockingSessionCommands
 from ludolf.client.connection import SECONDS, Match
 from ludolf.client.errors import ClientError
 from ludolf.client.events import Record, TypedEvent
@@ -27,7 +27,13 @@ from ludolf.protocol.ui import UiRequest
 T = TypeVar("T")
 
 
-class Client(PromptCommands, ModelCommands, SessionCommands, ProgramCommands, AgentCommands):
+class Client(
+    BlockingPromptCommands,
+    BlockingModelCommands,
+    BlockingSessionCommands,
+    BlockingProgramCommands,
+    BlockingAgentCommands,
+):
     """Runs a `ludolf.client.Client` in a thread with an event loop of its own, so that it works
     inside a program that has one too, such as a notebook.
 

@@ -10,7 +10,7 @@ from msgspec import structs
 
 from ludolf.ai.http.transport import Transport
 from ludolf.ai.registry import Providers
-from ludolf.base import ConfigError
+from ludolf.base import ConfigError, Warn
 from ludolf.config.auth.keyring import Keyring
 from ludolf.config.models.registry import ModelRegistry
 from ludolf.config.resources.rule_folders import has_rules
@@ -29,9 +29,9 @@ from ludolf.engine.project_trust import enter_folder, read_settings
 from ludolf.engine.resources import Resources
 from ludolf.engine.run.limits import Meter
 from ludolf.engine.toolset import Toolset
-from ludolf.engine.workspace import Warn, Workspace
+from ludolf.engine.workspace import Workspace
 from ludolf.protocol.results import Limits
-from ludolf.session.finder import Place
+from ludolf.session.finder import SessionFolder
 
 
 def build(
@@ -136,7 +136,7 @@ def _conversation(workspace: Workspace, features: Features) -> Conversation:
     ).check()
     custom = options.session_dir or session_dir_override() or settings.session_dir
     folder = (home.cwd / expand(str(custom))).absolute() if custom else None
-    place = Place(agent_dir=home.agent, cwd=str(home.cwd), custom=folder)
+    place = SessionFolder(agent_dir=home.agent, cwd=str(home.cwd), custom=folder)
     modes = (settings.steering_mode, settings.follow_up_mode)
     conversation = Conversation(workspace, place, features, meter, modes)
     conversation.report_exposure(home.auth_file)

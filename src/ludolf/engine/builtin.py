@@ -5,7 +5,7 @@ import os
 from ludolf.ai.access import Access
 from ludolf.ai.builtin.models import PROVIDER, offline_model, scripted_model
 from ludolf.config.models.registry import ModelRegistry
-from ludolf.config.models.selection import Choice
+from ludolf.config.models.selection import ModelChoice
 
 SCRIPT_VARIABLE = "LUDOLF_SCRIPT"
 OFFLINE_VARIABLE = "LUDOLF_OFFLINE_MODEL"
@@ -17,14 +17,14 @@ def ensure_builtin(registry: ModelRegistry, wanted: str) -> None:
         _register(registry, scripted=True)
 
 
-def fallback(registry: ModelRegistry) -> Choice | None:
+def fallback(registry: ModelRegistry) -> ModelChoice | None:
     """Return the model to use when none is configured: a script if one is named, else offline."""
     scripted = bool(os.environ.get(SCRIPT_VARIABLE))
     if not scripted and os.environ.get(OFFLINE_VARIABLE, "").strip().lower() in _OFF:
         return None
     _register(registry, scripted=scripted)
     model = registry.find(PROVIDER, "scripted" if scripted else "offline")
-    return Choice(model=model) if model else None
+    return ModelChoice(model=model) if model else None
 
 
 _OFF = ("0", "false", "no", "off")

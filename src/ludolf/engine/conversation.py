@@ -15,8 +15,8 @@ from ludolf.engine.run.limits import Meter
 from ludolf.engine.run.message_queue import MessageQueue
 from ludolf.engine.workspace import Workspace
 from ludolf.protocol.events import Event
-from ludolf.session.entries import CustomMessageEntry, MessageBody
-from ludolf.session.finder import Place
+from ludolf.session.entries import CustomMessageBody, MessageBody
+from ludolf.session.finder import SessionFolder
 from ludolf.session.tree import Session
 
 
@@ -26,7 +26,7 @@ class Conversation:
     def __init__(
         self,
         workspace: Workspace,
-        place: Place,
+        place: SessionFolder,
         features: Features,
         meter: Meter,
         modes: tuple[QueueMode, QueueMode],
@@ -76,8 +76,8 @@ class Conversation:
             self.session.append(body or MessageBody(message=message), timestamp=stamp)
 
 
-def _custom(message: CustomMessage) -> CustomMessageEntry:
-    return CustomMessageEntry(
+def _custom(message: CustomMessage) -> CustomMessageBody:
+    return CustomMessageBody(
         custom_type=message.custom_type,
         content=message.content,
         display=message.display,

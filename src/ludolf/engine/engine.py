@@ -14,11 +14,11 @@ from ludolf.agent.scope import Scope, Tasks
 from ludolf.base import CommandError, ConfigError, check_path
 from ludolf.config.settings.settings import SettingsFiles
 from ludolf.engine.bundles import Bundles
-from ludolf.engine.feature import SessionMove
+from ludolf.engine.feature import Send, SessionMove
 from ludolf.engine.history.compact import Compactor
-from ludolf.engine.history.handoff import Handoff
+from ludolf.engine.history.handoff import Handoffs
 from ludolf.engine.history.library import Library
-from ludolf.engine.history.sessions import Sessions
+from ludolf.engine.history.sessions import SessionSwitcher
 from ludolf.engine.history.summaries import Summaries
 from ludolf.engine.history.tree import TreeNavigation
 from ludolf.engine.host.host_tools import HostTools
@@ -31,7 +31,7 @@ from ludolf.engine.project_trust import (
 from ludolf.engine.run.prompting import Prompting
 from ludolf.engine.run.requests import EmptyRequests, Renew, Requests
 from ludolf.engine.run.retry import Retries
-from ludolf.engine.run.runner import Runner
+from ludolf.engine.run.runner import PromptRunner
 from ludolf.engine.run.shell import Shell
 from ludolf.engine.run.turn import Drive
 from ludolf.engine.toolset import offers_tasks
@@ -41,15 +41,13 @@ from ludolf.session.stats import SessionStats, Tally
 from ludolf.session.tree import Session
 
 if TYPE_CHECKING:
-    from ludolf.engine.features.todos import Todos
+    from ludolf.engine.features.todos import TodoPlan
     from ludolf.engine.host.host_uris import HostUris
     from ludolf.engine.host.logins import Logins
     from ludolf.engine.host.renewals import Renewals
     from ludolf.protocol.commands import UiAnswer
-    from ludolf.protocol.ui import UiRequest
 
-Mode = Literal["rpc", "json", "print", "sdk"]
-Send = Callable[["UiRequest"], bool | None]
+RunMode = Literal["rpc", "json", "print", "sdk"]
 
 
 class Plugs(msgspec.Struct, frozen=True, kw_only=True):
@@ -99,10 +97,10 @@ class Engine:
         self._shell_commands = Scope()
         self._logins_scope = Scope()
         self._renewals: Renewals | None = None
-        self._todos: Todos | None = None
+        self._todos: TodoPlan | None = None
         self._host_uris: HostUris | None = None
         self._logins: Logins | None = None
-        self.mode: Mode = "rpc"
+        self.mode: RunMode = "rpc"
         self.send: Send | None = None
         self.on_shutdown: Callable[[], None] = _do_nothing
         self._shutting_down = False
@@ -128,11 +126,13 @@ class Engine:
             retries=Retries(workspace, conversation),
             compactor=self.compactor,
         )
-        self.runner = Runner(drive, resources, self.tasks, self.work, self._on_idle)
+        self.runner = PromptRunner(drive, resources, self.tasks, self.work, self._on_idle)
         self.prompting = Prompting(drive, self.runner, resources, self.work)
-        self.sessions = Sessions(conversation, models, features, self.stop_work, self._enter_folder)
+        self.sessions = SessionSwitcher(
+            conversation, models, features, self.stop_work, self._enter_folder
+        )
         self.tree = TreeNavigation(workspace, conversation, models, features, summaries, self.work)
-        self.handoff = Handoff(drive, self.sessions, self.work, lambda: self.runner.running)
+        self.handoff = Handoffs(drive, self.sessions, self.work, lambda: self.runner.running)
         self.library = Library(conversation)
         self.shell = Shell(
             workspace,
@@ -244,7 +244,7 @@ class Engine:
 
     # ------------------------------------------------------------ life
 
-    async def start(self, mode: Mode, send: Send | None = None) -> None:
+    async def start(self, mode: RunMode, send: Send | None = None) -> None:
         """Start the features, now that there is a loop; `send` shows dialogs to the user.
 
         Raises:
@@ -426,11 +426,11 @@ class Engine:
     # ------------------------------------------------------------ features on first use
 
     @property
-    def todos(self) -> "Todos":
+    def todos(self) -> "TodoPlan":
         if self._todos is None:
-            from ludolf.engine.features.todos import Todos
+            from ludolf.engine.features.todos import TodoPlan
 
-            self._todos = Todos(self.workspace, self.conversation, self.toolset, self.features)
+            self._todos = TodoPlan(self.workspace, self.conversation, self.toolset, self.features)
             self.features.add(self._todos)
         return self._todos
 

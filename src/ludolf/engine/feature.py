@@ -13,8 +13,8 @@ from msgspec import UNSET
 
 from ludolf.agent.events import MessageUpdate, TurnEnd
 from ludolf.agent.io import Outcome, RunEnd
-from ludolf.agent.queue import Queued, QueueKind
-from ludolf.agent.tool import Block, Tool, Walls
+from ludolf.agent.queue import QueuedMessage, QueueKind
+from ludolf.agent.tool import Deny, Tool, Walls
 from ludolf.ai.messages import (
     CustomMessage,
     Message,
@@ -30,7 +30,7 @@ from ludolf.base import LudolfError
 from ludolf.base.project_files import IsHidden
 from ludolf.protocol.events import CompactionReason, CompactionResult, Event
 from ludolf.protocol.results import BashResult
-from ludolf.session.entries import BranchSummary, Compaction, Entry
+from ludolf.session.entries import BranchSummaryBody, CompactionBody, Entry
 
 if TYPE_CHECKING:
     from ludolf.protocol.commands import UiAnswer
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 History = tuple[Message | OpaqueMessage, ...]
 WhenBusy = Literal["steer", "followUp"]
-Source = Literal["rpc", "extension"]
+PromptSource = Literal["rpc", "extension"]
 SessionReason = Literal["startup", "reload", "new", "resume", "fork"]
 F = TypeVar("F", bound="Feature")
 # Returns False if the request cannot be shown.
@@ -57,7 +57,7 @@ class PromptInput(msgspec.Struct, frozen=True, kw_only=True):
     extra: tuple[Part, ...] = ()
     attachments: Any = UNSET
     when_busy: WhenBusy | None = None
-    source: Source = "rpc"
+    source: PromptSource = "rpc"
     expand: bool = True
 
 
@@ -139,7 +139,7 @@ class Feature:
 
     async def before_tool(
         self, call: ToolCall, tool: Tool, args: Mapping[str, Any]
-    ) -> Mapping[str, Any] | Block:
+    ) -> Mapping[str, Any] | Deny:
         """Return the arguments to run a call with, or a block."""
         return args
 
@@ -153,7 +153,7 @@ class Feature:
         """Return how many messages of the feature are due in this line."""
         return 0
 
-    def take(self, kind: QueueKind) -> Queued:
+    def take(self, kind: QueueKind) -> QueuedMessage:
         """Return one due message."""
         raise NotImplementedError
 
@@ -204,7 +204,7 @@ class Feature:
         instructions: str | None,
         *,
         will_retry: bool,
-    ) -> Compaction | None:
+    ) -> CompactionBody | None:
         """Return the entry if the feature made the summary.
 
         Raises:
@@ -217,7 +217,7 @@ class Feature:
 
     async def before_tree(
         self, move: TreeMove, leaf: str | None
-    ) -> tuple[TreeMove, BranchSummary | None]:
+    ) -> tuple[TreeMove, BranchSummaryBody | None]:
         """Return the move to make, and a summary if the feature made one.
 
         Raises:
@@ -422,10 +422,10 @@ class Features:
 
     async def before_tool(
         self, call: ToolCall, tool: Tool, args: Mapping[str, Any]
-    ) -> Mapping[str, Any] | Block:
+    ) -> Mapping[str, Any] | Deny:
         for feature in self.hooks["before_tool"]:
             verdict = await feature.before_tool(call, tool, args)
-            if isinstance(verdict, Block):
+            if isinstance(verdict, Deny):
                 return verdict
             args = verdict
         return args
@@ -438,7 +438,7 @@ class Features:
     def pending(self, kind: QueueKind) -> int:
         return sum(feature.pending(kind) for feature in self.hooks["pending"])
 
-    def take(self, kind: QueueKind) -> Queued | None:
+    def take(self, kind: QueueKind) -> QueuedMessage | None:
         """Return one due message, or None if no feature has one."""
         for feature in self.hooks["take"]:
             if feature.pending(kind):

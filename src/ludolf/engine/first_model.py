@@ -6,8 +6,8 @@ from ludolf.ai.messages import ThinkingLevel
 from ludolf.base import ConfigError
 from ludolf.config.models.registry import LOCAL, ModelRegistry
 from ludolf.config.models.selection import (
-    Choice,
-    Scope,
+    ModelChoice,
+    ModelPool,
     as_level,
     choose_model,
     initial_model,
@@ -17,7 +17,7 @@ from ludolf.config.models.selection import (
 from ludolf.config.settings.options import Options
 from ludolf.engine.builtin import SCRIPT_VARIABLE, ensure_builtin, fallback
 from ludolf.engine.feature import Feature
-from ludolf.engine.history.start_session import Started
+from ludolf.engine.history.start_session import StartedSession
 from ludolf.engine.models import Models, ScopedModel
 from ludolf.engine.workspace import Workspace
 
@@ -38,7 +38,9 @@ class LateModel(Feature):
                 self._models.set_level(level)
 
 
-def choose_first_model(workspace: Workspace, models: Models, started: Started) -> LateModel | None:
+def choose_first_model(
+    workspace: Workspace, models: Models, started: StartedSession
+) -> LateModel | None:
     """Select the first model; returns a feature if the named one may come from an extension.
 
     Raises:
@@ -46,7 +48,7 @@ def choose_first_model(workspace: Workspace, models: Models, started: Started) -
     """
     options, settings, registry = workspace.options, workspace.settings, models.registry
     late: LateModel | None = None
-    named: Choice | None = None
+    named: ModelChoice | None = None
     try:
         named = _named_model(options, registry) or models.access.recorded
     except ConfigError:
@@ -77,7 +79,7 @@ def choose_first_model(workspace: Workspace, models: Models, started: Started) -
 
 
 def _check(
-    choice: Choice | None, named: Choice | None, workspace: Workspace, models: Models
+    choice: ModelChoice | None, named: ModelChoice | None, workspace: Workspace, models: Models
 ) -> None:
     recorded, registry = models.access.recorded, models.registry
     if recorded and choice and not registry.admits(choice.model):
@@ -97,19 +99,19 @@ def _may_come_later(workspace: Workspace) -> bool:
     return bool(options.extensions) or has_own
 
 
-def _named_model(options: Options, registry: ModelRegistry) -> Choice | None:
+def _named_model(options: Options, registry: ModelRegistry) -> ModelChoice | None:
     if not options.model:
         return None
     ensure_builtin(registry, options.provider or options.model)
     return choose_model(registry, options.model, options.provider)
 
 
-def _model_pool(workspace: Workspace, registry: ModelRegistry) -> Scope:
+def _model_pool(workspace: Workspace, registry: ModelRegistry) -> ModelPool:
     """Return the models that cycling goes through."""
     options, enabled = workspace.options, workspace.settings.enabled_models
     patterns = options.models or enabled or ()
     if not patterns:
-        return Scope()
+        return ModelPool()
     pool = resolve_scope(patterns, registry.available())
     if not _local_patterns(options, enabled):  # local models are found later
         for text in pool.warnings:
@@ -127,9 +129,9 @@ def _local_patterns(options: Options, enabled: tuple[str, ...] | None) -> tuple[
 def _level(
     workspace: Workspace,
     models: Models,
-    choice: Choice,
-    named: Choice | None,
-    started: Started,
+    choice: ModelChoice,
+    named: ModelChoice | None,
+    started: StartedSession,
 ) -> ThinkingLevel:
     level = workspace.options.thinking or (named.level if named else None)
     if models.access.recorded is not None:

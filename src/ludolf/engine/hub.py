@@ -21,7 +21,7 @@ class Sink(Protocol):
         """Wait while the reader lags behind."""
 
 
-class Record(Protocol):
+class EventWriter(Protocol):
     """Writes events that have to be kept, with one write for all of one call."""
 
     def __call__(self, *events: Event) -> None: ...
@@ -32,7 +32,7 @@ class Hub:
 
     def __init__(
         self,
-        record: Record,
+        record: EventWriter,
         warn: Callable[[str], None],
         features: Features,
     ) -> None:

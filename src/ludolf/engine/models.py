@@ -12,14 +12,14 @@ from ludolf.ai.models import Model, clamp_thinking, thinking_levels
 from ludolf.ai.registry import Providers
 from ludolf.base import CommandError, ConfigError, Value
 from ludolf.config.models.registry import LOCAL, ModelRegistry
-from ludolf.config.models.selection import Choice, resolve_scope
+from ludolf.config.models.selection import ModelChoice, resolve_scope
 from ludolf.engine.builtin import ensure_builtin
 from ludolf.engine.conversation import Conversation
 from ludolf.engine.feature import Features
 from ludolf.engine.workspace import Workspace
 from ludolf.protocol.events import ThinkingLevelChanged
 from ludolf.protocol.results import CycledModel
-from ludolf.session.entries import EntryBody, ModelChange, ThinkingLevelChange
+from ludolf.session.entries import EntryBody, ModelChangeBody, ThinkingLevelChangeBody
 
 
 class ScopedModel(Value):
@@ -38,7 +38,7 @@ class ModelAccess(msgspec.Struct, frozen=True):
     registry: ModelRegistry
     transport: Transport
     providers: Providers
-    recorded: Choice | None = None
+    recorded: ModelChoice | None = None
 
 
 class Models:
@@ -101,7 +101,7 @@ class Models:
         """Write the present choice into a new session."""
         if self.current is not None:
             self._append_model(self.current)
-        self._store(ThinkingLevelChange(thinking_level=self.level))
+        self._store(ThinkingLevelChangeBody(thinking_level=self.level))
 
     def restore(self, named: tuple[str, str] | None, level: ThinkingLevel | None) -> None:
         """Take over what a conversation used last, as far as it can still be had."""
@@ -266,7 +266,7 @@ class Models:
         self._set_level(level)
 
     def _append_model(self, model: Model) -> None:
-        self._store(ModelChange(provider=model.provider, model_id=model.id))
+        self._store(ModelChangeBody(provider=model.provider, model_id=model.id))
 
     def _store(self, change: EntryBody) -> None:
         # A choice counts also where it cannot be written: it goes along to the next session.
@@ -287,7 +287,7 @@ class Models:
         self._note_level()
         if level == before:
             return
-        self._store(ThinkingLevelChange(thinking_level=level))
+        self._store(ThinkingLevelChangeBody(thinking_level=level))
         self._conversation.hub.post(ThinkingLevelChanged(level=level))
         for feature in self._features.hooks["on_level"]:
             feature.on_level(level, before)

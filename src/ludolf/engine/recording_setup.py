@@ -14,7 +14,7 @@ from ludolf.ai.registry import Providers
 from ludolf.base import ConfigError
 from ludolf.config.auth.keys import ALSO_NEEDED
 from ludolf.config.models.registry import ModelRegistry
-from ludolf.config.models.selection import Choice
+from ludolf.config.models.selection import ModelChoice
 from ludolf.config.settings.home import expand
 from ludolf.engine.features.secret_sources import credentials, secrets_of_environment
 from ludolf.engine.hub import Hub
@@ -56,9 +56,9 @@ def _replayed(workspace: Workspace, registry: ModelRegistry, name: str) -> Model
     recording = read_recording(_path(workspace, name))
     registry.stand_in = access = stand_in_for(recording.models)
     registry.register(recording.models, access)
-    recorded: Choice | None = None
+    recorded: ModelChoice | None = None
     if recording.models:
-        recorded = Choice(model=recording.models[0], level=recording.header.thinking_level)
+        recorded = ModelChoice(model=recording.models[0], level=recording.header.thinking_level)
     replayer = Replayer(recording, workspace.warn, strict=options.replay_strict, speed=speed)
     return ModelAccess(registry, replayer, Providers(replayer), recorded)
 

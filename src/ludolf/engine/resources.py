@@ -14,7 +14,7 @@ from ludolf.protocol.events import ContextFilesUsed
 
 if TYPE_CHECKING:
     from ludolf.config.resources.skills import Skill, Skills
-    from ludolf.config.resources.sources import CommandItem, Kind, Source
+    from ludolf.config.resources.sources import ResourceCommandItem, ResourceKind, Source
     from ludolf.config.resources.system_prompt import PromptSources
     from ludolf.config.resources.templates import Template
     from ludolf.extensions.payloads import PromptOptions
@@ -95,7 +95,7 @@ class Resources:
             self._templates = found.items
         return self._templates
 
-    def commands(self) -> "tuple[CommandItem, ...]":
+    def commands(self) -> "tuple[ResourceCommandItem, ...]":
         """Return templates and skills as commands that a host can offer."""
         from ludolf.config.resources.skills import skill_commands
         from ludolf.config.resources.templates import template_commands
@@ -192,7 +192,9 @@ class Resources:
         self._warn(tuple(read.warnings))
         return sources
 
-    def _sources(self, kind: "Kind", paths: tuple[str, ...], *, off: bool) -> "tuple[Source, ...]":
+    def _sources(
+        self, kind: "ResourceKind", paths: tuple[str, ...], *, off: bool
+    ) -> "tuple[Source, ...]":
         from ludolf.config.resources.sources import find_sources, missing_paths
 
         home, files = self._workspace.home, self._workspace.files

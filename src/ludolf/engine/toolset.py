@@ -54,11 +54,11 @@ class Toolset:
     def tools(self) -> dict[str, Tool]:
         """All tools by name, active or not."""
         if self._tools is None:
-            from ludolf.tools import ToolOptions, builtin_tools
+            from ludolf.tools import BuiltinToolOptions, builtin_tools
 
             settings, options = self._workspace.settings, self._workspace.options
             builtin = builtin_tools(
-                ToolOptions(
+                BuiltinToolOptions(
                     shell_path=settings.shell_path,
                     command_prefix=settings.shell_command_prefix,
                     auto_resize=settings.images.auto_resize,

@@ -1,15 +1,13 @@
 """The folder, the options and the settings that an engine works with."""
 
-from collections.abc import Callable
 from pathlib import Path
 
 from msgspec import structs
 
+from ludolf.base import Warn
 from ludolf.config.settings.home import Home
 from ludolf.config.settings.options import Options
 from ludolf.config.settings.settings import Retry, Settings, SettingsFiles
-
-Warn = Callable[[str], None]
 
 
 class Workspace:

@@ -52,7 +52,7 @@ from ludolf.ext.answers import (
 from ludolf.extensions.api import Api, ToolInfo
 from ludolf.extensions.context import CommandContext, Context, TrustContext
 from ludolf.extensions.host import Signal
-from ludolf.extensions.models_view import Models
+from ludolf.extensions.models_view import ModelsView as Models
 from ludolf.extensions.payloads import (
     AfterProviderResponse,
     AgentBeforeSettle,
@@ -101,8 +101,9 @@ from ludolf.extensions.payloads import (
     UserBash,
 )
 from ludolf.extensions.providers import ModelContext, ModelOptions
-from ludolf.extensions.session_view import EntryView, SessionView, TreeNode
-from ludolf.extensions.ui import Asking as Ui
+from ludolf.extensions.session_view import EntryView, SessionView
+from ludolf.extensions.session_view import TreeNodeView as TreeNode
+from ludolf.extensions.ui import ExtensionUi as Ui
 from ludolf.functions.results import ExecResult, ToolError, ToolResult
 
 __all__ = [

@@ -16,7 +16,7 @@ from ludolf.functions.results import ExecResult
 RUNTIME = "<runtime>"
 
 
-class Sent:
+class PendingMessage:
     """Handle of a sent message; awaiting it is optional and waits until the agent is idle."""
 
     def __init__(self, runtime: Runtime) -> None:
@@ -32,7 +32,7 @@ class Actions:
 
     def send_message(
         self, message: CustomMessage, trigger_turn: bool | None, deliver_as: Delivery | None
-    ) -> Sent:
+    ) -> PendingMessage:
         if deliver_as not in (None, "steer", "followUp", "nextTurn"):
             raise ValueError(f'deliver_as must be "steer", "followUp" or "nextTurn": {deliver_as}')
 
@@ -46,7 +46,7 @@ class Actions:
         content: Any,
         deliver_as: Literal["steer", "followUp"] | None,
         expand: bool,
-    ) -> Sent:
+    ) -> PendingMessage:
         if deliver_as not in (None, "steer", "followUp"):
             raise ValueError(f'deliver_as must be "steer" or "followUp": {deliver_as}')
         parts: str | tuple[Part, ...] = content
@@ -60,7 +60,7 @@ class Actions:
 
         return self._send("send_user_message", send)
 
-    def _send(self, event: str, send: Any) -> Sent:
+    def _send(self, event: str, send: Any) -> PendingMessage:
         """Send without waiting; errors are reported, except `NotReady`."""
         try:
             self.runtime.do(send)
@@ -68,7 +68,7 @@ class Actions:
             raise
         except LudolfError as error:
             self.runtime.report(RUNTIME, event, str(error))
-        return Sent(self.runtime)
+        return PendingMessage(self.runtime)
 
     def append_entry(self, custom_type: str, data: Any = UNSET) -> str:
         return self.runtime.do(lambda host: host.append_entry(custom_type, data))

@@ -10,14 +10,14 @@ from ludolf.ai.messages import Part, Usage
 from ludolf.base import Value
 
 
-class TrustAnswer(Value):
+class TrustDecision(Value):
     """Decision of an extension whether to trust a project; `remember` stores it."""
 
     trusted: bool
     remember: bool = False
 
 
-class ToolCallAnswer(Value, kw_only=True):
+class ToolCallDecision(Value, kw_only=True):
     """Arguments to use, or a block with its reason; `terminate` ends the run."""
 
     input: Mapping[str, Any]
@@ -26,7 +26,7 @@ class ToolCallAnswer(Value, kw_only=True):
     terminate: bool = False
 
 
-class ToolResultAnswer(Value, kw_only=True):
+class ToolResultChange(Value, kw_only=True):
     content: tuple[Part, ...]
     details: Any = UNSET
     is_error: bool
@@ -59,7 +59,7 @@ class CompactionAnswer(Value, kw_only=True):
     details: Any = UNSET
 
 
-class CompactAnswer(Value):
+class CompactDecision(Value):
     cancel: bool = False
     compaction: CompactionAnswer | None = None
 
@@ -70,7 +70,7 @@ class SummaryAnswer(Value):
     usage: Usage | None = None
 
 
-class TreeAnswer(Value):
+class TreeDecision(Value):
     """A veto, a summary of the abandoned branch, or instructions for one."""
 
     cancel: bool = False
@@ -80,7 +80,7 @@ class TreeAnswer(Value):
     label: str | None = None
 
 
-class ForkAnswer(Value):
+class ForkDecision(Value):
     cancel: bool = False
     skip_conversation_restore: bool = False
 
@@ -119,4 +119,4 @@ class CompactionDraft(Value, kw_only=True, tag_field="type", tag="compaction"):
     details: Any = UNSET
 
 
-Draft = CustomDraft | CustomMessageDraft | ContextEditDraft | CompactionDraft
+EntryDraft = CustomDraft | CustomMessageDraft | ContextEditDraft | CompactionDraft

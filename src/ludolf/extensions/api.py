@@ -9,13 +9,13 @@ from ludolf.agent.tool import ExecutionMode
 from ludolf.ai.messages import ThinkingLevel
 from ludolf.ai.models import Model
 from ludolf.base import Value
-from ludolf.extensions.actions import Actions, Sent, custom_message
+from ludolf.extensions.actions import Actions, PendingMessage, custom_message
 from ludolf.extensions.bus import Events
-from ludolf.extensions.extension import Command, Extension, Flag, Shortcut
+from ludolf.extensions.extension import Extension, ExtensionCommand, Flag, Shortcut
 from ludolf.extensions.hooks import find_hook
 from ludolf.extensions.host import Delivery
 from ludolf.extensions.registry import Registry
-from ludolf.extensions.runner import Handler
+from ludolf.extensions.runner import HookHandler
 from ludolf.functions.results import ExecResult
 from ludolf.functions.tool import ToolOptions, is_object_schema, make_tool
 
@@ -73,7 +73,7 @@ class Api:
         name = find_hook(event).name
 
         def add(function: Any) -> Callable[[], None]:
-            added = Handler(
+            added = HookHandler(
                 event=name,
                 function=function,
                 path=self._extension.path,
@@ -136,7 +136,7 @@ class Api:
         """Handle `/name …` with `handler(args, ctx)`; `completions(prefix)` lists arguments."""
 
         def add(function: Any) -> None:
-            command = Command(
+            command = ExtensionCommand(
                 name=name.removeprefix("/"),
                 function=function,
                 description=description,
@@ -221,7 +221,7 @@ class Api:
         details: Any = UNSET,
         trigger_turn: bool | None = None,
         deliver_as: Delivery | None = None,
-    ) -> Sent:
+    ) -> PendingMessage:
         """Add a custom message to the conversation.
 
         When idle, the message is appended, and with `trigger_turn` the model answers. During a
@@ -237,7 +237,7 @@ class Api:
         *,
         deliver_as: Literal["steer", "followUp"] | None = None,
         expand_prompt_templates: bool = False,
-    ) -> Sent:
+    ) -> PendingMessage:
         """Send a message as the user. During a run, `deliver_as` is required."""
         return self._actions.send_user_message(content, deliver_as, expand_prompt_templates)
 

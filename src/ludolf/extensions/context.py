@@ -10,13 +10,13 @@ from msgspec import UNSET
 from ludolf.ai.messages import ThinkingLevel
 from ludolf.ai.models import Model
 from ludolf.base import LudolfError
-from ludolf.extensions.actions import Actions, Sent, custom_message
-from ludolf.extensions.host import Delivery, Mode, NavigateOptions, Setup, Signal, Then, Ui
-from ludolf.extensions.models_view import Models
+from ludolf.extensions.actions import Actions, PendingMessage, custom_message
+from ludolf.extensions.host import Delivery, HostMode, NavigateOptions, Setup, Signal, Then, Ui
+from ludolf.extensions.models_view import ModelsView
 from ludolf.extensions.payloads import PromptOptions
 from ludolf.extensions.runtime import Runtime
 from ludolf.extensions.session_view import SessionView
-from ludolf.extensions.ui import Asking
+from ludolf.extensions.ui import ExtensionUi
 from ludolf.functions.isolation import Failed, call
 from ludolf.functions.results import ExecResult
 from ludolf.session.stats import ContextUsage
@@ -27,7 +27,7 @@ T = TypeVar("T")
 class TrustContext(msgspec.Struct, frozen=True):
     """Context of a `project_trust` handler, which runs before there is a session."""
 
-    mode: Mode
+    mode: HostMode
     ui: Ui
     cwd: Path
 
@@ -51,11 +51,11 @@ class Context:
     # ------------------------------------------------------------ environment
 
     @property
-    def ui(self) -> Asking:
-        return Asking(self._runtime)
+    def ui(self) -> ExtensionUi:
+        return ExtensionUi(self._runtime)
 
     @property
-    def mode(self) -> Mode:
+    def mode(self) -> HostMode:
         return self._runtime.host.mode
 
     @property
@@ -101,8 +101,8 @@ class Context:
     # ------------------------------------------------------------ models and tools
 
     @property
-    def models(self) -> Models:
-        return Models(self._runtime)
+    def models(self) -> ModelsView:
+        return ModelsView(self._runtime)
 
     @property
     def model(self) -> Model | None:
@@ -150,7 +150,7 @@ class Context:
         details: Any = UNSET,
         trigger_turn: bool | None = None,
         deliver_as: Delivery | None = None,
-    ) -> Sent:
+    ) -> PendingMessage:
         """Add a custom message to the conversation; see `Api.send_message`."""
         message = custom_message(custom_type, content, display, details)
         return self._actions.send_message(message, trigger_turn, deliver_as)
@@ -161,7 +161,7 @@ class Context:
         *,
         deliver_as: Literal["steer", "followUp"] | None = None,
         expand_prompt_templates: bool = False,
-    ) -> Sent:
+    ) -> PendingMessage:
         """Send a message as the user; see `Api.send_user_message`."""
         return self._actions.send_user_message(content, deliver_as, expand_prompt_templates)
 

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from ludolf.agent.questions import Questions
 from ludolf.base import uuid4
-from ludolf.extensions.host import Level, Placement, Ui
+from ludolf.extensions.host import NoticeLevel, Placement, Ui
 from ludolf.extensions.no_ui import Degraded
 from ludolf.protocol.commands import UiAnswer
 from ludolf.protocol.ui import UiRequest
@@ -79,7 +79,7 @@ class Dialogs(Degraded):
 
     # ------------------------------------------------------------ one way
 
-    def notify(self, message: str, level: Level | None = None) -> None:
+    def notify(self, message: str, level: NoticeLevel | None = None) -> None:
         self._send(UiRequest(id=uuid4(), method="notify", message=message, notify_type=level))
 
     def set_status(self, key: str, text: str | None) -> None:

@@ -8,11 +8,11 @@ from typing import Any, Literal
 import msgspec
 
 from ludolf.base import Value
-from ludolf.config.resources.sources import Source, SourceInfo
+from ludolf.config.resources.sources import Source, SourceDetails
 from ludolf.functions.tool import FunctionTool
 
 
-class Origin(msgspec.Struct, frozen=True, kw_only=True):
+class ExtensionFile(msgspec.Struct, frozen=True, kw_only=True):
     """A file or function to load.
 
     `package` is the folder of an extension that is a package or has a separate folder; `explicit`
@@ -29,18 +29,18 @@ class Origin(msgspec.Struct, frozen=True, kw_only=True):
     def real_path(self) -> str:
         return os.path.realpath(self.path) if self.factory is None else str(self.path)
 
-    def info(self) -> SourceInfo:
+    def info(self) -> SourceDetails:
         if self.source is not None:
             return self.source.info(self.path)
-        return SourceInfo(path=str(self.path), source="auto", scope="user", origin="package")
+        return SourceDetails(path=str(self.path), source="auto", scope="user", origin="package")
 
 
-def factory_origin(factory: Callable[..., Any]) -> Origin:
+def factory_origin(factory: Callable[..., Any]) -> ExtensionFile:
     """Return the origin of an extension that a program passes as a function."""
     name = getattr(factory, "__qualname__", type(factory).__qualname__)
     module = getattr(factory, "__module__", "")
     path = Path(f"<{module}.{name} {id(factory):x}>")
-    return Origin(path=path, explicit=True, factory=factory)
+    return ExtensionFile(path=path, explicit=True, factory=factory)
 
 
 class LoadError(Value):
@@ -54,20 +54,20 @@ class LoadError(Value):
         return f'Failed to load extension "{self.path}": {self.error}'
 
 
-class Command(msgspec.Struct, frozen=True, kw_only=True, eq=False):
+class ExtensionCommand(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     name: str
     function: Callable[..., Any]
     description: str | None = None
     completions: Callable[..., Any] | None = None
 
 
-class CommandItem(Value, kw_only=True):
+class ExtensionCommandItem(Value, kw_only=True):
     """Command of an extension as an item of `get_commands`."""
 
     name: str
     description: str | None = None
     source: Literal["extension"]
-    source_info: SourceInfo
+    source_info: SourceDetails
     path: str
 
 
@@ -87,12 +87,12 @@ class Shortcut(msgspec.Struct, frozen=True, kw_only=True, eq=False):
 class Extension:
     """Registrations of one extension. `place` is its position in the load order."""
 
-    def __init__(self, origin: Origin, place: int, module: str) -> None:
+    def __init__(self, origin: ExtensionFile, place: int, module: str) -> None:
         self.origin = origin
         self.place = place
         self.module = module
         self.tools: dict[str, FunctionTool] = {}
-        self.commands: dict[str, Command] = {}
+        self.commands: dict[str, ExtensionCommand] = {}
         self.flags: dict[str, Flag] = {}
         self.shortcuts: dict[str, Shortcut] = {}
         self.renderers: dict[str, Callable[..., Any]] = {}

@@ -9,7 +9,13 @@ from ludolf.agent.tool import Tool
 from ludolf.extensions.actions import RUNTIME
 from ludolf.extensions.api import Api
 from ludolf.extensions.context import CommandContext
-from ludolf.extensions.extension import CommandItem, Extension, Flag, LoadError, Origin
+from ludolf.extensions.extension import (
+    Extension,
+    ExtensionCommandItem,
+    ExtensionFile,
+    Flag,
+    LoadError,
+)
 from ludolf.extensions.host import Host, Then
 from ludolf.extensions.loader import (
     CannotLoad,
@@ -19,7 +25,7 @@ from ludolf.extensions.loader import (
     private_name,
 )
 from ludolf.extensions.registry import Registry
-from ludolf.extensions.runner import Limit, Report, Runner
+from ludolf.extensions.runner import HookRunner, Limit, ReportError
 from ludolf.extensions.runtime import Runtime
 from ludolf.functions.isolation import Failed, call
 
@@ -39,12 +45,12 @@ class Extensions:
 
     def __init__(
         self,
-        report: Report,
+        report: ReportError,
         *,
         flags: Mapping[str, str | bool] | None = None,
         limit: Limit = None,
     ) -> None:
-        self.runner = Runner(report, limit=limit)
+        self.runner = HookRunner(report, limit=limit)
         self.errors: list[LoadError] = []
         self._runtime = Runtime(self.runner)
         self._registry = Registry(self._runtime, flags or {})
@@ -52,7 +58,7 @@ class Extensions:
 
     # ------------------------------------------------------------ lifecycle
 
-    async def load(self, origins: Iterable[Origin]) -> tuple[LoadError, ...]:
+    async def load(self, origins: Iterable[ExtensionFile]) -> tuple[LoadError, ...]:
         """Load extensions in order, skipping loaded ones. Returns the new errors."""
         paths = {each.origin.real_path for each in self._registry.extensions}
         before = len(self.errors)
@@ -98,10 +104,10 @@ class Extensions:
         """Return the errors of command-line flags: unknown names, missing values."""
         return self._registry.flag_errors()
 
-    def commands(self) -> tuple[CommandItem, ...]:
+    def commands(self) -> tuple[ExtensionCommandItem, ...]:
         """Return the commands as items of `get_commands`."""
         return tuple(
-            CommandItem(
+            ExtensionCommandItem(
                 name=name,
                 description=command.description,
                 source="extension",
@@ -146,7 +152,7 @@ class Extensions:
 
     # ------------------------------------------------------------ private
 
-    async def _load(self, origin: Origin) -> None:
+    async def _load(self, origin: ExtensionFile) -> None:
         registry = self._registry
         self._loaded += 1
         extension = Extension(origin, self._loaded, private_name(origin))

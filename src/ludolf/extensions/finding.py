@@ -9,16 +9,16 @@ from ludolf.config.resources.entry_points import installed
 from ludolf.config.resources.sources import Source, find_sources
 from ludolf.config.settings.home import Home
 from ludolf.config.settings.settings import SettingsFiles
-from ludolf.extensions.extension import LoadError, Origin
+from ludolf.extensions.extension import ExtensionFile, LoadError
 
 _SCRIPTS = (".ts", ".js", ".mjs", ".cjs", ".mts", ".cts")
 _FOREIGN = "JavaScript and TypeScript extensions are not supported; write it in Python"
 
 
-class Found(msgspec.Struct):
+class ExtensionFiles(msgspec.Struct):
     """Extensions to load, in order; load errors; and scripts in unsupported languages."""
 
-    origins: list[Origin] = []
+    origins: list[ExtensionFile] = []
     errors: list[LoadError] = []
     unsupported: list[Path] = []
 
@@ -29,13 +29,13 @@ class Found(msgspec.Struct):
 
 def find_extensions(
     home: Home, files: SettingsFiles, *, paths: Sequence[str] = (), discover: bool = True
-) -> Found:
+) -> ExtensionFiles:
     """Return the extensions to load, highest precedence first; each real path once.
 
     `paths` come from the command line and are loaded even if `discover` is False. Extensions of
     the project are included only if the settings are those of a trusted project.
     """
-    result = Found()
+    result = ExtensionFiles()
     seen: set[str] = set()
     for path in paths:
         sources = find_sources("extensions", home, files, paths=(path,), discover=False)
@@ -45,14 +45,16 @@ def find_extensions(
             is_local = source.source == "local"
             _add(result, seen, _scan(source.path, result, as_package=is_local), source)
         for file in installed():
-            _add_one(result, seen, Origin(path=file, package=_package_of(file)))
+            _add_one(result, seen, ExtensionFile(path=file, package=_package_of(file)))
     return result
 
 
 # ---------------------------------------------------------------- private
 
 
-def _add_given(result: Found, seen: set[str], path: str, sources: Sequence[Source]) -> None:
+def _add_given(
+    result: ExtensionFiles, seen: set[str], path: str, sources: Sequence[Source]
+) -> None:
     if not sources:
         text = f"Extension path does not exist: {path}"
         result.errors.append(LoadError(path=path, error=text, explicit=True))
@@ -68,7 +70,9 @@ def _add_given(result: Found, seen: set[str], path: str, sources: Sequence[Sourc
     _add(result, seen, files, source, explicit=True)
 
 
-def _scan(place: Path, result: Found, *, as_package: bool) -> Iterator[tuple[Path, Path | None]]:
+def _scan(
+    place: Path, result: ExtensionFiles, *, as_package: bool
+) -> Iterator[tuple[Path, Path | None]]:
     """Yield the files at a path, each with its package folder.
 
     `as_package`: the folder itself may be a package.
@@ -100,7 +104,7 @@ def _children(folder: Path) -> list[Path]:
         return []  # an unreadable folder contains no extensions
 
 
-def _file(path: Path, result: Found) -> Iterator[tuple[Path, Path | None]]:
+def _file(path: Path, result: ExtensionFiles) -> Iterator[tuple[Path, Path | None]]:
     if path.suffix == ".py":
         yield path, None
     elif path.suffix in _SCRIPTS and path not in result.unsupported:
@@ -118,7 +122,7 @@ def _script_of(folder: Path) -> list[Path]:
 
 
 def _add(
-    result: Found,
+    result: ExtensionFiles,
     seen: set[str],
     files: Iterable[tuple[Path, Path | None]],
     source: Source,
@@ -127,11 +131,11 @@ def _add(
 ) -> None:
     for path, package in files:
         if explicit or source.allow(package or path):
-            origin = Origin(path=path, source=source, package=package, explicit=explicit)
+            origin = ExtensionFile(path=path, source=source, package=package, explicit=explicit)
             _add_one(result, seen, origin)
 
 
-def _add_one(result: Found, seen: set[str], origin: Origin) -> None:
+def _add_one(result: ExtensionFiles, seen: set[str], origin: ExtensionFile) -> None:
     if origin.real_path not in seen:
         seen.add(origin.real_path)
         result.origins.append(origin)

@@ -13,21 +13,21 @@ import msgspec
 
 from ludolf.extensions import merge as rules
 from ludolf.extensions import payloads
-from ludolf.extensions.merge import Answer, State
+from ludolf.extensions.merge import Dispatch, HandlerAnswer
 from ludolf.extensions.payloads import Payload
 
-Kind = Literal["notify", "transform", "verdict"]
-Rule = Callable[[State, Answer, Path], None]
+HookKind = Literal["notify", "transform", "verdict"]
+MergeRule = Callable[[Dispatch, HandlerAnswer, Path], None]
 
 
 class Hook(msgspec.Struct, frozen=True):
     """One event. `blocks`: an error in a handler denies the action instead of being skipped."""
 
     name: str
-    kind: Kind
+    kind: HookKind
     payload: type[Payload]
     keys: tuple[str, ...] = ()
-    rule: Rule | None = None
+    rule: MergeRule | None = None
     blocks: bool = False
 
 
@@ -35,11 +35,11 @@ def _notify(payload: type[Payload]) -> Hook:
     return Hook(_name(payload), "notify", payload)
 
 
-def _transform(payload: type[Payload], rule: Rule | None, *keys: str) -> Hook:
+def _transform(payload: type[Payload], rule: MergeRule | None, *keys: str) -> Hook:
     return Hook(_name(payload), "transform", payload, keys, rule)
 
 
-def _verdict(payload: type[Payload], rule: Rule, *keys: str, blocks: bool = False) -> Hook:
+def _verdict(payload: type[Payload], rule: MergeRule, *keys: str, blocks: bool = False) -> Hook:
     return Hook(_name(payload), "verdict", payload, keys, rule, blocks)
 
 

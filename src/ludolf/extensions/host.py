@@ -21,9 +21,9 @@ from ludolf.session.tree import Session
 if TYPE_CHECKING:
     from ludolf.extensions.payloads import PromptOptions
 
-Mode = Literal["tui", "rpc", "json", "print", "sdk"]
+HostMode = Literal["tui", "rpc", "json", "print", "sdk"]
 Delivery = Literal["steer", "followUp", "nextTurn"]
-Level = Literal["info", "warning", "error"]
+NoticeLevel = Literal["info", "warning", "error"]
 Placement = Literal["aboveEditor", "belowEditor"]
 
 
@@ -44,7 +44,7 @@ class Signal:
         return self._scope.until_aborted().__await__()
 
 
-class Change(Value):
+class MoveResult(Value):
     """Result of a session change; `text` is the text of the message navigated to."""
 
     cancelled: bool
@@ -72,16 +72,16 @@ class SessionChanges(Protocol):
     async def wait_for_idle(self) -> None:
         """Return when no run is active or about to start."""
 
-    async def new(self, parent: str | None, setup: Setup | None, then: Then | None) -> Change:
+    async def new(self, parent: str | None, setup: Setup | None, then: Then | None) -> MoveResult:
         """Start a new session; `setup` may fill it before its `session_start`."""
 
-    async def switch(self, path: str, then: Then | None) -> Change: ...
+    async def switch(self, path: str, then: Then | None) -> MoveResult: ...
 
     async def fork(
         self, entry_id: str, position: Literal["before", "at"], then: Then | None
-    ) -> Change: ...
+    ) -> MoveResult: ...
 
-    async def navigate(self, target_id: str, options: NavigateOptions) -> Change:
+    async def navigate(self, target_id: str, options: NavigateOptions) -> MoveResult:
         """Continue from another entry of the tree.
 
         Raises:
@@ -102,7 +102,7 @@ class Host(Protocol):
     # ------------------------------------------------------------ state
 
     @property
-    def mode(self) -> Mode: ...
+    def mode(self) -> HostMode: ...
     @property
     def ui(self) -> "Ui": ...
     @property
@@ -229,7 +229,7 @@ class Host(Protocol):
 class EarlyHost(msgspec.Struct, frozen=True):
     """Host before a session exists, for the question whether the project is trusted."""
 
-    mode: Mode
+    mode: HostMode
     ui: "Ui"
     cwd: Path
 
@@ -255,7 +255,7 @@ class Ui(Protocol):
         self, title: str, prefill: str | None = None, *, timeout: float | None = None
     ) -> str | None: ...
 
-    def notify(self, message: str, level: Level | None = None) -> None: ...
+    def notify(self, message: str, level: NoticeLevel | None = None) -> None: ...
     def set_status(self, key: str, text: str | None) -> None:
         """Show a short permanent text; None clears it."""
 

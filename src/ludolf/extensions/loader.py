@@ -9,7 +9,7 @@ from types import ModuleType
 from typing import Any
 
 from ludolf.base import LudolfError
-from ludolf.extensions.extension import Origin
+from ludolf.extensions.extension import ExtensionFile
 from ludolf.functions.isolation import Failed, call_now, describe
 
 _numbers = itertools.count(1)
@@ -21,13 +21,13 @@ class CannotLoad(LudolfError):
     """Raised when a file is not a loadable extension; the text contains the reason."""
 
 
-def private_name(origin: Origin) -> str:
+def private_name(origin: ExtensionFile) -> str:
     """Return a unique module name, so that loads do not share state."""
     stem = (origin.package or origin.path.with_suffix("")).name
     return f"ludolf_extension_{next(_numbers)}_{re.sub(r'[^0-9A-Za-z]', '_', stem)}"
 
 
-def load_factory(origin: Origin, name: str) -> Callable[..., Any]:
+def load_factory(origin: ExtensionFile, name: str) -> Callable[..., Any]:
     """Run the file and return its `extension` function.
 
     Raises:
@@ -86,7 +86,7 @@ def check_packages(path: Path) -> None:
 # ---------------------------------------------------------------- private
 
 
-def _run_module(origin: Origin, name: str) -> ModuleType:
+def _run_module(origin: ExtensionFile, name: str) -> ModuleType:
     from ludolf.extensions.sources import import_from_sources
 
     import_from_sources(origin.package or origin.path.parent)

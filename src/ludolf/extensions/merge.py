@@ -11,7 +11,7 @@ from typing import Any, Literal
 import msgspec
 from msgspec import structs
 
-from ludolf.ai.messages import Image, OpaqueMessage, Usage
+from ludolf.ai.messages import AnyMessage, Image, OpaqueMessage, Usage
 from ludolf.extensions import answers, payloads
 from ludolf.functions.content import (
     BadAnswer,
@@ -26,7 +26,7 @@ from ludolf.functions.content import (
 SAME_ROLE = "message_end handlers must return a message with the same role"
 
 
-class State(msgspec.Struct):
+class Dispatch(msgspec.Struct):
     """State of a dispatch: payload for the next handler, answer so far, and whether it is final."""
 
     payload: Any
@@ -37,20 +37,20 @@ class State(msgspec.Struct):
         self.payload = structs.replace(self.payload, **fields)
 
 
-Answer = Mapping[str, Any]
+HandlerAnswer = Mapping[str, Any]
 
 
-def trust(state: State, answer: Answer, owner: Path) -> None:
+def trust(state: Dispatch, answer: HandlerAnswer, owner: Path) -> None:
     trusted = answer.get("trusted")
     if trusted not in ("yes", "no", "undecided", True, False):
         raise BadAnswer('trusted must be "yes", "no" or "undecided"')
     if trusted != "undecided":
         remember = bool(answer.get("remember"))
-        state.answer = answers.TrustAnswer(trusted=trusted in ("yes", True), remember=remember)
+        state.answer = answers.TrustDecision(trusted=trusted in ("yes", True), remember=remember)
         state.final = True
 
 
-def resources(state: State, answer: Answer, owner: Path) -> None:
+def resources(state: Dispatch, answer: HandlerAnswer, owner: Path) -> None:
     for name in ("skill_paths", "prompt_paths", "theme_paths"):
         added = read(tuple[str, ...], answer.get(name) or (), name)
         # Relative paths are resolved against the folder of the extension.
@@ -58,29 +58,29 @@ def resources(state: State, answer: Answer, owner: Path) -> None:
         state.change(**{name: getattr(state.payload, name) + places})
 
 
-def switch(state: State, answer: Answer, owner: Path) -> None:
+def switch(state: Dispatch, answer: HandlerAnswer, owner: Path) -> None:
     _session(state, read(answers.SwitchAnswer, answer, "session_before_switch"))
 
 
-def fork(state: State, answer: Answer, owner: Path) -> None:
-    _session(state, read(answers.ForkAnswer, answer, "session_before_fork"))
+def fork(state: Dispatch, answer: HandlerAnswer, owner: Path) -> None:
+    _session(state, read(answers.ForkDecision, answer, "session_before_fork"))
 
 
-def compact(state: State, answer: Answer, owner: Path) -> None:
-    _session(state, read(answers.CompactAnswer, answer, "session_before_compact"))
+def compact(state: Dispatch, answer: HandlerAnswer, owner: Path) -> None:
+    _session(state, read(answers.CompactDecision, answer, "session_before_compact"))
 
 
-def tree(state: State, answer: Answer, owner: Path) -> None:
-    _session(state, read(answers.TreeAnswer, answer, "session_before_tree"))
+def tree(state: Dispatch, answer: HandlerAnswer, owner: Path) -> None:
+    _session(state, read(answers.TreeDecision, answer, "session_before_tree"))
 
 
-def _session(state: State, answer: Any) -> None:
+def _session(state: Dispatch, answer: Any) -> None:
     """Use the last answer; a veto is final."""
     state.answer = answer
     state.final = answer.cancel
 
 
-def text_input(state: State, answer: Answer, owner: Path) -> None:
+def text_input(state: Dispatch, answer: HandlerAnswer, owner: Path) -> None:
     action: Literal["continue", "transform", "handled"] = answer.get("action", "continue")
     match action:
         case "continue":
@@ -99,7 +99,7 @@ def text_input(state: State, answer: Answer, owner: Path) -> None:
             raise BadAnswer(f'input: unknown action "{action}"')
 
 
-def before_agent_start(state: State, answer: Answer, owner: Path) -> None:
+def before_agent_start(state: Dispatch, answer: HandlerAnswer, owner: Path) -> None:
     if answer.get("message") is not None:
         message = read_custom(answer["message"], "message")
         state.change(messages=(*state.payload.messages, message))
@@ -114,7 +114,7 @@ def before_agent_start(state: State, answer: Answer, owner: Path) -> None:
         state.change(system_prompt_options=options)
 
 
-def message_end(state: State, answer: Answer, owner: Path) -> None:
+def message_end(state: Dispatch, answer: HandlerAnswer, owner: Path) -> None:
     replacement = answer.get("message")
     if replacement is None:
         return
@@ -124,18 +124,18 @@ def message_end(state: State, answer: Answer, owner: Path) -> None:
     state.change(message=message)
 
 
-def role(message: payloads.AnyMessage) -> str:
+def role(message: AnyMessage) -> str:
     if isinstance(message, OpaqueMessage):
         return message.role
     return str(message.__struct_config__.tag)
 
 
-def tool_call(state: State, answer: Answer, owner: Path) -> None:
+def tool_call(state: Dispatch, answer: HandlerAnswer, owner: Path) -> None:
     if answer.get("input") is not None:
         state.change(input=read_plain(dict[str, Any], answer["input"], "input"))
     if answer.get("block"):
         reason = answer.get("reason")
-        state.answer = answers.ToolCallAnswer(
+        state.answer = answers.ToolCallDecision(
             input=state.payload.input,
             block=True,
             reason=None if reason is None else read(str, reason, "reason"),
@@ -144,7 +144,7 @@ def tool_call(state: State, answer: Answer, owner: Path) -> None:
         state.final = True
 
 
-def tool_result(state: State, answer: Answer, owner: Path) -> None:
+def tool_result(state: Dispatch, answer: HandlerAnswer, owner: Path) -> None:
     if answer.get("content") is not None:
         state.change(content=read_parts(answer["content"], "content"))
     if "details" in answer:
@@ -155,7 +155,7 @@ def tool_result(state: State, answer: Answer, owner: Path) -> None:
         state.change(usage=read(Usage, answer["usage"], "usage"))
 
 
-def user_bash(state: State, answer: Answer, owner: Path) -> None:
+def user_bash(state: Dispatch, answer: HandlerAnswer, owner: Path) -> None:
     if answer.get("result") is not None:
         state.answer = read(answers.BashAnswer, answer["result"], "result")
     elif answer.get("operations") is not None:
@@ -167,28 +167,28 @@ def user_bash(state: State, answer: Answer, owner: Path) -> None:
     state.final = True
 
 
-def context(state: State, answer: Answer, owner: Path) -> None:
+def context(state: Dispatch, answer: HandlerAnswer, owner: Path) -> None:
     if answer.get("messages") is not None:
         state.change(messages=read_messages(answer["messages"], "messages"))
 
 
-def context_with_system(state: State, answer: Answer, owner: Path) -> None:
+def context_with_system(state: Dispatch, answer: HandlerAnswer, owner: Path) -> None:
     context(state, answer, owner)
     if answer.get("system_prompt") is not None:
         state.change(system_prompt=read(str, answer["system_prompt"], "system_prompt"))
 
 
-def provider_headers(state: State, answer: Answer, owner: Path) -> None:
+def provider_headers(state: Dispatch, answer: HandlerAnswer, owner: Path) -> None:
     """Set the headers in the answer; None removes one."""
     changes = read_plain(dict[str, str | None], answer.get("headers") or {}, "headers")
     merged = {**state.payload.headers, **changes}
     state.change(headers={name: text for name, text in merged.items() if text is not None})
 
 
-def boundary(state: State, answer: Answer, owner: Path) -> None:
+def boundary(state: Dispatch, answer: HandlerAnswer, owner: Path) -> None:
     if answer.get("entries"):
-        drafts: tuple[answers.Draft, ...] = tuple(
-            read(answers.Draft, draft, "entries")  # type: ignore[arg-type]  # a union is not a type
+        drafts: tuple[answers.EntryDraft, ...] = tuple(
+            read(answers.EntryDraft, draft, "entries")  # type: ignore[arg-type]  # a union is not a type
             for draft in answer["entries"]
         )
         state.change(entries=(*state.payload.entries, *drafts))
@@ -196,7 +196,7 @@ def boundary(state: State, answer: Answer, owner: Path) -> None:
         state.change(continue_=bool(answer["continue"]))
 
 
-def cache_warming(state: State, answer: Answer, owner: Path) -> None:
+def cache_warming(state: Dispatch, answer: HandlerAnswer, owner: Path) -> None:
     if answer.get("action") not in ("warm", "stop"):
         raise BadAnswer('action must be "warm" or "stop"')
     state.change(action=answer["action"])

@@ -17,10 +17,10 @@ from ludolf.extensions.actions import find_model
 from ludolf.extensions.runtime import Runtime
 from ludolf.functions.content import read_messages
 
-Said = str | Sequence[Any]
+PromptContent = str | Sequence[Any]
 
 
-class Models:
+class ModelsView:
     """All registered models, and those with credentials."""
 
     def __init__(self, runtime: Runtime) -> None:
@@ -41,7 +41,7 @@ class Models:
 
     async def complete(
         self,
-        said: Said,
+        said: PromptContent,
         *,
         model: Model | str | None = None,
         system: str = "",
@@ -61,7 +61,7 @@ class Models:
 
     async def stream(
         self,
-        said: Said,
+        said: PromptContent,
         *,
         model: Model | str | None = None,
         system: str = "",
@@ -81,7 +81,7 @@ class Models:
                     yield event
 
     async def _request(
-        self, said: Said, model: Model | str | None, system: str, max_tokens: int | None
+        self, said: PromptContent, model: Model | str | None, system: str, max_tokens: int | None
     ) -> Request:
         host = self._runtime.host
         target = host.model if model is None else find_model(host, model)
@@ -97,7 +97,7 @@ class Models:
         )
 
 
-def _messages(said: Said) -> tuple[Any, ...]:
+def _messages(said: PromptContent) -> tuple[Any, ...]:
     if isinstance(said, str):
         question: Message = UserMessage(content=(Text(text=said),), timestamp=now_ms())
         return (question,)

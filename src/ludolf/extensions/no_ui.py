@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from ludolf.extensions.host import Level, Placement, Ui
+from ludolf.extensions.host import NoticeLevel, Placement, Ui
 
 
 class Degraded:
@@ -69,7 +69,7 @@ class NoUi(Degraded):
     ) -> None:
         return None
 
-    def notify(self, message: str, level: Level | None = None) -> None: ...
+    def notify(self, message: str, level: NoticeLevel | None = None) -> None: ...
     def set_status(self, key: str, text: str | None) -> None: ...
     def set_widget(
         self, key: str, lines: Sequence[str] | None, *, placement: Placement | None = None

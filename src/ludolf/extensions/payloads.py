@@ -7,11 +7,11 @@ from msgspec import UNSET
 
 from ludolf.agent.tool import ToolOutput
 from ludolf.ai.messages import (
+    AnyMessage,
     AssistantMessage,
     CustomMessage,
     Image,
     Message,
-    OpaqueMessage,
     Part,
     ThinkingLevel,
     ToolCall,
@@ -21,12 +21,10 @@ from ludolf.ai.messages import (
 from ludolf.ai.models import Model
 from ludolf.base import Value
 from ludolf.extensions.session_view import EntryView
+from ludolf.protocol.events import CompactionReason
 
 if TYPE_CHECKING:
     from ludolf.session.compaction import Preparation
-
-AnyMessage = Message | OpaqueMessage
-CompactionReason = Literal["manual", "threshold", "overflow"]
 
 
 class Payload(Value):

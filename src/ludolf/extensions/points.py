@@ -4,45 +4,48 @@ from collections.abc import Mapping
 from typing import Any
 
 from ludolf.agent.tool import ToolOutput
-from ludolf.ai.messages import Message, OpaqueMessage
+from ludolf.ai.messages import AnyMessage, Message, OpaqueMessage
 from ludolf.extensions import answers, payloads
 from ludolf.extensions.context import TrustContext
 from ludolf.extensions.host import EarlyHost
-from ludolf.extensions.payloads import AnyMessage
-from ludolf.extensions.runner import Runner
+from ludolf.extensions.runner import HookRunner
 
 
-async def project_trust(runner: Runner, host: EarlyHost) -> answers.TrustAnswer | None:
+async def project_trust(runner: HookRunner, host: EarlyHost) -> answers.TrustDecision | None:
     """Ask the user's extensions, before a session, whether to trust the project."""
     if not runner.wants("project_trust"):
         return None
     context = TrustContext(host.mode, host.ui, host.cwd)
     state = await runner.dispatch(payloads.ProjectTrust(cwd=str(host.cwd)), context)
-    answer: answers.TrustAnswer | None = state.answer
+    answer: answers.TrustDecision | None = state.answer
     return answer
 
 
 async def before_switch(
-    runner: Runner, payload: payloads.SessionBeforeSwitch
+    runner: HookRunner, payload: payloads.SessionBeforeSwitch
 ) -> answers.SwitchAnswer:
     return await runner.verdict(payload) or answers.SwitchAnswer()
 
 
-async def before_fork(runner: Runner, payload: payloads.SessionBeforeFork) -> answers.ForkAnswer:
-    return await runner.verdict(payload) or answers.ForkAnswer()
+async def before_fork(
+    runner: HookRunner, payload: payloads.SessionBeforeFork
+) -> answers.ForkDecision:
+    return await runner.verdict(payload) or answers.ForkDecision()
 
 
 async def before_compact(
-    runner: Runner, payload: payloads.SessionBeforeCompact
-) -> answers.CompactAnswer:
-    return await runner.verdict(payload) or answers.CompactAnswer()
+    runner: HookRunner, payload: payloads.SessionBeforeCompact
+) -> answers.CompactDecision:
+    return await runner.verdict(payload) or answers.CompactDecision()
 
 
-async def before_tree(runner: Runner, payload: payloads.SessionBeforeTree) -> answers.TreeAnswer:
-    return await runner.verdict(payload) or answers.TreeAnswer()
+async def before_tree(
+    runner: HookRunner, payload: payloads.SessionBeforeTree
+) -> answers.TreeDecision:
+    return await runner.verdict(payload) or answers.TreeDecision()
 
 
-async def user_input(runner: Runner, payload: payloads.Input) -> payloads.Input | None:
+async def user_input(runner: HookRunner, payload: payloads.Input) -> payloads.Input | None:
     """Return the input to process; None if an extension has handled it."""
     if not runner.wants("input"):
         return payload
@@ -52,8 +55,8 @@ async def user_input(runner: Runner, payload: payloads.Input) -> payloads.Input 
 
 
 async def tool_call(
-    runner: Runner, name: str, call_id: str, args: Mapping[str, Any]
-) -> answers.ToolCallAnswer:
+    runner: HookRunner, name: str, call_id: str, args: Mapping[str, Any]
+) -> answers.ToolCallDecision:
     """Return the arguments to use, or a block.
 
     Raises:
@@ -61,13 +64,13 @@ async def tool_call(
     """
     payload = payloads.ToolCalled(tool_name=name, tool_call_id=call_id, input=args)
     if not runner.wants("tool_call"):
-        return answers.ToolCallAnswer(input=args)
+        return answers.ToolCallDecision(input=args)
     state = await runner.dispatch(payload)
-    return state.answer or answers.ToolCallAnswer(input=state.payload.input)
+    return state.answer or answers.ToolCallDecision(input=state.payload.input)
 
 
 async def tool_result(
-    runner: Runner, payload: payloads.ToolReturned, output: ToolOutput
+    runner: HookRunner, payload: payloads.ToolReturned, output: ToolOutput
 ) -> tuple[ToolOutput, bool]:
     """Return the output and its error flag after the handlers."""
     final = await runner.transform(payload)
@@ -81,7 +84,7 @@ async def tool_result(
 
 
 async def user_bash(
-    runner: Runner, payload: payloads.UserBash
+    runner: HookRunner, payload: payloads.UserBash
 ) -> answers.BashAnswer | answers.BashElsewhere | None:
     """Return the result or operations of an extension; None to run the command here.
 
@@ -92,7 +95,7 @@ async def user_bash(
     return answer
 
 
-async def message_end(runner: Runner, message: Message) -> Message:
+async def message_end(runner: HookRunner, message: Message) -> Message:
     """Return the message to store; its role never changes."""
     if not runner.wants("message_end"):
         return message
@@ -102,7 +105,7 @@ async def message_end(runner: Runner, message: Message) -> Message:
 
 
 async def context(
-    runner: Runner, system: str, messages: tuple[AnyMessage, ...]
+    runner: HookRunner, system: str, messages: tuple[AnyMessage, ...]
 ) -> tuple[str, tuple[AnyMessage, ...]]:
     """Return system prompt and messages of one request; the session does not change."""
     if runner.wants("context"):

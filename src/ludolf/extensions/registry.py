@@ -7,7 +7,7 @@ from ludolf.base import LudolfError
 from ludolf.config.models.models_file import ProviderEntry
 from ludolf.extensions.bus import Bus
 from ludolf.extensions.context import CommandContext, Context
-from ludolf.extensions.extension import Command, Extension, Flag, LoadError
+from ludolf.extensions.extension import Extension, ExtensionCommand, Flag, LoadError
 from ludolf.extensions.host import Host
 from ludolf.extensions.providers import Registration, backend_registration, registration
 from ludolf.extensions.runtime import Runtime
@@ -94,11 +94,11 @@ class Registry:
 
     # ------------------------------------------------------------ commands
 
-    def commands(self) -> dict[str, tuple[Extension, Command]]:
+    def commands(self) -> dict[str, tuple[Extension, ExtensionCommand]]:
         """Return the commands by invocation name; several of one name are numbered."""
         pairs = [(each, one) for each in self.extensions for one in each.commands.values()]
         names = [command.name for _, command in pairs]
-        commands: dict[str, tuple[Extension, Command]] = {}
+        commands: dict[str, tuple[Extension, ExtensionCommand]] = {}
         for place, (extension, command) in enumerate(pairs):
             number = names[: place + 1].count(command.name)
             several = names.count(command.name) > 1

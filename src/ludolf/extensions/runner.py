@@ -7,19 +7,19 @@ from typing import Any, TypeVar
 import msgspec
 
 from ludolf.extensions.hooks import HOOKS, Hook
-from ludolf.extensions.merge import State
+from ludolf.extensions.merge import Dispatch
 from ludolf.extensions.payloads import Payload
 from ludolf.functions.content import BadAnswer
 from ludolf.functions.isolation import Failed, call
 
 P = TypeVar("P", bound=Payload)
 # Arguments: extension path, event, text of the `extension_error`.
-Report = Callable[[str, str, str], None]
+ReportError = Callable[[str, str, str], None]
 # Timeout of a handler in seconds: one value, or a value per event name.
 Limit = float | Mapping[str, float] | None
 
 
-class Handler(msgspec.Struct, frozen=True, eq=False):
+class HookHandler(msgspec.Struct, frozen=True, eq=False):
     """A function that an extension registered for an event. Handlers of lower `place` run first."""
 
     event: str
@@ -30,22 +30,22 @@ class Handler(msgspec.Struct, frozen=True, eq=False):
     thread: bool = False
 
 
-class Runner:
+class HookRunner:
     """The handlers of all extensions; `limit` is their timeout.
 
     Handlers run inside the caller's task: code that can be aborted calls from within a scope.
     """
 
-    def __init__(self, report: Report, *, limit: Limit = None) -> None:
+    def __init__(self, report: ReportError, *, limit: Limit = None) -> None:
         self.report = report
         self.limit = limit
-        self._handlers: dict[str, tuple[Handler, ...]] = {}
+        self._handlers: dict[str, tuple[HookHandler, ...]] = {}
 
     def wants(self, name: str) -> bool:
         """Return whether the event has handlers; check this before building its payload."""
         return name in self._handlers
 
-    def add(self, handler: Handler) -> Callable[[], None]:
+    def add(self, handler: HookHandler) -> Callable[[], None]:
         """Add a handler; returns the function that removes it. Active dispatches are unaffected."""
         name = handler.event
         both = (*self._handlers.get(name, ()), handler)
@@ -80,13 +80,13 @@ class Runner:
         """
         return (await self.dispatch(payload)).answer
 
-    async def dispatch(self, payload: Payload, context: Any = None) -> State:
+    async def dispatch(self, payload: Payload, context: Any = None) -> Dispatch:
         """Call the handlers in order; `context` replaces theirs.
 
         Raises:
             Failed: as in `verdict`.
         """
-        state = State(payload)
+        state = Dispatch(payload)
         hook = HOOKS[payload.type]
         for handler in self._handlers.get(hook.name, ()):
             try:
@@ -99,7 +99,7 @@ class Runner:
                 break
         return state
 
-    async def _ask(self, handler: Handler, hook: Hook, state: State, context: Any) -> None:
+    async def _ask(self, handler: HookHandler, hook: Hook, state: Dispatch, context: Any) -> None:
         ctx = handler.context if context is None else context
         limit = self.limit.get(hook.name) if isinstance(self.limit, Mapping) else self.limit
         answer = await call(
@@ -115,7 +115,7 @@ class Runner:
             kind = type(answer).__name__
             raise BadAnswer(f"{hook.name} handlers must return a dict or None, not {kind}")
 
-    def _set(self, name: str, handlers: tuple[Handler, ...]) -> None:
+    def _set(self, name: str, handlers: tuple[HookHandler, ...]) -> None:
         if handlers:
             self._handlers[name] = handlers
         else:

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 from ludolf.agent.scope import Tasks
 from ludolf.base import LudolfError
 from ludolf.extensions.host import Host
-from ludolf.extensions.runner import Runner
+from ludolf.extensions.runner import HookRunner
 
 T = TypeVar("T")
 LOADING = (
@@ -31,7 +31,7 @@ class Runtime:
     Worker threads may use it: calls are executed on the event loop.
     """
 
-    def __init__(self, runner: Runner) -> None:
+    def __init__(self, runner: HookRunner) -> None:
         self.runner = runner
         self.open_dialogs = 0
         self._tasks = Tasks()

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from ludolf.ai.messages import Message, OpaqueMessage
-from ludolf.session.entries import Entry, Header, fields, message_of, role_of
+from ludolf.session.entries import Entry, SessionHeader, fields, message_of, role_of
 from ludolf.session.tree import Session
 
 
@@ -78,7 +78,7 @@ def views(entries: Iterable[Entry]) -> tuple[EntryView, ...]:
     return tuple(EntryView(entry) for entry in entries)
 
 
-class TreeNode:
+class TreeNodeView:
     """An entry with its children, on all branches."""
 
     __slots__ = ("children", "entry", "label")
@@ -86,7 +86,7 @@ class TreeNode:
     def __init__(self, entry: EntryView, label: str | None) -> None:
         self.entry = entry
         self.label = label
-        self.children: list[TreeNode] = []
+        self.children: list[TreeNodeView] = []
 
 
 class SessionView:
@@ -117,7 +117,7 @@ class SessionView:
         return self._session.header.cwd
 
     @property
-    def header(self) -> Header:
+    def header(self) -> SessionHeader:
         return self._session.header
 
     @property
@@ -150,9 +150,11 @@ class SessionView:
         """Return the conversation as the model receives it."""
         return tuple(self._session.context.messages())
 
-    def tree(self) -> tuple[TreeNode, ...]:
+    def tree(self) -> tuple[TreeNodeView, ...]:
         """Return the roots of the tree with their descendants."""
-        nodes = {e.id: TreeNode(EntryView(e), self.label(e.id)) for e in self._session.entries()}
+        nodes = {
+            e.id: TreeNodeView(EntryView(e), self.label(e.id)) for e in self._session.entries()
+        }
         roots = []
         for entry in self._session.entries():
             parent = self._session.parent(entry)

@@ -4,15 +4,15 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, Literal
 
-from ludolf.extensions.host import Level, Placement
+from ludolf.extensions.host import NoticeLevel, Placement
 from ludolf.extensions.payloads import UiPromptEnd, UiPromptStart
 from ludolf.extensions.runtime import Runtime
 from ludolf.functions.isolation import clock_stopped
 
-Kind = Literal["select", "confirm", "input", "editor", "custom"]
+DialogKind = Literal["select", "confirm", "input", "editor", "custom"]
 
 
-class Asking:
+class ExtensionUi:
     """User interface for extensions.
 
     While a dialog is open, the timeout of the calling handler is paused; `ui_prompt_start` and
@@ -49,7 +49,7 @@ class Asking:
         async with self._dialog("editor", title):
             return await self._runtime.host.ui.editor(title, prefill, timeout=timeout)
 
-    def notify(self, message: str, level: Level | None = None) -> None:
+    def notify(self, message: str, level: NoticeLevel | None = None) -> None:
         self._runtime.do(lambda host: host.ui.notify(message, level))
 
     def set_status(self, key: str, text: str | None) -> None:
@@ -78,7 +78,7 @@ class Asking:
         return getattr(self._runtime.host.ui, name)
 
     @asynccontextmanager
-    async def _dialog(self, kind: Kind, title: str) -> AsyncIterator[None]:
+    async def _dialog(self, kind: DialogKind, title: str) -> AsyncIterator[None]:
         runtime, runner = self._runtime, self._runtime.runner
         outermost = runtime.open_dialogs == 0
         runtime.open_dialogs += 1

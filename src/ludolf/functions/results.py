@@ -21,7 +21,7 @@ class ToolResult(msgspec.Struct, frozen=True):
     terminate: bool = False
 
 
-class ToolError(tool.ToolError):
+class ToolError(tool.ToolFailure):
     """Raised when a tool fails; the text is for the model, the details are for the host."""
 
     def __init__(self, text: str, *, details: Any = None) -> None:

@@ -7,9 +7,9 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_typ
 import msgspec
 from msgspec import NODEFAULT, UNSET
 
+from ludolf.base import Schema
 from ludolf.functions.docstring import describe_fields
 
-Schema = dict[str, Any]
 _PLAIN: dict[Any, Schema] = {
     str: {"type": "string"},
     bool: {"type": "boolean"},

@@ -70,7 +70,7 @@ class FunctionTool(msgspec.Struct, frozen=True, kw_only=True, eq=False):
             prepared = call_now(self.preparation, dict(args))
             return read_plain(dict[str, Any], prepared, "prepare_arguments")
         except (Failed, BadAnswer) as error:
-            raise tool.ToolError(str(error)) from error
+            raise tool.ToolFailure(str(error)) from error
 
     async def execute(self, args: Mapping[str, Any], ctx: ToolContext) -> ToolOutput:
         """Call the function and return its output.
@@ -80,17 +80,17 @@ class FunctionTool(msgspec.Struct, frozen=True, kw_only=True, eq=False):
         """
         arguments = self._arguments(args)
         result: Any = None
-        failure: tool.ToolError | None = None
-        async with Progress(ctx) as progress:
+        failure: tool.ToolFailure | None = None
+        async with PartialResults(ctx) as progress:
             try:
                 result = await self._call(arguments, self._extra(ctx, progress))
-            except tool.ToolError as error:
+            except tool.ToolFailure as error:
                 failure = error  # raised only after its last update was emitted
         if failure is not None:
             raise failure
         return output_of(result, self.name)
 
-    def _extra(self, ctx: ToolContext, progress: "Progress") -> dict[str, Any]:
+    def _extra(self, ctx: ToolContext, progress: "PartialResults") -> dict[str, Any]:
         names = self.signature.injected
         extra = {"ctx": self.context, "update": progress.update, "call_id": ctx.call_id}
         if "signal" in names:
@@ -106,7 +106,7 @@ class FunctionTool(msgspec.Struct, frozen=True, kw_only=True, eq=False):
         try:
             return await call(work, thread=not is_async(function))
         except Failed as failed:
-            if isinstance(failed.__cause__, tool.ToolError):
+            if isinstance(failed.__cause__, tool.ToolFailure):
                 raise failed.__cause__ from None
             raise ToolError(str(failed)) from failed
 
@@ -125,7 +125,7 @@ class FunctionTool(msgspec.Struct, frozen=True, kw_only=True, eq=False):
             raise ToolError(f'Validation failed for tool "{self.name}": {error}') from error
 
 
-class Progress:
+class PartialResults:
     """Emits partial results in order, all before the end of the tool."""
 
     def __init__(self, ctx: ToolContext) -> None:
@@ -137,7 +137,7 @@ class Progress:
         self._emitting = False
         self._over = False
 
-    async def __aenter__(self) -> "Progress":
+    async def __aenter__(self) -> "PartialResults":
         await self._group.__aenter__()
         return self
 

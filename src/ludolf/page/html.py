@@ -7,7 +7,7 @@ from pathlib import Path
 
 from ludolf.base import CommandError
 from ludolf.page.incremental import read_story
-from ludolf.page.page import Told, render_page
+from ludolf.page.page import OnProgress, render_page
 from ludolf.page.summary import ToolSpecLike
 from ludolf.session.tree import Session
 
@@ -34,7 +34,7 @@ def export_html(
     overwrite: bool = False,
     system_prompt: str | None = None,
     tools: Sequence[ToolSpecLike] = (),
-    on_progress: Told | None = None,
+    on_progress: OnProgress | None = None,
 ) -> Path:
     """Write the session as a page; return the path as the caller wrote it.
 

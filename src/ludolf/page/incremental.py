@@ -14,7 +14,7 @@ from ludolf.ai.messages import (
 from ludolf.page.page_model import KINDS, Figures, Item, Story, usage_of
 from ludolf.session.entries import (
     Entry,
-    Header,
+    SessionHeader,
     fields,
     message_of,
     role_of,
@@ -58,7 +58,7 @@ class Growth:
     `touched` maps each entry that changed after it was added to the number of entries at that time.
     """
 
-    def __init__(self, header: Header) -> None:
+    def __init__(self, header: SessionHeader) -> None:
         figures = Figures(kinds=dict.fromkeys(KINDS, 0), spent=Spent(), by_model={})
         self.story = Story(header=header, figures=figures, items=[], path=[], active=set())
         self.touched: dict[int, int] = {}

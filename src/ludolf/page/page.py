@@ -44,7 +44,7 @@ class Parts(msgspec.Struct, frozen=True):
 
 
 # Called with the number of written entries and the number of all entries.
-Told = Callable[[int, int], None]
+OnProgress = Callable[[int, int], None]
 
 
 def render_page(
@@ -53,7 +53,7 @@ def render_page(
     system_prompt: str | None = None,
     tools: Sequence[ToolSpecLike] = (),
     mark: str | None = None,
-    on_progress: Told | None = None,
+    on_progress: OnProgress | None = None,
 ) -> Iterator[str]:
     """Yield the page in pieces, so that a long session is never in memory as one text.
 
@@ -92,7 +92,7 @@ def render_page(
 class _Written:
     """Count the entries that are in the page."""
 
-    def __init__(self, whole: int, on_progress: Told | None) -> None:
+    def __init__(self, whole: int, on_progress: OnProgress | None) -> None:
         self._whole, self._on_progress, self._count = whole, on_progress, 0
 
     def article(self, story: Story, item: Item) -> str:

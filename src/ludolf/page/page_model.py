@@ -13,7 +13,7 @@ from ludolf.ai.messages import (
     Usage,
     text_of,
 )
-from ludolf.session.entries import Entry, Header
+from ludolf.session.entries import Entry, SessionHeader
 from ludolf.session.stats import Spent
 
 # One letter each in the page's data; the script uses the same letters.
@@ -67,7 +67,7 @@ class Figures(msgspec.Struct):
 class Story(msgspec.Struct, eq=False):
     """`path` leads from a root to the leaf; `active` is the same as a set."""
 
-    header: Header
+    header: SessionHeader
     figures: Figures
     name: str | None = None
     items: list[Item] = []

@@ -11,6 +11,9 @@ from ludolf.base import CommandError, Value
 from ludolf.protocol.framing import Body, Head, repair
 from ludolf.protocol.results import Limits
 
+# How a message of the user was accepted.
+Disposition = Literal["started", "queued", "handled"]
+
 
 class BadCommand(CommandError):
     """A parameter of a command is missing or has the wrong type; `field` is its name, if known."""
@@ -281,11 +284,17 @@ class CommandSpec(msgspec.Struct, frozen=True):
 
 
 ROWS: tuple[CommandSpec, ...] = (
-    CommandSpec("prompt", Prompt, "Accepted", "in_turn", sent="Prompt", eager=True),
-    CommandSpec("steer", QueueMessage, "Accepted", "in_turn", sent="QueueMessage", eager=True),
-    CommandSpec("follow_up", QueueMessage, "Accepted", "in_turn", sent="QueueMessage", eager=True),
+    CommandSpec("prompt", Prompt, "Accepted", "in_turn", sent="PromptSchema", eager=True),
+    CommandSpec(
+        "steer", QueueMessage, "Accepted", "in_turn", sent="QueueMessageSchema", eager=True
+    ),
+    CommandSpec(
+        "follow_up", QueueMessage, "Accepted", "in_turn", sent="QueueMessageSchema", eager=True
+    ),
     CommandSpec("abort", Bare, None, "own_task", holds=True, interrupts=True),
-    CommandSpec("abort_and_prompt", Prompt, "Accepted", "in_turn", sent="Prompt", interrupts=True),
+    CommandSpec(
+        "abort_and_prompt", Prompt, "Accepted", "in_turn", sent="PromptSchema", interrupts=True
+    ),
     CommandSpec("clear_queue", Bare, "Queued"),
     CommandSpec("new_session", NewSession, "SessionChange", "in_turn", changes_session=True),
     CommandSpec("get_state", Bare, "State"),
@@ -302,12 +311,12 @@ ROWS: tuple[CommandSpec, ...] = (
     ),
     CommandSpec("get_available_models", Bare, "Models", waits=True),
     CommandSpec(
-        "set_thinking_level", SetThinkingLevel, sent="SetThinkingLevel", about_session=True
+        "set_thinking_level", SetThinkingLevel, sent="SetThinkingLevelSchema", about_session=True
     ),
     CommandSpec("cycle_thinking_level", Bare, "CycledLevel", nullable=True, about_session=True),
     CommandSpec("get_available_thinking_levels", Bare, "Levels"),
-    CommandSpec("set_steering_mode", SetMode, sent="SetQueueMode"),
-    CommandSpec("set_follow_up_mode", SetMode, sent="SetQueueMode"),
+    CommandSpec("set_steering_mode", SetMode, sent="SetQueueModeSchema"),
+    CommandSpec("set_follow_up_mode", SetMode, sent="SetQueueModeSchema"),
     CommandSpec("compact", Compact, "CompactionResult", "own_task"),
     CommandSpec("set_auto_compaction", SetEnabled),
     CommandSpec("set_auto_retry", SetEnabled),
@@ -327,29 +336,33 @@ ROWS: tuple[CommandSpec, ...] = (
     CommandSpec("get_commands", Bare, "CommandList"),
     CommandSpec("set_limits", SetLimits, "Limits"),
     CommandSpec("set_project_trust", SetProjectTrust, None, "in_turn"),
-    CommandSpec("extension_ui_response", UiAnswer, sent="UiAnswer", unanswered=True),
+    CommandSpec("extension_ui_response", UiAnswer, sent="UiAnswerSchema", unanswered=True),
     CommandSpec("list_sessions", ListSessions, "Sessions"),
     CommandSpec("rename_session", RenameSession),
     CommandSpec("delete_session", DeleteSession, "Trashed"),
     CommandSpec("navigate_tree", NavigateTree, "Moved", "in_turn"),
     CommandSpec("reload", Bare, None, "in_turn"),
     CommandSpec("get_capabilities", Bare, "Capabilities"),
-    CommandSpec("set_host_tools", SetHostTools, "HostToolNames", sent="SetHostTools"),
-    CommandSpec("host_tool_update", HostToolUpdate, sent="HostToolUpdate", unanswered=True),
-    CommandSpec("host_tool_result", HostToolResult, sent="HostToolResult", unanswered=True),
+    CommandSpec("set_host_tools", SetHostTools, "HostToolNames", sent="SetHostToolsSchema"),
+    CommandSpec("host_tool_update", HostToolUpdate, sent="HostToolUpdateSchema", unanswered=True),
+    CommandSpec("host_tool_result", HostToolResult, sent="HostToolResultSchema", unanswered=True),
     CommandSpec(
-        "set_host_uri_schemes", SetHostUriSchemes, "HostUriSchemes", sent="SetHostUriSchemes"
+        "set_host_uri_schemes", SetHostUriSchemes, "HostUriSchemes", sent="SetHostUriSchemesSchema"
     ),
-    CommandSpec("host_uri_result", HostUriResult, sent="HostUriResult", unanswered=True),
+    CommandSpec("host_uri_result", HostUriResult, sent="HostUriResultSchema", unanswered=True),
     CommandSpec("handoff", Handoff, "HandedOver", "in_turn", changes_session=True),
     CommandSpec("open_session", OpenSession, "OpenedSession", "in_turn", changes_session=True),
     CommandSpec("set_fast_mode", SetEnabled, "FastMode"),
-    CommandSpec("set_interrupt_mode", SetMode, sent="SetInterruptMode"),
-    CommandSpec("set_todos", SetTodos, "Todos", sent="SetTodos", about_session=True),
+    CommandSpec("set_interrupt_mode", SetMode, sent="SetInterruptModeSchema"),
+    CommandSpec("set_todos", SetTodos, "Todos", sent="SetTodosSchema", about_session=True),
     CommandSpec("set_event_filter", SetEventFilter, "EventFilter"),
     CommandSpec("set_prompt_results", SetEnabled),
-    CommandSpec("negotiate_protocol", NegotiateProtocol, "Negotiated", sent="NegotiateProtocol"),
-    CommandSpec("get_messages_page", GetMessagesPage, "ConversationPage", sent="GetMessagesPage"),
+    CommandSpec(
+        "negotiate_protocol", NegotiateProtocol, "Negotiated", sent="NegotiateProtocolSchema"
+    ),
+    CommandSpec(
+        "get_messages_page", GetMessagesPage, "ConversationPage", sent="GetMessagesPageSchema"
+    ),
     CommandSpec("get_available_commands", Bare, "CommandList"),
     CommandSpec("set_locale", SetLocale),
     CommandSpec("get_login_providers", Bare, "LoginProviders"),
@@ -361,11 +374,11 @@ ROWS: tuple[CommandSpec, ...] = (
         "set_subagent_subscription",
         SetSubagentSubscription,
         "Subscription",
-        sent="SetSubagentSubscription",
+        sent="SetSubagentSubscriptionSchema",
     ),
     CommandSpec("get_subagents", Bare, "Subagents"),
     CommandSpec(
-        "get_subagent_messages", GetSubagentMessages, "Transcript", sent="GetSubagentMessages"
+        "get_subagent_messages", GetSubagentMessages, "Transcript", sent="GetSubagentMessagesSchema"
     ),
     CommandSpec("cancel_subagent", CancelSubagent, "CancelledSubagent"),
     CommandSpec("steer_subagent", SteerSubagent),

@@ -79,11 +79,11 @@ class ThinkingLevelChanged(Value, tag_field="type", tag="thinking_level_changed"
     level: str
 
 
-class EntryAppended(Value, tag_field="type", tag="entry_appended"):
+class EntryStored(Value, tag_field="type", tag="entry_appended"):
     entry: msgspec.Raw
 
 
-class BashUpdate(Value, kw_only=True, tag_field="type", tag="bash_execution_update"):
+class ShellOutput(Value, kw_only=True, tag_field="type", tag="bash_execution_update"):
     """Output of a shell command that the host runs; `id` is that of the host's command."""
 
     id: msgspec.Raw | None = None
@@ -116,7 +116,7 @@ class ContextFilesUsed(Value, tag_field="type", tag="context_files"):
     paths: tuple[str, ...]
 
 
-SessionEvent = (
+LifecycleEvent = (
     AgentSettled
     | AutoRetryStart
     | AutoRetryEnd
@@ -127,17 +127,17 @@ SessionEvent = (
     | SummaryRetryFinished
     | SessionInfoChanged
     | ThinkingLevelChanged
-    | EntryAppended
-    | BashUpdate
+    | EntryStored
+    | ShellOutput
     | LimitReached
     | ExtensionError
     | Warned
     | ContextFilesUsed
 )
-Event = AgentEvent | SessionEvent | HostEvent | SubagentNews
+Event = AgentEvent | LifecycleEvent | HostEvent | SubagentNews
 _SPOKEN: tuple[type[msgspec.Struct], ...] = (
     *get_args(AgentEvent),
-    *get_args(SessionEvent),
+    *get_args(LifecycleEvent),
     *get_args(HostEvent),
     *get_args(SubagentNews),
 )

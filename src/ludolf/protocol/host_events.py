@@ -87,7 +87,7 @@ class ConfigUpdate(Value, tag_field="type", tag="config_update"):
     thinking_level: ThinkingLevel
 
 
-class PromptResult(Value, tag_field="type", tag="prompt_result", kw_only=True):
+class PromptEnded(Value, tag_field="type", tag="prompt_result", kw_only=True):
     """The end of a prompt; exactly one for each accepted prompt."""
 
     id: msgspec.Raw | None = None
@@ -113,6 +113,6 @@ HostEvent = (
     | SessionInfoUpdate
     | ModelChanged
     | ConfigUpdate
-    | PromptResult
+    | PromptEnded
     | SessionSettled
 )

@@ -6,7 +6,7 @@ from ludolf.base import Value
 
 Level = Literal["off", "progress", "events"]
 AgentSource = Literal["bundled", "user", "project"]
-Status = Literal["pending", "running", "completed", "failed", "aborted"]
+SubagentStatus = Literal["pending", "running", "completed", "failed", "aborted"]
 
 
 class AgentWaiting(Value, tag_field="type", tag="agent_waiting"):
@@ -31,7 +31,7 @@ class Progress(Value, kw_only=True):
     id: str
     agent: str
     agent_source: AgentSource
-    status: Status
+    status: SubagentStatus
     task: str
     assignment: str
     description: str | None = None
@@ -108,7 +108,7 @@ class Snapshot(Value):
     agent: str
     agent_source: AgentSource
     description: str
-    status: Status
+    status: SubagentStatus
     task: str
     assignment: str
     session_file: str

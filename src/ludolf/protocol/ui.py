@@ -6,7 +6,7 @@ from msgspec import UNSET
 
 from ludolf.base import Value
 
-Method = Literal[
+UiMethod = Literal[
     "select",
     "confirm",
     "input",
@@ -41,7 +41,7 @@ class UiRequest(Value, kw_only=True, tag_field="type", tag="extension_ui_request
     """
 
     id: str
-    method: Method
+    method: UiMethod
     title: str | None = None
     message: str | None = None
     options: tuple[str, ...] | None = None

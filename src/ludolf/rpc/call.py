@@ -10,10 +10,10 @@ from ludolf.base import CommandError
 from ludolf.engine.engine import Engine
 from ludolf.protocol.commands import CommandSpec, Order
 from ludolf.protocol.framing import Head
-from ludolf.rpc.connection import Connection
+from ludolf.rpc.connection import HostConnection
 
 
-class Data(msgspec.Struct, frozen=True):
+class ReplyData(msgspec.Struct, frozen=True):
     """The `data` of a reply; a list of bytes is JSON in pieces.
 
     `more` computes fields that only some dialects write.
@@ -27,7 +27,7 @@ class Silence(msgspec.Struct, frozen=True):
     """No reply: the command gets none, or has got it already."""
 
 
-Result = Data | Silence | None
+Result = ReplyData | Silence | None
 
 
 class Call(msgspec.Struct, frozen=True):
@@ -40,7 +40,7 @@ class Call(msgspec.Struct, frozen=True):
     engine: Engine
     command: Any
     head: Head
-    connection: Connection
+    connection: HostConnection
     answer: Callable[[Result], None]
     earlier: "asyncio.Task[Any] | None" = None
 
@@ -50,12 +50,12 @@ def unknown_command(name: str) -> CommandError:
     return CommandError(f"Unknown command: {name}", code="unknown_command")
 
 
-Run = Callable[[Call], Coroutine[Any, Any, Result]]
+HandlerFunction = Callable[[Call], Coroutine[Any, Any, Result]]
 # The functions that handle commands, by the name of the command.
-FUNCTIONS: dict[str, Run] = {}
+FUNCTIONS: dict[str, HandlerFunction] = {}
 
 
-def handles(run: Run) -> Run:
+def handles(run: HandlerFunction) -> HandlerFunction:
     """Register a function as the handler of the command with the name of the function."""
     FUNCTIONS[run.__name__] = run
     return run
@@ -65,7 +65,7 @@ class Handler(msgspec.Struct, frozen=True):
     """A command and the function that handles it, after the dialect has changed it."""
 
     spec: CommandSpec
-    run: Run
+    run: HandlerFunction
     own_task_if: Callable[[Call], bool] | None = None
 
     def order_of(self, call: Call) -> Order:

@@ -31,7 +31,7 @@ _OF_AGENTS = frozenset((SubagentEvent, SubagentLifecycle, SubagentProgress))
 _TYPE = re.compile(rb'\{"type":"([a-z_]+)"')
 
 
-class Connection:
+class HostConnection:
     """A dialect with the filter and the limits that the host asked for."""
 
     def __init__(self, dialect: Dialect) -> None:
@@ -127,5 +127,5 @@ def _is_wanted(line: bytes, wanted: frozenset[str]) -> bool:
 
 if TYPE_CHECKING:
 
-    def _proof(connection: Connection) -> Dialect:
+    def _proof(connection: HostConnection) -> Dialect:
         return connection

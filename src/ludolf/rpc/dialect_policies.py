@@ -14,7 +14,7 @@ from ludolf.engine.engine import Engine
 from ludolf.engine.feature import PromptInput
 from ludolf.protocol.dialects.dialect import Traits
 from ludolf.protocol.images import read_images
-from ludolf.rpc.call import Call, Data, Handler, Result, Run, Silence
+from ludolf.rpc.call import Call, Handler, HandlerFunction, ReplyData, Result, Silence
 from ludolf.rpc.prompt_results import PromptResults
 
 Table = dict[str, Handler]
@@ -58,10 +58,10 @@ def _wrap(table: Table, name: str, change: Any) -> None:
     table[name] = structs.replace(handler, run=change(handler.run))
 
 
-def _followed(run: Run, results: PromptResults) -> Run:
+def _followed(run: HandlerFunction, results: PromptResults) -> HandlerFunction:
     async def follow(call: Call) -> Result:
         result = await run(call)
-        if isinstance(result, Data) and isinstance(result.data, dict):
+        if isinstance(result, ReplyData) and isinstance(result.data, dict):
             steered = call.command.streaming_behavior == "steer"
             line: QueueKind = "steering" if steered else "follow_up"
             results.accepted(call.head.id, result.data["disposition"], line)
@@ -70,7 +70,7 @@ def _followed(run: Run, results: PromptResults) -> Run:
     return follow
 
 
-def _acknowledged(run: Run) -> Run:
+def _acknowledged(run: HandlerFunction) -> HandlerFunction:
     """Acknowledge before checking; a refusal is then a second reply with the same id."""
 
     async def early(call: Call) -> Result:
@@ -88,7 +88,7 @@ def _acknowledged(run: Run) -> Run:
     return early
 
 
-def _answered_here(run: Run, results: PromptResults) -> Run:
+def _answered_here(run: HandlerFunction, results: PromptResults) -> HandlerFunction:
     """Handle a prompt that is a command of the program: first its output, then the reply."""
     from ludolf.rpc.slash_commands import find, perform
 
@@ -97,14 +97,14 @@ def _answered_here(run: Run, results: PromptResults) -> Run:
         if called is None:
             return await run(call)
         await perform(call.engine, *called)
-        call.answer(Data({"disposition": "handled"}))
+        call.answer(ReplyData({"disposition": "handled"}))
         results.accepted(call.head.id, "handled", "follow_up")
         return Silence()
 
     return choose
 
 
-def _abort_and_prompt(prompt: Run) -> Run:
+def _abort_and_prompt(prompt: HandlerFunction) -> HandlerFunction:
     """Abort, acknowledge, then prompt."""
 
     async def run(call: Call) -> Result:
@@ -116,18 +116,18 @@ def _abort_and_prompt(prompt: Run) -> Run:
     return run
 
 
-def _started_when_idle(run: Run) -> Run:
+def _started_when_idle(run: HandlerFunction) -> HandlerFunction:
     async def start(call: Call) -> Result:
         if call.engine.runner.running:
             return await run(call)
         images = tuple(read_images(call.head.type, call.command.images))
         message = PromptInput(text=call.command.message, extra=images)
-        return Data({"disposition": await call.engine.prompting.prompt(message)})
+        return ReplyData({"disposition": await call.engine.prompting.prompt(message)})
 
     return start
 
 
-def _queued_when_busy(run: Run) -> Run:
+def _queued_when_busy(run: HandlerFunction) -> HandlerFunction:
     async def queue(call: Call) -> Result:
         command = call.command
         if command.streaming_behavior is None and call.engine.runner.running:
@@ -137,7 +137,7 @@ def _queued_when_busy(run: Run) -> Run:
     return queue
 
 
-def _skipped_when_empty(run: Run) -> Run:
+def _skipped_when_empty(run: HandlerFunction) -> HandlerFunction:
     async def skip(call: Call) -> Result:
         text = call.command.message if call.head.type == "prompt" else call.command.command
         has_more = call.head.type == "prompt" and bool(
@@ -148,7 +148,7 @@ def _skipped_when_empty(run: Run) -> Run:
     return skip
 
 
-def _only_existing(run: Run) -> Run:
+def _only_existing(run: HandlerFunction) -> HandlerFunction:
     async def check(call: Call) -> Result:
         _check_exists(call.engine.conversation.place.cwd, call.command.session_path)
         return await run(call)

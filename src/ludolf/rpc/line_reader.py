@@ -13,7 +13,7 @@ TOO_LONG = b"\x00too long"
 _READ = 1 << 18
 
 
-class Lines:
+class LineSplitter:
     """Cuts a stream at LF only: one trailing CR is dropped, an oversized line is replaced."""
 
     def __init__(self) -> None:
@@ -58,7 +58,7 @@ class Ear:
         self._feed = feed
         self._end = end
         self._loop = asyncio.get_running_loop()
-        self._lines = Lines()
+        self._lines = LineSplitter()
         self._buffer = bytearray(_READ)
         self._calm = threading.Event()
         self._calm.set()

@@ -12,15 +12,15 @@ from ludolf.agent.queue import QueueKind
 from ludolf.ai.errors import RETRYABLE, kind_of
 from ludolf.ai.messages import AssistantMessage
 from ludolf.engine.engine import Engine
-from ludolf.engine.run.prompting import Disposition
+from ludolf.protocol.commands import Disposition
 from ludolf.protocol.events import AgentSettled, Event
 from ludolf.protocol.framing import NO_ID
-from ludolf.protocol.host_events import PromptResult, SessionSettled
+from ludolf.protocol.host_events import PromptEnded, SessionSettled
 from ludolf.protocol.subagent_events import AgentWaiting
-from ludolf.rpc.connection import Connection
+from ludolf.rpc.connection import HostConnection
 from ludolf.rpc.state import is_settled
 
-Status = Literal["completed", "aborted", "error"]
+PromptStatus = Literal["completed", "aborted", "error"]
 _STATUS = re.compile(r"(\d{3})\b")
 
 
@@ -35,11 +35,11 @@ class _Open(msgspec.Struct):
 class PromptResults:
     """Emits through the hub, to keep the order of events; attached when results are wanted."""
 
-    def __init__(self, engine: Engine, connection: Connection) -> None:
+    def __init__(self, engine: Engine, connection: HostConnection) -> None:
         self._engine = engine
         self._connection = connection
         self._open: list[_Open] = []
-        self._status: Status = "completed"
+        self._status: PromptStatus = "completed"
         self._error: dict[str, Any] | None = None
         self._listens = False
         # Something ran since the last `session_settled`.
@@ -120,13 +120,13 @@ class PromptResults:
     def _tell(
         self,
         id: msgspec.Raw,
-        status: Status,
+        status: PromptStatus,
         *,
         invoked: bool = True,
         error: dict[str, Any] | None = None,
     ) -> None:
         self._engine.conversation.hub.post(
-            PromptResult(
+            PromptEnded(
                 id=None if id is NO_ID or not id else id,
                 agent_invoked=invoked,
                 status=status,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from ludolf import __version__
-from ludolf.agent.scope import Started, Tasks
+from ludolf.agent.scope import StartedCoroutine, Tasks
 from ludolf.base import CommandError, LudolfError
 from ludolf.config.settings.home import env
 from ludolf.engine.engine import Engine
@@ -18,7 +18,7 @@ from ludolf.protocol.dialects import Dialect, ServerInfo
 from ludolf.protocol.framing import BadFrame, Body, Head, read_head
 from ludolf.protocol.replies import Reply
 from ludolf.rpc.call import Call, Handler, Result, Silence, unknown_command
-from ludolf.rpc.connection import Connection
+from ludolf.rpc.connection import HostConnection
 from ludolf.rpc.dialect_policies import adopt, with_manners
 from ludolf.rpc.frame_sink import FrameSink
 from ludolf.rpc.handlers import HANDLERS
@@ -40,7 +40,7 @@ class Server:
 
     def __init__(self, engine: Engine, dialect: Dialect, stdio: Stdio) -> None:
         self._engine = engine
-        self._dialect = Connection(dialect)
+        self._dialect = HostConnection(dialect)
         self._stdio = stdio
         self._tasks = Tasks()
         self._turn: asyncio.Task[Any] | None = None
@@ -186,7 +186,7 @@ class Server:
             work = handler.run(call)
             if not eager:
                 return work
-            started = Started(work)
+            started = StartedCoroutine(work)
         except LudolfError as error:
             self._answer_refusal(call.head, error)
             return None

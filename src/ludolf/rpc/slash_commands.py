@@ -20,12 +20,12 @@ from ludolf.protocol.host_events import (
 )
 from ludolf.rpc.state import context_fill
 
-Run = Callable[[Engine, str], Awaitable[None]]
+SlashFunction = Callable[[Engine, str], Awaitable[None]]
 
 
 class _Slash(msgspec.Struct, frozen=True):
     description: str
-    run: Run
+    run: SlashFunction
 
 
 def available_commands(engine: Engine, traits: Traits) -> tuple[Any, ...]:

@@ -15,8 +15,8 @@ from ludolf.functions.content import BadAnswer
 from ludolf.functions.isolation import Failed
 
 # Parts of an answer: text deltas, thinking, complete tool calls and, at the end, the usage.
-Piece = str | Thinking | ToolCall | Usage
-Speaker = Callable[[ModelContext], AsyncIterator[Piece]]
+BackendOutput = str | Thinking | ToolCall | Usage
+Speaker = Callable[[ModelContext], AsyncIterator[BackendOutput]]
 
 
 class ModelBackend(Protocol):
@@ -73,7 +73,7 @@ class SpeakerBackend:
         yield {"type": "done", **({"usage": usage} if usage else {})}
 
 
-def _events(piece: Piece, count: int) -> list[Any]:
+def _events(piece: BackendOutput, count: int) -> list[Any]:
     if isinstance(piece, Thinking):
         return [
             {"type": "thinking_start"},

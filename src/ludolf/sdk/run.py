@@ -12,8 +12,8 @@ from ludolf.ai.messages import Message, Part
 from ludolf.base import LudolfError
 from ludolf.engine.engine import Engine
 from ludolf.engine.feature import PromptInput
-from ludolf.engine.run.prompting import Disposition
 from ludolf.protocol.answer import Answer, answer_of, checked
+from ludolf.protocol.commands import Disposition
 from ludolf.protocol.events import AgentSettled, Event
 
 # Events of an iteration: starts, deltas and ends of blocks, and all other events of the run.
@@ -94,7 +94,7 @@ class Run:
         if self._used:
             raise LudolfError("This run was already used; call prompt() again.")
         self._used = True
-        engine, listener = self._engine, Listener()
+        engine, listener = self._engine, EventBuffer()
         detach = engine.conversation.hub.attach(listener)
         disposition: Disposition | None = None
         try:
@@ -115,7 +115,7 @@ class Run:
                 await engine.abort()
 
 
-class Listener:
+class EventBuffer:
     """Event sink with a queue; once `bounded`, a slow reader slows the run down.
 
     The queue is unbounded until the prompt is accepted, because nothing is read before that.

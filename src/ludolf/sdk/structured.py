@@ -5,9 +5,9 @@ from typing import Any, Generic, TypeVar
 
 import msgspec
 
-from ludolf.agent.tool import ToolContext, ToolDefaults, ToolError, ToolOutput, text_output
-from ludolf.base import LudolfError, loads
-from ludolf.functions.schema import Schema, schema_of
+from ludolf.agent.tool import ToolContext, ToolDefaults, ToolFailure, ToolOutput, text_output
+from ludolf.base import LudolfError, Schema, loads
+from ludolf.functions.schema import schema_of
 from ludolf.functions.tool import convert_value
 
 T = TypeVar("T")
@@ -56,12 +56,12 @@ class AnswerTool(ToolDefaults, Generic[T]):
         """Store the result and end the run.
 
         Raises:
-            ToolError: the result does not match the type.
+            ToolFailure: the result does not match the type.
         """
         try:
             self._value = self._read(args["value"] if self._wrapped else args)
         except (ValueError, TypeError, KeyError) as error:
-            raise ToolError(f"The result does not match the type: {error}") from error
+            raise ToolFailure(f"The result does not match the type: {error}") from error
         return msgspec.structs.replace(text_output("Noted."), ends_run=True)
 
     def take_text(self, text: str) -> None:

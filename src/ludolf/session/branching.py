@@ -4,10 +4,10 @@ import os
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from ludolf.base import CommandError, dumps, short_id
+from ludolf.base import CommandError, Warn, dumps, short_id
 from ludolf.session.entries import (
     Entry,
-    Label,
+    LabelBody,
     entry_of,
     fields,
     make_entry,
@@ -15,7 +15,7 @@ from ludolf.session.entries import (
     text_field,
 )
 from ludolf.session.reader import read_lines, require_header
-from ludolf.session.store import Warn, make_folders
+from ludolf.session.store import make_folders
 from ludolf.session.tree import Session, new_header, new_session, open_session
 from ludolf.session.views import user_text
 
@@ -183,7 +183,7 @@ def _labels(session: Session, chained: list[Entry]) -> list[Entry]:
         label = session.label(entry.id)
         if label is None:
             continue
-        body = Label(target_id=entry.id, label=label[0])
+        body = LabelBody(target_id=entry.id, label=label[0])
         name = _fresh_id(used)
         labels.append(make_entry(body, entry_id=name, parent_id=parent, timestamp=label[1]))
         parent = name

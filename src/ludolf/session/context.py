@@ -22,7 +22,7 @@ _EDITABLE = ("user", "assistant", "toolResult", "custom")
 ModelRef = tuple[str, str]
 
 
-class Context(msgspec.Struct, frozen=True, kw_only=True):
+class SessionContext(msgspec.Struct, frozen=True, kw_only=True):
     """The conversation at the end of a path.
 
     `fresh_from`: index of the first message whose usage counts for this context; a compaction or an
@@ -37,7 +37,7 @@ class Context(msgspec.Struct, frozen=True, kw_only=True):
     compacted_from: int | None = None
 
 
-def build_context(path: Sequence[Entry], omitted: AbstractSet[str] = frozenset()) -> Context:
+def build_context(path: Sequence[Entry], omitted: AbstractSet[str] = frozenset()) -> SessionContext:
     """Build the context of a path that begins at the root, without `omitted` entries."""
     view = ContextView()
     view.follow(path, omitted)
@@ -85,8 +85,8 @@ class ContextView:
         self._slots.extend(_speaking(new, omitted))
         self._seen = len(path)
 
-    def context(self) -> Context:
-        return Context(
+    def context(self) -> SessionContext:
+        return SessionContext(
             messages=tuple(self.messages()),
             model=self.model,
             thinking_level=self.thinking_level,

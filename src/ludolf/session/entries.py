@@ -22,7 +22,7 @@ VERSION = 3
 NO_MESSAGE = msgspec.Raw(b"")
 
 
-class Header(Value, tag_field="type", tag="session", kw_only=True):
+class SessionHeader(Value, tag_field="type", tag="session", kw_only=True):
     """The first line of the file, which is not part of the tree. Version 1 has no `version`."""
 
     version: int | None = None
@@ -57,16 +57,16 @@ class MessageBody(Value, tag_field="type", tag="message"):
     message: Message | OpaqueMessage
 
 
-class ModelChange(Value, tag_field="type", tag="model_change"):
+class ModelChangeBody(Value, tag_field="type", tag="model_change"):
     provider: str
     model_id: str
 
 
-class ThinkingLevelChange(Value, tag_field="type", tag="thinking_level_change"):
+class ThinkingLevelChangeBody(Value, tag_field="type", tag="thinking_level_change"):
     thinking_level: str
 
 
-class Compaction(Value, tag_field="type", tag="compaction", kw_only=True):
+class CompactionBody(Value, tag_field="type", tag="compaction", kw_only=True):
     summary: str
     first_kept_entry_id: str
     tokens_before: int
@@ -75,7 +75,7 @@ class Compaction(Value, tag_field="type", tag="compaction", kw_only=True):
     from_hook: bool
 
 
-class BranchSummary(Value, tag_field="type", tag="branch_summary", kw_only=True):
+class BranchSummaryBody(Value, tag_field="type", tag="branch_summary", kw_only=True):
     from_id: str
     summary: str
     details: Any = UNSET
@@ -83,7 +83,7 @@ class BranchSummary(Value, tag_field="type", tag="branch_summary", kw_only=True)
     from_hook: bool
 
 
-class UsageEntry(Value, tag_field="type", tag="usage", kw_only=True):
+class UsageBody(Value, tag_field="type", tag="usage", kw_only=True):
     """Usage of a model call without a message in this session; `note` names its purpose."""
 
     kind: str
@@ -93,38 +93,38 @@ class UsageEntry(Value, tag_field="type", tag="usage", kw_only=True):
     note: str | None = None
 
 
-class CustomEntry(Value, tag_field="type", tag="custom"):
+class CustomBody(Value, tag_field="type", tag="custom"):
     custom_type: str
     data: Any = UNSET
 
 
-class CustomMessageEntry(Value, tag_field="type", tag="custom_message"):
+class CustomMessageBody(Value, tag_field="type", tag="custom_message"):
     custom_type: str
     content: str | tuple[Part, ...]
     display: bool
     details: Any = UNSET
 
 
-class Label(Value, tag_field="type", tag="label"):
+class LabelBody(Value, tag_field="type", tag="label"):
     target_id: str
     label: str | None = None
 
 
-class SessionInfo(Value, tag_field="type", tag="session_info"):
+class SessionInfoBody(Value, tag_field="type", tag="session_info"):
     name: str
 
 
 EntryBody = (
     MessageBody
-    | ModelChange
-    | ThinkingLevelChange
-    | Compaction
-    | BranchSummary
-    | UsageEntry
-    | CustomEntry
-    | CustomMessageEntry
-    | Label
-    | SessionInfo
+    | ModelChangeBody
+    | ThinkingLevelChangeBody
+    | CompactionBody
+    | BranchSummaryBody
+    | UsageBody
+    | CustomBody
+    | CustomMessageBody
+    | LabelBody
+    | SessionInfoBody
 )
 
 

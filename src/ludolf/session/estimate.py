@@ -3,12 +3,12 @@
 from collections.abc import Iterable, Sequence
 
 from ludolf.ai.messages import (
+    AnyMessage,
     AssistantMessage,
     BashExecutionMessage,
     BranchSummaryMessage,
     CompactionSummaryMessage,
     CustomMessage,
-    Message,
     OpaqueMessage,
     Text,
     Thinking,
@@ -21,7 +21,6 @@ from ludolf.session.context import ContextView
 from ludolf.session.entries import Entry, message_of, role_of
 
 _IMAGE_CHARACTERS = 4800
-AnyMessage = Message | OpaqueMessage
 
 
 def message_tokens(message: AnyMessage) -> int:

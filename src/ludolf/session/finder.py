@@ -8,7 +8,15 @@ from pathlib import Path
 import msgspec
 
 from ludolf.base import CommandError, Value, check_path
-from ludolf.session.entries import Entry, Header, fields, message_of, role_of, text_field, time_ms
+from ludolf.session.entries import (
+    Entry,
+    SessionHeader,
+    fields,
+    message_of,
+    role_of,
+    text_field,
+    time_ms,
+)
 from ludolf.session.reader import Loaded, NotASession, read_header, read_session
 from ludolf.session.store import make_folders
 from ludolf.session.tree import clean_name
@@ -27,7 +35,7 @@ class SessionElsewhere(CommandError):
         self.path = path
 
 
-class Place(msgspec.Struct, frozen=True, kw_only=True):
+class SessionFolder(msgspec.Struct, frozen=True, kw_only=True):
     """Session folder of a project. A custom folder is flat and may hold several projects."""
 
     agent_dir: Path
@@ -77,7 +85,7 @@ def check_session_id(session_id: str) -> str:
     return session_id
 
 
-def latest(place: Place) -> Path | None:
+def latest(place: SessionFolder) -> Path | None:
     """Return the session to continue: the newest file of this project."""
     return next((path for path, _ in _sessions(place)), None)
 
@@ -87,7 +95,7 @@ def newest(folder: Path) -> Path | None:
     return next((path for path, _ in _files(folder) if _has_messages(path)), None)
 
 
-def find(place: Place, wanted: str) -> Path:
+def find(place: SessionFolder, wanted: str) -> Path:
     """Return the session file for a path, an id, or the prefix of an id.
 
     Raises:
@@ -107,12 +115,12 @@ def find(place: Place, wanted: str) -> Path:
     raise SessionElsewhere(path, dict(everywhere)[path].cwd)
 
 
-def find_id(place: Place, session_id: str) -> Path | None:
+def find_id(place: SessionFolder, session_id: str) -> Path | None:
     """Return the file of this project with exactly this session id."""
     return next((path for path, header in _sessions(place) if header.id == session_id), None)
 
 
-def check_cwd(header: Header, path: Path | None, current: str) -> None:
+def check_cwd(header: SessionHeader, path: Path | None, current: str) -> None:
     """Check that the working directory of a session exists.
 
     Raises:
@@ -125,7 +133,7 @@ def check_cwd(header: Header, path: Path | None, current: str) -> None:
         )
 
 
-def list_sessions(place: Place, *, everywhere: bool = False) -> list[SessionRecord]:
+def list_sessions(place: SessionFolder, *, everywhere: bool = False) -> list[SessionRecord]:
     """List sessions of this project or of all, last used first; skips unreadable files."""
     found = _all_sessions(place) if everywhere else _sessions(place)
     records = [record for path, _ in found if (record := read_record(path)) is not None]
@@ -174,13 +182,13 @@ def move_old_sessions(agent_dir: Path) -> list[tuple[Path, Path]]:
     return moved
 
 
-def _sessions(place: Place) -> Iterator[tuple[Path, Header]]:
+def _sessions(place: SessionFolder) -> Iterator[tuple[Path, SessionHeader]]:
     for path, header in _files(place.folder):
         if place.custom is None or header.cwd == place.cwd:
             yield path, header
 
 
-def _all_sessions(place: Place) -> Iterator[tuple[Path, Header]]:
+def _all_sessions(place: SessionFolder) -> Iterator[tuple[Path, SessionHeader]]:
     if place.custom is not None:
         yield from _files(place.custom)
     folders = sorted(place.root.iterdir()) if place.root.is_dir() else []
@@ -189,7 +197,7 @@ def _all_sessions(place: Place) -> Iterator[tuple[Path, Header]]:
             yield from _files(folder)
 
 
-def _files(folder: Path) -> Iterator[tuple[Path, Header]]:
+def _files(folder: Path) -> Iterator[tuple[Path, SessionHeader]]:
     """Return the session files of a folder, last changed first."""
     dated = []
     for path in folder.glob("*.jsonl") if folder.is_dir() else ():
@@ -210,7 +218,7 @@ def _has_messages(path: Path) -> bool:
         return False
 
 
-def _match(found: list[tuple[Path, Header]], wanted: str) -> Path | None:
+def _match(found: list[tuple[Path, SessionHeader]], wanted: str) -> Path | None:
     for path, header in found:
         if header.id == wanted:
             return path

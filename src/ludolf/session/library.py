@@ -1,7 +1,7 @@
 """Rename, trash and search stored sessions."""
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,17 +13,16 @@ from ludolf.ai.messages import (
     ToolCall,
     text_of,
 )
-from ludolf.base import CommandError, Value, check_path, dumps, now_ms
+from ludolf.base import CommandError, Value, Warn, check_path, dumps, now_ms
 from ludolf.session.entries import Entry, message_of
-from ludolf.session.finder import Place
+from ludolf.session.finder import SessionFolder
 from ludolf.session.reader import NotASession, read_header, read_session
 from ludolf.session.tree import open_session
 
-Warn = Callable[[str], None]
 AROUND = 60
 
 
-class Hit(Value):
+class SearchHit(Value):
     """A match of a search, with the words around it."""
 
     entry_id: str
@@ -31,7 +30,7 @@ class Hit(Value):
     excerpt: str
 
 
-def rename(place: Place, path: str, name: str, warn: Warn) -> None:
+def rename(place: SessionFolder, path: str, name: str, warn: Warn) -> None:
     """Name a stored session.
 
     Raises:
@@ -49,7 +48,7 @@ def rename(place: Place, path: str, name: str, warn: Warn) -> None:
         session.close()
 
 
-def trash(place: Place, path: str, warn: Warn) -> Path:
+def trash(place: SessionFolder, path: str, warn: Warn) -> Path:
     """Move a session file and its subagents' files to the trash folder; return the new path.
 
     Raises:
@@ -74,11 +73,11 @@ def trash(place: Place, path: str, warn: Warn) -> Path:
     return kept
 
 
-def resolve(place: Place, path: str) -> Path:
+def resolve(place: SessionFolder, path: str) -> Path:
     return Path(place.cwd, os.path.expanduser(check_path(path)))
 
 
-def search(path: Path, wanted: str) -> Iterator[Hit]:
+def search(path: Path, wanted: str) -> Iterator[SearchHit]:
     """Return messages that contain the text, ignoring case; none if the file is unreadable."""
     try:
         entries = read_session(path).entries
@@ -109,14 +108,14 @@ def _trash_agents(session: Path, kept: Path) -> None:
         folder.rmdir()
 
 
-def _existing(place: Place, path: str) -> Path:
+def _existing(place: SessionFolder, path: str) -> Path:
     target = resolve(place, path)
     if not target.is_file():
         raise CommandError(f"File not found: {path}")
     return target
 
 
-def _look(entry: Entry, needle: str) -> Hit | None:
+def _look(entry: Entry, needle: str) -> SearchHit | None:
     if entry.type != "message":
         return None
     message = message_of(entry)
@@ -126,7 +125,7 @@ def _look(entry: Entry, needle: str) -> Hit | None:
         return None
     start, end = max(0, at - AROUND), at + len(needle) + AROUND
     excerpt = ("…" if start else "") + text[start:end] + ("…" if end < len(text) else "")
-    return Hit(entry_id=entry.id, role=message.role, excerpt=" ".join(excerpt.split()))
+    return SearchHit(entry_id=entry.id, role=message.role, excerpt=" ".join(excerpt.split()))
 
 
 def spoken_text(message: Message) -> str:

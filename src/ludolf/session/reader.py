@@ -11,7 +11,7 @@ from ludolf.base import CommandError
 from ludolf.session.entries import (
     VERSION,
     Entry,
-    Header,
+    SessionHeader,
     header_version,
     read_entry,
     read_object,
@@ -29,7 +29,7 @@ class NotASession(CommandError):
 class Loaded(msgspec.Struct, kw_only=True):
     """The content of a file. `torn`: the last line has no LF. `header_at`: offset of the header."""
 
-    header: Header | None
+    header: SessionHeader | None
     header_line: bytes
     header_at: int
     entries: list[Entry]
@@ -92,7 +92,7 @@ def read_lines(path: Path) -> list[bytes]:
         return list(file)
 
 
-def read_header(path: Path) -> Header | None:
+def read_header(path: Path) -> SessionHeader | None:
     """Read the header from the first part of the file; None if the file is not a session."""
     try:
         return require_header(path)
@@ -100,7 +100,7 @@ def read_header(path: Path) -> Header | None:
         return None
 
 
-def require_header(path: Path) -> Header:
+def require_header(path: Path) -> SessionHeader:
     """Read the header from the first part of the file.
 
     Raises:
@@ -125,7 +125,7 @@ def open_regular(path: Path) -> BinaryIO:
 
 def _read_header(
     file: BinaryIO, path: Path, limit: int = _HEADER_LIMIT
-) -> tuple[Header | None, bytes, int]:
+) -> tuple[SessionHeader | None, bytes, int]:
     bad = seen = 0
     while seen < limit:
         line = file.readline(limit - seen)
@@ -141,7 +141,7 @@ def _read_header(
     return None, b"", 0
 
 
-def _header(value: dict[str, Any], path: Path) -> Header:
+def _header(value: dict[str, Any], path: Path) -> SessionHeader:
     if value.get("type") != "session" or not isinstance(value.get("id"), str):
         raise NotASession(_not_a_session(path))
     version, parent = header_version(value), value.get("parentSession")
@@ -150,7 +150,7 @@ def _header(value: dict[str, Any], path: Path) -> Header:
             f"Session file has an invalid version ({_shown(value['version'])}): {path}. It was not "
             f"changed. Correct the version in its first line; the current version is {VERSION}."
         )
-    return Header(
+    return SessionHeader(
         version=version,
         id=value["id"],
         timestamp=str(value.get("timestamp") or ""),

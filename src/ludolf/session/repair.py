@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
+from ludolf.base import Warn
 from ludolf.session.entries import Entry, entry_of, fields
-from ludolf.session.store import Warn
 
 
 def repair(entries: list[Entry], bad_lines: int, path: Path, warn: Warn) -> None:

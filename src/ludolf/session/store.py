@@ -8,13 +8,12 @@ from contextlib import contextmanager
 from itertools import count
 from pathlib import Path
 
+from ludolf.base import Warn
 from ludolf.session import file_lock as lease
 
 # Bytes of the header line that are compared before each write.
 _COMPARED = 4096
 _APPENDING = os.O_APPEND | os.O_CLOEXEC | os.O_NOCTTY
-
-Warn = Callable[[str], None]
 
 
 class SessionFile:

@@ -5,21 +5,21 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Literal
 
-from ludolf.base import CommandError, dumps, iso_time, short_id, uuid4, uuid7
+from ludolf.base import CommandError, Warn, dumps, iso_time, short_id, uuid4, uuid7
 from ludolf.session.context import ContextView
 from ludolf.session.entries import (
     VERSION,
     Entry,
     EntryBody,
-    Header,
-    SessionInfo,
+    SessionHeader,
+    SessionInfoBody,
     fields,
     make_entry,
     text_field,
 )
 from ludolf.session.reader import Loaded, parse_lines, read_lines, read_session
 from ludolf.session.repair import repair
-from ludolf.session.store import SessionFile, Warn, rewrite
+from ludolf.session.store import SessionFile, rewrite
 
 # A message that a host has received must be on disk, so the first message creates the file.
 _STARTS_FILE = ("message", "custom_message")
@@ -32,7 +32,7 @@ class SessionReadOnly(CommandError):
 class Session:
     """One conversation. `path` is None for a session in memory only."""
 
-    def __init__(self, header: Header, path: Path | None, warn: Warn) -> None:
+    def __init__(self, header: SessionHeader, path: Path | None, warn: Warn) -> None:
         self.header = header
         self.leaf: str | None = None
         self.read_only: str | None = None
@@ -173,7 +173,7 @@ class Session:
 
     def set_name(self, name: str) -> Entry:
         """Name the session; an empty name clears it."""
-        return self.append(SessionInfo(name=clean_name(name)))
+        return self.append(SessionInfoBody(name=clean_name(name)))
 
     def flush(self) -> None:
         """Write pending entries and sync the file, unless syncing is off."""
@@ -279,8 +279,8 @@ def new_session(
 
 def new_header(
     cwd: str, *, session_id: str | None = None, parent_session: str | None = None
-) -> Header:
-    return Header(
+) -> SessionHeader:
+    return SessionHeader(
         version=VERSION,
         id=session_id or uuid7(),
         timestamp=iso_time(),
@@ -289,7 +289,7 @@ def new_header(
     )
 
 
-def file_name(header: Header) -> str:
+def file_name(header: SessionHeader) -> str:
     stamp = header.timestamp.replace(":", "-").replace(".", "-")
     return f"{stamp}_{header.id}.jsonl"
 

@@ -2,15 +2,15 @@
 
 from typing import TYPE_CHECKING
 
-from ludolf.tools.options import ImageLimits, ToolOptions, image_limits
+from ludolf.tools.options import BuiltinToolOptions, ImageLimits, image_limits
 
 if TYPE_CHECKING:
     from ludolf.agent.tool import Tool
 
-__all__ = ["ImageLimits", "ToolOptions", "builtin_tools", "image_limits"]
+__all__ = ["BuiltinToolOptions", "ImageLimits", "builtin_tools", "image_limits"]
 
 
-def builtin_tools(options: ToolOptions) -> "dict[str, Tool]":
+def builtin_tools(options: BuiltinToolOptions) -> "dict[str, Tool]":
     """Return every built-in tool by name, in the order of the tool list that models receive."""
     from ludolf.tools.bash import BashTool
     from ludolf.tools.edit import EditTool

@@ -9,12 +9,19 @@ from typing import Any
 
 import msgspec
 
-from ludolf.agent.tool import ToolContext, ToolDefaults, ToolError, ToolOutput, text_output
+from ludolf.agent.tool import ToolContext, ToolDefaults, ToolFailure, ToolOutput, text_output
 from ludolf.ai.messages import Text
 from ludolf.ai.strict_schema import PREFER_STRICT
-from ludolf.tools.options import ToolOptions
+from ludolf.tools.options import BuiltinToolOptions
 from ludolf.tools.output import OutputTail
-from ludolf.tools.process import Command, End, Running, StartError, inside, shell_command
+from ludolf.tools.process import (
+    ProcessCommand,
+    ProcessEnd,
+    Running,
+    StartError,
+    inside,
+    shell_command,
+)
 from ludolf.tools.truncate import MAX_BYTES, MAX_LINES, Truncation, size_words
 
 UPDATE_SECONDS = 0.1
@@ -48,7 +55,7 @@ class BashTool(ToolDefaults):
     sampling = PREFER_STRICT
     snippet = "Run shell commands (build, test, git, search, ...)"
 
-    def __init__(self, options: ToolOptions) -> None:
+    def __init__(self, options: BuiltinToolOptions) -> None:
         self._options = options
         self._places = asyncio.Semaphore(AT_ONCE)
 
@@ -65,17 +72,17 @@ class BashTool(ToolDefaults):
                 async with asyncio.timeout(timeout):
                     end = await _run(command, tail, ctx)
             except StartError as error:
-                raise ToolError(str(error)) from error
+                raise ToolFailure(str(error)) from error
             except TimeoutError:
                 reason = f"Command timed out after {_number(timeout)} seconds"
-                raise ToolError(_failure(tail, reason)) from None
+                raise ToolFailure(_failure(tail, reason)) from None
             except asyncio.CancelledError:
                 # An abort is plain cancellation, but the model should see the output so far.
                 # The code that builds the error result takes it from the exception's arguments.
                 raise asyncio.CancelledError(_failure(tail, "Command aborted")) from None
             return _result(tail, end)
 
-    def _command(self, text: str, ctx: ToolContext) -> Command:
+    def _command(self, text: str, ctx: ToolContext) -> ProcessCommand:
         command = shell_command(
             text,
             cwd=ctx.cwd,
@@ -86,7 +93,7 @@ class BashTool(ToolDefaults):
         return inside(command, ctx.walls)
 
 
-async def _run(command: Command, tail: OutputTail, ctx: ToolContext) -> End:
+async def _run(command: ProcessCommand, tail: OutputTail, ctx: ToolContext) -> ProcessEnd:
     updates = _Updates(tail, ctx)
     async with Running(command) as running:
         while (chunk := await running.read(updates.patience())) != b"":
@@ -130,13 +137,13 @@ def _checked_timeout(timeout: float | None) -> float | None:
     if timeout is None:
         return None
     if not math.isfinite(timeout) or timeout <= 0:
-        raise ToolError("Invalid timeout: must be a finite number of seconds")
+        raise ToolFailure("Invalid timeout: must be a finite number of seconds")
     if timeout > MAX_TIMEOUT:
-        raise ToolError(f"Invalid timeout: maximum is {MAX_TIMEOUT} seconds")
+        raise ToolFailure(f"Invalid timeout: maximum is {MAX_TIMEOUT} seconds")
     return timeout
 
 
-def _result(tail: OutputTail, end: End) -> ToolOutput:
+def _result(tail: OutputTail, end: ProcessEnd) -> ToolOutput:
     shown = tail.tail()
     text = _text(tail, shown) or "(no output)"
     details = _details(tail, shown) if shown.truncated else {}
@@ -145,7 +152,7 @@ def _result(tail: OutputTail, end: End) -> ToolOutput:
     if end.code != 0:
         why = f"[Killed by {end.signal}]\n\n" if end.signal else ""
         text = f"{text}\n\n{why}Command exited with code {end.code}"
-        raise ToolError(text, text_output(text, details) if end.left else None)
+        raise ToolFailure(text, text_output(text, details) if end.left else None)
     if not details:
         return ToolOutput(content=(Text(text=text),))
     return text_output(text, details)

@@ -4,10 +4,10 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-Schema = Mapping[str, Any]
+from ludolf.base import ReadOnlySchema
 
 
-def without_nulls(value: Any, schema: Any, root: Schema) -> Any:
+def without_nulls(value: Any, schema: Any, root: ReadOnlySchema) -> Any:
     """Return a copy without the null values of optional properties that must not be null."""
     shape = _resolved(schema, root)
     if isinstance(value, dict):
@@ -22,7 +22,7 @@ def without_nulls(value: Any, schema: Any, root: Schema) -> Any:
     return value
 
 
-def coerce(value: Any, schema: Any, root: Schema) -> Any:
+def coerce(value: Any, schema: Any, root: ReadOnlySchema) -> Any:
     """Return the value converted to the type of the schema, where that is unambiguous.
 
     The original is not changed.
@@ -48,7 +48,7 @@ def coerce(value: Any, schema: Any, root: Schema) -> Any:
 _NO_FIT = object()
 
 
-def _for_union(value: Any, members: list[Any], root: Schema) -> Any:
+def _for_union(value: Any, members: list[Any], root: ReadOnlySchema) -> Any:
     if any(_accepts(member, value, root) for member in members):
         return value
     for member in members:
@@ -125,17 +125,17 @@ def _is_type(value: Any, name: str) -> bool:
             return False
 
 
-def _types(shape: Schema) -> list[str]:
+def _types(shape: ReadOnlySchema) -> list[str]:
     types = shape.get("type")
     return [types] if isinstance(types, str) else list(types or ())
 
 
-def _property(shape: Schema, key: str) -> Any:
+def _property(shape: ReadOnlySchema, key: str) -> Any:
     properties = shape.get("properties") or {}
     return properties[key] if key in properties else shape.get("additionalProperties")
 
 
-def _item(shape: Schema, at: int) -> Any:
+def _item(shape: ReadOnlySchema, at: int) -> Any:
     """Return the schema of one array item: from `prefixItems` or a list in `items`, if any."""
     items = shape.get("items")
     first = shape.get("prefixItems") or (items if isinstance(items, list) else ())
@@ -144,7 +144,7 @@ def _item(shape: Schema, at: int) -> Any:
     return shape.get("additionalItems") if isinstance(items, list) else items
 
 
-def _resolved(schema: Any, root: Schema) -> Schema:
+def _resolved(schema: Any, root: ReadOnlySchema) -> ReadOnlySchema:
     """Return the schema, or the one that its `$ref` names within the same document."""
     for _ in range(32):
         if not isinstance(schema, Mapping):
@@ -159,7 +159,7 @@ def _resolved(schema: Any, root: Schema) -> Schema:
     return {}
 
 
-def _accepts(schema: Any, value: Any, root: Schema) -> bool:
+def _accepts(schema: Any, value: Any, root: ReadOnlySchema) -> bool:
     if schema is None or isinstance(schema, bool):
         return schema is not False
     import jsonschema_rs

@@ -16,7 +16,7 @@ _MOST_LINES = 5_000
 _MOST_SLID = 1_000
 
 
-class Change(NamedTuple):
+class LineChange(NamedTuple):
     """Lines `old_start` to `old_end` became `new_start` to `new_end`; from 0, ends excluded."""
 
     old_start: int
@@ -33,7 +33,7 @@ class Comparison:
     ) -> None:
         """With `spans`, the replacements that made `new` from `old`, read only lines near them."""
         self._old, self._new = Lines(old), Lines(new)
-        whole = [Change(0, len(self._old), 0, len(self._new))]
+        whole = [LineChange(0, len(self._old), 0, len(self._new))]
         regions = whole if spans is None else _regions(self._old, self._new, spans)
         self._changes = _changes(self._old, self._new, regions)
 
@@ -70,17 +70,17 @@ class Comparison:
                 out.append(f"{sign}{line}{end}")
         return "".join(out)
 
-    def _old_span(self, hunk: Sequence[Change]) -> tuple[int, int]:
+    def _old_span(self, hunk: Sequence[LineChange]) -> tuple[int, int]:
         start = max(0, hunk[0].old_start - CONTEXT)
         return start, min(len(self._old), hunk[-1].old_end + CONTEXT)
 
-    def _hunk_header(self, hunk: Sequence[Change]) -> str:
+    def _hunk_header(self, hunk: Sequence[LineChange]) -> str:
         start, end = self._old_span(hunk)
         new_start = start + hunk[0].new_start - hunk[0].old_start
         new_end = end + hunk[-1].new_end - hunk[-1].old_end
         return f"@@ -{_range(start, end)} +{_range(new_start, new_end)} @@\n"
 
-    def _hunk_lines(self, hunk: Sequence[Change]) -> Iterator[tuple[str, int, str]]:
+    def _hunk_lines(self, hunk: Sequence[LineChange]) -> Iterator[tuple[str, int, str]]:
         at, end = self._old_span(hunk)
         for change in hunk:
             yield from self._numbered_lines(" ", at, change.old_start)
@@ -95,9 +95,9 @@ class Comparison:
             yield sign, index + 1, _cut(source[index])
 
 
-def _regions(old: Lines, new: Lines, spans: Sequence[Span]) -> list[Change]:
+def _regions(old: Lines, new: Lines, spans: Sequence[Span]) -> list[LineChange]:
     """Return the lines that the spans touch; spans on adjacent lines share a region."""
-    regions: list[Change] = []
+    regions: list[LineChange] = []
     waiting = deque(spans)
     shift = 0
     while waiting:
@@ -112,19 +112,19 @@ def _regions(old: Lines, new: Lines, spans: Sequence[Span]) -> list[Change]:
                 # The replacement removed the newline, so the next line changes as well.
                 end = old.start(old.number(end) + 1)
         olds = old.number(begin), old.lines_before(end)
-        regions.append(Change(*olds, new.number(new_begin), new.lines_before(end + shift)))
+        regions.append(LineChange(*olds, new.number(new_begin), new.lines_before(end + shift)))
     return regions
 
 
-def _changes(old: Lines, new: Lines, regions: Sequence[Change]) -> list[Change]:
+def _changes(old: Lines, new: Lines, regions: Sequence[LineChange]) -> list[LineChange]:
     limits = [*(region.old_start for region in regions[1:]), len(old)]
-    changes: list[Change] = []
+    changes: list[LineChange] = []
     for region, limit in zip(regions, limits, strict=True):
         changes += _narrowed(old, new, region, limit)
     return changes
 
 
-def _narrowed(old: Lines, new: Lines, region: Change, limit: int) -> list[Change]:
+def _narrowed(old: Lines, new: Lines, region: LineChange, limit: int) -> list[LineChange]:
     """Return the differences inside a region, moved down as far as line `limit` allows."""
     i, i_end, j, j_end = region
     while i < i_end and j < j_end and old[i] == new[j]:
@@ -137,10 +137,10 @@ def _narrowed(old: Lines, new: Lines, region: Change, limit: int) -> list[Change
         i, i_end, j, j_end, slid = i + 1, i_end + 1, j + 1, j_end + 1, slid + 1
     while i < i_end and j < j_end and old[i_end - 1] == new[j_end - 1]:
         i_end, j_end = i_end - 1, j_end - 1
-    return _matched(old, new, Change(i, i_end, j, j_end))
+    return _matched(old, new, LineChange(i, i_end, j, j_end))
 
 
-def _matched(old: Lines, new: Lines, region: Change) -> list[Change]:
+def _matched(old: Lines, new: Lines, region: LineChange) -> list[LineChange]:
     i, i_end, j, j_end = region
     if i == i_end and j == j_end:
         return []
@@ -152,15 +152,15 @@ def _matched(old: Lines, new: Lines, region: Change) -> list[Change]:
     left = [old[line] for line in range(i, i_end)]
     right = [new[line] for line in range(j, j_end)]
     return [
-        Change(i1 + i, i2 + i, j1 + j, j2 + j)
+        LineChange(i1 + i, i2 + i, j1 + j, j2 + j)
         for tag, i1, i2, j1, j2 in SequenceMatcher(None, left, right).get_opcodes()
         if tag != "equal"
     ]
 
 
-def _hunks(changes: Sequence[Change]) -> list[list[Change]]:
+def _hunks(changes: Sequence[LineChange]) -> list[list[LineChange]]:
     """Group changes whose context lines would touch."""
-    hunks: list[list[Change]] = []
+    hunks: list[list[LineChange]] = []
     for change in changes:
         if hunks and change.old_start - hunks[-1][-1].old_end <= 2 * CONTEXT:
             hunks[-1].append(change)

@@ -12,7 +12,7 @@ from ludolf.agent.tool import (
     Documents,
     ToolContext,
     ToolDefaults,
-    ToolError,
+    ToolFailure,
     ToolOutput,
     Walls,
     text_output,
@@ -109,9 +109,9 @@ async def _edit_document(
     async with name_lock(address):
         document = await documents.read(address)
         if document.fixed:
-            raise ToolError(f"Could not edit {address}: it is read-only.")
+            raise ToolFailure(f"Could not edit {address}: it is read-only.")
         if document.content_type.startswith("image/"):
-            raise ToolError(f"Could not edit {address}: it is an image.")
+            raise ToolFailure(f"Could not edit {address}: it is an image.")
         content = encoded(document.content)
         data, details = await asyncio.to_thread(_changed, content, edits, address)
         await documents.write(address, decoded(data))
@@ -142,13 +142,13 @@ def _changed(data: bytes, edits: Sequence[Replacement], path: str) -> tuple[byte
     """Return the new content and the details of the result.
 
     Raises:
-        ToolError: an edit cannot be made, or none changes anything.
+        ToolFailure: an edit cannot be made, or none changes anything.
     """
     mark = _BOM if data.startswith(_BOM) else b""
     body = data[len(mark) :]
     spans = plan(body, edits, path)
     if not _is_changed(body, spans):
-        raise ToolError(
+        raise ToolFailure(
             f"No changes made to {path}. The replacement is the same as the text it replaces."
         )
     changed = splice(body, spans)
@@ -173,10 +173,12 @@ def _load(target: Path, path: str, walls: Walls | None) -> bytes:
     try:
         data = _read(target, path, walls)
     except OSError as error:
-        raise ToolError(f"Could not edit file: {path}. Error code: {error_code(error)}.") from error
+        raise ToolFailure(
+            f"Could not edit file: {path}. Error code: {error_code(error)}."
+        ) from error
     offset = _first_invalid(data)
     if offset is not None:
-        raise ToolError(
+        raise ToolFailure(
             f"Could not edit file: {path}. It is not UTF-8 text (byte 0x{data[offset]:02x} at "
             f"offset {offset}), and editing it as text would damage it. Use bash instead."
         )
@@ -212,7 +214,7 @@ def _read(target: Path, path: str, walls: Walls | None) -> bytes:
         os.close(file)
     if len(data) > MAX_FILE_BYTES:
         limit = size_words(MAX_FILE_BYTES)
-        raise ToolError(f"Could not edit file: {path}. It is over {limit}. Use bash instead.")
+        raise ToolFailure(f"Could not edit file: {path}. It is over {limit}. Use bash instead.")
     return data
 
 
@@ -220,4 +222,4 @@ def _store(target: Path, data: bytes, walls: Walls | None) -> None:
     try:
         replace_file(target, data, walls)
     except OSError as error:
-        raise ToolError(error_text(error, "open", target)) from error
+        raise ToolFailure(error_text(error, "open", target)) from error

@@ -10,7 +10,7 @@ from functools import cache
 from pathlib import Path
 from typing import TypeVar
 
-from ludolf.agent.tool import ToolError, Walls
+from ludolf.agent.tool import ToolFailure, Walls
 from ludolf.tools.atomic import write_atomically
 from ludolf.tools.overflow_file import write_all
 from ludolf.tools.paths import real_path
@@ -56,7 +56,7 @@ def open_regular(path: Path, walls: Walls | None = None) -> int:
 
     Raises:
         OSError: the file cannot be opened, or is a folder.
-        ToolError: it is neither file nor folder, so that reading might not end; or the sandbox
+        ToolFailure: it is neither file nor folder, so that reading might not end; or the sandbox
             hides it.
     """
     if walls is not None:
@@ -119,14 +119,14 @@ async def settle_in_thread(work: Callable[[], T]) -> T:
 def refuse_special(status: os.stat_result, path: Path) -> None:
     """Raises:
     IsADirectoryError: it is a folder.
-    ToolError: it is neither file nor folder.
+    ToolFailure: it is neither file nor folder.
     """
     if stat.S_ISREG(status.st_mode):
         return
     if stat.S_ISDIR(status.st_mode):
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
     kind = next((name for test, name in _KINDS if test(status.st_mode)), "something else")
-    raise ToolError(f"Not a regular file: {path} is {kind}. Only regular files can be used.")
+    raise ToolFailure(f"Not a regular file: {path} is {kind}. Only regular files can be used.")
 
 
 def refuse_opened(file: int, path: Path) -> os.stat_result:
@@ -134,7 +134,7 @@ def refuse_opened(file: int, path: Path) -> os.stat_result:
 
     Raises:
         IsADirectoryError: it is a folder.
-        ToolError: it is neither file nor folder, or it is the environment of a process: that of
+        ToolFailure: it is neither file nor folder, or it is the environment of a process: that of
             this program contains the keys that commands must not see.
     """
     status = os.fstat(file)
@@ -142,7 +142,7 @@ def refuse_opened(file: int, path: Path) -> os.stat_result:
     if status.st_size == 0 and status.st_dev == _proc_device():
         real = os.readlink(f"/proc/self/fd/{file}")
         if os.path.basename(real) == "environ":
-            raise ToolError(
+            raise ToolFailure(
                 f"Not read: {path} is the environment of a process, which may contain keys."
             )
     return status

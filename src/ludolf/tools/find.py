@@ -4,7 +4,7 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
-from ludolf.agent.tool import ToolContext, ToolDefaults, ToolError, ToolOutput
+from ludolf.agent.tool import ToolContext, ToolDefaults, ToolFailure, ToolOutput
 from ludolf.tools.listing import listing, whole_number
 from ludolf.tools.paths import exists, is_folder, resolve
 from ludolf.tools.process import inside
@@ -46,9 +46,9 @@ class FindTool(ToolDefaults):
         folder = resolve(args.get("path") or ".", ctx.cwd)
         place = folder if ctx.walls is None else ctx.walls.locate(folder)
         if not exists(place):
-            raise ToolError(f"Path not found: {folder}")
+            raise ToolFailure(f"Path not found: {folder}")
         if not is_folder(place):
-            raise ToolError(f"Not a directory: {folder}")
+            raise ToolFailure(f"Not a directory: {folder}")
         limit = whole_number(args.get("limit"), DEFAULT_LIMIT)
         paths: list[str] = []
 
@@ -60,7 +60,7 @@ class FindTool(ToolDefaults):
         command = find_command(folder, args["pattern"], ctx.environment() or os.environ)
         code = await each_record(inside(command, ctx.walls), b"\0", take)
         if code not in (0, TOO_DEEP):
-            raise ToolError(paths[0].strip() if paths else f"Search failed with code {code}")
+            raise ToolFailure(paths[0].strip() if paths else f"Search failed with code {code}")
         return _output(paths, limit, [_TOO_DEEP_NOTICE] if code == TOO_DEEP else [])
 
 

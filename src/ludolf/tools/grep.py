@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ludolf.agent.tool import ToolContext, ToolDefaults, ToolError, ToolOutput, Walls
+from ludolf.agent.tool import ToolContext, ToolDefaults, ToolFailure, ToolOutput, Walls
 from ludolf.tools.files import error_text
 from ludolf.tools.listing import listing, whole_number
 from ludolf.tools.paths import exists, is_file, is_folder, resolve
@@ -54,9 +54,9 @@ class GrepTool(ToolDefaults):
         target = resolve(args.get("path") or ".", ctx.cwd)
         place = target if ctx.walls is None else ctx.walls.locate(target)
         if not exists(place):
-            raise ToolError(f"Path not found: {target}")
+            raise ToolFailure(f"Path not found: {target}")
         if not is_folder(place) and not is_file(place):
-            raise ToolError(f"Not a regular file: {target}")
+            raise ToolFailure(f"Not a regular file: {target}")
         grep = _grep(args, target, one_file=not is_folder(place))
         if grep.only and ctx.walls is not None:
             await asyncio.to_thread(_check_readable, target, ctx.walls)
@@ -66,7 +66,7 @@ class GrepTool(ToolDefaults):
             await asyncio.to_thread(matches.drop_hidden, grep.root, ctx.walls)
         is_partial = code in _PARTIAL_CODES and not matches.message
         if not matches.lines and not is_partial and (code > 1 or (code and matches.message)):
-            raise ToolError(matches.message or f"Search failed with code {code}")
+            raise ToolFailure(matches.message or f"Search failed with code {code}")
         return matches.output([_PARTIAL_NOTICE] if is_partial else [])
 
     async def _search(
@@ -87,12 +87,12 @@ class GrepTool(ToolDefaults):
 
 def _check_readable(path: Path, walls: Walls) -> None:
     """Raises:
-    ToolError: the file is hidden, or not a regular file.
+    ToolFailure: the file is hidden, or not a regular file.
     """
     try:
         os.close(walls.open(path))
     except OSError as error:
-        raise ToolError(error_text(error, "open", path)) from error
+        raise ToolFailure(error_text(error, "open", path)) from error
 
 
 def _grep(args: Mapping[str, Any], target: Path, *, one_file: bool) -> Grep:

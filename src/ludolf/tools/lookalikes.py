@@ -33,7 +33,7 @@ _LOOKALIKES = str.maketrans(
 _ANY_LOOKALIKE = re.compile(f"[{''.join(map(chr, _LOOKALIKES))}]")
 
 
-class Hit(msgspec.Struct):
+class TextMatch(msgspec.Struct):
     """Place of the first occurrence in the normalised file (-1 if none), and the count.
 
     Occurrences that overlap the first one count too.
@@ -67,7 +67,7 @@ class NormalText:
         self._data = data
         self._cuts: list[tuple[int, int]] = []
         self._starts: list[int] = []
-        self.hits = [Hit() for _ in texts]
+        self.hits = [TextMatch() for _ in texts]
         base, pending, size = 0, [""], 0
         overlap = max(map(len, texts), default=1) - 1
         for piece in self._pieces():

@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from ludolf.agent.tool import ToolContext, ToolDefaults, ToolError, ToolOutput, Walls, text_output
+from ludolf.agent.tool import ToolContext, ToolDefaults, ToolFailure, ToolOutput, Walls, text_output
 from ludolf.tools.files import error_text
 from ludolf.tools.listing import listing, whole_number
 from ludolf.tools.paths import resolve
@@ -52,15 +52,15 @@ def _entries(path: Path, most: int, walls: Walls | None) -> list[str]:
     try:
         folder = _opened(path, walls)
     except (FileNotFoundError, ValueError):  # a name with a null character cannot exist
-        raise ToolError(f"Path not found: {path}") from None
+        raise ToolFailure(f"Path not found: {path}") from None
     except NotADirectoryError:
-        raise ToolError(f"Not a directory: {path}") from None
+        raise ToolFailure(f"Not a directory: {path}") from None
     except OSError as error:
-        raise ToolError(f"Cannot read directory: {error_text(error, 'scandir', path)}") from error
+        raise ToolFailure(f"Cannot read directory: {error_text(error, 'scandir', path)}") from error
     try:
         return _shown(folder, path, most, walls)
     except OSError as error:
-        raise ToolError(f"Cannot read directory: {error_text(error, 'scandir', path)}") from error
+        raise ToolFailure(f"Cannot read directory: {error_text(error, 'scandir', path)}") from error
     finally:
         os.close(folder)
 
@@ -91,6 +91,6 @@ def _is_folder(folder: int, path: Path, name: str, walls: Walls | None) -> bool:
     if walls is not None and stat.S_ISLNK(status.st_mode):
         try:
             status = os.lstat(walls.locate(path / name))
-        except ToolError:
+        except ToolFailure:
             return False  # reveal nothing about a hidden path, not even that it exists
     return stat.S_ISDIR(status.st_mode)

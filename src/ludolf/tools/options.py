@@ -15,7 +15,7 @@ class ImageLimits(Value):
     jpeg_quality: int = 80
 
 
-class ToolOptions(Value):
+class BuiltinToolOptions(Value):
     shell_path: str | None = None
     command_prefix: str | None = None
     auto_resize: bool = True

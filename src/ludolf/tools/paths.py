@@ -5,7 +5,7 @@ import re
 from contextlib import suppress
 from pathlib import Path
 
-from ludolf.agent.tool import ToolError
+from ludolf.agent.tool import ToolFailure
 
 _ODD_SPACES = re.compile("[\u00a0\u2000-\u200a\u202f\u205f\u3000]")
 _BEFORE_AM_PM = re.compile(r" (?=[AP]M\b)", re.IGNORECASE)
@@ -17,7 +17,7 @@ def resolve(path: str, cwd: Path) -> Path:
     """Return the absolute path; accepts `@`, `~`, `file://` and unusual spaces.
 
     Raises:
-        ToolError: the path is not valid for any file.
+        ToolFailure: the path is not valid for any file.
     """
     text = _ODD_SPACES.sub(" ", path.removeprefix("@"))
     if text.startswith("file://"):
@@ -78,16 +78,16 @@ def _from_url(url: str) -> str:
     try:
         return unquote(urlsplit(url).path)
     except ValueError as error:
-        raise ToolError(f"Invalid path: not a valid file URL ({error}).") from error
+        raise ToolFailure(f"Invalid path: not a valid file URL ({error}).") from error
 
 
 def _refuse_impossible(path: str) -> None:
     if "\0" in path:
-        raise ToolError("Invalid path: it contains a NUL character.")
+        raise ToolFailure("Invalid path: it contains a NUL character.")
     try:
         path.encode()
     except UnicodeEncodeError as error:
-        raise ToolError("Invalid path: it contains a lone surrogate.") from error
+        raise ToolFailure("Invalid path: it contains a lone surrogate.") from error
 
 
 def _spellings(plain: Path) -> tuple[Path, ...]:

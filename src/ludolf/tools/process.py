@@ -13,7 +13,7 @@ import msgspec
 from ludolf.agent.tool import LeftBehind, Walls
 from ludolf.base import LudolfError
 from ludolf.base.programs import find_program
-from ludolf.tools.process_tree import WARDEN, Message, Reaper
+from ludolf.tools.process_tree import WARDEN, Reaper, ReaperMessage
 from ludolf.tools.supervisor import DEATH_SECONDS, GRACE_SECONDS, SIGKILL
 
 T = TypeVar("T")
@@ -31,7 +31,7 @@ class StartError(LudolfError):
     """A command could not be started; the text says why."""
 
 
-class Command(msgspec.Struct, frozen=True, kw_only=True):
+class ProcessCommand(msgspec.Struct, frozen=True, kw_only=True):
     argv: tuple[str, ...]
     cwd: Path
     env: Mapping[str, str]
@@ -44,7 +44,7 @@ def shell_command(
     env: Mapping[str, str],
     shell_path: str | None = None,
     prefix: str | None = None,
-) -> Command:
+) -> ProcessCommand:
     """Return the command that runs a text in a new shell.
 
     Raises:
@@ -53,15 +53,15 @@ def shell_command(
     if not os.path.isdir(cwd):
         raise StartError(f"Working directory does not exist: {cwd}\nCannot execute bash commands.")
     script = f"{prefix}\n{text}" if prefix else text
-    return Command(argv=(_shell(shell_path), "-c", script), cwd=cwd, env=env)
+    return ProcessCommand(argv=(_shell(shell_path), "-c", script), cwd=cwd, env=env)
 
 
-def inside(command: Command, walls: Walls | None) -> Command:
+def inside(command: ProcessCommand, walls: Walls | None) -> ProcessCommand:
     """Return the command as it runs inside the sandbox, if there is one."""
     if walls is None:
         return command
     argv, cwd, env = walls.enclose(command.argv, command.cwd, command.env)
-    return Command(argv=argv, cwd=cwd, env=env)
+    return ProcessCommand(argv=argv, cwd=cwd, env=env)
 
 
 def _shell(shell_path: str | None) -> str:
@@ -75,7 +75,7 @@ def _shell(shell_path: str | None) -> str:
     return find_program("bash") or "/bin/sh"
 
 
-class End(NamedTuple):
+class ProcessEnd(NamedTuple):
     """Exit of a command: its code, the signal that killed it, and processes that it left."""
 
     code: int
@@ -93,7 +93,7 @@ class Running:
     `WARDEN.end_all()`, or until this program ends.
     """
 
-    def __init__(self, command: Command) -> None:
+    def __init__(self, command: ProcessCommand) -> None:
         self._command = command
         self._at_end = False
         self._drain_until = 0.0
@@ -161,7 +161,7 @@ class Running:
         code = self._exit.result()
         return 128 - code if code < 0 else code
 
-    async def end(self) -> End:
+    async def end(self) -> ProcessEnd:
         """Wait until the command exits; return how, and the processes that it left.
 
         Raises:
@@ -169,7 +169,7 @@ class Running:
         """
         code = await self.exit_code()
         raw = self._exit.result()
-        return End(code, _signal_name(-raw) if raw < 0 else None, self._left)
+        return ProcessEnd(code, _signal_name(-raw) if raw < 0 else None, self._left)
 
     def _start(self, write_end: int) -> None:
         self._reaper: Reaper | None = None
@@ -181,7 +181,7 @@ class Running:
     def _start_error(self, reason: str) -> StartError:
         return StartError(f"Cannot start {self._command.argv[0]}: {reason}")
 
-    def _receive(self, message: Message) -> None:
+    def _receive(self, message: ReaperMessage) -> None:
         """Handle a message of the reaper."""
         match message:
             case ("failed", text):

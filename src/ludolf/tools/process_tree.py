@@ -16,7 +16,7 @@ from contextlib import suppress
 from typing import Any
 
 from ludolf.tools import supervisor
-from ludolf.tools.supervisor import DEATH_SECONDS, GRACE_SECONDS, POLL_SECONDS, Process
+from ludolf.tools.supervisor import DEATH_SECONDS, GRACE_SECONDS, POLL_SECONDS, ProcessStat
 
 # Number of reapers kept for later commands; a new one costs about a millisecond.
 _MOST_IDLE = 8
@@ -25,7 +25,7 @@ _SEND_SECONDS = 10.0
 _PROGRAM = "import sys; sys.path.append(sys.argv[1]); import supervisor; supervisor.main()"
 _BLOCKED = (signal.SIGHUP, signal.SIGINT, signal.SIGTERM)
 
-Message = tuple[Any, ...]
+ReaperMessage = tuple[Any, ...]
 
 
 class Reaper:
@@ -39,7 +39,7 @@ class Reaper:
         self.busy = False
         self.gone = False
         self.survivors: tuple[tuple[int, str], ...] = ()
-        self.report: Callable[[Message], None] | None = None
+        self.report: Callable[[ReaperMessage], None] | None = None
 
     def fileno(self) -> int:
         return self._channel.fileno()
@@ -109,7 +109,7 @@ class Reaper:
             with suppress(OSError):
                 self._channel.shutdown(socket.SHUT_RDWR)
 
-    def _take(self, message: Message) -> None:
+    def _take(self, message: ReaperMessage) -> None:
         kind = message[0]
         if kind == "hello":
             self.pid = message[1]
@@ -148,7 +148,7 @@ class Warden:
         self._lock = threading.Lock()
         os.register_at_fork(after_in_child=self._forget)
 
-    def take(self, report: Callable[[Message], None]) -> Reaper:
+    def take(self, report: Callable[[ReaperMessage], None]) -> Reaper:
         """Return a reaper that is free for a command; `report` gets its messages.
 
         Raises:
@@ -266,7 +266,7 @@ class Warden:
             reaper.close()
         self._idle = alive[:_MOST_IDLE]
 
-    def _end_adopted(self) -> list[Process]:
+    def _end_adopted(self) -> list[ProcessStat]:
         """End descendants in other process sessions; return those that survive.
 
         Such processes are, for example, orphans of a supervisor that was killed.
@@ -337,7 +337,7 @@ def _become_subreaper() -> None:
         return  # not Linux: the supervisor must do
 
 
-def _wait_for(pids: set[int], seconds: float) -> list[Process]:
+def _wait_for(pids: set[int], seconds: float) -> list[ProcessStat]:
     """Wait at most `seconds` until all have ended; return those that have not."""
     deadline = time.monotonic() + seconds
     while (left := supervisor.living(pids)) and time.monotonic() < deadline:
@@ -345,7 +345,7 @@ def _wait_for(pids: set[int], seconds: float) -> list[Process]:
     return left
 
 
-def _children() -> Iterable[Process]:
+def _children() -> Iterable[ProcessStat]:
     try:
         with open(f"/proc/self/task/{os.getpid()}/children", "rb", buffering=0) as file:
             pids = file.read().split()

@@ -14,7 +14,7 @@ from ludolf.agent.tool import (
     Document,
     ToolContext,
     ToolDefaults,
-    ToolError,
+    ToolFailure,
     ToolOutput,
     Walls,
     text_output,
@@ -23,7 +23,7 @@ from ludolf.ai.messages import Part, Text
 from ludolf.ai.strict_schema import PREFER_STRICT
 from ludolf.tools.files import error_text, open_regular
 from ludolf.tools.images import SNIFF_BYTES, fit_image, sniff
-from ludolf.tools.options import ToolOptions, image_limits
+from ludolf.tools.options import BuiltinToolOptions, image_limits
 from ludolf.tools.paths import resolve_existing
 from ludolf.tools.pictures import MAX_FILE_BYTES as MAX_IMAGE_BYTES
 from ludolf.tools.truncate import (
@@ -69,7 +69,7 @@ class ReadTool(ToolDefaults):
     snippet = "Read the content of a file"
     guidelines = ("Use read instead of cat or sed to read files.",)
 
-    def __init__(self, options: ToolOptions) -> None:
+    def __init__(self, options: BuiltinToolOptions) -> None:
         self._options = options
 
     async def execute(self, args: Mapping[str, Any], ctx: ToolContext) -> ToolOutput:
@@ -130,7 +130,7 @@ def _look_at(path: Path, scan: "_Scan", walls: Walls | None) -> "_Picture | _Sel
             return _Picture(_read_all(file, opening), mime_type)
         return _select(file, opening, path, scan)
     except OSError as error:
-        raise ToolError(error_text(error, "read")) from error
+        raise ToolFailure(error_text(error, "read")) from error
     finally:
         os.close(file)
 
@@ -139,9 +139,9 @@ def _open(path: Path, walls: Walls | None) -> int:
     try:
         return open_regular(path, walls)
     except IsADirectoryError as error:
-        raise ToolError(error_text(error, "read")) from error
+        raise ToolFailure(error_text(error, "read")) from error
     except OSError as error:
-        raise ToolError(error_text(error, "access", path)) from error
+        raise ToolFailure(error_text(error, "access", path)) from error
 
 
 def _read_all(file: int, opening: bytes) -> bytes:
@@ -150,7 +150,9 @@ def _read_all(file: int, opening: bytes) -> bytes:
         chunks.append(chunk)
         size += len(chunk)
         if size > MAX_IMAGE_BYTES:
-            raise ToolError(f"Image is too large to read: more than {size_words(MAX_IMAGE_BYTES)}.")
+            raise ToolFailure(
+                f"Image is too large to read: more than {size_words(MAX_IMAGE_BYTES)}."
+            )
     return b"".join(chunks)
 
 
@@ -168,7 +170,7 @@ def _select(file: int, opening: bytes, path: Path, scan: "_Scan") -> _Selection:
 
 def _refuse_huge(size: int, path: Path) -> None:
     if size > MAX_SCAN_BYTES:
-        raise ToolError(
+        raise ToolFailure(
             f"File is too large to read: more than {size_words(MAX_SCAN_BYTES)}. "
             f"Use bash: sed -n '1,200p' {path} | head -c {MAX_BYTES}"
         )
@@ -218,7 +220,7 @@ class _Scan:
         file_lines = self._line + 1
         if self._start >= file_lines:
             offset = self._start + 1
-            raise ToolError(f"Offset {offset} is beyond end of file ({file_lines} lines total)")
+            raise ToolFailure(f"Offset {offset} is beyond end of file ({file_lines} lines total)")
         stop = file_lines if self._stop is None else min(self._stop, file_lines)
         # Lines are joined, so the newline after the last of them is not part of the selection.
         joined = self._ends_with_newline and stop < file_lines
@@ -248,7 +250,7 @@ def _picture(document: Document, address: str) -> _Picture:
     try:
         data = b64decode(document.content, validate=True)
     except ValueError as error:
-        raise ToolError(f"The image at {address} is not base64: {error}") from error
+        raise ToolFailure(f"The image at {address} is not base64: {error}") from error
     return _Picture(data, sniff(data[:SNIFF_BYTES]) or document.content_type)
 
 

@@ -5,8 +5,8 @@ from itertools import pairwise
 
 import msgspec
 
-from ludolf.agent.tool import ToolError
-from ludolf.tools.lookalikes import Hit, NormalText, encoded, normalise
+from ludolf.agent.tool import ToolFailure
+from ludolf.tools.lookalikes import NormalText, TextMatch, encoded, normalise
 
 
 class Replacement(msgspec.Struct, frozen=True):
@@ -35,7 +35,7 @@ def plan(data: bytes, replacements: Sequence[Replacement], path: str) -> list[Sp
     the bytes of the match are replaced.
 
     Raises:
-        ToolError: a text is empty, missing, ambiguous, or overlaps another.
+        ToolFailure: a text is empty, missing, ambiguous, or overlaps another.
     """
     _refuse_empty(replacements, path)
     old_texts = [normalise(item.old) for item in replacements]
@@ -44,15 +44,15 @@ def plan(data: bytes, replacements: Sequence[Replacement], path: str) -> list[Sp
     several = len(replacements) > 1
     matches = []
     for index, item in enumerate(replacements):
-        hit = next(hits) if old_texts[index] else Hit()
+        hit = next(hits) if old_texts[index] else TextMatch()
         start, end, count = _exact(data, item.old)
         # Texts that look the same are ambiguous as well.
         count = max(count, hit.count)
         if count > 1:
-            raise ToolError(_not_unique(path, index, count, several))
+            raise ToolFailure(_not_unique(path, index, count, several))
         place = (start, end) if end else _near(normal, hit, len(old_texts[index]))
         if place is None:
-            raise ToolError(_not_found(path, index, several))
+            raise ToolFailure(_not_found(path, index, several))
         matches.append(_Match(index, *place))
     matches.sort(key=lambda match: match.start)
     _refuse_overlap(matches, path)
@@ -92,7 +92,7 @@ def _cuts_line_ending(data: bytes, place: int) -> bool:
     return place > 0 and data[place - 1 : place + 1] == b"\r\n"
 
 
-def _near(normal: NormalText, hit: Hit, size: int) -> tuple[int, int] | None:
+def _near(normal: NormalText, hit: TextMatch, size: int) -> tuple[int, int] | None:
     return normal.bytes_of(hit.first, hit.first + size) if hit.count else None
 
 
@@ -104,18 +104,20 @@ def _line_ending(data: bytes) -> str:
 
 def _refuse_empty(replacements: Sequence[Replacement], path: str) -> None:
     if not replacements:
-        raise ToolError("Edit tool input is invalid. edits must contain at least one replacement.")
+        raise ToolFailure(
+            "Edit tool input is invalid. edits must contain at least one replacement."
+        )
     for index, item in enumerate(replacements):
         if not item.old:
             name = f"edits[{index}].oldText" if len(replacements) > 1 else "oldText"
-            raise ToolError(f"{name} must not be empty in {path}.")
+            raise ToolFailure(f"{name} must not be empty in {path}.")
 
 
 def _refuse_overlap(matches: Sequence[_Match], path: str) -> None:
     for left, right in pairwise(matches):
         if right.start < left.end:
             one, other = sorted((left.index, right.index))
-            raise ToolError(
+            raise ToolFailure(
                 f"edits[{one}] and edits[{other}] overlap in {path}. "
                 "Merge them into one edit or target disjoint regions."
             )

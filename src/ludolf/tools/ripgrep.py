@@ -12,10 +12,10 @@ from threading import Event
 import msgspec
 
 from ludolf.agent.scope import Aborted, Scope, Tasks
-from ludolf.agent.tool import ToolError
+from ludolf.agent.tool import ToolFailure
 from ludolf.base.programs import find_program
 from ludolf.tools import search
-from ludolf.tools.process import Command, Running, StartError
+from ludolf.tools.process import ProcessCommand, Running, StartError
 
 SEARCH_SECONDS = 30.0
 # Seconds until odd ignore files are looked for. Most searches end before.
@@ -52,19 +52,21 @@ def ripgrep_path(cwd: Path) -> str | None:
     return which("rg", path=os.pathsep.join(folders)) or find_program("rg", (cwd,))
 
 
-def grep_command(grep: Grep, env: Mapping[str, str], program: str | None) -> Command:
+def grep_command(grep: Grep, env: Mapping[str, str], program: str | None) -> ProcessCommand:
     argv = _ripgrep(grep, program) if program else _stand_in(_query(grep))
-    return Command(argv=argv, cwd=grep.root, env=env)
+    return ProcessCommand(argv=argv, cwd=grep.root, env=env)
 
 
-async def run_ripgrep(command: Command, place: Path, take: Callable[[bytes], bool]) -> int | None:
+async def run_ripgrep(
+    command: ProcessCommand, place: Path, take: Callable[[bytes], bool]
+) -> int | None:
     """Call `each_record` by lines; return None if ripgrep cannot search this place.
 
     ripgrep reads the ignore files of a project, which may be pipes, devices or very large. Its
     memory is limited, and if it has not ended after a moment, such files are looked for.
 
     Raises:
-        ToolError: as `each_record`.
+        ToolFailure: as `each_record`.
     """
     scope, tasks, stop = Scope(), Tasks(), Event()
     tasks.start(_watch(scope, place, stop))
@@ -86,19 +88,21 @@ async def _watch(scope: Scope, place: Path, stop: Event) -> None:
         scope.abort()
 
 
-def find_command(root: Path, pattern: str, env: Mapping[str, str]) -> Command:
+def find_command(root: Path, pattern: str, env: Mapping[str, str]) -> ProcessCommand:
     """Return the command of `search.py`: ripgrep lists files only, and `find` needs folders too."""
     argv = _stand_in({"root": str(root), "find": pattern})
-    return Command(argv=argv, cwd=root, env=env)
+    return ProcessCommand(argv=argv, cwd=root, env=env)
 
 
-async def each_record(command: Command, separator: bytes, take: Callable[[bytes], bool]) -> int:
+async def each_record(
+    command: ProcessCommand, separator: bytes, take: Callable[[bytes], bool]
+) -> int:
     """Pass each record of the output to `take` until it returns False.
 
     Returns the exit code, or 0 if `take` stopped the search.
 
     Raises:
-        ToolError: the search could not start, or took too long.
+        ToolFailure: the search could not start, or took too long.
     """
     try:
         async with asyncio.timeout(SEARCH_SECONDS), Running(command) as running:
@@ -111,9 +115,9 @@ async def each_record(command: Command, separator: bytes, take: Callable[[bytes]
                 take(rest)
             return await running.exit_code()
     except StartError as error:
-        raise ToolError(str(error)) from error
+        raise ToolFailure(str(error)) from error
     except TimeoutError:
-        raise ToolError(
+        raise ToolFailure(
             f"Search stopped after {SEARCH_SECONDS:g} seconds. Use a narrower path or pattern."
         ) from None
 

@@ -4,7 +4,7 @@ import json
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from ludolf.agent.tool import ToolError
+from ludolf.agent.tool import ToolFailure
 from ludolf.tools.coerce import coerce, without_nulls
 
 if TYPE_CHECKING:
@@ -48,16 +48,16 @@ def check_arguments(name: str, schema: Mapping[str, Any], args: Any) -> dict[str
     """Return a copy of the arguments that conforms to the schema.
 
     Raises:
-        ToolError: the arguments do not match the schema; the text names the errors.
+        ToolFailure: the arguments do not match the schema; the text names the errors.
     """
     validator = _validator(name, schema)
     try:
         mended = coerce(without_nulls(args, schema, schema), schema, schema)
         errors = list(validator.iter_errors(mended))
         if errors or not isinstance(mended, dict):
-            raise ToolError(_failure(name, _reasons(errors) or ["root: must be object"], args))
+            raise ToolFailure(_failure(name, _reasons(errors) or ["root: must be object"], args))
     except (RecursionError, ValueError):  # the validator limits the depth too
-        raise ToolError(TOO_DEEP.format(name=name)) from None
+        raise ToolFailure(TOO_DEEP.format(name=name)) from None
     return mended
 
 
@@ -72,7 +72,7 @@ def _validator(name: str, schema: Mapping[str, Any]) -> "Validator":
         validator = jsonschema_rs.validator_for(dict(schema), offline=True)
     except (ValueError, jsonschema_rs.ReferencingError) as error:
         cause = str(error).splitlines()[0]
-        raise ToolError(f'Tool "{name}" has an unusable parameter schema: {cause}') from error
+        raise ToolFailure(f'Tool "{name}" has an unusable parameter schema: {cause}') from error
     if len(_validators) >= _MOST_VALIDATORS:
         _validators.clear()
     # The cache keeps the schema alive, so that its id cannot be reused.

@@ -27,7 +27,7 @@ LONGEST_SEARCHED = 1024 * 1024
 _OPEN = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 
 
-class Entry(NamedTuple):
+class DirectoryEntry(NamedTuple):
     """A file or folder below the root; the path is relative, with slashes."""
 
     path: str
@@ -36,7 +36,7 @@ class Entry(NamedTuple):
     is_file: bool
 
 
-class Rule(NamedTuple):
+class GitignoreRule(NamedTuple):
     pattern: re.Pattern[str]
     ignores: bool
     folders_only: bool
@@ -62,7 +62,7 @@ class IgnoreFile:
         return None
 
 
-def parse_rule(line: str) -> Rule | None:
+def parse_rule(line: str) -> GitignoreRule | None:
     text = line if line.endswith("\\ ") else line.rstrip(" \t\r")
     if not text or text.startswith("#"):
         return None
@@ -73,7 +73,7 @@ def parse_rule(line: str) -> Rule | None:
     if not text:
         return None
     try:
-        return Rule(re.compile(anchored(text)), ignores, folders_only)
+        return GitignoreRule(re.compile(anchored(text)), ignores, folders_only)
     except re.error:
         return None
 
@@ -181,7 +181,7 @@ class Override:
         return None if is_folder or not self._wanted else True
 
 
-def walk(root: str, glob: str | None = None) -> Iterator[Entry]:
+def walk(root: str, glob: str | None = None) -> Iterator[DirectoryEntry]:
     """Yield everything below a folder that is not ignored, sorted by name."""
     yield from _walk_folder(root, "", _outer_rules(root), Override(glob))
 
@@ -233,7 +233,7 @@ def _open_regular(path: str, flags: int) -> int:
 
 def _walk_folder(
     folder: str, prefix: str, outer: list[IgnoreFile], override: Override
-) -> Iterator[Entry]:
+) -> Iterator[DirectoryEntry]:
     rules = outer + _rules_in(folder)
     try:
         with os.scandir(folder) as listing:
@@ -249,7 +249,7 @@ def _walk_folder(
             verdict = _is_ignored(item.path, is_folder, rules)
         if verdict or item.name == ALWAYS_SKIPPED:
             continue
-        yield Entry(path, item.path, is_folder, item.is_file(follow_symlinks=False))
+        yield DirectoryEntry(path, item.path, is_folder, item.is_file(follow_symlinks=False))
         if is_folder:
             yield from _walk_folder(item.path, f"{path}/", rules, override)
 

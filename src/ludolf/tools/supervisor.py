@@ -39,7 +39,7 @@ SIGKILL, _SIGTERM = 9, 15
 _IGNORED_BY_PYTHON = (13, 25)  # SIGPIPE, SIGXFSZ
 
 
-class Process:
+class ProcessStat:
     def __init__(self, pid: int, stat: bytes) -> None:
         # The name before the last parenthesis may contain any characters, even parentheses.
         head, _, rest = stat.rpartition(b")")
@@ -83,7 +83,7 @@ def _receive(channel: _socket.socket) -> tuple[bytes, list[int]]:
     return data, files
 
 
-def processes() -> dict[int, Process]:
+def processes() -> dict[int, ProcessStat]:
     try:
         pids = [int(name) for name in os.listdir("/proc") if name.isdigit()]
     except OSError:
@@ -91,15 +91,15 @@ def processes() -> dict[int, Process]:
     return {process.pid: process for process in look_up(pids)}
 
 
-def look_up(pids: Iterable[int]) -> Iterable[Process]:
+def look_up(pids: Iterable[int]) -> Iterable[ProcessStat]:
     for pid in pids:
         try:
-            yield Process(pid, _read(f"/proc/{pid}/stat"))
+            yield ProcessStat(pid, _read(f"/proc/{pid}/stat"))
         except OSError:
             continue
 
 
-def below(roots: Iterable[int], table: Mapping[int, Process]) -> set[int]:
+def below(roots: Iterable[int], table: Mapping[int, ProcessStat]) -> set[int]:
     """Return the living descendants of some processes."""
     by_parent: dict[int, list[int]] = {}
     for process in table.values():
@@ -113,7 +113,7 @@ def below(roots: Iterable[int], table: Mapping[int, Process]) -> set[int]:
     return {pid for pid in descendants if not table[pid].dead}
 
 
-def living(pids: Iterable[int]) -> list[Process]:
+def living(pids: Iterable[int]) -> list[ProcessStat]:
     return [process for process in look_up(pids) if not process.dead]
 
 
@@ -193,7 +193,7 @@ def _reap(took: Callable[[int, int], None]) -> bool:
         took(pid, status)
 
 
-def _kill_below(seconds: float, took: Callable[[int, int], None]) -> list[Process]:
+def _kill_below(seconds: float, took: Callable[[int, int], None]) -> list[ProcessStat]:
     """Kill all descendants until none is left; return those that survive."""
     until = time.monotonic() + seconds
     while _reap(took):
@@ -289,7 +289,7 @@ class _Reaper:
             self._command = 0
             self._status = status
 
-    def _send_exit(self, left: list[Process]) -> None:
+    def _send_exit(self, left: list[ProcessStat]) -> None:
         if self._status is not None:
             code, self._status = os.waitstatus_to_exitcode(self._status), None
             self._send("exited", code, _named(left))
@@ -301,7 +301,7 @@ class _Reaper:
             return  # the program has ended; the next read of the socket shows it
 
 
-def _named(left: list[Process]) -> list[tuple[int, str]]:
+def _named(left: list[ProcessStat]) -> list[tuple[int, str]]:
     return [(process.pid, process.name) for process in left[:_MOST_NAMED]]
 
 

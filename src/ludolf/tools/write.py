@@ -6,7 +6,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from ludolf.agent.tool import ToolContext, ToolDefaults, ToolError, ToolOutput, Walls, text_output
+from ludolf.agent.tool import ToolContext, ToolDefaults, ToolFailure, ToolOutput, Walls, text_output
 from ludolf.ai.strict_schema import PREFER_STRICT
 from ludolf.base import without_surrogates
 from ludolf.tools.files import error_text, make_folders, replace_file, settle_in_thread
@@ -52,8 +52,8 @@ def _write(target: Path, data: bytes, walls: Walls | None) -> None:
         if walls is None:
             make_folders(os.path.dirname(real_path(target)))
     except OSError as error:
-        raise ToolError(error_text(error, "mkdir", target.parent)) from error
+        raise ToolFailure(error_text(error, "mkdir", target.parent)) from error
     try:
         replace_file(target, data, walls)
     except OSError as error:
-        raise ToolError(error_text(error, "open", target)) from error
+        raise ToolFailure(error_text(error, "open", target)) from error

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from ludolf.ai.builtin.models import OFFLINE_API
 from ludolf.ai.builtin.offline_plan import Move, make_plan, next_move, rounds
 from ludolf.ai.builtin.offline_texts import NO_REQUEST, TOO_LONG
-from ludolf.ai.builtin.playback import Pace, Piece, play
+from ludolf.ai.builtin.playback import PlaybackBlock, PlaybackPace, play
 from ludolf.ai.draft import Draft, StreamEvent
 from ludolf.ai.http.transport import Transport
 from ludolf.ai.messages import (
@@ -66,19 +66,19 @@ class Offline:
         draft.count(_usage(size, sum(len(piece.body) for piece in pieces)))
         draft.stopped("toolUse" if draft.has_tool_calls else "stop")
 
-    def _answer(self, request: Request) -> tuple[Piece, ...]:
+    def _answer(self, request: Request) -> tuple[PlaybackBlock, ...]:
         index, user = _last_user(request.messages)
         if user is None:
-            return (Piece(text=NO_REQUEST),)
+            return (PlaybackBlock(text=NO_REQUEST),)
         text = text_of(user.content, "\n")
         if summary := _summary(text):
-            return (Piece(text=summary),)
+            return (PlaybackBlock(text=summary),)
         steps = make_plan(text, request.cwd)
         done = rounds(request.messages[index + 1 :])
         move = next_move(steps, done, frozenset(tool.name for tool in request.tools))
         move = self._guard((user.timestamp, text), move)
         think = request.thinking != "off" or any(step.aloud for step in steps)
-        thoughts = (Piece(thinking=_thoughts(text, len(done), move)),) if think else ()
+        thoughts = (PlaybackBlock(thinking=_thoughts(text, len(done), move)),) if think else ()
         return (*thoughts, *_text(user, move), *_calls(move, len(request.messages)))
 
     def _guard(self, current: tuple[int, str], move: Move) -> Move:
@@ -103,17 +103,17 @@ def _last_user(
 # ---------------------------------------------------------------- the answer
 
 
-def _text(user: UserMessage, move: Move) -> tuple[Piece, ...]:
+def _text(user: UserMessage, move: Move) -> tuple[PlaybackBlock, ...]:
     images = sum(isinstance(part, Image) for part in user.content)
     note = ""
     if images and not move.calls:
         note = f"\n\nYou sent {images} image{'s' if images > 1 else ''}; I cannot see pictures."
-    return (Piece(text=move.text + note),)
+    return (PlaybackBlock(text=move.text + note),)
 
 
-def _calls(move: Move, place: int) -> tuple[Piece, ...]:
+def _calls(move: Move, place: int) -> tuple[PlaybackBlock, ...]:
     return tuple(
-        Piece(tool=name, args=args, id=f"offline_{place}_{number}")
+        PlaybackBlock(tool=name, args=args, id=f"offline_{place}_{number}")
         for number, (name, args) in enumerate(move.calls, 1)
     )
 
@@ -143,10 +143,10 @@ def _summary(text: str) -> str:
 # ---------------------------------------------------------------- pace and size
 
 
-def _pace(pieces: Sequence[Piece], pause: float) -> Pace:
+def _pace(pieces: Sequence[PlaybackBlock], pause: float) -> PlaybackPace:
     """Return a pace of one word per event, with a bounded total duration."""
     events = sum(len(_words(piece.body)) + 2 for piece in pieces)
-    return Pace(cut=_words, per_read=1 + events // _MOST_READS, pause=pause)
+    return PlaybackPace(cut=_words, per_read=1 + events // _MOST_READS, pause=pause)
 
 
 def _words(text: str) -> list[str]:

@@ -8,10 +8,10 @@ import msgspec
 
 from ludolf.ai.builtin.offline_requests import TABLE
 from ludolf.ai.builtin.offline_steps import (
-    Call,
-    Outcome,
+    OfflineStep,
     Outcomes,
-    Step,
+    StepCall,
+    StepOutcome,
     read_files,
     resolve,
     say,
@@ -36,14 +36,14 @@ _WEAK = re.compile(r",?\s+and\s+(?:also\s+)?|[,.]\s+", re.I)
 _AFTER_QUOTE = re.compile(rf"(?<={MARK})(?:{_WEAK.pattern})", re.I)
 
 
-def make_plan(text: str, cwd: str) -> tuple[Step, ...]:
+def make_plan(text: str, cwd: str) -> tuple[OfflineStep, ...]:
     """Return the steps of a request; one step with an explanation if no pattern matches."""
     words = Words(text)
     steps = _Reader(words, cwd).steps(words.text) if len(words.text) <= _LONGEST else None
     return (say("say what I am", UNKNOWN),) if steps is None else tuple(steps)
 
 
-def _more() -> Step:
+def _more() -> OfflineStep:
     note = f"I do at most {MOST_STEPS} steps at once; please ask again for the rest."
     return say("say that there is more", note)
 
@@ -54,10 +54,10 @@ class _Reader:
     def __init__(self, words: Words, cwd: str) -> None:
         self._words = words
         self._cwd = cwd
-        self._plans: dict[tuple[str, int], list[Step] | None] = {}
-        self._single: dict[str, Step | None] = {}
+        self._plans: dict[tuple[str, int], list[OfflineStep] | None] = {}
+        self._single: dict[str, OfflineStep | None] = {}
 
-    def steps(self, text: str, before: int = 0) -> list[Step] | None:
+    def steps(self, text: str, before: int = 0) -> list[OfflineStep] | None:
         """Return the steps of a text that follows `before` other steps."""
         if before == MOST_STEPS:
             return [_more()]
@@ -66,7 +66,7 @@ class _Reader:
             self._plans[key] = self._read(text, before)
         return self._plans[key]
 
-    def _read(self, text: str, before: int) -> list[Step] | None:
+    def _read(self, text: str, before: int) -> list[OfflineStep] | None:
         cut = self._cut(text, _STRONG, before) or self._cut(text, _AFTER_QUOTE, before)
         if cut:
             return cut
@@ -76,7 +76,7 @@ class _Reader:
             return [whole]
         return self._cut(text, _WEAK, before) or (None if whole is None else [whole])
 
-    def _cut(self, text: str, where: re.Pattern[str], before: int) -> list[Step] | None:
+    def _cut(self, text: str, where: re.Pattern[str], before: int) -> list[OfflineStep] | None:
         for match in islice(where.finditer(text), _MOST_BREAKS):
             first = self._one(text[: match.start()])
             rest = self.steps(text[match.end() :], before + 1) if first else None
@@ -84,17 +84,17 @@ class _Reader:
                 return _join(first, rest, at_once=where is not _STRONG)
         return None
 
-    def _one(self, text: str) -> Step | None:
+    def _one(self, text: str) -> OfflineStep | None:
         if text not in self._single:
             self._single[text] = next(self._fitting(polite_off(text)), None)
         return self._single[text]
 
-    def _fitting(self, text: str) -> Iterator[Step]:
+    def _fitting(self, text: str) -> Iterator[OfflineStep]:
         for row in TABLE:
             yield from row.fit(self._words, text, self._cwd)
 
 
-def _join(first: Step, rest: list[Step], *, at_once: bool) -> list[Step]:
+def _join(first: OfflineStep, rest: list[OfflineStep], *, at_once: bool) -> list[OfflineStep]:
     if at_once and first.only_looks and rest[0].only_looks:
         return [together(first, rest[0]), *rest[1:]]
     return [first, *rest]
@@ -111,7 +111,7 @@ class Move(msgspec.Struct, frozen=True, kw_only=True):
     plan: str
 
 
-def rounds(messages: Sequence[Message | OpaqueMessage]) -> list[list[Outcome]]:
+def rounds(messages: Sequence[Message | OpaqueMessage]) -> list[list[StepOutcome]]:
     """Return the outcomes of each message with tool calls, in call order."""
     results = {
         message.tool_call_id: message
@@ -125,14 +125,16 @@ def rounds(messages: Sequence[Message | OpaqueMessage]) -> list[list[Outcome]]:
     ]
 
 
-def _outcome(message: ToolResultMessage | None) -> Outcome:
+def _outcome(message: ToolResultMessage | None) -> StepOutcome:
     if message is None:
-        return Outcome("No result came back.", failed=True)
+        return StepOutcome("No result came back.", failed=True)
     images = sum(isinstance(part, Image) for part in message.content)
-    return Outcome(text_of(message.content, "\n"), failed=message.is_error, images=images)
+    return StepOutcome(text_of(message.content, "\n"), failed=message.is_error, images=images)
 
 
-def next_move(steps: Sequence[Step], done: Sequence[list[Outcome]], tools: frozenset[str]) -> Move:
+def next_move(
+    steps: Sequence[OfflineStep], done: Sequence[list[StepOutcome]], tools: frozenset[str]
+) -> Move:
     """Return the first calls of the plan that were not made yet, or else the answer.
 
     Every earlier turn consumes one stage of the plan, so that the iteration always ends.
@@ -140,7 +142,7 @@ def next_move(steps: Sequence[Step], done: Sequence[list[Outcome]], tools: froze
     reports: list[str] = []
     left = list(done)
     for number, step in enumerate(steps):
-        seen: list[Outcome] = []
+        seen: list[StepOutcome] = []
         for calls in _stages(step, seen):
             if not left:
                 return _call(step, calls, steps[number + 1 :], tools, reports)
@@ -152,7 +154,7 @@ def next_move(steps: Sequence[Step], done: Sequence[list[Outcome]], tools: froze
     return Move(text="\n\n".join(reports), plan="Only the answer is left.")
 
 
-def _stages(step: Step, seen: Outcomes) -> Iterator[tuple[Call, ...]]:
+def _stages(step: OfflineStep, seen: Outcomes) -> Iterator[tuple[StepCall, ...]]:
     if step.calls:
         yield step.calls
     more = step.more(seen) if step.more else ()
@@ -160,16 +162,16 @@ def _stages(step: Step, seen: Outcomes) -> Iterator[tuple[Call, ...]]:
         yield more
 
 
-def _fit(outcomes: list[Outcome], count: int) -> list[Outcome]:
+def _fit(outcomes: list[StepOutcome], count: int) -> list[StepOutcome]:
     """Return exactly `count` outcomes, even if another model made the turn."""
-    missing = [Outcome("No result came back.", failed=True)] * (count - len(outcomes))
+    missing = [StepOutcome("No result came back.", failed=True)] * (count - len(outcomes))
     return [*outcomes[:count], *missing]
 
 
 def _call(
-    step: Step,
-    calls: tuple[Call, ...],
-    later: Sequence[Step],
+    step: OfflineStep,
+    calls: tuple[StepCall, ...],
+    later: Sequence[OfflineStep],
     tools: frozenset[str],
     reports: list[str],
 ) -> Move:
@@ -184,7 +186,7 @@ def _call(
     return Move(text=f"I will {now}.", calls=tool_calls, plan=f"The plan: {plan}.")
 
 
-def _not_done(steps: Sequence[Step]) -> list[str]:
+def _not_done(steps: Sequence[OfflineStep]) -> list[str]:
     if not steps:
         return []
     return [f"I stopped there. Not done: {'; '.join(step.title for step in steps)}."]

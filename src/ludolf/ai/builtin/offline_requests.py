@@ -7,7 +7,7 @@ from functools import cache
 import msgspec
 
 from ludolf.ai.builtin.offline_steps import (
-    Step,
+    OfflineStep,
     describe_folder,
     describe_project,
     find_files,
@@ -22,10 +22,10 @@ from ludolf.ai.builtin.offline_steps import (
 from ludolf.ai.builtin.offline_texts import CONNECT, GREETING, HELP, TESTS, THANKS, thought_about
 from ludolf.ai.builtin.offline_vocabulary import MARK, Words
 
-Build = Callable[["Found"], Step | None]
+Build = Callable[["RequestMatch"], OfflineStep | None]
 
 
-class Found(msgspec.Struct, frozen=True):
+class RequestMatch(msgspec.Struct, frozen=True):
     """A request that matches a pattern: its named groups, with quoted parts still masked."""
 
     words: Words
@@ -68,10 +68,10 @@ class Row(msgspec.Struct, frozen=True):
     patterns: tuple[str, ...]
     build: Build
 
-    def fit(self, words: Words, text: str, cwd: str) -> Iterator[Step]:
+    def fit(self, words: Words, text: str, cwd: str) -> Iterator[OfflineStep]:
         for pattern in self.patterns:
             match = _compiled(pattern).fullmatch(text)
-            step = match and self.build(Found(words, match.groupdict(), cwd))
+            step = match and self.build(RequestMatch(words, match.groupdict(), cwd))
             if step:
                 yield step
 
@@ -114,7 +114,7 @@ def _exact(*patterns: str) -> tuple[str, ...]:
 # ---------------------------------------------------------------- builders
 
 
-def _read(found: Found) -> Step | None:
+def _read(found: RequestMatch) -> OfflineStep | None:
     paths = found.paths()
     clear = found.is_clear_path() or re.match(r"read|cat", found.parts.get("verb") or "", re.I)
     if not paths or not clear:
@@ -126,14 +126,14 @@ def _read(found: Found) -> Step | None:
     return read_files(paths, first, last)
 
 
-def _list(found: Found) -> Step | None:
+def _list(found: RequestMatch) -> OfflineStep | None:
     folder = found.folder()
     if found.parts.get("asked") and _FILE_NAME.search(folder):
         return read_files([folder])
     return list_folder(folder) if folder else None
 
 
-def _search(found: Found) -> Step | None:
+def _search(found: RequestMatch) -> OfflineStep | None:
     text, folder = found.get("text"), found.folder()
     return search(text, folder) if text and folder else None
 
@@ -152,7 +152,7 @@ _LANGUAGES = {
 }
 
 
-def _find(found: Found) -> Step | None:
+def _find(found: RequestMatch) -> OfflineStep | None:
     pattern, folder = found.get("glob"), found.folder()
     language = _LANGUAGES.get((found.parts.get("language") or "").lower())
     if found.parts.get("ending"):
@@ -161,19 +161,19 @@ def _find(found: Found) -> Step | None:
     return find_files(pattern, folder) if pattern and folder else None
 
 
-def _write(found: Found) -> Step | None:
+def _write(found: RequestMatch) -> OfflineStep | None:
     paths = found.paths()
     if len(paths) != 1 or not (found.is_clear_path() or found.parts.get("file")):
         return None
     return write_file(paths[0], found.get("content"))
 
 
-def _edit(found: Found) -> Step | None:
+def _edit(found: RequestMatch) -> OfflineStep | None:
     paths, old = found.paths(), found.get("old")
     return replace_text(old, found.get("new"), paths[0]) if len(paths) == 1 and old else None
 
 
-def _run(found: Found) -> Step | None:
+def _run(found: RequestMatch) -> OfflineStep | None:
     command = found.get("command").strip()
     if not found.words.is_quoted(found.parts.get("command") or ""):
         command = re.sub(r"(?<=\w)[.!]$", "", command)
@@ -187,7 +187,7 @@ def _run(found: Found) -> Step | None:
     return run_command(command) if command else None
 
 
-def _think(found: Found) -> Step:
+def _think(found: RequestMatch) -> OfflineStep:
     topic = found.get("topic").rstrip(".!? ")
     return say(f"think about {topic}", thought_about(topic), aloud=True)
 

@@ -15,23 +15,23 @@ _FIND_LIMIT = 300
 _NOTICE = re.compile(r"\[.*\]|No files found.*")
 
 
-class Call(msgspec.Struct, frozen=True):
+class StepCall(msgspec.Struct, frozen=True):
     """Work for one tool; the active tools determine which one."""
 
     job: Job
     args: Mapping[str, Any]
 
 
-class Outcome(msgspec.Struct, frozen=True):
+class StepOutcome(msgspec.Struct, frozen=True):
     text: str
     failed: bool = False
     images: int = 0
 
 
-Outcomes = Sequence[Outcome]
+Outcomes = Sequence[StepOutcome]
 
 
-class Step(msgspec.Struct, frozen=True, kw_only=True):
+class OfflineStep(msgspec.Struct, frozen=True, kw_only=True):
     """A part of a request: calls of one turn, optional files to read next, and a report.
 
     A `patient` step reports failed calls itself and lets the next step run.
@@ -39,8 +39,8 @@ class Step(msgspec.Struct, frozen=True, kw_only=True):
 
     title: str
     report: Callable[[Outcomes], str]
-    calls: tuple[Call, ...] = ()
-    more: Callable[[Outcomes], tuple[Call, ...]] | None = None
+    calls: tuple[StepCall, ...] = ()
+    more: Callable[[Outcomes], tuple[StepCall, ...]] | None = None
     patient: bool = False
     aloud: bool = False
 
@@ -50,14 +50,14 @@ class Step(msgspec.Struct, frozen=True, kw_only=True):
         return bool(self.calls) and self.more is None and all(c.job in looking for c in self.calls)
 
 
-def say(title: str, text: str, *, aloud: bool = False) -> Step:
-    return Step(title=title, report=lambda outcomes: text, aloud=aloud)
+def say(title: str, text: str, *, aloud: bool = False) -> OfflineStep:
+    return OfflineStep(title=title, report=lambda outcomes: text, aloud=aloud)
 
 
-def together(first: Step, second: Step) -> Step:
+def together(first: OfflineStep, second: OfflineStep) -> OfflineStep:
     """Combine two read-only steps, so that their calls are made in the same turn."""
     cut = len(first.calls)
-    return Step(
+    return OfflineStep(
         title=f"{first.title} and {second.title}",
         calls=first.calls + second.calls,
         report=lambda seen: f"{first.report(seen[:cut])}\n\n{second.report(seen[cut:])}",
@@ -67,7 +67,7 @@ def together(first: Step, second: Step) -> Step:
 # ---------------------------------------------------------------- which tool does it
 
 
-def resolve(call: Call, tools: frozenset[str]) -> tuple[str, dict[str, Any]] | None:
+def resolve(call: StepCall, tools: frozenset[str]) -> tuple[str, dict[str, Any]] | None:
     """Return the tool and the arguments of a call, or None if no active tool can do it."""
     if call.job in tools:
         return call.job, dict(call.args)
@@ -122,90 +122,92 @@ _IN_SHELL: dict[Job, Callable[[Mapping[str, Any]], str]] = {
 # ---------------------------------------------------------------- steps
 
 
-def read_files(paths: Sequence[str], first: int | None = None, last: int | None = None) -> Step:
+def read_files(
+    paths: Sequence[str], first: int | None = None, last: int | None = None
+) -> OfflineStep:
     span = "" if first is None else f" from line {first}" + (f" to {last}" if last else "")
     lines: dict[str, int] = {}
     if first is not None:
         lines["offset"] = first
         if last is not None:
             lines["limit"] = max(1, last - first + 1)
-    return Step(
+    return OfflineStep(
         title=f"read {_and(paths)}{span}",
-        calls=tuple(Call("read", {"path": path, **lines}) for path in paths),
+        calls=tuple(StepCall("read", {"path": path, **lines}) for path in paths),
         report=lambda seen: "\n\n".join(
             _report_read(path, span, outcome) for path, outcome in zip(paths, seen, strict=False)
         ),
     )
 
 
-def list_folder(path: str) -> Step:
-    return Step(
+def list_folder(path: str) -> OfflineStep:
+    return OfflineStep(
         title=f"list {_place(path)}",
-        calls=(Call("ls", {"path": path}),),
+        calls=(StepCall("ls", {"path": path}),),
         report=lambda seen: _report_list(path, seen[0]),
     )
 
 
-def search(text: str, path: str) -> Step:
+def search(text: str, path: str) -> OfflineStep:
     args = {"pattern": text, "path": path, "literal": True, "limit": _SEARCH_LIMIT}
-    return Step(
+    return OfflineStep(
         title=f'search for "{text}" in {_place(path)}',
-        calls=(Call("grep", args),),
+        calls=(StepCall("grep", args),),
         report=lambda seen: _report_hits("line", f'with "{text}"', path, seen[0]),
     )
 
 
-def find_files(pattern: str, path: str) -> Step:
+def find_files(pattern: str, path: str) -> OfflineStep:
     args = {"pattern": pattern, "path": path, "limit": _FIND_LIMIT}
-    return Step(
+    return OfflineStep(
         title=f"find {pattern} in {_place(path)}",
-        calls=(Call("find", args),),
+        calls=(StepCall("find", args),),
         report=lambda seen: _report_hits("file", f"named {pattern}", path, seen[0]),
     )
 
 
-def write_file(path: str, content: str) -> Step:
+def write_file(path: str, content: str) -> OfflineStep:
     size = _count(len(content), "character")
-    return Step(
+    return OfflineStep(
         title=f"write {path}",
-        calls=(Call("write", {"path": path, "content": content}),),
+        calls=(StepCall("write", {"path": path, "content": content}),),
         report=lambda seen: _done(f"I wrote {size} to {path}.", f"write {path}", seen[0]),
     )
 
 
-def replace_text(old: str, new: str, path: str) -> Step:
+def replace_text(old: str, new: str, path: str) -> OfflineStep:
     edits = [{"oldText": old, "newText": new}]
     done = f'I replaced "{old}" with "{new}" in {path}.'
-    return Step(
+    return OfflineStep(
         title=f"edit {path}",
-        calls=(Call("edit", {"path": path, "edits": edits}),),
+        calls=(StepCall("edit", {"path": path, "edits": edits}),),
         report=lambda seen: _done(done, f"edit {path}", seen[0]),
     )
 
 
-def run_command(command: str) -> Step:
-    return Step(
+def run_command(command: str) -> OfflineStep:
+    return OfflineStep(
         title=f"run `{command}`",
-        calls=(Call("bash", {"command": command}),),
+        calls=(StepCall("bash", {"command": command}),),
         report=lambda seen: _report_run(command, seen[0]),
     )
 
 
-def describe_folder(cwd: str) -> Step:
-    return Step(
+def describe_folder(cwd: str) -> OfflineStep:
+    return OfflineStep(
         title="look at this folder",
-        calls=(Call("ls", {"path": "."}),),
+        calls=(StepCall("ls", {"path": "."}),),
         report=lambda seen: _where(cwd) + _report_list(".", seen[0]),
     )
 
 
-def describe_project(cwd: str) -> Step:
+def describe_project(cwd: str) -> OfflineStep:
     everything = {"pattern": "*", "path": ".", "limit": _FIND_LIMIT}
-    return Step(
+    return OfflineStep(
         title="look at this project",
-        calls=(Call("ls", {"path": "."}), Call("find", everything)),
+        calls=(StepCall("ls", {"path": "."}), StepCall("find", everything)),
         more=lambda seen: tuple(
-            Call("read", {"path": name, "offset": 1, "limit": _SHOWN_LINES})
+            StepCall("read", {"path": name, "offset": 1, "limit": _SHOWN_LINES})
             for name in _papers(seen)
         ),
         report=lambda seen: _where(cwd) + _report_project(seen),
@@ -227,11 +229,11 @@ def shown(text: str) -> str:
     return f"{fence}\n{kept}\n{fence}" + ("\n(shortened)" if cut else "")
 
 
-def trouble(what: str, outcome: Outcome) -> str:
+def trouble(what: str, outcome: StepOutcome) -> str:
     return f"I could not {what}. The tool said:\n{shown(outcome.text or '(nothing)')}"
 
 
-def _report_read(path: str, span: str, outcome: Outcome) -> str:
+def _report_read(path: str, span: str, outcome: StepOutcome) -> str:
     if outcome.failed:
         return trouble(f"read {path}", outcome)
     if outcome.images:
@@ -241,7 +243,7 @@ def _report_read(path: str, span: str, outcome: Outcome) -> str:
     return f"Here is {path}{span}:\n{shown(outcome.text)}"
 
 
-def _report_list(path: str, outcome: Outcome) -> str:
+def _report_list(path: str, outcome: StepOutcome) -> str:
     if outcome.failed:
         return trouble(f"list {_place(path)}", outcome)
     names = entries(outcome.text)
@@ -250,7 +252,7 @@ def _report_list(path: str, outcome: Outcome) -> str:
     return f"In {_place(path)} I see {_census(names)}:\n{shown(chr(10).join(names))}"
 
 
-def _report_hits(noun: str, which: str, path: str, outcome: Outcome) -> str:
+def _report_hits(noun: str, which: str, path: str, outcome: StepOutcome) -> str:
     if outcome.failed:
         return trouble(f"search {_place(path)}", outcome)
     hits = entries(outcome.text)
@@ -260,7 +262,7 @@ def _report_hits(noun: str, which: str, path: str, outcome: Outcome) -> str:
     return f"I found {count} {which} in {_place(path)}:\n{shown(outcome.text)}"
 
 
-def _report_run(command: str, outcome: Outcome) -> str:
+def _report_run(command: str, outcome: StepOutcome) -> str:
     if outcome.failed:
         return f"The command `{command}` failed:\n{shown(outcome.text or '(no output)')}"
     if outcome.text.strip() in ("", "(no output)"):
@@ -268,7 +270,7 @@ def _report_run(command: str, outcome: Outcome) -> str:
     return f"The command `{command}` ran and printed:\n{shown(outcome.text)}"
 
 
-def _done(sentence: str, what: str, outcome: Outcome) -> str:
+def _done(sentence: str, what: str, outcome: StepOutcome) -> str:
     return trouble(what, outcome) if outcome.failed else sentence
 
 

@@ -11,7 +11,7 @@ from ludolf.ai.draft import BlockStart, Draft, StreamEvent
 from ludolf.base import Value, dumps
 
 
-class Piece(Value, forbid_unknown_fields=True):
+class PlaybackBlock(Value, forbid_unknown_fields=True):
     """One block of an answer: exactly one of text, thinking and tool is set.
 
     `raw` replaces `args` if the arguments must not be the JSON of an object.
@@ -39,7 +39,7 @@ class Piece(Value, forbid_unknown_fields=True):
         return self.text or self.thinking or ""
 
 
-class Pace(msgspec.Struct, frozen=True, kw_only=True):
+class PlaybackPace(msgspec.Struct, frozen=True, kw_only=True):
     """How a block is split: characters per delta, events per read, seconds between reads."""
 
     cut: Callable[[str], list[str]]
@@ -48,7 +48,7 @@ class Pace(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def play(
-    pieces: Iterable[Piece], draft: Draft, pace: Pace
+    pieces: Iterable[PlaybackBlock], draft: Draft, pace: PlaybackPace
 ) -> AsyncGenerator[Iterable[StreamEvent]]:
     """Stream the pieces; each read is an iterator that changes the draft as it is consumed."""
     for piece in pieces:
@@ -66,7 +66,7 @@ def characters(size: int) -> Callable[[str], list[str]]:
     return lambda text: [text[at : at + size] for at in range(0, len(text), size)]
 
 
-def _block(piece: Piece, deltas: list[str], draft: Draft) -> Iterator[StreamEvent]:
+def _block(piece: PlaybackBlock, deltas: list[str], draft: Draft) -> Iterator[StreamEvent]:
     start = _start(piece, draft)
     yield start
     grow = draft.tool_args if piece.tool is not None else draft.text
@@ -77,7 +77,7 @@ def _block(piece: Piece, deltas: list[str], draft: Draft) -> Iterator[StreamEven
     yield draft.end(start.index)
 
 
-def _start(piece: Piece, draft: Draft) -> BlockStart:
+def _start(piece: PlaybackBlock, draft: Draft) -> BlockStart:
     if piece.tool is not None:
         return draft.start_tool(piece.id, piece.tool)
     if piece.thinking is not None:

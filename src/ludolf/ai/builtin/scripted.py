@@ -10,7 +10,7 @@ import msgspec
 from msgspec import structs
 
 from ludolf.ai.builtin.models import SCRIPTED_API
-from ludolf.ai.builtin.playback import Pace, Piece, characters, play
+from ludolf.ai.builtin.playback import PlaybackBlock, PlaybackPace, characters, play
 from ludolf.ai.draft import Draft, StreamEvent
 from ludolf.ai.errors import ErrorKind, ProviderError, kind_of
 from ludolf.ai.http.transport import Transport
@@ -22,7 +22,7 @@ API = SCRIPTED_API
 VARIABLE = "LUDOLF_SCRIPT"
 
 
-class Failure(Value, forbid_unknown_fields=True):
+class ScriptedFailure(Value, forbid_unknown_fields=True):
     """How a reply fails; the kind follows from the status, or else from the text."""
 
     text: str
@@ -35,7 +35,7 @@ class Failure(Value, forbid_unknown_fields=True):
         return ProviderError(self.text, kind=kind, retry_after=self.retry_after)
 
 
-class Tokens(Value, forbid_unknown_fields=True):
+class ScriptedUsage(Value, forbid_unknown_fields=True):
     input: int = 0
     output: int = 0
     cache_read: int = 0
@@ -43,7 +43,7 @@ class Tokens(Value, forbid_unknown_fields=True):
     reasoning: int = 0
 
 
-class Reply(Value, forbid_unknown_fields=True):
+class ScriptedReply(Value, forbid_unknown_fields=True):
     """One answer of a script; `text` is short for a content of one text block.
 
     With `match`, the reply applies only to requests whose last user text contains it. `hang` keeps
@@ -51,15 +51,15 @@ class Reply(Value, forbid_unknown_fields=True):
     """
 
     text: str | None = None
-    content: tuple[Piece, ...] = ()
+    content: tuple[PlaybackBlock, ...] = ()
     match: str | None = None
     chunk: int = 16
     per_read: int = 1
     delay_ms: float = 0
     pause_ms: float = 0
-    usage: Tokens = Tokens()
+    usage: ScriptedUsage = ScriptedUsage()
     stop: Literal["stop", "length", "toolUse"] | None = None
-    error: Failure | str | None = None
+    error: ScriptedFailure | str | None = None
     hang: bool = False
 
     def __post_init__(self) -> None:
@@ -67,8 +67,8 @@ class Reply(Value, forbid_unknown_fields=True):
             raise ValueError("chunk and perRead must be 1 or more")
 
     @property
-    def pieces(self) -> tuple[Piece, ...]:
-        return self.content if self.text is None else (Piece(text=self.text), *self.content)
+    def pieces(self) -> tuple[PlaybackBlock, ...]:
+        return self.content if self.text is None else (PlaybackBlock(text=self.text), *self.content)
 
 
 def make(transport: Transport) -> Provider:
@@ -85,12 +85,12 @@ class Scripted:
     api = API
     abort_text = "Request was aborted"
 
-    def __init__(self, replies: Sequence[Reply] | None = None) -> None:
-        self._left: list[Reply] | None = None if replies is None else list(replies)
+    def __init__(self, replies: Sequence[ScriptedReply] | None = None) -> None:
+        self._left: list[ScriptedReply] | None = None if replies is None else list(replies)
         self._calls = 0
         self.requests: list[Request] = []
 
-    def add(self, *replies: Reply) -> None:
+    def add(self, *replies: ScriptedReply) -> None:
         """Append to the script."""
         self._left = [*(self._left or ()), *replies]
 
@@ -103,7 +103,7 @@ class Scripted:
             raise _as_error(reply.error)
         yield ()
         draft.count(_usage(reply.usage))
-        pace = Pace(
+        pace = PlaybackPace(
             cut=characters(reply.chunk), per_read=reply.per_read, pause=reply.pause_ms / 1000
         )
         async for events in play(self._with_ids(reply.pieces), draft, pace):
@@ -119,15 +119,15 @@ class Scripted:
             path = environment.get(VARIABLE) or os.environ.get(VARIABLE, "")
             self._left = load_script(path)
 
-    def _next(self, text: str) -> Reply:
+    def _next(self, text: str) -> ScriptedReply:
         left = self._left or []
         for place, reply in enumerate(left):
             if reply.match is None or reply.match in text:
                 return left.pop(place)
         rest = f" Replies left for other requests: {len(left)}." if left else ""
-        return Reply(text=f"The script has no reply left for this request.{rest}")
+        return ScriptedReply(text=f"The script has no reply left for this request.{rest}")
 
-    def _with_ids(self, pieces: Iterable[Piece]) -> Iterable[Piece]:
+    def _with_ids(self, pieces: Iterable[PlaybackBlock]) -> Iterable[PlaybackBlock]:
         for piece in pieces:
             if piece.tool is None or piece.id:
                 yield piece
@@ -139,7 +139,7 @@ class Scripted:
 # ---------------------------------------------------------------- the file
 
 
-def load_script(path: str) -> list[Reply]:
+def load_script(path: str) -> list[ScriptedReply]:
     """Read a script: a JSON list, an object with `replies`, or one reply per line.
 
     Raises:
@@ -175,9 +175,9 @@ def _items(text: str) -> list[tuple[str, Any]]:
     return [(f"reply {number}", item) for number, item in enumerate(value, 1)]
 
 
-def _reply(path: str, place: str, item: Any) -> Reply:
+def _reply(path: str, place: str, item: Any) -> ScriptedReply:
     try:
-        return msgspec.convert(item, Reply)
+        return msgspec.convert(item, ScriptedReply)
     except msgspec.ValidationError as error:
         raise _bad_script(path, f"{place}: {error}") from error
 
@@ -196,7 +196,7 @@ def _last_user_text(request: Request) -> str:
     return ""
 
 
-def _usage(tokens: Tokens) -> Usage:
+def _usage(tokens: ScriptedUsage) -> Usage:
     total = tokens.input + tokens.output + tokens.cache_read + tokens.cache_write
     return Usage(
         input=tokens.input,
@@ -208,13 +208,13 @@ def _usage(tokens: Tokens) -> Usage:
     )
 
 
-def _stop(reply: Reply, draft: Draft) -> tuple[StopReason, str]:
+def _stop(reply: ScriptedReply, draft: Draft) -> tuple[StopReason, str]:
     reason: StopReason = reply.stop or ("toolUse" if draft.has_tool_calls else "stop")
     return reason, reason
 
 
-def _as_error(error: Failure | str) -> ProviderError:
-    return (Failure(text=error) if isinstance(error, str) else error).as_error()
+def _as_error(error: ScriptedFailure | str) -> ProviderError:
+    return (ScriptedFailure(text=error) if isinstance(error, str) else error).as_error()
 
 
 def _kind_of_status(status: int | None) -> ErrorKind | None:

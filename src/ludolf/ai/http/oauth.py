@@ -6,11 +6,11 @@ from typing import Any, Literal
 import msgspec
 
 from ludolf.ai.http.timeouts import Patience
-from ludolf.ai.http.transport import Reply, Sent, Transport
+from ludolf.ai.http.transport import HttpRequest, HttpResponse, Transport
 from ludolf.ai.secrets import redact
 from ludolf.base import LudolfError, Value, dumps, loads, now_ms
 
-Method = Literal["oauth", "device"]
+OAuthMethod = Literal["oauth", "device"]
 REQUEST_SECONDS = 30.0
 _DEFAULT_LIFE = 3600.0
 _A_DAY = 24 * 3600.0
@@ -56,9 +56,9 @@ class Flow(Value):
     patience: float = 300.0
 
     @property
-    def methods(self) -> tuple[Method, ...]:
+    def methods(self) -> tuple[OAuthMethod, ...]:
         """Return the available login methods, the preferred one first."""
-        methods: list[Method] = []
+        methods: list[OAuthMethod] = []
         if self.authorize_url:
             methods.append("oauth")
         if self.device_url:
@@ -73,7 +73,7 @@ class LoginError(LudolfError):
     """A login or a token renewal failed. The text is the reason and contains no secret."""
 
 
-class Answer(msgspec.Struct, frozen=True):
+class OAuthResponse(msgspec.Struct, frozen=True):
     """Response of an identity server; `body` is empty if it was not a JSON object."""
 
     status: int
@@ -113,7 +113,7 @@ async def ask(
     headers: Mapping[str, str] | None = None,
     as_json: bool = False,
     bearer: str = "",
-) -> Answer:
+) -> OAuthResponse:
     """Send fields to an identity server; without fields, send a GET request.
 
     Raises:
@@ -131,9 +131,9 @@ async def ask(
         body = dumps(dict(fields)) if as_json else urlencode(fields).encode()
     method = "GET" if fields is None else "POST"
     patience = Patience(first=REQUEST_SECONDS)
-    sent = Sent(method=method, url=url, headers=all_headers, body=body, patience=patience)
+    sent = HttpRequest(method=method, url=url, headers=all_headers, body=body, patience=patience)
     async with http.exchange(sent) as raw:
-        text = await Reply(raw, patience).text()
+        text = await HttpResponse(raw, patience).text()
         status = raw.status
     secrets = [bearer, *(str((fields or {}).get(name, "")) for name in _SECRET_FIELDS)]
     return _read(status, text, secrets)
@@ -191,7 +191,7 @@ async def exchanged(
     }
 
 
-def tokens(flow: Flow, answer: Answer, refresh: str = "") -> dict[str, Any]:
+def tokens(flow: Flow, answer: OAuthResponse, refresh: str = "") -> dict[str, Any]:
     """Return the tokens of a response; without a new refresh token, keep the old one.
 
     Raises:
@@ -244,13 +244,13 @@ def host_of(address: str) -> str:
     return host
 
 
-def _read(status: int, text: str, secrets: list[str]) -> Answer:
+def _read(status: int, text: str, secrets: list[str]) -> OAuthResponse:
     try:
         body = loads(text)
     except (ValueError, RecursionError):
         body = None
     fields = body if isinstance(body, dict) else {}
-    return Answer(status, fields, redact(_complaint(status, fields), secrets))
+    return OAuthResponse(status, fields, redact(_complaint(status, fields), secrets))
 
 
 def _complaint(status: int, fields: Mapping[str, Any]) -> str:

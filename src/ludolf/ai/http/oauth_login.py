@@ -6,7 +6,16 @@ from typing import Any, Protocol
 
 import msgspec
 
-from ludolf.ai.http.oauth import Answer, Flow, LoginError, Method, ask, exchanged, host_of, tokens
+from ludolf.ai.http.oauth import (
+    Flow,
+    LoginError,
+    OAuthMethod,
+    OAuthResponse,
+    ask,
+    exchanged,
+    host_of,
+    tokens,
+)
 from ludolf.ai.http.oauth_callback import Callback, code_in
 from ludolf.ai.http.transport import Transport
 
@@ -47,7 +56,12 @@ class _Device(msgspec.Struct, frozen=True):
 
 
 async def log_in(
-    flow: Flow, method: Method, asker: Asker, *, domain: str | None = None, host: str = "127.0.0.1"
+    flow: Flow,
+    method: OAuthMethod,
+    asker: Asker,
+    *,
+    domain: str | None = None,
+    host: str = "127.0.0.1",
 ) -> dict[str, Any]:
     """Log in and return the credential in its stored form.
 
@@ -203,7 +217,7 @@ async def _begin(http: Transport, flow: Flow, domain: str | None) -> _Device:
     )
 
 
-async def _typed(http: Transport, flow: Flow, device: _Device, domain: str | None) -> Answer:
+async def _typed(http: Transport, flow: Flow, device: _Device, domain: str | None) -> OAuthResponse:
     """Poll until the user has entered the code."""
     url = flow.at(flow.device_token_url or flow.token_url, domain)
     codex = flow.kind == "codex"
@@ -231,7 +245,7 @@ def _question(flow: Flow, device: _Device) -> Mapping[str, str]:
     }
 
 
-def _problem(answer: Answer) -> str | None:
+def _problem(answer: OAuthResponse) -> str | None:
     error = answer.body.get("error")
     if isinstance(error, dict):
         error = error.get("code")

@@ -32,12 +32,12 @@ _READ_SIZE = 64 << 10
 PACKED = "The answer is compressed, although no compression was requested"
 _USUAL = Patience()
 
-Found = TypeVar("Found", covariant=True)
+ParsedT = TypeVar("ParsedT", covariant=True)
 # Signs or authenticates the final request: (address, headers, body) -> all headers.
 Seal = Callable[[str, Mapping[str, str], bytes], dict[str, str]]
 
 
-class Body(Protocol):
+class ResponseBody(Protocol):
     """The body of a response as it arrives."""
 
     async def readany(self) -> bytes:
@@ -57,10 +57,10 @@ class Raw(Protocol):
     @property
     def headers(self) -> Mapping[str, str]: ...
     @property
-    def content(self) -> Body: ...
+    def content(self) -> ResponseBody: ...
 
 
-class Sent(msgspec.Struct, frozen=True, kw_only=True):
+class HttpRequest(msgspec.Struct, frozen=True, kw_only=True):
     """A final HTTP request."""
 
     method: str = "POST"
@@ -70,7 +70,7 @@ class Sent(msgspec.Struct, frozen=True, kw_only=True):
     patience: Patience
 
 
-class Reply:
+class HttpResponse:
     """An HTTP response with an unread body."""
 
     def __init__(self, raw: Raw, patience: Patience) -> None:
@@ -101,7 +101,7 @@ class Reply:
         """Yield, for each network read, the data of the server-sent events that it completed."""
         return self.read(SseParser())
 
-    async def read(self, parser: "Parser[Found]") -> AsyncIterator[Iterator[Found]]:
+    async def read(self, parser: "Parser[ParsedT]") -> AsyncIterator[Iterator[ParsedT]]:
         """Yield, for each network read, the items that the parser found.
 
         Raises:
@@ -141,13 +141,13 @@ class Reply:
                     pass
 
 
-class Parser(Protocol[Found]):
+class Parser(Protocol[ParsedT]):
     """Finds events in chunks that are split anywhere; sets `has_event` when it finds one."""
 
     has_event: bool
 
-    def feed(self, chunk: bytes) -> Iterator[Found]: ...
-    def close(self) -> Iterator[Found]: ...
+    def feed(self, chunk: bytes) -> Iterator[ParsedT]: ...
+    def close(self) -> Iterator[ParsedT]: ...
 
 
 class Watcher(Protocol):
@@ -180,7 +180,7 @@ class Transport:
         *,
         patience: Patience = _USUAL,
         seal: Seal | None = None,
-    ) -> AsyncIterator[Reply]:
+    ) -> AsyncIterator[HttpResponse]:
         """Send a request. Redirects are not followed: a key is sent to the configured origin only.
 
         `seal` runs last, because a signature must cover the changes of a watcher.
@@ -193,18 +193,18 @@ class Transport:
             body, all_headers = await self.watcher.sending(body, all_headers)
         if seal is not None:
             all_headers = seal(url, all_headers, body)
-        sent = Sent(url=url, headers=all_headers, body=body, patience=patience)
+        sent = HttpRequest(url=url, headers=all_headers, body=body, patience=patience)
         async with self.model_exchange(sent) as raw:
             if self.watcher is not None:
                 await self.watcher.answered(raw.status, raw.headers)
-            yield Reply(raw, patience)
+            yield HttpResponse(raw, patience)
 
-    def model_exchange(self, sent: Sent) -> AbstractAsyncContextManager[Raw]:
+    def model_exchange(self, sent: HttpRequest) -> AbstractAsyncContextManager[Raw]:
         """Exchange with a model server; recording and replay override this method."""
         return self.exchange(sent)
 
     @asynccontextmanager
-    async def exchange(self, sent: Sent) -> AsyncIterator[Raw]:
+    async def exchange(self, sent: HttpRequest) -> AsyncIterator[Raw]:
         """Send one request over the network, to any server.
 
         Raises:
@@ -234,7 +234,7 @@ class Transport:
         except (aiohttp.ClientError, ConnectionError) as error:
             raise ProviderError(f"Connection error: {error}", kind="network") from error
 
-    async def _send(self, sent: Sent) -> "aiohttp.ClientResponse":
+    async def _send(self, sent: HttpRequest) -> "aiohttp.ClientResponse":
         import aiohttp
 
         limits = aiohttp.ClientTimeout(
@@ -331,7 +331,7 @@ def _limit_silence(raw: Raw, seconds: float) -> None:
         connection.protocol.start_timeout()
 
 
-async def check(reply: Reply, describe: Callable[[int, str], str]) -> None:
+async def check(reply: HttpResponse, describe: Callable[[int, str], str]) -> None:
     """Turn an HTTP failure into a ProviderError; `describe(status, body)` returns its text.
 
     Raises:

@@ -9,7 +9,7 @@ from typing import IO, Self
 import msgspec
 
 import ludolf
-from ludolf.ai.local.runtime import Order, Told
+from ludolf.ai.local.runtime import Launch, RuntimeAnswer
 from ludolf.base import LudolfError, dumps
 
 MODULE = "ludolf.ai.local.runtime"
@@ -28,7 +28,7 @@ class ChildError(LudolfError):
 class Child:
     """One process with one model. It ends with `stop`, or when the parent process ends."""
 
-    def __init__(self, process: asyncio.subprocess.Process, order: Order, log: IO[bytes]) -> None:
+    def __init__(self, process: asyncio.subprocess.Process, order: Launch, log: IO[bytes]) -> None:
         self._process = process
         self._log = log
         self.order = order
@@ -36,7 +36,7 @@ class Child:
         self.users = 0
 
     @classmethod
-    async def start(cls, order: Order, seconds: float = LOAD_SECONDS) -> Self:
+    async def start(cls, order: Launch, seconds: float = LOAD_SECONDS) -> Self:
         """Start the process and wait until the model is loaded; cancelling stops the process.
 
         Raises:
@@ -75,9 +75,9 @@ class Child:
         except TimeoutError:
             raise ChildError(f"{self.order.model} was not loaded within {seconds:.0f} s") from None
         try:
-            reply = msgspec.json.decode(line, type=Told)
+            reply = msgspec.json.decode(line, type=RuntimeAnswer)
         except msgspec.DecodeError:
-            reply = Told()
+            reply = RuntimeAnswer()
         if reply.url is None:
             raise ChildError(
                 f"llama.cpp cannot load {self.order.model}: {await self.reason(reply)}"
@@ -88,7 +88,7 @@ class Child:
     def alive(self) -> bool:
         return self._process.returncode is None
 
-    async def reason(self, reply: Told | None = None) -> str:
+    async def reason(self, reply: RuntimeAnswer | None = None) -> str:
         """Return why the process ended, in the words of llama.cpp if it printed any."""
         code = await self._process.wait()
         self._log.seek(0, os.SEEK_END)

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from ludolf.ai.local import FILE_API, FILE_SUFFIX, FILES
-from ludolf.ai.local.gguf import GgufError, Header, read_gguf
+from ludolf.ai.local.gguf import GgufError, GgufHeader, read_gguf
 from ludolf.ai.local.servers import COMPAT, local_model, thinking_compat
 from ludolf.ai.models import Model
 from ludolf.base import ConfigError, loads
@@ -54,7 +54,7 @@ def file_models(environ: Mapping[str, str] = os.environ) -> tuple[Model, ...]:
     return tuple(models.values())
 
 
-def _model(model_id: str, path: Path, header: Header) -> Model:
+def _model(model_id: str, path: Path, header: GgufHeader) -> Model:
     thinking = thinking_compat(header.template or "")
     context = min(header.context_length or UNKNOWN_CONTEXT, DEFAULT_CONTEXT)
     model = local_model(FILES, "", model_id, context=context, thinks=bool(thinking))

@@ -45,7 +45,7 @@ class _Broken(Exception):
     """The bytes are not a valid header; the caller adds the file name."""
 
 
-class Header(msgspec.Struct, frozen=True, kw_only=True):
+class GgufHeader(msgspec.Struct, frozen=True, kw_only=True):
     """Contents of the header, as far as present; `values` are all scalars by key."""
 
     architecture: str
@@ -55,7 +55,7 @@ class Header(msgspec.Struct, frozen=True, kw_only=True):
     values: dict[str, Scalar] = {}
 
 
-def read_gguf(path: Path) -> Header:
+def read_gguf(path: Path) -> GgufHeader:
     """Read the header of a file; unchanged files are cached.
 
     Raises:
@@ -76,7 +76,7 @@ def read_gguf(path: Path) -> Header:
 
 
 @lru_cache(maxsize=256)
-def _read(path: Path, size: int, changed: int) -> Header:
+def _read(path: Path, size: int, changed: int) -> GgufHeader:
     file = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
     try:
         with mmap.mmap(file, 0, access=mmap.ACCESS_READ) as data:
@@ -85,7 +85,7 @@ def _read(path: Path, size: int, changed: int) -> Header:
         os.close(file)
 
 
-def _header(data: bytes | mmap.mmap) -> Header:
+def _header(data: bytes | mmap.mmap) -> GgufHeader:
     reader = _Reader(data)
     pairs = reader.preamble()
     values: dict[str, Scalar] = {}
@@ -97,14 +97,14 @@ def _header(data: bytes | mmap.mmap) -> Header:
     return _described(values)
 
 
-def _described(values: dict[str, Scalar]) -> Header:
+def _described(values: dict[str, Scalar]) -> GgufHeader:
     architecture = values.get("general.architecture")
     if not isinstance(architecture, str) or not architecture:
         raise _Broken("it does not name an architecture")
     name = values.get("general.name")
     length = values.get(f"{architecture}.context_length")
     template = values.get("tokenizer.chat_template")
-    return Header(
+    return GgufHeader(
         architecture=architecture,
         name=name if isinstance(name, str) and name else None,
         context_length=length if isinstance(length, int) and length > 0 else None,

@@ -5,7 +5,7 @@ import re
 import msgspec
 
 
-class Kind(msgspec.Struct, frozen=True):
+class ServerKind(msgspec.Struct, frozen=True):
     """A kind of server: `url` is its default address, `start` the hint how to start it."""
 
     title: str
@@ -13,15 +13,17 @@ class Kind(msgspec.Struct, frozen=True):
     start: str
 
 
-KINDS: dict[str, Kind] = {
-    "ollama": Kind("Ollama", "http://127.0.0.1:11434", 'Start it with "ollama serve".'),
-    "llama.cpp": Kind(
+KINDS: dict[str, ServerKind] = {
+    "ollama": ServerKind("Ollama", "http://127.0.0.1:11434", 'Start it with "ollama serve".'),
+    "llama.cpp": ServerKind(
         "the llama.cpp server",
         "http://127.0.0.1:8080",
         'Start it with "llama-server -m MODEL.gguf --jinja", or set LLAMA_BASE_URL.',
     ),
-    "lmstudio": Kind("LM Studio", "http://127.0.0.1:1234", 'Start it with "lms server start".'),
-    "vllm": Kind("vLLM", "http://127.0.0.1:8000", 'Start it with "vllm serve MODEL".'),
+    "lmstudio": ServerKind(
+        "LM Studio", "http://127.0.0.1:1234", 'Start it with "lms server start".'
+    ),
+    "vllm": ServerKind("vLLM", "http://127.0.0.1:8000", 'Start it with "vllm serve MODEL".'),
 }
 _UNREACHED = re.compile(r"^Connection error: ")
 _MISSING = re.compile(r"^404 .*\bmodel\b", re.I | re.S)
@@ -47,7 +49,7 @@ def explain(provider: str, url: str, model_id: str, text: str) -> str:
     return text
 
 
-def _how_to_get(provider: str, kind: Kind, model_id: str) -> str:
+def _how_to_get(provider: str, kind: ServerKind, model_id: str) -> str:
     if provider == "ollama":
         return f'Get it with "ollama pull {model_id}".'
     if provider == "lmstudio":

@@ -17,7 +17,7 @@ from ludolf.ai.http.transport import Transport
 from ludolf.ai.local import FILE_API, MISSING
 from ludolf.ai.local.child import Child, ChildError
 from ludolf.ai.local.gguf import GgufError, read_gguf
-from ludolf.ai.local.runtime import Order
+from ludolf.ai.local.runtime import Launch
 from ludolf.ai.local.templates import template_for
 from ludolf.ai.models import Model
 from ludolf.ai.provider import Provider, Request
@@ -97,11 +97,11 @@ def _at(request: Request, url: str, key: str) -> Request:
     return structs.replace(request, access=Access(key=key, base_url=f"{url}/v1"))
 
 
-def _same(order: Order, model: Model) -> bool:
+def _same(order: Launch, model: Model) -> bool:
     return order.context == model.context_window
 
 
-def _order(model: Model) -> Order:
+def _order(model: Model) -> Launch:
     """Return the order that starts the model's child process.
 
     Raises:
@@ -114,7 +114,7 @@ def _order(model: Model) -> Order:
         raise ProviderError(MISSING, kind="bad_request")
     path = Path(unquote(urlsplit(model.base_url).path))
     options: dict[str, Any] = model.compat or {}
-    return Order(
+    return Launch(
         model=str(path),
         key=os.urandom(KEY_BYTES).hex(),
         context=model.context_window,

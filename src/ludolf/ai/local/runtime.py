@@ -1,6 +1,6 @@
 """Child program that runs one GGUF file with llama.cpp's server on loopback.
 
-It reads one line of JSON, an `Order`, answers with one line, and exits when its stdin is closed.
+It reads one line of JSON, a `Launch`, answers with one line, and exits when its stdin is closed.
 """
 
 import os
@@ -21,7 +21,7 @@ _PR_SET_PDEATHSIG = 1
 _SIGKILL = 9
 
 
-class Order(Value):
+class Launch(Value):
     """Parameters of the child. Missing numbers leave the choice to llama.cpp."""
 
     model: str
@@ -33,7 +33,7 @@ class Order(Value):
     gpu_layers: int | None = None
 
 
-class Told(Value):
+class RuntimeAnswer(Value):
     """Reply to an order: the address of the server, or an error."""
 
     url: str | None = None
@@ -43,24 +43,24 @@ class Told(Value):
 def main() -> None:
     """Serve until the parent process ends."""
     out = _own_stdout()
-    order = msgspec.json.decode(sys.stdin.buffer.readline(), type=Order)
+    order = msgspec.json.decode(sys.stdin.buffer.readline(), type=Launch)
     _die_with(order.parent)
     threading.Thread(target=_end_with_input, daemon=True).start()
     try:
         server = serve(order)
     except (ImportError, RuntimeError, ValueError, OSError) as error:
-        _send(out, Told(error=str(error)))
+        _send(out, RuntimeAnswer(error=str(error)))
         os._exit(1)
-    _send(out, Told(url=server.listening_address))
+    _send(out, RuntimeAnswer(url=server.listening_address))
     threading.Event().wait()
 
 
-def serve(order: Order) -> Any:
+def serve(order: Launch) -> Any:
     """Load the model, start to listen, and return the server."""
     return _library().Server(parameters(order))
 
 
-def parameters(order: Order) -> Any:
+def parameters(order: Launch) -> Any:
     """Convert an order to llama.cpp's parameters."""
     params = _library().CommonParams()
     params.model.path = order.model
@@ -94,7 +94,7 @@ def _own_stdout() -> IO[bytes]:
     return stdout
 
 
-def _send(out: IO[bytes], reply: Told) -> None:
+def _send(out: IO[bytes], reply: RuntimeAnswer) -> None:
     out.write(dumps(reply) + b"\n")
 
 

@@ -34,7 +34,7 @@ COMPAT: Mapping[str, Any] = {
 _GONE = (errno.ECONNREFUSED, errno.EHOSTUNREACH, errno.ENETUNREACH, errno.EADDRNOTAVAIL)
 
 
-class Place(msgspec.Struct, frozen=True, kw_only=True):
+class ServerAddress(msgspec.Struct, frozen=True, kw_only=True):
     """An address to probe; without a provider, any kind of server may listen there."""
 
     url: str
@@ -49,7 +49,7 @@ class Place(msgspec.Struct, frozen=True, kw_only=True):
         return urlsplit(self.url).hostname in LOOPBACK
 
 
-class Found(msgspec.Struct, frozen=True, kw_only=True):
+class RunningServer(msgspec.Struct, frozen=True, kw_only=True):
     """A server and its models; `loaded` are the ids that answer without a load."""
 
     provider: str
@@ -58,7 +58,7 @@ class Found(msgspec.Struct, frozen=True, kw_only=True):
     loaded: frozenset[str] = frozenset()
 
 
-def someone_listens(place: Place) -> bool:
+def someone_listens(place: ServerAddress) -> bool:
     """Return whether a probe is worthwhile; a fast check that returns True in doubt."""
     parts = urlsplit(place.url)
     if not place.near or parts.port is None:
@@ -77,23 +77,23 @@ def someone_listens(place: Place) -> bool:
         return False
 
 
-async def look_at(places: Iterable[Place]) -> tuple[Found, ...]:
+async def look_at(places: Iterable[ServerAddress]) -> tuple[RunningServer, ...]:
     """Probe all places concurrently; omit everything that is not a known model server."""
     servers = await asyncio.gather(*map(_identify, places))
     return tuple(server for server in servers if server is not None)
 
 
-async def _identify(place: Place) -> Found | None:
+async def _identify(place: ServerAddress) -> RunningServer | None:
     kinds = (place.provider,) if place.provider else tuple(_READERS)
-    looks = (_READERS[kind](Asking(place, kind)) for kind in kinds)
+    looks = (_READERS[kind](ServerProbe(place, kind)) for kind in kinds)
     answers = await asyncio.gather(*looks)
     return next((server for server in answers if server is not None), None)
 
 
-class Asking:
+class ServerProbe:
     """Requests to one place. The key is sent only if the server asks for one."""
 
-    def __init__(self, place: Place, provider: str) -> None:
+    def __init__(self, place: ServerAddress, provider: str) -> None:
         self.place = place
         self._key = place.keys.get(provider)
         self._patience = KNOCK_SECONDS if place.near else AWAY_SECONDS
@@ -116,7 +116,7 @@ class Asking:
 # ---------------------------------------------------------------- Ollama
 
 
-async def _ollama(asking: Asking) -> Found | None:
+async def _ollama(asking: ServerProbe) -> RunningServer | None:
     names = _ollama_names(await asking.get("/api/tags"))
     if names is None:
         return None
@@ -146,7 +146,7 @@ def _ollama_sizes(running: Any) -> dict[str, int]:
     return {_text(item, "name"): _count(item.get("context_length")) for item in items}
 
 
-def _ollama_model(place: Place, name: str, show: Any, running: int | None) -> Model | None:
+def _ollama_model(place: ServerAddress, name: str, show: Any, running: int | None) -> Model | None:
     about: dict[str, Any] = show if isinstance(show, dict) else {}
     able = about.get("capabilities")
     if not isinstance(able, list):
@@ -184,16 +184,16 @@ def _parameter(text: str, name: str) -> int:
     return 0
 
 
-async def load_ollama(place: Place, model_id: str) -> None:
+async def load_ollama(place: ServerAddress, model_id: str) -> None:
     """Load a model as the next request would; then `/api/ps` reports its context length."""
-    asking = Asking(place, "ollama")
+    asking = ServerProbe(place, "ollama")
     await asking.post("/api/generate", {"model": model_id, "stream": False}, None)
 
 
 # ---------------------------------------------------------------- llama.cpp
 
 
-async def _llama_cpp(asking: Asking) -> Found | None:
+async def _llama_cpp(asking: ServerProbe) -> RunningServer | None:
     props, model_list = await asyncio.gather(asking.get("/props"), asking.get("/v1/models"))
     props = props if isinstance(props, dict) else {}
     items = [item for item in _model_rows(model_list) if item.get("owned_by") == "llamacpp"]
@@ -210,7 +210,9 @@ def _is_loaded(item: Mapping[str, Any]) -> bool:
     return not isinstance(status, dict) or status.get("value") == "loaded"
 
 
-def _llama_model(place: Place, item: Mapping[str, Any], props: Mapping[str, Any]) -> Model | None:
+def _llama_model(
+    place: ServerAddress, item: Mapping[str, Any], props: Mapping[str, Any]
+) -> Model | None:
     meta, kinds = _inner(item, "meta"), _inner(item, "architecture").get("input_modalities")
     context = _count(_inner(props, "default_generation_settings").get("n_ctx"))
     context = context or _count(meta.get("n_ctx")) or _count(meta.get("n_ctx_train"))
@@ -241,7 +243,7 @@ def thinking_compat(template: str) -> dict[str, Any]:
 # ---------------------------------------------------------------- LM Studio and vLLM
 
 
-async def _lmstudio(asking: Asking) -> Found | None:
+async def _lmstudio(asking: ServerProbe) -> RunningServer | None:
     model_list = await asking.get("/api/v0/models")
     if not isinstance(model_list, dict) or not isinstance(model_list.get("data"), list):
         return None
@@ -254,7 +256,7 @@ async def _lmstudio(asking: Asking) -> Found | None:
     return _server(asking, "lmstudio", models, loaded=loaded)
 
 
-def _lmstudio_model(place: Place, item: Mapping[str, Any]) -> Model:
+def _lmstudio_model(place: ServerAddress, item: Mapping[str, Any]) -> Model:
     most = _count(item.get("max_context_length"))
     context = _count(item.get("loaded_context_length"))
     if not context:
@@ -269,7 +271,7 @@ def _lmstudio_model(place: Place, item: Mapping[str, Any]) -> Model:
     )
 
 
-async def _vllm(asking: Asking) -> Found | None:
+async def _vllm(asking: ServerProbe) -> RunningServer | None:
     items = _model_rows(await asking.get("/v1/models"))
     items = [item for item in items if item.get("owned_by") == "vllm"]
     if not items:
@@ -286,7 +288,7 @@ async def _vllm(asking: Asking) -> Found | None:
     return _server(asking, "vllm", models, loaded=[model.id for model in models])
 
 
-_READERS: dict[str, Callable[[Asking], Awaitable[Found | None]]] = {
+_READERS: dict[str, Callable[[ServerProbe], Awaitable[RunningServer | None]]] = {
     "ollama": _ollama,
     "lmstudio": _lmstudio,
     "llama.cpp": _llama_cpp,
@@ -324,12 +326,14 @@ def local_model(
 
 
 def _server(
-    asking: Asking, provider: str, models: Iterable[Model | None], *, loaded: Iterable[str]
-) -> Found:
+    asking: ServerProbe, provider: str, models: Iterable[Model | None], *, loaded: Iterable[str]
+) -> RunningServer:
     ready = frozenset(loaded)
     usable = [model for model in models if model is not None and model.id]
     usable.sort(key=lambda model: (model.id not in ready, not uses_tools(model)))
-    return Found(provider=provider, url=asking.place.url, models=tuple(usable), loaded=ready)
+    return RunningServer(
+        provider=provider, url=asking.place.url, models=tuple(usable), loaded=ready
+    )
 
 
 # ---------------------------------------------------------------- JSON of others

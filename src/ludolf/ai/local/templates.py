@@ -3,14 +3,14 @@
 import re
 from pathlib import Path
 
-from ludolf.ai.local.gguf import GgufError, Header
+from ludolf.ai.local.gguf import GgufError, GgufHeader
 
 OWN, FENCED = "own", "fenced"
 # Qwen2.5-Coder's template shows calls with doubled braces, but the model writes a fenced block.
 _DOUBLED = re.compile(r"<tool_call>(\\n|\s)*\{\{")
 
 
-def template_for(header: Header, wanted: str | None = None) -> str | None:
+def template_for(header: GgufHeader, wanted: str | None = None) -> str | None:
     """Return the text of the template to use; None selects the file's own.
 
     `wanted` is "own", "fenced", or the path of a template.
@@ -28,7 +28,7 @@ def template_for(header: Header, wanted: str | None = None) -> str | None:
         raise GgufError(f"Cannot read the chat template {path}: {error}") from error
 
 
-def needs_fences(header: Header) -> bool:
+def needs_fences(header: GgufHeader) -> bool:
     """Return whether the model writes calls in a form that its own template does not parse."""
     template = header.template or ""
     if header.architecture != "qwen2" or "<|im_start|>" not in template:

@@ -27,7 +27,7 @@ def keep_quiet(library: str) -> None:
         logger.addHandler(logging.NullHandler())
 
 
-class Tokens:
+class TokenCache:
     """The tokens of one provider, one for each identity."""
 
     def __init__(self) -> None:

@@ -10,7 +10,7 @@ from msgspec import UNSET, structs
 from ludolf.ai.draft import Draft, StreamEvent
 from ludolf.ai.encoded_cache import Pieces
 from ludolf.ai.errors import ProviderError
-from ludolf.ai.history import Handoff, ModelMessage
+from ludolf.ai.history import HistoryAdapter, ModelMessage
 from ludolf.ai.http.transport import Transport, check
 from ludolf.ai.messages import StopReason, ToolResultMessage, Usage
 from ludolf.ai.provider import Provider, Request, ToolSpec
@@ -35,11 +35,11 @@ class PiMessages:
 
     def __init__(self, transport: Transport) -> None:
         self._transport = transport
-        self._handoff = Handoff()
+        self._handoff = HistoryAdapter()
         self._pieces = Pieces()
 
     async def stream(self, request: Request, draft: Draft) -> AsyncGenerator[Iterable[StreamEvent]]:
-        reading = Reading(draft)
+        reading = PiMessagesReader(draft)
         async with self._transport.post(
             f"{base_url(request)}/messages",
             all_headers(request, key_headers(request, "Authorization")),
@@ -159,7 +159,7 @@ class _Event(msgspec.Struct, rename="camel"):
 _decode = msgspec.json.Decoder(_Event).decode
 
 
-class Reading:
+class PiMessagesReader:
     """Converts the gateway's events to those of the draft."""
 
     def __init__(self, draft: Draft) -> None:

@@ -8,26 +8,24 @@ from pathlib import Path
 from typing import Any
 
 from ludolf.ai.errors import ProviderError, retry_after
-from ludolf.ai.http.transport import Body, Raw, Sent, Transport
+from ludolf.ai.http.transport import HttpRequest, Raw, ResponseBody, Transport
 from ludolf.ai.messages import ThinkingLevel
 from ludolf.ai.models import Model
 from ludolf.ai.record.recording_file import (
     VERSION,
-    Answer,
     AskedModel,
-    Data,
-    End,
     Exchange,
-    Failure,
-    Header,
     Line,
+    RecordedData,
+    RecordedEnd,
+    RecordedFailure,
+    RecordedRequest,
+    RecordedResponse,
     RecordingFile,
-    Request,
+    RecordingHeader,
 )
 from ludolf.ai.record.scrubbing import Scrubber, harmless_headers, harmless_url, secrets_of
-from ludolf.base import iso_time, loads
-
-Warn = Callable[[str], None]
+from ludolf.base import Warn, iso_time, loads
 
 
 class Recorder(Transport):
@@ -58,7 +56,7 @@ class Recorder(Transport):
         if model is not None:
             self._models.add(model.key)
         self._write(
-            Header(
+            RecordingHeader(
                 version=VERSION,
                 ludolf=__version__,
                 started_at=iso_time(),
@@ -73,7 +71,7 @@ class Recorder(Transport):
             self._write(AskedModel(model=self._clean_model(model)))
 
     @asynccontextmanager
-    async def model_exchange(self, sent: Sent) -> AsyncIterator[Raw]:
+    async def model_exchange(self, sent: HttpRequest) -> AsyncIterator[Raw]:
         self._count += 1
         tape = Tape(self._count)
         try:
@@ -121,7 +119,7 @@ class Tape:
         self._chunks: list[tuple[int, bytes]] = []
         self._complete = False
         self._broke = False
-        self._end: End = "left"
+        self._end: RecordedEnd = "left"
         self._error: ProviderError | None = None
 
     def answered(self, raw: Raw) -> None:
@@ -154,7 +152,7 @@ class Tape:
         elif self._broke:
             self._end = "cut"
 
-    def exchange(self, sent: Sent, scrubber: Scrubber) -> Exchange:
+    def exchange(self, sent: HttpRequest, scrubber: Scrubber) -> Exchange:
         """Return the line for the file."""
         error = self._error
         return Exchange(
@@ -164,21 +162,25 @@ class Tape:
             answer=self._answer(scrubber),
             end="complete" if self._complete else self._end,
             end_ms=self._ms(),
-            error=Failure(text=scrubber.text(str(error)), kind=error.kind) if error else None,
+            error=RecordedFailure(text=scrubber.text(str(error)), kind=error.kind)
+            if error
+            else None,
         )
 
-    def _answer(self, scrubber: Scrubber) -> Answer | None:
+    def _answer(self, scrubber: Scrubber) -> RecordedResponse | None:
         if self._head is None:
             return None
         status, headers, ms = self._head
         cleaned = scrubber.chunks([chunk for _, chunk in self._chunks])
         times = [at for at, _ in self._chunks]
-        return Answer(
+        return RecordedResponse(
             status=status,
             headers=_scrubbed(headers, scrubber),
             ms=ms,
             chunks=tuple(
-                Data.of(chunk, at) for at, chunk in zip(times, cleaned, strict=True) if chunk
+                RecordedData.of(chunk, at)
+                for at, chunk in zip(times, cleaned, strict=True)
+                if chunk
             ),
         )
 
@@ -192,13 +194,13 @@ class Listening:
     def __init__(self, raw: Raw, tape: Tape) -> None:
         self.status = raw.status
         self.headers: Mapping[str, str] = raw.headers
-        self.content: Body = _ListeningBody(raw.content, tape)
+        self.content: ResponseBody = _ListeningBody(raw.content, tape)
         # Used to set the read timeout of the connection.
         self.connection: object = getattr(raw, "connection", None)
 
 
 class _ListeningBody:
-    def __init__(self, body: Body, tape: Tape) -> None:
+    def __init__(self, body: ResponseBody, tape: Tape) -> None:
         self._body = body
         self._tape = tape
 
@@ -236,11 +238,11 @@ class _Noticing:
             self._tape.broke()
 
 
-def _request(sent: Sent, scrubber: Scrubber) -> Request:
+def _request(sent: HttpRequest, scrubber: Scrubber) -> RecordedRequest:
     body, data = _json(sent.body), None
     if body is None and sent.body:
-        data = Data.of(scrubber.chunks([sent.body])[0])
-    return Request(
+        data = RecordedData.of(scrubber.chunks([sent.body])[0])
+    return RecordedRequest(
         method=sent.method,
         url=scrubber.text(harmless_url(sent.url)),
         headers=_scrubbed(harmless_headers(sent.headers), scrubber),

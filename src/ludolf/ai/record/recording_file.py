@@ -17,10 +17,10 @@ from ludolf.base import ConfigError, Value, dumps, loads
 VERSION = 1
 # complete: read to its end. left: the program stopped reading early. aborted: the run was aborted.
 # cut: the connection broke. no_answer: no response arrived.
-End = Literal["complete", "left", "aborted", "cut", "no_answer"]
+RecordedEnd = Literal["complete", "left", "aborted", "cut", "no_answer"]
 
 
-class Header(Value, tag_field="type", tag="ludolf-recording"):
+class RecordingHeader(Value, tag_field="type", tag="ludolf-recording"):
     """The first line. `model` and `thinking_level` are those at the start of the run."""
 
     version: int
@@ -36,7 +36,7 @@ class AskedModel(Value, tag_field="type", tag="model"):
     model: Model
 
 
-class Data(Value):
+class RecordedData(Value):
     """Bytes, as text if they are UTF-8. `ms` is the time since the request was sent."""
 
     ms: int = 0
@@ -44,7 +44,7 @@ class Data(Value):
     base64: str | None = None
 
     @classmethod
-    def of(cls, data: bytes, ms: int = 0) -> "Data":
+    def of(cls, data: bytes, ms: int = 0) -> "RecordedData":
         try:
             return cls(ms=ms, text=data.decode())
         except UnicodeDecodeError:
@@ -55,24 +55,24 @@ class Data(Value):
         return self.text.encode() if self.text is not None else base64.b64decode(self.base64 or "")
 
 
-class Request(Value):
+class RecordedRequest(Value):
     """A recorded request: `body` if it was JSON, otherwise `data`."""
 
     method: str
     url: str
     headers: dict[str, str]
     body: Any = None
-    data: Data | None = None
+    data: RecordedData | None = None
 
 
-class Answer(Value):
+class RecordedResponse(Value):
     status: int
     headers: dict[str, str]
     ms: int
-    chunks: tuple[Data, ...] = ()
+    chunks: tuple[RecordedData, ...] = ()
 
 
-class Failure(Value):
+class RecordedFailure(Value):
     text: str
     kind: ErrorKind
 
@@ -82,21 +82,21 @@ class Exchange(Value, kw_only=True, tag_field="type", tag="exchange"):
 
     number: int
     started_at: str
-    request: Request
-    answer: Answer | None = None
-    end: End
+    request: RecordedRequest
+    answer: RecordedResponse | None = None
+    end: RecordedEnd
     end_ms: int
-    error: Failure | None = None
+    error: RecordedFailure | None = None
 
 
-Line = Header | AskedModel | Exchange
+Line = RecordingHeader | AskedModel | Exchange
 
 
 class Recording(msgspec.Struct, frozen=True, kw_only=True):
     """A complete file; its exchanges are in the order of the requests."""
 
     path: Path
-    header: Header
+    header: RecordingHeader
     models: tuple[Model, ...]
     exchanges: tuple[Exchange, ...]
 
@@ -173,7 +173,7 @@ def read_recording(path: Path) -> Recording:
     # Text after the last line end was truncated during writing.
     items = [_read_line(path, at, line) for at, line in enumerate(lines[:-1], 1) if line.strip()]
     header = items[0] if items else None
-    if not isinstance(header, Header):
+    if not isinstance(header, RecordingHeader):
         raise ConfigError(f"Cannot replay {path}: it is not a recording made with --record.")
     return Recording(
         path=path,

@@ -2,21 +2,19 @@
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager
 from typing import NoReturn
 
 from ludolf.ai.errors import ProviderError
-from ludolf.ai.http.transport import Body, Raw, Sent, Transport
-from ludolf.ai.record.recording_file import Data, Exchange, Recording
+from ludolf.ai.http.transport import HttpRequest, Raw, ResponseBody, Transport
+from ludolf.ai.record.recording_file import Exchange, RecordedData, Recording
 from ludolf.ai.record.request_shape import Shape, difference, shape_of
 from ludolf.ai.record.scrubbing import REMOVED, harmless_url
-from ludolf.base import loads
+from ludolf.base import Warn, loads
 
 # Time that a recorded aborted exchange waits to be aborted again.
 ABORT_SECONDS = 30.0
-
-Warn = Callable[[str], None]
 
 
 class Replayer(Transport):
@@ -42,9 +40,9 @@ class Replayer(Transport):
         self._warned: set[str] = set()
 
     @asynccontextmanager
-    async def model_exchange(self, sent: Sent) -> AsyncIterator[Raw]:
+    async def model_exchange(self, sent: HttpRequest) -> AsyncIterator[Raw]:
         exchange = self._take(shape_of(sent.method, sent.url, _json(sent.body)))
-        pace = Pace(self._speed)
+        pace = ReplayClock(self._speed)
         answer = exchange.answer
         if answer is None:
             await pace.until(exchange.end_ms)
@@ -52,7 +50,7 @@ class Replayer(Transport):
         await pace.until(answer.ms)
         yield Replayed(exchange, pace)
 
-    def exchange(self, sent: Sent) -> NoReturn:
+    def exchange(self, sent: HttpRequest) -> NoReturn:
         """Refuse requests to other servers.
 
         Raises:
@@ -116,7 +114,7 @@ def _recorded_shape(exchange: Exchange) -> Shape:
     return shape_of(request.method, request.url, request.body)
 
 
-class Pace:
+class ReplayClock:
     """Waits until the recorded time of an event, scaled by the speed."""
 
     def __init__(self, speed: float) -> None:
@@ -133,16 +131,18 @@ class Pace:
 class Replayed:
     """A recorded response."""
 
-    def __init__(self, exchange: Exchange, pace: Pace) -> None:
+    def __init__(self, exchange: Exchange, pace: ReplayClock) -> None:
         answer = exchange.answer
         assert answer is not None
         self.status = answer.status
         self.headers: Mapping[str, str] = Headers(answer.headers)
-        self.content: Body = _ReplayedBody(exchange, answer.chunks, pace)
+        self.content: ResponseBody = _ReplayedBody(exchange, answer.chunks, pace)
 
 
 class _ReplayedBody:
-    def __init__(self, exchange: Exchange, chunks: tuple[Data, ...], pace: Pace) -> None:
+    def __init__(
+        self, exchange: Exchange, chunks: tuple[RecordedData, ...], pace: ReplayClock
+    ) -> None:
         self._exchange = exchange
         self._chunks = [chunk for chunk in reversed(chunks) if chunk.raw]
         self._pace = pace

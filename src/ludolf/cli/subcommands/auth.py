@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from ludolf.ai.http.oauth import Method
+from ludolf.ai.http.oauth import OAuthMethod
 from ludolf.ai.http.oauth_login import Asker, log_in
 from ludolf.base import CommandError, dumps, iso_time, now_ms
 from ludolf.cli.subcommands.auth_check import check, print_api_key, print_bearer_token
@@ -19,7 +19,7 @@ from ludolf.config.auth.credentials import (
 )
 from ludolf.config.auth.keyring import Keyring
 from ludolf.config.auth.oauth import callback_host
-from ludolf.config.auth.status import AuthStatus, auth_status
+from ludolf.config.auth.status import CredentialStatus, auth_status
 from ludolf.config.models.registry import ModelRegistry
 from ludolf.config.settings.file_permissions import exposure
 from ludolf.config.settings.home import find_home
@@ -134,7 +134,7 @@ def _login(registry: ModelRegistry, arguments: "Namespace") -> int:
     return 0
 
 
-def _log_in(registry: ModelRegistry, provider: str, way: Method, domain: str | None) -> None:
+def _log_in(registry: ModelRegistry, provider: str, way: OAuthMethod, domain: str | None) -> None:
     flow = flow_for(registry, provider)
     assert flow is not None
     if domain and flow.kind != "copilot":
@@ -241,7 +241,7 @@ def _status(registry: ModelRegistry, arguments: "Namespace") -> int:
     return 0 if any(status.usable for status in statuses) else 1
 
 
-def _words(status: AuthStatus) -> str:
+def _words(status: CredentialStatus) -> str:
     match status.origin, status.kind:
         case "stored", "oauth":
             return f"stored login{_until(status)}"
@@ -256,7 +256,7 @@ def _words(status: AuthStatus) -> str:
             return "nothing"
 
 
-def _until(status: AuthStatus) -> str:
+def _until(status: CredentialStatus) -> str:
     if status.expires is None:
         return ""
     if status.expires > now_ms():

@@ -28,7 +28,7 @@ Reason = Literal[
 ]
 
 
-class Verdict(Value):
+class AuthCheckResult(Value):
     """Result of `auth check`, with pi's field names; `credentials` only on request."""
 
     status: Literal["ready", "not_ready", "invalid"]
@@ -53,7 +53,7 @@ def check(registry: ModelRegistry, arguments: "Namespace") -> int:
         verdict = _verdict(registry, arguments)
     except LudolfError as error:
         sys.stderr.write(f"{error}\n")
-        verdict = Verdict(status="invalid", provider=name, reason="invalid_state")
+        verdict = AuthCheckResult(status="invalid", provider=name, reason="invalid_state")
     if arguments.json:
         sys.stdout.write(dumps(verdict).decode() + "\n")
     else:
@@ -94,14 +94,16 @@ def print_bearer_token(registry: ModelRegistry, arguments: "Namespace") -> int:
 # ---------------------------------------------------------------- private
 
 
-def _verdict(registry: ModelRegistry, arguments: "Namespace") -> Verdict:
+def _verdict(registry: ModelRegistry, arguments: "Namespace") -> AuthCheckResult:
     target = _target(registry, arguments)
     provider = target.provider
     if registry.errors:
         raise CommandError("\n".join(registry.errors))
     if provider not in login_providers(registry):
-        return Verdict(status="not_ready", provider=provider, reason="provider_not_found")
-    not_there = Verdict(status="not_ready", provider=provider, reason="credentials_not_configured")
+        return AuthCheckResult(status="not_ready", provider=provider, reason="provider_not_found")
+    not_there = AuthCheckResult(
+        status="not_ready", provider=provider, reason="credentials_not_configured"
+    )
     if not registry.admits_provider(provider):
         return not_there
     login = _login_of(registry, provider)
@@ -112,13 +114,17 @@ def _verdict(registry: ModelRegistry, arguments: "Namespace") -> Verdict:
         access = _access(registry, target)
         if access is None:
             return not_there
-    ready = Verdict(status="ready", provider=provider, auth_type="oauth" if login else "api_key")
+    ready = AuthCheckResult(
+        status="ready", provider=provider, auth_type="oauth" if login else "api_key"
+    )
     if not arguments.credentials:
         return ready
     credential = login.access if login and arguments.no_refresh else None
     credential = credential or _credential(access or _access(registry, target))
     if credential is None:
-        return Verdict(status="not_ready", provider=provider, reason="credential_not_available")
+        return AuthCheckResult(
+            status="not_ready", provider=provider, reason="credential_not_available"
+        )
     return ready.replace(credentials=credential)
 
 

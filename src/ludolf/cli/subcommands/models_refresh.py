@@ -26,7 +26,7 @@ NO_LISTS = "No provider with credentials offers a list of models.\n"
 _MOST_SHOWN = 20
 
 
-class Report(msgspec.Struct, frozen=True, kw_only=True):
+class RefreshReport(msgspec.Struct, frozen=True, kw_only=True):
     """Result of a refresh for one provider: `news`, or the text of an error."""
 
     provider: str
@@ -96,7 +96,7 @@ def _unnamed(registry: ModelRegistry, provider: str) -> tuple[Model, ...]:
         raise CommandError(str(error)) from error
 
 
-async def _ask_all(registry: ModelRegistry, models: Sequence[Model]) -> list[Report]:
+async def _ask_all(registry: ModelRegistry, models: Sequence[Model]) -> list[RefreshReport]:
     transport = Transport()
     try:
         return await asyncio.gather(*(_ask(registry, transport, model) for model in models))
@@ -104,7 +104,7 @@ async def _ask_all(registry: ModelRegistry, models: Sequence[Model]) -> list[Rep
         await transport.close()
 
 
-async def _ask(registry: ModelRegistry, transport: Transport, model: Model) -> Report:
+async def _ask(registry: ModelRegistry, transport: Transport, model: Model) -> RefreshReport:
     provider = model.provider
     secrets: tuple[str, ...] = ()
     try:
@@ -114,12 +114,12 @@ async def _ask(registry: ModelRegistry, transport: Transport, model: Model) -> R
             await renew(registry.keyring, provider, gateway_of(registry, provider))
         access = await asyncio.to_thread(registry.access, model)
         if access is None:
-            return Report(provider=provider, problem="the credentials cannot be used")
+            return RefreshReport(provider=provider, problem="the credentials cannot be used")
         secrets = tuple(secrets_in(access, model.base_url))
         listed = await list_models(transport, model, access)
     except ProviderError as error:
-        return Report(provider=provider, problem=redact(str(error), secrets))
-    return Report(provider=provider, news=_news(registry, provider, listed))
+        return RefreshReport(provider=provider, problem=redact(str(error), secrets))
+    return RefreshReport(provider=provider, news=_news(registry, provider, listed))
 
 
 def _news(registry: ModelRegistry, provider: str, listed: Sequence[ListedModel]) -> News:
@@ -134,7 +134,7 @@ def _news(registry: ModelRegistry, provider: str, listed: Sequence[ListedModel])
     return compare(entries, {model.id: model for model in catalog_models(provider)})
 
 
-def _keep_and_print(report: Report, path: Path, width: int) -> None:
+def _keep_and_print(report: RefreshReport, path: Path, width: int) -> None:
     name = report.provider.ljust(width)
     news = report.news
     if news is None:

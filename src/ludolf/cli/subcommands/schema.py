@@ -9,7 +9,7 @@ from ludolf.protocol.dialects import NAMES
 if TYPE_CHECKING:
     from argparse import ArgumentParser
 
-    from ludolf.protocol.wire.definitions import Schema
+    from ludolf.base import Schema
 
 
 def run(words: Sequence[str]) -> int:

@@ -13,22 +13,22 @@ from ludolf.cli.terminal import columns, one_line, plain, say, table
 from ludolf.config.settings.home import expand, find_home, session_dir_override
 from ludolf.engine.build import current_folder, warn_on_stderr
 from ludolf.session.finder import (
-    Place,
     SessionElsewhere,
+    SessionFolder,
     SessionRecord,
     find,
     latest,
     list_sessions,
 )
-from ludolf.session.library import Hit, rename, search, spoken_text, trash
+from ludolf.session.library import SearchHit, rename, search, spoken_text, trash
 from ludolf.session.tree import Session, open_session
 
 
-class Found(Value, kw_only=True):
+class SessionMatch(Value, kw_only=True):
     """A session that contains a text, and the matches."""
 
     session: SessionRecord
-    hits: tuple[Hit, ...]
+    hits: tuple[SearchHit, ...]
 
 
 def run(words: Sequence[str]) -> int:
@@ -39,7 +39,7 @@ def run(words: Sequence[str]) -> int:
     """
     arguments = _parser().parse_args(words)
     place = session_place(arguments.session_dir)
-    act: Callable[[Namespace, Place], int] = arguments.act
+    act: Callable[[Namespace, SessionFolder], int] = arguments.act
     return act(arguments, place)
 
 
@@ -49,7 +49,9 @@ def _parser() -> ArgumentParser:
     parser.set_defaults(act=_list, all=False, json=False, limit=None)
     words = parser.add_subparsers(title="commands", metavar="COMMAND")
 
-    def word(name: str, act: Callable[[Namespace, Place], int], about: str) -> ArgumentParser:
+    def word(
+        name: str, act: Callable[[Namespace, SessionFolder], int], about: str
+    ) -> ArgumentParser:
         command = words.add_parser(name, help=about, description=about)
         command.set_defaults(act=act)
         return command
@@ -94,15 +96,15 @@ def _add_scope(parser: ArgumentParser) -> None:
 SESSION_NAMES = "a path, an id or its first characters, or `last`"
 
 
-def session_place(session_dir: str | None) -> Place:
+def session_place(session_dir: str | None) -> SessionFolder:
     """Return the place where sessions of the current folder are stored."""
     cwd = current_folder()
     home = find_home(cwd)
     custom = (cwd / expand(session_dir)).absolute() if session_dir else session_dir_override()
-    return Place(agent_dir=home.agent, cwd=str(cwd), custom=custom)
+    return SessionFolder(agent_dir=home.agent, cwd=str(cwd), custom=custom)
 
 
-def locate(place: Place, name: str) -> Path:
+def locate(place: SessionFolder, name: str) -> Path:
     """Return the file of a session of this or another project.
 
     Raises:
@@ -125,7 +127,7 @@ def locate(place: Place, name: str) -> Path:
 # ---------------------------------------------------------------- many
 
 
-def _list(arguments: Namespace, place: Place) -> int:
+def _list(arguments: Namespace, place: SessionFolder) -> int:
     records = list_sessions(place, everywhere=arguments.all)[: arguments.limit]
     if arguments.json:
         _lines(records)
@@ -159,9 +161,9 @@ def _row(record: SessionRecord, everywhere: bool) -> list[str]:
     ]
 
 
-def _find(arguments: Namespace, place: Place) -> int:
+def _find(arguments: Namespace, place: SessionFolder) -> int:
     matches = [
-        Found(session=record, hits=hits)
+        SessionMatch(session=record, hits=hits)
         for record in list_sessions(place, everywhere=arguments.all)
         if (hits := tuple(search(Path(record.path), arguments.text)))
     ]
@@ -175,7 +177,7 @@ def _find(arguments: Namespace, place: Place) -> int:
     return 0 if matches else 1
 
 
-def _match_lines(match: Found) -> str:
+def _match_lines(match: SessionMatch) -> str:
     record, room = match.session, columns()
     title = one_line(record.name or record.first_message, max(20, room - 38))
     lines = [f"{one_line(record.id, 36)}  {title}"]
@@ -196,12 +198,12 @@ def _lines(values: Sequence[Any]) -> None:
 # ---------------------------------------------------------------- one
 
 
-def _open(arguments: Namespace, place: Place) -> Session:
+def _open(arguments: Namespace, place: SessionFolder) -> Session:
     path = locate(place, arguments.session)
     return open_session(path, place.cwd, warn_on_stderr, write=False)
 
 
-def _show(arguments: Namespace, place: Place) -> int:
+def _show(arguments: Namespace, place: SessionFolder) -> int:
     session = _open(arguments, place)
     messages = session.context.messages()
     if arguments.json:
@@ -224,19 +226,19 @@ def _spoken(message: Message) -> str:
     return f"## {plain(who)}\n{text}\n"
 
 
-def _rename(arguments: Namespace, place: Place) -> int:
+def _rename(arguments: Namespace, place: SessionFolder) -> int:
     rename(place, str(locate(place, arguments.session)), arguments.name, warn_on_stderr)
     return 0
 
 
-def _delete(arguments: Namespace, place: Place) -> int:
+def _delete(arguments: Namespace, place: SessionFolder) -> int:
     for name in arguments.sessions:
         target = trash(place, str(locate(place, name)), warn_on_stderr)
         say(f"Moved to {target}")
     return 0
 
 
-def _import(arguments: Namespace, place: Place) -> int:
+def _import(arguments: Namespace, place: SessionFolder) -> int:
     from ludolf.session.branching import import_file
 
     for file in arguments.files:
@@ -247,7 +249,7 @@ def _import(arguments: Namespace, place: Place) -> int:
     return 0
 
 
-def export(arguments: Namespace, place: Place) -> int:
+def export(arguments: Namespace, place: SessionFolder) -> int:
     """Write the page or the session file, print its path and return the exit code.
 
     Raises:

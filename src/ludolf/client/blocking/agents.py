@@ -1,6 +1,6 @@
 """Made from client/agents.py by scripts/make_sync_client.py."""
 
-from ludolf.client.blocking.asking import Asking
+from ludolf.client.blocking.asking import BlockingCommandSender
 from ludolf.protocol.subagent_events import Level, Snapshot
 from ludolf.protocol.wire.answers import (
     CancelledSubagent,
@@ -10,7 +10,7 @@ from ludolf.protocol.wire.answers import (
 )
 
 
-class AgentCommands(Asking):
+class BlockingAgentCommands(BlockingCommandSender):
     """Commands about subagents. Each method sends the command of its name."""
 
     def set_subagent_subscription(self, level: Level) -> Level:

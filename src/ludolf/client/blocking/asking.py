@@ -3,7 +3,7 @@
 from typing import Any
 
 
-class Asking:
+class BlockingCommandSender:
     """A client fills this in; groups of commands are laid over it."""
 
     def _call(self, command: str, /, **params: Any) -> Any:

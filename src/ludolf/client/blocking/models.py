@@ -2,7 +2,7 @@
 
 from ludolf.ai.messages import ThinkingLevel
 from ludolf.ai.models import Model
-from ludolf.client.blocking.asking import Asking
+from ludolf.client.blocking.asking import BlockingCommandSender
 from ludolf.protocol.results import (
     CycledModel,
     LoginMethod,
@@ -23,7 +23,7 @@ from ludolf.protocol.wire.answers import (
 from ludolf.session.stats import SessionStats
 
 
-class ModelCommands(Asking):
+class BlockingModelCommands(BlockingCommandSender):
     """Commands about models and state. Each method sends the command of its name."""
 
     def get_state(self) -> State:

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Literal
 
-from ludolf.client.blocking.asking import Asking
+from ludolf.client.blocking.asking import BlockingCommandSender
 from ludolf.protocol.results import (
     Limits,
     TodoPhase,
@@ -22,7 +22,7 @@ from ludolf.protocol.wire.answers import (
 from ludolf.protocol.wire.commands import HostTool, HostToolContent, HostUriScheme, PhaseInput
 
 
-class ProgramCommands(Asking):
+class BlockingProgramCommands(BlockingCommandSender):
     """Commands about the program and the host. Each method sends the command of its name."""
 
     def get_capabilities(self) -> Capabilities:

@@ -7,14 +7,15 @@ from ludolf.agent.queue import (
     QueueMode,
 )
 from ludolf.ai.messages import Image
-from ludolf.client.blocking.asking import Asking
+from ludolf.client.blocking.asking import BlockingCommandSender
+from ludolf.protocol.commands import Disposition
 from ludolf.protocol.events import CompactionResult
 from ludolf.protocol.results import BashResult
-from ludolf.protocol.wire.answers import Disposition, Queued
+from ludolf.protocol.wire.answers import Queued
 from ludolf.protocol.wire.commands import Attachment, InterruptMode
 
 
-class PromptCommands(Asking):
+class BlockingPromptCommands(BlockingCommandSender):
     """Commands about prompts. Each method sends the command of its name."""
 
     def prompt(

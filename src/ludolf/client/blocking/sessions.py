@@ -1,6 +1,6 @@
 """Made from client/sessions.py by scripts/make_sync_client.py."""
 
-from ludolf.client.blocking.asking import Asking
+from ludolf.client.blocking.asking import BlockingCommandSender
 from ludolf.protocol.results import (
     HandedOver,
     Moved,
@@ -23,7 +23,7 @@ from ludolf.session.finder import SessionRecord
 from ludolf.session.views import ForkMessage
 
 
-class SessionCommands(Asking):
+class BlockingSessionCommands(BlockingCommandSender):
     """Where the conversation stands and where it is kept. Each method sends the command of its
     name. A change of session first ends what runs; `cancelled` says that an extension refused it.
     """

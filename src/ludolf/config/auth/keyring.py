@@ -22,7 +22,7 @@ from ludolf.config.auth.keys import (
 from ludolf.config.settings.files import Stamp, read_object, stamp, write_object
 from ludolf.config.settings.value_syntax import Resolver, names_in
 
-Origin = Literal["runtime", "stored", "configured", "environment"]
+KeyOrigin = Literal["runtime", "stored", "configured", "environment"]
 # A login that expires sooner is renewed before it is used.
 LEAST_LIFE_MS = 5 * 60 * 1000
 
@@ -60,7 +60,7 @@ class Keyring:
                 self.warnings.append(f"Invalid auth file {self.path}: {error}")
         return self._stored
 
-    def origin(self, provider: str, configured: str | None = None) -> Origin | None:
+    def origin(self, provider: str, configured: str | None = None) -> KeyOrigin | None:
         """Return the source of a key without running a command; None if there is none."""
         if provider in self._runtime:
             return "runtime"

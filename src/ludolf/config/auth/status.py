@@ -9,8 +9,10 @@ from ludolf.config.auth.keyring import Keyring
 from ludolf.config.auth.keys import KEY_VARIABLES, ApiKey, OAuth
 from ludolf.config.models.registry import LOCAL, ModelRegistry
 
-Origin = Literal["command line", "stored", "models.json", "environment", "extension", "none"]
-_ORIGINS: dict[str | None, Origin] = {
+CredentialOrigin = Literal[
+    "command line", "stored", "models.json", "environment", "extension", "none"
+]
+_ORIGINS: dict[str | None, CredentialOrigin] = {
     "runtime": "command line",
     "stored": "stored",
     "configured": "models.json",
@@ -19,7 +21,7 @@ _ORIGINS: dict[str | None, Origin] = {
 }
 
 
-class AuthStatus(Value):
+class CredentialStatus(Value):
     """The source of a provider's credentials; contains no secret.
 
     `variables` are names; `expires` is the end of a login in Unix milliseconds.
@@ -27,14 +29,16 @@ class AuthStatus(Value):
     """
 
     provider: str
-    origin: Origin
+    origin: CredentialOrigin
     usable: bool
     kind: Literal["api_key", "oauth", "identity"] | None = None
     variables: tuple[str, ...] = ()
     expires: int | None = None
 
 
-def auth_status(registry: ModelRegistry, providers: Sequence[str] = ()) -> tuple[AuthStatus, ...]:
+def auth_status(
+    registry: ModelRegistry, providers: Sequence[str] = ()
+) -> tuple[CredentialStatus, ...]:
     """Return the status of these providers, or of all that have credentials."""
     if providers:
         return tuple(_status(registry, name) for name in providers)
@@ -43,7 +47,7 @@ def auth_status(registry: ModelRegistry, providers: Sequence[str] = ()) -> tuple
     return tuple(one for one in statuses if one.origin != "none")
 
 
-def _status(registry: ModelRegistry, provider: str) -> AuthStatus:
+def _status(registry: ModelRegistry, provider: str) -> CredentialStatus:
     keyring = registry.keyring
     origin = _ORIGINS[registry.origin(provider)]
     # Local servers need no key, so a running one does not imply credentials.
@@ -54,7 +58,7 @@ def _status(registry: ModelRegistry, provider: str) -> AuthStatus:
     variables = keyring.variables(provider) if origin == "environment" else ()
     has_key = origin != "none" and (not variables or variables[0] in KEY_VARIABLES[provider])
     kind: Literal["api_key", "identity"] = "api_key" if has_key else "identity"
-    return AuthStatus(
+    return CredentialStatus(
         provider=provider,
         origin=origin,
         usable=origin != "none",
@@ -63,18 +67,18 @@ def _status(registry: ModelRegistry, provider: str) -> AuthStatus:
     )
 
 
-def _stored(keyring: Keyring, provider: str) -> AuthStatus:
+def _stored(keyring: Keyring, provider: str) -> CredentialStatus:
     credential = keyring.stored()[provider]
     if isinstance(credential, OAuth):
         ends = credential.expires < 2**53 - 1
-        return AuthStatus(
+        return CredentialStatus(
             provider=provider,
             origin="stored",
             kind="oauth",
             usable=not credential.expired or bool(credential.refresh),
             expires=int(credential.expires) if ends else None,
         )
-    return AuthStatus(
+    return CredentialStatus(
         provider=provider, origin="stored", kind="api_key", usable=_resolves(keyring, credential)
     )
 

@@ -16,7 +16,7 @@ from ludolf.config.auth.keyring import Keyring
 from ludolf.config.models.models_shape import ProviderEntry
 
 if TYPE_CHECKING:
-    from ludolf.ai.local.servers import Found, Place
+    from ludolf.ai.local.servers import RunningServer, ServerAddress
 
 VARIABLE = "LUDOLF_LOCAL_SERVERS"
 FRESH_SECONDS = 5.0
@@ -66,28 +66,28 @@ class LocalModels:
         entry = self._registry.entry(provider)
         return entry is None or not entry.models
 
-    def places(self) -> tuple["Place", ...]:
+    def places(self) -> tuple["ServerAddress", ...]:
         """Return the addresses to scan."""
         from ludolf.ai.local.kinds import base_of
-        from ludolf.ai.local.servers import Place
+        from ludolf.ai.local.servers import ServerAddress
 
         if not self.allowed:
             return ()
         configured = self._environ.get(VARIABLE, "").strip()
         if configured.lower() not in _ON:
             urls = [base_of(_with_scheme(url)) for url in configured.replace(",", " ").split()]
-            return tuple(Place(url=url, keys=self._keys(SERVERS)) for url in urls)
+            return tuple(ServerAddress(url=url, keys=self._keys(SERVERS)) for url in urls)
         return tuple(self.place(provider) for provider in SERVERS if self.serves(provider))
 
-    def place(self, provider: str) -> "Place":
+    def place(self, provider: str) -> "ServerAddress":
         """Return the address of a provider: from models.json, its variable, or the default."""
         from ludolf.ai.local.kinds import KINDS, base_of
-        from ludolf.ai.local.servers import OLLAMA_CONTEXT, Place
+        from ludolf.ai.local.servers import OLLAMA_CONTEXT, ServerAddress
 
         entry = self._registry.entry(provider)
         url = (entry.base_url if entry else None) or self._named(provider) or KINDS[provider].url
         context = self._environ.get("OLLAMA_CONTEXT_LENGTH", "")
-        return Place(
+        return ServerAddress(
             url=base_of(url),
             provider=provider,
             keys=self._keys((provider,)),
@@ -160,7 +160,7 @@ class LocalModels:
 
         return file_models(self._environ)
 
-    def _keep(self, servers: Iterable["Found"], files: tuple[Model, ...]) -> None:
+    def _keep(self, servers: Iterable["RunningServer"], files: tuple[Model, ...]) -> None:
         self._looked = time.monotonic()
         found: dict[str, dict[str, Model]] = {name: {} for name in (*SERVERS, FILES)}
         self._loaded = loaded = set()

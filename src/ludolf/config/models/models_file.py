@@ -9,7 +9,7 @@ from msgspec import UNSET, structs
 
 from ludolf.ai.models import Model, ModelCost
 from ludolf.base import ConfigError
-from ludolf.config.models.models_shape import CostEntry, ModelChange, ModelEntry, ProviderEntry
+from ludolf.config.models.models_shape import CostEntry, ModelEntry, ModelOverride, ProviderEntry
 from ludolf.config.models.routes import route_of
 from ludolf.config.settings.files import read_object
 
@@ -101,7 +101,7 @@ def make_model(provider: str, owner: ProviderEntry, entry: ModelEntry, kin: Mode
     return change_model(blank, entry)
 
 
-def change_model(model: Model, change: ModelChange) -> Model:
+def change_model(model: Model, change: ModelOverride) -> Model:
     """Apply a change to a model; maps, prices, limits and compat are merged key by key.
 
     Raises:
@@ -186,7 +186,7 @@ def _read_provider(where: str, value: Any, wrong: list[str]) -> ProviderEntry | 
         for place, item in enumerate(models if isinstance(models, list) else ())
     ]
     changes = {
-        name: _convert(item, ModelChange, f"{where}.modelOverrides.{name}", wrong)
+        name: _convert(item, ModelOverride, f"{where}.modelOverrides.{name}", wrong)
         for name, item in (overrides.items() if isinstance(overrides, dict) else ())
     }
     # Items that were parsed one by one are not parsed again, unless the value is neither a list

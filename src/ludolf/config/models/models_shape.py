@@ -70,7 +70,7 @@ class CostEntry(Value):
     ] = None
 
 
-class ModelChange(Value, kw_only=True):
+class ModelOverride(Value, kw_only=True):
     """Changes of a model; missing keys stay unchanged."""
 
     name: Annotated[str | None, Meta(description="Display name; the id by default.")] = None
@@ -99,7 +99,7 @@ class ModelChange(Value, kw_only=True):
     compat: _Compat | None = None
 
 
-class ModelEntry(ModelChange, kw_only=True):
+class ModelEntry(ModelOverride, kw_only=True):
     """A model that is added, or that replaces the shipped one of its id."""
 
     id: Annotated[str, Meta(min_length=1, description="The server's name of the model.")]
@@ -134,7 +134,7 @@ class ProviderEntry(Value, kw_only=True):
     ] = None
     models: tuple[ModelEntry, ...] = ()
     model_overrides: Annotated[
-        dict[str, ModelChange],
+        dict[str, ModelOverride],
         Meta(description="Changes of shipped or registered models, by id; applied last."),
     ] = msgspec.field(default_factory=dict)
 

@@ -10,7 +10,7 @@ from ludolf.ai.access import AUTH_HEADERS, Access
 from ludolf.ai.local import FILES, NO_KEY, SERVERS
 from ludolf.ai.models import Model
 from ludolf.base import ConfigError
-from ludolf.config.auth.keyring import Keyring, Origin
+from ludolf.config.auth.keyring import KeyOrigin, Keyring
 from ludolf.config.auth.keys import KEY_VARIABLES
 from ludolf.config.models.models_file import (
     ModelsFile,
@@ -168,7 +168,7 @@ class ModelRegistry:
             return True
         return self.origin(provider) is not None or self._needs_no_key(provider)
 
-    def origin(self, provider: str) -> Origin | None:
+    def origin(self, provider: str) -> KeyOrigin | None:
         """Return the source of a provider's key: files or environment."""
         return self.keyring.origin(provider, self._configured_key(provider))
 

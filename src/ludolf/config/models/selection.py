@@ -48,7 +48,7 @@ PREFERRED: dict[str, str] = {
 _DATED = re.compile(r"-\d{8}$")
 
 
-class Choice(msgspec.Struct, frozen=True, kw_only=True):
+class ModelChoice(msgspec.Struct, frozen=True, kw_only=True):
     """A model, the requested thinking level, and a warning for the user."""
 
     model: Model
@@ -56,10 +56,10 @@ class Choice(msgspec.Struct, frozen=True, kw_only=True):
     warning: str | None = None
 
 
-class Scope(msgspec.Struct, frozen=True, kw_only=True):
+class ModelPool(msgspec.Struct, frozen=True, kw_only=True):
     """The models to select at start and to cycle through; empty means all."""
 
-    choices: tuple[Choice, ...] = ()
+    choices: tuple[ModelChoice, ...] = ()
     warnings: tuple[str, ...] = ()
 
 
@@ -70,7 +70,7 @@ def as_level(text: str) -> ThinkingLevel | None:
 
 def match_pattern(
     pattern: str, models: Sequence[Model], ready: Sequence[Model] = ()
-) -> Choice | None:
+) -> ModelChoice | None:
     """Return the model that matches a pattern, with the level of a `:level` suffix.
 
     If several match, those in `ready` are preferred.
@@ -82,13 +82,13 @@ def match_pattern(
         or match_part(pattern, models)
     )
     if model is not None:
-        return Choice(model=model)
+        return ModelChoice(model=model)
     head, colon, tail = pattern.rpartition(":")
     level = as_level(tail)
     if not colon or level is None:
         return None
     inner = match_pattern(head, models, ready)
-    return None if inner is None else Choice(model=inner.model, level=inner.level or level)
+    return None if inner is None else ModelChoice(model=inner.model, level=inner.level or level)
 
 
 def match_exact(pattern: str, models: Iterable[Model]) -> Model | None:
@@ -111,7 +111,7 @@ def match_part(pattern: str, models: Iterable[Model]) -> Model | None:
     return max(undated or matches, key=lambda model: id_order(model.id), default=None)
 
 
-def choose_model(registry: ModelRegistry, pattern: str, provider: str | None = None) -> Choice:
+def choose_model(registry: ModelRegistry, pattern: str, provider: str | None = None) -> ModelChoice:
     """Return the model of `--model`, with `--provider` if given.
 
     Raises:
@@ -137,9 +137,9 @@ def choose_model(registry: ModelRegistry, pattern: str, provider: str | None = N
     return _among_all(registry, pattern, owner, rest)
 
 
-def resolve_scope(patterns: Iterable[str], models: Sequence[Model]) -> Scope:
+def resolve_scope(patterns: Iterable[str], models: Sequence[Model]) -> ModelPool:
     """Return the models of `--models` or `enabledModels`, in the order of the patterns."""
-    choices: dict[str, Choice] = {}
+    choices: dict[str, ModelChoice] = {}
     warnings: list[str] = []
     for pattern in patterns:
         found, warning = _scope_matches(pattern.strip(), models)
@@ -147,17 +147,17 @@ def resolve_scope(patterns: Iterable[str], models: Sequence[Model]) -> Scope:
             warnings.append(warning)
         for choice in found:
             choices.setdefault(choice.model.key, choice)
-    return Scope(choices=tuple(choices.values()), warnings=tuple(warnings))
+    return ModelPool(choices=tuple(choices.values()), warnings=tuple(warnings))
 
 
 def initial_model(
     registry: ModelRegistry,
     settings: Settings,
     *,
-    chosen: Choice | None = None,
-    scope: Scope | None = None,
+    chosen: ModelChoice | None = None,
+    scope: ModelPool | None = None,
     resumed: tuple[str, str] | None = None,
-) -> Choice | None:
+) -> ModelChoice | None:
     """Return the model at start; None if no model with credentials exists.
 
     Order: the one of the command line; in a new session the scope; the one that a resumed session
@@ -172,19 +172,19 @@ def initial_model(
                 return choice
         return scope.choices[0]
     if resumed is None:
-        return Choice(model=saved) if saved else _any_model(registry)
+        return ModelChoice(model=saved) if saved else _any_model(registry)
     again = _usable(registry, *resumed)
     if again is not None:
-        return Choice(model=again)
-    other = Choice(model=saved) if saved else _any_model(registry)
+        return ModelChoice(model=again)
+    other = ModelChoice(model=saved) if saved else _any_model(registry)
     if other is None:
         return None
     text = f"Could not restore model {resumed[0]}/{resumed[1]}. Using {other.model.key}"
-    return Choice(model=other.model, warning=text)
+    return ModelChoice(model=other.model, warning=text)
 
 
 def thinking_level(
-    settings: Settings, choice: Choice | None, asked: ThinkingLevel | None = None
+    settings: Settings, choice: ModelChoice | None, asked: ThinkingLevel | None = None
 ) -> ThinkingLevel:
     """Return the thinking level at start, before it is clamped to the model's levels."""
     if asked is not None:
@@ -198,7 +198,9 @@ def thinking_level(
 # ---------------------------------------------------------------- the command line
 
 
-def _on_this_machine(registry: ModelRegistry, pattern: str, provider: str | None) -> Choice | None:
+def _on_this_machine(
+    registry: ModelRegistry, pattern: str, provider: str | None
+) -> ModelChoice | None:
     """Return a model of a local provider before a scan, or a GGUF file by its path."""
     head, slash, rest = pattern.partition("/")
     owner = provider or (head if slash else "")
@@ -214,7 +216,7 @@ def _on_this_machine(registry: ModelRegistry, pattern: str, provider: str | None
     if owner == FILES and _names_file(name):
         name = os.path.abspath(os.path.expanduser(name))
     model = registry.expected(owner, name)
-    return Choice(model=model, level=level) if model is not None else None
+    return ModelChoice(model=model, level=level) if model is not None else None
 
 
 def _names_file(pattern: str) -> bool:
@@ -230,18 +232,18 @@ def _known_provider(registry: ModelRegistry, name: str) -> str | None:
     return next((one for one in registry.providers() if one.lower() == name.lower()), None)
 
 
-def _in_provider(registry: ModelRegistry, provider: str, pattern: str) -> Choice | None:
+def _in_provider(registry: ModelRegistry, provider: str, pattern: str) -> ModelChoice | None:
     exact = registry.find(provider, pattern)
     if exact is not None:
-        return Choice(model=exact)
+        return ModelChoice(model=exact)
     return match_pattern(pattern, registry.of_provider(provider))
 
 
-def _among_all(registry: ModelRegistry, pattern: str, owner: str | None, rest: str) -> Choice:
+def _among_all(registry: ModelRegistry, pattern: str, owner: str | None, rest: str) -> ModelChoice:
     models = registry.all()
     same = [model for model in models if model.id.lower() == pattern.lower()]
     if len(same) > 1:
-        return Choice(model=_only_admitted(registry, pattern, same))
+        return ModelChoice(model=_only_admitted(registry, pattern, same))
     if owner is None:
         # A part of a name, such as `sonnet`, matches models of many providers.
         choice = match_pattern(pattern, models, registry.available())
@@ -251,7 +253,7 @@ def _among_all(registry: ModelRegistry, pattern: str, owner: str | None, rest: s
             hint = "Use --list-models to see available models."
             raise ConfigError(f'Model "{pattern}" not found. {hint}')
         return choice
-    return Choice(model=same[0]) if same else _custom(registry, owner, rest)
+    return ModelChoice(model=same[0]) if same else _custom(registry, owner, rest)
 
 
 def _only_admitted(registry: ModelRegistry, pattern: str, same: list[Model]) -> Model:
@@ -266,7 +268,7 @@ def _only_admitted(registry: ModelRegistry, pattern: str, same: list[Model]) -> 
     )
 
 
-def _custom(registry: ModelRegistry, provider: str, pattern: str) -> Choice:
+def _custom(registry: ModelRegistry, provider: str, pattern: str) -> ModelChoice:
     model_id, level = pattern, None
     head, colon, tail = pattern.rpartition(":")
     if colon and head and as_level(tail):
@@ -282,7 +284,7 @@ def _custom(registry: ModelRegistry, provider: str, pattern: str) -> Choice:
         reasoning=default.reasoning or level not in (None, "off"),
     )
     text = f'Model "{model_id}" not found for provider "{provider}". Using custom model id.'
-    return Choice(model=model, level=level, warning=text)
+    return ModelChoice(model=model, level=level, warning=text)
 
 
 def _kin(registry: ModelRegistry, provider: str, model_id: str) -> Model:
@@ -297,13 +299,15 @@ def _kin(registry: ModelRegistry, provider: str, model_id: str) -> Model:
 # ---------------------------------------------------------------- scopes
 
 
-def _scope_matches(pattern: str, models: Sequence[Model]) -> tuple[tuple[Choice, ...], str | None]:
+def _scope_matches(
+    pattern: str, models: Sequence[Model]
+) -> tuple[tuple[ModelChoice, ...], str | None]:
     nothing = f'No models match pattern "{pattern}"'
     head, colon, tail = pattern.rpartition(":")
     if is_glob(pattern) and match_exact(pattern, models) is None:
         level = as_level(tail) if colon else None
         matches = _match_glob(head if level else pattern, models)
-        choices = tuple(Choice(model=model, level=level) for model in matches)
+        choices = tuple(ModelChoice(model=model, level=level) for model in matches)
         return choices, None if choices else nothing
     choice = match_pattern(pattern, models)
     if choice is not None:
@@ -336,12 +340,12 @@ def _usable(registry: ModelRegistry, provider: str | None, model_id: str | None)
     return model if model is not None and registry.admits(model) else None
 
 
-def _any_model(registry: ModelRegistry) -> Choice | None:
+def _any_model(registry: ModelRegistry) -> ModelChoice | None:
     for provider, model_id in PREFERRED.items():
         if not registry.admits_provider(provider):
             continue
         model = _usable(registry, provider, model_id)
         if model is not None:
-            return Choice(model=model)
+            return ModelChoice(model=model)
     available = registry.available()
-    return Choice(model=available[0]) if available else None
+    return ModelChoice(model=available[0]) if available else None

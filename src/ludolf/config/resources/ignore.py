@@ -14,7 +14,7 @@ LONGEST_FILE = 64 * 1024
 IGNORE_FILES = (".gitignore", ".ignore", ".fdignore")
 
 
-class Rule(msgspec.Struct, frozen=True):
+class IgnoreRule(msgspec.Struct, frozen=True):
     """One line of an ignore file; `base` is the directory that holds the file."""
 
     base: Path
@@ -23,9 +23,9 @@ class Rule(msgspec.Struct, frozen=True):
     folders_only: bool
 
 
-def read_rules(directory: Path, reader: Reader) -> tuple[Rule, ...]:
+def read_rules(directory: Path, reader: Reader) -> tuple[IgnoreRule, ...]:
     """Read the rules of the ignore files in a directory; unreadable files add none."""
-    rules: list[Rule] = []
+    rules: list[IgnoreRule] = []
     for name in IGNORE_FILES:
         try:
             lines = (reader.text(directory / name, LONGEST_FILE) or "").splitlines()
@@ -35,7 +35,7 @@ def read_rules(directory: Path, reader: Reader) -> tuple[Rule, ...]:
     return tuple(rules)
 
 
-def is_ignored(path: Path, rules: tuple[Rule, ...], *, folder: bool) -> bool:
+def is_ignored(path: Path, rules: tuple[IgnoreRule, ...], *, folder: bool) -> bool:
     """Return whether the last rule that matches the path ignores it."""
     dropped = False
     for rule in rules:
@@ -46,7 +46,7 @@ def is_ignored(path: Path, rules: tuple[Rule, ...], *, folder: bool) -> bool:
     return dropped
 
 
-def _rule(base: Path, line: str) -> Rule | None:
+def _rule(base: Path, line: str) -> IgnoreRule | None:
     text = line.rstrip()
     if not text or text.startswith("#"):
         return None
@@ -65,7 +65,7 @@ def _rule(base: Path, line: str) -> Rule | None:
         shape = LinearPattern(rf"\A{prefix}{body}\Z")
     except (Unsupported, re.error):
         return None  # such as a range from z to a
-    return Rule(base, shape, keeps, folders_only)
+    return IgnoreRule(base, shape, keeps, folders_only)
 
 
 @cache

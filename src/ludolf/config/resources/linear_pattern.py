@@ -15,7 +15,7 @@ from ludolf.config.resources.linear_syntax import (
     ANCHORS,
     LONGEST_PATTERN,
     MOST_POSITIONS,
-    Program,
+    PatternProgram,
     Unsupported,
     parse,
 )
@@ -89,7 +89,7 @@ class LinearPattern:
         Raises:
             Unsupported: the pattern uses other syntax, or is too large.
         """
-        self._program: Program = parse(pattern, flags)
+        self._program: PatternProgram = parse(pattern, flags)
         self._word = re.compile(r"\w", flags & re.ASCII)
         self._has_anchors = any(step.kind in ANCHORS for step in self._program)
         self._nodes: dict[tuple[frozenset[int], int], _Node] = {}

@@ -32,7 +32,7 @@ class Unsupported(LudolfError):
     """A pattern is too large, or uses syntax that a linear search does not support."""
 
 
-class Step:
+class PatternStep:
     """One position of a program: a character, a fork, an anchor, or the match."""
 
     __slots__ = ("kind", "pattern", "targets")
@@ -50,11 +50,11 @@ class Step:
         return self.pattern is not None and self.pattern.match(char) is not None
 
 
-Program = list[Step]
+PatternProgram = list[PatternStep]
 
 
 class Leaf:
-    def __init__(self, step: Step) -> None:
+    def __init__(self, step: PatternStep) -> None:
         self.step = step
 
 
@@ -78,7 +78,7 @@ class Repeat:
 Node = Leaf | Sequence | Choice | Repeat
 
 
-def parse(pattern: str, flags: int) -> Program:
+def parse(pattern: str, flags: int) -> PatternProgram:
     """Parse a pattern.
 
     Raises:
@@ -91,7 +91,7 @@ def parse(pattern: str, flags: int) -> Program:
     tree = _Parser(pattern, flags).whole()
     writer = _Writer()
     writer.write(tree)
-    writer.add(Step("match"))
+    writer.add(PatternStep("match"))
     return writer.program
 
 
@@ -133,10 +133,10 @@ class _Parser:
                 return self._escaped()
             case "^":
                 self._at += 1
-                return Leaf(Step("line start" if self._flags & re.MULTILINE else "start"))
+                return Leaf(PatternStep("line start" if self._flags & re.MULTILINE else "start"))
             case "$":
                 self._at += 1
-                return Leaf(Step("line end" if self._flags & re.MULTILINE else "end"))
+                return Leaf(PatternStep("line end" if self._flags & re.MULTILINE else "end"))
             case "*" | "+" | "?":
                 raise Unsupported("it has a repeat without an operand")
             case _:
@@ -159,7 +159,7 @@ class _Parser:
         anchor = _ESCAPED_ANCHORS.get(self._text[self._at + 1 : self._at + 2])
         if anchor is not None:
             self._at += 2
-            return Leaf(Step(anchor))
+            return Leaf(PatternStep(anchor))
         return self._character(self._taken(_ESCAPE))
 
     def _repeated(self, item: Node) -> Node:
@@ -194,17 +194,17 @@ class _Parser:
                 self._characters[text] = re.compile(text, self._flags)
             except (re.error, OverflowError) as error:
                 raise Unsupported(str(error)) from error
-        return Leaf(Step("char", self._characters[text]))
+        return Leaf(PatternStep("char", self._characters[text]))
 
 
 class _Writer:
     """Compile a tree to a sequence of steps."""
 
     def __init__(self) -> None:
-        self.program: Program = []
+        self.program: PatternProgram = []
         self._parts = 0
 
-    def add(self, step: Step) -> Step:
+    def add(self, step: PatternStep) -> PatternStep:
         if len(self.program) >= MOST_POSITIONS:
             raise Unsupported(f"it has more than {MOST_POSITIONS} positions")
         self.program.append(step)
@@ -227,12 +227,12 @@ class _Writer:
                 self._write_repeat(tree)
 
     def _write_choice(self, options: list[Node]) -> None:
-        ends: list[Step] = []
+        ends: list[PatternStep] = []
         for option in options[:-1]:
-            fork = self.add(Step("fork"))
+            fork = self.add(PatternStep("fork"))
             here = len(self.program)
             self.write(option)
-            ends.append(self.add(Step("fork")))
+            ends.append(self.add(PatternStep("fork")))
             fork.targets = (here, len(self.program))
         self.write(options[-1])
         for end in ends:
@@ -242,20 +242,20 @@ class _Writer:
         for _ in range(tree.least):
             self.write(tree.item)
         if tree.most is None:
-            fork = self.add(Step("fork"))
+            fork = self.add(PatternStep("fork"))
             here = len(self.program)
             self.write(tree.item)
-            self.add(Step("fork")).targets = (here - 1,)
+            self.add(PatternStep("fork")).targets = (here - 1,)
             fork.targets = (here, len(self.program))
             return
-        forks: list[tuple[Step, int]] = []
+        forks: list[tuple[PatternStep, int]] = []
         for _ in range(tree.most - tree.least):
-            fork = self.add(Step("fork"))
+            fork = self.add(PatternStep("fork"))
             forks.append((fork, len(self.program)))
             self.write(tree.item)
         for fork, here in forks:
             fork.targets = (here, len(self.program))
 
 
-def _copy(step: Step) -> Step:
-    return Step(step.kind, step.pattern)
+def _copy(step: PatternStep) -> PatternStep:
+    return PatternStep(step.kind, step.pattern)

@@ -14,7 +14,7 @@ from ludolf.config.resources.linear_pattern import LinearPattern, Unsupported
 from ludolf.config.resources.project_access import OWN, reader_of
 from ludolf.config.settings.home import Home
 
-InterruptMode = Literal["always", "prose-only", "tool-only", "never"]
+RuleInterrupt = Literal["always", "prose-only", "tool-only", "never"]
 MODES: tuple[str, ...] = ("always", "prose-only", "tool-only", "never")
 _PROJECT = (".pi/rules", ".omp/rules", ".cursor/rules", ".windsurf/rules", ".clinerules")
 _ENDINGS = (".md", ".mdc")
@@ -34,10 +34,10 @@ LIMITS = {
     "patterns": 64,
     "positions": 2000,
 }
-Level = Literal["project", "user"]
+RuleScope = Literal["project", "user"]
 
 
-class Place(msgspec.Struct, frozen=True):
+class RuleTarget(msgspec.Struct, frozen=True):
     """Scope of a rule: text, thinking, or tool arguments, optionally for some files."""
 
     kind: Literal["text", "thinking", "tool"]
@@ -50,20 +50,20 @@ class StreamRule(msgspec.Struct, frozen=True, kw_only=True):
 
     name: str
     path: Path
-    level: Level
+    level: RuleScope
     content: str
     description: str
     condition: tuple[str, ...]
     # Patterns of the user or of a trusted project may need more than linear time.
     patterns: tuple["LinearPattern | re.Pattern[str]", ...]
     scope: tuple[str, ...]
-    places: tuple[Place, ...]
-    interrupt: InterruptMode | None = None
+    places: tuple[RuleTarget, ...]
+    interrupt: RuleInterrupt | None = None
     # Whether the rule is the user's or of a trusted project.
     trusted: bool = True
 
 
-class Found(msgspec.Struct, frozen=True):
+class LoadedRules(msgspec.Struct, frozen=True):
     rules: tuple[StreamRule, ...]
     warnings: tuple[str, ...]
 
@@ -72,7 +72,7 @@ class RuleFile(msgspec.Struct, frozen=True):
     """A file that may hold a rule, and its reader."""
 
     path: Path
-    level: Level
+    level: RuleScope
     reader: Reader
 
 
@@ -106,7 +106,7 @@ def load_stream_rules(
     *,
     trusted: bool = False,
     files: RuleFiles | None = None,
-) -> Found:
+) -> LoadedRules:
     """Load all rules with a condition; a project's rule replaces the user's of the same name.
 
     A rule is text for the model, like a context file, but its pattern is executed. Unless the
@@ -136,7 +136,7 @@ def load_stream_rules(
             continue
         if rule is not None:
             rules[rule.name] = rule
-    return Found(tuple(rules.values()), tuple(warnings))
+    return LoadedRules(tuple(rules.values()), tuple(warnings))
 
 
 class _Full(Exception):
@@ -163,7 +163,9 @@ class _Room:
                 raise _Full
 
 
-def _listed(folder: Path, level: Level, reader: Reader, warnings: list[str]) -> Iterator[RuleFile]:
+def _listed(
+    folder: Path, level: RuleScope, reader: Reader, warnings: list[str]
+) -> Iterator[RuleFile]:
     try:
         names = reader.names(folder)
     except ConfigError as error:
@@ -230,9 +232,11 @@ def _words(value: Any, *, cut: bool) -> tuple[str, ...]:
     return tuple(text.strip() for text in texts if text.strip())
 
 
-def _places(scope: tuple[str, ...], globs: tuple[str, ...], *, has_pattern: bool) -> list[Place]:
+def _places(
+    scope: tuple[str, ...], globs: tuple[str, ...], *, has_pattern: bool
+) -> list[RuleTarget]:
     """Return the scopes; a condition that is a file name means edits and writes of such files."""
-    places = [Place("tool", tool, glob) for glob in globs for tool in ("edit", "write")]
+    places = [RuleTarget("tool", tool, glob) for glob in globs for tool in ("edit", "write")]
     if not has_pattern:
         return places
     for word in scope or ("text", "tool"):
@@ -240,7 +244,7 @@ def _places(scope: tuple[str, ...], globs: tuple[str, ...], *, has_pattern: bool
         if match is None:
             raise ValueError(f"scope has {word}, which is not a valid scope")
         kind: Any = match[1]
-        places.append(Place(kind, match[2], match[3]))
+        places.append(RuleTarget(kind, match[2], match[3]))
     return places
 
 

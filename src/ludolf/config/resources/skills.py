@@ -10,9 +10,9 @@ import msgspec
 from ludolf.base import CommandError, ConfigError
 from ludolf.base.project_files import Reader
 from ludolf.config.resources import front_matter
-from ludolf.config.resources.ignore import Rule, is_ignored, read_rules
+from ludolf.config.resources.ignore import IgnoreRule, is_ignored, read_rules
 from ludolf.config.resources.project_access import OWN
-from ludolf.config.resources.sources import CommandItem, Shelf, Source, SourceInfo
+from ludolf.config.resources.sources import ResourceCommandItem, Shelf, Source, SourceDetails
 
 SKILL_FILE = "SKILL.md"
 LONGEST_NAME = 64
@@ -30,7 +30,7 @@ class Skill(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     description: str
     path: Path
-    info: SourceInfo
+    info: SourceDetails
     hidden: bool = False
     reader: Reader = OWN
 
@@ -86,10 +86,10 @@ def expand_skill(text: str, skills: Iterable[Skill]) -> str:
     return f"{block}\n\n{args}" if args else block
 
 
-def skill_commands(skills: Iterable[Skill]) -> tuple[CommandItem, ...]:
+def skill_commands(skills: Iterable[Skill]) -> tuple[ResourceCommandItem, ...]:
     """Return the skills as items of `get_commands`."""
     return tuple(
-        CommandItem(
+        ResourceCommandItem(
             name=f"skill:{skill.name}",
             description=skill.description,
             source="skill",
@@ -121,7 +121,7 @@ class _Walk:
             )
 
     def _folder(
-        self, folder: Path, rules: tuple[Rule, ...], above: tuple[str, ...]
+        self, folder: Path, rules: tuple[IgnoreRule, ...], above: tuple[str, ...]
     ) -> Iterator[tuple[Path, bool]]:
         self._folders += 1
         real = os.path.realpath(folder)

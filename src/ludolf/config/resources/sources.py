@@ -14,7 +14,7 @@ from ludolf.config.resources.project_access import OWN, reader_for_named
 from ludolf.config.settings.home import Home, expand, project_agents_skills
 from ludolf.config.settings.settings import SettingsFiles
 
-Kind = Literal["skills", "prompts", "extensions"]
+ResourceKind = Literal["skills", "prompts", "extensions"]
 ScopeName = Literal["user", "project", "temporary"]
 # Maximum matches of one list entry in the settings.
 MOST_MATCHES = 1000
@@ -22,7 +22,7 @@ _GLOB = frozenset("*?[")
 _Expand = Callable[[Home, Path, str], list[Path]]
 
 
-class SourceInfo(Value, kw_only=True):
+class SourceDetails(Value, kw_only=True):
     """The source of a command, as sent to hosts."""
 
     path: str
@@ -40,13 +40,13 @@ class SourceInfo(Value, kw_only=True):
         return "project" if self.scope == "project" else "user"
 
 
-class CommandItem(Value, kw_only=True):
+class ResourceCommandItem(Value, kw_only=True):
     """One item of `get_commands`."""
 
     name: str
     description: str | None = None
     source: Literal["prompt", "skill"]
-    source_info: SourceInfo
+    source_info: SourceDetails
     path: str
     location: Literal["user", "project", "path"]
 
@@ -85,9 +85,9 @@ class Source(msgspec.Struct, frozen=True, kw_only=True):
     picks: Picks | None = None
     reader: Reader = OWN
 
-    def info(self, path: Path) -> SourceInfo:
+    def info(self, path: Path) -> SourceDetails:
         """Return the wire form for a file of this source."""
-        return SourceInfo(
+        return SourceDetails(
             path=str(path),
             source=self.source,
             scope=self.scope,
@@ -99,7 +99,7 @@ class Source(msgspec.Struct, frozen=True, kw_only=True):
         return self.picks is None or self.picks.allow(path)
 
 
-class Found(Protocol):
+class Resource(Protocol):
     """A resource that was loaded from a source."""
 
     @property
@@ -107,10 +107,10 @@ class Found(Protocol):
     @property
     def path(self) -> Path: ...
     @property
-    def info(self) -> SourceInfo: ...
+    def info(self) -> SourceDetails: ...
 
 
-T = TypeVar("T", bound=Found)
+T = TypeVar("T", bound=Resource)
 
 
 class Shelf(Generic[T]):
@@ -131,7 +131,7 @@ class Shelf(Generic[T]):
 
 
 def find_sources(
-    kind: Kind,
+    kind: ResourceKind,
     home: Home,
     files: SettingsFiles,
     *,
@@ -152,7 +152,7 @@ def find_sources(
 
 
 def find_places(
-    kind: Kind, home: Home, files: SettingsFiles, *, paths: Sequence[str] = ()
+    kind: ResourceKind, home: Home, files: SettingsFiles, *, paths: Sequence[str] = ()
 ) -> tuple[Source, ...]:
     """Return the sources of `find_sources`, and paths where a source can appear later.
 
@@ -185,7 +185,9 @@ def _supplied(source: Source, home: Home, is_hidden: IsHidden | None) -> Source:
     return msgspec.structs.replace(source, reader=reader)
 
 
-def _discovered(kind: Kind, home: Home, files: SettingsFiles, expand: _Expand) -> list[Source]:
+def _discovered(
+    kind: ResourceKind, home: Home, files: SettingsFiles, expand: _Expand
+) -> list[Source]:
     sources: list[Source] = []
     if files.trusted:
         listed, picks = _listed(home, home.project, getattr(files.project, kind), expand, "project")
@@ -194,7 +196,9 @@ def _discovered(kind: Kind, home: Home, files: SettingsFiles, expand: _Expand) -
     return sources + _user_sources(kind, home, listed, picks)
 
 
-def _project_sources(kind: Kind, home: Home, listed: list[Source], picks: Picks) -> list[Source]:
+def _project_sources(
+    kind: ResourceKind, home: Home, listed: list[Source], picks: Picks
+) -> list[Source]:
     # pi's documentation also has a folder `agent` below the project's configuration folder.
     places = (home.project, home.project / "agent")
     sources = [*listed, *(_auto(place / kind, place, "project", picks) for place in places)]
@@ -204,7 +208,9 @@ def _project_sources(kind: Kind, home: Home, listed: list[Source], picks: Picks)
     return sources
 
 
-def _user_sources(kind: Kind, home: Home, listed: list[Source], picks: Picks) -> list[Source]:
+def _user_sources(
+    kind: ResourceKind, home: Home, listed: list[Source], picks: Picks
+) -> list[Source]:
     sources = [*listed, _auto(home.agent / kind, home.agent, "user", picks)]
     if kind == "skills":
         personal = home.user / ".agents"

@@ -8,7 +8,7 @@ import msgspec
 
 from ludolf.base import ConfigError
 from ludolf.config.resources import front_matter
-from ludolf.config.resources.sources import CommandItem, Shelf, Source, SourceInfo
+from ludolf.config.resources.sources import ResourceCommandItem, Shelf, Source, SourceDetails
 
 LONGEST_DESCRIPTION = 60
 # Maximum number of templates of one source.
@@ -27,7 +27,7 @@ class Template(msgspec.Struct, frozen=True, kw_only=True):
     description: str
     body: str
     path: Path
-    info: SourceInfo
+    info: SourceDetails
     argument_hint: str | None = None
 
 
@@ -86,10 +86,10 @@ def fill(body: str, args: Sequence[str]) -> str:
     return _SLOT.sub(lambda slot: _slot_value(slot, args), body)
 
 
-def template_commands(templates: Iterable[Template]) -> tuple[CommandItem, ...]:
+def template_commands(templates: Iterable[Template]) -> tuple[ResourceCommandItem, ...]:
     """Return the templates as items of `get_commands`."""
     return tuple(
-        CommandItem(
+        ResourceCommandItem(
             name=template.name,
             description=template.description,
             source="prompt",

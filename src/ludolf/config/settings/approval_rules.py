@@ -12,15 +12,17 @@ from ludolf.config.models.patterns import matches_path, reaches
 from ludolf.config.settings.literal_command import literal_words
 from ludolf.config.settings.settings import SettingsFiles
 
-Mode = Literal["never", "on-write", "always", "rules"]
+ApprovalMode = Literal["never", "on-write", "always", "rules"]
 Action = Literal["allow", "ask", "deny"]
-MODES: tuple[Mode, ...] = ("never", "on-write", "always", "rules")
+MODES: tuple[ApprovalMode, ...] = ("never", "on-write", "always", "rules")
 _STRICTNESS: tuple[Action, ...] = ("allow", "ask", "deny")
 # A deny rule may match, but only a shell could decide.
 _Match = Action | Literal["unsure"]
 
 
-class Rule(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
+class ApprovalRule(
+    msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True
+):
     """A rule for tool calls.
 
     `tool` is a glob of names. `command` is for calls with a command: a glob for each word; a last
@@ -39,16 +41,16 @@ class Approval(
 ):
     """The policy of one settings file. With rules and no mode, the mode is `rules`."""
 
-    mode: Mode | None = None
-    rules: tuple[Rule, ...] = ()
+    mode: ApprovalMode | None = None
+    rules: tuple[ApprovalRule, ...] = ()
     timeout_ms: Annotated[int, msgspec.Meta(ge=1)] = 300_000
 
     @property
-    def chosen(self) -> Mode:
+    def chosen(self) -> ApprovalMode:
         return self.mode or ("rules" if self.rules else "never")
 
 
-class Call(msgspec.Struct, frozen=True, kw_only=True):
+class CallFacts(msgspec.Struct, frozen=True, kw_only=True):
     """A tool call in the form that rules match.
 
     `paths` are the absolute forms of one path: as given, and resolved; empty if it is not a file
@@ -80,7 +82,7 @@ def read_approvals(files: SettingsFiles, mode: str | None) -> tuple[Approval, ..
     return tuple(each for each in (own, theirs) if each.chosen != "never" or each.rules)
 
 
-def judge(say: tuple[Approval, ...], call: Call) -> Action:
+def judge(say: tuple[Approval, ...], call: CallFacts) -> Action:
     """Return the strictest decision: a later policy can tighten, never loosen."""
     return max((_judge(each, call) for each in say), key=_STRICTNESS.index, default="allow")
 
@@ -118,7 +120,7 @@ def check_choice(what: str, value: str, known: tuple[Any, ...]) -> Any:
 # ---------------------------------------------------------------- judging
 
 
-def _judge(policy: Approval, call: Call) -> Action:
+def _judge(policy: Approval, call: CallFacts) -> Action:
     ruled = next(_matches(policy.rules, call), None)
     mode = policy.chosen
     if ruled == "deny":
@@ -133,7 +135,7 @@ def _judge(policy: Approval, call: Call) -> Action:
     return "allow" if mode == "on-write" and call.read_only else "ask"
 
 
-def _matches(rules: tuple[Rule, ...], call: Call) -> Iterator[_Match]:
+def _matches(rules: tuple[ApprovalRule, ...], call: CallFacts) -> Iterator[_Match]:
     for rule in rules:
         if not fnmatchcase(call.tool, rule.tool):
             continue
@@ -144,7 +146,7 @@ def _matches(rules: tuple[Rule, ...], call: Call) -> Iterator[_Match]:
             yield "unsure" if rule.action == "deny" else "ask"
 
 
-def _fits(rule: Rule, call: Call) -> bool | None:
+def _fits(rule: ApprovalRule, call: CallFacts) -> bool | None:
     """Return whether a rule matches; None if undecidable.
 
     Allow rules treat None as no match, deny rules as a possible match.
@@ -159,7 +161,7 @@ def _fits(rule: Rule, call: Call) -> bool | None:
     return None if None in matches else True
 
 
-def _fits_command(rule: Rule, call: Call) -> bool | None:
+def _fits_command(rule: ApprovalRule, call: CallFacts) -> bool | None:
     if call.command is None or rule.command is None:
         return False
     words = literal_words(call.command)
@@ -180,7 +182,7 @@ def _fits_words(pattern: list[str], words: tuple[str, ...]) -> bool:
     return len(pattern) == len(words) and all(map(fnmatchcase, words, pattern))
 
 
-def _fits_path(rule: Rule, call: Call) -> bool | None:
+def _fits_path(rule: ApprovalRule, call: CallFacts) -> bool | None:
     if not call.has_path or rule.path is None:
         return False
     if not call.paths:
@@ -196,19 +198,19 @@ def _fits_path(rule: Rule, call: Call) -> bool | None:
     return None if within else False
 
 
-def _fits_one(pattern: str, path: str, call: Call) -> bool:
+def _fits_one(pattern: str, path: str, call: CallFacts) -> bool:
     base, rest = _based(pattern, call)
     return path.startswith(f"{base}/") and matches_path(rest, path[len(base) + 1 :])
 
 
-def _reaches_one(pattern: str, folder: str, call: Call) -> bool:
+def _reaches_one(pattern: str, folder: str, call: CallFacts) -> bool:
     base, rest = _based(pattern, call)
     if f"{base}/".startswith(f"{folder.rstrip('/')}/"):
         return True
     return folder.startswith(f"{base}/") and reaches(rest, folder[len(base) + 1 :])
 
 
-def _based(pattern: str, call: Call) -> tuple[str, str]:
+def _based(pattern: str, call: CallFacts) -> tuple[str, str]:
     """Split a pattern into its base folder, without a final slash, and the rest."""
     if pattern.startswith("/"):
         return "", pattern[1:]

@@ -10,14 +10,14 @@ from ludolf.ai.messages import THINKING_LEVELS
 from ludolf.base import ConfigError
 from ludolf.config.settings.options import Options
 
-Mode = Literal["text", "json", "rpc"]
+OutputMode = Literal["text", "json", "rpc"]
 
 
 class Arguments(Options, kw_only=True):
     """The parsed command line; the caller sets `cwd`."""
 
     cwd: Path = Path()
-    mode: Mode | None = None
+    mode: OutputMode | None = None
     print_mode: bool = False
     help: bool = False
     version: bool = False

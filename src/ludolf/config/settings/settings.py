@@ -16,7 +16,7 @@ from ludolf.config.settings.files import read_object, write_object
 from ludolf.config.settings.home import Home
 
 Count = Annotated[int, msgspec.Meta(ge=0)]
-QueueMode = Literal["all", "one-at-a-time"]
+_QueueMode = Literal["all", "one-at-a-time"]
 GLOBAL_ONLY = ("defaultProjectTrust", "httpProxy", "cacheWarming", "passKeys")
 # Settings of pi that are validated and kept, but not used. docs/migrating-from-pi.md lists them.
 WITHOUT_EFFECT = (
@@ -36,7 +36,7 @@ class TokenLimits(Value):
     keep_recent_tokens: Count | None = None
 
 
-class Compaction(Value):
+class CompactionOptions(Value):
     enabled: bool = True
     reserve_tokens: Count = 16384
     keep_recent_tokens: Count = 20000
@@ -52,7 +52,7 @@ class Compaction(Value):
         )
 
 
-class BranchSummary(Value):
+class BranchSummaryOptions(Value):
     reserve_tokens: Count = 16384
     skip_prompt: bool = False
 
@@ -109,7 +109,7 @@ class Todo(Value):
     reminders_max: Count = 3
 
 
-class Tasks(Value):
+class TaskOptions(Value):
     # Seconds until completed tasks are removed from the list; below zero they stay.
     todo_clear_delay: float = 60
 
@@ -147,12 +147,12 @@ class Settings(Value):
     model_thinking_levels: dict[str, ThinkingLevel] = msgspec.field(default_factory=dict)
     thinking_budgets: ThinkingBudgets = ThinkingBudgets()
     enabled_models: tuple[str, ...] | None = None
-    steering_mode: QueueMode = "one-at-a-time"
-    follow_up_mode: QueueMode = "one-at-a-time"
+    steering_mode: _QueueMode = "one-at-a-time"
+    follow_up_mode: _QueueMode = "one-at-a-time"
     # None: the dialect decides.
     interrupt_mode: Literal["immediate", "wait"] | None = None
     todo: Todo = Todo()
-    tasks: Tasks = Tasks()
+    tasks: TaskOptions = TaskOptions()
     task: AgentTasks = AgentTasks()
     ttsr: Ttsr = Ttsr()
     default_tools: tuple[str, ...] | None = None
@@ -160,8 +160,8 @@ class Settings(Value):
     session_dir: str | None = None
     # When a session file is synced: at the end of a run, after each entry, never.
     sync: Literal["turn", "always", "off"] = "turn"
-    compaction: Compaction = Compaction()
-    branch_summary: BranchSummary = BranchSummary()
+    compaction: CompactionOptions = CompactionOptions()
+    branch_summary: BranchSummaryOptions = BranchSummaryOptions()
     retry: Retry = Retry()
     transport: Literal["auto", "sse", "websocket", "websocket-cached"] = "auto"
     http_proxy: str | None = None

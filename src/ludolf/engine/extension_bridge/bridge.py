@@ -11,7 +11,7 @@ from msgspec import structs
 from ludolf.agent.events import MessageUpdate, TurnEnd
 from ludolf.agent.io import Outcome
 from ludolf.agent.scope import Aborted, Scope
-from ludolf.agent.tool import Block, Tool, ToolError
+from ludolf.agent.tool import Deny, Tool, ToolFailure
 from ludolf.ai.messages import (
     CustomMessage,
     Image,
@@ -37,18 +37,18 @@ from ludolf.engine.feature import (
 from ludolf.extensions import answers, payloads, points
 from ludolf.extensions.extensions import Extensions
 from ludolf.extensions.hook_events import NAMES, Teller
-from ludolf.extensions.runner import Runner
+from ludolf.extensions.runner import HookRunner
 from ludolf.extensions.session_view import EntryView, views
 from ludolf.functions.isolation import Failed, call
 from ludolf.protocol.events import (
-    BashUpdate,
     CompactionReason,
-    EntryAppended,
+    EntryStored,
     Event,
+    ShellOutput,
 )
 from ludolf.protocol.results import BashResult
 from ludolf.session.compaction import Preparation
-from ludolf.session.entries import BranchSummary, Compaction, Entry, entry_json, fields
+from ludolf.session.entries import BranchSummaryBody, CompactionBody, Entry, entry_json, fields
 
 T = TypeVar("T")
 SHUTDOWN_SECONDS = 1.5
@@ -80,7 +80,7 @@ class ExtensionBridge(Feature):
         return self._extensions is not None and self._extensions.runner.wants(name)
 
     @property
-    def _runner(self) -> Runner:
+    def _runner(self) -> HookRunner:
         assert self._extensions is not None
         return self._extensions.runner
 
@@ -278,18 +278,18 @@ class ExtensionBridge(Feature):
 
     async def before_tool(
         self, call: ToolCall, tool: Tool, args: Mapping[str, Any]
-    ) -> Mapping[str, Any] | Block:
+    ) -> Mapping[str, Any] | Deny:
         """Raises:
-        ToolError: a handler failed, which blocks the call.
+        ToolFailure: a handler failed, which blocks the call.
         """
         if not self._wants("tool_call"):
             return args
         try:
             answer = await points.tool_call(self._runner, call.name, call.id, args)
         except Failed as error:
-            raise ToolError(str(error)) from error
+            raise ToolFailure(str(error)) from error
         if answer.block:
-            return Block(answer.reason or Block().reason, ends_run=answer.terminate)
+            return Deny(answer.reason or Deny().reason, ends_run=answer.terminate)
         return dict(answer.input)
 
     async def after_tool(self, call: ToolCall, outcome: Outcome) -> Outcome:
@@ -356,7 +356,7 @@ class ExtensionBridge(Feature):
                 self.report("<boundary>", "context_edit", str(error))
                 continue
             if entry is not None:
-                event = EntryAppended(entry=msgspec.Raw(entry_json(entry)))
+                event = EntryStored(entry=msgspec.Raw(entry_json(entry)))
                 self._conversation.hub.post(event)
 
     # ------------------------------------------------------------ shell commands
@@ -392,7 +392,7 @@ class ExtensionBridge(Feature):
 
             def on_data(data: bytes | str) -> None:
                 text = tail.feed(data.encode() if isinstance(data, str) else data)
-                self._conversation.hub.post(BashUpdate(delta=text))
+                self._conversation.hub.post(ShellOutput(delta=text))
 
             code = await call(operations.exec, command, cwd, on_data)
             tail.finish()
@@ -426,7 +426,7 @@ class ExtensionBridge(Feature):
         instructions: str | None,
         *,
         will_retry: bool,
-    ) -> Compaction | None:
+    ) -> CompactionBody | None:
         if not self._wants("session_before_compact"):
             return None
         payload = payloads.SessionBeforeCompact(
@@ -441,7 +441,7 @@ class ExtensionBridge(Feature):
             raise Vetoed
         if answer.compaction is None:
             return None
-        return Compaction(
+        return CompactionBody(
             summary=answer.compaction.summary,
             first_kept_entry_id=answer.compaction.first_kept_entry_id,
             tokens_before=answer.compaction.tokens_before,
@@ -473,7 +473,7 @@ class ExtensionBridge(Feature):
 
     async def before_tree(
         self, move: TreeMove, leaf: str | None
-    ) -> tuple[TreeMove, BranchSummary | None]:
+    ) -> tuple[TreeMove, BranchSummaryBody | None]:
         if not self._wants("session_before_tree"):
             return move, None
         session = self._conversation.session
@@ -496,7 +496,7 @@ class ExtensionBridge(Feature):
         changed = _changed_move(move, answer)
         if answer.summary is None or not move.summarize:
             return changed, None
-        return changed, BranchSummary(
+        return changed, BranchSummaryBody(
             from_id=session.leaf or "root",
             summary=answer.summary.summary,
             details=answer.summary.details,
@@ -529,7 +529,7 @@ class ParentExtensions(Feature):
 
     async def before_tool(
         self, call: ToolCall, tool: Tool, args: Mapping[str, Any]
-    ) -> Mapping[str, Any] | Block:
+    ) -> Mapping[str, Any] | Deny:
         return await self._parent.before_tool(call, tool, args)
 
     async def after_tool(self, call: ToolCall, outcome: Outcome) -> Outcome:
@@ -542,7 +542,7 @@ class ParentExtensions(Feature):
 class _ProviderWatch:
     """Calls handlers for requests to providers; set on the transport while there are some."""
 
-    def __init__(self, runner: Runner) -> None:
+    def __init__(self, runner: HookRunner) -> None:
         self._runner = runner
 
     async def sending(self, body: bytes, headers: dict[str, str]) -> tuple[bytes, dict[str, str]]:
@@ -561,7 +561,7 @@ class _ProviderWatch:
             await self._runner.emit(payload)
 
 
-def _changed_move(move: TreeMove, answer: answers.TreeAnswer) -> TreeMove:
+def _changed_move(move: TreeMove, answer: answers.TreeDecision) -> TreeMove:
     replace = answer.replace_instructions
     return structs.replace(
         move,

@@ -4,7 +4,7 @@ from typing import Any
 
 from ludolf.base import CommandError
 from ludolf.extensions import answers
-from ludolf.session.entries import Compaction, CustomEntry, CustomMessageEntry, Entry
+from ludolf.session.entries import CompactionBody, CustomBody, CustomMessageBody, Entry
 from ludolf.session.tree import Session
 
 
@@ -16,10 +16,10 @@ def store_draft(session: Session, draft: Any) -> Entry | None:
     """
     match draft:
         case answers.CustomDraft():
-            return session.append(CustomEntry(custom_type=draft.custom_type, data=draft.data))
+            return session.append(CustomBody(custom_type=draft.custom_type, data=draft.data))
         case answers.CustomMessageDraft():
             return session.append(
-                CustomMessageEntry(
+                CustomMessageBody(
                     custom_type=draft.custom_type,
                     content=draft.content,
                     display=draft.display,
@@ -28,7 +28,7 @@ def store_draft(session: Session, draft: Any) -> Entry | None:
             )
         case answers.CompactionDraft():
             return session.append(
-                Compaction(
+                CompactionBody(
                     summary=draft.summary,
                     first_kept_entry_id=draft.first_kept_entry_id,
                     tokens_before=draft.tokens_before,

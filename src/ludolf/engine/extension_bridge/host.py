@@ -9,7 +9,7 @@ import msgspec
 from msgspec import UNSET
 
 from ludolf.agent.events import MessageEnd, MessageStart
-from ludolf.agent.scope import Started
+from ludolf.agent.scope import StartedCoroutine
 from ludolf.agent.tool import Tool
 from ludolf.ai.access import Access
 from ludolf.ai.messages import CustomMessage, Image, Part, ThinkingLevel, text_of
@@ -24,9 +24,9 @@ from ludolf.engine.feature import PromptInput, TreeMove, Vetoed
 from ludolf.engine.run.prompting import BUSY
 from ludolf.extensions.dialogs import Dialogs
 from ludolf.extensions.host import (
-    Change,
     Delivery,
     Host,
+    MoveResult,
     NavigateOptions,
     SessionChanges,
     Setup,
@@ -37,8 +37,8 @@ from ludolf.extensions.host import (
 from ludolf.extensions.no_ui import NoUi
 from ludolf.extensions.payloads import PromptOptions
 from ludolf.protocol.commands import UiAnswer
-from ludolf.protocol.events import CompactionResult, EntryAppended, ExtensionError
-from ludolf.session.entries import CustomEntry, Label, entry_json
+from ludolf.protocol.events import CompactionResult, EntryStored, ExtensionError
+from ludolf.session.entries import CustomBody, LabelBody, entry_json
 from ludolf.session.stats import ContextUsage, context_usage
 from ludolf.session.tree import Session
 
@@ -191,20 +191,20 @@ class EngineHost:
             source="extension",
             expand=expand,
         )
-        submitted = Started(self._engine.prompting.submit(prompt))
+        submitted = StartedCoroutine(self._engine.prompting.submit(prompt))
         if not submitted.done:
             self._engine.tasks.start(self._finish(submitted))
 
-    async def _finish(self, submitted: Started[Any]) -> None:
+    async def _finish(self, submitted: StartedCoroutine[Any]) -> None:
         try:
             await submitted
         except CommandError as error:
             report_error(self._engine, "<runtime>", "send_user_message", str(error))
 
     def append_entry(self, custom_type: str, data: Any) -> str:
-        body = CustomEntry(custom_type=custom_type, data=UNSET if data is UNSET else data)
+        body = CustomBody(custom_type=custom_type, data=UNSET if data is UNSET else data)
         entry = self.session.append(body)
-        self._engine.conversation.hub.post(EntryAppended(entry=msgspec.Raw(entry_json(entry))))
+        self._engine.conversation.hub.post(EntryStored(entry=msgspec.Raw(entry_json(entry))))
         return entry.id
 
     def set_session_name(self, name: str) -> None:
@@ -213,7 +213,7 @@ class EngineHost:
     def set_label(self, entry_id: str, label: str | None) -> None:
         if self.session.get(entry_id) is None:
             raise CommandError(f"Entry not found: {entry_id}")
-        self.session.append(Label(target_id=entry_id, label=label or None))
+        self.session.append(LabelBody(target_id=entry_id, label=label or None))
 
     # ------------------------------------------------------------ model and tools
 
@@ -278,23 +278,23 @@ class HostSessions:
     async def wait_for_idle(self) -> None:
         await self._engine.runner.idle()
 
-    async def new(self, parent: str | None, setup: Setup | None, then: Then | None) -> Change:
+    async def new(self, parent: str | None, setup: Setup | None, then: Then | None) -> MoveResult:
         try:
             await self._engine.sessions.new(parent, setup=setup, then=then)
         except Vetoed:
-            return Change(cancelled=True)
-        return Change(cancelled=False)
+            return MoveResult(cancelled=True)
+        return MoveResult(cancelled=False)
 
-    async def switch(self, path: str, then: Then | None) -> Change:
+    async def switch(self, path: str, then: Then | None) -> MoveResult:
         try:
             await self._engine.sessions.switch(path, then=then)
         except Vetoed:
-            return Change(cancelled=True)
-        return Change(cancelled=False)
+            return MoveResult(cancelled=True)
+        return MoveResult(cancelled=False)
 
     async def fork(
         self, entry_id: str, position: Literal["before", "at"], then: Then | None
-    ) -> Change:
+    ) -> MoveResult:
         sessions = self._engine.sessions
         text = None if position == "at" else sessions.text_at(entry_id)
         try:
@@ -304,10 +304,10 @@ class HostSessions:
             else:
                 text = await sessions.fork(entry_id, then=then)
         except Vetoed:
-            return Change(cancelled=True, text=text)
-        return Change(cancelled=False, text=text)
+            return MoveResult(cancelled=True, text=text)
+        return MoveResult(cancelled=False, text=text)
 
-    async def navigate(self, target_id: str, options: NavigateOptions) -> Change:
+    async def navigate(self, target_id: str, options: NavigateOptions) -> MoveResult:
         if self._engine.runner.running:
             raise CommandError("Cannot navigate while the agent is working. Abort it or wait.")
         moved = await self._engine.tree.go(
@@ -319,7 +319,7 @@ class HostSessions:
                 label=options.label,
             )
         )
-        return Change(
+        return MoveResult(
             cancelled=moved.cancelled, text=moved.text, summary_entry_id=moved.summary_entry_id
         )
 

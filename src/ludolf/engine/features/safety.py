@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ludolf.agent.io import Outcome
-from ludolf.agent.tool import Block, Tool, ToolError, Walls
+from ludolf.agent.tool import Deny, Tool, ToolFailure, Walls
 from ludolf.ai.messages import ToolCall
 from ludolf.base import CommandError, ConfigError
 from ludolf.base.project_files import IsHidden
@@ -124,7 +124,7 @@ class Safety(Feature):
 
     async def before_tool(
         self, call: ToolCall, tool: Tool, args: Mapping[str, Any]
-    ) -> Mapping[str, Any] | Block:
+    ) -> Mapping[str, Any] | Deny:
         return await self.review(call, tool, args, self._bundles)
 
     async def after_tool(self, call: ToolCall, outcome: Outcome) -> Outcome:
@@ -137,11 +137,11 @@ class Safety(Feature):
 
     async def review(
         self, call: ToolCall, tool: Tool, args: Mapping[str, Any], bundles: Bundles
-    ) -> dict[str, Any] | Block:
+    ) -> dict[str, Any] | Deny:
         """Return the arguments to run a call with, or a block. `bundles` are those of the caller.
 
         Raises:
-            ToolError: an argument holds the placeholder of a secret that cannot be used in calls.
+            ToolFailure: an argument holds the placeholder of a secret that cannot be used in calls.
         """
         real = dict(args) if self.mask is None else self.mask.restore(dict(args))
         if self.approvals is not None:
@@ -155,7 +155,7 @@ class Safety(Feature):
 
     def walls(self, cwd: Path) -> Walls | None:
         """Raises:
-        ToolError: this folder cannot be worked in within the sandbox.
+        ToolFailure: this folder cannot be worked in within the sandbox.
         """
         return None if self.sandbox is None else self.sandbox.walls(cwd)
 
@@ -201,7 +201,7 @@ class Safety(Feature):
             return None
         try:
             return self.sandbox.walls(cwd).hides
-        except ToolError:
+        except ToolFailure:
             return lambda path: True  # nothing can be done in this folder
 
     def wrap_provider(self, provider: "Provider") -> "Provider":
@@ -239,7 +239,7 @@ class Safety(Feature):
             walls = self.walls(cwd)
             if walls is not None:
                 walls.locate(path)
-        except ToolError:
+        except ToolFailure:
             return True
         return False
 
@@ -269,7 +269,7 @@ class SharedSafety(Feature):
 
     async def before_tool(
         self, call: ToolCall, tool: Tool, args: Mapping[str, Any]
-    ) -> Mapping[str, Any] | Block:
+    ) -> Mapping[str, Any] | Deny:
         return await self._parent.review(call, tool, args, self._bundles)
 
     async def after_tool(self, call: ToolCall, outcome: Outcome) -> Outcome:

@@ -21,7 +21,7 @@ from ludolf.config.settings.env_files import decode, env_files, read_values
 from ludolf.config.settings.files import Stamp, stamp
 from ludolf.engine.bundles import Bundles
 
-IsHidden = Callable[[Path, Path], bool]
+IsHiddenFrom = Callable[[Path, Path], bool]
 _NOT_READ = "Values of {path} are not masked, since it cannot be read: {problem}"
 _NOT_SEARCHED = (
     "Values of .env files far below {folder} are not masked: it has more than 1,000 folders."
@@ -58,7 +58,7 @@ class _File(msgspec.Struct, frozen=True):
 class Sources:
     """Looks for secrets. `is_hidden` is given the working folder and a file."""
 
-    def __init__(self, bundles: Bundles, is_hidden: IsHidden) -> None:
+    def __init__(self, bundles: Bundles, is_hidden: IsHiddenFrom) -> None:
         self._workspace = bundles.workspace
         self._registry = bundles.models.registry
         self._hub = bundles.conversation.hub

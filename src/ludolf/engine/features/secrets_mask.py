@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from msgspec import structs
 
-from ludolf.agent.tool import ToolError
+from ludolf.agent.tool import ToolFailure
 from ludolf.ai.draft import Draft, StreamEvent
 from ludolf.ai.messages import Message, OpaqueMessage, Thinking
 from ludolf.ai.provider import Provider, Request
 from ludolf.ai.record.scrubbing import replace_spans
 from ludolf.ai.secret_values import SHORTEST, Finder, encodings
 from ludolf.engine.bundles import Bundles
-from ludolf.engine.features.secret_sources import IsHidden, Secret, Sources
+from ludolf.engine.features.secret_sources import IsHiddenFrom, Secret, Sources
 
 CREDENTIAL = "{placeholder} stands for a credential that tools cannot use. Continue without it."
 SPECIAL = (
@@ -42,7 +42,7 @@ class Mask:
     A value that was found once stays masked, since the conversation may hold it.
     """
 
-    def __init__(self, bundles: Bundles, variables: Iterable[str], is_hidden: IsHidden) -> None:
+    def __init__(self, bundles: Bundles, variables: Iterable[str], is_hidden: IsHiddenFrom) -> None:
         """`is_hidden` says whether the sandbox keeps a file from tools in a working folder."""
         self._sources = Sources(bundles, is_hidden)
         self.variables = frozenset(variables)
@@ -80,7 +80,7 @@ class Mask:
         """Return the same JSON with values in the place of their placeholders.
 
         Raises:
-            ToolError: a placeholder stands for a credential, or for a value that has a meaning of
+            ToolFailure: a placeholder stands for a credential, or for a value that has a meaning of
                 its own where it would stand.
         """
         if isinstance(value, str):
@@ -95,12 +95,12 @@ class Mask:
         secret = self._current.get(placeholder)
         if secret is None:
             if placeholder in self._placeholders.values():
-                raise ToolError(GONE.format(placeholder=placeholder))
+                raise ToolFailure(GONE.format(placeholder=placeholder))
             return placeholder  # text like any other
         if secret.source is None:
-            raise ToolError(CREDENTIAL.format(placeholder=placeholder))
+            raise ToolFailure(CREDENTIAL.format(placeholder=placeholder))
         if not _PLAIN.fullmatch(secret.value):
-            raise ToolError(SPECIAL.format(placeholder=placeholder, source=secret.source))
+            raise ToolFailure(SPECIAL.format(placeholder=placeholder, source=secret.source))
         return secret.value
 
     # ------------------------------------------------------------ hiding

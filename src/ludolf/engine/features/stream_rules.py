@@ -16,8 +16,8 @@ from ludolf.ai.draft import BlockDelta, BlockEnd, BlockKind, Draft
 from ludolf.ai.messages import CustomMessage, Text, Thinking, ToolCall
 from ludolf.base import now_ms
 from ludolf.config.resources.rules import (
-    Found,
-    Place,
+    LoadedRules,
+    RuleTarget,
     StreamRule,
     find_rule_files,
     load_stream_rules,
@@ -27,7 +27,7 @@ from ludolf.engine.feature import Feature, Features
 from ludolf.engine.features.rule_search import RuleSearch
 from ludolf.engine.workspace import Workspace
 from ludolf.protocol.host_events import RULE_MATCHED, StreamRuleHit
-from ludolf.session.entries import CustomMessageEntry
+from ludolf.session.entries import CustomMessageBody
 
 INJECTION = "ttsr-injection"
 # Each interruption costs a request to the model.
@@ -119,7 +119,7 @@ class StreamRules(Feature):
             session.omit(session.leaf)
         rules, self._cut = self._cut, ()
         session.append(
-            CustomMessageEntry(
+            CustomMessageBody(
                 custom_type=INJECTION,
                 content=self._text(rules, "system-interrupt"),
                 display=False,
@@ -163,7 +163,7 @@ class StreamRules(Feature):
 
     # ------------------------------------------------------------ private
 
-    def _use(self, found: Found) -> None:
+    def _use(self, found: LoadedRules) -> None:
         for text in found.warnings:
             self._workspace.warn(f"Warning: {text}")
         self._rules = found.rules
@@ -235,7 +235,7 @@ class StreamRules(Feature):
 
 
 def _in_stream(
-    rule: StreamRule, places: list[Place], update: MessageUpdate, search: RuleSearch
+    rule: StreamRule, places: list[RuleTarget], update: MessageUpdate, search: RuleSearch
 ) -> bool:
     """Of files nothing is known before the arguments are whole."""
     plain = [place for place in places if place.glob is None]
@@ -247,7 +247,9 @@ def _in_stream(
     return isinstance(block, ToolCall) and any(place.tool == block.name for place in plain)
 
 
-def _in_whole(rule: StreamRule, places: list[Place], event: BlockEnd, search: RuleSearch) -> bool:
+def _in_whole(
+    rule: StreamRule, places: list[RuleTarget], event: BlockEnd, search: RuleSearch
+) -> bool:
     block = event.block
     if isinstance(block, Text):
         return search.in_text(rule, block.text)

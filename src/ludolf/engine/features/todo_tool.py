@@ -6,13 +6,13 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
-from ludolf.agent.tool import ToolContext, ToolDefaults, ToolError, ToolOutput, text_output
+from ludolf.agent.tool import ToolContext, ToolDefaults, ToolFailure, ToolOutput, text_output
 from ludolf.base import CommandError
 from ludolf.engine.features.todos import (
     FINISHED,
     OPEN,
     Phases,
-    Todos,
+    TodoPlan,
     read_phases,
     tasks,
 )
@@ -61,7 +61,7 @@ PARAMETERS: Mapping[str, Any] = {
         "ops": {"type": "array", "items": {"type": "object"}},
     },
 }
-Step = Callable[[Phases, Mapping[str, Any]], Phases]
+TodoOperation = Callable[[Phases, Mapping[str, Any]], Phases]
 
 
 class TodoTool(ToolDefaults):
@@ -74,7 +74,7 @@ class TodoTool(ToolDefaults):
     alone = True
     read_only = True
 
-    def __init__(self, todos: Todos) -> None:
+    def __init__(self, todos: TodoPlan) -> None:
         self._todos = todos
 
     async def execute(self, args: Mapping[str, Any], ctx: ToolContext) -> ToolOutput:
@@ -83,9 +83,9 @@ class TodoTool(ToolDefaults):
         try:
             for step in args.get("ops", [args]):
                 after = _step(after, step)
-        except ToolError as error:
+        except ToolFailure as error:
             text = f"{error}\n{summary(before)}"
-            raise ToolError(text, text_output(text, self._details(args, before))) from error
+            raise ToolFailure(text, text_output(text, self._details(args, before))) from error
         if after != before or not before:
             after = _promoted(after)
             self._todos.put(after)
@@ -106,7 +106,7 @@ def _step(phases: Phases, args: Mapping[str, Any]) -> Phases:
     op = args.get("op")
     step = _STEPS.get(str(op))
     if step is None:
-        raise ToolError(f"Unknown todo op: {op}")
+        raise ToolFailure(f"Unknown todo op: {op}")
     return step(phases, args)
 
 
@@ -140,12 +140,12 @@ def _remark(task: TodoTask) -> str:
 def _init(phases: Phases, args: Mapping[str, Any]) -> Phases:
     listed = args.get("list") or []
     if not listed:
-        raise ToolError("init needs `list`: phases with their items")
+        raise ToolFailure("init needs `list`: phases with their items")
     raw = [{"name": item["phase"], "tasks": item["items"]} for item in listed]
     return _checked(raw)
 
 
-def _marked(**changes: Any) -> Step:
+def _marked(**changes: Any) -> TodoOperation:
     def step(phases: Phases, args: Mapping[str, Any]) -> Phases:
         return _changed(phases, args, lambda task: replace(task, **changes))
 
@@ -171,7 +171,7 @@ def _rest(task: TodoTask) -> TodoTask:
 def _append(phases: Phases, args: Mapping[str, Any]) -> Phases:
     name, items = args.get("phase"), args.get("items") or []
     if not name or not items:
-        raise ToolError("append needs `phase` and `items`")
+        raise ToolFailure("append needs `phase` and `items`")
     number = _highest(phases)
     new = tuple(
         TodoTask(id=f"task-{number + place}", content=item, status="pending")
@@ -211,7 +211,7 @@ def _add_phase(phases: Phases, args: Mapping[str, Any]) -> Phases:
 def _add_task(phases: Phases, args: Mapping[str, Any]) -> Phases:
     found = [phase.name for phase in phases if args.get("phase") in (phase.id, phase.name)]
     if not found:
-        raise ToolError(f"No such phase: {args.get('phase')}")
+        raise ToolFailure(f"No such phase: {args.get('phase')}")
     return _append(phases, {"phase": found[0], "items": [str(args.get("content", ""))]})
 
 
@@ -219,18 +219,18 @@ def _update(phases: Phases, args: Mapping[str, Any]) -> Phases:
     fields = ("content", "status", "notes", "blocker")
     changes = {name: args[name] for name in fields if isinstance(args.get(name), str)}
     if all(task.id != args.get("id") for task in tasks(phases)):
-        raise ToolError(f"No such task: {args.get('id')}")
+        raise ToolFailure(f"No such task: {args.get('id')}")
     changed = _each(phases, lambda _, t: replace(t, **changes) if t.id == args["id"] else t)
     return _checked(msgspec.to_builtins(changed))
 
 
 def _remove_task(phases: Phases, args: Mapping[str, Any]) -> Phases:
     if all(task.id != args.get("id") for task in tasks(phases)):
-        raise ToolError(f"No such task: {args.get('id')}")
+        raise ToolFailure(f"No such task: {args.get('id')}")
     return _without(phases, frozenset((args["id"],)))
 
 
-_STEPS: dict[str, Step] = {
+_STEPS: dict[str, TodoOperation] = {
     "init": _init,
     "start": _start,
     "done": _marked(status="completed", blocker=None),
@@ -255,7 +255,7 @@ def _checked(raw: Any) -> Phases:
     try:
         return read_phases(raw)
     except CommandError as error:
-        raise ToolError(str(error)) from error
+        raise ToolFailure(str(error)) from error
 
 
 def _named(phases: Phases, args: Mapping[str, Any]) -> frozenset[str]:
@@ -266,7 +266,7 @@ def _named(phases: Phases, args: Mapping[str, Any]) -> frozenset[str]:
     else:
         found = [task.id for phase in phases if phase.name == name for task in phase.tasks]
     if not found and (text or all(phase.name != name for phase in phases)):
-        raise ToolError(f'No such task: "{text}"' if text else f'No such phase: "{name}"')
+        raise ToolFailure(f'No such task: "{text}"' if text else f'No such phase: "{name}"')
     return frozenset(found)
 
 

@@ -18,7 +18,7 @@ from ludolf.engine.toolset import Toolset
 from ludolf.engine.workspace import Workspace
 from ludolf.protocol.host_events import TodoAutoClear, TodoReminder
 from ludolf.protocol.results import TodoPhase, TodoStatus, TodoTask
-from ludolf.session.entries import CustomMessageEntry, message_of, role_of
+from ludolf.session.entries import CustomMessageBody, message_of, role_of
 from ludolf.session.tree import Session
 
 STATUSES: tuple[str, ...] = get_args(TodoStatus)
@@ -31,7 +31,7 @@ REMINDER = "todo-reminder"
 Phases = tuple[TodoPhase, ...]
 
 
-class Todos(Feature):
+class TodoPlan(Feature):
     """The phases of the current session; another session has its own."""
 
     def __init__(
@@ -117,7 +117,7 @@ class Todos(Feature):
         self._reminded += 1
         self._acted = False
         text = _reminder(self.phases, self._reminded, most)
-        body = CustomMessageEntry(custom_type=REMINDER, content=text, display=False)
+        body = CustomMessageBody(custom_type=REMINDER, content=text, display=False)
         self._conversation.session.append(body)
         todos = tuple(msgspec.to_builtins(task) for task in left)
         self._conversation.hub.post(

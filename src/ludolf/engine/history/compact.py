@@ -19,7 +19,7 @@ from ludolf.protocol.events import (
     CompactionResult,
     CompactionStart,
 )
-from ludolf.session.entries import Compaction
+from ludolf.session.entries import CompactionBody
 from ludolf.session.estimate import estimate_all, view_tokens
 
 if TYPE_CHECKING:
@@ -305,7 +305,7 @@ class Compactor:
         texts = await self.summaries.for_compaction(
             prepared, self._settings(), reason, instructions
         )
-        entry = Compaction(
+        entry = CompactionBody(
             summary=compaction_summary(
                 texts.history, texts.prefix, prepared.previous_summary, prepared.files
             ),
@@ -317,7 +317,7 @@ class Compactor:
         )
         return self._store(entry)
 
-    def _store(self, entry: Compaction) -> CompactionResult:
+    def _store(self, entry: CompactionBody) -> CompactionResult:
         self._conversation.session.append(entry)
         for dropped in self._dropped:
             self._conversation.session.omit(dropped)

@@ -9,11 +9,11 @@ from ludolf.agent.scope import Aborted, Scope
 from ludolf.ai.messages import AssistantMessage, Message, OpaqueMessage, Usage, UserMessage, text_of
 from ludolf.base import CommandError
 from ludolf.engine.feature import Vetoed
-from ludolf.engine.history.sessions import Sessions
+from ludolf.engine.history.sessions import SessionSwitcher
 from ludolf.engine.history.summaries import SummaryFailed
 from ludolf.engine.run.turn import Drive
 from ludolf.protocol.results import HandedOver
-from ludolf.session.entries import CustomMessageEntry
+from ludolf.session.entries import CustomMessageBody
 from ludolf.session.tree import Session
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ class _Document(msgspec.Struct, frozen=True):
         from ludolf.session.summary_text import handoff_message
 
         session.append(
-            CustomMessageEntry(
+            CustomMessageBody(
                 custom_type=CUSTOM_TYPE,
                 content=handoff_message(self.document),
                 display=True,
@@ -48,13 +48,13 @@ class _Document(msgspec.Struct, frozen=True):
         )
 
 
-class Handoff:
+class Handoffs:
     """One at a time; `get_state` reports `running` as compacting."""
 
     def __init__(
         self,
         drive: Drive,
-        sessions: Sessions,
+        sessions: SessionSwitcher,
         work: Scope,
         is_running: Callable[[], bool],
     ) -> None:

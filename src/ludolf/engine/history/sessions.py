@@ -15,7 +15,7 @@ from ludolf.engine.conversation import Conversation
 from ludolf.engine.feature import Features, SessionMove, Vetoed
 from ludolf.engine.models import Models
 from ludolf.protocol.results import OpenedSession
-from ludolf.session.entries import Header, ThinkingLevelChange
+from ludolf.session.entries import SessionHeader, ThinkingLevelChangeBody
 from ludolf.session.reader import NotASession, read_header
 from ludolf.session.tree import Session, new_session, open_session
 from ludolf.session.views import user_text
@@ -30,7 +30,7 @@ def _folder_at(path: str, cwd: str) -> Path:
     return Path(os.path.normpath(Path(cwd, os.path.expanduser(check_path(path)))))
 
 
-class Sessions:
+class SessionSwitcher:
     """Every change first stops what runs; the previous session is stored and closed.
 
     All changes raise Vetoed if a feature refuses them; nothing has changed then.
@@ -248,7 +248,7 @@ class Sessions:
             raise
         return session
 
-    def _check_folder(self, header: Header, target: Path) -> None:
+    def _check_folder(self, header: SessionHeader, target: Path) -> None:
         from ludolf.session.finder import check_cwd
 
         check_cwd(header, target, self._conversation.place.cwd)
@@ -274,4 +274,4 @@ class Sessions:
         context = session.context
         models.restore(context.model, as_level(context.thinking_level or ""))
         if context.thinking_level is None and session.read_only is None:
-            session.append(ThinkingLevelChange(thinking_level=models.level))
+            session.append(ThinkingLevelChangeBody(thinking_level=models.level))

@@ -11,12 +11,12 @@ from ludolf.engine.bundles import Bundles
 from ludolf.engine.conversation import Conversation
 from ludolf.engine.models import Models
 from ludolf.engine.workspace import Workspace
-from ludolf.session.entries import SessionInfo, ThinkingLevelChange
-from ludolf.session.finder import Place, move_old_sessions
+from ludolf.session.entries import SessionInfoBody, ThinkingLevelChangeBody
+from ludolf.session.finder import SessionFolder, move_old_sessions
 from ludolf.session.tree import Session, new_session, open_session
 
 
-class Started(msgspec.Struct):
+class StartedSession(msgspec.Struct):
     """The session, and whether it already held a conversation."""
 
     session: Session
@@ -25,14 +25,14 @@ class Started(msgspec.Struct):
     def finish(self, options: Options, models: Models) -> None:
         """Write the first entries, now that the model is known."""
         if options.name is not None:
-            self.session.append(SessionInfo(name=options.name.strip()))
+            self.session.append(SessionInfoBody(name=options.name.strip()))
         if not self.resumed:
             models.record()
         elif self.session.context.thinking_level is None and not self.session.read_only:
-            self.session.append(ThinkingLevelChange(thinking_level=models.level))
+            self.session.append(ThinkingLevelChangeBody(thinking_level=models.level))
 
 
-def start_session(bundles: Bundles, enter_folder: Callable[[str], None]) -> Started:
+def start_session(bundles: Bundles, enter_folder: Callable[[str], None]) -> StartedSession:
     """Open the session that the options ask for, and enter its folder.
 
     Raises:
@@ -43,7 +43,7 @@ def start_session(bundles: Bundles, enter_folder: Callable[[str], None]) -> Star
     options, place, report = workspace.options, conversation.place, conversation.hub.report
     _check_flags(options)
     if options.no_session:
-        return Started(new_session(place.cwd, None, report), False)
+        return StartedSession(new_session(place.cwd, None, report), False)
     _tidy(workspace, place)
     if options.fork is not None:
         return _forked(conversation, options.fork)
@@ -53,7 +53,7 @@ def start_session(bundles: Bundles, enter_folder: Callable[[str], None]) -> Star
         enter_folder(started.session.header.cwd or place.cwd)
         return started
     session = new_session(place.cwd, place.folder, report, session_id=options.session_id)
-    return Started(session, False)
+    return StartedSession(session, False)
 
 
 def _check_flags(options: Options) -> None:
@@ -76,7 +76,7 @@ def _check_flags(options: Options) -> None:
         check_session_id(options.session_id)
 
 
-def _tidy(workspace: Workspace, place: Place) -> None:
+def _tidy(workspace: Workspace, place: SessionFolder) -> None:
     options, agent = workspace.options, workspace.home.agent
     is_named = options.session or options.fork  # a path must stay valid
     if not is_named and place.folder != agent:
@@ -84,7 +84,7 @@ def _tidy(workspace: Workspace, place: Place) -> None:
             workspace.warn(f"Moved {old} to {new.parent}, where sessions belong.")
 
 
-def _existing(workspace: Workspace, place: Place) -> Path | None:
+def _existing(workspace: Workspace, place: SessionFolder) -> Path | None:
     from ludolf.session import finder
 
     options = workspace.options
@@ -101,7 +101,7 @@ def _existing(workspace: Workspace, place: Place) -> Path | None:
     return None
 
 
-def _opened(bundles: Bundles, path: Path) -> Started:
+def _opened(bundles: Bundles, path: Path) -> StartedSession:
     from ludolf.session.finder import check_cwd
 
     cwd = bundles.conversation.place.cwd
@@ -113,10 +113,10 @@ def _opened(bundles: Bundles, path: Path) -> Started:
     except CommandError:
         session.close()
         raise
-    return Started(session, len(session.entries()) > 0)
+    return StartedSession(session, len(session.entries()) > 0)
 
 
-def _forked(conversation: Conversation, wanted: str) -> Started:
+def _forked(conversation: Conversation, wanted: str) -> StartedSession:
     from ludolf.session import finder
     from ludolf.session.branching import fork_file
 
@@ -126,4 +126,4 @@ def _forked(conversation: Conversation, wanted: str) -> Started:
     except finder.SessionElsewhere as elsewhere:
         source = elsewhere.path
     session = fork_file(source, place.cwd, place.folder, conversation.hub.report)
-    return Started(session, True)
+    return StartedSession(session, True)

@@ -10,7 +10,7 @@ from msgspec import structs
 from ludolf.ai.draft import Draft, StreamEvent
 from ludolf.ai.errors import RETRYABLE
 from ludolf.ai.messages import AssistantMessage, Text, Usage, UserMessage, text_of
-from ludolf.ai.provider import Answer, Request
+from ludolf.ai.provider import ModelAnswer, Request
 from ludolf.ai.stream import respond
 from ludolf.ai.usage import add_usage
 from ludolf.base import LudolfError, now_ms, uuid7
@@ -122,7 +122,7 @@ class Summaries:
             cache="none",
         )
 
-    async def _attempts(self, request: Request, start: SummaryRetryStart) -> Answer:
+    async def _attempts(self, request: Request, start: SummaryRetryStart) -> ModelAnswer:
         retry = self._workspace.retry
         hub, attempt, garbled = self._hub, 0, 0
         while True:

@@ -9,7 +9,7 @@ from ludolf.engine.history.summaries import Summaries, SummaryFailed
 from ludolf.engine.models import Models
 from ludolf.engine.workspace import Workspace
 from ludolf.protocol.results import Moved
-from ludolf.session.entries import BranchSummary, Entry, Label, fields, message_of
+from ludolf.session.entries import BranchSummaryBody, Entry, LabelBody, fields, message_of
 
 UNKNOWN_WINDOW = 128_000
 SUMMARY_LIMIT = 4096
@@ -47,11 +47,11 @@ class TreeNavigation:
             raise CommandError(session.read_only)
         if target_id == session.leaf:
             if wish.label:
-                session.append(Label(target_id=target_id, label=wish.label))
+                session.append(LabelBody(target_id=target_id, label=wish.label))
             return Moved(cancelled=False)
         leaf, text = _leaf_for(target)
         old_leaf = session.leaf
-        made: BranchSummary | None = None
+        made: BranchSummaryBody | None = None
         try:
             for feature in self._features.hooks["before_tree"]:
                 wish, written = await feature.before_tree(wish, leaf)
@@ -67,14 +67,14 @@ class TreeNavigation:
         summary = session.append(body) if body is not None else None
         if wish.label:
             marked = summary.id if summary is not None else target_id
-            session.append(Label(target_id=marked, label=wish.label))
+            session.append(LabelBody(target_id=marked, label=wish.label))
         for feature in self._features.hooks["after_tree"]:
             await feature.after_tree(old_leaf, summary, by_feature=made is not None)
         return Moved(cancelled=False, text=text, summary_entry_id=summary.id if summary else None)
 
     async def _summarise(
         self, leaf: str | None, old_leaf: str | None, instructions: str | None, *, replace: bool
-    ) -> BranchSummary | None:
+    ) -> BranchSummaryBody | None:
         """Summarise the branch that is left; returns None if it was aborted."""
         self.summarising = True
         try:
@@ -89,7 +89,7 @@ class TreeNavigation:
 
     async def _ask(
         self, leaf: str | None, old_leaf: str | None, instructions: str | None, *, replace: bool
-    ) -> BranchSummary:
+    ) -> BranchSummaryBody:
         from ludolf.session import summary_text as words
         from ludolf.session.compaction import prepare_branch
 
@@ -107,7 +107,7 @@ class TreeNavigation:
         answer = await self._summaries.ask(
             words.SYSTEM_PROMPT, request, min(SUMMARY_LIMIT, model.max_tokens), None
         )
-        return BranchSummary(
+        return BranchSummaryBody(
             from_id=old_leaf or "root",
             summary=words.branch_summary(text_of(answer.content), prepared.files),
             details=prepared.files,

@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Any
 
 from ludolf.agent.questions import Questions
-from ludolf.agent.tool import Block, Tool
+from ludolf.agent.tool import Deny, Tool
 from ludolf.ai.messages import ToolCall
 from ludolf.base import dumps, uuid4
 from ludolf.base.visible import escape_hidden
-from ludolf.config.settings.approval_rules import Action, Approval, Call, deadline_ms, judge
+from ludolf.config.settings.approval_rules import Action, Approval, CallFacts, deadline_ms, judge
 from ludolf.engine.bundles import Bundles
 from ludolf.engine.conversation import Conversation
 from ludolf.engine.feature import Send
@@ -62,13 +62,13 @@ class Approvals:
 
     async def review(
         self, call: ToolCall, tool: Tool, args: Mapping[str, Any], bundles: Bundles
-    ) -> Block | None:
+    ) -> Deny | None:
         """Why a call must not run; None if it may. `args` are those that the tool will get."""
         verdict = self.judge(tool, args, bundles)
         if verdict == "allow":
             return None
         if verdict == "deny":
-            return Block(FORBIDDEN.format(tool=tool.name))
+            return Deny(FORBIDDEN.format(tool=tool.name))
         key = (self._conversation.session.id, tool.name, _essence(tool.name, args, bundles))
         async with self._turn:
             # The dialog before may have approved this call for the session.
@@ -95,7 +95,7 @@ class Approvals:
 
     async def _ask(
         self, call: ToolCall, tool: Tool, key: tuple[str, str, str], bundles: Bundles
-    ) -> Block | None:
+    ) -> Deny | None:
         limit = deadline_ms(self.policies)
         request = UiRequest(
             id=uuid4(),
@@ -117,7 +117,7 @@ class Approvals:
         text = (
             TOO_LATE if option == "" else NO_HOST if option is None and self._is_alone else DENIED
         )
-        return Block(text.format(tool=tool.name, seconds=limit / 1000))
+        return Deny(text.format(tool=tool.name, seconds=limit / 1000))
 
     @property
     def _is_alone(self) -> bool:
@@ -148,13 +148,13 @@ class Approvals:
             self.send(UiRequest(id=uuid4(), method="cancel", target_id=request.id))
 
 
-def _seen_by_rules(tool: Tool, args: Mapping[str, Any], bundles: Bundles) -> Call:
+def _seen_by_rules(tool: Tool, args: Mapping[str, Any], bundles: Bundles) -> CallFacts:
     command, has_path = args.get("command"), _has_path(tool, args)
     cwd = os.path.realpath(bundles.workspace.home.cwd)
     paths: tuple[str, ...] = ()
     if has_path:
         paths = _names(args.get("path") or ".", bundles)
-    return Call(
+    return CallFacts(
         tool=tool.name,
         read_only=tool.read_only,
         command=command if isinstance(command, str) else None,

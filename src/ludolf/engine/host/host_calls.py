@@ -6,20 +6,17 @@ time is up, or the host is gone.
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from typing import Generic, TypeVar
+from typing import Generic
 
-from ludolf.agent.questions import Questions
-from ludolf.agent.tool import ToolError
+from ludolf.agent.questions import AnswerT, Questions, QuestionT
+from ludolf.agent.tool import ToolFailure
 from ludolf.base import short_id
 
-About = TypeVar("About")
-Answer = TypeVar("Answer")
 
-
-class HostCall(Generic[About]):
+class HostCall(Generic[QuestionT]):
     """`what` names the call in errors."""
 
-    def __init__(self, what: str, about: About, timeout_ms: float | None) -> None:
+    def __init__(self, what: str, about: QuestionT, timeout_ms: float | None) -> None:
         self.what = what
         self.about = about
         self.limit = None if timeout_ms is None else timeout_ms / 1000
@@ -33,23 +30,25 @@ class HostCall(Generic[About]):
         return f"{self.what} gave no result in {self.limit:g} s"
 
 
-class HostCalls(Generic[About, Answer]):
+class HostCalls(Generic[QuestionT, AnswerT]):
     """`cancel` withdraws a call at the host; `gone` is the error after the host has left."""
 
     def __init__(self, cancel: Callable[[str], None], gone: str) -> None:
         self._cancel = cancel
         self._gone = gone
-        self._questions: Questions[HostCall[About], Answer] = Questions()
+        self._questions: Questions[HostCall[QuestionT], AnswerT] = Questions()
         self._is_gone = False
 
-    async def ask(self, call: HostCall[About], send: Callable[[str], Awaitable[None]]) -> Answer:
+    async def ask(
+        self, call: HostCall[QuestionT], send: Callable[[str], Awaitable[None]]
+    ) -> AnswerT:
         """Send the call under an id of its own, and wait for its answer.
 
         Raises:
-            ToolError: the host reported an error, is gone, withdrew the tool or was too slow.
+            ToolFailure: the host reported an error, is gone, withdrew the tool or was too slow.
         """
         if self._is_gone:
-            raise ToolError(self._gone)
+            raise ToolFailure(self._gone)
         id = f"host_{short_id()}{short_id()}"
         try:
             return await self._questions.ask(id, call, lambda: send(id), call.limit)
@@ -60,28 +59,28 @@ class HostCalls(Generic[About, Answer]):
             raise asyncio.CancelledError(call.aborted) from None
         except TimeoutError:
             self._cancel(id)
-            raise ToolError(call.too_slow) from None
+            raise ToolFailure(call.too_slow) from None
 
-    def about(self, id: str) -> About | None:
+    def about(self, id: str) -> QuestionT | None:
         """Return what a call is about; None if it is unknown or answered."""
         call = self._questions.about(id)
         return None if call is None else call.about
 
-    def answer(self, id: str, value: Answer) -> None:
+    def answer(self, id: str, value: AnswerT) -> None:
         self._questions.answer(id, value)
 
-    def fail(self, id: str, error: ToolError) -> None:
+    def fail(self, id: str, error: ToolFailure) -> None:
         self._questions.fail(id, error)
 
-    def withdraw(self, is_withdrawn: Callable[[About], bool]) -> None:
+    def withdraw(self, is_withdrawn: Callable[[QuestionT], bool]) -> None:
         """Fail the calls that can no longer be answered; the host receives a cancellation."""
         for id, call in self._questions.waiting():
             if is_withdrawn(call.about):
                 self._cancel(id)
-                self.fail(id, ToolError(call.aborted))
+                self.fail(id, ToolFailure(call.aborted))
 
     def disconnect(self) -> None:
         """Fail all calls: the host is gone."""
         self._is_gone = True
         for id, _ in self._questions.waiting():
-            self.fail(id, ToolError(self._gone))
+            self.fail(id, ToolFailure(self._gone))

@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 
-from ludolf.agent.tool import ToolContext, ToolDefaults, ToolError, ToolOutput
+from ludolf.agent.tool import ToolContext, ToolDefaults, ToolFailure, ToolOutput
 from ludolf.ai.messages import Part, text_of
 from ludolf.base import CommandError, short_id
 from ludolf.engine.host.host_calls import HostCall, HostCalls
@@ -65,9 +65,9 @@ class HostTools:
     def result(self, id: str, output: ToolOutput, *, failed: bool, is_error: bool) -> None:
         """Finish a call. `failed`: only the text counts; `is_error`: a complete error result."""
         if failed:
-            self._calls.fail(id, ToolError(text_of(output.content, "\n") or FAILED))
+            self._calls.fail(id, ToolFailure(text_of(output.content, "\n") or FAILED))
         elif is_error:
-            self._calls.fail(id, ToolError(text_of(output.content, "\n"), output))
+            self._calls.fail(id, ToolFailure(text_of(output.content, "\n"), output))
         else:
             self._calls.answer(id, output)
 
@@ -79,7 +79,7 @@ class HostTools:
         """Send a call to the host and wait for its result.
 
         Raises:
-            ToolError: the host reported an error, is gone, or was too slow.
+            ToolFailure: the host reported an error, is gone, or was too slow.
         """
 
         async def send(id: str) -> None:

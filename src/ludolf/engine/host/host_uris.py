@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
-from ludolf.agent.tool import Document, Documents, ToolError
+from ludolf.agent.tool import Document, Documents, ToolFailure
 from ludolf.base import CommandError, short_id
 from ludolf.engine.feature import Feature
 from ludolf.engine.host.host_calls import HostCall, HostCalls
@@ -36,7 +36,7 @@ class Scheme(msgspec.Struct, frozen=True, kw_only=True):
     timeout_ms: float | None = None
 
 
-class Found(msgspec.Struct, frozen=True, kw_only=True):
+class HostDocument(msgspec.Struct, frozen=True, kw_only=True):
     """What the host gave for an address; after a write nothing of it counts."""
 
     content: str = ""
@@ -62,7 +62,7 @@ class HostUris(Feature):
         self._hub = hub
         self._toolset = toolset
         self._schemes: dict[str, Scheme] = {}
-        self._calls: HostCalls[_Asked, Found] = HostCalls(self._send_cancel, GONE)
+        self._calls: HostCalls[_Asked, HostDocument] = HostCalls(self._send_cancel, GONE)
 
     def replace(self, schemes: Sequence[Scheme]) -> list[str]:
         """Take these from now on, and no others; of two with one name the later counts.
@@ -78,7 +78,7 @@ class HostUris(Feature):
         self._toolset.documents = self
         return list(self._schemes)
 
-    def result(self, id: str, found: Found) -> None:
+    def result(self, id: str, found: HostDocument) -> None:
         """Finish a request."""
         self._calls.answer(id, found)
 
@@ -86,7 +86,7 @@ class HostUris(Feature):
         """Fail a request; without an error text of the host a default is used."""
         asked = self._calls.about(id)
         if asked is not None:
-            self._calls.fail(id, ToolError(error or f"{asked.words} failed"))
+            self._calls.fail(id, ToolFailure(error or f"{asked.words} failed"))
 
     def disconnect(self) -> None:
         """Fail all requests: the host is gone."""
@@ -107,7 +107,7 @@ class HostUris(Feature):
     def check_writable(self, address: str) -> None:
         scheme = self._scheme(address)
         if not scheme.writable:
-            raise ToolError(f"{scheme.name}:// documents can only be read: {address}")
+            raise ToolFailure(f"{scheme.name}:// documents can only be read: {address}")
 
     async def read(self, address: str) -> Document:
         scheme = self._scheme(address)
@@ -131,10 +131,10 @@ class HostUris(Feature):
         scheme = self._schemes.get(name)
         if scheme is None:
             known = ", ".join(f"{name}://" for name in self._schemes) or "none"
-            raise ToolError(f"No documents at {name}:// addresses: {address}. Known: {known}.")
+            raise ToolFailure(f"No documents at {name}:// addresses: {address}. Known: {known}.")
         return scheme
 
-    async def _ask(self, scheme: Scheme, asked: _Asked, content: str | None = None) -> Found:
+    async def _ask(self, scheme: Scheme, asked: _Asked, content: str | None = None) -> HostDocument:
         async def send(id: str) -> None:
             await self._hub.emit(
                 HostUriRequest(id=id, operation=asked.operation, url=asked.address, content=content)

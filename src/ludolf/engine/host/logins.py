@@ -1,7 +1,6 @@
 """Logins over the protocol: keys from the host, and identity servers that its user visits."""
 
 import asyncio
-from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from ludolf.agent.scope import Aborted, Scope
@@ -18,15 +17,14 @@ from ludolf.config.auth.credentials import (
     login_providers,
 )
 from ludolf.config.auth.oauth import callback_host
-from ludolf.config.auth.status import AuthStatus, auth_status
+from ludolf.config.auth.status import CredentialStatus, auth_status
 from ludolf.config.models.registry import ModelRegistry
-from ludolf.engine.feature import Feature
+from ludolf.engine.feature import Feature, Send
 from ludolf.extensions.dialogs import Dialogs
 from ludolf.protocol.commands import UiAnswer
 from ludolf.protocol.results import LoginProvider
 from ludolf.protocol.ui import UiRequest
 
-Send = Callable[[UiRequest], bool | None]
 CANCELLED = "Login cancelled"
 
 
@@ -52,7 +50,7 @@ class Logins(Feature):
             for name, title in login_providers(registry).items()
         )
 
-    def status(self) -> tuple[AuthStatus, ...]:
+    def status(self) -> tuple[CredentialStatus, ...]:
         return auth_status(self._registry)
 
     async def with_key(self, provider: str, key: str) -> None:

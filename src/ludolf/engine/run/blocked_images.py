@@ -6,10 +6,9 @@ from itertools import groupby
 from msgspec import structs
 
 from ludolf.ai.messages import (
+    AnyMessage,
     CustomMessage,
     Image,
-    Message,
-    OpaqueMessage,
     Part,
     Text,
     ToolResultMessage,
@@ -17,7 +16,6 @@ from ludolf.ai.messages import (
 )
 
 NOTE = "Image reading is disabled."
-AnyMessage = Message | OpaqueMessage
 
 
 class ImageBlock:

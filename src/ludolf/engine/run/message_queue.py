@@ -2,7 +2,7 @@
 
 import asyncio
 
-from ludolf.agent.queue import Queue, Queued, QueueKind, QueueMode
+from ludolf.agent.queue import Queue, QueuedMessage, QueueKind, QueueMode
 from ludolf.ai.messages import CustomMessage, UserMessage
 from ludolf.engine.hub import Hub
 
@@ -34,12 +34,12 @@ class MessageQueue(Queue):
         self.next_prompt: list[CustomMessage] = []
         self._timer: asyncio.TimerHandle | None = None
 
-    def add(self, kind: QueueKind, message: Queued) -> None:
+    def add(self, kind: QueueKind, message: QueuedMessage) -> None:
         super().add(kind, message)
         self.added[kind] += 1
         self._changed(message)
 
-    def take(self, kind: QueueKind) -> Queued:
+    def take(self, kind: QueueKind) -> QueuedMessage:
         message = super().take(kind)
         self.left[kind] += 1
         self._changed(message)
@@ -54,7 +54,7 @@ class MessageQueue(Queue):
         self._send()
         return {"steering": held.steering, "followUp": held.follow_up}
 
-    def _changed(self, message: Queued) -> None:
+    def _changed(self, message: QueuedMessage) -> None:
         if not isinstance(message, UserMessage):
             return
         if len(self) <= FEW:

@@ -1,7 +1,7 @@
 """Turn input into messages: expansion, images, and the rules for a busy agent."""
 
 from collections.abc import Coroutine, Sequence
-from typing import Any, Literal, TypeVar
+from typing import Any, TypeVar
 
 from msgspec import UNSET, structs
 
@@ -11,8 +11,9 @@ from ludolf.ai.messages import CustomMessage, Image, Part, Text, UserMessage
 from ludolf.base import CommandError, now_ms
 from ludolf.engine.feature import Features, PromptInput, WhenBusy
 from ludolf.engine.resources import Resources
-from ludolf.engine.run.runner import Runner
+from ludolf.engine.run.runner import PromptRunner
 from ludolf.engine.run.turn import Drive
+from ludolf.protocol.commands import Disposition
 
 T = TypeVar("T")
 BUSY = (
@@ -34,13 +35,14 @@ NO_KEY = (
     "ready."
 )
 # How a prompt was accepted.
-Disposition = Literal["started", "queued", "handled"]
 
 
 class Prompting:
     """Accepts all input of users. Input that needs no waiting is accepted without one."""
 
-    def __init__(self, drive: Drive, runner: Runner, resources: Resources, work: Scope) -> None:
+    def __init__(
+        self, drive: Drive, runner: PromptRunner, resources: Resources, work: Scope
+    ) -> None:
         self._drive = drive
         self._runner = runner
         self._resources = resources

@@ -5,7 +5,7 @@ import asyncio
 from ludolf.agent.scope import Aborted, Scope
 from ludolf.ai.errors import RETRYABLE
 from ludolf.ai.messages import AssistantMessage
-from ludolf.ai.provider import Answer
+from ludolf.ai.provider import ModelAnswer
 from ludolf.engine.conversation import Conversation
 from ludolf.engine.workspace import Workspace
 from ludolf.protocol.events import AutoRetryEnd, AutoRetryStart, LimitReached
@@ -25,7 +25,7 @@ class Retries:
         self._wait: Scope | None = None
         self._over = asyncio.Event()
 
-    def wants(self, answer: Answer) -> bool:
+    def wants(self, answer: ModelAnswer) -> bool:
         """Whether this failure is worth another attempt."""
         retry = self._workspace.retry
         if not retry.enabled or answer.kind not in RETRYABLE:
@@ -46,7 +46,7 @@ class Retries:
             )
         return reached is not None
 
-    async def before_next(self, answer: Answer, scope: Scope) -> bool:
+    async def before_next(self, answer: ModelAnswer, scope: Scope) -> bool:
         """Announce the next attempt and wait for its time; False if the wait was stopped."""
         retry = self._workspace.retry
         self._attempt += 1
@@ -88,7 +88,7 @@ class Retries:
         if self._attempt:
             await self._end(False, CANCELLED)
 
-    async def gave_up(self, answer: Answer) -> None:
+    async def gave_up(self, answer: ModelAnswer) -> None:
         """Called when a run ended in failure and no attempt follows."""
         if self._attempt:
             await self._end(False, self._final_error(answer))
@@ -103,5 +103,5 @@ class Retries:
         attempt, self._attempt, self._garbled = self._attempt, 0, False
         await self._hub.emit(AutoRetryEnd(success=success, attempt=attempt, final_error=error))
 
-    def _final_error(self, answer: Answer) -> str:
+    def _final_error(self, answer: ModelAnswer) -> str:
         return answer.message.error_message or "Unknown error"

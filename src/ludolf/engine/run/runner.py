@@ -12,14 +12,14 @@ from ludolf.agent.queue import QueueKind
 from ludolf.agent.scope import Aborted, Scope, Tasks
 from ludolf.ai.draft import Draft
 from ludolf.ai.messages import Message
-from ludolf.ai.provider import Answer
+from ludolf.ai.provider import ModelAnswer
 from ludolf.engine.resources import Resources
 from ludolf.engine.run.retry import Retries
 from ludolf.engine.run.turn import Drive, TurnIO
 from ludolf.protocol.events import AgentSettled
 
 
-class Runner:
+class PromptRunner:
     """At most one prompt runs at a time. `on_idle` is called when one has ended."""
 
     def __init__(
@@ -142,7 +142,7 @@ class Runner:
             return "steering" if features.pending("steering") or features.continues(end) else None
         return "steering" if queue.due("steering") else "follow_up"
 
-    async def _retry(self, answer: Answer, scope: Scope) -> QueueKind | None:
+    async def _retry(self, answer: ModelAnswer, scope: Scope) -> QueueKind | None:
         session = self._drive.conversation.session
         # Not the leaf: a change of model may have been written after the failed answer.
         failed = session.context.entries[-1].id

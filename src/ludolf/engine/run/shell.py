@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from ludolf.agent.scope import Aborted, Scope
-from ludolf.agent.tool import ToolError
+from ludolf.agent.tool import ToolFailure
 from ludolf.ai.messages import BashExecutionMessage
 from ludolf.base import CommandError, now_ms
 from ludolf.engine.conversation import Conversation
 from ludolf.engine.feature import Features
 from ludolf.engine.toolset import Toolset
 from ludolf.engine.workspace import Workspace
-from ludolf.protocol.events import BashUpdate
+from ludolf.protocol.events import ShellOutput
 from ludolf.protocol.results import BashResult
 from ludolf.session.entries import MessageBody
 from ludolf.session.reader import NotASession
@@ -22,7 +22,7 @@ from ludolf.session.tree import Session, SessionReadOnly, open_session
 
 if TYPE_CHECKING:
     from ludolf.tools.output import OutputTail
-    from ludolf.tools.process import End
+    from ludolf.tools.process import ProcessEnd
 
 # The size of one piece of output in an event, so that no frame grows without bound.
 _PIECE = 64 * 1024
@@ -100,12 +100,12 @@ class Shell:
         from ludolf.tools.process import StartError
 
         with OutputTail(self._features.output_folder()) as tail:
-            end: End | None = None  # stays None if it is aborted
+            end: ProcessEnd | None = None  # stays None if it is aborted
             try:
                 end = await scope.run(self._stream(command, tail, reply_id))
             except Aborted:
                 pass
-            except (StartError, ToolError) as error:
+            except (StartError, ToolFailure) as error:
                 raise CommandError(str(error)) from error
             shown = tail.tail()
             return BashResult(
@@ -122,7 +122,7 @@ class Shell:
 
     async def _stream(
         self, command: str, tail: "OutputTail", reply_id: msgspec.Raw | None
-    ) -> "End":
+    ) -> "ProcessEnd":
         from ludolf.tools.process import Running, inside, shell_command
 
         settings = self._workspace.settings
@@ -143,7 +143,7 @@ class Shell:
     async def _emit(self, text: str, reply_id: msgspec.Raw | None) -> None:
         for start in range(0, len(text), _PIECE):
             piece = text[start : start + _PIECE]
-            await self._conversation.hub.emit(BashUpdate(id=reply_id, delta=piece))
+            await self._conversation.hub.emit(ShellOutput(id=reply_id, delta=piece))
 
     def _keep(self, message: BashExecutionMessage, session: Session) -> None:
         """Store the output in the conversation in which the command was started."""

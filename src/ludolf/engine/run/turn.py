@@ -7,13 +7,13 @@ import msgspec
 
 from ludolf.agent.batch import tool_update
 from ludolf.agent.events import AgentEvent, MessageEnd, MessageStart, MessageUpdate, TurnEnd
-from ludolf.agent.io import Accepted, AgentIO, Outcome
-from ludolf.agent.queue import Queued, QueueKind
+from ludolf.agent.io import AcceptedCall, AgentIO, Outcome
+from ludolf.agent.queue import QueuedMessage, QueueKind
 from ludolf.agent.scope import Scope
-from ludolf.agent.tool import Allow, Block, ToolContext, ToolError, ToolOutput
+from ludolf.agent.tool import Allow, Deny, ToolContext, ToolFailure, ToolOutput
 from ludolf.ai.messages import AssistantMessage, Message, ToolCall
 from ludolf.ai.models import Model
-from ludolf.ai.provider import Answer, Request
+from ludolf.ai.provider import ModelAnswer, Request
 from ludolf.engine.conversation import Conversation
 from ludolf.engine.feature import Features
 from ludolf.engine.history.compact import Compactor
@@ -117,10 +117,10 @@ class TurnIO:
     def due(self, kind: QueueKind) -> int:
         return self._drive.conversation.queue.due(kind) + self._features.pending(kind)
 
-    def take(self, kind: QueueKind) -> Queued:
+    def take(self, kind: QueueKind) -> QueuedMessage:
         return self._features.take(kind) or self._drive.conversation.queue.take(kind)
 
-    def will_retry(self, answer: Answer) -> bool:
+    def will_retry(self, answer: ModelAnswer) -> bool:
         return self._features.will_rerun() or self._drive.retries.wants(answer)
 
     # ------------------------------------------------------------ tools
@@ -133,21 +133,21 @@ class TurnIO:
         queue = self._drive.conversation.queue
         return queue.interrupts and bool(queue.due("steering"))
 
-    async def before_tool(self, call: ToolCall, *, whole: bool) -> Accepted | Block:
+    async def before_tool(self, call: ToolCall, *, whole: bool) -> AcceptedCall | Deny:
         from ludolf.tools.schema import check_arguments
 
         tool = self._drive.toolset.find(call.name)
         if tool is None:
-            raise ToolError(f"Tool {call.name} not found")
+            raise ToolFailure(f"Tool {call.name} not found")
         arguments = call.arguments
         prepared = tool.prepare(arguments) if isinstance(arguments, dict) else arguments
         args = check_arguments(call.name, tool.parameters, prepared)
         if not whole:
-            raise ToolError(BROKEN.format(name=call.name))
+            raise ToolFailure(BROKEN.format(name=call.name))
         verdict = await self._features.before_tool(call, tool, args)
-        if isinstance(verdict, Block):
+        if isinstance(verdict, Deny):
             return verdict
-        return Accepted(tool, Allow(verdict), self._context(call))
+        return AcceptedCall(tool, Allow(verdict), self._context(call))
 
     def _context(self, call: ToolCall) -> ToolContext:
         async def report(partial: ToolOutput) -> None:

@@ -44,7 +44,7 @@ def unshare(cwd: Path, command: str) -> list[str]:
 WAYS = {"bwrap": bubblewrap, "unshare": unshare}
 
 
-class Sandbox:
+class BashSandbox:
     """Runs commands in the first sandbox program that works, tested once."""
 
     def __init__(self, api: Api) -> None:
@@ -73,7 +73,7 @@ def extension(api: Api) -> None:
     api.flag("no-sandbox", description="Run commands without the sandbox")
     if api.get_flag("no-sandbox"):
         return
-    sandbox = Sandbox(api)
+    sandbox = BashSandbox(api)
 
     @api.tool(label="Sandboxed bash", prompt_snippet="Run commands in a sandbox")
     async def bash(

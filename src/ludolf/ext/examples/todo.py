@@ -20,7 +20,7 @@ from ludolf.ext import (
 )
 
 NAME = "todo"
-Tasks = list[dict[str, Any]]
+TodoList = list[dict[str, Any]]
 
 
 def extension(api: Api) -> None:
@@ -53,7 +53,7 @@ def extension(api: Api) -> None:
     api.on("session_tree", refresh)
 
 
-def stored(ctx: Context) -> Tasks:
+def stored(ctx: Context) -> TodoList:
     """Return the list in the last result on the current branch."""
     for entry in reversed(ctx.session.branch()):
         message = entry.message if entry.type == "message" else None
@@ -64,7 +64,7 @@ def stored(ctx: Context) -> Tasks:
     return []
 
 
-def change(tasks: Tasks, action: str, text: str, number: int) -> Tasks:
+def change(tasks: TodoList, action: str, text: str, number: int) -> TodoList:
     if action == "add":
         if not text:
             raise ToolError("add needs a text")
@@ -78,7 +78,7 @@ def change(tasks: Tasks, action: str, text: str, number: int) -> Tasks:
     return tasks
 
 
-def lines(tasks: Tasks) -> list[str]:
+def lines(tasks: TodoList) -> list[str]:
     return [
         f"{place}. [{'x' if task['done'] else ' '}] {task['text']}"
         for place, task in enumerate(tasks, 1)

@@ -7,21 +7,21 @@ from typing import Self
 
 import msgspec
 
-from ludolf.session.entries import Entry, Header, read_entry
+from ludolf.base import Warn
+from ludolf.session.entries import Entry, SessionHeader, read_entry
 from ludolf.session.migrate import migrate
 from ludolf.session.reader import NotASession, parse_lines
 from ludolf.session.repair import repair
-from ludolf.session.store import Warn
 
 _CHUNK = 1 << 20
 # Number of bytes to keep, to detect that a file of the same name has different content.
 _KEPT = 256
 
 
-class Batch(msgspec.Struct, frozen=True):
+class NewEntries(msgspec.Struct, frozen=True):
     """New entries; `from_start` means that the file was read from its start."""
 
-    header: Header
+    header: SessionHeader
     entries: list[Entry]
     from_start: bool
 
@@ -58,7 +58,7 @@ class Follower:
             os.close(self._descriptor)
         self._descriptor = -1
 
-    def read(self) -> Batch | None:
+    def read(self) -> NewEntries | None:
         """Return the new entries, or None if there are none or the file is missing.
 
         Raises:
@@ -123,7 +123,7 @@ class Follower:
         self._forget()
 
     def _forget(self) -> None:
-        self._header: Header | None = None
+        self._header: SessionHeader | None = None
         self._old = False
         self._ids: set[str] = set()
         self._read = 0
@@ -150,7 +150,7 @@ class Follower:
 
     # ------------------------------------------------------------ what it says
 
-    def _batch(self, lines: list[bytes]) -> Batch | None:
+    def _batch(self, lines: list[bytes]) -> NewEntries | None:
         """Decode new lines.
 
         Raises:
@@ -166,9 +166,9 @@ class Follower:
         if len(ids) < len(entries) or ids & self._ids:
             raise _Unreadable
         self._ids |= ids
-        return Batch(self._header, entries, from_start=False) if entries else None
+        return NewEntries(self._header, entries, from_start=False) if entries else None
 
-    def _first(self, lines: list[bytes]) -> Batch | None:
+    def _first(self, lines: list[bytes]) -> NewEntries | None:
         if not lines:
             return None
         present = migrate(lines)
@@ -177,4 +177,4 @@ class Follower:
         assert loaded.header is not None
         self._header, self._old = loaded.header, present is not lines
         self._ids = {entry.id for entry in loaded.entries}
-        return Batch(loaded.header, loaded.entries, from_start=True)
+        return NewEntries(loaded.header, loaded.entries, from_start=True)

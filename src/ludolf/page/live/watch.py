@@ -7,10 +7,9 @@ from pathlib import Path
 import msgspec
 
 from ludolf.agent.scope import Tasks
-from ludolf.base import CommandError, short_id
+from ludolf.base import CommandError, Warn, short_id
 from ludolf.page import Growth, render_news, render_page
-from ludolf.page.live.follower import Batch, Follower
-from ludolf.session.store import Warn
+from ludolf.page.live.follower import Follower, NewEntries
 
 _LOOK_SECONDS = 0.15
 _PIECE = 1 << 18
@@ -138,7 +137,7 @@ class Watch:
         async with self._changed:
             self._changed.notify_all()
 
-    def _take(self, batch: Batch) -> Mark:
+    def _take(self, batch: NewEntries) -> Mark:
         if batch.from_start:
             self._growth = Growth(batch.header)
             self._reading = short_id()

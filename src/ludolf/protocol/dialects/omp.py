@@ -33,11 +33,11 @@ from ludolf.protocol.events import (
     AgentSettled,
     AutoRetryEnd,
     AutoRetryStart,
-    BashUpdate,
     CompactionEnd,
     CompactionStart,
-    EntryAppended,
+    EntryStored,
     SessionInfoChanged,
+    ShellOutput,
     SummaryRetryFinished,
     SummaryRetryScheduled,
     SummaryRetryStart,
@@ -54,8 +54,8 @@ if TYPE_CHECKING:
 _ABORTS = frozenset(name for name, spec in COMMANDS.items() if spec.interrupts)
 _MODEL_CHANGES = ("set_model", "cycle_model")
 _UNSPOKEN: tuple[type, ...] = (
-    BashUpdate,
-    EntryAppended,
+    ShellOutput,
+    EntryStored,
     SessionInfoChanged,
     SummaryRetryScheduled,
     SummaryRetryStart,

@@ -23,7 +23,7 @@ from ludolf.ai.messages import (
 )
 from ludolf.base import dumps
 from ludolf.protocol.dialects.omp_tools import (
-    Record,
+    JsonObject,
     details_of,
     displayed,
     progress_of,
@@ -49,10 +49,10 @@ class OmpMessages:
     # The `attribution` of messages of the user.
     speaker = "user"
     # Fields that are added to tool results and ends of tool calls.
-    marks: ClassVar[Record] = {}
+    marks: ClassVar[JsonObject] = {}
 
     def __init__(self) -> None:
-        self._times: dict[int, Record] = {}
+        self._times: dict[int, JsonObject] = {}
         self._steered: set[int] = set()
         self._waiting: tuple[str, ...] = ()
         self._due: list[str] = []
@@ -60,10 +60,10 @@ class OmpMessages:
         self._asked = perf_counter()
         self._first: float | None = None
         self.cwd: Callable[[], str] = str
-        self._calls: dict[str, Record] = {}
+        self._calls: dict[str, JsonObject] = {}
         # The place of every call among those that have ended.
         self._ended: dict[str, int] = {}
-        self._shells: dict[str, Record] = {}
+        self._shells: dict[str, JsonObject] = {}
         # Arguments as the model wrote them: of the answer under way, and of calls of this prompt.
         self._pieces: dict[int, list[str]] = {}
         self._written: dict[str, str] = {}
@@ -125,7 +125,7 @@ class OmpMessages:
         args = event.args if isinstance(event.args, dict) else {}
         self._calls[event.tool_call_id] = {"at": perf_counter(), "args": args}
 
-    def call_ended(self, event: ToolEnd) -> Record | None:
+    def call_ended(self, event: ToolEnd) -> JsonObject | None:
         """Return the progress that is sent before the end of the call, if any."""
         self._ended[event.tool_call_id] = len(self._ended)
         began = self._calls.pop(event.tool_call_id, None)
@@ -138,7 +138,7 @@ class OmpMessages:
             self._calls[event.tool_call_id] = noted
         return progress_of(event, began["args"], noted)
 
-    def shell_ended(self, path: str, counted: Record) -> None:
+    def shell_ended(self, path: str, counted: JsonObject) -> None:
         """The output of a direct command was cut; `path` holds the whole of it."""
         lines, shown = counted["totalLines"], counted["outputLines"]
         self._shells[path] = {
@@ -151,24 +151,24 @@ class OmpMessages:
 
     # ------------------------------------------------------------ rendering
 
-    def render(self, message: Message) -> Record:
+    def render(self, message: Message) -> JsonObject:
         return self.complete(msgspec.to_builtins(message))
 
-    def render_all(self, messages: Sequence[Message]) -> list[Record]:
+    def render_all(self, messages: Sequence[Message]) -> list[JsonObject]:
         return self.complete_all([msgspec.to_builtins(message) for message in messages])
 
-    def complete_all(self, records: Sequence[Record]) -> list[Record]:
+    def complete_all(self, records: Sequence[JsonObject]) -> list[JsonObject]:
         """Results of one answer stand in the order in which their calls ended."""
-        made: list[Record] = []
+        made: list[JsonObject] = []
         for is_result, run in groupby(records, lambda one: one.get("role") == "toolResult"):
             group = list(run)
             made += sorted(group, key=self._place) if is_result else group
         return [self.complete(record) for record in made]
 
-    def _place(self, record: Record) -> int:
+    def _place(self, record: JsonObject) -> int:
         return self._ended.get(record["toolCallId"], -1)
 
-    def complete(self, record: Record) -> Record:
+    def complete(self, record: JsonObject) -> JsonObject:
         """Return a message of the core with the fields of this family."""
         role = record.get("role")
         if role == "user":
@@ -187,12 +187,12 @@ class OmpMessages:
             return {**record, "shortSummary": short_summary(record["summary"])}
         return record
 
-    def _user(self, record: Record) -> Record:
+    def _user(self, record: JsonObject) -> JsonObject:
         steered = {"steering": True} if record.get("timestamp") in self._steered else {}
         stamp = record.pop("timestamp", 0)
         return {**record, **steered, "attribution": self.speaker, "timestamp": stamp}
 
-    def _assistant(self, record: Record) -> Record:
+    def _assistant(self, record: JsonObject) -> JsonObject:
         place = 0
         for block in record["content"]:
             if block.get("type") == "toolCall":
@@ -204,7 +204,7 @@ class OmpMessages:
         failure = _failure(record, ABORT_ID if dropped else INTERRUPT_ID)
         return {**record, **failure, **self._times.get(record["timestamp"], {})}
 
-    def result(self, call_id: str, record: Record, *, name: str, failed: bool) -> Record:
+    def result(self, call_id: str, record: JsonObject, *, name: str, failed: bool) -> JsonObject:
         """Return the result of a tool with the details of its call."""
         noted = self._calls.get(call_id, {})
         content = record["content"]
@@ -222,11 +222,11 @@ class OmpMessages:
         """Return the fields that are added to a finished call, as the rest of a JSON object."""
         return b"," + dumps(self._call_fields(call.id, call.arguments, place))[1:-1]
 
-    def _call_fields(self, call_id: str, arguments: Any, place: int) -> Record:
+    def _call_fields(self, call_id: str, arguments: Any, place: int) -> JsonObject:
         written = self._written.get(call_id) or dumps(arguments).decode()
         return {"partialArgs": written, "streamIndex": place}
 
-    def _shell(self, record: Record) -> Record:
+    def _shell(self, record: JsonObject) -> JsonObject:
         """Return a shell command of the user with its cancellation and the size of the cut part."""
         if record["cancelled"]:
             record["output"] = CANCELLED + record["output"]
@@ -241,12 +241,12 @@ def short_summary(summary: str) -> str:
     return (plain or [summary.strip()])[0][:200]
 
 
-def _by_user(record: Record) -> bool:
+def _by_user(record: JsonObject) -> bool:
     """Whether the user aborted an answer; an answer that a stream rule cut names the rule."""
     return not str(record.get("errorMessage")).startswith(RULE_MATCHED)
 
 
-def _stop_details(record: Record) -> Record:
+def _stop_details(record: JsonObject) -> JsonObject:
     """A rule cut the answer in the midst of a call."""
     content = record["content"]
     if not content or content[-1].get("type") != "toolCall":
@@ -256,7 +256,7 @@ def _stop_details(record: Record) -> Record:
     return {"stopDetails": explained}
 
 
-def _failure(record: Record, abort_id: int) -> Record:
+def _failure(record: JsonObject, abort_id: int) -> JsonObject:
     """Return the kind of a failure as `errorId`, and the HTTP status if there is one."""
     if record["stopReason"] == "aborted":
         return {"errorId": abort_id} if _by_user(record) else _stop_details(record)
@@ -266,7 +266,7 @@ def _failure(record: Record, abort_id: int) -> Record:
     return {"errorId": FAILED, **({"errorStatus": int(status[1])} if status else {})}
 
 
-def _cancelled(content: list[Record]) -> list[Record]:
+def _cancelled(content: list[JsonObject]) -> list[JsonObject]:
     """Move the output of an aborted command after the note that it was cancelled.
 
     Session files hold only the text of a result, so the abort is recognised by its text.
@@ -279,7 +279,7 @@ def _cancelled(content: list[Record]) -> list[Record]:
     return [*content[:-1], {**content[-1], "text": note}]
 
 
-def _custom(record: Record) -> Record:
+def _custom(record: JsonObject) -> JsonObject:
     if record.get("customType") != REMINDER:
         return {**record, "attribution": "agent"}
     content = record["content"]

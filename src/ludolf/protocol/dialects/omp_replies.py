@@ -9,7 +9,7 @@ from msgspec import UNSET
 from ludolf.base import ErrorCode, dumps, loads
 from ludolf.protocol.commands import COMMANDS
 from ludolf.protocol.dialects.omp_messages import CANCELLED, OmpMessages, short_summary
-from ludolf.protocol.dialects.omp_tools import Record, artifact_id
+from ludolf.protocol.dialects.omp_tools import JsonObject, artifact_id
 from ludolf.protocol.framing import NO_ID
 from ludolf.protocol.replies import Reply, render_reply
 
@@ -76,8 +76,8 @@ class OmpReplies:
 
     # ------------------------------------------------------------ private
 
-    def _state(self, reply: Reply) -> Record:
-        state: Record = _plain(reply)
+    def _state(self, reply: Reply) -> JsonObject:
+        state: JsonObject = _plain(reply)
         if state.get("model"):
             state["model"] = model(state["model"])
         state["queuedMessageCount"] = state.pop("pendingMessageCount")
@@ -86,8 +86,8 @@ class OmpReplies:
             state["systemPrompt"] = self.system_prompt(state["systemPrompt"])
         return state
 
-    def _conversation(self, reply: Reply) -> Record:
-        data: Record = _plain(reply)
+    def _conversation(self, reply: Reply) -> JsonObject:
+        data: JsonObject = _plain(reply)
         more = reply.more() if reply.more else {}
         data["messages"] = [
             _with_snapshot(item, more.get("nonMessageTokens", 0))
@@ -95,14 +95,14 @@ class OmpReplies:
         ]
         return data
 
-    def _models(self, reply: Reply) -> Record:
+    def _models(self, reply: Reply) -> JsonObject:
         return {"models": [model(item) for item in _plain(reply)["models"]]}
 
-    def _cycled(self, reply: Reply) -> Record:
+    def _cycled(self, reply: Reply) -> JsonObject:
         data = _plain(reply)
         return {**data, "model": model(data["model"])}
 
-    def _bash(self, reply: Reply) -> Record:
+    def _bash(self, reply: Reply) -> JsonObject:
         data = _plain(reply)
         counted = _counted(data)
         path = data.pop("fullOutputPath", None)
@@ -119,7 +119,7 @@ class OmpReplies:
         return {**data, **counted, "workingDir": more.get("cwd", "")}
 
 
-def model(record: Record) -> Record:
+def model(record: JsonObject) -> JsonObject:
     """Return a model with its thinking levels in both spellings that clients of the family read."""
     by_claude = record["api"] == CLAUDE
     record = {"compat": {}, **record, "supportsComputerUse": False}
@@ -167,7 +167,7 @@ def _acknowledged(reply: Reply) -> Any:
     return {"agentInvoked": False} if data.get("disposition") == "handled" else UNSET
 
 
-def _with_snapshot(record: Record, overhead: int) -> Record:
+def _with_snapshot(record: JsonObject, overhead: int) -> JsonObject:
     """Return an earlier answer with the size of its context."""
     if record.get("role") != "assistant":
         return record
@@ -177,14 +177,14 @@ def _with_snapshot(record: Record, overhead: int) -> Record:
     return {"errorId": 0, **record, "contextSnapshot": snapshot}
 
 
-def _compacted(reply: Reply) -> Record:
+def _compacted(reply: Reply) -> JsonObject:
     data = _plain(reply)
     kept = {key: data[key] for key in ("summary", "firstKeptEntryId", "tokensBefore")}
     short = short_summary(data["summary"])
     return {**kept, "shortSummary": short, "details": data.get("details", {})}
 
 
-def _counted(data: Record) -> Record:
+def _counted(data: JsonObject) -> JsonObject:
     output = data["output"]
     lines, size = line_count(output), len(output.encode("utf-8", "surrogatepass"))
     return {
@@ -195,9 +195,9 @@ def _counted(data: Record) -> Record:
     }
 
 
-def _handed_over(reply: Reply) -> Record | None:
+def _handed_over(reply: Reply) -> JsonObject | None:
     """Return the data of a handoff; None if it was cancelled."""
-    data: Record = _plain(reply)
+    data: JsonObject = _plain(reply)
     return None if data["cancelled"] else data
 
 
@@ -205,7 +205,7 @@ def line_count(text: str) -> int:
     return text.count("\n") + 1 if text else 0
 
 
-def _stats(reply: Reply) -> Record:
+def _stats(reply: Reply) -> JsonObject:
     data = _plain(reply)
     tokens = {"reasoning": 0, **data["tokens"]}
     more = reply.more() if reply.more else {}

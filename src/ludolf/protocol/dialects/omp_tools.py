@@ -10,7 +10,7 @@ from typing import Any
 from ludolf.agent.events import ToolEnd
 from ludolf.ai.messages import Text
 
-Record = dict[str, Any]
+JsonObject = dict[str, Any]
 _EXITED = re.compile(r"\n*Command exited with code (\d+)\Z")
 _TIMED_OUT = re.compile(r"Command timed out after [\d.]+ seconds\Z")
 _NOTICE = re.compile(
@@ -19,7 +19,7 @@ _NOTICE = re.compile(
 _REFUSED = re.compile(r'Validation failed for tool "|Tool \S+ not found\Z')
 
 
-def details_of(event: ToolEnd, args: Record, cwd: str) -> Record:
+def details_of(event: ToolEnd, args: JsonObject, cwd: str) -> JsonObject:
     """Return the details of a finished call of a tool that this family has too."""
     path = args.get("path")
     if event.tool_name == "bash":
@@ -31,7 +31,7 @@ def details_of(event: ToolEnd, args: Record, cwd: str) -> Record:
     return _read(event, args, cwd) if event.tool_name == "read" else {}
 
 
-def progress_of(event: ToolEnd, args: Record, details: Record) -> Record | None:
+def progress_of(event: ToolEnd, args: JsonObject, details: JsonObject) -> JsonObject | None:
     """Return the progress of a write, which is sent before its end."""
     if "resolvedPath" not in details or not isinstance(args.get("content"), str):
         return None
@@ -46,7 +46,7 @@ def progress_of(event: ToolEnd, args: Record, details: Record) -> Record | None:
     }
 
 
-def displayed(content: list[Record], details: Record) -> Record:
+def displayed(content: list[JsonObject], details: JsonObject) -> JsonObject:
     """Add the displayed lines of a read, without notices, to its details."""
     start = details.pop("startLine", None)
     if start is None:
@@ -60,13 +60,13 @@ def displayed(content: list[Record], details: Record) -> Record:
     }
 
 
-def refused(content: list[Record]) -> Record:
+def refused(content: list[JsonObject]) -> JsonObject:
     """Return the error of a call that did not reach its tool: unknown tool, invalid arguments."""
     text = str(content[0].get("text", "")) if content else ""
     return {"isError": True, "error": text} if _REFUSED.match(text) else {}
 
 
-def with_wall_time(content: list[Record], seconds: float) -> list[Record]:
+def with_wall_time(content: list[JsonObject], seconds: float) -> list[JsonObject]:
     """Add the wall time after the output of a command, before its exit code."""
     line = f"\n\nWall time: {seconds:.2f} seconds"
     if not content or content[-1].get("type") != "text":
@@ -86,9 +86,9 @@ def artifact_id(path: str) -> str:
 # ---------------------------------------------------------------- private
 
 
-def _bash(event: ToolEnd, args: Record) -> Record:
+def _bash(event: ToolEnd, args: JsonObject) -> JsonObject:
     limit = args.get("timeout")
-    known: Record = {"timeoutSeconds": limit if isinstance(limit, int | float) else 0}
+    known: JsonObject = {"timeoutSeconds": limit if isinstance(limit, int | float) else 0}
     details = event.result.details
     if isinstance(details, dict) and isinstance(details.get("truncation"), dict):
         known["meta"] = {"truncation": _cut(details)}
@@ -101,7 +101,7 @@ def _bash(event: ToolEnd, args: Record) -> Record:
     return {**known, "timedOut": True} if _TIMED_OUT.search(text) else {}
 
 
-def _cut(details: Record) -> Record:
+def _cut(details: JsonObject) -> JsonObject:
     """Return how much of the output was cut; the end is kept."""
     cut = details["truncation"]
     lines, shown = cut["totalLines"], cut["outputLines"]
@@ -119,7 +119,7 @@ def _cut(details: Record) -> Record:
     return {**range_, "artifactId": artifact_id(path)} if isinstance(path, str) else range_
 
 
-def _read(event: ToolEnd, args: Record, cwd: str) -> Record:
+def _read(event: ToolEnd, args: JsonObject, cwd: str) -> JsonObject:
     shown = _lines(event, args)
     if "://" in args["path"]:
         source = {"type": "internal", "value": args["path"]}
@@ -129,7 +129,7 @@ def _read(event: ToolEnd, args: Record, cwd: str) -> Record:
     return {**shown, "fileSize": _size(place), "meta": {"source": source}}
 
 
-def _lines(event: ToolEnd, args: Record) -> Record:
+def _lines(event: ToolEnd, args: JsonObject) -> JsonObject:
     """Return which lines are shown; nothing for an image."""
     parts = event.result.content
     if not parts or not isinstance(parts[0], Text) or not isinstance(parts[-1], Text):

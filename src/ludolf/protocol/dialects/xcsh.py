@@ -8,7 +8,7 @@ from ludolf.protocol.dialects.dialect import Dialect, ServerInfo, Traits, line
 from ludolf.protocol.dialects.omp import Omp
 from ludolf.protocol.dialects.omp_messages import OmpMessages
 from ludolf.protocol.dialects.omp_replies import OmpReplies
-from ludolf.protocol.dialects.omp_tools import Record
+from ludolf.protocol.dialects.omp_tools import JsonObject
 from ludolf.protocol.events import ContextFilesUsed, Warned
 from ludolf.protocol.framing import NO_ID
 from ludolf.protocol.replies import Frame, Reply
@@ -53,7 +53,7 @@ class _Messages(OmpMessages):
 
     interrupted = "Request was aborted"
     tells_wall_time = False
-    marks: ClassVar[Record] = {"isWarning": False}
+    marks: ClassVar[JsonObject] = {"isWarning": False}
 
 
 class _Replies(OmpReplies):

@@ -5,7 +5,7 @@ from typing import Any, Literal
 from ludolf.ai.messages import ThinkingLevel
 from ludolf.ai.models import Model
 from ludolf.base import Value
-from ludolf.protocol.commands import COMMANDS, CommandSpec
+from ludolf.protocol.commands import COMMANDS, CommandSpec, Disposition
 from ludolf.protocol.events import CompactionResult
 from ludolf.protocol.results import (
     BashResult,
@@ -23,8 +23,6 @@ from ludolf.protocol.wire.stored import StoredEntry, StoredMessage, TreeNode
 from ludolf.session.finder import SessionRecord
 from ludolf.session.stats import SessionStats
 from ludolf.session.views import ForkMessage
-
-Disposition = Literal["started", "queued", "handled"]
 
 # ---------------------------------------------------------------- prompts
 

@@ -63,37 +63,37 @@ class Attachment(Value, kw_only=True):
     extracted_text: str | None = None
 
 
-class Prompt(commands.Prompt):
+class PromptSchema(commands.Prompt):
     """`streamingBehavior` is required while the agent runs."""
 
     images: list[ImageInput] | None = None
     attachments: list[Attachment] | None = None
 
 
-class QueueMessage(commands.QueueMessage):
+class QueueMessageSchema(commands.QueueMessage):
     images: list[ImageInput] | None = None
 
 
 # ---------------------------------------------------------------- words out of a few
 
 
-class SetThinkingLevel(commands.SetThinkingLevel):
+class SetThinkingLevelSchema(commands.SetThinkingLevel):
     level: ThinkingLevel
 
 
-class SetQueueMode(commands.SetMode):
+class SetQueueModeSchema(commands.SetMode):
     mode: QueueMode
 
 
-class SetInterruptMode(commands.SetMode):
+class SetInterruptModeSchema(commands.SetMode):
     mode: InterruptMode
 
 
-class NegotiateProtocol(commands.NegotiateProtocol):
+class NegotiateProtocolSchema(commands.NegotiateProtocol):
     protocol_version: Literal[1, 2] = 1
 
 
-class GetMessagesPage(commands.GetMessagesPage):
+class GetMessagesPageSchema(commands.GetMessagesPage):
     cursor: str | None = None
     limit: Annotated[int, Meta(ge=1, le=256)] | None = None
 
@@ -101,7 +101,7 @@ class GetMessagesPage(commands.GetMessagesPage):
 # ---------------------------------------------------------------- host tools and documents
 
 
-class UiAnswer(commands.UiAnswer):
+class UiAnswerSchema(commands.UiAnswer):
     """`value` for a choice or a text, `confirmed` for yes and no; `cancelled` dismisses."""
 
     id: str
@@ -122,7 +122,7 @@ class HostTool(Value, kw_only=True):
     timeout_ms: float | None = None
 
 
-class SetHostTools(commands.SetHostTools):
+class SetHostToolsSchema(commands.SetHostTools):
     """All tools at once; they replace those before."""
 
     tools: list[HostTool]
@@ -136,14 +136,14 @@ class HostToolContent(Value, kw_only=True):
     is_error: bool = False
 
 
-class HostToolUpdate(commands.HostToolUpdate):
+class HostToolUpdateSchema(commands.HostToolUpdate):
     """The result so far; it replaces the one before."""
 
     id: str
     partial_result: HostToolContent
 
 
-class HostToolResult(commands.HostToolResult):
+class HostToolResultSchema(commands.HostToolResult):
     """With `isError` the texts are the error of the call."""
 
     id: str
@@ -161,13 +161,13 @@ class HostUriScheme(Value, kw_only=True):
     timeout_ms: float | None = None
 
 
-class SetHostUriSchemes(commands.SetHostUriSchemes):
+class SetHostUriSchemesSchema(commands.SetHostUriSchemes):
     """All schemes at once; they replace those before."""
 
     schemes: list[HostUriScheme]
 
 
-class HostUriResult(commands.HostUriResult):
+class HostUriResultSchema(commands.HostUriResult):
     """A document, in base64 for an image; with `isError`, `error` is the reason."""
 
     id: str
@@ -179,11 +179,11 @@ class HostUriResult(commands.HostUriResult):
     error: str | None = None
 
 
-class SetSubagentSubscription(commands.SetSubagentSubscription):
+class SetSubagentSubscriptionSchema(commands.SetSubagentSubscription):
     level: Level
 
 
-class GetSubagentMessages(commands.GetSubagentMessages):
+class GetSubagentMessagesSchema(commands.GetSubagentMessages):
     """Either field names the subagent; the file is read from `fromByte` on."""
 
     from_byte: int | None = None
@@ -205,7 +205,7 @@ class PhaseInput(Value, kw_only=True):
     id: str | None = None
 
 
-class SetTodos(commands.SetTodos):
+class SetTodosSchema(commands.SetTodos):
     phases: list[PhaseInput]
 
 

@@ -7,12 +7,12 @@ import msgspec
 from msgspec import UNSET, inspect
 
 from ludolf.ai.messages import Block, Message, Part
+from ludolf.base import Schema
 from ludolf.protocol.wire.omp_frames import OmpPiece
 from ludolf.protocol.wire.omp_messages import OmpMessage
 from ludolf.protocol.wire.pieces import Piece, WholePiece
 from ludolf.protocol.wire.stored import OpenKind
 
-Schema = dict[str, Any]
 _PLACE = "#/$defs/{name}"
 _DROPPED = ("title", "discriminator")
 # Unions that have a name of their own wherever they occur.

@@ -146,13 +146,13 @@ class BashUpdate(Value, kw_only=True, tag_field="type", tag="bash_execution_upda
     delta: str
 
 
-class PromptResult(host.PromptResult, kw_only=True):
+class PromptResult(host.PromptEnded, kw_only=True):
     """The end of one prompt, for hosts that asked for it; `id` is that of the prompt."""
 
     id: Any = UNSET
 
 
-class Header(entries.Header):
+class Header(entries.SessionHeader):
     """The first line of `--mode json`, which has no replies."""
 
 
@@ -175,9 +175,9 @@ COMMON: Replaced = {
     run.MessageStart: MessageStart,
     run.MessageEnd: MessageEnd,
     run.ToolStart: AnyToolStart,
-    around.EntryAppended: EntryAppended,
-    around.BashUpdate: BashUpdate,
-    host.PromptResult: PromptResult,
+    around.EntryStored: EntryAppended,
+    around.ShellOutput: BashUpdate,
+    host.PromptEnded: PromptResult,
 }
 PI: Replaced = {**COMMON, run.MessageUpdate: WholeUpdate}
 PI_DELTA: Replaced = {

@@ -5,10 +5,11 @@ from typing import Any, get_args
 import msgspec
 from msgspec import UnsetType
 
+from ludolf.base import Schema
 from ludolf.protocol.dialects import NAMES
 from ludolf.protocol.ui import UiRequest
 from ludolf.protocol.wire.commands import SENT
-from ludolf.protocol.wire.definitions import Schema, definitions, reference
+from ludolf.protocol.wire.definitions import definitions, reference
 from ludolf.protocol.wire.dialects import WIRE, WireDialect
 from ludolf.protocol.wire.ui import REQUESTS
 

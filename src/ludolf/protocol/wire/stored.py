@@ -76,57 +76,57 @@ class MessageEntry(Value, tag_field="type", tag="message"):
     message: StoredMessage
 
 
-class ModelChange(entries.ModelChange):
+class ModelChange(entries.ModelChangeBody):
     id: str
     parent_id: str | None
     timestamp: str
 
 
-class ThinkingLevelChange(entries.ThinkingLevelChange):
+class ThinkingLevelChange(entries.ThinkingLevelChangeBody):
     id: str
     parent_id: str | None
     timestamp: str
 
 
-class Compaction(entries.Compaction, kw_only=True):
-    id: str
-    parent_id: str | None
-    timestamp: str
-    from_hook: bool = False
-
-
-class BranchSummary(entries.BranchSummary, kw_only=True):
+class Compaction(entries.CompactionBody, kw_only=True):
     id: str
     parent_id: str | None
     timestamp: str
     from_hook: bool = False
 
 
-class UsageEntry(entries.UsageEntry, kw_only=True):
+class BranchSummary(entries.BranchSummaryBody, kw_only=True):
+    id: str
+    parent_id: str | None
+    timestamp: str
+    from_hook: bool = False
+
+
+class UsageEntry(entries.UsageBody, kw_only=True):
     id: str
     parent_id: str | None
     timestamp: str
 
 
-class CustomEntry(entries.CustomEntry, kw_only=True):
+class CustomEntry(entries.CustomBody, kw_only=True):
     id: str
     parent_id: str | None
     timestamp: str
 
 
-class CustomMessageEntry(entries.CustomMessageEntry, kw_only=True):
+class CustomMessageEntry(entries.CustomMessageBody, kw_only=True):
     id: str
     parent_id: str | None
     timestamp: str
 
 
-class Label(entries.Label, kw_only=True):
+class Label(entries.LabelBody, kw_only=True):
     id: str
     parent_id: str | None
     timestamp: str
 
 
-class SessionInfo(entries.SessionInfo):
+class SessionInfo(entries.SessionInfoBody):
     id: str
     parent_id: str | None
     timestamp: str

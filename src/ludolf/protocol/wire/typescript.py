@@ -3,8 +3,8 @@
 import json
 from collections.abc import Iterable, Mapping
 
+from ludolf.base import Schema
 from ludolf.protocol.wire.answers import ANSWERS
-from ludolf.protocol.wire.definitions import Schema
 from ludolf.protocol.wire.schema import pascal
 
 _PLAIN = {

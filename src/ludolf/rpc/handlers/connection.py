@@ -6,14 +6,14 @@ from ludolf.protocol.commands import COMMANDS, SetProjectTrust, invalid_paramete
 from ludolf.protocol.dialects import NAMES
 from ludolf.protocol.events import EVENT_NAMES
 from ludolf.protocol.frame_limits import VERSIONS
-from ludolf.rpc.call import Call, Data, Result, handles
+from ludolf.rpc.call import Call, ReplyData, Result, handles
 
 PROTOCOL_VERSION = 1
 
 
 @handles
 async def get_capabilities(call: Call) -> Result:
-    return Data(
+    return ReplyData(
         {
             "protocolVersion": PROTOCOL_VERSION,
             "program": "ludolf",
@@ -33,14 +33,14 @@ async def negotiate_protocol(call: Call) -> Result:
     if isinstance(version, bool) or version not in VERSIONS:
         raise CommandError(f"Unsupported RPC protocol version: {version}")
     call.connection.bound(int(version))
-    return Data({"protocolVersion": int(version)})
+    return ReplyData({"protocolVersion": int(version)})
 
 
 @handles
 async def set_event_filter(call: Call) -> Result:
     events = call.command.events
     call.connection.want(None if events is None else frozenset(events))
-    return Data({"events": events})
+    return ReplyData({"events": events})
 
 
 @handles

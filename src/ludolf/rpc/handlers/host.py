@@ -7,10 +7,10 @@ from typing import Any
 from ludolf.ai.messages import Part, Text
 from ludolf.base import CommandError
 from ludolf.engine.host.host_tools import Definition, output
-from ludolf.engine.host.host_uris import Found, Scheme
+from ludolf.engine.host.host_uris import HostDocument, Scheme
 from ludolf.protocol.commands import HostToolResult, HostToolUpdate, HostUriResult
 from ludolf.protocol.images import read_image
-from ludolf.rpc.call import Call, Data, Result, Silence, handles, unknown_command
+from ludolf.rpc.call import Call, ReplyData, Result, Silence, handles, unknown_command
 
 _SCHEME = re.compile(r"[a-z][a-z0-9+.-]*")
 
@@ -25,7 +25,7 @@ async def extension_ui_response(call: Call) -> Result:
 @handles
 async def set_host_tools(call: Call) -> Result:
     tools = [_definition(index, item) for index, item in enumerate(call.command.tools)]
-    return Data({"toolNames": call.engine.host_tools.replace(tools)})
+    return ReplyData({"toolNames": call.engine.host_tools.replace(tools)})
 
 
 def _definition(index: int, item: Any) -> Definition:
@@ -104,7 +104,7 @@ async def set_host_uri_schemes(call: Call) -> Result:
     schemes = [_scheme(item) for item in call.command.schemes]
     names = call.engine.host_uris.replace(schemes)
     call.engine.resources.invalidate_prompt()
-    return Data({"schemes": names})
+    return ReplyData({"schemes": names})
 
 
 def _scheme(item: Any) -> Scheme:
@@ -138,7 +138,7 @@ async def host_uri_result(call: Call) -> Result:
     notes = command.notes if isinstance(command.notes, list) else ()
     call.engine.host_uris.result(
         command.id,
-        Found(
+        HostDocument(
             content=_text(fields, "content"),
             content_type=_text(fields, "type") or "text/plain",
             notes=tuple(note for note in notes if isinstance(note, str) and note.strip()),

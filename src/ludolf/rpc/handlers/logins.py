@@ -2,12 +2,12 @@
 
 from ludolf.base import CommandError
 from ludolf.protocol.commands import Login
-from ludolf.rpc.call import Call, Data, Result, handles
+from ludolf.rpc.call import Call, ReplyData, Result, handles
 
 
 @handles
 async def get_login_providers(call: Call) -> Result:
-    return Data({"providers": call.engine.logins.providers()})
+    return ReplyData({"providers": call.engine.logins.providers()})
 
 
 @handles
@@ -22,7 +22,7 @@ async def login(call: Call) -> Result:
         logins.check(command.provider_id)
         _check_dialogs(call)
         await logins.login(command.provider_id, command.method, command.domain)
-    return Data({"providerId": command.provider_id})
+    return ReplyData({"providerId": command.provider_id})
 
 
 def _check_dialogs(call: Call) -> None:
@@ -48,9 +48,9 @@ def needs_user(call: Call) -> bool:
 async def logout(call: Call) -> Result:
     provider = call.command.provider_id
     removed = await call.engine.logins.logout(provider)
-    return Data({"providerId": provider, "removed": removed})
+    return ReplyData({"providerId": provider, "removed": removed})
 
 
 @handles
 async def get_auth_status(call: Call) -> Result:
-    return Data({"providers": call.engine.logins.status()})
+    return ReplyData({"providers": call.engine.logins.status()})

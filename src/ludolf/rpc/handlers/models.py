@@ -2,26 +2,26 @@
 
 from ludolf import __version__
 from ludolf.protocol.commands import SetModel
-from ludolf.rpc.call import Call, Data, Result, handles
+from ludolf.rpc.call import Call, ReplyData, Result, handles
 
 
 @handles
 async def set_model(call: Call) -> Result:
     command: SetModel = call.command
     await _find_local_models(call, command.provider)
-    return Data(call.engine.models.set_model(command.provider, command.model_id))
+    return ReplyData(call.engine.models.set_model(command.provider, command.model_id))
 
 
 @handles
 async def cycle_model(call: Call) -> Result:
     await _find_local_models(call)
-    return Data(call.engine.models.cycle())
+    return ReplyData(call.engine.models.cycle())
 
 
 @handles
 async def get_available_models(call: Call) -> Result:
     await _find_local_models(call)
-    return Data({"models": call.engine.models.registry.available()})
+    return ReplyData({"models": call.engine.models.registry.available()})
 
 
 async def _find_local_models(call: Call, provider: str | None = None) -> None:
@@ -39,19 +39,19 @@ async def set_thinking_level(call: Call) -> Result:
 @handles
 async def cycle_thinking_level(call: Call) -> Result:
     level = call.engine.models.cycle_level()
-    return Data(None if level is None else {"level": level})
+    return ReplyData(None if level is None else {"level": level})
 
 
 @handles
 async def get_available_thinking_levels(call: Call) -> Result:
-    return Data({"levels": call.engine.models.levels()})
+    return ReplyData({"levels": call.engine.models.levels()})
 
 
 @handles
 async def set_fast_mode(call: Call) -> Result:
     models = call.engine.models
     models.set_fast(call.command.enabled)
-    return Data({"enabled": models.wants_fast, "active": models.is_fast})
+    return ReplyData({"enabled": models.wants_fast, "active": models.is_fast})
 
 
 @handles
@@ -64,4 +64,4 @@ async def get_integrations(call: Call) -> Result:
     else:
         status = "connected" if models.registry.admits(model) else "auth_error"
         state = {"state": status, "provider": model.provider}
-    return Data({"version": __version__, "model": state, "services": []})
+    return ReplyData({"version": __version__, "model": state, "services": []})

@@ -9,7 +9,7 @@ from ludolf.base import CommandError
 from ludolf.engine.feature import PromptInput
 from ludolf.protocol.commands import Prompt, QueueMessage, SetLimits
 from ludolf.protocol.images import read_attachments, read_images
-from ludolf.rpc.call import Call, Data, Result, handles
+from ludolf.rpc.call import Call, ReplyData, Result, handles
 
 
 @handles
@@ -27,7 +27,7 @@ async def prompt(call: Call) -> Result:
             attachments=command.attachments or UNSET,
         )
     )
-    return Data({"disposition": disposition})
+    return ReplyData({"disposition": disposition})
 
 
 def calls_extension(call: Call) -> bool:
@@ -49,7 +49,7 @@ async def _queue(call: Call, kind: QueueKind) -> Result:
     command: QueueMessage = call.command
     images = tuple(read_images(call.head.type, command.images))
     message = PromptInput(text=command.message, extra=images)
-    return Data({"disposition": await call.engine.prompting.queue(kind, message)})
+    return ReplyData({"disposition": await call.engine.prompting.queue(kind, message)})
 
 
 @handles
@@ -69,7 +69,7 @@ async def abort_and_prompt(call: Call) -> Result:
 
 @handles
 async def clear_queue(call: Call) -> Result:
-    return Data(call.engine.conversation.queue.clear_texts())
+    return ReplyData(call.engine.conversation.queue.clear_texts())
 
 
 @handles
@@ -101,7 +101,7 @@ async def set_interrupt_mode(call: Call) -> Result:
 async def set_limits(call: Call) -> Result:
     command: SetLimits = call.command
     call.engine.conversation.meter.limits = command.check()
-    return Data(command)
+    return ReplyData(command)
 
 
 @handles
@@ -118,4 +118,4 @@ async def abort_retry(call: Call) -> Result:
 
 @handles
 async def set_todos(call: Call) -> Result:
-    return Data({"todoPhases": call.engine.todos.set(call.command.phases)})
+    return ReplyData({"todoPhases": call.engine.todos.set(call.command.phases)})

@@ -6,7 +6,7 @@ from typing import Any
 from ludolf.base import CommandError
 from ludolf.engine.feature import TreeMove, Vetoed
 from ludolf.protocol.commands import Handoff, NavigateTree, RenameSession
-from ludolf.rpc.call import Call, Data, Result, handles
+from ludolf.rpc.call import Call, ReplyData, Result, handles
 
 
 @handles
@@ -23,16 +23,16 @@ async def switch_session(call: Call) -> Result:
 async def open_session(call: Call) -> Result:
     if not call.command.session_dir.strip():
         raise CommandError("Session folder cannot be empty")
-    return Data(await call.engine.sessions.open_folder(call.command.session_dir))
+    return ReplyData(await call.engine.sessions.open_folder(call.command.session_dir))
 
 
 @handles
 async def fork(call: Call) -> Result:
     sessions, entry_id = call.engine.sessions, call.command.entry_id
     try:
-        return Data({"text": await sessions.fork(entry_id), "cancelled": False})
+        return ReplyData({"text": await sessions.fork(entry_id), "cancelled": False})
     except Vetoed:
-        return Data({"text": sessions.text_at(entry_id), "cancelled": True})
+        return ReplyData({"text": sessions.text_at(entry_id), "cancelled": True})
 
 
 @handles
@@ -44,22 +44,22 @@ async def _change(change: Coroutine[Any, Any, Any]) -> Result:
     try:
         await change
     except Vetoed:
-        return Data({"cancelled": True})
-    return Data({"cancelled": False})
+        return ReplyData({"cancelled": True})
+    return ReplyData({"cancelled": False})
 
 
 @handles
 async def handoff(call: Call) -> Result:
     command: Handoff = call.command
     instructions = command.custom_instructions or command.instructions
-    return Data(await call.engine.handoff.go(instructions))
+    return ReplyData(await call.engine.handoff.go(instructions))
 
 
 @handles
 async def get_fork_messages(call: Call) -> Result:
     from ludolf.session.views import fork_messages
 
-    return Data({"messages": fork_messages(call.engine.session)})
+    return ReplyData({"messages": fork_messages(call.engine.session)})
 
 
 @handles
@@ -68,7 +68,7 @@ async def navigate_tree(call: Call) -> Result:
     if call.engine.session.get(command.target_id) is None:
         raise CommandError(f"Entry not found: {command.target_id}")
     await call.engine.abort()
-    return Data(
+    return ReplyData(
         await call.engine.tree.go(
             TreeMove(
                 target_id=command.target_id,
@@ -83,7 +83,7 @@ async def navigate_tree(call: Call) -> Result:
 
 @handles
 async def compact(call: Call) -> Result:
-    return Data(await call.engine.compact(call.command.custom_instructions))
+    return ReplyData(await call.engine.compact(call.command.custom_instructions))
 
 
 @handles
@@ -100,7 +100,7 @@ async def set_session_name(call: Call) -> Result:
 
 @handles
 async def list_sessions(call: Call) -> Result:
-    return Data({"sessions": call.engine.library.list(everywhere=call.command.all)})
+    return ReplyData({"sessions": call.engine.library.list(everywhere=call.command.all)})
 
 
 @handles
@@ -115,9 +115,9 @@ async def rename_session(call: Call) -> Result:
 
 @handles
 async def delete_session(call: Call) -> Result:
-    return Data({"movedTo": str(call.engine.library.delete(call.command.session_path))})
+    return ReplyData({"movedTo": str(call.engine.library.delete(call.command.session_path))})
 
 
 @handles
 async def export_html(call: Call) -> Result:
-    return Data({"path": await call.engine.export_html(call.command.output_path)})
+    return ReplyData({"path": await call.engine.export_html(call.command.output_path)})

@@ -3,14 +3,14 @@
 from ludolf.base import dumps
 from ludolf.protocol.commands import Bash, GetMessagesPage
 from ludolf.protocol.framing import NO_ID
-from ludolf.rpc.call import Call, Data, Result, handles
+from ludolf.rpc.call import Call, ReplyData, Result, handles
 from ludolf.rpc.paging import messages_page
 from ludolf.rpc.state import context_fill, full_state, overhead_tokens, state
 
 
 @handles
 async def get_state(call: Call) -> Result:
-    return Data(state(call.engine), lambda: full_state(call.engine))
+    return ReplyData(state(call.engine), lambda: full_state(call.engine))
 
 
 @handles
@@ -19,7 +19,7 @@ async def get_messages(call: Call) -> Result:
     for place, message in enumerate(call.engine.session.context.messages_json()):
         pieces += (b"," if place else b"", bytes(message))
     engine = call.engine
-    return Data([*pieces, b"]}"], lambda: {"nonMessageTokens": overhead_tokens(engine)})
+    return ReplyData([*pieces, b"]}"], lambda: {"nonMessageTokens": overhead_tokens(engine)})
 
 
 @handles
@@ -28,20 +28,20 @@ async def get_messages_page(call: Call) -> Result:
     engine = call.engine
     busy = engine.runner.running or engine.compactor.running
     page = messages_page(engine.session, command.cursor, command.limit, busy=busy)
-    return Data(page, lambda: {"nonMessageTokens": overhead_tokens(engine)})
+    return ReplyData(page, lambda: {"nonMessageTokens": overhead_tokens(engine)})
 
 
 @handles
 async def get_last_assistant_text(call: Call) -> Result:
     from ludolf.session.views import last_assistant_text
 
-    return Data({"text": last_assistant_text(call.engine.session)})
+    return ReplyData({"text": last_assistant_text(call.engine.session)})
 
 
 @handles
 async def get_session_stats(call: Call) -> Result:
     engine = call.engine
-    return Data(engine.stats(), lambda: {"contextUsage": context_fill(engine)})
+    return ReplyData(engine.stats(), lambda: {"contextUsage": context_fill(engine)})
 
 
 @handles
@@ -53,7 +53,7 @@ async def get_entries(call: Call) -> Result:
     pieces = [b'{"entries":[']
     for place, entry in enumerate(entries_since(session, call.command.since)):
         pieces += (b"," if place else b"", entry_json(entry))
-    return Data([*pieces, b'],"leafId":', dumps(session.leaf), b"}"])
+    return ReplyData([*pieces, b'],"leafId":', dumps(session.leaf), b"}"])
 
 
 @handles
@@ -61,19 +61,19 @@ async def get_tree(call: Call) -> Result:
     from ludolf.session.views import tree_json
 
     session = call.engine.session
-    return Data([b'{"tree":', tree_json(session), b',"leafId":', dumps(session.leaf), b"}"])
+    return ReplyData([b'{"tree":', tree_json(session), b',"leafId":', dumps(session.leaf), b"}"])
 
 
 @handles
 async def get_commands(call: Call) -> Result:
-    return Data({"commands": call.engine.commands()})
+    return ReplyData({"commands": call.engine.commands()})
 
 
 @handles
 async def get_available_commands(call: Call) -> Result:
     from ludolf.rpc.slash_commands import available_commands
 
-    return Data({"commands": available_commands(call.engine, call.connection.traits)})
+    return ReplyData({"commands": available_commands(call.engine, call.connection.traits)})
 
 
 @handles
@@ -84,7 +84,7 @@ async def bash(call: Call) -> Result:
     result = await call.engine.shell.run(
         command.command, exclude=command.exclude_from_context, reply_id=reply_id
     )
-    return Data(result, lambda: about)
+    return ReplyData(result, lambda: about)
 
 
 @handles

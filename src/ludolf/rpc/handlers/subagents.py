@@ -11,7 +11,7 @@ from ludolf.protocol.commands import (
     SteerSubagent,
     invalid_parameter,
 )
-from ludolf.rpc.call import Call, Data, Result, handles
+from ludolf.rpc.call import Call, ReplyData, Result, handles
 
 if TYPE_CHECKING:
     from ludolf.engine.features.subagents.registry import SubagentRegistry
@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 
 def _registry(call: Call) -> "SubagentRegistry | None":
     """Return the subagents of the engine; None if the model may not start any."""
-    from ludolf.engine.features.subagents.subagents import Subagents
+    from ludolf.engine.features.subagents.subagents import SubagentSpawner
 
-    subagents = call.engine.features.find(Subagents)
+    subagents = call.engine.features.find(SubagentSpawner)
     return None if subagents is None else subagents.registry
 
 
@@ -37,13 +37,13 @@ async def set_subagent_subscription(call: Call) -> Result:
         registry.subscription.level = level
     if level != "events":
         call.connection.forget_agents()
-    return Data({"level": level})
+    return ReplyData({"level": level})
 
 
 @handles
 async def get_subagents(call: Call) -> Result:
     registry = _registry(call)
-    return Data({"subagents": registry.snapshots() if registry is not None else []})
+    return ReplyData({"subagents": registry.snapshots() if registry is not None else []})
 
 
 @handles
@@ -52,7 +52,7 @@ async def get_subagent_messages(call: Call) -> Result:
     start = _byte(command.from_byte)
     registry = _registry(call)
     if registry is not None:
-        return Data(registry.transcript(command.subagent_id, command.session_file, start))
+        return ReplyData(registry.transcript(command.subagent_id, command.session_file, start))
     from ludolf.engine.features.subagents.registry import NEITHER, UNKNOWN
 
     wanted = command.subagent_id or command.session_file
@@ -76,9 +76,9 @@ async def cancel_subagent(call: Call) -> Result:
     registry = _registry(call)
     subagent = registry.find(command.subagent_id) if registry is not None else None
     if subagent is None or subagent.scope.aborted:
-        return Data({"cancelled": False})
+        return ReplyData({"cancelled": False})
     subagent.abort(silent=False)
-    return Data({"cancelled": True})
+    return ReplyData({"cancelled": True})
 
 
 @handles

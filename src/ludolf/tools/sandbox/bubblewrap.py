@@ -4,10 +4,10 @@ import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from ludolf.agent.tool import ToolError
+from ludolf.agent.tool import ToolFailure
 from ludolf.tools.sandbox import sensitive_paths as places
 from ludolf.tools.sandbox.file_access import Tmp
-from ludolf.tools.sandbox.guard import Entry, Guard
+from ludolf.tools.sandbox.guard import Guard, GuardedPath
 from ludolf.tools.sandbox.leftovers import Leftovers
 from ludolf.tools.sandbox.policy import Policy, agent_sockets, program_places, real
 
@@ -68,7 +68,7 @@ class Bubblewrap:
             if kept is not None:
                 yield from ("--ro-bind-try", str(kept), str(kept))
 
-    def _present(self, entry: Entry) -> Path | None:
+    def _present(self, entry: GuardedPath) -> Path | None:
         """Return the path to mount, created empty if absent; None if no process can create it."""
         path, is_folder = entry
         if not os.path.lexists(path) and (stand_in := self._left.stands_for(path)) is not None:
@@ -87,7 +87,7 @@ class Bubblewrap:
         except OSError as error:
             if error.errno in places.NO_FILES_HERE:
                 return None
-            raise ToolError(f"The sandbox cannot protect {path}: {error.strerror}.") from error
+            raise ToolFailure(f"The sandbox cannot protect {path}: {error.strerror}.") from error
         return path
 
     def _hidden(self, policy: Policy) -> Iterator[str]:

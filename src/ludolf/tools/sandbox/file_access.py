@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from ludolf.agent.tool import ToolError, Walls
+from ludolf.agent.tool import ToolFailure, Walls
 from ludolf.tools.atomic import write_atomically
 from ludolf.tools.files import refuse_opened, refuse_special
 from ludolf.tools.overflow_file import make_private
@@ -104,11 +104,11 @@ class FileWalls:
         real = on_disk(follow(path, on_disk).path)
         if policy.is_hidden(real):
             name = _named(path, real)
-            raise ToolError(f"{name} is hidden by the sandbox: it contains credentials.")
+            raise ToolFailure(f"{name} is hidden by the sandbox: it contains credentials.")
         if (private := tmp.hiding(real, seen)) is not None:
-            raise ToolError(f"{path} is hidden by the sandbox: {private} is private.")
+            raise ToolFailure(f"{path} is hidden by the sandbox: {private} is private.")
         if len(real.parts) > 2 and real.parts[1] == "proc" and real.parts[2].isdigit():
-            raise ToolError(f"{path} is hidden by the sandbox: process files may contain keys.")
+            raise ToolFailure(f"{path} is hidden by the sandbox: process files may contain keys.")
         return real
 
     def hides(self, real: Path) -> bool:
@@ -128,7 +128,7 @@ class FileWalls:
             file = os.open(real.name or ".", _READ, dir_fd=folder)
         try:
             if self._is_hidden_file(refuse_opened(file, path)):
-                raise ToolError(f"{path} is a link to a file that the sandbox hides.")
+                raise ToolFailure(f"{path} is a link to a file that the sandbox hides.")
         except BaseException:
             os.close(file)
             raise
@@ -170,14 +170,14 @@ class FileWalls:
             return real
         policy, name = self._policy, _named(path, real)
         if policy.ground.mode == "read-only":
-            raise ToolError(f"The sandbox is read-only: {name} cannot be written.")
+            raise ToolFailure(f"The sandbox is read-only: {name} cannot be written.")
         if not policy.is_writable(real):
-            raise ToolError(
+            raise ToolFailure(
                 f"{name} is outside the sandbox. Only {policy.start or policy.cwd} and "
                 f"{self._enclosure.tmp.shown} can be written to."
             )
         if policy.is_protected(real):
-            raise ToolError(f"The sandbox protects {name}: code is run from it.")
+            raise ToolFailure(f"The sandbox protects {name}: code is run from it.")
         return real
 
     def _is_hidden_at(self, path: Path) -> bool:

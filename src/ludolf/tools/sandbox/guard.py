@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from ludolf.agent.tool import ToolError
+from ludolf.agent.tool import ToolFailure
 from ludolf.base import ConfigError
 from ludolf.base.project_files import read_text
 from ludolf.tools.sandbox import sensitive_paths as places
@@ -18,11 +18,11 @@ _MOST_ENTRIES = 10_000
 _NO_SETTINGS = ("objects", "refs", "logs", "hooks", "info", "lfs")
 
 
-class NoSandbox(ToolError):
+class NoSandbox(ToolFailure):
     """The requested sandbox is not available; the text says why and what to do."""
 
 
-class Entry(NamedTuple):
+class GuardedPath(NamedTuple):
     """A path to protect; while it is absent, an empty file or folder takes its place."""
 
     path: Path
@@ -41,7 +41,7 @@ class Pinned(NamedTuple):
 
 
 class Guard(NamedTuple):
-    entries: tuple[Entry, ...]
+    entries: tuple[GuardedPath, ...]
     pinned: tuple[Pinned, ...]
     # Files that redirect git to other settings. git fails on an empty file in their place.
     foreign: tuple[Path, ...]
@@ -60,12 +60,12 @@ def survey(policy: Policy) -> Guard:
     entries: dict[Path, bool] = {}
     pinned = {each for each in repositories if _is_below(each, roots)}
     for path, is_folder in (*_fixed(policy), *_of_git(repositories), *_guarded(policy)):
-        _add(Entry(path, is_folder), policy, entries)
+        _add(GuardedPath(path, is_folder), policy, entries)
     for path in (*entries, *pinned, *policy.hidden):
         pinned |= {each for each in path.parents if _is_below(each, roots)}
     foreign = [each / "commondir" for each in repositories if _is_below(each, roots)]
     return Guard(
-        tuple(Entry(path, entries[path]) for path in sorted(entries, key=_depth)),
+        tuple(GuardedPath(path, entries[path]) for path in sorted(entries, key=_depth)),
         tuple(Pinned(path, _inode(path)) for path in sorted(pinned, key=_depth) if path.is_dir()),
         tuple(path for path in foreign if not os.path.lexists(path)),
     )
@@ -133,7 +133,7 @@ def _guarded(policy: Policy) -> Iterator[tuple[Path, bool]]:
         yield path, path.is_dir() or not path.exists()
 
 
-def _add(entry: Entry, policy: Policy, entries: dict[Path, bool]) -> None:
+def _add(entry: GuardedPath, policy: Policy, entries: dict[Path, bool]) -> None:
     followed, roots = follow(entry.path.absolute()), policy.writable
     for link in followed.links:
         if not _is_below(link, roots):

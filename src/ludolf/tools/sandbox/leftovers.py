@@ -23,7 +23,7 @@ rm -f -- "$@"
 """
 
 
-class Record(msgspec.Struct):
+class LeftoverPaths(msgspec.Struct):
     """`made` are empty files and folders that mounts need; `foreign` must not exist at all."""
 
     made: list[str] = []
@@ -36,7 +36,7 @@ class Leftovers:
     def __init__(self, base: Path) -> None:
         self._base = base
         self._file = base / f"{_PREFIX}{os.getpid()}-{os.urandom(6).hex()}"
-        self._record = Record()
+        self._record = LeftoverPaths()
         self._sweeper: tuple[int, int] | None = None
 
     def forbid(self, paths: Iterable[Path]) -> None:
@@ -91,7 +91,7 @@ class Leftovers:
             os.waitpid(process, 0)
             os.close(pipe)
 
-    def _others(self) -> Iterator[Record]:
+    def _others(self) -> Iterator[LeftoverPaths]:
         for file in self._base.glob(f"{_PREFIX}*"):
             if file != self._file and _is_alive(file):
                 yield _read(file)
@@ -141,11 +141,11 @@ def _is_alive(file: Path) -> bool:
     return is_running(file.name.removeprefix(_PREFIX).partition("-")[0])
 
 
-def _read(file: Path) -> Record:
+def _read(file: Path) -> LeftoverPaths:
     try:
-        return msgspec.json.decode(file.read_bytes(), type=Record)
+        return msgspec.json.decode(file.read_bytes(), type=LeftoverPaths)
     except (OSError, msgspec.DecodeError):
-        return Record()
+        return LeftoverPaths()
 
 
 def _unlinked(path: Path) -> bool:

@@ -11,7 +11,7 @@ import msgspec
 
 from ludolf.tools.sandbox import sensitive_paths as places
 
-Mode = Literal["read-only", "workspace"]
+Confinement = Literal["read-only", "workspace"]
 
 
 class Ground(msgspec.Struct, frozen=True, kw_only=True):
@@ -22,7 +22,7 @@ class Ground(msgspec.Struct, frozen=True, kw_only=True):
     protected folders lead to.
     """
 
-    mode: Mode
+    mode: Confinement
     network: bool
     home: Path
     agent: Path

@@ -11,11 +11,11 @@ class _Wire(msgspec.Struct, frozen=True, gc=False, tag_field="type"):
     """The fields of the events that are used; others are ignored."""
 
 
-class TextDelta(_Wire, frozen=True, tag="text_delta"):
+class AnthropicTextDelta(_Wire, frozen=True, tag="text_delta"):
     text: str
 
 
-class ThinkingDelta(_Wire, frozen=True, tag="thinking_delta"):
+class AnthropicThinkingDelta(_Wire, frozen=True, tag="thinking_delta"):
     thinking: str
 
 
@@ -27,9 +27,9 @@ class SignatureDelta(_Wire, frozen=True, tag="signature_delta"):
     signature: str
 
 
-class BlockDelta(_Wire, frozen=True, tag="content_block_delta"):
+class ContentBlockDelta(_Wire, frozen=True, tag="content_block_delta"):
     index: int
-    delta: TextDelta | ThinkingDelta | InputDelta | SignatureDelta
+    delta: AnthropicTextDelta | AnthropicThinkingDelta | InputDelta | SignatureDelta
 
 
 class TextBlock(_Wire, frozen=True, tag="text"):
@@ -51,12 +51,12 @@ class ToolBlock(_Wire, frozen=True, tag="tool_use"):
     input: dict[str, Any] | None = None
 
 
-class BlockStart(_Wire, frozen=True, tag="content_block_start"):
+class ContentBlockStart(_Wire, frozen=True, tag="content_block_start"):
     index: int
     content_block: TextBlock | ThinkingBlock | RedactedBlock | ToolBlock
 
 
-class BlockStop(_Wire, frozen=True, tag="content_block_stop"):
+class ContentBlockStop(_Wire, frozen=True, tag="content_block_stop"):
     index: int
 
 
@@ -68,7 +68,7 @@ class _OutputDetails(msgspec.Struct, frozen=True):
     thinking_tokens: int | None = None
 
 
-class Counts(msgspec.Struct, frozen=True):
+class AnthropicUsage(msgspec.Struct, frozen=True):
     input_tokens: int | None = None
     output_tokens: int | None = None
     cache_read_input_tokens: int | None = None
@@ -77,31 +77,31 @@ class Counts(msgspec.Struct, frozen=True):
     output_tokens_details: _OutputDetails | None = None
 
 
-class Head(msgspec.Struct, frozen=True):
+class MessageHead(msgspec.Struct, frozen=True):
     id: str | None = None
     model: str | None = None
-    usage: Counts | None = None
+    usage: AnthropicUsage | None = None
 
 
-class MessageStart(_Wire, frozen=True, tag="message_start"):
-    message: Head
+class AnthropicMessageStart(_Wire, frozen=True, tag="message_start"):
+    message: MessageHead
 
 
 class _StopDetails(msgspec.Struct, frozen=True):
     explanation: str | None = None
 
 
-class Stop(msgspec.Struct, frozen=True):
+class StopFields(msgspec.Struct, frozen=True):
     stop_reason: str | None = None
     stop_details: _StopDetails | None = None
 
 
 class MessageDelta(_Wire, frozen=True, tag="message_delta"):
-    delta: Stop
-    usage: Counts | None = None
+    delta: StopFields
+    usage: AnthropicUsage | None = None
 
 
-class MessageStop(_Wire, frozen=True, tag="message_stop"):
+class AnthropicMessageStop(_Wire, frozen=True, tag="message_stop"):
     pass
 
 
@@ -109,8 +109,16 @@ class Error(_Wire, frozen=True, tag="error"):
     pass
 
 
-Event = BlockDelta | BlockStart | BlockStop | MessageStart | MessageDelta | MessageStop | Error
-_decoder: msgspec.json.Decoder[Event] = msgspec.json.Decoder(Event)
+AnthropicEvent = (
+    ContentBlockDelta
+    | ContentBlockStart
+    | ContentBlockStop
+    | AnthropicMessageStart
+    | MessageDelta
+    | AnthropicMessageStop
+    | Error
+)
+_decoder: msgspec.json.Decoder[AnthropicEvent] = msgspec.json.Decoder(AnthropicEvent)
 _INNER = {"content_block_delta": "delta", "content_block_start": "content_block"}
 _KNOWN = frozenset(
     (
@@ -122,7 +130,7 @@ _KNOWN = frozenset(
 )
 
 
-def read_event(data: bytes) -> Event | None:
+def read_event(data: bytes) -> AnthropicEvent | None:
     """Parse an event; None if its type is unknown.
 
     Raises:
@@ -133,7 +141,7 @@ def read_event(data: bytes) -> Event | None:
     except (msgspec.DecodeError, UnicodeDecodeError):
         value = loads(data)
     try:
-        event: Event = msgspec.convert(value, Event)
+        event: AnthropicEvent = msgspec.convert(value, AnthropicEvent)
     except msgspec.ValidationError:
         if _is_known(value):
             raise

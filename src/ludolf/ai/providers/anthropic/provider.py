@@ -9,28 +9,28 @@ from ludolf.ai.http.transport import Transport, check
 from ludolf.ai.messages import StopReason, Usage
 from ludolf.ai.provider import Provider, Request
 from ludolf.ai.providers.anthropic.events import (
-    BlockDelta,
-    BlockStart,
-    BlockStop,
-    Counts,
+    AnthropicEvent,
+    AnthropicMessageStart,
+    AnthropicMessageStop,
+    AnthropicTextDelta,
+    AnthropicThinkingDelta,
+    AnthropicUsage,
+    ContentBlockDelta,
+    ContentBlockStart,
+    ContentBlockStop,
     Error,
-    Event,
     InputDelta,
     MessageDelta,
-    MessageStart,
-    MessageStop,
     RedactedBlock,
     SignatureDelta,
-    Stop,
+    StopFields,
     TextBlock,
-    TextDelta,
     ThinkingBlock,
-    ThinkingDelta,
     ToolBlock,
     read_event,
 )
 from ludolf.ai.providers.anthropic.request import (
-    Bodies,
+    AnthropicRequestBuilder,
     fallbacks,
     flag,
     has_eager_tools,
@@ -66,10 +66,10 @@ class Anthropic:
 
     def __init__(self, transport: Transport) -> None:
         self._transport = transport
-        self._bodies = Bodies()
+        self._bodies = AnthropicRequestBuilder()
 
     async def stream(self, request: Request, draft: Draft) -> AsyncGenerator[Iterable[StreamEvent]]:
-        reading = Reading(draft)
+        reading = AnthropicReader(draft)
         async with self._transport.post(
             f"{base_url(request)}/v1/messages",
             _headers(request),
@@ -129,7 +129,7 @@ def describe(status: int, body: str) -> str:
 # ---------------------------------------------------------------- reading it
 
 
-class Reading:
+class AnthropicReader:
     """Converts the data of server-sent events to events of the draft."""
 
     def __init__(self, draft: Draft) -> None:
@@ -152,9 +152,9 @@ class Reading:
         draft, texts, calls, thoughts = self._draft, self._texts, self._calls, self._thoughts
         for data in chunks:
             event = self._event(data)
-            if type(event) is BlockDelta:
+            if type(event) is ContentBlockDelta:
                 delta, index = event.delta, event.index
-                if type(delta) is TextDelta:
+                if type(delta) is AnthropicTextDelta:
                     if index in texts:
                         yield draft.text(texts[index], delta.text)
                 elif type(delta) is InputDelta:
@@ -162,7 +162,7 @@ class Reading:
                         self._inputs.pop(index, None)
                         yield draft.tool_args(calls[index], delta.partial_json)
                 elif index in thoughts:
-                    if type(delta) is ThinkingDelta:
+                    if type(delta) is AnthropicThinkingDelta:
                         yield draft.thinking(thoughts[index], delta.thinking)
                     elif type(delta) is SignatureDelta:
                         draft.sign(thoughts[index], delta.signature, append=True)
@@ -186,7 +186,7 @@ class Reading:
         if self._draft.stop_reason is None:
             raise ProviderError("Anthropic stream ended without a stop reason", kind="network")
 
-    def _event(self, data: bytes) -> Event | None:
+    def _event(self, data: bytes) -> AnthropicEvent | None:
         if self._garbage is not None:
             # After a lost event the answer must not count as complete; only its end is recognised.
             self.ended = self.ended or b'"message_stop"' in data
@@ -197,25 +197,25 @@ class Reading:
             self._garbage = data
             return None
 
-    def _other(self, event: Event, data: bytes) -> Iterator[StreamEvent]:
+    def _other(self, event: AnthropicEvent, data: bytes) -> Iterator[StreamEvent]:
         match event:
-            case BlockStart():
+            case ContentBlockStart():
                 yield from self._start(event)
-            case BlockStop():
+            case ContentBlockStop():
                 yield from self._stop(event.index)
-            case MessageStart(message=head):
+            case AnthropicMessageStart(message=head):
                 self._draft.identify(head.id, head.model)
                 self._price_as(head.model)
                 self._count(head.usage)
             case MessageDelta():
                 self._count(event.usage)
                 self._stopped(event.delta)
-            case MessageStop():
+            case AnthropicMessageStop():
                 self.ended = True
             case Error():
                 raise ProviderError(data.decode("utf-8", "replace"))
 
-    def _start(self, event: BlockStart) -> Iterator[StreamEvent]:
+    def _start(self, event: ContentBlockStart) -> Iterator[StreamEvent]:
         draft, index = self._draft, event.index
         match event.content_block:
             case TextBlock(text=text):
@@ -248,7 +248,7 @@ class Reading:
                 yield self._draft.tool_args(block, dumps(initial_input).decode())
             yield self._draft.end(block)
 
-    def _stopped(self, stop: Stop) -> None:
+    def _stopped(self, stop: StopFields) -> None:
         raw = stop.stop_reason
         if raw is None:
             return
@@ -265,12 +265,12 @@ class Reading:
             if other.model == name and other.cost is not None:
                 self._draft.model = self._draft.model.replace(cost=other.cost)
 
-    def _count(self, counts: Counts | None) -> None:
+    def _count(self, counts: AnthropicUsage | None) -> None:
         if counts is not None:
             self._draft.count(_usage(counts, self._draft.usage))
 
 
-def _usage(counts: Counts, old: Usage) -> Usage:
+def _usage(counts: AnthropicUsage, old: Usage) -> Usage:
     """Merge new token counts into the counts so far."""
     read = _newer(counts.cache_read_input_tokens, old.cache_read)
     write = _newer(counts.cache_creation_input_tokens, old.cache_write)

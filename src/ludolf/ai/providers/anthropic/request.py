@@ -8,7 +8,7 @@ import msgspec
 
 from ludolf.ai.encoded_cache import Pieces
 from ludolf.ai.errors import ProviderError
-from ludolf.ai.history import Handoff, ModelMessage, plain_id
+from ludolf.ai.history import HistoryAdapter, ModelMessage, plain_id
 from ludolf.ai.messages import (
     AssistantMessage,
     Block,
@@ -89,11 +89,11 @@ def fallbacks(model: Model) -> tuple[Fallback, ...]:
         ) from error
 
 
-class Bodies:
+class AnthropicRequestBuilder:
     """Builds request bodies; caches the encoded form of each message."""
 
     def __init__(self) -> None:
-        self._handoff = Handoff(plain_id)
+        self._handoff = HistoryAdapter(plain_id)
         self._pieces = Pieces()
         self._model: Model | None = None
         self._done: list[ModelMessage] = []

@@ -23,7 +23,7 @@ _VARIABLE = (6, _TEXT)
 _FIXED = {0: 0, 1: 0, 2: 1, 3: 2, 4: 4, 5: 8, 8: 8, 9: 16}
 
 
-class Frame(msgspec.Struct, frozen=True):
+class EventStreamMessage(msgspec.Struct, frozen=True):
     """One message of the stream, with its text headers."""
 
     headers: Mapping[str, str]
@@ -37,7 +37,7 @@ class FrameParser:
         self._rest = bytearray()
         self.has_event = False
 
-    def feed(self, chunk: bytes) -> Iterator[Frame]:
+    def feed(self, chunk: bytes) -> Iterator[EventStreamMessage]:
         """Yield the frames that this chunk completes.
 
         Raises:
@@ -57,7 +57,7 @@ class FrameParser:
             self.has_event = True
             yield _read(data, header_size)
 
-    def close(self) -> Iterator[Frame]:
+    def close(self) -> Iterator[EventStreamMessage]:
         """Check the end of the stream.
 
         Raises:
@@ -68,7 +68,7 @@ class FrameParser:
         yield from ()
 
 
-def _read(whole: bytes, header_size: int) -> Frame:
+def _read(whole: bytes, header_size: int) -> EventStreamMessage:
     if zlib.crc32(whole[:-4]) != _WORD.unpack_from(whole, len(whole) - 4)[0]:
         raise _garbage("its checksum is wrong")
     start = _PRELUDE.size + header_size
@@ -76,7 +76,7 @@ def _read(whole: bytes, header_size: int) -> Frame:
         headers = _headers(whole[_PRELUDE.size : start])
     except (IndexError, KeyError, UnicodeDecodeError, struct.error) as error:
         raise _garbage("its headers cannot be read") from error
-    return Frame(headers, whole[start:-4])
+    return EventStreamMessage(headers, whole[start:-4])
 
 
 @lru_cache(64)
@@ -114,16 +114,16 @@ class _Wire(msgspec.Struct, frozen=True, rename="camel"):
     """The fields of the events that are used; others are ignored."""
 
 
-class ToolStart(_Wire, frozen=True):
+class ConverseToolStart(_Wire, frozen=True):
     tool_use_id: str = ""
     name: str = ""
 
 
 class _Start(_Wire, frozen=True):
-    tool_use: ToolStart | None = None
+    tool_use: ConverseToolStart | None = None
 
 
-class BlockStart(_Wire, frozen=True):
+class ConverseBlockStart(_Wire, frozen=True):
     content_block_index: int = 0
     start: _Start | None = None
 
@@ -144,16 +144,16 @@ class Delta(_Wire, frozen=True):
     reasoning_content: Reasoning | None = None
 
 
-class BlockDelta(_Wire, frozen=True):
+class ConverseBlockDelta(_Wire, frozen=True):
     content_block_index: int = 0
     delta: Delta = Delta()
 
 
-class BlockStop(_Wire, frozen=True):
+class ConverseBlockStop(_Wire, frozen=True):
     content_block_index: int = 0
 
 
-class MessageStop(_Wire, frozen=True):
+class ConverseMessageStop(_Wire, frozen=True):
     stop_reason: str | None = None
 
 
@@ -162,7 +162,7 @@ class CacheDetail(_Wire, frozen=True):
     input_tokens: int | None = None
 
 
-class Counts(_Wire, frozen=True):
+class ConverseUsage(_Wire, frozen=True):
     input_tokens: int | None = None
     output_tokens: int | None = None
     total_tokens: int | None = None
@@ -172,7 +172,7 @@ class Counts(_Wire, frozen=True):
 
 
 class Metadata(_Wire, frozen=True):
-    usage: Counts | None = None
+    usage: ConverseUsage | None = None
 
 
 class Complaint(_Wire, frozen=True):

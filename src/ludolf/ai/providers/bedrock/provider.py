@@ -5,12 +5,12 @@ from typing import TYPE_CHECKING, Any
 
 from ludolf.ai.draft import Draft, StreamEvent
 from ludolf.ai.errors import retry_after
-from ludolf.ai.http.transport import Reply, Transport, check
+from ludolf.ai.http.transport import HttpResponse, Transport, check
 from ludolf.ai.provider import Provider, Request
 from ludolf.ai.providers.bedrock.events import FrameParser
 from ludolf.ai.providers.bedrock.identity import Identity, address, variables_of
-from ludolf.ai.providers.bedrock.request import Bodies
-from ludolf.ai.providers.bedrock.stream import BedrockFailure, Reading, failure
+from ludolf.ai.providers.bedrock.request import BedrockRequestBuilder
+from ludolf.ai.providers.bedrock.stream import BedrockFailure, BedrockReader, failure
 from ludolf.ai.providers.gateways import user_agent
 from ludolf.ai.providers.openai.shared import cut
 from ludolf.base import loads
@@ -31,7 +31,7 @@ class Bedrock:
     def __init__(self, transport: Transport) -> None:
         self._transport = transport
         self._identity = Identity()
-        self._bodies = Bodies()
+        self._bodies = BedrockRequestBuilder()
 
     async def stream(self, request: Request, draft: Draft) -> AsyncGenerator[Iterable[StreamEvent]]:
         body = self._bodies.build(request, variables_of(request))
@@ -45,7 +45,7 @@ class Bedrock:
         ) as reply:
             await self._check(reply)
             yield ()
-            reading = Reading(draft, reply.headers.get("x-amzn-requestid"))
+            reading = BedrockReader(draft, reply.headers.get("x-amzn-requestid"))
             async for frames in reply.read(FrameParser()):
                 yield reading.take(frames)
                 if reading.ended:
@@ -53,7 +53,7 @@ class Bedrock:
                     break
         reading.conclude()
 
-    async def _check(self, reply: Reply) -> None:
+    async def _check(self, reply: HttpResponse) -> None:
         if reply.status == 200:
             if "amazon.eventstream" not in reply.headers.get("Content-Type", ""):
                 await check(reply, lambda status, body: body)

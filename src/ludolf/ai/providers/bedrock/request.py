@@ -6,7 +6,7 @@ from functools import partial
 from typing import Any
 
 from ludolf.ai.encoded_cache import Pieces
-from ludolf.ai.history import Handoff, ModelMessage, plain_id
+from ludolf.ai.history import HistoryAdapter, ModelMessage, plain_id
 from ludolf.ai.messages import (
     AssistantMessage,
     Block,
@@ -38,11 +38,11 @@ _FIRST_ADAPTIVE = (4, 6)
 _GOVERNMENT = ("us-gov.", "arn:aws-us-gov:")
 
 
-class Bodies:
+class BedrockRequestBuilder:
     """Builds request bodies; caches the encoded form of each message."""
 
     def __init__(self) -> None:
-        self._handoff = Handoff(plain_id)
+        self._handoff = HistoryAdapter(plain_id)
         self._pieces = Pieces()
         self._model: Model | None = None
 

@@ -11,14 +11,14 @@ from ludolf.ai.draft import Draft, StreamEvent
 from ludolf.ai.errors import ErrorKind, ProviderError, is_overflow, kind_of
 from ludolf.ai.messages import StopReason, Usage
 from ludolf.ai.providers.bedrock.events import (
-    BlockDelta,
-    BlockStart,
-    BlockStop,
     Complaint,
-    Counts,
+    ConverseBlockDelta,
+    ConverseBlockStart,
+    ConverseBlockStop,
+    ConverseMessageStop,
+    ConverseUsage,
     Delta,
-    Frame,
-    MessageStop,
+    EventStreamMessage,
     Metadata,
     Reasoning,
 )
@@ -112,7 +112,7 @@ def _kind(code: str | None, status: int | None, text: str) -> ErrorKind:
 # ---------------------------------------------------------------- the answer
 
 
-class Reading:
+class BedrockReader:
     """Converts frames to events of the draft; text and reasoning start with their first delta."""
 
     def __init__(self, draft: Draft, request_id: str | None = None) -> None:
@@ -126,7 +126,7 @@ class Reading:
         self._stop: str | None = None
         self.ended = False
 
-    def take(self, frames: Iterable[Frame]) -> Iterator[StreamEvent]:
+    def take(self, frames: Iterable[EventStreamMessage]) -> Iterator[StreamEvent]:
         """Yield the events of one network read.
 
         Raises:
@@ -138,14 +138,14 @@ class Reading:
                 raise self._failed(headers, payload)
             match headers.get(":event-type"):
                 case "contentBlockDelta":
-                    event = _decode(payload, BlockDelta)
+                    event = _decode(payload, ConverseBlockDelta)
                     yield from self._delta(event.content_block_index, event.delta)
                 case "contentBlockStart":
-                    yield from self._start(_decode(payload, BlockStart))
+                    yield from self._start(_decode(payload, ConverseBlockStart))
                 case "contentBlockStop":
-                    yield from self._end(_decode(payload, BlockStop).content_block_index)
+                    yield from self._end(_decode(payload, ConverseBlockStop).content_block_index)
                 case "messageStop":
-                    self._stopped(_decode(payload, MessageStop).stop_reason)
+                    self._stopped(_decode(payload, ConverseMessageStop).stop_reason)
                 case "metadata":
                     self._count(_decode(payload, Metadata).usage)
 
@@ -163,7 +163,7 @@ class Reading:
             kind: ErrorKind = "refused" if self._stop in _REFUSALS else "bad_request"
             raise BedrockFailure(f"Provider stopped with: {self._stop}", about, kind=kind)
 
-    def _start(self, event: BlockStart) -> Iterator[StreamEvent]:
+    def _start(self, event: ConverseBlockStart) -> Iterator[StreamEvent]:
         tool = event.start.tool_use if event.start else None
         if tool is not None:
             start = self._draft.start_tool(tool.tool_use_id, tool.name)
@@ -219,7 +219,7 @@ class Reading:
         if reason is not None:
             self._draft.stopped(_STOPS.get(reason, "error"), reason)
 
-    def _count(self, counts: Counts | None) -> None:
+    def _count(self, counts: ConverseUsage | None) -> None:
         if counts is not None:
             self._draft.count(_usage(counts))
         self.ended = self._stop is not None
@@ -240,7 +240,7 @@ def _decode(payload: bytes, kind: type[T]) -> T:
         return read_odd(payload, kind)
 
 
-def _usage(counts: Counts) -> Usage:
+def _usage(counts: ConverseUsage) -> Usage:
     input_tokens, output = counts.input_tokens or 0, counts.output_tokens or 0
     read, write = counts.cache_read_input_tokens or 0, counts.cache_write_input_tokens or 0
     usage = Usage(

@@ -11,7 +11,7 @@ from ludolf.ai.http.transport import Transport, check
 from ludolf.ai.messages import Usage
 from ludolf.ai.provider import Provider, Request
 from ludolf.ai.providers.gateways import base_url, key_headers, no_key, server_headers, user_agent
-from ludolf.ai.providers.google.request import Bodies
+from ludolf.ai.providers.google.request import GoogleRequestBuilder
 from ludolf.base import dumps, loads, now_ms
 
 API = "google-generative-ai"
@@ -44,7 +44,7 @@ class Google:
         self._route = route or Route(api=API, owner="Google", reach=_reach)
         self.api = self._route.api
         self._transport = transport
-        self._bodies = Bodies()
+        self._bodies = GoogleRequestBuilder()
 
     async def stream(self, request: Request, draft: Draft) -> AsyncGenerator[Iterable[StreamEvent]]:
         reading = _Reading(draft, NO_END.format(self._route.owner))

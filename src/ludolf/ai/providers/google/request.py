@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from ludolf.ai.encoded_cache import Pieces
-from ludolf.ai.history import Handoff, ModelMessage, plain_id
+from ludolf.ai.history import HistoryAdapter, ModelMessage, plain_id
 from ludolf.ai.messages import (
     AssistantMessage,
     Block,
@@ -34,11 +34,11 @@ _WANTS_IDS = re.compile(r"(?:^|/)(?:claude-|gpt-oss-)")
 _BASE64 = re.compile(r"[A-Za-z0-9+/]+={0,2}")
 
 
-class Bodies:
+class GoogleRequestBuilder:
     """Builds request bodies; caches the encoded form of each message."""
 
     def __init__(self) -> None:
-        self._handoff = Handoff(plain_id)
+        self._handoff = HistoryAdapter(plain_id)
         self._pieces = Pieces()
         self._model_key = ""
 

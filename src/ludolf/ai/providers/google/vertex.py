@@ -10,7 +10,7 @@ from ludolf.ai.errors import ProviderError
 from ludolf.ai.http.proxy import proxies, proxy_for
 from ludolf.ai.http.transport import Transport
 from ludolf.ai.provider import Provider, Request
-from ludolf.ai.providers.cloud_tokens import Token, Tokens, keep_quiet
+from ludolf.ai.providers.cloud_tokens import Token, TokenCache, keep_quiet
 from ludolf.ai.providers.gateways import base_url, variable
 from ludolf.ai.providers.google.provider import STREAM, Google, Route, headers_for
 from ludolf.base import loads
@@ -25,14 +25,14 @@ _WEB_SECONDS = 30.0
 
 
 def make(transport: Transport) -> Provider:
-    return Google(transport, Route(api=API, owner="Google Vertex", reach=Gate().reach))
+    return Google(transport, Route(api=API, owner="Google Vertex", reach=VertexCredentials().reach))
 
 
-class Gate:
+class VertexCredentials:
     """Access by an API key, a configured header, or a token of the application's identity."""
 
     def __init__(self) -> None:
-        self._tokens = Tokens()
+        self._tokens = TokenCache()
 
     async def reach(self, request: Request) -> tuple[str, dict[str, str]]:
         """Return the address and the headers of a request.
@@ -136,7 +136,7 @@ class Credentials(Protocol):
     token: str | None
     expiry: Any
 
-    def refresh(self, request: Callable[..., "Answer"]) -> None: ...
+    def refresh(self, request: Callable[..., "TokenResponse"]) -> None: ...
 
 
 def _credentials(file: str) -> Credentials:
@@ -170,7 +170,7 @@ def _expiry(credentials: Credentials) -> float:
     return float(credentials.expiry.replace(tzinfo=UTC).timestamp()) if credentials.expiry else 0.0
 
 
-class Answer(msgspec.Struct, frozen=True):
+class TokenResponse(msgspec.Struct, frozen=True):
     """The part of an HTTP response that google-auth reads."""
 
     status: int
@@ -178,7 +178,9 @@ class Answer(msgspec.Struct, frozen=True):
     data: bytes
 
 
-def _web(url: str, method: str = "GET", body: Any = None, headers: Any = None, **_: Any) -> Answer:
+def _web(
+    url: str, method: str = "GET", body: Any = None, headers: Any = None, **_: Any
+) -> TokenResponse:
     """HTTP client for google-auth, which includes none."""
     from urllib.error import HTTPError
     from urllib.request import ProxyHandler, build_opener
@@ -192,9 +194,9 @@ def _web(url: str, method: str = "GET", body: Any = None, headers: Any = None, *
     way = ProxyHandler(proxies() if proxy_for(url) is not None else {})
     try:
         with build_opener(way).open(web_request, timeout=_WEB_SECONDS) as reply:
-            return Answer(reply.status, reply.headers, reply.read())
+            return TokenResponse(reply.status, reply.headers, reply.read())
     except HTTPError as error:
         with error:
-            return Answer(error.code, error.headers, error.read())
+            return TokenResponse(error.code, error.headers, error.read())
     except OSError as error:
         raise failed(str(error)) from error

@@ -7,8 +7,8 @@ from ludolf.ai.draft import Draft, StreamEvent
 from ludolf.ai.http.transport import Transport, check
 from ludolf.ai.provider import Provider, Request
 from ludolf.ai.providers.gateways import all_headers, base_url, key_headers
-from ludolf.ai.providers.mistral.request import Bodies
-from ludolf.ai.providers.mistral.stream import Reading
+from ludolf.ai.providers.mistral.request import MistralRequestBuilder
+from ludolf.ai.providers.mistral.stream import MistralReader
 from ludolf.ai.providers.openai.shared import ABORT_TEXT, cut
 
 API = "mistral-conversations"
@@ -26,10 +26,10 @@ class Mistral:
 
     def __init__(self, transport: Transport) -> None:
         self._transport = transport
-        self._bodies = Bodies()
+        self._bodies = MistralRequestBuilder()
 
     async def stream(self, request: Request, draft: Draft) -> AsyncGenerator[Iterable[StreamEvent]]:
-        reading = Reading(draft)
+        reading = MistralReader(draft)
         async with self._transport.post(
             _url(request),
             _headers(request),

@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any
 
 from ludolf.ai.encoded_cache import Pieces
-from ludolf.ai.history import Handoff, ModelMessage
+from ludolf.ai.history import HistoryAdapter, ModelMessage
 from ludolf.ai.messages import (
     AssistantMessage,
     Block,
@@ -63,11 +63,11 @@ def _hashed(text: str, tries: int) -> str:
     return "".join(_ID_LETTERS[byte % len(_ID_LETTERS)] for byte in digest[:9])
 
 
-class Bodies:
+class MistralRequestBuilder:
     """Builds request bodies; caches the encoded form of each message."""
 
     def __init__(self) -> None:
-        self._handoff = Handoff(Ids().normal)
+        self._handoff = HistoryAdapter(Ids().normal)
         self._pieces = Pieces()
         self._model: Model | None = None
 

@@ -80,7 +80,7 @@ _decode = msgspec.json.Decoder(_Chunk).decode
 # ---------------------------------------------------------------- reading it
 
 
-class Reading:
+class MistralReader:
     """Reads one answer; text and thinking may alternate, calls may interleave."""
 
     def __init__(self, draft: Draft) -> None:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 from ludolf.ai.errors import ProviderError
 from ludolf.ai.http.transport import Transport, check
 from ludolf.ai.provider import Provider, Request
-from ludolf.ai.providers.cloud_tokens import Token, Tokens, keep_quiet
+from ludolf.ai.providers.cloud_tokens import Token, TokenCache, keep_quiet
 from ludolf.ai.providers.gateways import base_url, variable
 from ludolf.ai.providers.openai.compat import Compat
 from ludolf.ai.providers.openai.responses import OpenAIResponses, Variant, describe, options_of
@@ -41,18 +41,18 @@ def make(transport: Transport) -> Provider:
         transport,
         Variant(
             api=API,
-            reach=Gate().reach,
+            reach=AzureCredentials().reach,
             fields=_fields,
             check=lambda reply: check(reply, partial(describe, "Azure OpenAI")),
         ),
     )
 
 
-class Gate:
+class AzureCredentials:
     """Access by a key, a configured header, or a token of an Entra identity."""
 
     def __init__(self) -> None:
-        self._tokens = Tokens()
+        self._tokens = TokenCache()
 
     async def reach(self, request: Request, compat: Compat) -> tuple[str, dict[str, str]]:
         """Return the address and the headers of a request.

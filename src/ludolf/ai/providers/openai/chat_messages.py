@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from ludolf.ai.encoded_cache import Pieces
-from ludolf.ai.history import Handoff, ModelMessage
+from ludolf.ai.history import HistoryAdapter, ModelMessage
 from ludolf.ai.messages import (
     AssistantMessage,
     Image,
@@ -30,12 +30,12 @@ _ODD_ID = re.compile(r"[^a-zA-Z0-9_-]")
 _ID_CHARS = 40
 
 
-class Conversation:
+class ChatMessages:
     """Encodes conversations; caches the pieces of the last one."""
 
     def __init__(self) -> None:
         self._provider = ""
-        self._handoff = Handoff(lambda call_id, _: chat_id(call_id, self._provider))
+        self._handoff = HistoryAdapter(lambda call_id, _: chat_id(call_id, self._provider))
         self._variant: tuple[Model, Compat] | None = None
         self._pieces = Pieces()
         self._images = Pieces()

@@ -5,7 +5,7 @@ from typing import Any
 
 from ludolf.ai.errors import ProviderError
 from ludolf.ai.http.oauth import chatgpt_account
-from ludolf.ai.http.transport import Reply, Transport, check
+from ludolf.ai.http.transport import HttpResponse, Transport, check
 from ludolf.ai.provider import Provider, Request
 from ludolf.ai.providers.gateways import base_url, no_key
 from ludolf.ai.providers.openai.compat import Compat
@@ -91,7 +91,7 @@ def _tool(form: dict[str, Any]) -> dict[str, Any]:
 # ---------------------------------------------------------------- errors
 
 
-async def _check(reply: Reply) -> None:
+async def _check(reply: HttpResponse) -> None:
     try:
         await check(reply, _describe)
     except _UsageLimit as limit:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 from ludolf.ai.draft import Draft, StreamEvent
 from ludolf.ai.http.transport import Transport, check
 from ludolf.ai.provider import Provider, Request, ToolSpec
-from ludolf.ai.providers.openai.chat_messages import Conversation, cache_mark
+from ludolf.ai.providers.openai.chat_messages import ChatMessages, cache_mark
 from ludolf.ai.providers.openai.chat_stream import ChatReader
 from ludolf.ai.providers.openai.compat import Compat, chat_compat, effort_of, thinking_fields
 from ludolf.ai.providers.openai.shared import (
@@ -36,7 +36,7 @@ class OpenAICompletions:
 
     def __init__(self, transport: Transport) -> None:
         self._transport = transport
-        self._conversation = Conversation()
+        self._conversation = ChatMessages()
 
     async def stream(self, request: Request, draft: Draft) -> AsyncGenerator[Iterable[StreamEvent]]:
         compat = chat_compat(request.model)

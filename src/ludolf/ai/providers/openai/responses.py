@@ -8,7 +8,7 @@ import msgspec
 from msgspec import structs
 
 from ludolf.ai.draft import Draft, StreamEvent
-from ludolf.ai.http.transport import Reply, Transport, check
+from ludolf.ai.http.transport import HttpResponse, Transport, check
 from ludolf.ai.provider import Provider, Request, ToolSpec
 from ludolf.ai.providers.openai.compat import Compat, effort_of, responses_compat
 from ludolf.ai.providers.openai.responses_items import Items
@@ -39,7 +39,7 @@ class Variant(msgspec.Struct, frozen=True, kw_only=True):
     api: str
     reach: Callable[[Request, Compat], Awaitable[tuple[str, dict[str, str]]]]
     fields: Callable[[Request, Compat], dict[str, Any]]
-    check: Callable[[Reply], Awaitable[None]]
+    check: Callable[[HttpResponse], Awaitable[None]]
     prompt_in_input: bool = True
 
 

@@ -4,7 +4,7 @@ import re
 from typing import Any
 
 from ludolf.ai.encoded_cache import Pieces
-from ludolf.ai.history import Handoff, ModelMessage
+from ludolf.ai.history import HistoryAdapter, ModelMessage
 from ludolf.ai.messages import (
     AssistantMessage,
     Image,
@@ -30,7 +30,7 @@ class Items:
 
     def __init__(self) -> None:
         self._model: Model | None = None
-        self._handoff = Handoff(self._normal_id)
+        self._handoff = HistoryAdapter(self._normal_id)
         self._pieces = Pieces()
 
     def encode(self, request: Request, compat: Compat) -> list[bytes]:

@@ -2,7 +2,7 @@
 
 from ludolf.engine.engine import Engine
 from ludolf.engine.features.subagents.registry import SubagentRegistry
-from ludolf.engine.features.subagents.subagents import Subagents
+from ludolf.engine.features.subagents.subagents import SubagentSpawner
 from ludolf.engine.features.subagents.subscription import SubagentSubscription
 from ludolf.engine.features.subagents.task import SubagentTask
 from ludolf.engine.features.subagents.tool import TaskTool
@@ -10,19 +10,19 @@ from ludolf.engine.features.subagents.tool import TaskTool
 
 def offer_subagents(engine: Engine) -> None:
     """Offer the `task` tool to an engine that has a host."""
-    if engine.features.find(Subagents) is None and not _is_too_deep(engine):
+    if engine.features.find(SubagentSpawner) is None and not _is_too_deep(engine):
         registry = SubagentRegistry(SubagentSubscription(engine.conversation.hub))
-        _offer(engine, Subagents(engine, registry, offer_below))
+        _offer(engine, SubagentSpawner(engine, registry, offer_below))
 
 
-def offer_below(engine: Engine, above: Subagents, task: SubagentTask) -> None:
+def offer_below(engine: Engine, above: SubagentSpawner, task: SubagentTask) -> None:
     """Offer the `task` tool to the engine of a subagent, as deep as the settings allow."""
     may_have = task.agent.tools is None or TaskTool.name in task.agent.tools
     if may_have and not _is_too_deep(engine):
-        _offer(engine, Subagents(engine, above.registry, offer_below, task))
+        _offer(engine, SubagentSpawner(engine, above.registry, offer_below, task))
 
 
-def _offer(engine: Engine, subagents: Subagents) -> None:
+def _offer(engine: Engine, subagents: SubagentSpawner) -> None:
     engine.features.add(subagents)
     tool = TaskTool(engine.bundles, subagents, engine.work)
     engine.toolset.provide(TaskTool.name, [tool])

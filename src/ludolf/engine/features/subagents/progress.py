@@ -21,10 +21,10 @@ from ludolf.protocol.subagent_events import (
     ProgressPayload,
     RecentTool,
     Snapshot,
-    Status,
     SubagentEvent,
     SubagentLifecycle,
     SubagentProgress,
+    SubagentStatus,
 )
 
 # Between two frames while an answer streams. Ends of answers and calls are sent at once.
@@ -39,7 +39,7 @@ class SubagentProgressSink:
     def __init__(self, task: SubagentTask, subscription: SubagentSubscription) -> None:
         self._task = task
         self._subscription = subscription
-        self.status: Status = "pending"
+        self.status: SubagentStatus = "pending"
         self.last: AssistantMessage | None = None
         self.updated = now_ms()
         self._began = time.monotonic()
@@ -64,7 +64,7 @@ class SubagentProgressSink:
         self.take(ThinkingLevelChanged(level=self._task.level))
         self._send()
 
-    def ended(self, status: Status) -> None:
+    def ended(self, status: SubagentStatus) -> None:
         self.status = status
         self._send()
         self._send_lifecycle(status)

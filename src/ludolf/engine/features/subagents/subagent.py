@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from ludolf.ai.models import Model
     from ludolf.engine.engine import Engine
-    from ludolf.session.entries import UsageEntry
+    from ludolf.session.entries import UsageBody
     from ludolf.session.tree import Session
 
 SPENT = "subagent"
@@ -38,7 +38,7 @@ class Subagent:
         self.watch = SubagentProgressSink(task, subscription)
         self.outcome = SubagentOutcome(status="failed", error=BROKEN)
         self.silent = False
-        self.spent: tuple[UsageEntry, ...] = ()
+        self.spent: tuple[UsageBody, ...] = ()
         self._engine: Engine | None = None
         self._yield = YieldTool(self._abort_own_subagents)
 
@@ -120,15 +120,15 @@ class Subagent:
         return SubagentOutcome(status="completed", text=f"{said}\n{UNASKED}")
 
 
-def _spent(session: "Session", model: "Model") -> "tuple[UsageEntry, ...]":
+def _spent(session: "Session", model: "Model") -> "tuple[UsageBody, ...]":
     """Return its usage by model, including that of its own subagents."""
-    from ludolf.session.entries import UsageEntry
+    from ludolf.session.entries import UsageBody
     from ludolf.session.stats import OTHER_WORK, usage_by_model
 
     entries = []
     for key, usage in usage_by_model(session).items():
         provider, _, name = (model.key if key == OTHER_WORK else key).partition("/")
-        entries.append(UsageEntry(kind=SPENT, provider=provider, model=name, usage=usage))
+        entries.append(UsageBody(kind=SPENT, provider=provider, model=name, usage=usage))
     return tuple(entries)
 
 

@@ -17,7 +17,7 @@ from ludolf.engine.feature import Feature
 from ludolf.engine.features.subagents.registry import SubagentRegistry
 from ludolf.engine.features.subagents.subagent import Subagent
 from ludolf.engine.features.subagents.task import SubagentTask
-from ludolf.protocol.events import AgentSettled, EntryAppended
+from ludolf.protocol.events import AgentSettled, EntryStored
 from ludolf.protocol.subagent_events import AgentWaiting
 from ludolf.session.entries import entry_json
 
@@ -28,7 +28,7 @@ GRACE_SECONDS = 0.12
 LONGEST_RESULT = 50_000
 
 
-class Subagents(Feature):
+class SubagentSpawner(Feature):
     """Every engine that may start subagents has one; all of them share the registry.
 
     `task` is that of the subagent whose own subagents these are; None for the engine of the host.
@@ -39,7 +39,7 @@ class Subagents(Feature):
         self,
         engine: Engine,
         registry: SubagentRegistry,
-        offer_below: "Callable[[Engine, Subagents, SubagentTask], None]",
+        offer_below: "Callable[[Engine, SubagentSpawner, SubagentTask], None]",
         task: SubagentTask | None = None,
     ) -> None:
         self._engine = engine
@@ -171,7 +171,7 @@ class Subagents(Feature):
         session, hub = self._engine.session, self._engine.conversation.hub
         for body in subagent.spent if session.read_only is None else ():
             entry = session.append(structs.replace(body, note=subagent.task.id))
-            hub.post(EntryAppended(entry=msgspec.Raw(entry_json(entry))))
+            hub.post(EntryStored(entry=msgspec.Raw(entry_json(entry))))
 
     def _wake_soon(self) -> None:
         """Start a run with the results; a running engine takes them at its next turn."""

@@ -9,7 +9,7 @@ from ludolf.agent.scope import Scope
 from ludolf.ai.messages import ThinkingLevel
 from ludolf.ai.models import Model
 from ludolf.engine.features.subagents.agents import Agent
-from ludolf.protocol.subagent_events import Progress, Status
+from ludolf.protocol.subagent_events import Progress, SubagentStatus
 
 
 class SubagentTask(msgspec.Struct, frozen=True, kw_only=True):
@@ -36,7 +36,7 @@ class SubagentTask(msgspec.Struct, frozen=True, kw_only=True):
     def prompt(self) -> str:
         return f"Your assignment:\n\n{self.assignment}"
 
-    def progress(self, status: Status) -> Progress:
+    def progress(self, status: SubagentStatus) -> Progress:
         """Return the progress of a subagent that has not started yet."""
         return Progress(
             index=self.index,

@@ -6,18 +6,18 @@ from typing import Any
 import msgspec
 
 from ludolf.agent.scope import Scope
-from ludolf.agent.tool import ToolContext, ToolDefaults, ToolError, ToolOutput, text_output
+from ludolf.agent.tool import ToolContext, ToolDefaults, ToolFailure, ToolOutput, text_output
 from ludolf.ai.messages import ThinkingLevel
 from ludolf.ai.models import Model, clamp_thinking
 from ludolf.base import ConfigError
 from ludolf.config.models.selection import choose_model
 from ludolf.engine.bundles import Bundles
 from ludolf.engine.features.subagents.agents import DEFAULT, Agent, find_agents, project_folder
-from ludolf.engine.features.subagents.subagents import Subagents
+from ludolf.engine.features.subagents.subagents import SubagentSpawner
 from ludolf.engine.features.subagents.task import SubagentTask
 from ludolf.engine.models import Models
 from ludolf.engine.workspace import Workspace
-from ludolf.protocol.subagent_events import Status
+from ludolf.protocol.subagent_events import SubagentStatus
 
 MOST_TASKS = 64
 _ABOUT = (
@@ -56,7 +56,7 @@ class TaskTool(ToolDefaults):
     read_only = True
     snippet = "Start agents that work in the background and report back"
 
-    def __init__(self, bundles: Bundles, subagents: Subagents, work: Scope) -> None:
+    def __init__(self, bundles: Bundles, subagents: SubagentSpawner, work: Scope) -> None:
         self._workspace = bundles.workspace
         self._models = bundles.models
         self._features = bundles.features
@@ -87,11 +87,11 @@ class TaskTool(ToolDefaults):
 
     def _tasks(self, args: Mapping[str, Any], call_id: str) -> list[SubagentTask]:
         """Raises:
-        ToolError: something is missing or unknown; no subagent was started.
+        ToolFailure: something is missing or unknown; no subagent was started.
         """
         items: Sequence[Mapping[str, Any]] = args["tasks"]
         if not 0 < len(items) <= MOST_TASKS:
-            raise ToolError(f"Give between 1 and {MOST_TASKS} tasks in one call.")
+            raise ToolFailure(f"Give between 1 and {MOST_TASKS} tasks in one call.")
         kinds = [self._kind(item) for item in items]
         context = str(args.get("context") or "")
         return [
@@ -101,11 +101,11 @@ class TaskTool(ToolDefaults):
 
     def _kind(self, item: Mapping[str, Any]) -> Agent:
         if not str(item.get("task") or "").strip():
-            raise ToolError("Every task needs a text that says what to do.")
+            raise ToolFailure("Every task needs a text that says what to do.")
         known = find_agents(self._workspace, self._features)
         wanted = str(item.get("agent") or DEFAULT)
         if wanted not in known:
-            raise ToolError(f'Unknown agent "{wanted}". Known: {", ".join(known) or "none"}.')
+            raise ToolFailure(f'Unknown agent "{wanted}". Known: {", ".join(known) or "none"}.')
         return known[wanted]
 
     def _task(
@@ -130,7 +130,9 @@ class TaskTool(ToolDefaults):
             scope=self._work.child(),
         )
 
-    def _output(self, tasks: Sequence[SubagentTask], text: str, status: Status) -> ToolOutput:
+    def _output(
+        self, tasks: Sequence[SubagentTask], text: str, status: SubagentStatus
+    ) -> ToolOutput:
         folder = project_folder(self._workspace)
         progress = [msgspec.to_builtins(task.progress(status)) for task in tasks]
         details = {

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from ludolf.agent.tool import ToolContext, ToolDefaults, ToolError, ToolOutput
+from ludolf.agent.tool import ToolContext, ToolDefaults, ToolFailure, ToolOutput
 from ludolf.ai.messages import Text
 from ludolf.base import dumps
 from ludolf.engine.features.subagents.task import SubagentOutcome
@@ -53,7 +53,7 @@ class YieldTool(ToolDefaults):
         result = args["result"]
         error, data = result.get("error"), result.get("data")
         if error is None and data is None:
-            raise ToolError("The result must contain either data or error.")
+            raise ToolFailure("The result must contain either data or error.")
         self._when_given()
         if error is not None:
             self.outcome = SubagentOutcome(status="failed", text=_text(data), error=str(error))
