@@ -22,6 +22,11 @@ for number in (signal.SIGINT, signal.SIGHUP, signal.SIGQUIT):
 _SECRETS = {name for names in KEY_VARIABLES.values() for name in names} | OTHER_SECRETS
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    text = "exec: execute the program, since its start is a part of the subject"
+    config.addinivalue_line("markers", text)
+
+
 @pytest.fixture(scope="session", autouse=True)
 def clean_environment() -> Iterator[None]:
     before = dict(os.environ)
