@@ -57,7 +57,7 @@ class ForkedChild:
         self.stdin.close()
 
     async def _writer(self, descriptor: int) -> asyncio.StreamWriter:
-        pipe = open(descriptor, "wb", buffering=0)  # noqa: SIM115 - the transport closes it
+        pipe = open(descriptor, "wb", buffering=0)  # noqa: SIM115, ASYNC230 - the transport closes it
         transport, protocol = await self._loop.connect_write_pipe(
             asyncio.streams.FlowControlMixin, pipe
         )
@@ -65,7 +65,7 @@ class ForkedChild:
         return asyncio.StreamWriter(transport, protocol, None, self._loop)
 
     async def _reader(self, descriptor: int) -> asyncio.StreamReader:
-        pipe = open(descriptor, "rb", buffering=0)  # noqa: SIM115 - the transport closes it
+        pipe = open(descriptor, "rb", buffering=0)  # noqa: SIM115, ASYNC230 - the transport closes it
         reader = asyncio.StreamReader(_PIPE_LIMIT, self._loop)
         protocol = asyncio.StreamReaderProtocol(reader, loop=self._loop)
         transport, _ = await self._loop.connect_read_pipe(lambda: protocol, pipe)
