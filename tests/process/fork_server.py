@@ -4,7 +4,7 @@ A start costs the import of the program and of its HTTP library, about 0.25 s of
 costs about 0.01 s. Each program is still a process with pipes, an environment and a folder to
 itself. It differs from an executed one in its command line, in the memory that its environment was
 passed in, and in that lazy imports find their modules loaded. Tests of these carry
-`pytest.mark.exec`; `Lab.run`, `Lab.feed` and `Lab.popen` always execute.
+`pytest.mark.exec`; `Lab.feed` and `Lab.popen` always execute.
 
 This file is also the server's program: standard library and Ludolf only.
 """
@@ -172,23 +172,20 @@ def _start_next(channel: socket.socket, ends: dict[int, int]) -> bool:
 
 
 def _become(words: list[str], cwd: str, env: dict[str, str], streams: list[int]) -> None:
-    """Be the program; does not return."""
-    try:
-        signal.set_wakeup_fd(-1)
-        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-        for number, descriptor in enumerate(streams):
-            os.dup2(descriptor, number)
-        os.closerange(3, 1024)
-        os.environ.clear()
-        os.environ.update(env)
-        os.chdir(cwd)
-        import ludolf
-        from ludolf.cli.main import main
+    """Be the program. `main` ends the process; what it raises, the interpreter reports."""
+    signal.set_wakeup_fd(-1)
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    for number, descriptor in enumerate(streams):
+        os.dup2(descriptor, number)
+    os.closerange(3, 1024)
+    os.environ.clear()
+    os.environ.update(env)
+    os.chdir(cwd)
+    import ludolf
+    from ludolf.cli.main import main
 
-        sys.argv = [os.path.join(os.path.dirname(ludolf.__file__), "__main__.py"), *words]
-        main()
-    finally:
-        os._exit(120)
+    sys.argv = [os.path.join(os.path.dirname(ludolf.__file__), "__main__.py"), *words]
+    main()
 
 
 if __name__ == "__main__":

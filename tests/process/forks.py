@@ -1,13 +1,57 @@
-"""The ends of a forked program that a test holds: its pipes on the loop, its exit code."""
+"""Forked programs as tests use them: with pipes on the loop, or run to their end."""
 
 import asyncio
 import os
+import select
+import signal
+import subprocess
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from typing import Self
 
 from tests.process.fork_server import fork, read_status
 
 _PIPE_LIMIT = 1 << 16
+
+
+def run_forked(
+    words: Sequence[str], cwd: str, env: Mapping[str, str], stdin: bytes, seconds: float
+) -> "subprocess.CompletedProcess[bytes]":
+    """Fork a program and wait for its end, as `subprocess.run` does.
+
+    Raises:
+        TimeoutExpired: it took longer; it is killed.
+    """
+    given, feed = os.pipe()
+    output, stdout = os.pipe()
+    errors, stderr = os.pipe()
+    try:
+        pid, status = fork(words, cwd, env, (given, stdout, stderr))
+    finally:
+        for descriptor in (given, stdout, stderr):
+            os.close(descriptor)
+    with ThreadPoolExecutor(3) as threads:
+        threads.submit(_write_all, feed, stdin)
+        reads = [threads.submit(_read_all, descriptor) for descriptor in (output, errors)]
+        ended, _, _ = select.select([status], [], [], seconds)
+        if not ended:
+            os.kill(pid, signal.SIGKILL)
+        code = read_status(status)
+        out, err = (read.result() for read in reads)
+    if not ended:
+        raise subprocess.TimeoutExpired(list(words), seconds, out, err)
+    return subprocess.CompletedProcess(list(words), code, out, err)
+
+
+def _write_all(descriptor: int, data: bytes) -> None:
+    with suppress(BrokenPipeError), open(descriptor, "wb") as pipe:
+        pipe.write(data)
+
+
+def _read_all(descriptor: int) -> bytes:
+    with open(descriptor, "rb") as pipe:
+        return pipe.read()
 
 
 class ForkedChild:

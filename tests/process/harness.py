@@ -21,7 +21,7 @@ from ludolf.client.connection import SECONDS
 from ludolf.client.process import Process
 from tests.frames import dialect_of, frames_in, frames_out
 from tests.process.fork_server import can_fork
-from tests.process.forks import ForkedChild
+from tests.process.forks import ForkedChild, run_forked
 from tests.process.model_server import ModelServer
 
 PROGRAM = (sys.executable, "-m", "ludolf")
@@ -98,17 +98,21 @@ class Lab:
         self, *arguments: str, stdin: bytes = b"", program: Sequence[str] = PROGRAM, **env: str
     ) -> Finished:
         """Run to the end, with all of stdin given at once."""
-        done = subprocess.run(
-            [*program, *arguments],
-            cwd=self.work,
-            env={**self.env, **env},
-            input=stdin,
-            capture_output=True,
-            timeout=2 * WAIT_SECONDS,
-            check=False,
-        )
+        environ = {**self.env, **env}
+        if program is PROGRAM and self.forks and can_fork(environ):
+            done = run_forked(arguments, str(self.work), environ, stdin, 2 * WAIT_SECONDS)
+        else:
+            done = subprocess.run(
+                [*program, *arguments],
+                cwd=self.work,
+                env=environ,
+                input=stdin,
+                capture_output=True,
+                timeout=2 * WAIT_SECONDS,
+                check=False,
+            )
         if program is PROGRAM and "--mode" in arguments and "text" not in arguments:
-            check_lines(dialect_of(arguments, {**self.env, **env}), done.stdout.split(b"\n")[:-1])
+            check_lines(dialect_of(arguments, environ), done.stdout.split(b"\n")[:-1])
         return Finished(done.returncode, done.stdout, done.stderr.decode())
 
     def feed(self, *chunks: bytes) -> list[Record]:
