@@ -14,10 +14,6 @@ INSTALL := $(PY) -m pip install --quiet --disable-pip-version-check
 COMPILE := $(UV) pip compile pyproject.toml --quiet --universal --python-version 3.11 \
 	--generate-hashes --custom-compile-command "make lock"
 
-# What fails beside others on a busy machine is run once more by itself; both results are shown.
-ALONE = { echo 'Once more, alone:'; LUDOLF_TEST_GGUF= $(PY) -m pytest -n 0 \
-	--last-failed --last-failed-no-failures none; }
-
 .DEFAULT_GOAL := help
 .PHONY: help run test soak audit test-peers test-clients test-local-model bench check fmt screenshots \
 	setup lock clean
@@ -35,7 +31,7 @@ run: $(VENV)/.runtime ## Set up and answer PROMPT with the built-in model: no ke
 	@echo '  $(VENV)/bin/ludolf --help  all options; README.md tells how to connect a real model'
 
 test: $(VENV)/.dev $(VENV)/.system ## Set up and run all tests
-	@LUDOLF_TEST_GGUF= $(PY) -m pytest -n $(WORKERS) --dist loadgroup || $(ALONE)
+	@LUDOLF_TEST_GGUF= $(PY) -m pytest -n $(WORKERS) --dist loadgroup
 
 soak: $(VENV)/.dev ## Thousands of commands with random faults; SEED and COMMANDS
 	@$(PY) -m tests.soak $(SEED) $(COMMANDS)

@@ -1,5 +1,6 @@
 """The same ground for every test: no keys, settings or proxies of whoever runs them."""
 
+import gc
 import os
 import signal
 import tempfile
@@ -20,6 +21,17 @@ for number in (signal.SIGINT, signal.SIGHUP, signal.SIGQUIT):
         signal.signal(number, signal.SIG_DFL)
 
 _SECRETS = {name for names in KEY_VARIABLES.values() for name in names} | OTHER_SECRETS
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    text = "exec: execute the program, since its start is a part of the subject"
+    config.addinivalue_line("markers", text)
+
+
+def pytest_collection_finish() -> None:
+    # All modules and items live to the end: no collection of garbage has to look at them again.
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -40,7 +40,9 @@ def make_stage(dialect: str, tmp_path_factory: pytest.TempPathFactory) -> Iterat
 
 
 @pytest.fixture
-def stage(dialect: str, tmp_path: Path) -> Iterator[Stage]:
+def stage(dialect: str, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Stage]:
     """For a test that plays alone."""
     with ModelServer() as server:
-        yield Stage(tmp_path, server, dialect)
+        stage = Stage(tmp_path, server, dialect)
+        stage.forks = request.node.get_closest_marker("exec") is None
+        yield stage

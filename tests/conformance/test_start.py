@@ -2,11 +2,15 @@
 
 from typing import Any
 
+import pytest
+
 from ludolf.base import loads
 from tests.conformance.proof import proves
 from tests.conformance.stage import Stage, prompts
 from tests.process.harness import RPC, text_of, types
 from tests.process.script import answer, bash
+
+pytestmark = pytest.mark.exec
 
 STATE = b'{"type":"get_state"}\n'
 

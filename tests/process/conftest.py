@@ -10,6 +10,8 @@ from tests.process.model_server import ModelServer
 
 
 @pytest.fixture
-def lab(tmp_path: Path) -> Iterator[Lab]:
+def lab(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Lab]:
     with ModelServer() as server:
-        yield Lab(tmp_path, server)
+        lab = Lab(tmp_path, server)
+        lab.forks = request.node.get_closest_marker("exec") is None
+        yield lab

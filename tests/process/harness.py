@@ -1,5 +1,6 @@
 """The real program in a home and a folder of its own, beside a scripted model server."""
 
+import asyncio
 import os
 import select
 import subprocess
@@ -10,14 +11,17 @@ from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, cast
 
 import msgspec
 
 from ludolf.base import dumps, loads
 from ludolf.client import Client, Record
 from ludolf.client.connection import SECONDS
+from ludolf.client.process import Process
 from tests.frames import dialect_of, frames_in, frames_out
+from tests.process.fork_server import can_fork
+from tests.process.forks import ForkedChild, run_forked
 from tests.process.model_server import ModelServer
 
 PROGRAM = (sys.executable, "-m", "ludolf")
@@ -57,6 +61,8 @@ class Lab:
         self.work = root / "work"
         self.agent = root / "home" / ".pi" / "agent"
         self.lines: list[bytes] = []
+        # Whether clients fork a program that is imported already, or execute it.
+        self.forks = True
         for folder in (self.work, self.agent, root / "tmp"):
             folder.mkdir(parents=True)
         self.settings(defaultProvider="claude", defaultModel="large")
@@ -85,23 +91,28 @@ class Lab:
     def client(self, *arguments: str, **env: str) -> Client:
         """An RPC client; `lines` of the lab keep all that it reads, and all of it is checked."""
         environ = {**self.env, **env}
-        return Watched(self.lines, arguments, self.work, environ)
+        kind = Forked if self.forks and can_fork(environ) else Watched
+        return kind(self.lines, arguments, self.work, environ)
 
     def run(
         self, *arguments: str, stdin: bytes = b"", program: Sequence[str] = PROGRAM, **env: str
     ) -> Finished:
         """Run to the end, with all of stdin given at once."""
-        done = subprocess.run(
-            [*program, *arguments],
-            cwd=self.work,
-            env={**self.env, **env},
-            input=stdin,
-            capture_output=True,
-            timeout=2 * WAIT_SECONDS,
-            check=False,
-        )
+        environ = {**self.env, **env}
+        if program is PROGRAM and self.forks and can_fork(environ):
+            done = run_forked(arguments, str(self.work), environ, stdin, 2 * WAIT_SECONDS)
+        else:
+            done = subprocess.run(
+                [*program, *arguments],
+                cwd=self.work,
+                env=environ,
+                input=stdin,
+                capture_output=True,
+                timeout=2 * WAIT_SECONDS,
+                check=False,
+            )
         if program is PROGRAM and "--mode" in arguments and "text" not in arguments:
-            check_lines(dialect_of(arguments, {**self.env, **env}), done.stdout.split(b"\n")[:-1])
+            check_lines(dialect_of(arguments, environ), done.stdout.split(b"\n")[:-1])
         return Finished(done.returncode, done.stdout, done.stderr.decode())
 
     def feed(self, *chunks: bytes) -> list[Record]:
@@ -205,6 +216,18 @@ class Watched(Patient):
             early = self.wire.greets and record["command"] in ("prompt", "abort_and_prompt")
             if asked is not None and not early:
                 frames_in().check(asked)
+
+
+class Forked(Watched):
+    """A program that is forked from one that is imported already."""
+
+    async def _launch(self) -> Process:
+        words = self._start.command[len(PROGRAM) :]
+        cwd, env = self._options["cwd"], self._options["env"]
+        assert cwd is not None
+        assert env is not None
+        child = await ForkedChild.start(words, str(cwd), env)
+        return Process(cast(asyncio.subprocess.Process, child), self._start.name)
 
 
 def check_lines(dialect: str, lines: Iterable[bytes]) -> None:

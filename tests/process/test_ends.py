@@ -23,6 +23,8 @@ from tests.process.harness import (
 )
 from tests.process.script import Gate, answer, bash, flood, say
 
+pytestmark = pytest.mark.exec
+
 # One child in the command's group, one in a session of its own.
 CHILDREN = "sleep 61 & echo $!; setsid sleep 62 & echo $!; echo up; wait"
 

@@ -6,12 +6,16 @@ import random
 import time
 from pathlib import Path
 
+import pytest
+
 from ludolf.base import loads
 from ludolf.client import Client, Record
 from tests.process.extending import lay
 from tests.process.faults import MIB, peak_bytes
 from tests.process.harness import Lab, only, survivors, text_of
 from tests.process.script import answer, bash
+
+pytestmark = pytest.mark.exec
 
 # It begins when its number has been told, so that this is the first word.
 CHATTER = """

@@ -10,6 +10,8 @@ from ludolf.client import Record
 from tests.process.harness import Lab, resident_bytes, text_of, types, write_all
 from tests.process.script import answer
 
+pytestmark = pytest.mark.exec
+
 STATE = b'{"id":"s","type":"get_state"}\n'
 _SHAPE = 'Failed to parse command: expected a JSON object with a string "type"'
 

@@ -1,9 +1,13 @@
 """Habits of pi that hosts and users may count on, found by comparing both programs."""
 
+import pytest
+
 from ludolf.base import dumps, loads
 from ludolf.client import Record
 from tests.process.harness import Lab, read_entries
 from tests.process.script import answer
+
+pytestmark = pytest.mark.exec
 
 
 def _thinking(lab: Lab, place: int = -1) -> Record:

@@ -21,6 +21,8 @@ from tests.process.model_server import ModelServer
 from tests.process.script import answer, bash, call
 from tests.process.test_subagents import TwoScripts
 
+pytestmark = pytest.mark.exec
+
 SECRET = "sk-stored-5f1b0c77aa2e4d"
 KEY = "sk-variable-0b6a2c44f19e"
 WORKSPACE = ("--sandbox", "workspace", "--sandbox-network", "off")

@@ -6,10 +6,14 @@ import os
 import subprocess
 from pathlib import Path
 
+import pytest
+
 from ludolf.base import dumps, loads
 from tests.loopback import Canned, Loopback
 from tests.process.harness import PROGRAM, WAIT_SECONDS, Lab, only, text_of
 from tests.process.script import Failure, answer, bash
+
+pytestmark = pytest.mark.exec
 
 # One for each way in: stored, in models.json, by a variable, by a variable that a file names.
 STORED = "sk-stored-5f1b0c77aa2e4d"

@@ -562,7 +562,10 @@ async def test_a_deleted_session_takes_the_files_of_its_agents_along(tmp_path: P
 async def test_a_deleted_session_leaves_a_folder_of_its_name_that_is_something_else(
     tmp_path: Path,
 ) -> None:
-    async with _session(_greets, tmp_path, store="files", session_dir=tmp_path / "s") as session:
+    async def greets(context: ModelContext) -> AsyncIterator[Speech]:
+        yield "hello"
+
+    async with _session(greets, tmp_path, store="files", session_dir=tmp_path / "s") as session:
         await session.prompt("go")
         path = session.path
     assert path is not None

@@ -71,11 +71,9 @@ class ClientConnection:
             ProgramEnded: it ended at once.
             Refused: it takes no tools.
         """
-        cwd, env = self._options.get("cwd"), self._options.get("env")
-        start = self._start
-        self._process = await Process.start(start.command, cwd=cwd, env=env, name=start.name)
+        self._process = await self._launch()
         try:
-            if start.wire.greets:
+            if self._start.wire.greets:
                 await self._greeted()
             if self._answers.tools:
                 await self.ask("set_host_tools", READY_SECONDS, tools=self._answers.tools)
@@ -233,6 +231,11 @@ class ClientConnection:
             self._sort(read_record(line), len(line))
 
     # ------------------------------------------------------------ private
+
+    async def _launch(self) -> Process:
+        cwd, env = self._options.get("cwd"), self._options.get("env")
+        start = self._start
+        return await Process.start(start.command, cwd=cwd, env=env, name=start.name)
 
     def _sort(self, record: Record, size: int) -> None:
         self._last.append(record["type"])

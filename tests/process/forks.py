@@ -1,0 +1,117 @@
+"""Forked programs as tests use them: with pipes on the loop, or run to their end."""
+
+import asyncio
+import os
+import select
+import signal
+import subprocess
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from typing import Self
+
+from tests.process.fork_server import fork, read_status
+
+_PIPE_LIMIT = 1 << 16
+
+
+def run_forked(
+    words: Sequence[str], cwd: str, env: Mapping[str, str], stdin: bytes, seconds: float
+) -> "subprocess.CompletedProcess[bytes]":
+    """Fork a program and wait for its end, as `subprocess.run` does.
+
+    Raises:
+        TimeoutExpired: it took longer; it is killed.
+    """
+    given, feed = os.pipe()
+    output, stdout = os.pipe()
+    errors, stderr = os.pipe()
+    try:
+        pid, status = fork(words, cwd, env, (given, stdout, stderr))
+    finally:
+        for descriptor in (given, stdout, stderr):
+            os.close(descriptor)
+    with ThreadPoolExecutor(3) as threads:
+        threads.submit(_write_all, feed, stdin)
+        reads = [threads.submit(_read_all, descriptor) for descriptor in (output, errors)]
+        ended, _, _ = select.select([status], [], [], seconds)
+        if not ended:
+            os.kill(pid, signal.SIGKILL)
+        code = read_status(status)
+        out, err = (read.result() for read in reads)
+    if not ended:
+        raise subprocess.TimeoutExpired(list(words), seconds, out, err)
+    return subprocess.CompletedProcess(list(words), code, out, err)
+
+
+def _write_all(descriptor: int, data: bytes) -> None:
+    with suppress(BrokenPipeError), open(descriptor, "wb") as pipe:
+        pipe.write(data)
+
+
+def _read_all(descriptor: int) -> bytes:
+    with open(descriptor, "rb") as pipe:
+        return pipe.read()
+
+
+class ForkedChild:
+    """Has the members of `asyncio.subprocess.Process` that a client uses."""
+
+    def __init__(self, pid: int, status: int) -> None:
+        self.pid = pid
+        self.returncode: int | None = None
+        self.stdin: asyncio.StreamWriter
+        self.stdout: asyncio.StreamReader
+        self.stderr: asyncio.StreamReader
+        self._transport = self  # which a client closes if a grandchild holds the output open
+        self._pipes: list[asyncio.BaseTransport] = []
+        self._loop = asyncio.get_running_loop()
+        self._ended: asyncio.Future[int] = self._loop.create_future()
+        self._loop.add_reader(status, self._end, status)
+
+    @classmethod
+    async def start(cls, words: Sequence[str], cwd: str, env: Mapping[str, str]) -> Self:
+        stdin, feed = os.pipe()
+        output, stdout = os.pipe()
+        errors, stderr = os.pipe()
+        try:
+            pid, status = fork(words, cwd, env, (stdin, stdout, stderr))
+        finally:
+            for descriptor in (stdin, stdout, stderr):
+                os.close(descriptor)
+        child = cls(pid, status)
+        child.stdin = await child._writer(feed)
+        child.stdout = await child._reader(output)
+        child.stderr = await child._reader(errors)
+        return child
+
+    async def wait(self) -> int:
+        return await asyncio.shield(self._ended)
+
+    def close(self) -> None:
+        for pipe in self._pipes:
+            pipe.close()
+
+    # ------------------------------------------------------------ private
+
+    def _end(self, status: int) -> None:
+        self._loop.remove_reader(status)
+        self.returncode = read_status(status)
+        self._ended.set_result(self.returncode)
+        self.stdin.close()
+
+    async def _writer(self, descriptor: int) -> asyncio.StreamWriter:
+        pipe = open(descriptor, "wb", buffering=0)  # noqa: SIM115, ASYNC230 - the transport closes it
+        transport, protocol = await self._loop.connect_write_pipe(
+            asyncio.streams.FlowControlMixin, pipe
+        )
+        self._pipes.append(transport)
+        return asyncio.StreamWriter(transport, protocol, None, self._loop)
+
+    async def _reader(self, descriptor: int) -> asyncio.StreamReader:
+        pipe = open(descriptor, "rb", buffering=0)  # noqa: SIM115, ASYNC230 - the transport closes it
+        reader = asyncio.StreamReader(_PIPE_LIMIT, self._loop)
+        protocol = asyncio.StreamReaderProtocol(reader, loop=self._loop)
+        transport, _ = await self._loop.connect_read_pipe(lambda: protocol, pipe)
+        self._pipes.append(transport)
+        return reader
