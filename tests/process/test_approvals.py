@@ -135,7 +135,7 @@ async def test_when_the_time_is_up_the_dialog_is_withdrawn_and_the_call_denied(l
     assert cancel["targetId"] == request["id"]
     ((text, failed),) = _results(lab)
     assert (text, failed) == (
-        "Not run: nobody approved this call of bash within 0.03 seconds.",
+        "Not run: this call of bash was not approved within 0.03 seconds.",
         True,
     )
     assert not (lab.work / "made").exists()
@@ -187,7 +187,7 @@ def test_where_nobody_can_be_asked_the_call_is_denied(lab: Lab, words: tuple[str
     lab.server.add(answer(bash("touch made")), answer("Then not."))
     done = lab.run(*words, "--approval", "on-write", "Go")
     assert done.code == 0
-    assert "nobody is there to give it" in str(lab.server.requests[1].body)
+    assert "no host is connected to approve it" in str(lab.server.requests[1].body)
     assert not (lab.work / "made").exists()
 
 
@@ -196,7 +196,7 @@ async def test_a_dialect_without_dialogs_denies_at_once(lab: Lab) -> None:
     async with lab.client("--rpc-dialect", "pi-early", "--approval", "always") as client:
         await client.send("prompt", message="Go")
         await client.collect("agent_end")
-    assert "nobody is there to give it" in str(lab.server.requests[1].body)
+    assert "no host is connected to approve it" in str(lab.server.requests[1].body)
     assert not (lab.work / "made").exists()
 
 
@@ -521,4 +521,4 @@ async def test_a_mistake_made_later_changes_nothing(lab: Lab, mistake: dict[str,
         await _answer(client, DENY)
         await client.collect("agent_settled")
     assert not (lab.work / "made").exists()
-    assert any("stays as it was" in str(one) for one in told(lab))
+    assert any("the previous ones stay in effect" in str(one) for one in told(lab))

@@ -209,4 +209,4 @@ def test_a_host_that_is_gone_ends_the_program_with_one_line(
         assert time.monotonic() - began < 10
         assert survivors(kin) == []
         assert pipes.process.stderr is not None
-        assert pipes.process.stderr.read() == b"Error: nobody reads stdout any more\n"
+        assert pipes.process.stderr.read() == b"Error: stdout was closed by the reader\n"

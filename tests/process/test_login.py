@@ -132,7 +132,7 @@ async def test_refusals_say_why_and_show_no_key(lab: Lab) -> None:
         ill = await refusal(providerId="groq", apiKey=[KEY])
         none = await refusal(providerId="groq", method="oauth")
         missing = await client.request("logout", providerId="nobody")
-    assert "no API key" in wrong
+    assert "Not a valid API key" in wrong
     assert odd == 'apiKey does not go with method "device"'
     assert ill == 'login: missing or invalid "apiKey"'
     assert none == "groq has no login method oauth. It has: api-key"

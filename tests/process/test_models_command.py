@@ -263,7 +263,7 @@ def test_an_answer_that_is_no_list_changes_nothing(home: Home, answer: bytes) ->
         home.configure(groq={"baseUrl": server.url})
         done = home.run("models", "refresh", GROQ_API_KEY="k")
     assert done.returncode == 1
-    assert done.stdout.startswith("groq  failed: The answer is no ")
+    assert done.stdout.startswith("groq  failed: The answer is not ")
     assert not home.store.exists()
 
 

@@ -376,8 +376,8 @@ async def test_kinds_of_the_user_and_the_trusted_project_are_found(tmp_path: Pat
 @pytest.mark.parametrize(
     ("tasks", "said"),
     [
-        ([{"task": "x", "agent": "nobody"}], 'There is no agent "nobody". Known: task, explore'),
-        ([{"task": "x", "agent": "explore"}], 'There is no agent "explore"'),
+        ([{"task": "x", "agent": "nobody"}], 'Unknown agent "nobody". Known: task, explore'),
+        ([{"task": "x", "agent": "explore"}], 'Unknown agent "explore"'),
         ([{"task": "  "}], "Every task needs a text"),
         ([{"task": "fine"}, {"task": ""}], "Every task needs a text"),
     ],

@@ -4,7 +4,7 @@ const STATES = { wait: "Connecting", live: "Live", lost: "Reconnecting", ended: 
 const AGAIN = 1000;
 const LONG_AGO = 3600000;
 const known = readMark(data.mark);
-let latest = { ...known };
+let announced = { ...known };
 let asking = false;
 let fresh = 0;
 let asker = null;
@@ -26,7 +26,7 @@ function connect() {
     catchUp();
   });
   events.addEventListener("grown", (event) => {
-    latest = JSON.parse(event.data);
+    announced = JSON.parse(event.data);
     catchUp();
   });
   events.addEventListener("end", () => {
@@ -43,8 +43,8 @@ function connect() {
 
 // The server's document is parsed by the browser with all script off; no text becomes markup here.
 function catchUp() {
-  if (latest.reading !== known.reading) location.reload();
-  if (asking || latest.count <= known.count) return;
+  if (announced.reading !== known.reading) location.reload();
+  if (asking || announced.count <= known.count) return;
   asking = true;
   const request = new XMLHttpRequest();
   request.open("GET", `news?${after()}`);
