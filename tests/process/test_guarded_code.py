@@ -120,7 +120,7 @@ async def test_under_landlock_changed_code_of_a_project_runs_neither_now_nor_lat
             await client.ask("reload")
             await client.ask("get_state")
         assert "evil" in (box.work / ".pi" / "extensions" / "a.py").read_text()
-        assert any("not trusted any more" in one["message"] for one in only(told(box), "warning"))
+        assert any("no longer trusts" in one["message"] for one in only(told(box), "warning"))
         async with box.client(*WORKSPACE) as client:
             await client.ask("get_state")
     assert not (box.outside / "evil").exists()

@@ -395,7 +395,7 @@ async def test_under_landlock_a_project_whose_code_changes_loses_its_trust(root:
         )
         await box.results("--approve", *WORKSPACE)
     assert loads((box.agent / "trust.json").read_bytes()) == {str(box.work): False}
-    assert any("not trusted any more" in one["message"] for one in only(told(box), "warning"))
+    assert any("no longer trusts" in one["message"] for one in only(told(box), "warning"))
 
 
 # ---------------------------------------------------------------- refusals

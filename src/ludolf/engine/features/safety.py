@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from ludolf.tools.sandbox.sandbox import Sandbox
 
 TRUST_WITHDRAWN = (
-    "A command in the sandbox changed {folder}, from which code is run. The folder is not trusted "
-    "any more: look at it, then trust it again."
+    "A command in the sandbox changed {folder}, from which code is run. Ludolf no longer trusts "
+    "the folder: look at it, then trust it again."
 )
 REMOVED = "A command in the sandbox made {path}, by which git would run other code. It was removed."
 
