@@ -16,7 +16,6 @@ from ludolf.config.models.registry import ModelRegistry
 from ludolf.config.resources.rule_folders import has_rules
 from ludolf.config.settings.home import expand, find_home, session_dir_override
 from ludolf.config.settings.options import Options
-from ludolf.config.settings.settings import SettingsFiles
 from ludolf.engine.bundles import Bundles
 from ludolf.engine.conversation import Conversation
 from ludolf.engine.engine import Engine, Plugs
@@ -121,7 +120,7 @@ def _workspace(options: Options, warn: Warn) -> Workspace:
     home = find_home(options.cwd)
     if options.agent_dir:
         home = structs.replace(home, agent=options.agent_dir)
-    workspace = Workspace(options, home, SettingsFiles(home), warn)
+    workspace = Workspace(options, home, warn)
     read_settings(workspace)
     for text in workspace.files.warnings:
         warn(f"Warning: {text}")

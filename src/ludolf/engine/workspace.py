@@ -16,14 +16,16 @@ class Workspace:
     `start` is the folder that the host started in; a session may move `home.cwd`, never this.
     `distrust` says why the project's own settings are not used; None if they are, or once it was
     reported. `seal` is the digest of the project's code when it was first loaded.
-    `depth` counts the engines between this one and the host.
+    `depth` counts the engines between this one and the host. `project_trust.read_settings` sets
+    `files`.
     """
+
+    files: SettingsFiles
 
     def __init__(
         self,
         options: Options,
         home: Home,
-        files: SettingsFiles,
         warn: Warn,
         *,
         depth: int = 0,
@@ -31,7 +33,6 @@ class Workspace:
         self.options = options
         self.home = home
         self.start = home.cwd
-        self.files = files
         self.warn = warn
         self.distrust: str | None = None
         self.seal: str | None = None
@@ -61,6 +62,6 @@ class Workspace:
         self.seal = None
 
     def for_subagent(self, options: Options) -> "Workspace":
-        workspace = Workspace(options, self.home, self.files, self.warn, depth=self.depth + 1)
-        workspace.start = self.start
+        workspace = Workspace(options, self.home, self.warn, depth=self.depth + 1)
+        workspace.start, workspace.files = self.start, self.files
         return workspace

@@ -6,7 +6,6 @@ Such a file ends the start: to continue without it would switch off a safety fea
 import json
 import os
 import re
-import unicodedata
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -80,14 +79,21 @@ def _advice() -> str:
 
 def _mentions(text: str) -> bool:
     plain = _ESCAPE.sub(lambda match: chr(int(match[1], 16)), text)
-    plain = unicodedata.normalize("NFKC", plain).casefold()
+    plain = _folded(plain)
     if any(stem in _NO_LETTERS.sub("", plain) for stem in _STEMS):
         return True
     return any(_meant(word) for word in set(_NO_LETTERS.split(plain)))
 
 
+def _folded(text: str) -> str:
+    """Return the text without differences of case and of compatible characters."""
+    import unicodedata
+
+    return unicodedata.normalize("NFKC", text).casefold()
+
+
 def _meant(key: str) -> str | None:
-    letters = _NO_LETTERS.sub("", unicodedata.normalize("NFKC", key).casefold())
+    letters = _NO_LETTERS.sub("", _folded(key))
     for name, stems in zip(GUARDED_KEYS, (_STEMS[:2], _STEMS[2:3], _STEMS[3:]), strict=True):
         if letters.startswith(stems) or _distance(letters, name) <= _NEAR:
             return name
