@@ -56,8 +56,8 @@ LATER = (
     "ludolf.session.summary_text",
     "ludolf.cli.subcommands",
     "ludolf.sdk",
-    "ludolf.ai.local.ask",
-    "ludolf.ai.local.child",
+    "ludolf.ai.local.servers",
+    "ludolf.ai.local.provider",
     "ludolf.ai.local.files",
     "ludolf.ai.local.gguf",
     "ludolf.ai.local.kinds",
@@ -69,7 +69,7 @@ LATER = (
     "ludolf.config.models.models_store",
     "ludolf.config.settings.approval_rules",
     "ludolf.config.settings.safety_settings",
-    "ludolf.config.settings.literal_command",
+    "ludolf.config.settings.approval_rules",
     "ludolf.engine.host.approvals",
     "ludolf.engine.host.logins",
     "ludolf.engine.features.safety",
@@ -81,8 +81,8 @@ LATER = (
 # reply itself.
 PROGRAM = """
 import sys
-from ludolf.rpc import run
-run.WARM_UP_SECONDS = 3600
+from ludolf.rpc import server
+server.WARM_UP_SECONDS = 3600
 from ludolf.cli.main import main
 main(sys.argv[1:])
 """

@@ -17,7 +17,7 @@ import ludolf.protocol.events
 import ludolf.session.entries
 from ludolf.base import Value, dumps, loads
 from ludolf.protocol.commands import COMMANDS, ROWS
-from ludolf.rpc.call import FUNCTIONS
+from ludolf.rpc.connection import FUNCTIONS
 from ludolf.rpc.handlers import HANDLERS
 
 WIRE = (

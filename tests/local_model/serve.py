@@ -7,8 +7,8 @@ from importlib import import_module
 from pathlib import Path
 
 from ludolf.ai.local.gguf import read_gguf
+from ludolf.ai.local.provider import template_for
 from ludolf.ai.local.runtime import Launch, parameters
-from ludolf.ai.local.templates import template_for
 
 
 def main() -> None:

@@ -16,8 +16,13 @@ from ludolf.agent.events import MessageEnd
 from ludolf.agent.scope import Tasks
 from ludolf.ai.access import Access
 from ludolf.ai.builtin.models import scripted_model
-from ludolf.ai.builtin.playback import PlaybackBlock
-from ludolf.ai.builtin.scripted import Scripted, ScriptedFailure, ScriptedReply, ScriptedUsage
+from ludolf.ai.builtin.scripted import (
+    PlaybackBlock,
+    Scripted,
+    ScriptedFailure,
+    ScriptedReply,
+    ScriptedUsage,
+)
 from ludolf.ai.models import ModelCost
 from ludolf.ai.provider import Request
 from ludolf.base import dumps
@@ -26,7 +31,7 @@ from ludolf.engine.build import build
 from ludolf.engine.engine import Engine
 from ludolf.protocol.dialects import make_dialect
 from ludolf.protocol.events import Event
-from ludolf.protocol.replies import Frame
+from ludolf.protocol.framing import Frame
 from ludolf.rpc.server import Server
 from ludolf.rpc.stdio import Stdio
 from ludolf.session.entries import message_of, role_of

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from ludolf.agent.batch import AT_ONCE
-from ludolf.ai.builtin.playback import PlaybackBlock
+from ludolf.ai.builtin.scripted import PlaybackBlock
 from tests.loop.stage import (
     SMALL,
     Stage,

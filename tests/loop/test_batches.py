@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from ludolf.ai.builtin.playback import PlaybackBlock
+from ludolf.ai.builtin.scripted import PlaybackBlock
 from tests.loop.stage import asked, call, calls, say, stage, story, text_of, texts
 from tests.loop.tools import BrokenTool, nothing
 

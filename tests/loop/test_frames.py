@@ -15,7 +15,7 @@ import pytest
 
 from ludolf.protocol.commands import COMMANDS
 from ludolf.protocol.dialects import NAMES
-from ludolf.rpc.call import Call, ReplyData, Result
+from ludolf.rpc.connection import Call, ReplyData, Result
 from tests.loop.laws import Record
 from tests.loop.stage import WAIT_SECONDS, Stage, say, stage
 

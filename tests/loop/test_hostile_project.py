@@ -51,7 +51,7 @@ async def test_the_next_prompt_may_be_interrupted_again(tmp_path: Path) -> None:
 async def test_a_pattern_that_takes_long_is_given_up(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ludolf.engine.features.rule_search.STEPS", 5_000)
+    monkeypatch.setattr("ludolf.engine.features.stream_rules.STEPS", 5_000)
     _rule(tmp_path, "slow", "[ab]*a[ab]{300}c")
     text = "".join("ab"[number * number % 7 % 2] for number in range(3_000))
     async with stage(tmp_path, say(text), say("Well.")) as on:

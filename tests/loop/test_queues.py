@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from ludolf.engine.run.message_queue import FEW
+from ludolf.engine.conversation import FEW
 from tests.loop.stage import Stage, call, calls, fails, say, stage, story, texts
 
 DELIVERED = ["turn_start", "queue_update", "start user", "end user", "start assistant"]

@@ -18,9 +18,8 @@ from ludolf.agent.events import (
     ToolUpdate,
     TurnEnd,
 )
-from ludolf.agent.io import AcceptedCall, Outcome, RunEnd
+from ludolf.agent.io import AcceptedCall, Outcome, Queue, QueuedMessage, QueueKind, RunEnd
 from ludolf.agent.loop import SLICE_EVENTS, run_agent
-from ludolf.agent.queue import Queue, QueuedMessage, QueueKind
 from ludolf.agent.scope import Aborted, Scope
 from ludolf.agent.tool import Allow, Deny, ToolContext, ToolOutput, text_output
 from ludolf.ai.access import Access

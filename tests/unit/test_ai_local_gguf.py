@@ -12,11 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ludolf.ai.local import FILE_API, MISSING
-from ludolf.ai.local.child import MODULE, Child, ChildError
 from ludolf.ai.local.files import DEFAULT_CONTEXT, file_model, file_models
 from ludolf.ai.local.gguf import SCALARS, TEXT, GgufError, GgufHeader, read_gguf
+from ludolf.ai.local.provider import MODULE, Child, ChildError, needs_fences, template_for
 from ludolf.ai.local.runtime import Launch
-from ludolf.ai.local.templates import needs_fences, template_for
 from ludolf.base import ConfigError, dumps
 from ludolf.config.auth.keyring import Keyring
 from ludolf.config.models.local import can_run_files
@@ -298,7 +297,7 @@ def _runs_a_model(pid: str) -> bool:
 
 
 def test_the_child_sees_no_keys(monkeypatch: pytest.MonkeyPatch) -> None:
-    from ludolf.ai.local.child import _environment
+    from ludolf.ai.local.provider import _environment
 
     monkeypatch.setenv("OPENAI_API_KEY", "secret")
     seen: Mapping[str, str] = _environment()

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from ludolf.ai.local import NO_KEY, uses_tools
+from ludolf.ai.local import NO_KEY
 from ludolf.ai.local.kinds import explain
 from ludolf.ai.local.servers import RunningServer, ServerAddress, look_at, someone_listens
 from ludolf.ai.models import Model
@@ -149,8 +149,8 @@ async def test_ollama_tells_tools_vision_and_thinking() -> None:
         models = await models_of(server)
     assert (models["all"].reasoning, models["all"].takes_images) == (True, True)
     assert (models["plain"].reasoning, models["plain"].takes_images) == (False, False)
-    assert uses_tools(models["all"])
-    assert not uses_tools(models["plain"])
+    assert models["all"].uses_tools
+    assert not models["plain"].uses_tools
 
 
 async def test_models_of_ollama_that_only_embed_are_left_out() -> None:

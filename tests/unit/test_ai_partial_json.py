@@ -8,7 +8,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from ludolf.ai.partial_json import PartialJson
+from ludolf.ai.draft import PartialJson
 
 SCALARS = st.one_of(
     st.none(),

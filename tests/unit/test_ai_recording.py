@@ -17,10 +17,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ludolf.ai.access import Access
+from ludolf.ai.access import Access, Patience
 from ludolf.ai.draft import Draft, StreamEvent
 from ludolf.ai.errors import ProviderError, retry_after
-from ludolf.ai.http.timeouts import Patience
 from ludolf.ai.http.transport import Transport
 from ludolf.ai.messages import Text, UserMessage
 from ludolf.ai.models import Model, ModelCost
@@ -36,8 +35,7 @@ from ludolf.ai.record.recording_file import (
     RecordingHeader,
     read_recording,
 )
-from ludolf.ai.record.replay import Replayer
-from ludolf.ai.record.request_shape import difference, shape_of
+from ludolf.ai.record.replay import Replayer, difference, shape_of
 from ludolf.ai.record.scrubbing import REMOVED, Scrubber, harmless_url
 from ludolf.ai.registry import _MODULES, Providers
 from ludolf.ai.stream import respond

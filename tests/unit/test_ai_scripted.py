@@ -11,8 +11,8 @@ from msgspec import structs
 
 from ludolf.ai.access import Access
 from ludolf.ai.builtin.models import scripted_model
-from ludolf.ai.builtin.playback import PlaybackBlock
 from ludolf.ai.builtin.scripted import (
+    PlaybackBlock,
     Scripted,
     ScriptedFailure,
     ScriptedReply,

@@ -7,10 +7,10 @@ from contextlib import asynccontextmanager, suppress
 
 import pytest
 
+from ludolf.ai.access import Patience
 from ludolf.ai.errors import ProviderError
 from ludolf.ai.http.oauth import ask
 from ludolf.ai.http.proxy import Proxy, proxies, proxy_for, proxy_secrets, use_proxy
-from ludolf.ai.http.timeouts import Patience
 from ludolf.ai.http.transport import HttpRequest, HttpResponse, Transport, check
 from ludolf.ai.secrets import redact
 from tests.loopback import Canned, Loopback, nobody

@@ -15,10 +15,10 @@ from ludolf.config.settings.approval_rules import (
     CallFacts,
     deadline_ms,
     judge,
+    literal_words,
     read_approvals,
 )
 from ludolf.config.settings.home import Home
-from ludolf.config.settings.literal_command import literal_words
 from ludolf.config.settings.settings import SettingsFiles
 
 

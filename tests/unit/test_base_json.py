@@ -2,7 +2,7 @@
 
 import pytest
 
-from ludolf.ai.partial_json import PartialJson
+from ludolf.ai.draft import PartialJson
 from ludolf.base import MAX_NESTING, CommandError, check_path, is_nested_deeper, loads
 
 

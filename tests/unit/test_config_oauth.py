@@ -12,8 +12,7 @@ import pytest
 
 from ludolf.ai.errors import ProviderError
 from ludolf.ai.http.oauth import Flow, LoginError, OAuthMethod, host_of
-from ludolf.ai.http.oauth_callback import code_in
-from ludolf.ai.http.oauth_login import log_in
+from ludolf.ai.http.oauth_login import code_in, log_in
 from ludolf.base import ConfigError, now_ms
 from ludolf.config.auth import renewal
 from ludolf.config.auth.keyring import Keyring

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from ludolf.ai.access import Patience
 from ludolf.ai.http.proxy import Proxy, proxy_for
-from ludolf.ai.http.timeouts import Patience
 from ludolf.config.settings.home import Home
 from ludolf.config.settings.lock import settings_lock
 from ludolf.config.settings.settings import (

@@ -7,7 +7,7 @@ import pytest
 
 from ludolf.base import dumps, loads
 from ludolf.protocol.frame_limits import SLICE, TOO_LONG, Bounds, cut, shrink
-from ludolf.protocol.replies import Frame
+from ludolf.protocol.framing import Frame
 
 
 def _event(text: str) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 from ludolf.agent.events import MessageUpdate
 from ludolf.ai.builtin.models import scripted_model
 from ludolf.ai.draft import BlockDelta, BlockEnd, Draft, StreamEvent
-from ludolf.protocol.dialects.block_end_order import EagerEnds
+from ludolf.protocol.dialects.pi import EagerEnds
 
 
 def _order(ends: EagerEnds, draft: Draft, *events: StreamEvent) -> list[str]:

@@ -11,7 +11,7 @@ from ludolf.base import loads
 from ludolf.protocol.dialects.omp import Omp
 from ludolf.protocol.dialects.omp_messages import OmpMessages
 from ludolf.protocol.events import AutoRetryEnd, AutoRetryStart
-from ludolf.protocol.replies import Reply
+from ludolf.protocol.framing import Reply
 
 
 def _told(frame: Any) -> list[dict[str, Any]]:

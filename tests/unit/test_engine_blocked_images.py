@@ -1,7 +1,7 @@
 """Images that a setting keeps from models."""
 
 from ludolf.ai.messages import Image, Text, ToolResultMessage, UserMessage
-from ludolf.engine.run.blocked_images import NOTE, ImageBlock
+from ludolf.engine.run.requests import NOTE, ImageBlock
 
 PICTURE = Image(data="AA==", mime_type="image/png")
 

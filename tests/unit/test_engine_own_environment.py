@@ -8,7 +8,7 @@ import pytest
 
 PROGRAM = """
 import os, subprocess, sys
-from ludolf.engine.own_environment import wipe
+from ludolf.engine.toolset import wipe
 
 wipe({"SECRET_KEY", "ABSENT_KEY"})
 wipe({"SECRET_KEY", "LATER_KEY"})

@@ -3,7 +3,7 @@
 import pytest
 
 from ludolf.page.code import block, code_block, code_box, folded, language_of
-from ludolf.page.diff import edits_diff, numbered_diff
+from ludolf.page.entries import edits_diff, numbered_diff
 from ludolf.tools.diff import Comparison
 from tests.export_page import Reader
 

@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ludolf.page.inline import render_inline, safe_url
-from ludolf.page.markdown import render_markdown
+from ludolf.page.markdown import render_inline, render_markdown, safe_url
 from tests.export_page import Reader
 
 LINK = 'rel="noopener noreferrer nofollow" target="_blank"'

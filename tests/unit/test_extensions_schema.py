@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal, NewType, NotRequired, TypedDict
 import msgspec
 import pytest
 
-from ludolf.functions import docstring
+from ludolf.functions import schema
 from ludolf.functions.schema import NoSchema, inline, schema_of
 from ludolf.functions.tool import make_tool
 
@@ -234,5 +234,5 @@ def test_names_that_hints_cannot_find_are_reported() -> None:
     ],
 )
 def test_docstrings(text: str | None, summary: str, parameters: dict[str, str]) -> None:
-    assert docstring.summary(text) == summary
-    assert docstring.parameters(text) == parameters
+    assert schema.docstring_summary(text) == summary
+    assert schema.docstring_parameters(text) == parameters

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from ludolf.page.live.follower import Follower, NewEntries
+from ludolf.page.live.watch import Follower, NewEntries
 from ludolf.session.reader import NotASession
 from tests.export_page import header, message, no_warning
 

@@ -28,15 +28,13 @@ from ludolf.session.compaction import (
     NO_BRANCH,
     TOO_SMALL,
     BranchPreparation,
-    CompactionSettings,
     Preparation,
     collect_files,
     prepare,
     prepare_branch,
-    should_compact,
     summary_limit,
 )
-from ludolf.session.estimate import estimate_all
+from ludolf.session.context import CompactionSettings, estimate_all, should_compact
 from ludolf.session.summary_text import (
     FileLists,
     branch_request,

@@ -32,13 +32,13 @@ from ludolf.session import (
     new_session,
     open_session,
 )
-from ludolf.session.entries import time_ms
-from ludolf.session.estimate import (
+from ludolf.session.context import (
     context_tokens,
     has_known_usage,
     message_tokens,
     view_tokens,
 )
+from ludolf.session.entries import time_ms
 
 
 def user(text: str) -> MessageBody:

@@ -16,7 +16,7 @@ from ludolf.ai.messages import (
     text_of,
 )
 from ludolf.base import CommandError
-from ludolf.page.live.follower import Follower
+from ludolf.page.live.watch import Follower
 from ludolf.session import MessageBody, Session, open_session
 from ludolf.session.branching import fork_file, import_file
 from ludolf.session.finder import SessionFolder, list_sessions

@@ -17,16 +17,15 @@ from ludolf.protocol.commands import COMMANDS
 from ludolf.protocol.dialects import NAMES, make_dialect
 from ludolf.protocol.dialects.dialect import ServerInfo
 from ludolf.protocol.events import Event
-from ludolf.protocol.replies import Frame
+from ludolf.protocol.framing import Frame
 from ludolf.protocol.ui import UiMethod, UiRequest
 from ludolf.protocol.wire.answers import ANSWERS
 from ludolf.protocol.wire.commands import SENT
 from ludolf.protocol.wire.dialects import WIRE
-from ludolf.protocol.wire.frames import SPOKEN
+from ludolf.protocol.wire.frames import DIALOGS, REQUESTS, SPOKEN
 from ludolf.protocol.wire.schema import members, schema_in, schemas
 from ludolf.protocol.wire.stored import KnownEntry, StoredEntry, read_open
 from ludolf.protocol.wire.typescript import type_of, typescript
-from ludolf.protocol.wire.ui import DIALOGS, REQUESTS
 from ludolf.session.entries import EntryBody
 from tests.frames import frames_in, frames_out
 from tests.samples import sample

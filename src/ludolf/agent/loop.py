@@ -13,8 +13,7 @@ from ludolf.agent.events import (
     TurnEnd,
     TurnStart,
 )
-from ludolf.agent.io import AgentIO, RunEnd, StreamCut
-from ludolf.agent.queue import QueueKind
+from ludolf.agent.io import AgentIO, QueueKind, RunEnd, StreamCut
 from ludolf.agent.scope import Aborted, Scope
 from ludolf.ai.draft import Draft, StreamEvent
 from ludolf.ai.errors import ProviderError

@@ -6,6 +6,15 @@ import msgspec
 
 from ludolf.base import Value
 
+
+class Patience(msgspec.Struct, frozen=True, kw_only=True):
+    """Timeouts in seconds; 0 disables a limit. Pings do not count as events."""
+
+    connect: float = 30.0
+    first: float = 300.0
+    between: float = 180.0
+
+
 # Headers that authenticate a request in place of a key.
 AUTH_HEADERS = frozenset(
     ("authorization", "x-api-key", "api-key", "x-goog-api-key", "cf-aig-authorization")

@@ -5,9 +5,8 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
-from ludolf.ai.access import Access
+from ludolf.ai.access import Access, Patience
 from ludolf.ai.errors import ProviderError
-from ludolf.ai.http.timeouts import Patience
 from ludolf.ai.models import Model
 from ludolf.base import Value, loads
 

@@ -48,6 +48,11 @@ class Model(Value, kw_only=True):
         return "image" in self.input
 
     @property
+    def uses_tools(self) -> bool:
+        """Whether tools may be offered to the model."""
+        return (self.compat or {}).get("supportsTools") is not False
+
+    @property
     def key(self) -> str:
         return f"{self.provider}/{self.id}"
 

@@ -5,13 +5,14 @@ from typing import Any, Literal, Protocol
 
 import msgspec
 
-from ludolf.ai.access import Access
+from ludolf.ai.access import Access, Patience
 from ludolf.ai.draft import Draft, StreamEvent
 from ludolf.ai.errors import ErrorKind
-from ludolf.ai.http.timeouts import Patience
 from ludolf.ai.messages import AssistantMessage, Message, OpaqueMessage, ThinkingLevel
 from ludolf.ai.models import Model
 from ludolf.ai.strict_schema import Sampling
+
+CacheRetention = Literal["none", "short", "long"]
 
 
 class ToolSpec(msgspec.Struct, frozen=True):
@@ -42,7 +43,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     fast: bool = False
     thinking_budgets: Mapping[str, int] = {}
     session_id: str = ""
-    cache: Literal["none", "short", "long"] = "short"
+    cache: CacheRetention = "short"
     patience: Patience = Patience()
     max_wait: float = 60.0
     cwd: str = ""

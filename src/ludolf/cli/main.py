@@ -83,7 +83,7 @@ def _start(arguments: Arguments) -> int:
         if arguments.files:
             sys.stderr.write("Error: @file arguments are not supported in RPC mode\n")
             return USAGE_ERROR
-        from ludolf.rpc.run import run_rpc
+        from ludolf.rpc.server import run_rpc
 
         return run_rpc(arguments, dialect)
     piped = not (sys.stdin and sys.stdin.isatty() and sys.stdout.isatty())

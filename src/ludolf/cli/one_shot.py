@@ -20,7 +20,7 @@ from ludolf.engine.build import build
 from ludolf.engine.engine import Engine
 from ludolf.engine.feature import PromptInput
 from ludolf.protocol.dialects import make_dialect
-from ludolf.rpc.frame_sink import FrameSink
+from ludolf.rpc.connection import FrameSink
 from ludolf.rpc.signals import Stop, watch_signals
 from ludolf.rpc.stdio import Stdio
 

@@ -18,7 +18,7 @@ from ludolf.functions.tool import FunctionTool, is_async, make_tool
 from ludolf.protocol.host_events import HostToolCall
 from ludolf.protocol.ui import UiRequest
 from ludolf.protocol.wire.commands import HostTool, HostToolContent
-from ludolf.protocol.wire.ui import DIALOGS
+from ludolf.protocol.wire.frames import DIALOGS
 
 SendCommand = Callable[..., Awaitable[Any]]
 

@@ -11,12 +11,85 @@ from typing import Any, Self, Unpack
 from ludolf.agent.scope import Tasks
 from ludolf.base import dumps, loads
 from ludolf.client.answering import HostAnswers
-from ludolf.client.buffers import LineChunks, Unread
-from ludolf.client.errors import ClientError, NoAnswer, ProgramEnded, Refused
+from ludolf.client.errors import ClientError, NoAnswer, ProgramEnded, Refused, TooMuchUnread
 from ludolf.client.events import Record
 from ludolf.client.options import ClientOptions, Start, plan_start
 from ludolf.client.process import Process
 from ludolf.protocol.wire.dialects import WireDialect
+
+# Bytes of events that are read ahead.
+FULL = 8 << 20
+# Bytes of events that may arrive before a reply.
+MOST = 512 << 20
+
+
+class Unread:
+    """A line of events, and how many bytes they were."""
+
+    def __init__(self, full: int = FULL, most: int = MOST) -> None:
+        self._events: deque[tuple[Record, int]] = deque()
+        self._full, self._most = full, most
+        self._size = 0
+        self._room = asyncio.Event()
+        self._room.set()
+
+    def __len__(self) -> int:
+        return len(self._events)
+
+    def add(self, record: Record, size: int) -> None:
+        self._events.append((record, size))
+        self._resize(size)
+
+    def take(self) -> Record:
+        record, size = self._events.popleft()
+        self._resize(-size)
+        return record
+
+    def clear(self) -> None:
+        self._events.clear()
+        self._resize(-self._size)
+
+    def is_full(self) -> bool:
+        return self._size >= self._full
+
+    async def room(self) -> None:
+        """Wait until it is not full."""
+        await self._room.wait()
+
+    def check(self) -> None:
+        """Raises:
+        TooMuchUnread: no more of them are kept.
+        """
+        if self._size >= self._most:
+            raise TooMuchUnread(f"{self._size >> 20} MiB of events wait to be read")
+
+    def _resize(self, change: int) -> None:
+        self._size += change
+        if self.is_full():
+            self._room.clear()
+        else:
+            self._room.set()
+
+
+class LineChunks:
+    """Long lines that come in pieces."""
+
+    def __init__(self) -> None:
+        self._pieces: list[bytes] = []
+
+    def add(self, record: Record) -> bytes | None:
+        """The whole line, once its last piece is there."""
+        import base64
+
+        if record["index"] == 0:
+            self._pieces.clear()
+        self._pieces.append(base64.b64decode(record["data"]))
+        if len(self._pieces) < record["count"]:
+            return None
+        whole = b"".join(self._pieces)
+        self._pieces.clear()
+        return whole
+
 
 SECONDS = 5.0
 READY_SECONDS = 30.0

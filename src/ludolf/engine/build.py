@@ -17,7 +17,7 @@ from ludolf.config.resources.rule_folders import has_rules
 from ludolf.config.settings.home import expand, find_home, session_dir_override
 from ludolf.config.settings.options import Options
 from ludolf.engine.bundles import Bundles
-from ludolf.engine.conversation import Conversation
+from ludolf.engine.conversation import Conversation, Meter
 from ludolf.engine.engine import Engine, Plugs
 from ludolf.engine.feature import Features
 from ludolf.engine.features.extensions import LazyExtensions
@@ -26,7 +26,6 @@ from ludolf.engine.history.start_session import start_session
 from ludolf.engine.models import ModelAccess, Models
 from ludolf.engine.project_trust import enter_folder, read_settings
 from ludolf.engine.resources import Resources
-from ludolf.engine.run.limits import Meter
 from ludolf.engine.toolset import Toolset
 from ludolf.engine.workspace import Workspace
 from ludolf.protocol.results import Limits
@@ -185,7 +184,7 @@ def _asks_for_safety(workspace: Workspace) -> bool:
 
 
 def _offer_subagents(engine: Engine) -> None:
-    from ludolf.engine.features.subagents.offer import offer_subagents
+    from ludolf.engine.features.subagents.tool import offer_subagents
 
     offer_subagents(engine)
 

@@ -1,23 +1,129 @@
 """The session of an engine with its queue, its events and its usage."""
 
+import asyncio
 from pathlib import Path
+from typing import Literal
 
 from msgspec import structs
 
 from ludolf.agent.events import MessageEnd
-from ludolf.agent.queue import QueueMode
-from ludolf.ai.messages import CustomMessage
-from ludolf.base import iso_time
+from ludolf.agent.io import Queue, QueuedMessage, QueueKind, QueueMode
+from ludolf.ai.messages import AssistantMessage, CustomMessage, UserMessage
+from ludolf.base import Value, iso_time
 from ludolf.config.settings.file_permissions import exposure
 from ludolf.engine.feature import Features
 from ludolf.engine.hub import Hub
-from ludolf.engine.run.limits import Meter
-from ludolf.engine.run.message_queue import MessageQueue
 from ludolf.engine.workspace import Workspace
 from ludolf.protocol.events import Event
+from ludolf.protocol.results import Limits
 from ludolf.session.entries import CustomMessageBody, MessageBody
 from ludolf.session.finder import SessionFolder
 from ludolf.session.tree import Session
+
+# Every update repeats the whole queue. Above this many messages changes are sent together, and
+# the longer the queue the longer the pause between updates, so that the bytes written grow with
+# the number of messages and not with its square.
+FEW = 32
+BURST_SECONDS = 0.05
+BURST_MESSAGES = 1000
+
+
+class MessageQueue(Queue):
+    """Messages that wait for the running agent.
+
+    `after_turn` holds messages for the end of the running turn, `next_prompt` messages that go
+    with the next prompt. Neither is part of the queue that hosts see.
+    """
+
+    def __init__(self, hub: Hub, steering: QueueMode, follow_up: QueueMode) -> None:
+        super().__init__(steering, follow_up)
+        self._hub = hub
+        # Messages are numbered in each line from 1: the last number added, the last one taken,
+        # and the numbers that the last `clear` removed.
+        self.added: dict[QueueKind, int] = {"steering": 0, "follow_up": 0}
+        self.left: dict[QueueKind, int] = {"steering": 0, "follow_up": 0}
+        self.cleared: dict[QueueKind, range] = {"steering": range(0), "follow_up": range(0)}
+        self.interrupts = False
+        self.after_turn: list[CustomMessage] = []
+        self.next_prompt: list[CustomMessage] = []
+        self._timer: asyncio.TimerHandle | None = None
+
+    def add(self, kind: QueueKind, message: QueuedMessage) -> None:
+        super().add(kind, message)
+        self.added[kind] += 1
+        self._changed(message)
+
+    def take(self, kind: QueueKind) -> QueuedMessage:
+        message = super().take(kind)
+        self.left[kind] += 1
+        self._changed(message)
+        return message
+
+    def clear_texts(self) -> dict[str, tuple[str, ...]]:
+        """Empty the queue; returns the texts that it held."""
+        held = self.clear()
+        for kind, added in self.added.items():
+            self.cleared[kind] = range(self.left[kind] + 1, added + 1)
+            self.left[kind] = added
+        self._send()
+        return {"steering": held.steering, "followUp": held.follow_up}
+
+    def _changed(self, message: QueuedMessage) -> None:
+        if not isinstance(message, UserMessage):
+            return
+        if len(self) <= FEW:
+            self._send()
+        elif self._timer is None:
+            loop = asyncio.get_running_loop()
+            wait = BURST_SECONDS * max(1.0, len(self) / BURST_MESSAGES)
+            self._timer = loop.call_later(wait, self._send)
+
+    def _send(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        self._hub.post(self.update())
+
+
+LimitName = Literal["turns", "tokens", "cost"]
+
+
+class Reached(Value):
+    limit: LimitName
+    used: float
+    maximum: float
+
+
+class Meter:
+    """Counts what one prompt has used."""
+
+    def __init__(self) -> None:
+        self.limits = Limits()
+        self.reached: Reached | None = None
+        self.start()
+
+    def start(self) -> None:
+        """A new prompt begins."""
+        self._turns, self._tokens, self._cost = 0, 0, 0.0
+        self.reached = None
+
+    def count(self, message: AssistantMessage) -> None:
+        self._turns += 1
+        self._tokens += message.usage.context
+        self._cost += message.usage.cost.total
+
+    def check(self) -> Reached | None:
+        """The first limit that is used up, kept until the next prompt."""
+        used: tuple[tuple[LimitName, float, float | None], ...] = (
+            ("turns", self._turns, self.limits.max_turns),
+            ("tokens", self._tokens, self.limits.max_tokens),
+            ("cost", self._cost, self.limits.max_cost),
+        )
+        for name, value, most in used:
+            if most is not None and value >= most:
+                self.reached = Reached(limit=name, used=value, maximum=most)
+                break
+        return self.reached
 
 
 class Conversation:

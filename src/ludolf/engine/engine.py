@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
-from ludolf.agent.queue import QueueKind, QueueMode
+from ludolf.agent.io import QueueKind, QueueMode
 from ludolf.agent.scope import Scope, Tasks
 from ludolf.base import CommandError, ConfigError, check_path
 from ludolf.config.settings.settings import SettingsFiles
@@ -17,8 +17,7 @@ from ludolf.engine.bundles import Bundles
 from ludolf.engine.feature import Send, SessionMove
 from ludolf.engine.history.compact import Compactor
 from ludolf.engine.history.handoff import Handoffs
-from ludolf.engine.history.library import Library
-from ludolf.engine.history.sessions import SessionSwitcher
+from ludolf.engine.history.sessions import Library, SessionSwitcher
 from ludolf.engine.history.summaries import Summaries
 from ludolf.engine.history.tree import TreeNavigation
 from ludolf.engine.host.host_tools import HostTools
@@ -30,10 +29,8 @@ from ludolf.engine.project_trust import (
 )
 from ludolf.engine.run.prompting import Prompting
 from ludolf.engine.run.requests import EmptyRequests, Renew, Requests
-from ludolf.engine.run.retry import Retries
-from ludolf.engine.run.runner import PromptRunner
+from ludolf.engine.run.runner import Drive, PromptRunner, Retries
 from ludolf.engine.run.shell import Shell
-from ludolf.engine.run.turn import Drive
 from ludolf.engine.toolset import offers_tasks
 from ludolf.protocol.events import CompactionResult, SessionInfoChanged, Warned
 from ludolf.protocol.results import State

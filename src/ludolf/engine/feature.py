@@ -12,8 +12,7 @@ import msgspec
 from msgspec import UNSET
 
 from ludolf.agent.events import MessageUpdate, TurnEnd
-from ludolf.agent.io import Outcome, RunEnd
-from ludolf.agent.queue import QueuedMessage, QueueKind
+from ludolf.agent.io import Outcome, QueuedMessage, QueueKind, RunEnd
 from ludolf.agent.tool import Deny, Tool, Walls
 from ludolf.ai.messages import (
     CustomMessage,

@@ -5,13 +5,12 @@ from msgspec import structs
 from ludolf.agent.tool import Tool
 from ludolf.ai.messages import AssistantMessage
 from ludolf.engine.bundles import Bundles
-from ludolf.engine.conversation import Conversation
+from ludolf.engine.conversation import Conversation, Meter, Reached
 from ludolf.engine.engine import Engine, Plugs
 from ludolf.engine.feature import Features
 from ludolf.engine.features.subagents.task import SubagentTask
 from ludolf.engine.models import Models
 from ludolf.engine.resources import Resources
-from ludolf.engine.run.limits import Meter, Reached
 from ludolf.engine.toolset import Toolset
 from ludolf.session.tree import Session, new_header
 

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Iterator, Sequence
+from collections.abc import Set as AbstractSet
 
 from ludolf.agent.tool import Documents, Tool
 from ludolf.ai.provider import ToolSpec
@@ -9,8 +10,47 @@ from ludolf.config.settings.options import Options
 from ludolf.engine.conversation import Conversation
 from ludolf.engine.feature import Features
 from ludolf.engine.models import Models
-from ludolf.engine.own_environment import wipe
 from ludolf.engine.workspace import Workspace
+
+# Counted from behind the name in parentheses, which may hold anything: see proc(5).
+_ENV_START, _ENV_END = 47, 48
+
+_wiped: set[str] = set()
+
+
+def wipe(names: AbstractSet[str]) -> None:
+    """Overwrite these variables in the memory of the start, once for each name.
+
+    Only for a program that owns its process. Does nothing without /proc.
+    """
+    if names <= _wiped:
+        return
+    for name in names - _wiped:
+        if name in os.environ:
+            # The C library makes a copy, for programs that are started with its environment.
+            os.environ[name] = os.environ[name]
+    _wiped.update(names)
+    try:
+        memory = os.open("/proc/self/mem", os.O_RDWR | os.O_CLOEXEC)
+    except OSError:
+        return  # not Linux, or others cannot look into this process either
+    try:
+        _overwrite(memory, {os.fsencode(name) for name in names})
+    except (OSError, ValueError, IndexError):
+        return
+    finally:
+        os.close(memory)
+
+
+def _overwrite(memory: int, names: AbstractSet[bytes]) -> None:
+    with open("/proc/self/stat", "rb", buffering=0) as file:
+        fields = file.read().rpartition(b")")[2].split()
+    at, end = int(fields[_ENV_START]), int(fields[_ENV_END])
+    for entry in os.pread(memory, end - at, at).split(b"\0"):
+        if entry.partition(b"=")[0] in names:
+            os.pwrite(memory, bytes(len(entry)), at)
+        at += len(entry) + 1
+
 
 DEFAULT_ACTIVE = ("read", "bash", "edit", "write")
 # Built in too, but offered only if the settings or the dialect ask for them.

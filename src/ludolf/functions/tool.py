@@ -12,11 +12,16 @@ from ludolf.agent import tool
 from ludolf.agent.tool import ExecutionMode, Tool, ToolContext, ToolOutput
 from ludolf.ai.messages import Usage
 from ludolf.ai.strict_schema import GrammarSampling, Sampling, StrictSampling
-from ludolf.functions import docstring
 from ludolf.functions.content import BadAnswer, read, read_parts, read_plain
 from ludolf.functions.isolation import Failed, call, call_now
 from ludolf.functions.results import ToolError, ToolResult
-from ludolf.functions.schema import Field, hints_of, object_schema
+from ludolf.functions.schema import (
+    Field,
+    docstring_parameters,
+    docstring_summary,
+    hints_of,
+    object_schema,
+)
 
 INJECTED = ("ctx", "update", "call_id", "signal")
 MOST_WAITING = 64
@@ -195,12 +200,12 @@ def make_tool(
     name = names[0] or function.__name__
     signature = read_signature(function, typed=parameters is None)
     if parameters is None:
-        descriptions = docstring.parameters(function.__doc__)
+        descriptions = docstring_parameters(function.__doc__)
         parameters = object_schema(list(signature.fields), descriptions)
     return FunctionTool(
         name=name,
         label=names[1] or name.replace("_", " ").capitalize(),
-        description=names[2] or docstring.summary(function.__doc__) or name,
+        description=names[2] or docstring_summary(function.__doc__) or name,
         parameters=parameters,
         alone=execution == "sequential",
         snippet=options.get("prompt_snippet"),

@@ -2,10 +2,9 @@
 
 from ludolf.page.html import default_name, export_html
 from ludolf.page.incremental import Growth, read_story
-from ludolf.page.page import page_policy, render_page
+from ludolf.page.page import page_policy, render_news, render_page
 from ludolf.page.page_model import Story
 from ludolf.page.summary import ToolSpecLike
-from ludolf.page.updates import render_news
 
 __all__ = [
     "Growth",

@@ -12,6 +12,7 @@ import msgspec
 from ludolf.base import dumps
 from ludolf.page.chart import Chart, chart_data, read_chart
 from ludolf.page.entries import article, fork_nav, guess_size, snippet
+from ludolf.page.incremental import Growth
 from ludolf.page.page_model import Item, Story, letter
 from ludolf.page.summary import ToolSpecLike, prompt_html, summary_html, title
 from ludolf.page.text import attribute, content, script_json, visible
@@ -205,3 +206,25 @@ def _packed_lines(story: Story) -> Iterator[str]:
             yield b64encode(waiting[:whole]).decode()
             waiting = waiting[whole:]
     yield b64encode(waiting + packer.flush()).decode()
+
+
+def render_news(growth: Growth, after: int, mark: str) -> Iterator[str]:
+    """Yield the new and the changed entries for a page that has the first `after` entries."""
+    story = growth.story
+    new = story.items[after:]
+    changed = sorted(
+        index for index, when in growth.touched.items() if when > after and index < after
+    )
+    chart = read_chart(story)
+    labels = {str(index): _label(story.items[index]) for index in changed}
+    data = {**tree_data(story, new, chart), "from": after, "mark": mark, "changed": labels}
+    yield f'<!doctype html><meta charset="utf-8"><title>{content(title(story))}</title>\n'
+    yield f'<div id="summary">{summary_html(story, chart)}</div>\n'
+    yield f'<div id="roots">{roots_nav(story)}</div>\n'
+    for item in (*(story.items[index] for index in changed), *new):
+        yield article(story, item)
+    yield f'<script type="application/json" id="data">{script_json(data)}</script>\n'
+
+
+def _label(item: Item) -> str | None:
+    return None if item.label is None else visible(item.label)

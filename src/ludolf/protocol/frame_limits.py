@@ -7,7 +7,7 @@ becomes an error. Version 2 loses nothing: a long line is cut into consecutive `
 from typing import Any
 
 from ludolf.base import dumps, loads
-from ludolf.protocol.replies import Frame
+from ludolf.protocol.framing import Frame
 
 MAX_FRAME = 1 << 20
 MAX_REASSEMBLED = 64 << 20

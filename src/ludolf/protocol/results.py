@@ -2,7 +2,7 @@
 
 from typing import Literal
 
-from ludolf.agent.queue import QueueMode
+from ludolf.agent.io import QueueMode
 from ludolf.agent.tool import LeftBehind
 from ludolf.ai.messages import ThinkingLevel, Usage
 from ludolf.ai.models import Model

@@ -1,6 +1,6 @@
 """Message ids in frames, so that a host can match frames with messages."""
 
-from ludolf.protocol.replies import Frame
+from ludolf.protocol.framing import Frame
 
 _START, _UPDATE, _END = (b'{"type":"message_%b"' % kind for kind in (b"start", b"update", b"end"))
 _ANY = b'{"type":"message_'

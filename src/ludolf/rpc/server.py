@@ -2,32 +2,366 @@
 
 import asyncio
 import contextlib
+import os
+import re
+import sys
 import traceback
-from collections.abc import Awaitable
-from typing import TYPE_CHECKING, Any
+from collections.abc import Awaitable, Mapping
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
+from msgspec import structs
 
 from ludolf import __version__
+from ludolf.agent.events import AgentEnd, AgentStart, QueueUpdate
+from ludolf.agent.io import QueueKind
 from ludolf.agent.scope import StartedCoroutine, Tasks
-from ludolf.base import CommandError, LudolfError
+from ludolf.ai.errors import RETRYABLE, kind_of
+from ludolf.ai.messages import AssistantMessage
+from ludolf.base import CommandError, LudolfError, check_path
 from ludolf.config.settings.home import env
+from ludolf.config.settings.options import Options
+from ludolf.engine.build import build
 from ludolf.engine.engine import Engine
-from ludolf.protocol.commands import BadCommand, Order, read_command
-from ludolf.protocol.dialects import Dialect, ServerInfo
-from ludolf.protocol.framing import BadFrame, Body, Head, read_head
-from ludolf.protocol.replies import Reply
-from ludolf.rpc.call import Call, Handler, Result, Silence, unknown_command
-from ludolf.rpc.connection import HostConnection
-from ludolf.rpc.dialect_policies import adopt, with_manners
-from ludolf.rpc.frame_sink import FrameSink
+from ludolf.engine.feature import PromptInput
+from ludolf.protocol.commands import BadCommand, Disposition, Order, read_command
+from ludolf.protocol.dialects import Dialect, ServerInfo, make_dialect
+from ludolf.protocol.dialects.dialect import Traits
+from ludolf.protocol.events import AgentSettled, Event
+from ludolf.protocol.framing import NO_ID, BadFrame, Body, Head, Reply, read_head
+from ludolf.protocol.host_events import PromptEnded, SessionSettled
+from ludolf.protocol.images import read_images
+from ludolf.protocol.subagent_events import AgentWaiting
+from ludolf.rpc.connection import (
+    Call,
+    FrameSink,
+    Handler,
+    HandlerFunction,
+    HostConnection,
+    ReplyData,
+    Result,
+    Silence,
+    unknown_command,
+)
 from ludolf.rpc.handlers import HANDLERS
 from ludolf.rpc.line_reader import MAX_FRAME, TOO_LONG
-from ludolf.rpc.prompt_results import PromptResults
+from ludolf.rpc.signals import Stop, watch_signals
+from ludolf.rpc.state import is_settled
 from ludolf.rpc.stdio import Stdio
 
 if TYPE_CHECKING:
     from ludolf.protocol.ui import UiRequest
+
+
+PromptStatus = Literal["completed", "aborted", "error"]
+_STATUS = re.compile(r"(\d{3})\b")
+
+
+class _Open(msgspec.Struct):
+    """A prompt that was accepted; `place` is its number in the line where it waits."""
+
+    id: msgspec.Raw
+    line: QueueKind | None = None
+    place: int = 0
+
+
+class PromptResults:
+    """Emits through the hub, to keep the order of events; attached when results are wanted."""
+
+    def __init__(self, engine: Engine, connection: HostConnection) -> None:
+        self._engine = engine
+        self._connection = connection
+        self._open: list[_Open] = []
+        self._status: PromptStatus = "completed"
+        self._error: dict[str, Any] | None = None
+        self._listens = False
+        # Something ran since the last `session_settled`.
+        self._has_run = False
+        if connection.prompt_results:
+            self._listen()
+
+    def accepted(self, id: msgspec.Raw, disposition: Disposition, line: QueueKind) -> None:
+        """Note an accepted prompt; it gets a result when it ends."""
+        if not self._connection.prompt_results:
+            return
+        self._listen()
+        if disposition == "started":
+            self._open.append(_Open(id))
+        elif disposition == "queued":
+            self._open.append(_Open(id, line, self._engine.conversation.queue.added[line]))
+        else:
+            # After the reply, which is sent in this turn of the loop.
+            loop = asyncio.get_running_loop()
+            loop.call_soon(partial(self._tell, id, "completed", invoked=False))
+
+    def _listen(self) -> None:
+        if not self._listens:
+            self._listens = True
+            self._engine.conversation.hub.attach(self)
+
+    # ------------------------------------------------------------ as a sink
+
+    def take(self, event: Event) -> None:
+        if isinstance(event, AgentStart):
+            self._has_run = True
+        elif isinstance(event, AgentEnd):
+            self._note(event)
+        elif isinstance(event, AgentSettled | AgentWaiting):
+            self._settle()
+            self._tell_rest()
+        elif isinstance(event, QueueUpdate):
+            self._drop_cleared()
+            self._tell_rest()
+
+    def has_room(self) -> bool:
+        return True
+
+    async def room(self) -> None:
+        """Never waits."""
+
+    # ------------------------------------------------------------ private
+
+    def _note(self, end: AgentEnd) -> None:
+        answers = [item for item in end.messages if isinstance(item, AssistantMessage)]
+        last = answers[-1] if answers else None
+        self._status, self._error = "completed", None
+        if last is not None and last.stop_reason == "aborted":
+            self._status = "aborted"
+        elif last is not None and last.stop_reason == "error":
+            self._status = "error"
+            self._error = _failure(last)
+
+    def _settle(self) -> None:
+        queue = self._engine.conversation.queue
+        over = [item for item in self._open if not item.line or item.place <= queue.left[item.line]]
+        self._open = [item for item in self._open if item not in over]
+        for item in over:
+            self._tell(item.id, self._status, error=self._error)
+
+    def _tell_rest(self) -> None:
+        if self._has_run and self._connection.prompt_results and is_settled(self._engine):
+            self._has_run = False
+            self._engine.conversation.hub.post(SessionSettled())
+
+    def _drop_cleared(self) -> None:
+        cleared = self._engine.conversation.queue.cleared
+        gone = [item for item in self._open if item.line and item.place in cleared[item.line]]
+        self._open = [item for item in self._open if item not in gone]
+        for item in gone:
+            self._tell(item.id, "aborted", invoked=False)
+
+    def _tell(
+        self,
+        id: msgspec.Raw,
+        status: PromptStatus,
+        *,
+        invoked: bool = True,
+        error: dict[str, Any] | None = None,
+    ) -> None:
+        self._engine.conversation.hub.post(
+            PromptEnded(
+                id=None if id is NO_ID or not id else id,
+                agent_invoked=invoked,
+                status=status,
+                error=error,
+                session_settled=is_settled(self._engine),
+            )
+        )
+
+
+def _failure(answer: AssistantMessage) -> dict[str, Any]:
+    """Return the error of an answer, with the data for a decision to retry."""
+    text = answer.error_message or "Unknown error"
+    status = _STATUS.match(text)
+    about = {"message": text, "provider": answer.provider, "model": answer.model}
+    http = {"httpStatus": int(status[1])} if status else {}
+    return {**about, **http, "retryable": kind_of(text) in RETRYABLE}
+
+
+Table = dict[str, Handler]
+
+
+def adopt(engine: Engine, traits: Traits) -> None:
+    """Apply the traits of a dialect to the engine, unless the settings say otherwise."""
+    mode = engine.workspace.settings.interrupt_mode or traits.interrupt_mode
+    engine.conversation.queue.interrupts = mode == "immediate"
+    if traits.todos or traits.clears_todos or engine.workspace.settings.todo.enabled:
+        engine.todos.configure(on=traits.todos, clears=traits.clears_todos)
+    engine.offer_subagents(default=traits.tasks)
+
+
+def with_manners(handlers: Mapping[str, Handler], traits: Traits, results: PromptResults) -> Table:
+    """Return the handlers, changed as the traits ask; accepted prompts get results."""
+    table = dict(handlers)
+    for name in ("prompt", "abort_and_prompt"):
+        _wrap(table, name, lambda run: _followed(run, results))
+    if traits.queues_when_busy:
+        _wrap(table, "prompt", _queued_when_busy)
+    if traits.early_ack:
+        prompt = table["prompt"].run
+        _wrap(table, "abort_and_prompt", lambda _: _abort_and_prompt(prompt))
+        _wrap(table, "prompt", _acknowledged)
+    if traits.answers_slash:
+        _wrap(table, "prompt", lambda run: _answered_here(run, results))
+    if traits.starts_when_idle:
+        for name in ("steer", "follow_up"):
+            _wrap(table, name, _started_when_idle)
+    if traits.skips_empty:
+        for name in ("prompt", "bash"):
+            _wrap(table, name, _skipped_when_empty)
+    if traits.opens_existing:
+        _wrap(table, "switch_session", _only_existing)
+    return table
+
+
+def _wrap(table: Table, name: str, change: Any) -> None:
+    handler = table[name]
+    table[name] = structs.replace(handler, run=change(handler.run))
+
+
+def _followed(run: HandlerFunction, results: PromptResults) -> HandlerFunction:
+    async def follow(call: Call) -> Result:
+        result = await run(call)
+        if isinstance(result, ReplyData) and isinstance(result.data, dict):
+            steered = call.command.streaming_behavior == "steer"
+            line: QueueKind = "steering" if steered else "follow_up"
+            results.accepted(call.head.id, result.data["disposition"], line)
+        return result
+
+    return follow
+
+
+def _acknowledged(run: HandlerFunction) -> HandlerFunction:
+    """Acknowledge before checking; a refusal is then a second reply with the same id."""
+
+    async def early(call: Call) -> Result:
+        if not call.engine.prompting.is_command(call.command.message):
+            call.answer(None)
+            await run(call)
+            return Silence()
+        # A command of an extension is acknowledged once it has started: after its first requests.
+        task = call.engine.tasks.start(run(call))
+        await asyncio.sleep(0)
+        call.answer(None)
+        await task
+        return Silence()
+
+    return early
+
+
+def _answered_here(run: HandlerFunction, results: PromptResults) -> HandlerFunction:
+    """Handle a prompt that is a command of the program: first its output, then the reply."""
+    from ludolf.rpc.slash_commands import find, perform
+
+    async def choose(call: Call) -> Result:
+        called = find(call.engine, call.command.message)
+        if called is None:
+            return await run(call)
+        await perform(call.engine, *called)
+        call.answer(ReplyData({"disposition": "handled"}))
+        results.accepted(call.head.id, "handled", "follow_up")
+        return Silence()
+
+    return choose
+
+
+def _abort_and_prompt(prompt: HandlerFunction) -> HandlerFunction:
+    """Abort, acknowledge, then prompt."""
+
+    async def run(call: Call) -> Result:
+        await call.engine.abort()
+        call.answer(None)
+        await prompt(call)
+        return Silence()
+
+    return run
+
+
+def _started_when_idle(run: HandlerFunction) -> HandlerFunction:
+    async def start(call: Call) -> Result:
+        if call.engine.runner.running:
+            return await run(call)
+        images = tuple(read_images(call.head.type, call.command.images))
+        message = PromptInput(text=call.command.message, extra=images)
+        return ReplyData({"disposition": await call.engine.prompting.prompt(message)})
+
+    return start
+
+
+def _queued_when_busy(run: HandlerFunction) -> HandlerFunction:
+    async def queue(call: Call) -> Result:
+        command = call.command
+        if command.streaming_behavior is None and call.engine.runner.running:
+            command = structs.replace(command, streaming_behavior="followUp")
+        return await run(structs.replace(call, command=command))
+
+    return queue
+
+
+def _skipped_when_empty(run: HandlerFunction) -> HandlerFunction:
+    async def skip(call: Call) -> Result:
+        text = call.command.message if call.head.type == "prompt" else call.command.command
+        has_more = call.head.type == "prompt" and bool(
+            call.command.images or call.command.attachments
+        )
+        return await run(call) if text or has_more else Silence()
+
+    return skip
+
+
+def _only_existing(run: HandlerFunction) -> HandlerFunction:
+    async def check(call: Call) -> Result:
+        _check_exists(call.engine.conversation.place.cwd, call.command.session_path)
+        return await run(call)
+
+    return check
+
+
+def _check_exists(cwd: str, path: str) -> None:
+    if not os.path.exists(Path(cwd, os.path.expanduser(check_path(path)))):
+        raise CommandError(f"File not found: {path}")
+
+
+WARM_UP_SECONDS = 0.2
+CLOSE_SECONDS = 4.0
+LAST_WORDS_SECONDS = 0.1
+
+
+def run_rpc(options: Options, dialect: str) -> int:
+    """Serve one host on stdin and stdout; returns the exit code."""
+    return asyncio.run(_main(options, dialect))
+
+
+async def _main(options: Options, dialect: str) -> int:
+    engine = build(options)
+    stop = Stop()
+    with Stdio(on_broken=lambda: stop(1)) as stdio:
+        server = Server(engine, make_dialect(dialect), stdio)
+        watch_signals(stop)
+        await engine.start("rpc", server.ask)
+        asyncio.get_running_loop().call_later(WARM_UP_SECONDS, _warm_up, engine)
+        code = await stop.race(server.serve())
+        if code is None:
+            return 0
+        if code == 1:
+            sys.stderr.write("Error: stdout was closed by the reader\n")
+        stdio.leave()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(CLOSE_SECONDS):
+                await engine.close()
+        await stdio.drain(LAST_WORDS_SECONDS)
+        return code
+
+
+def _warm_up(engine: Engine) -> None:
+    # Importing HTTP takes longer than a host should wait for its first reply, so a thread does it
+    # after the first replies.
+    engine.models.transport.warm_up()
+    if engine.models.by_default:
+        engine.tasks.start(engine.models.resolve())
+
 
 SHUTDOWN_SECONDS = 5.0
 # Stands for the head of a line until it has been read.

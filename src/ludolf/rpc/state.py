@@ -7,7 +7,7 @@ import msgspec
 from ludolf.base import dumps
 from ludolf.engine.engine import Engine
 from ludolf.protocol.results import State
-from ludolf.session.estimate import request_tokens, view_tokens
+from ludolf.session.context import request_tokens, view_tokens
 
 
 def state(engine: Engine) -> State:

@@ -17,7 +17,7 @@ from collections import deque
 from collections.abc import Callable
 from types import TracebackType
 
-from ludolf.protocol.replies import Frame
+from ludolf.protocol.framing import Frame
 from ludolf.rpc.line_reader import Ear
 
 UNSENT_LIMIT = 1 << 20

@@ -1,7 +1,7 @@
 """Agent session that runs inside the calling program."""
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Self, TypeVar, Unpack
@@ -17,15 +17,57 @@ from ludolf.engine.bundles import Bundles
 from ludolf.engine.engine import Engine
 from ludolf.engine.feature import PromptInput, Vetoed
 from ludolf.engine.models import Models
+from ludolf.functions.isolation import Failed, call
 from ludolf.functions.tool import make_tool
+from ludolf.protocol.commands import UiAnswer
 from ludolf.protocol.events import CompactionResult
+from ludolf.protocol.ui import UiRequest
 from ludolf.sdk.backend import SpeakerBackend, make_known
-from ludolf.sdk.dialogs import DialogAnswers
 from ludolf.sdk.options import SessionOptions, start_options
 from ludolf.sdk.run import Run
 from ludolf.sdk.structured import ASK, REMIND, SOURCE, AnswerTool, NotAnswered
 from ludolf.session.file_lock import is_shared
 from ludolf.session.stats import SessionStats
+
+_DIALOGS = ("select", "confirm", "input", "editor")
+
+
+class DialogAnswers:
+    """Call `on_dialog` for each dialog and pass its result to the engine.
+
+    The function takes the request and returns the chosen option, the text, or a bool; None
+    dismisses the dialog, and so does an exception. It may be async.
+    """
+
+    def __init__(self, engine: Engine, answer: Callable[..., Any] | None) -> None:
+        self._engine = engine
+        self._answer = answer
+
+    @property
+    def wanted(self) -> bool:
+        return self._answer is not None
+
+    def send(self, request: UiRequest) -> None:
+        if request.method in _DIALOGS:
+            self._engine.tasks.start(self._settle(request))
+
+    async def _settle(self, request: UiRequest) -> None:
+        assert self._answer is not None
+        try:
+            value = await call(self._answer, request)
+        except Failed as error:
+            self._engine.workspace.warn(f"on_dialog failed: {error}")
+            value = None
+        self._engine.answer_dialog(_response(request, value))
+
+
+def _response(request: UiRequest, value: Any) -> UiAnswer:
+    if value is None:
+        return UiAnswer(id=request.id, cancelled=True)
+    if request.method == "confirm":
+        return UiAnswer(id=request.id, confirmed=bool(value))
+    return UiAnswer(id=request.id, value=value)
+
 
 T = TypeVar("T")
 

@@ -6,10 +6,8 @@ from collections.abc import Set as AbstractSet
 import msgspec
 
 from ludolf.ai.messages import AssistantMessage, Message, OpaqueMessage
-from ludolf.base import Value
-from ludolf.session.context import build_context
+from ludolf.session.context import CompactionSettings, build_context, context_tokens, entry_tokens
 from ludolf.session.entries import Entry, fields, message_of, role_of, text_field
-from ludolf.session.estimate import context_tokens, entry_tokens
 from ludolf.session.summary_text import FileLists
 
 TOO_SMALL = "Nothing to compact (session too small)"
@@ -18,12 +16,6 @@ NO_BRANCH = "No content to summarize"
 
 _TURN_STARTS = ("user", "bashExecution", "custom", "branchSummary")
 _CAN_BE_FIRST = (*_TURN_STARTS, "assistant")
-
-
-class CompactionSettings(Value):
-    enabled: bool = True
-    reserve_tokens: int = 16384
-    keep_recent_tokens: int = 20000
 
 
 class Preparation(msgspec.Struct, frozen=True, kw_only=True):
@@ -76,10 +68,6 @@ def summary_limit(settings: CompactionSettings, model_limit: int, *, prefix: boo
     """Return the token limit for the answer to a summary request."""
     share = 0.5 if prefix else 0.8
     return max(1, min(int(share * settings.reserve_tokens), model_limit))
-
-
-def should_compact(tokens: int, context_window: int, settings: CompactionSettings) -> bool:
-    return settings.enabled and tokens > context_window - settings.reserve_tokens
 
 
 def collect_files(messages: Iterable[Message], previous: Entry | None = None) -> FileLists:

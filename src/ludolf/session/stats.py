@@ -8,9 +8,8 @@ import msgspec
 from ludolf.ai.messages import Usage
 from ludolf.ai.usage import add_usage
 from ludolf.base import Value
-from ludolf.session.context import ContextView
+from ludolf.session.context import ContextView, has_known_usage, view_tokens
 from ludolf.session.entries import Entry, fields, role_of, text_field
-from ludolf.session.estimate import has_known_usage, view_tokens
 from ludolf.session.tree import Session
 
 T = TypeVar("T")

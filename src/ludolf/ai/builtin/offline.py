@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from ludolf.ai.builtin.models import OFFLINE_API
 from ludolf.ai.builtin.offline_plan import Move, make_plan, next_move, rounds
 from ludolf.ai.builtin.offline_texts import NO_REQUEST, TOO_LONG
-from ludolf.ai.builtin.playback import PlaybackBlock, PlaybackPace, play
+from ludolf.ai.builtin.scripted import PlaybackBlock, PlaybackPace, play
 from ludolf.ai.draft import Draft, StreamEvent
 from ludolf.ai.http.transport import Transport
 from ludolf.ai.messages import (

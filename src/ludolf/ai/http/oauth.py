@@ -5,7 +5,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from ludolf.ai.http.timeouts import Patience
+from ludolf.ai.access import Patience
 from ludolf.ai.http.transport import HttpRequest, HttpResponse, Transport
 from ludolf.ai.secrets import redact
 from ludolf.base import LudolfError, Value, dumps, loads, now_ms

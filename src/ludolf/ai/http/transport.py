@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import msgspec
 
+from ludolf.ai.access import Patience
 from ludolf.ai.errors import ErrorKind, ProviderError, kind_of_status, retry_after
 from ludolf.ai.http.proxy import proxy_for
 from ludolf.ai.http.sse import SseParser
-from ludolf.ai.http.timeouts import Patience
 
 if TYPE_CHECKING:
     import aiohttp

@@ -2,27 +2,177 @@
 
 import asyncio
 import os
+import re
+import sys
 from collections.abc import AsyncGenerator, Iterable
 from contextlib import aclosing
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any, Self
 from urllib.parse import unquote, urlsplit
 
+import msgspec
 from msgspec import structs
 
+import ludolf
 from ludolf.ai.access import Access
 from ludolf.ai.draft import Draft, StreamEvent
 from ludolf.ai.errors import ProviderError
 from ludolf.ai.http.transport import Transport
 from ludolf.ai.local import FILE_API, MISSING
-from ludolf.ai.local.child import Child, ChildError
-from ludolf.ai.local.gguf import GgufError, read_gguf
-from ludolf.ai.local.runtime import Launch
-from ludolf.ai.local.templates import template_for
+from ludolf.ai.local.gguf import GgufError, GgufHeader, read_gguf
+from ludolf.ai.local.runtime import Launch, RuntimeAnswer
 from ludolf.ai.models import Model
 from ludolf.ai.provider import Provider, Request
 from ludolf.ai.providers.openai.completions import OpenAICompletions
 from ludolf.ai.providers.openai.shared import ABORT_TEXT
+from ludolf.base import LudolfError, dumps
+
+MODULE = "ludolf.ai.local.runtime"
+LOAD_SECONDS = 600.0
+TAIL_BYTES = 8192
+# Variables that llama.cpp and its drivers may need; no keys.
+_ENVIRONMENT_NAMES = ("PATH", "HOME", "USER", "LANG", "TMPDIR", "LD_LIBRARY_PATH", "SYSTEMROOT")
+_ENVIRONMENT_PREFIXES = ("CUDA_", "GGML_", "HIP_", "HSA_", "LC_", "NVIDIA_", "OMP_", "ROCR_", "VK_")
+_LOAD_ERROR = "error loading model: "
+
+
+class ChildError(LudolfError):
+    """The model could not be run; the text is the reason."""
+
+
+class Child:
+    """One process with one model. It ends with `stop`, or when the parent process ends."""
+
+    def __init__(self, process: asyncio.subprocess.Process, order: Launch, log: IO[bytes]) -> None:
+        self._process = process
+        self._log = log
+        self.order = order
+        self.url = ""
+        self.users = 0
+
+    @classmethod
+    async def start(cls, order: Launch, seconds: float = LOAD_SECONDS) -> Self:
+        """Start the process and wait until the model is loaded; cancelling stops the process.
+
+        Raises:
+            ChildError: the model was not loaded.
+        """
+        from tempfile import TemporaryFile
+
+        log = TemporaryFile()  # noqa: SIM115 - for as long as the child lives
+        try:
+            process = await asyncio.create_subprocess_exec(
+                *(sys.executable, "-P", "-m", MODULE),
+                stdin=asyncio.subprocess.PIPE,
+                stdout=asyncio.subprocess.PIPE,
+                stderr=log,
+                env=_environment(),
+                start_new_session=True,
+            )
+        except BaseException:
+            log.close()
+            raise
+        child = cls(process, order, log)
+        try:
+            await child._loaded(seconds)
+        except BaseException:
+            await child.stop()
+            raise
+        return child
+
+    async def _loaded(self, seconds: float) -> None:
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.write(dumps(self.order) + b"\n")
+        try:
+            async with asyncio.timeout(seconds):
+                line = await self._process.stdout.readline()
+        except TimeoutError:
+            raise ChildError(f"{self.order.model} was not loaded within {seconds:.0f} s") from None
+        try:
+            reply = msgspec.json.decode(line, type=RuntimeAnswer)
+        except msgspec.DecodeError:
+            reply = RuntimeAnswer()
+        if reply.url is None:
+            raise ChildError(
+                f"llama.cpp cannot load {self.order.model}: {await self.reason(reply)}"
+            )
+        self.url = reply.url
+
+    @property
+    def alive(self) -> bool:
+        return self._process.returncode is None
+
+    async def reason(self, reply: RuntimeAnswer | None = None) -> str:
+        """Return why the process ended, in the words of llama.cpp if it printed any."""
+        code = await self._process.wait()
+        self._log.seek(0, os.SEEK_END)
+        self._log.seek(max(0, self._log.tell() - TAIL_BYTES))
+        lines = self._log.read().decode("utf-8", "replace").splitlines()
+        errors = [line.partition(_LOAD_ERROR)[2] for line in lines if _LOAD_ERROR in line]
+        if errors:
+            return errors[-1]
+        if reply is not None and reply.error:
+            return reply.error
+        if code == -9:
+            return "it was killed; the machine may be out of memory"
+        return lines[-1] if lines else f"it ended with code {code}"
+
+    async def stop(self) -> None:
+        """Stop the process and wait for its end."""
+        if self.alive:
+            self._process.kill()
+        await self._process.wait()
+        if self._process.stdin is not None:
+            self._process.stdin.close()
+        self._log.close()
+
+
+def _environment() -> dict[str, str]:
+    env = {
+        name: value
+        for name, value in os.environ.items()
+        if name in _ENVIRONMENT_NAMES or name.startswith(_ENVIRONMENT_PREFIXES)
+    }
+    source = str(Path(ludolf.__file__).parents[1])
+    paths = (source, os.environ.get("PYTHONPATH", ""))
+    return {**env, "PYTHONPATH": os.pathsep.join(filter(None, paths))}
+
+
+OWN, FENCED = "own", "fenced"
+# Qwen2.5-Coder's template shows calls with doubled braces, but the model writes a fenced block.
+_DOUBLED = re.compile(r"<tool_call>(\\n|\s)*\{\{")
+
+
+def template_for(header: GgufHeader, wanted: str | None = None) -> str | None:
+    """Return the text of the template to use; None selects the file's own.
+
+    `wanted` is "own", "fenced", or the path of a template.
+
+    Raises:
+        GgufError: the template cannot be read.
+    """
+    choice = wanted or (FENCED if needs_fences(header) else OWN)
+    if choice == OWN:
+        return None
+    path = _fenced() if choice == FENCED else Path(choice).expanduser()
+    try:
+        return path.read_text("utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise GgufError(f"Cannot read the chat template {path}: {error}") from error
+
+
+def needs_fences(header: GgufHeader) -> bool:
+    """Return whether the model writes calls in a form that its own template does not parse."""
+    template = header.template or ""
+    if header.architecture != "qwen2" or "<|im_start|>" not in template:
+        return False
+    return _DOUBLED.search(template) is not None
+
+
+def _fenced() -> Path:
+    return Path(__file__).with_name("fenced.jinja")
+
 
 KEY_BYTES = 24
 # Address for recorded answers, which need no child process.

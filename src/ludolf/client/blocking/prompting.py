@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Literal
 
-from ludolf.agent.queue import (
+from ludolf.agent.io import (
     QueueMode,
 )
 from ludolf.ai.messages import Image

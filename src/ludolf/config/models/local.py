@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Protocol
 from msgspec import structs
 
 from ludolf.ai.access import Access
-from ludolf.ai.local import FILES, MISSING, SERVERS, uses_tools
+from ludolf.ai.local import FILES, MISSING, SERVERS
 from ludolf.ai.models import Model
 from ludolf.base import ConfigError, LudolfError
 from ludolf.config.auth.keyring import Keyring
@@ -183,7 +183,7 @@ class LocalModels:
 
         A file is never the default: loading it takes minutes and gigabytes.
         """
-        return next(filter(uses_tools, self._ranked), None)
+        return next((model for model in self._ranked if model.uses_tools), None)
 
     def expected(self, provider: str, model_id: str) -> Model | None:
         """Return a local model by its name, before a scan; None for other providers.
@@ -233,7 +233,7 @@ class LocalModels:
         if model.key in self._warned:
             return None
         self._warned.add(model.key)
-        if not uses_tools(model):
+        if not model.uses_tools:
             return f"{model.key} has no tool support: it can answer, but not read or change files."
         if model.provider == "ollama" and model.context_window < SMALL_CONTEXT:
             return SMALL.format(key=model.key, size=model.context_window)

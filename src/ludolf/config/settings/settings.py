@@ -7,8 +7,8 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
+from ludolf.ai.access import Patience
 from ludolf.ai.http.proxy import use_proxy
-from ludolf.ai.http.timeouts import Patience
 from ludolf.ai.messages import ThinkingLevel
 from ludolf.base import ConfigError, Value
 from ludolf.base.project_files import Reader

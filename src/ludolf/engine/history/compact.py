@@ -19,11 +19,11 @@ from ludolf.protocol.events import (
     CompactionResult,
     CompactionStart,
 )
+from ludolf.session.context import CompactionSettings, estimate_all, should_compact, view_tokens
 from ludolf.session.entries import CompactionBody
-from ludolf.session.estimate import estimate_all, view_tokens
 
 if TYPE_CHECKING:
-    from ludolf.session.compaction import CompactionSettings, Preparation
+    from ludolf.session.compaction import Preparation
 
 CANCELLED = "Compaction cancelled"
 BUSY = "Compaction is already in progress"
@@ -212,17 +212,13 @@ class Compactor:
         return frozenset(found)
 
     def _is_near_limit(self) -> bool:
-        from ludolf.session.compaction import should_compact
-
         model = self._models.current
         if model is None or not model.context_window:
             return False
         tokens = view_tokens(self._conversation.session.context)
         return should_compact(tokens, model.context_window, self._settings())
 
-    def _settings(self) -> "CompactionSettings":
-        from ludolf.session.compaction import CompactionSettings
-
+    def _settings(self) -> CompactionSettings:
         model, settings = self._models.current, self._workspace.settings.compaction
         reserve, keep = settings.limits(model.key if model else "")
         if model is not None and keep >= model.context_window - reserve:

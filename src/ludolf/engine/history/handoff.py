@@ -11,7 +11,7 @@ from ludolf.base import CommandError
 from ludolf.engine.feature import Vetoed
 from ludolf.engine.history.sessions import SessionSwitcher
 from ludolf.engine.history.summaries import SummaryFailed
-from ludolf.engine.run.turn import Drive
+from ludolf.engine.run.runner import Drive
 from ludolf.protocol.results import HandedOver
 from ludolf.session.entries import CustomMessageBody
 from ludolf.session.tree import Session

@@ -16,12 +16,14 @@ from ludolf.engine.feature import Features, SessionMove, Vetoed
 from ludolf.engine.models import Models
 from ludolf.protocol.results import OpenedSession
 from ludolf.session.entries import SessionHeader, ThinkingLevelChangeBody
+from ludolf.session.finder import SessionRecord, list_sessions
 from ludolf.session.reader import NotASession, read_header
 from ludolf.session.tree import Session, new_session, open_session
 from ludolf.session.views import user_text
 
 if TYPE_CHECKING:
     from ludolf.extensions.host import Setup, Then
+
 
 SAVE_AGAIN_SECONDS = 1.0
 
@@ -275,3 +277,43 @@ class SessionSwitcher:
         models.restore(context.model, as_level(context.thinking_level or ""))
         if context.thinking_level is None and session.read_only is None:
             session.append(ThinkingLevelChangeBody(thinking_level=models.level))
+
+
+class Library:
+    def __init__(self, conversation: Conversation) -> None:
+        self._conversation = conversation
+
+    def list(self, *, everywhere: bool) -> list[SessionRecord]:
+        """List sessions, the last used first."""
+        return list_sessions(self._conversation.place, everywhere=everywhere)
+
+    def rename(self, path: str, name: str) -> None:
+        """Name a stored session other than the current one.
+
+        Raises:
+            CommandError: the session does not exist or is in use, or the name is empty.
+        """
+        from ludolf.session.library import rename
+
+        rename(self._conversation.place, path, name, self._conversation.hub.report)
+
+    def delete(self, path: str) -> Path:
+        """Move a session file to the trash folder; returns where it is now.
+
+        Raises:
+            CommandError: the session does not exist, or is the current one.
+        """
+        from ludolf.session.library import trash
+
+        if self.is_current(path):
+            raise CommandError("Cannot delete the current session. Switch to another one first.")
+        return trash(self._conversation.place, path, self._conversation.hub.report)
+
+    def is_current(self, path: str) -> bool:
+        from ludolf.session.library import resolve
+
+        current = self._conversation.session.path
+        if current is None:
+            return False
+        # Compare the files, not the spelling of their paths.
+        return current.resolve() == resolve(self._conversation.place, path).resolve()

@@ -27,7 +27,8 @@ from ludolf.protocol.events import (
 )
 
 if TYPE_CHECKING:
-    from ludolf.session.compaction import CompactionSettings, Preparation
+    from ludolf.session.compaction import Preparation
+    from ludolf.session.context import CompactionSettings
 
 
 class SummaryFailed(LudolfError):

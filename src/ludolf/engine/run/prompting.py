@@ -5,14 +5,13 @@ from typing import Any, TypeVar
 
 from msgspec import UNSET, structs
 
-from ludolf.agent.queue import QueueKind
+from ludolf.agent.io import QueueKind
 from ludolf.agent.scope import Aborted, Scope
 from ludolf.ai.messages import CustomMessage, Image, Part, Text, UserMessage
 from ludolf.base import CommandError, now_ms
 from ludolf.engine.feature import Features, PromptInput, WhenBusy
 from ludolf.engine.resources import Resources
-from ludolf.engine.run.runner import PromptRunner
-from ludolf.engine.run.turn import Drive
+from ludolf.engine.run.runner import Drive, PromptRunner
 from ludolf.protocol.commands import Disposition
 
 T = TypeVar("T")

@@ -1,16 +1,26 @@
 """Build requests to the model from the session."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
+from itertools import groupby
 
 from msgspec import structs
 
 from ludolf.ai.access import Access
 from ludolf.ai.errors import ProviderError
-from ludolf.ai.local import uses_tools
-from ludolf.ai.messages import Message, OpaqueMessage
+from ludolf.ai.messages import (
+    AnyMessage,
+    CustomMessage,
+    Image,
+    Message,
+    OpaqueMessage,
+    Part,
+    Text,
+    ToolResultMessage,
+    UserMessage,
+)
 from ludolf.ai.models import Model
-from ludolf.ai.provider import Request
+from ludolf.ai.provider import CacheRetention, Request
 from ludolf.config.models.registry import ModelRegistry
 from ludolf.config.settings.home import env
 from ludolf.config.settings.settings import Settings
@@ -18,10 +28,44 @@ from ludolf.engine.conversation import Conversation
 from ludolf.engine.feature import Features
 from ludolf.engine.models import Models
 from ludolf.engine.resources import Resources
-from ludolf.engine.run.blocked_images import ImageBlock
 from ludolf.engine.toolset import Toolset
 from ludolf.engine.workspace import Workspace
-from ludolf.session.estimate import view_tokens
+from ludolf.session.context import view_tokens
+
+NOTE = "Image reading is disabled."
+
+
+class ImageBlock:
+    """Replaces images by a note. The same message always gives the same copy, so that what a
+    provider made of it can be kept."""
+
+    def __init__(self) -> None:
+        self._copies: dict[int, tuple[AnyMessage, AnyMessage]] = {}
+
+    def apply(self, messages: Iterable[AnyMessage]) -> tuple[AnyMessage, ...]:
+        return tuple(map(self._without, messages))
+
+    def _without(self, message: AnyMessage) -> AnyMessage:
+        if not isinstance(message, UserMessage | CustomMessage | ToolResultMessage):
+            return message
+        if not any(isinstance(part, Image) for part in message.content):
+            return message
+        known = self._copies.get(id(message))
+        if known is None or known[0] is not message:
+            copy = structs.replace(message, content=_noted(message.content))
+            known = self._copies[id(message)] = (message, copy)
+        return known[1]
+
+
+def _noted(content: str | tuple[Part, ...]) -> tuple[Part, ...]:
+    parts: list[Part] = []
+    for is_image, run in groupby(content, lambda part: isinstance(part, Image)):
+        if is_image:
+            parts.append(Text(text=NOTE))
+        else:
+            parts += [part for part in run if isinstance(part, Text)]
+    return tuple(parts)
+
 
 SPARE_TOKENS = 4096
 NO_TOOLS = "\n\nYou cannot call tools here: answer from what you know and what you are shown."
@@ -95,6 +139,7 @@ class Requests:
         self._resources = resources
         self._features = features
         self._image_block = ImageBlock()
+        self._cache: CacheRetention = "long" if env("CACHE_RETENTION") == "long" else "short"
 
     async def build(self, *, block_images: bool) -> Request:
         """Return the request for the next answer, with the conversation as it stands.
@@ -111,7 +156,7 @@ class Requests:
             self._resources.override or self._resources.system_prompt(),
             self._messages(block_images=block_images),
         )
-        acts = uses_tools(models.require())
+        acts = models.require().uses_tools
         return structs.replace(
             await self._empty.fresh(),
             system=system if acts else system + NO_TOOLS,
@@ -119,7 +164,7 @@ class Requests:
             tools=self._toolset.specs() if acts else (),
             max_tokens=self._answer_limit(),
             session_id=session.id,
-            cache="long" if env("CACHE_RETENTION") == "long" else "short",
+            cache=self._cache,
         )
 
     def _messages(self, *, block_images: bool) -> tuple[Message | OpaqueMessage, ...]:

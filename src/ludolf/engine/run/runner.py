@@ -4,19 +4,288 @@ import asyncio
 import traceback
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from typing import TYPE_CHECKING
 
-from ludolf.agent.events import AgentEnd, MessageEnd, MessageStart, TurnEnd
-from ludolf.agent.io import RunEnd
+import msgspec
+
+from ludolf.agent.batch import tool_update
+from ludolf.agent.events import (
+    AgentEnd,
+    AgentEvent,
+    MessageEnd,
+    MessageStart,
+    MessageUpdate,
+    TurnEnd,
+)
+from ludolf.agent.io import AcceptedCall, AgentIO, Outcome, QueuedMessage, QueueKind, RunEnd
 from ludolf.agent.loop import run_agent
-from ludolf.agent.queue import QueueKind
 from ludolf.agent.scope import Aborted, Scope, Tasks
+from ludolf.agent.tool import Allow, Deny, ToolContext, ToolFailure, ToolOutput
 from ludolf.ai.draft import Draft
-from ludolf.ai.messages import Message
-from ludolf.ai.provider import ModelAnswer
+from ludolf.ai.errors import RETRYABLE
+from ludolf.ai.messages import AssistantMessage, Message, ToolCall
+from ludolf.ai.models import Model
+from ludolf.ai.provider import ModelAnswer, Request
+from ludolf.engine.conversation import Conversation
+from ludolf.engine.feature import Features
+from ludolf.engine.history.compact import Compactor
+from ludolf.engine.models import Models
 from ludolf.engine.resources import Resources
-from ludolf.engine.run.retry import Retries
-from ludolf.engine.run.turn import Drive, TurnIO
-from ludolf.protocol.events import AgentSettled
+from ludolf.engine.run.requests import Requests
+from ludolf.engine.toolset import Toolset
+from ludolf.engine.workspace import Workspace
+from ludolf.protocol.events import AgentSettled, AutoRetryEnd, AutoRetryStart, LimitReached
+
+CANCELLED = "Retry cancelled"
+
+
+class Retries:
+    """The retries of one run; any answer that did not fail resets the count."""
+
+    def __init__(self, workspace: Workspace, conversation: Conversation) -> None:
+        self._workspace = workspace
+        self._hub = conversation.hub
+        self._meter = conversation.meter
+        self._attempt = 0
+        self._garbled = False
+        self._wait: Scope | None = None
+        self._over = asyncio.Event()
+
+    def wants(self, answer: ModelAnswer) -> bool:
+        """Whether this failure is worth another attempt."""
+        retry = self._workspace.retry
+        if not retry.enabled or answer.kind not in RETRYABLE:
+            return False
+        if self._attempt >= retry.max_retries or retry.is_too_long(answer.retry_after):
+            return False
+        if answer.kind == "garbled" and self._garbled:
+            return False
+        return not self._is_limited()
+
+    def _is_limited(self) -> bool:
+        """Return whether the prompt has used up a limit; the host is notified once."""
+        was_reached = self._meter.reached is not None
+        reached = self._meter.check()
+        if reached is not None and not was_reached:
+            self._hub.post(
+                LimitReached(limit=reached.limit, used=reached.used, maximum=reached.maximum)
+            )
+        return reached is not None
+
+    async def before_next(self, answer: ModelAnswer, scope: Scope) -> bool:
+        """Announce the next attempt and wait for its time; False if the wait was stopped."""
+        retry = self._workspace.retry
+        self._attempt += 1
+        self._garbled = self._garbled or answer.kind == "garbled"
+        error = answer.message.error_message or ""
+        delay = retry.delay_ms(self._attempt, answer.retry_after)
+        await self._hub.emit(
+            AutoRetryStart(
+                attempt=self._attempt,
+                max_attempts=retry.max_retries,
+                delay_ms=delay,
+                error_message=error,
+            )
+        )
+        self._wait = Scope()
+        self._over.clear()
+        try:
+            await scope.run(self._sleep(delay / 1000, self._wait))
+        except Aborted:
+            await self._end(False, CANCELLED)
+            self._over.set()
+            await asyncio.sleep(0)  # the command that stopped it is answered before the run ends
+            return False
+        finally:
+            self._wait = None
+            self._over.set()
+        return True
+
+    async def _sleep(self, seconds: float, wait: Scope) -> None:
+        await wait.run(asyncio.sleep(seconds))
+
+    async def answered(self, message: AssistantMessage) -> None:
+        """Called with every finished answer: one that did not fail ends the retrying."""
+        if self._attempt and not message.failed:
+            await self._end(True, None)
+
+    async def stopped(self) -> None:
+        """Called when a run was aborted: ends the attempts that were announced."""
+        if self._attempt:
+            await self._end(False, CANCELLED)
+
+    async def gave_up(self, answer: ModelAnswer) -> None:
+        """Called when a run ended in failure and no attempt follows."""
+        if self._attempt:
+            await self._end(False, self._final_error(answer))
+
+    async def abort_wait(self) -> None:
+        """Stop a wait, if there is one, and return when its end has been sent."""
+        if self._wait is not None:
+            self._wait.abort()
+            await self._over.wait()
+
+    async def _end(self, success: bool, error: str | None) -> None:
+        attempt, self._attempt, self._garbled = self._attempt, 0, False
+        await self._hub.emit(AutoRetryEnd(success=success, attempt=attempt, final_error=error))
+
+    def _final_error(self, answer: ModelAnswer) -> str:
+        return answer.message.error_message or "Unknown error"
+
+
+BROKEN = (
+    'Tool call "{name}" was not executed: its arguments are not a complete JSON object. '
+    "Re-issue the tool call with complete arguments."
+)
+
+
+class Drive(msgspec.Struct, frozen=True, kw_only=True):
+    """The components that run a prompt."""
+
+    workspace: Workspace
+    conversation: Conversation
+    models: Models
+    toolset: Toolset
+    features: Features
+    requests: Requests
+    retries: Retries
+    compactor: Compactor
+
+
+class TurnIO:
+    """Made for one prompt, whose scope it shares."""
+
+    def __init__(self, drive: Drive, scope: Scope) -> None:
+        self._drive = drive
+        self._hub = drive.conversation.hub
+        self._features = drive.features
+        self._scope = scope
+
+    # ------------------------------------------------------------ events
+
+    async def emit(self, event: AgentEvent) -> None:
+        if isinstance(event, TurnEnd):
+            await self._end_turn(event)
+            return
+        await self._hub.emit(event)
+        if isinstance(event, MessageEnd) and isinstance(event.message, AssistantMessage):
+            self._drive.conversation.meter.count(event.message)
+            await self._drive.retries.answered(event.message)
+
+    async def emit_all(self, events: Sequence[AgentEvent]) -> None:
+        await self._hub.emit_all(events)
+
+    async def _end_turn(self, event: TurnEnd) -> None:
+        """Features come first; messages that were held for the end of the turn follow it."""
+        for feature in self._features.hooks["before_turn_end"]:
+            await feature.before_turn_end(event)
+        await self._hub.emit(event)
+        held = self._drive.conversation.queue.after_turn
+        while held:
+            message = held.pop(0)
+            await self._hub.emit(MessageStart(message=message))
+            await self._hub.emit(MessageEnd(message=message))
+
+    def post(self, event: MessageUpdate) -> None:
+        self._hub.send(event)
+        for feature in reversed(self._features.hooks["on_update"]):
+            feature.on_update(event)
+
+    def has_room(self) -> bool:
+        return self._hub.has_room()
+
+    async def yield_to_loop(self) -> None:
+        for feature in self._features.hooks["flush_updates"]:
+            await feature.flush_updates()
+        await self._hub.yield_to_loop()
+
+    # ------------------------------------------------------------ turns
+
+    def model(self) -> Model:
+        return self._drive.models.require()
+
+    async def prepare_turn(self) -> bool:
+        reached = self._drive.conversation.meter.check()
+        if reached is not None:
+            await self._hub.emit(
+                LimitReached(limit=reached.limit, used=reached.used, maximum=reached.maximum)
+            )
+            return False
+        await self._drive.compactor.if_near_limit(self._scope)
+        return True
+
+    async def request(self) -> Request:
+        block_images = self._drive.workspace.settings.images.block_images
+        return await self._drive.requests.build(block_images=block_images)
+
+    async def finish_message(self, message: Message) -> Message:
+        for feature in self._features.hooks["finish_message"]:
+            message = await feature.finish_message(message)
+        return message
+
+    def due(self, kind: QueueKind) -> int:
+        return self._drive.conversation.queue.due(kind) + self._features.pending(kind)
+
+    def take(self, kind: QueueKind) -> QueuedMessage:
+        return self._features.take(kind) or self._drive.conversation.queue.take(kind)
+
+    def will_retry(self, answer: ModelAnswer) -> bool:
+        return self._features.will_rerun() or self._drive.retries.wants(answer)
+
+    # ------------------------------------------------------------ tools
+
+    def runs_alone(self, call: ToolCall) -> bool:
+        tool = self._drive.toolset.find(call.name)
+        return tool is not None and tool.alone
+
+    def interrupted(self) -> bool:
+        queue = self._drive.conversation.queue
+        return queue.interrupts and bool(queue.due("steering"))
+
+    async def before_tool(self, call: ToolCall, *, whole: bool) -> AcceptedCall | Deny:
+        from ludolf.tools.schema import check_arguments
+
+        tool = self._drive.toolset.find(call.name)
+        if tool is None:
+            raise ToolFailure(f"Tool {call.name} not found")
+        arguments = call.arguments
+        prepared = tool.prepare(arguments) if isinstance(arguments, dict) else arguments
+        args = check_arguments(call.name, tool.parameters, prepared)
+        if not whole:
+            raise ToolFailure(BROKEN.format(name=call.name))
+        verdict = await self._features.before_tool(call, tool, args)
+        if isinstance(verdict, Deny):
+            return verdict
+        return AcceptedCall(tool, Allow(verdict), self._context(call))
+
+    def _context(self, call: ToolCall) -> ToolContext:
+        async def report(partial: ToolOutput) -> None:
+            await self._hub.emit(tool_update(call, partial))
+
+        def post(partial: ToolOutput) -> None:
+            self._hub.post(tool_update(call, partial))
+
+        drive, model = self._drive, self._drive.models.current
+        return ToolContext(
+            call_id=call.id,
+            cwd=drive.workspace.cwd,
+            report=report,
+            post=post,
+            takes_images=model is None or model.takes_images,
+            input_limits=model.input_limits if model is not None else None,
+            environment=drive.toolset.environment,
+            documents=drive.toolset.documents,
+            walls=self._features.walls(drive.workspace.cwd),
+        )
+
+    async def after_tool(self, call: ToolCall, output: ToolOutput, is_error: bool) -> Outcome:
+        return await self._features.after_tool(call, Outcome(output, is_error))
+
+
+if TYPE_CHECKING:
+
+    def _proof(turn: TurnIO) -> AgentIO:
+        return turn
 
 
 class PromptRunner:
@@ -165,6 +434,7 @@ class PromptRunner:
 
 
 def _outcome(end: RunEnd, scope: Scope) -> str:
-    if scope.aborted or (end.last is not None and end.last.stop_reason == "aborted"):
+    last = end.last
+    if scope.aborted or (last is not None and last.stop_reason == "aborted"):
         return "aborted"
-    return "error" if end.last is not None and end.last.stop_reason == "error" else "completed"
+    return "error" if last is not None and last.stop_reason == "error" else "completed"

@@ -5,19 +5,13 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import msgspec
 
-from ludolf.base import dumps
 from ludolf.protocol.events import Event
-from ludolf.protocol.replies import Frame, Reply
+from ludolf.protocol.framing import Frame, Reply
 
 if TYPE_CHECKING:
     from ludolf.protocol.ui import UiRequest
 
 Render = Callable[[Any], Frame | None]
-
-
-def line(record: Any) -> bytes:
-    """A record or event as it leaves."""
-    return dumps(record) + b"\n"
 
 
 def _nowhere(entry_id: str) -> int:

@@ -1,8 +1,10 @@
 """oh-my-pi: greeted with `ready`, one `agent_end` for each prompt, results as they come."""
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import msgspec
+from msgspec import UNSET
 
 from ludolf.agent.events import (
     AgentEnd,
@@ -20,14 +22,11 @@ from ludolf.ai.draft import BlockDelta, BlockEnd
 from ludolf.ai.messages import ToolCall
 from ludolf.base import now_ms
 from ludolf.protocol.commands import COMMANDS
-from ludolf.protocol.dialects.block_end_order import EagerEnds
-from ludolf.protocol.dialects.dialect import Dialect, ServerInfo, Traits, line
-from ludolf.protocol.dialects.omp_compaction import compaction_end, compaction_start
-from ludolf.protocol.dialects.omp_messages import FAILED, OmpMessages
-from ludolf.protocol.dialects.omp_notices import NOTICES
+from ludolf.protocol.dialects.dialect import Dialect, ServerInfo, Traits
+from ludolf.protocol.dialects.omp_messages import FAILED, OmpMessages, short_summary
 from ludolf.protocol.dialects.omp_replies import OmpReplies, model
 from ludolf.protocol.dialects.omp_subagents import not_terminal
-from ludolf.protocol.dialects.pi import Pi
+from ludolf.protocol.dialects.pi import EagerEnds, Pi
 from ludolf.protocol.dialects.pi_delta import stream_event
 from ludolf.protocol.events import (
     AgentSettled,
@@ -35,6 +34,7 @@ from ludolf.protocol.events import (
     AutoRetryStart,
     CompactionEnd,
     CompactionStart,
+    ContextFilesUsed,
     EntryStored,
     SessionInfoChanged,
     ShellOutput,
@@ -42,14 +42,64 @@ from ludolf.protocol.events import (
     SummaryRetryScheduled,
     SummaryRetryStart,
     ThinkingLevelChanged,
+    Warned,
 )
 from ludolf.protocol.frame_limits import MAX_FRAME, MAX_REASSEMBLED, VERSIONS
+from ludolf.protocol.framing import Frame, Reply, line
 from ludolf.protocol.host_events import ConfigUpdate, SessionSettled
-from ludolf.protocol.replies import Frame, Reply
 from ludolf.protocol.subagent_events import AgentWaiting
 
 if TYPE_CHECKING:
     from ludolf.protocol.ui import UiRequest
+
+
+def _warned(event: Warned) -> Frame:
+    return _notice("warning", event.message)
+
+
+def _instructed(event: ContextFilesUsed) -> Frame:
+    return _notice("info", f"Instructions from {', '.join(event.paths) or 'no file'}")
+
+
+def _notice(level: str, text: str) -> Frame:
+    return line({"type": "notice", "level": level, "message": text, "source": "ludolf"})
+
+
+NOTICES: dict[type, Callable[[Any], Frame]] = {Warned: _warned, ContextFilesUsed: _instructed}
+
+
+ACTION = "context-full"
+
+
+def compaction_start(event: CompactionStart) -> Frame | None:
+    if event.reason == "manual":
+        return None
+    return line({"type": "auto_compaction_start", "reason": event.reason, "action": ACTION})
+
+
+def compaction_end(event: CompactionEnd) -> Frame | None:
+    if event.reason == "manual":
+        return None
+    record: dict[str, Any] = {
+        "type": "auto_compaction_end",
+        "action": ACTION,
+        "result": None,
+        "aborted": event.aborted,
+        "willRetry": event.will_retry,
+    }
+    if event.result is not None:
+        details = {} if event.result.details is UNSET else event.result.details
+        record["result"] = {
+            "summary": event.result.summary,
+            "shortSummary": short_summary(event.result.summary),
+            "firstKeptEntryId": event.result.first_kept_entry_id,
+            "tokensBefore": event.result.tokens_before,
+            "details": details,
+        }
+    if event.error_message is not None:
+        record["errorMessage"] = event.error_message
+    return line(record)
+
 
 _ABORTS = frozenset(name for name, spec in COMMANDS.items() if spec.interrupts)
 _MODEL_CHANGES = ("set_model", "cycle_model")

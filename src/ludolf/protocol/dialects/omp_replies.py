@@ -10,8 +10,7 @@ from ludolf.base import ErrorCode, dumps, loads
 from ludolf.protocol.commands import COMMANDS
 from ludolf.protocol.dialects.omp_messages import CANCELLED, OmpMessages, short_summary
 from ludolf.protocol.dialects.omp_tools import JsonObject, artifact_id
-from ludolf.protocol.framing import NO_ID
-from ludolf.protocol.replies import Reply, render_reply
+from ludolf.protocol.framing import NO_ID, Reply, render_reply
 
 # The wording of this family for an error, by its code.
 _WORDING: dict[ErrorCode, str] = {

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from ludolf.base import dumps, loads
 from ludolf.protocol.dialects.dialect import Dialect
 from ludolf.protocol.events import ThinkingLevelChanged
-from ludolf.protocol.replies import Frame
+from ludolf.protocol.framing import Frame
 from ludolf.protocol.subagent_events import SubagentEvent
 
 _TERMINAL, _WAITING = b'"isTerminal":true}\n', b'"isTerminal":false}\n'

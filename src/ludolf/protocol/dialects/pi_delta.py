@@ -8,9 +8,9 @@ from ludolf.agent.events import MessageStart, MessageUpdate
 from ludolf.ai.draft import BlockDelta, BlockEnd, BlockStart, StreamEvent
 from ludolf.ai.messages import AssistantMessage, Text, Thinking, ToolCall
 from ludolf.base import Value, dumps
-from ludolf.protocol.dialects.dialect import Dialect, Render, ServerInfo, Traits, line
+from ludolf.protocol.dialects.dialect import Dialect, Render, ServerInfo, Traits
 from ludolf.protocol.events import CompactionEnd, Event
-from ludolf.protocol.replies import Frame, Reply, render_reply
+from ludolf.protocol.framing import Frame, Reply, line, render_reply
 from ludolf.protocol.results import State
 
 if TYPE_CHECKING:

@@ -19,9 +19,8 @@ from ludolf.agent.events import (
 )
 from ludolf.ai.messages import Message, text_of
 from ludolf.base import iso_time, now_ms
-from ludolf.protocol.dialects.block_end_order import EagerEnds
-from ludolf.protocol.dialects.dialect import Dialect, ServerInfo, Traits, line
-from ludolf.protocol.dialects.pi import Pi
+from ludolf.protocol.dialects.dialect import Dialect, ServerInfo, Traits
+from ludolf.protocol.dialects.pi import EagerEnds, Pi
 from ludolf.protocol.dialects.pi_delta import stream_event
 from ludolf.protocol.events import (
     AgentSettled,
@@ -42,8 +41,7 @@ from ludolf.protocol.events import (
     ThinkingLevelChanged,
     Warned,
 )
-from ludolf.protocol.framing import PARSE_FAILED
-from ludolf.protocol.replies import Frame, Reply
+from ludolf.protocol.framing import PARSE_FAILED, Frame, Reply, line
 from ludolf.protocol.subagent_events import AgentWaiting
 
 if TYPE_CHECKING:

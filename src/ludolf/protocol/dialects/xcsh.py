@@ -4,14 +4,13 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import msgspec
 
-from ludolf.protocol.dialects.dialect import Dialect, ServerInfo, Traits, line
+from ludolf.protocol.dialects.dialect import Dialect, ServerInfo, Traits
 from ludolf.protocol.dialects.omp import Omp
 from ludolf.protocol.dialects.omp_messages import OmpMessages
 from ludolf.protocol.dialects.omp_replies import OmpReplies
 from ludolf.protocol.dialects.omp_tools import JsonObject
 from ludolf.protocol.events import ContextFilesUsed, Warned
-from ludolf.protocol.framing import NO_ID
-from ludolf.protocol.replies import Frame, Reply
+from ludolf.protocol.framing import NO_ID, Frame, Reply, line
 
 # Errors that this family reports without the id and the name of the command.
 _UNPARSED = ("internal_error", "invalid_parameter")

@@ -4,7 +4,7 @@ from typing import Annotated, Any, Literal
 
 from msgspec import UNSET, Meta, UnsetType
 
-from ludolf.agent.queue import (
+from ludolf.agent.io import (
     QueueMode,
 )
 from ludolf.ai.messages import Image, Text, ThinkingLevel

@@ -1,7 +1,7 @@
 """The handlers of all commands, in files by subject; their table is `protocol/commands.py`."""
 
 from ludolf.protocol.commands import COMMANDS
-from ludolf.rpc.call import FUNCTIONS, Handler
+from ludolf.rpc.connection import FUNCTIONS, Handler
 from ludolf.rpc.handlers import (  # noqa: F401  # each registers its functions
     connection,
     host,

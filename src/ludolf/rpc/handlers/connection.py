@@ -6,7 +6,7 @@ from ludolf.protocol.commands import COMMANDS, SetProjectTrust, invalid_paramete
 from ludolf.protocol.dialects import NAMES
 from ludolf.protocol.events import EVENT_NAMES
 from ludolf.protocol.frame_limits import VERSIONS
-from ludolf.rpc.call import Call, ReplyData, Result, handles
+from ludolf.rpc.connection import Call, ReplyData, Result, handles
 
 PROTOCOL_VERSION = 1
 

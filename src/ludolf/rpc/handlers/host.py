@@ -10,7 +10,7 @@ from ludolf.engine.host.host_tools import Definition, output
 from ludolf.engine.host.host_uris import HostDocument, Scheme
 from ludolf.protocol.commands import HostToolResult, HostToolUpdate, HostUriResult
 from ludolf.protocol.images import read_image
-from ludolf.rpc.call import Call, ReplyData, Result, Silence, handles, unknown_command
+from ludolf.rpc.connection import Call, ReplyData, Result, Silence, handles, unknown_command
 
 _SCHEME = re.compile(r"[a-z][a-z0-9+.-]*")
 

@@ -2,7 +2,7 @@
 
 from ludolf.base import CommandError
 from ludolf.protocol.commands import Login
-from ludolf.rpc.call import Call, ReplyData, Result, handles
+from ludolf.rpc.connection import Call, ReplyData, Result, handles
 
 
 @handles

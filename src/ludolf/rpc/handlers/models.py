@@ -2,7 +2,7 @@
 
 from ludolf import __version__
 from ludolf.protocol.commands import SetModel
-from ludolf.rpc.call import Call, ReplyData, Result, handles
+from ludolf.rpc.connection import Call, ReplyData, Result, handles
 
 
 @handles

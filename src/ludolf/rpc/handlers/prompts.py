@@ -4,21 +4,22 @@ import asyncio
 
 from msgspec import UNSET
 
-from ludolf.agent.queue import QueueKind
+from ludolf.agent.io import QueueKind
+from ludolf.ai.messages import Part
 from ludolf.base import CommandError
 from ludolf.engine.feature import PromptInput
 from ludolf.protocol.commands import Prompt, QueueMessage, SetLimits
 from ludolf.protocol.images import read_attachments, read_images
-from ludolf.rpc.call import Call, ReplyData, Result, handles
+from ludolf.rpc.connection import Call, ReplyData, Result, handles
 
 
 @handles
 async def prompt(call: Call) -> Result:
     command: Prompt = call.command
-    extra = (
-        *read_images("prompt", command.images),
-        *read_attachments("prompt", command.attachments),
-    )
+    extra: tuple[Part, ...] = ()
+    if command.images or command.attachments:
+        images = read_images("prompt", command.images)
+        extra = (*images, *read_attachments("prompt", command.attachments))
     disposition = await call.engine.prompting.prompt(
         PromptInput(
             text=command.message,

@@ -6,7 +6,7 @@ from typing import Any
 from ludolf.base import CommandError
 from ludolf.engine.feature import TreeMove, Vetoed
 from ludolf.protocol.commands import Handoff, NavigateTree, RenameSession
-from ludolf.rpc.call import Call, ReplyData, Result, handles
+from ludolf.rpc.connection import Call, ReplyData, Result, handles
 
 
 @handles

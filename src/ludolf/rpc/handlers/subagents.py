@@ -11,7 +11,7 @@ from ludolf.protocol.commands import (
     SteerSubagent,
     invalid_parameter,
 )
-from ludolf.rpc.call import Call, ReplyData, Result, handles
+from ludolf.rpc.connection import Call, ReplyData, Result, handles
 
 if TYPE_CHECKING:
     from ludolf.engine.features.subagents.registry import SubagentRegistry

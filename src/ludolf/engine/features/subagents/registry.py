@@ -6,8 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from ludolf.base import CommandError, loads
-from ludolf.engine.features.subagents.subagent import Subagent
-from ludolf.engine.features.subagents.subscription import SubagentSubscription
+from ludolf.engine.features.subagents.subagent import Subagent, SubagentSubscription
 from ludolf.protocol.subagent_events import Snapshot
 from ludolf.session.tree import Session
 

@@ -8,7 +8,7 @@ import msgspec
 from msgspec import structs
 
 from ludolf.agent.events import MessageEnd, MessageStart
-from ludolf.agent.queue import QueueKind
+from ludolf.agent.io import QueueKind
 from ludolf.agent.scope import Aborted, Tasks
 from ludolf.ai.messages import CustomMessage
 from ludolf.base import now_ms
