@@ -24,7 +24,6 @@ from ludolf.ai.local.runtime import Launch, RuntimeAnswer
 from ludolf.ai.models import Model
 from ludolf.ai.provider import Provider, Request
 from ludolf.ai.providers.openai.completions import OpenAICompletions
-from ludolf.ai.providers.openai.shared import ABORT_TEXT
 from ludolf.base import LudolfError, dumps
 
 MODULE = "ludolf.ai.local.runtime"
@@ -187,7 +186,7 @@ class GgufFiles:
     """One child process per model, shared by all requests; idle ones end for another model."""
 
     api = FILE_API
-    abort_text = ABORT_TEXT
+    abort_text = OpenAICompletions.abort_text
 
     def __init__(self, transport: Transport) -> None:
         self._chat = OpenAICompletions(transport)
@@ -195,12 +194,14 @@ class GgufFiles:
         self._children: dict[str, Child] = {}
         self._starting = asyncio.Lock()
 
-    async def stream(self, request: Request, draft: Draft) -> AsyncGenerator[Iterable[StreamEvent]]:
+    def stream(self, request: Request, draft: Draft) -> AsyncGenerator[Iterable[StreamEvent]]:
         if self._plays_back:
-            async with aclosing(self._chat.stream(_at(request, NOWHERE, "none"), draft)) as stream:
-                async for events in stream:
-                    yield events
-            return
+            return self._chat.stream(_at(request, NOWHERE, "none"), draft)
+        return self._stream(request, draft)
+
+    async def _stream(
+        self, request: Request, draft: Draft
+    ) -> AsyncGenerator[Iterable[StreamEvent]]:
         child = await self._child(request.model)
         local_request = _at(request, child.url, child.order.key)
         child.users += 1

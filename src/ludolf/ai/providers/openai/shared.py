@@ -10,12 +10,11 @@ import msgspec
 from ludolf.ai.errors import ErrorKind, ProviderError, kind_of
 from ludolf.ai.messages import Image
 from ludolf.ai.provider import Request, ToolSpec
-from ludolf.ai.providers.gateways import base_url, key_headers, no_key, server_headers, user_agent
+from ludolf.ai.providers.gateways import key_headers, no_key, server_headers, user_agent
 from ludolf.ai.providers.openai.compat import Compat
 from ludolf.ai.strict_schema import Grammar, grammar_for, sampled_schema
 from ludolf.base import as_text, dumps, loads
 
-ABORT_TEXT = "Request was aborted"
 NO_OUTPUT = "(no tool output)"
 _MAX_BODY_CHARS = 4000
 ODD_EVENT = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
@@ -25,15 +24,6 @@ T = TypeVar("T")
 
 
 # ---------------------------------------------------------------- the request
-
-
-def endpoint(request: Request, path: str) -> str:
-    """Return the URL of a path of the server.
-
-    Raises:
-        ProviderError: a variable that the address needs is not set.
-    """
-    return base_url(request) + path
 
 
 def headers_for(
