@@ -95,6 +95,13 @@ def _start(piece: PlaybackBlock, draft: Draft) -> BlockStart:
 
 API = SCRIPTED_API
 VARIABLE = "LUDOLF_SCRIPT"
+_STATUSES: tuple[tuple[int, ErrorKind], ...] = (
+    (401, "auth"),
+    (403, "auth"),
+    (408, "timeout"),
+    (413, "overflow"),
+    (429, "rate_limit"),
+)
 
 
 class ScriptedFailure(Value, forbid_unknown_fields=True):
@@ -273,14 +280,7 @@ def _last_user_text(request: Request) -> str:
 
 def _usage(tokens: ScriptedUsage) -> Usage:
     total = tokens.input + tokens.output + tokens.cache_read + tokens.cache_write
-    return Usage(
-        input=tokens.input,
-        output=tokens.output,
-        cache_read=tokens.cache_read,
-        cache_write=tokens.cache_write,
-        total_tokens=total,
-        reasoning=tokens.reasoning,
-    )
+    return Usage(total_tokens=total, **structs.asdict(tokens))
 
 
 def _stop(reply: ScriptedReply, draft: Draft) -> tuple[StopReason, str]:
@@ -295,16 +295,7 @@ def _as_error(error: ScriptedFailure | str) -> ProviderError:
 def _kind_of_status(status: int | None) -> ErrorKind | None:
     if status is None or status == 400:
         return None
-    if status >= 500:
-        return "overloaded"
-    kinds: dict[int, ErrorKind] = {
-        401: "auth",
-        403: "auth",
-        408: "timeout",
-        413: "overflow",
-        429: "rate_limit",
-    }
-    return kinds.get(status, "bad_request")
+    return "overloaded" if status >= 500 else dict(_STATUSES).get(status, "bad_request")
 
 
 if TYPE_CHECKING:

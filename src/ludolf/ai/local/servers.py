@@ -10,9 +10,10 @@ from urllib.parse import SplitResult, urlsplit
 
 import msgspec
 
+from ludolf.ai.json_text import json_value
 from ludolf.ai.local.kinds import KINDS
 from ludolf.ai.models import Model, ModelCost
-from ludolf.base import dumps, loads
+from ludolf.base import dumps
 
 MAX_BYTES = 8 << 20
 UNAUTHORIZED = 401
@@ -48,7 +49,7 @@ async def _exchange(parts: SplitResult, request: bytes) -> Heard | None:
         writer.write(request)
         head = await reader.readuntil(b"\r\n\r\n")
         status, headers = _head(head)
-        return Heard(status, _json(await _body(reader, headers)))
+        return Heard(status, json_value(await _body(reader, headers)))
     finally:
         writer.close()
 
@@ -107,13 +108,6 @@ async def _rest(reader: asyncio.StreamReader) -> bytes:
         if len(data) > MAX_BYTES:
             raise ValueError("too long")
     return data
-
-
-def _json(body: bytes) -> Any:
-    try:
-        return loads(body)
-    except ValueError:
-        return None
 
 
 API = "openai-completions"

@@ -21,7 +21,6 @@ from ludolf.ai.messages import (
     StopReason,
     Text,
     Thinking,
-    ToolCall,
     ToolResultMessage,
     Usage,
     UserMessage,
@@ -33,13 +32,14 @@ from ludolf.ai.providers.http_provider import EventStreamProvider, HttpCall
 from ludolf.ai.providers.openai.shared import (
     NO_OUTPUT,
     cache_key,
+    call_form,
     cut,
     data_url,
     error_message,
+    function_of,
     join_body,
     read_chunk,
 )
-from ludolf.ai.strict_schema import sampled_schema
 from ludolf.base import dumps, uuid4, without_surrogates
 
 _SEE_IMAGE = "(see attached image)"
@@ -161,7 +161,7 @@ def _part(part: Part) -> dict[str, Any]:
 
 def _assistant(message: AssistantMessage) -> dict[str, Any] | None:
     parts = [part for block in message.content if (part := _chunk(block)) is not None]
-    calls = [_call(call) for call in message.tool_calls]
+    calls = [call_form(call) for call in message.tool_calls]
     if not parts and not calls:
         return None
     form: dict[str, Any] = {"role": "assistant", "content": parts or ""}
@@ -178,11 +178,6 @@ def _chunk(block: Block) -> dict[str, Any] | None:
             signed = {"signature": signature} if signature else {}
             return {"type": "thinking", "thinking": [thought], **signed}
     return None
-
-
-def _call(call: ToolCall) -> dict[str, Any]:
-    function = {"name": call.name, "arguments": dumps(call.arguments).decode()}
-    return {"id": call.id, "type": "function", "function": function}
 
 
 def _result(message: ToolResultMessage) -> dict[str, Any]:
@@ -216,14 +211,7 @@ def _options(request: Request) -> dict[str, Any]:
 
 
 def _tool(tool: ToolSpec) -> dict[str, Any]:
-    schema, strict = sampled_schema(tool.name, tool.parameters, tool.sampling, supported=True)
-    function = {
-        "name": tool.name,
-        "description": without_surrogates(tool.description),
-        "parameters": dict(schema),
-        "strict": strict,
-    }
-    return {"type": "function", "function": function}
+    return {"type": "function", "function": function_of(tool, knows_strict=True)}
 
 
 def _thinking(request: Request) -> dict[str, Any]:

@@ -12,12 +12,13 @@ from ludolf.ai.encoded_cache import EncodedHistory
 from ludolf.ai.errors import ProviderError
 from ludolf.ai.history import ModelMessage
 from ludolf.ai.http.transport import HttpResponse, Transport
+from ludolf.ai.json_text import json_object
 from ludolf.ai.messages import AssistantMessage, StopReason, ToolResultMessage, Usage
 from ludolf.ai.provider import Request, ToolSpec
 from ludolf.ai.providers.gateways import all_headers, base_url, key_headers
 from ludolf.ai.providers.http_provider import EventStreamProvider, HttpCall
 from ludolf.ai.providers.openai.shared import ODD_EVENT, cut, read_odd
-from ludolf.base import dumps, loads, without_surrogates
+from ludolf.base import dumps, without_surrogates
 
 _REDACTED = "[Reasoning redacted]"
 _STOPS: dict[str, StopReason] = {"stop": "stop", "length": "length", "toolUse": "toolUse"}
@@ -107,11 +108,7 @@ def _options(request: Request) -> dict[str, Any]:
 
 
 def _words(body: str) -> str | None:
-    try:
-        value = loads(body)
-    except (ValueError, RecursionError):
-        return None
-    error = value.get("error") if isinstance(value, dict) else None
+    error = json_object(body).get("error")
     if not isinstance(error, dict) or not isinstance(error.get("message"), str):
         return None
     return f"{error['message']} ({error['code']})" if error.get("code") else str(error["message"])

@@ -12,9 +12,10 @@ import msgspec
 
 from ludolf.ai.errors import ProviderError
 from ludolf.ai.http.transport import HttpRequest, Raw, ResponseBody, Transport
+from ludolf.ai.json_text import json_value
 from ludolf.ai.record.recording_file import Exchange, RecordedData, Recording
 from ludolf.ai.record.scrubbing import REMOVED, harmless_url
-from ludolf.base import Warn, dumps, loads
+from ludolf.base import Warn, dumps
 
 _TOOLS = ("tools", "toolConfig")
 _SCHEMAS = frozenset(("parameters", "input_schema", "inputSchema", "parametersJsonSchema"))
@@ -193,7 +194,7 @@ class Replayer(Transport):
 
     @asynccontextmanager
     async def model_exchange(self, sent: HttpRequest) -> AsyncIterator[Raw]:
-        exchange = self._take(shape_of(sent.method, sent.url, _json(sent.body)))
+        exchange = self._take(shape_of(sent.method, sent.url, json_value(sent.body)))
         pace = ReplayClock(self._speed)
         answer = exchange.answer
         if answer is None:
@@ -360,10 +361,3 @@ class Headers(Mapping[str, str]):
 
     def __len__(self) -> int:
         return len(self._values)
-
-
-def _json(body: bytes) -> object:
-    try:
-        return loads(body)
-    except ValueError:
-        return None

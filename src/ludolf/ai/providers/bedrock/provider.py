@@ -15,6 +15,7 @@ from ludolf.ai.draft import Draft, StreamEvent
 from ludolf.ai.errors import ErrorKind, ProviderError, is_overflow, kind_of, retry_after
 from ludolf.ai.http.sse import MAX_EVENT_BYTES
 from ludolf.ai.http.transport import HttpResponse, Transport, check
+from ludolf.ai.json_text import json_object
 from ludolf.ai.messages import StopReason, Usage
 from ludolf.ai.provider import Request
 from ludolf.ai.providers.bedrock.identity import Identity, address, variables_of
@@ -22,7 +23,6 @@ from ludolf.ai.providers.bedrock.request import BedrockRequestBuilder
 from ludolf.ai.providers.gateways import user_agent
 from ludolf.ai.providers.http_provider import HttpCall, HttpProvider
 from ludolf.ai.providers.openai.shared import ODD_EVENT, cut, read_odd
-from ludolf.base import loads
 
 
 class Bedrock(HttpProvider["EventStreamMessage"]):
@@ -326,11 +326,7 @@ def _kind(code: str | None, status: int | None, text: str) -> ErrorKind:
 
 def _refusal(status: int, headers: Mapping[str, str], body: str) -> BedrockFailure:
     """Convert an HTTP failure. The code is in a header or the body, with a namespace or URL."""
-    try:
-        value = loads(body)
-    except (ValueError, RecursionError):
-        value = None
-    fields: dict[str, Any] = value if isinstance(value, dict) else {}
+    fields = json_object(body)
     code = headers.get("x-amzn-errortype") or fields.get("__type") or fields.get("code")
     message = fields.get("message") or fields.get("Message") or cut(body.strip())
     return failure(

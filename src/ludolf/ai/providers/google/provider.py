@@ -17,6 +17,7 @@ from ludolf.ai.encoded_cache import EncodedHistory
 from ludolf.ai.errors import RETRYABLE, ErrorKind, ProviderError, kind_of
 from ludolf.ai.history import ModelMessage
 from ludolf.ai.http.transport import HttpResponse, Transport
+from ludolf.ai.json_text import json_object
 from ludolf.ai.messages import (
     AssistantMessage,
     Block,
@@ -72,13 +73,9 @@ class Google(EventStreamProvider):
 
     def describe(self, status: int, body: str) -> str:
         """Return the text of an HTTP failure: Google's error object, or one in its form."""
-        try:
-            value = loads(body)
-        except ValueError:
-            value = None
-        if not isinstance(value, dict) or "error" not in value:
-            value = {"error": {"message": body, "code": status}}
-        return dumps(value).decode()
+        value = json_object(body)
+        failure = value if "error" in value else {"error": {"message": body, "code": status}}
+        return dumps(failure).decode()
 
 
 make = Google

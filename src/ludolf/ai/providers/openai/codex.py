@@ -6,6 +6,7 @@ from typing import Any
 from ludolf.ai.errors import ProviderError
 from ludolf.ai.http.oauth import chatgpt_account
 from ludolf.ai.http.transport import HttpResponse
+from ludolf.ai.json_text import json_object
 from ludolf.ai.provider import Request
 from ludolf.ai.providers.gateways import base_url, no_key
 from ludolf.ai.providers.openai.compat import Compat
@@ -17,7 +18,7 @@ from ludolf.ai.providers.openai.responses import (
     tools_of,
 )
 from ludolf.ai.providers.openai.shared import headers_for
-from ludolf.base import loads, now_ms, without_surrogates
+from ludolf.base import now_ms, without_surrogates
 
 _NO_PROMPT = "You are a helpful assistant."  # the server refuses empty instructions
 _LIMITS = re.compile(r"usage_limit_reached|usage_not_included")
@@ -75,7 +76,9 @@ class CodexResponses(OpenAIResponses):
             raise ProviderError(str(limit), kind="bad_request") from None
 
     def describe(self, status: int, body: str) -> str:
-        error = _error_of(body)
+        error = json_object(body).get("error")
+        if not isinstance(error, dict):
+            error = {}
         if _LIMITS.search(f"{error.get('type')} {error.get('code')}"):
             raise _UsageLimit(_limit_text(error))
         return super().describe(status, body)
@@ -102,15 +105,6 @@ def _tool(form: dict[str, Any]) -> dict[str, Any]:
 
 class _UsageLimit(Exception):
     """The usage limit of the plan is reached; waiting for the server's delay would not help."""
-
-
-def _error_of(body: str) -> dict[str, Any]:
-    try:
-        value = loads(body)
-    except ValueError:
-        return {}
-    error = value.get("error") if isinstance(value, dict) else None
-    return error if isinstance(error, dict) else {}
 
 
 def _limit_text(error: dict[str, Any]) -> str:

@@ -12,13 +12,13 @@ from ludolf.ai.encoded_cache import EncodedHistory
 from ludolf.ai.errors import ProviderError
 from ludolf.ai.history import ModelMessage
 from ludolf.ai.http.transport import HttpResponse, Transport
+from ludolf.ai.json_text import json_value
 from ludolf.ai.messages import (
     AssistantMessage,
     Image,
     StopReason,
     Text,
     Thinking,
-    ToolCall,
     ToolResultMessage,
     Usage,
     UserMessage,
@@ -37,6 +37,7 @@ from ludolf.ai.providers.openai.compat import (
 from ludolf.ai.providers.openai.shared import (
     NO_OUTPUT,
     cache_key,
+    call_form,
     data_url,
     error_kind,
     error_message,
@@ -49,7 +50,7 @@ from ludolf.ai.providers.openai.shared import (
     read_chunk,
     short_hash,
 )
-from ludolf.base import dumps, escape, loads, short_id, without_surrogates
+from ludolf.base import dumps, escape, short_id, without_surrogates
 
 
 class OpenAICompletions(EventStreamProvider):
@@ -121,7 +122,10 @@ def _cache_fields(request: Request, compat: Compat) -> dict[str, Any]:
 def _tool(tool: ToolSpec, compat: Compat) -> dict[str, Any]:
     grammar = grammar_of(tool, compat)
     if grammar is None:
-        return {"type": "function", "function": function_of(tool, compat)}
+        return {
+            "type": "function",
+            "function": function_of(tool, knows_strict=compat.supports_strict_mode),
+        }
     rules = {"syntax": grammar.syntax, "definition": grammar.definition}
     custom = {
         "name": tool.name,
@@ -282,7 +286,7 @@ def _assistant(message: AssistantMessage, compat: Compat, mark: Any) -> dict[str
         replayed = _replay(thinking)
     if compat.requires_reasoning_content_on_assistant_messages:
         replayed.setdefault("reasoning_content", "")
-    calls = [_call(block) for block in message.content if isinstance(block, ToolCall)]
+    calls = [call_form(call) for call in message.tool_calls]
     if not text and not calls:
         return None
     nothing = "" if compat.requires_assistant_after_tool_result else None
@@ -300,21 +304,10 @@ def _replay(thinking: list[Thinking]) -> dict[str, Any]:
             known = fields.get(signature)
             fields[signature] = f"{known}\n{block.thinking}" if known else block.thinking
         elif signature.startswith("["):
-            fields["reasoning_details"] = fields.get("reasoning_details", []) + _details(signature)
+            details = json_value(signature)
+            if isinstance(details, list):
+                fields["reasoning_details"] = fields.get("reasoning_details", []) + details
     return fields
-
-
-def _details(signature: str) -> list[Any]:
-    try:
-        details = loads(signature)
-    except ValueError:
-        return []
-    return details if isinstance(details, list) else []
-
-
-def _call(call: ToolCall) -> dict[str, Any]:
-    function = {"name": call.name, "arguments": dumps(call.arguments).decode()}
-    return {"id": call.id, "type": "function", "function": function}
 
 
 def _result(message: ToolResultMessage, compat: Compat, mark: Any) -> dict[str, Any]:

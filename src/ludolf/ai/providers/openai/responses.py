@@ -13,6 +13,7 @@ from ludolf.ai.encoded_cache import EncodedHistory
 from ludolf.ai.errors import ProviderError
 from ludolf.ai.history import ModelMessage
 from ludolf.ai.http.transport import HttpResponse, Transport
+from ludolf.ai.json_text import json_object
 from ludolf.ai.messages import (
     AssistantMessage,
     Image,
@@ -43,7 +44,7 @@ from ludolf.ai.providers.openai.shared import (
     read_chunk,
     short_hash,
 )
-from ludolf.base import dumps, escape, loads, without_surrogates
+from ludolf.base import dumps, escape, without_surrogates
 
 _LEAST_OUTPUT = 16
 
@@ -119,7 +120,7 @@ def tools_of(request: Request, compat: Compat) -> list[dict[str, Any]]:
 def _tool(tool: ToolSpec, compat: Compat) -> dict[str, Any]:
     grammar = grammar_of(tool, compat)
     if grammar is None:
-        return {"type": "function", **function_of(tool, compat)}
+        return {"type": "function", **function_of(tool, knows_strict=compat.supports_strict_mode)}
     form = {"type": "grammar", "syntax": grammar.syntax, "definition": grammar.definition}
     return {"type": "custom", "name": tool.name, "description": tool.description, "format": form}
 
@@ -291,13 +292,7 @@ def _is_custom(call_id: str) -> bool:
 
 
 def _object(signature: str | None) -> dict[str, Any]:
-    if not signature or not signature.startswith("{"):
-        return {}
-    try:
-        value = loads(signature)
-    except ValueError:
-        return {}
-    return value if isinstance(value, dict) else {}
+    return json_object(signature) if signature and signature.startswith("{") else {}
 
 
 def _text_part(text: str) -> dict[str, Any]:
