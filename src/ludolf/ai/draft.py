@@ -468,18 +468,14 @@ class Draft:
     # ------------------------------------------------------------ private
 
     def _message(self, stop: StopReason, error: str | None) -> AssistantMessage:
-        about: dict[str, Any] = self._response
-        return AssistantMessage(
+        return structs.replace(
+            self.message_head(),
             content=tuple(b.value if b.done is not None else b.now() for b in self._blocks),
-            api=self.model.api,
-            provider=self.model.provider,
-            model=self.model.id,
             usage=self.usage,
             stop_reason=stop,
-            timestamp=self.timestamp,
             error_message=error,
             raw_stop_reason=self._raw_stop,
-            **about,
+            **self._response,
         )
 
     def _open(self, kind: BlockKind, value: Block, head: bytes) -> BlockStart:

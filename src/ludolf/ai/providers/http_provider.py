@@ -1,7 +1,7 @@
 """Outline of an answer over HTTP; the API of each vendor supplies the request and a reader."""
 
 from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Generic, NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, Generic, Literal, NamedTuple, Protocol, TypeVar
 
 from ludolf.ai.draft import Draft, StreamEvent
 from ludolf.ai.http.sse import SseParser
@@ -43,6 +43,31 @@ class AnswerReader(Protocol[ReadT]):
             ProviderError: the answer is incomplete, or the model ended it with a failure.
         """
         ...
+
+
+class AlternatingBlocks:
+    """Blocks of an API that streams text and thinking without marking where they end."""
+
+    def __init__(self, draft: Draft) -> None:
+        self.draft = draft
+        self.block = -1
+        self._kind = ""
+
+    def open(self, kind: Literal["text", "thinking"]) -> Iterator[StreamEvent]:
+        """Start a block unless the open one is of this kind."""
+        if kind == self._kind:
+            return
+        yield from self.close()
+        thinks = kind == "thinking"
+        start = self.draft.start_thinking(signature=None) if thinks else self.draft.start_text()
+        self._kind, self.block = kind, start.index
+        yield start
+
+    def close(self) -> Iterator[StreamEvent]:
+        """End the open block, if there is one."""
+        if self._kind:
+            self._kind = ""
+            yield self.draft.end(self.block)
 
 
 class HttpProvider(Generic[FrameT]):

@@ -4,7 +4,7 @@ import hashlib
 import re
 from collections.abc import Iterable, Iterator
 from functools import partial
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
@@ -28,7 +28,7 @@ from ludolf.ai.messages import (
 )
 from ludolf.ai.provider import Request, ToolSpec
 from ludolf.ai.providers.gateways import all_headers, base_url, key_headers
-from ludolf.ai.providers.http_provider import EventStreamProvider, HttpCall
+from ludolf.ai.providers.http_provider import AlternatingBlocks, EventStreamProvider, HttpCall
 from ludolf.ai.providers.openai.shared import (
     NO_OUTPUT,
     cache_key,
@@ -293,14 +293,12 @@ _decode = msgspec.json.Decoder(_Chunk).decode
 # ---------------------------------------------------------------- reading it
 
 
-class MistralReader:
+class MistralReader(AlternatingBlocks):
     """Reads one answer; text and thinking may alternate, calls may interleave."""
 
     def __init__(self, draft: Draft) -> None:
+        super().__init__(draft)
         self.done = False
-        self._draft = draft
-        self._kind = ""
-        self._block = -1
         self._calls: dict[int | str, int] = {}
         self._has_id = False
         self._finish: str | None = None
@@ -322,8 +320,8 @@ class MistralReader:
     def finish(self) -> Iterator[StreamEvent]:
         reason = self._finish
         if reason is not None:
-            self._draft.stopped(_STOPS.get(reason, "error"), reason)
-        yield from self._draft.end_all()
+            self.draft.stopped(_STOPS.get(reason, "error"), reason)
+        yield from self.draft.end_all()
         if reason is None:
             raise ProviderError(NO_END)
         if reason not in _STOPS:
@@ -335,10 +333,10 @@ class MistralReader:
             text = error_message(chunk.error) or error_message({"message": chunk.message})
             raise ProviderError(text or data.decode("utf-8", "replace"))
         if not self._has_id and (chunk.id or chunk.model):
-            self._draft.identify(chunk.id, chunk.model)
+            self.draft.identify(chunk.id, chunk.model)
             self._has_id = True
         if chunk.usage is not None:
-            self._draft.count(_usage(chunk.usage))
+            self.draft.count(_usage(chunk.usage))
 
     def _content(self, content: str | list[_Part] | None) -> Iterator[StreamEvent]:
         if isinstance(content, str):
@@ -350,29 +348,13 @@ class MistralReader:
                 continue
             yield from self._say("thinking", _thought(part))
             if part.signature:
-                yield from self._open("thinking")
-                self._draft.sign(self._block, part.signature)
+                yield from self.open("thinking")
+                self.draft.sign(self.block, part.signature)
 
-    def _say(self, kind: str, text: str) -> Iterator[StreamEvent]:
+    def _say(self, kind: Literal["text", "thinking"], text: str) -> Iterator[StreamEvent]:
         if text:
-            yield from self._open(kind)
-            yield self._draft.text(self._block, text)
-
-    def _open(self, kind: str) -> Iterator[StreamEvent]:
-        if kind == self._kind:
-            return
-        yield from self._close()
-        if kind == "thinking":
-            start = self._draft.start_thinking(signature=None)
-        else:
-            start = self._draft.start_text()
-        self._kind, self._block = kind, start.index
-        yield start
-
-    def _close(self) -> Iterator[StreamEvent]:
-        if self._kind:
-            self._kind = ""
-            yield self._draft.end(self._block)
+            yield from self.open(kind)
+            yield self.draft.text(self.block, text)
 
     def _call(self, call: _Call) -> Iterator[StreamEvent]:
         # Later pieces of a call have the id "null".
@@ -380,9 +362,9 @@ class MistralReader:
         function = call.function or _Function()
         block = self._find(call.index, call_id)
         if block is None:
-            yield from self._close()
+            yield from self.close()
             own_id = call_id or uuid4().replace("-", "")[:9]
-            start = self._draft.start_tool(own_id, function.name or "")
+            start = self.draft.start_tool(own_id, function.name or "")
             block = start.index
             yield start
         for key in (call.index, call_id):
@@ -391,7 +373,7 @@ class MistralReader:
         arguments = function.arguments
         if isinstance(arguments, dict):
             arguments = dumps(arguments).decode()
-        yield self._draft.tool_args(block, arguments or "")
+        yield self.draft.tool_args(block, arguments or "")
 
     def _find(self, index: int | None, call_id: str) -> int | None:
         """Return an open call by its id if it has one, or else by its index."""

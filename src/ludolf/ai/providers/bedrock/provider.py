@@ -7,7 +7,7 @@ import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
 from types import MappingProxyType
-from typing import Any, TypeVar
+from typing import Any
 
 import msgspec
 
@@ -181,11 +181,6 @@ class _Start(_Wire, frozen=True):
     tool_use: ConverseToolStart | None = None
 
 
-class ConverseBlockStart(_Wire, frozen=True):
-    content_block_index: int = 0
-    start: _Start | None = None
-
-
 class ToolDelta(_Wire, frozen=True):
     input: str | None = None
 
@@ -202,19 +197,6 @@ class Delta(_Wire, frozen=True):
     reasoning_content: Reasoning | None = None
 
 
-class ConverseBlockDelta(_Wire, frozen=True):
-    content_block_index: int = 0
-    delta: Delta = Delta()
-
-
-class ConverseBlockStop(_Wire, frozen=True):
-    content_block_index: int = 0
-
-
-class ConverseMessageStop(_Wire, frozen=True):
-    stop_reason: str | None = None
-
-
 class CacheDetail(_Wire, frozen=True):
     ttl: str | None = None
     input_tokens: int | None = None
@@ -229,14 +211,18 @@ class ConverseUsage(_Wire, frozen=True):
     cache_details: list[CacheDetail] | None = None
 
 
-class Metadata(_Wire, frozen=True):
+class ConverseEvent(_Wire, frozen=True):
+    """Any event; the present fields depend on its type. An exception has a message."""
+
+    content_block_index: int = 0
+    start: _Start | None = None
+    delta: Delta = Delta()
+    stop_reason: str | None = None
     usage: ConverseUsage | None = None
-
-
-class Complaint(_Wire, frozen=True):
-    """Message of an exception."""
-
     message: str | None = None
+
+
+_decoder = msgspec.json.Decoder(ConverseEvent)
 
 
 _REDACTED = "[Reasoning redacted]"
@@ -248,9 +234,6 @@ _STOPS: dict[str, StopReason] = {
     "tool_use": "toolUse",
 }
 _REFUSALS = frozenset(("guardrail_intervened", "content_filtered"))
-
-T = TypeVar("T")
-
 
 # ---------------------------------------------------------------- failures
 
@@ -362,16 +345,16 @@ class BedrockReader:
                 raise self._failed(headers, payload)
             match headers.get(":event-type"):
                 case "contentBlockDelta":
-                    event = _decode(payload, ConverseBlockDelta)
+                    event = _decode(payload)
                     yield from self._delta(event.content_block_index, event.delta)
                 case "contentBlockStart":
-                    yield from self._start(_decode(payload, ConverseBlockStart))
+                    yield from self._start(_decode(payload))
                 case "contentBlockStop":
-                    yield from self._end(_decode(payload, ConverseBlockStop).content_block_index)
+                    yield from self._end(_decode(payload).content_block_index)
                 case "messageStop":
-                    self._stopped(_decode(payload, ConverseMessageStop).stop_reason)
+                    self._stopped(_decode(payload).stop_reason)
                 case "metadata":
-                    self._count(_decode(payload, Metadata).usage)
+                    self._count(_decode(payload).usage)
 
     def finish(self) -> Iterable[StreamEvent]:
         about = {"requestId": self._request_id}
@@ -383,7 +366,7 @@ class BedrockReader:
             raise BedrockFailure(f"Provider stopped with: {self._stop}", about, kind=kind)
         return ()
 
-    def _start(self, event: ConverseBlockStart) -> Iterator[StreamEvent]:
+    def _start(self, event: ConverseEvent) -> Iterator[StreamEvent]:
         tool = event.start.tool_use if event.start else None
         if tool is not None:
             start = self._draft.start_tool(tool.tool_use_id, tool.name)
@@ -449,15 +432,15 @@ class BedrockReader:
         if code is None:
             message = headers.get(":error-message") or headers.get(":error-code") or "unknown error"
             return failure(headers.get(":error-code"), message, request_id=self._request_id)
-        message = _decode(payload, Complaint).message or payload.decode("utf-8", "replace")
+        message = _decode(payload).message or payload.decode("utf-8", "replace")
         return failure(code[:1].upper() + code[1:], message, request_id=self._request_id)
 
 
-def _decode(payload: bytes, kind: type[T]) -> T:
+def _decode(payload: bytes) -> ConverseEvent:
     try:
-        return msgspec.json.decode(payload, type=kind)
+        return _decoder.decode(payload)
     except ODD_EVENT:
-        return read_odd(payload, kind)
+        return read_odd(payload, ConverseEvent)
 
 
 def _usage(counts: ConverseUsage) -> Usage:

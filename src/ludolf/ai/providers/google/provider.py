@@ -8,7 +8,7 @@ from collections.abc import (
     Sequence,
 )
 from functools import partial
-from typing import Any, Final
+from typing import Any
 
 import msgspec
 
@@ -32,13 +32,17 @@ from ludolf.ai.messages import (
 )
 from ludolf.ai.models import Model
 from ludolf.ai.provider import Request, ToolSpec
-from ludolf.ai.providers.gateways import base_url, key_headers, no_key, server_headers, user_agent
-from ludolf.ai.providers.http_provider import EventStreamProvider, HttpCall
+from ludolf.ai.providers.gateways import (
+    admission_headers,
+    base_url,
+    server_headers,
+    user_agent,
+)
+from ludolf.ai.providers.http_provider import AlternatingBlocks, EventStreamProvider, HttpCall
 from ludolf.ai.strict_schema import sampled_schema
 from ludolf.base import dumps, loads, now_ms, without_surrogates
 
 STREAM = "streamGenerateContent?alt=sse"
-_KEY_HEADER: Final = "x-goog-api-key"
 _REFUSALS = frozenset(
     ("SAFETY", "RECITATION", "BLOCKLIST", "PROHIBITED_CONTENT", "SPII", "IMAGE_SAFETY", "LANGUAGE")
 )
@@ -87,9 +91,7 @@ def headers_for(request: Request, admission: Mapping[str, str] | None = None) ->
     Raises:
         ProviderError: there is neither a key nor a configured header that replaces it.
     """
-    way_in = key_headers(request, _KEY_HEADER) if admission is None else admission
-    if not way_in and not request.access.by_header:
-        raise no_key(request)
+    way_in = admission_headers(request, "x-goog-api-key", admission)
     ours = {"content-type": "application/json", "user-agent": user_agent(), **way_in}
     ours |= server_headers(request)
     return {name.lower(): value for name, value in request.access.over(ours).items()}
@@ -162,16 +164,14 @@ def _decode_odd(data: bytes) -> _Chunk:
         raise ProviderError(f"Broken event from Google: {start}", kind="garbled") from error
 
 
-class _Reading:
+class _Reading(AlternatingBlocks):
     """State of one answer: the open block, the used ids, the stop reason."""
 
     done = False  # the end of the stream is the end of the answer
 
     def __init__(self, draft: Draft, no_end: str) -> None:
-        self._draft = draft
+        super().__init__(draft)
         self._no_end = no_end
-        self._kind = ""
-        self._index = -1
         self._ids: set[str] = set()
         self._counts: _Counts | None = None
         self._end: str | None = None
@@ -180,7 +180,7 @@ class _Reading:
         for data in events:
             chunk = _decode(data)
             if chunk.error is not None:
-                yield from self._close()
+                yield from self.close()
                 raise _failure(chunk.error, self._no_end)
             self._about(chunk)
             for candidate in chunk.candidates or ():
@@ -190,10 +190,10 @@ class _Reading:
 
     def _about(self, chunk: _Chunk) -> None:
         if chunk.response_id:
-            self._draft.identify(chunk.response_id)
+            self.draft.identify(chunk.response_id)
         if chunk.usage_metadata is not None and chunk.usage_metadata != self._counts:
             self._counts = chunk.usage_metadata
-            self._draft.count(_usage(chunk.usage_metadata))
+            self.draft.count(_usage(chunk.usage_metadata))
         if chunk.prompt_feedback is not None and chunk.prompt_feedback.block_reason:
             self._end = chunk.prompt_feedback.block_reason
 
@@ -204,28 +204,19 @@ class _Reading:
             yield from self._call(part.function_call, part.thought_signature)
 
     def _text(self, text: str, part: _Part) -> Iterator[StreamEvent]:
-        kind = "thinking" if part.thought else "text"
-        if kind != self._kind:
-            yield from self._close()
-            start = (
-                self._draft.start_thinking(signature=None)
-                if part.thought
-                else self._draft.start_text()
-            )
-            self._kind, self._index = kind, start.index
-            yield start
+        yield from self.open("thinking" if part.thought else "text")
         if part.thought_signature:
-            self._draft.sign(self._index, part.thought_signature)
-        yield self._draft.text(self._index, text)
+            self.draft.sign(self.block, part.thought_signature)
+        yield self.draft.text(self.block, text)
 
     def _call(self, call: _Call, signature: str | None) -> Iterator[StreamEvent]:
-        yield from self._close()
-        start = self._draft.start_tool(self._free_id(call), call.name)
+        yield from self.close()
+        start = self.draft.start_tool(self._free_id(call), call.name)
         yield start
         if signature:
-            self._draft.sign(start.index, signature)
-        yield self._draft.tool_args(start.index, dumps(call.args or {}).decode())
-        yield self._draft.end(start.index)
+            self.draft.sign(start.index, signature)
+        yield self.draft.tool_args(start.index, dumps(call.args or {}).decode())
+        yield self.draft.end(start.index)
 
     def _free_id(self, call: _Call) -> str:
         call_id = call.id or ""
@@ -234,22 +225,17 @@ class _Reading:
         self._ids.add(call_id)
         return call_id
 
-    def _close(self) -> Iterator[StreamEvent]:
-        if self._kind:
-            self._kind = ""
-            yield self._draft.end(self._index)
-
     def finish(self) -> Iterator[StreamEvent]:
-        yield from self._close()
+        yield from self.close()
         match self._end:
             case None:
                 raise ProviderError(self._no_end)
             case "STOP":
-                self._draft.stopped("toolUse" if self._draft.has_tool_calls else "stop", self._end)
+                self.draft.stopped("toolUse" if self.draft.has_tool_calls else "stop", self._end)
             case "MAX_TOKENS":
-                self._draft.stopped("length", self._end)
+                self.draft.stopped("length", self._end)
             case _:
-                self._draft.stopped("error", self._end)
+                self.draft.stopped("error", self._end)
                 kind: ErrorKind = "refused" if self._end in _REFUSALS else "bad_request"
                 raise ProviderError(f"Provider stopped with: {self._end}", kind=kind)
 

@@ -11,7 +11,11 @@ from ludolf.ai.errors import ErrorKind, ProviderError, kind_of
 from ludolf.ai.json_text import json_value
 from ludolf.ai.messages import Image, ToolCall
 from ludolf.ai.provider import Request, ToolSpec
-from ludolf.ai.providers.gateways import key_headers, no_key, server_headers, user_agent
+from ludolf.ai.providers.gateways import (
+    admission_headers,
+    server_headers,
+    user_agent,
+)
 from ludolf.ai.providers.openai.compat import Compat
 from ludolf.ai.strict_schema import Grammar, grammar_for, sampled_schema
 from ludolf.base import as_text, dumps, loads, without_surrogates
@@ -37,14 +41,11 @@ def headers_for(
     Raises:
         ProviderError: there is neither a key nor a configured header that replaces it.
     """
-    way_in = key_headers(request, "Authorization") if admission is None else admission
-    if not way_in and not request.access.by_header:
-        raise no_key(request)
     ours = {
         "Content-Type": "application/json",
         "Accept": "text/event-stream",
         "User-Agent": user_agent(),
-        **way_in,
+        **admission_headers(request, "Authorization", admission),
         **server_headers(request),
         **_session_headers(request, compat),
     }
