@@ -336,7 +336,14 @@ class Draft:
         )
 
     def text(self, index: int, delta: str) -> BlockDelta:
-        return self._grow(index, delta)
+        """Append to a block of text or thinking."""
+        block = self._blocks[index]
+        escaped = escape(delta)
+        block.parts.append(delta)
+        block.chunks.add(escaped)
+        return BlockDelta(block.kind, index, delta, escaped)
+
+    thinking = text
 
     def start_thinking(
         self, text: str = "", signature: str | None = "", redacted: bool = False
@@ -345,9 +352,6 @@ class Draft:
         value = Thinking(thinking=text, thinking_signature=signature, redacted=redacted)
         head = b'{"type":"thinking","thinking":"' + escape(text)
         return self._open("thinking", value, head)
-
-    def thinking(self, index: int, delta: str) -> BlockDelta:
-        return self._grow(index, delta)
 
     def sign(self, index: int, signature: str, *, append: bool = False) -> None:
         """Set or extend the opaque signature that a provider expects back; emits no event."""
@@ -468,14 +472,18 @@ class Draft:
     # ------------------------------------------------------------ private
 
     def _message(self, stop: StopReason, error: str | None) -> AssistantMessage:
-        return structs.replace(
-            self.message_head(),
+        about: dict[str, Any] = self._response
+        return AssistantMessage(
             content=tuple(b.value if b.done is not None else b.now() for b in self._blocks),
+            api=self.model.api,
+            provider=self.model.provider,
+            model=self.model.id,
             usage=self.usage,
             stop_reason=stop,
+            timestamp=self.timestamp,
             error_message=error,
             raw_stop_reason=self._raw_stop,
-            **self._response,
+            **about,
         )
 
     def _open(self, kind: BlockKind, value: Block, head: bytes) -> BlockStart:
@@ -484,13 +492,6 @@ class Draft:
         if isinstance(value, ToolCall):
             return BlockStart(kind, index, value.id, value.name)
         return BlockStart(kind, index)
-
-    def _grow(self, index: int, delta: str) -> BlockDelta:
-        block = self._blocks[index]
-        escaped = escape(delta)
-        block.parts.append(delta)
-        block.chunks.add(escaped)
-        return BlockDelta(block.kind, index, delta, escaped)
 
     def _make_tail(self) -> bytes:
         head = structs.replace(self.message_head(), usage=self.usage, **self._response)

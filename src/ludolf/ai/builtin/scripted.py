@@ -2,7 +2,7 @@
 
 import asyncio
 import os
-from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -178,7 +178,9 @@ class Scripted:
 
     async def stream(self, request: Request, draft: Draft) -> AsyncGenerator[Iterable[StreamEvent]]:
         self.requests.append(request)
-        self._load(request.access.environment)
+        if self._left is None:
+            path = request.access.environment.get(VARIABLE) or os.environ.get(VARIABLE, "")
+            self._left = load_script(path)
         reply = self._next(_last_user_text(request))
         await asyncio.sleep(reply.delay_ms / 1000)
         if reply.error is not None and not reply.pieces:
@@ -194,12 +196,8 @@ class Scripted:
             await asyncio.get_running_loop().create_future()
         if reply.error is not None:
             raise _as_error(reply.error)
-        draft.stopped(*_stop(reply, draft))
-
-    def _load(self, environment: Mapping[str, str]) -> None:
-        if self._left is None:
-            path = environment.get(VARIABLE) or os.environ.get(VARIABLE, "")
-            self._left = load_script(path)
+        reason: StopReason = reply.stop or ("toolUse" if draft.has_tool_calls else "stop")
+        draft.stopped(reason, reason)
 
     def _next(self, text: str) -> ScriptedReply:
         left = self._left or []
@@ -281,11 +279,6 @@ def _last_user_text(request: Request) -> str:
 def _usage(tokens: ScriptedUsage) -> Usage:
     total = tokens.input + tokens.output + tokens.cache_read + tokens.cache_write
     return Usage(total_tokens=total, **structs.asdict(tokens))
-
-
-def _stop(reply: ScriptedReply, draft: Draft) -> tuple[StopReason, str]:
-    reason: StopReason = reply.stop or ("toolUse" if draft.has_tool_calls else "stop")
-    return reason, reason
 
 
 def _as_error(error: ScriptedFailure | str) -> ProviderError:

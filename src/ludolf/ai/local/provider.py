@@ -139,6 +139,7 @@ def _environment() -> dict[str, str]:
 
 
 OWN, FENCED = "own", "fenced"
+_FENCED_FILE = Path(__file__).with_name("fenced.jinja")
 # Qwen2.5-Coder's template shows calls with doubled braces, but the model writes a fenced block.
 _DOUBLED = re.compile(r"<tool_call>(\\n|\s)*\{\{")
 
@@ -154,7 +155,7 @@ def template_for(header: GgufHeader, wanted: str | None = None) -> str | None:
     choice = wanted or (FENCED if needs_fences(header) else OWN)
     if choice == OWN:
         return None
-    path = _fenced() if choice == FENCED else Path(choice).expanduser()
+    path = _FENCED_FILE if choice == FENCED else Path(choice).expanduser()
     try:
         return path.read_text("utf-8")
     except (OSError, UnicodeDecodeError) as error:
@@ -167,10 +168,6 @@ def needs_fences(header: GgufHeader) -> bool:
     if header.architecture != "qwen2" or "<|im_start|>" not in template:
         return False
     return _DOUBLED.search(template) is not None
-
-
-def _fenced() -> Path:
-    return Path(__file__).with_name("fenced.jinja")
 
 
 KEY_BYTES = 24
@@ -227,7 +224,7 @@ class GgufFiles:
     async def _child(self, model: Model) -> Child:
         async with self._starting:
             child = self._children.get(model.base_url)
-            if child is not None and child.alive and _same(child.order, model):
+            if child is not None and child.alive and child.order.context == model.context_window:
                 return child
             await self._make_room(model.base_url)
             try:
@@ -248,10 +245,6 @@ def _at(request: Request, url: str, key: str) -> Request:
     return structs.replace(request, access=Access(key=key, base_url=f"{url}/v1"))
 
 
-def _same(order: Launch, model: Model) -> bool:
-    return order.context == model.context_window
-
-
 def _order(model: Model) -> Launch:
     """Return the order that starts the model's child process.
 
@@ -265,19 +258,16 @@ def _order(model: Model) -> Launch:
         raise ProviderError(MISSING, kind="bad_request")
     path = Path(unquote(urlsplit(model.base_url).path))
     options: dict[str, Any] = model.compat or {}
+    wanted = options.get("chatTemplate")
     return Launch(
         model=str(path),
         key=os.urandom(KEY_BYTES).hex(),
         context=model.context_window,
         parent=os.getpid(),
-        template=template_for(read_gguf(path), _text(options.get("chatTemplate"))),
+        template=template_for(read_gguf(path), wanted if isinstance(wanted, str) else None),
         threads=_number(options.get("threads")),
         gpu_layers=_number(options.get("gpuLayers")),
     )
-
-
-def _text(value: Any) -> str | None:
-    return value if isinstance(value, str) and value else None
 
 
 def _number(value: Any) -> int | None:

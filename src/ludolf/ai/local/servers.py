@@ -250,8 +250,8 @@ def _ollama_model(place: ServerAddress, name: str, show: Any, running: int | Non
         able += [] if about else ["tools"]
     if "completion" not in able:
         return None
-    info = about.get("model_info")
-    trained = _trained(info) if isinstance(info, dict) else 0
+    info = _inner(about, "model_info")
+    trained = _count(info.get(f"{info.get('general.architecture')}.context_length"))
     context = running or _parameter(_text(about, "parameters"), "num_ctx") or place.default_context
     return local_model(
         "ollama",
@@ -264,11 +264,6 @@ def _ollama_model(place: ServerAddress, name: str, show: Any, running: int | Non
         thinking_level_map={"off": "none", "minimal": "low"} if "thinking" in able else None,
         compat={**COMPAT, **({} if "tools" in able else {"supportsTools": False})},
     )
-
-
-def _trained(info: Mapping[str, Any]) -> int:
-    architecture = info.get("general.architecture")
-    return _count(info.get(f"{architecture}.context_length"))
 
 
 def _parameter(text: str, name: str) -> int:

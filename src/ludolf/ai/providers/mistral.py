@@ -26,7 +26,7 @@ from ludolf.ai.messages import (
     UserMessage,
     text_of,
 )
-from ludolf.ai.provider import Request, ToolSpec
+from ludolf.ai.provider import Request
 from ludolf.ai.providers.gateways import all_headers, base_url, key_headers
 from ludolf.ai.providers.http_provider import AlternatingBlocks, EventStreamProvider, HttpCall
 from ludolf.ai.providers.openai.shared import (
@@ -201,17 +201,14 @@ def _options(request: Request) -> dict[str, Any]:
     model = request.model
     fields: dict[str, Any] = {"model": model.id, "stream": True}
     if request.tools:
-        fields["tools"] = [_tool(tool) for tool in request.tools]
+        functions = (function_of(tool, knows_strict=True) for tool in request.tools)
+        fields["tools"] = [{"type": "function", "function": form} for form in functions]
     if limit := request.max_tokens or model.max_tokens:
         fields["max_tokens"] = limit
     fields |= _thinking(request)
     if request.session_id and request.cache != "none":
         fields["prompt_cache_key"] = cache_key(request)
     return fields | (model.sampling_params or {})
-
-
-def _tool(tool: ToolSpec) -> dict[str, Any]:
-    return {"type": "function", "function": function_of(tool, knows_strict=True)}
 
 
 def _thinking(request: Request) -> dict[str, Any]:

@@ -245,7 +245,10 @@ class PiMessagesReader:
         self.done = True
         self._draft.identify(event.response_id)
         if event.usage is not None:
-            self._count(event.usage)
+            self._draft.count(event.usage)
+            if event.usage.cost.total:
+                # The gateway knows which model answered, and its cost.
+                self._draft.usage, self._draft.usage_json = event.usage, dumps(event.usage)
         if event.type == "error":
             provider = self._draft.model.provider
             raise ProviderError(event.error_message or f"{provider} ended with an error")
@@ -253,9 +256,3 @@ class PiMessagesReader:
         self._draft.stopped(_STOPS.get(reason, "error"))
         if reason not in _STOPS:
             raise ProviderError(f"Provider stopped with: {reason}", kind="bad_request")
-
-    def _count(self, usage: Usage) -> None:
-        self._draft.count(usage)
-        if usage.cost.total:
-            # The gateway knows which model answered, and its cost.
-            self._draft.usage, self._draft.usage_json = usage, dumps(usage)

@@ -184,7 +184,10 @@ class Replayer(Transport):
     ) -> None:
         super().__init__()
         self._path = recording.path
-        self._left = [(_recorded_shape(one), one) for one in recording.exchanges]
+        self._left = [
+            (shape_of(one.request.method, one.request.url, one.request.body), one)
+            for one in recording.exchanges
+        ]
         self._ids = {model.id for model in recording.models}
         self._models = {shape.model for shape, _ in self._left}
         self._warn = warn
@@ -228,7 +231,10 @@ class Replayer(Transport):
             text = f"a request differs from recorded exchange {exchange.number}: {other}"
             if self._strict:
                 raise self._error(text)
-            self._warn_once(other, text)
+            # Once for each difference: all further requests of a run repeat it.
+            if other not in self._warned:
+                self._warned.add(other)
+                self._warn(f"Warning: replay of {self._path}: {text}")
         self._left.remove((shape, exchange))
         return exchange
 
@@ -242,12 +248,6 @@ class Replayer(Transport):
         renamed = asked.model in self._ids - self._models and recorded.model not in self._ids
         return renamed or recorded.model == asked.model
 
-    def _warn_once(self, difference: str, text: str) -> None:
-        """Warn once for each difference: all further requests of a run repeat it."""
-        if difference not in self._warned:
-            self._warned.add(difference)
-            self._warn(f"Warning: replay of {self._path}: {text}")
-
     def _error(self, text: str) -> ProviderError:
         # The kind prevents retries, whatever the text contains.
         return ProviderError(f"Replay of {self._path}: {text}", kind="bad_request")
@@ -260,11 +260,6 @@ def _rank(recorded: Shape, asked: Shape) -> tuple[bool, bool, bool]:
         recorded.messages != asked.messages,
         recorded.path != asked.path,
     )
-
-
-def _recorded_shape(exchange: Exchange) -> Shape:
-    request = exchange.request
-    return shape_of(request.method, request.url, request.body)
 
 
 class ReplayClock:

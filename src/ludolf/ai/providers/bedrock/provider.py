@@ -352,9 +352,13 @@ class BedrockReader:
                 case "contentBlockStop":
                     yield from self._end(_decode(payload).content_block_index)
                 case "messageStop":
-                    self._stopped(_decode(payload).stop_reason)
+                    self._stop = _decode(payload).stop_reason
+                    if self._stop is not None:
+                        self._draft.stopped(_STOPS.get(self._stop, "error"), self._stop)
                 case "metadata":
-                    self._count(_decode(payload).usage)
+                    if (counts := _decode(payload).usage) is not None:
+                        self._draft.count(_usage(counts))
+                    self.done = self._stop is not None
 
     def finish(self) -> Iterable[StreamEvent]:
         about = {"requestId": self._request_id}
@@ -416,16 +420,6 @@ class BedrockReader:
             block = places.pop(index, None)
             if block is not None:
                 yield self._draft.end(block)
-
-    def _stopped(self, reason: str | None) -> None:
-        self._stop = reason
-        if reason is not None:
-            self._draft.stopped(_STOPS.get(reason, "error"), reason)
-
-    def _count(self, counts: ConverseUsage | None) -> None:
-        if counts is not None:
-            self._draft.count(_usage(counts))
-        self.done = self._stop is not None
 
     def _failed(self, headers: Mapping[str, str], payload: bytes) -> ProviderError:
         code = headers.get(":exception-type")

@@ -153,10 +153,7 @@ def _decode(data: bytes) -> _Chunk:
     try:
         return _decoder.decode(data)
     except (msgspec.DecodeError, UnicodeDecodeError):
-        return _decode_odd(data)
-
-
-def _decode_odd(data: bytes) -> _Chunk:
+        pass
     try:
         return msgspec.convert(loads(data), _Chunk)
     except (ValueError, RecursionError) as error:

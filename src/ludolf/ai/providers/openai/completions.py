@@ -169,7 +169,8 @@ class ChatMessages(EncodedHistory):
         self._provider = request.model.provider
         messages = self.messages_of(request, compat)
         mark = cache_mark(request, compat)
-        marked = _last_with_text(messages) if mark else None
+        with_text = (item for item in reversed(messages) if text_of(item.content).strip())
+        marked = next(with_text, None) if mark else None
         out = [dumps(_system(request, compat, mark))] if request.system else []
         images: list[bytes] = []
         after_tools = False
@@ -219,13 +220,6 @@ def _system(request: Request, compat: Compat, mark: Any) -> dict[str, Any]:
         "role": "developer" if developer else "system",
         "content": _content([_text_part(text)], mark),
     }
-
-
-def _last_with_text(messages: list[ModelMessage]) -> ModelMessage | None:
-    for message in reversed(messages):
-        if text_of(message.content).strip():
-            return message
-    return None
 
 
 def _after_tools(
@@ -496,7 +490,8 @@ class ChatReader:
 
     def _think(self, text: str, delta: _Delta) -> Iterator[StreamEvent]:
         if self._thinking is None:
-            start = self._draft.start_thinking(signature=_field_of(delta))
+            field = next(name for name in REASONING_FIELDS if getattr(delta, name))
+            start = self._draft.start_thinking(signature=field)
             self._thinking = start.index
             yield start
         yield self._draft.thinking(self._thinking, text)
@@ -510,12 +505,6 @@ class ChatReader:
         for detail in details:
             if not self._details or not self._details[-1].add(detail):
                 self._details.append(_Detail(detail))
-
-
-def _field_of(delta: _Delta) -> str:
-    if delta.reasoning_content:
-        return "reasoning_content"
-    return "reasoning" if delta.reasoning else "reasoning_text"
 
 
 def _usage(usage: _Usage) -> Usage:
@@ -608,7 +597,11 @@ class _Calls:
             yield start
         elif call.id or name:
             self._complete(block, call.id or "", name)
-        self._remember(call, block)
+        self._last = block
+        if call.index is not None:
+            self._by_index[call.index] = block
+        if call.id:
+            self._by_id[call.id] = block
         yield self._draft.tool_args(block, self._arguments(block, function))
 
     def _arguments(self, block: int, said: _Function | _Custom | None) -> str:
@@ -645,10 +638,3 @@ class _Calls:
             return
         call_state.id, call_state.name = call_state.id or call_id, call_state.name or name
         self._draft.rename_tool(block, call_state.id or call_state.made_id, call_state.name)
-
-    def _remember(self, call: _Call, block: int) -> None:
-        self._last = block
-        if call.index is not None:
-            self._by_index[call.index] = block
-        if call.id:
-            self._by_id[call.id] = block

@@ -180,14 +180,10 @@ def responses_id(call_id: str, message: AssistantMessage, model: Model) -> str:
     reasoning that belongs to it.
     """
     call, _, item = call_id.partition("|")
-    call = _plain(call)
+    call = _ODD_ID.sub("_", call)[:_ID_CHARS].rstrip("_")
     if not item or (message.provider, message.api) == (model.provider, model.api):
         return call
     return f"{call}|fc_{short_hash(item)}"
-
-
-def _plain(text: str) -> str:
-    return _ODD_ID.sub("_", text)[:_ID_CHARS].rstrip("_")
 
 
 # ---------------------------------------------------------------- items
@@ -509,15 +505,12 @@ class ResponsesReader:
             self._draft.sign(open_item.block, _text_signature(item))
             yield self._draft.end(open_item.block, text or None)
         else:
-            self._seal(open_item.block, item)
+            self._draft.sign(open_item.block, dumps(item).decode())
+            if not item.get("encrypted_content"):
+                self._unsealed[_text(item, "id")] = (open_item.block, item)
             text = _joined(item, "summary", _PART_GAP) or _joined(item, "content", _PART_GAP)
             yield self._draft.end(open_item.block, text or None)
         del self._open[self._last if event.output_index is None else event.output_index]
-
-    def _seal(self, block: int, item: dict[str, Any]) -> None:
-        self._draft.sign(block, dumps(item).decode())
-        if not item.get("encrypted_content"):
-            self._unsealed[_text(item, "id")] = (block, item)
 
     # ------------------------------------------------------------ the response
 
