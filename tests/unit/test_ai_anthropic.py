@@ -196,7 +196,7 @@ def test_any_cut_of_the_stream_gives_the_same_answer(places: list[int]) -> None:
     told: list[StreamEvent] = []
     for start, end in pairwise(edges):
         told += reading.take(parser.feed(raw[start:end]))
-    reading.conclude()
+    list(reading.finish())
     assert draft.finish().content == (Text(text="Hello\nwörld"),)
     assert len(told) == 5
 

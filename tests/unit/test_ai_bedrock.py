@@ -13,9 +13,7 @@ from ludolf.ai.http.sse import MAX_EVENT_BYTES
 from ludolf.ai.http.transport import Transport
 from ludolf.ai.messages import AssistantMessage, Text, Thinking, ToolCall
 from ludolf.ai.provider import Provider
-from ludolf.ai.providers.bedrock.events import FrameParser
-from ludolf.ai.providers.bedrock.provider import make
-from ludolf.ai.providers.bedrock.stream import BedrockReader
+from ludolf.ai.providers.bedrock.provider import BedrockReader, FrameParser, make
 from ludolf.ai.registry import Providers
 from ludolf.config.models.catalog import catalog_models
 from tests.anthropic_wire import ask
@@ -149,8 +147,8 @@ def _read(pieces: list[bytes]) -> AssistantMessage:
     for piece in pieces:
         list(reading.take(parser.feed(piece)))
     list(parser.close())
-    reading.conclude()
-    assert reading.ended
+    list(reading.finish())
+    assert reading.done
     return draft.finish()
 
 

@@ -11,11 +11,11 @@ from ludolf.ai.access import Access
 from ludolf.ai.messages import Text, Thinking, ToolCall, UserMessage
 from ludolf.ai.models import Model
 from ludolf.ai.provider import Request
-from ludolf.ai.providers.openai.chat_messages import ChatMessages
 from ludolf.ai.providers.openai.compat import Compat, chat_compat, responses_compat
+from ludolf.ai.providers.openai.completions import ChatMessages
 from ludolf.ai.providers.openai.completions import options_of as chat_options
+from ludolf.ai.providers.openai.responses import Items
 from ludolf.ai.providers.openai.responses import options_of as responses_options
-from ludolf.ai.providers.openai.responses_items import Items
 from ludolf.ai.providers.openai.shared import headers_for
 from ludolf.config.models.catalog import catalog_models
 from tests.gateway_asking import ANTHROPIC, CHAT, ask, at_model

@@ -28,8 +28,7 @@ from ludolf.ai.messages import (
 )
 from ludolf.ai.models import Model, ModelCost
 from ludolf.ai.provider import ModelAnswer, Request, ToolSpec
-from ludolf.ai.providers.google.provider import describe, make
-from ludolf.ai.providers.google.request import GoogleRequestBuilder, thinking_config
+from ludolf.ai.providers.google.provider import GoogleRequestBuilder, make, thinking_config
 from ludolf.ai.stream import respond
 from tests.loopback import JSON_BODY, Canned, Loopback
 
@@ -449,7 +448,7 @@ def test_a_failure_is_told_with_googles_error_object(status: int, words: str, ki
 
 
 def test_a_failure_without_an_error_object_still_names_its_status() -> None:
-    assert describe(502, "<html>Bad gateway") == (
+    assert make(Transport()).describe(502, "<html>Bad gateway") == (
         '{"error":{"message":"<html>Bad gateway","code":502}}'
     )
 

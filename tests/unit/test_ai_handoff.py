@@ -1,5 +1,6 @@
 """What a model is sent of a conversation."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -13,7 +14,7 @@ from ludolf.ai.history import (
     NO_TOOL_IMAGE,
     HistoryAdapter,
     ModelMessage,
-    adapt,
+    NormalId,
     bash_text,
 )
 from ludolf.ai.messages import (
@@ -36,6 +37,13 @@ from ludolf.ai.messages import (
     text_of,
 )
 from ludolf.ai.models import Model, ModelCost
+
+
+def adapt(
+    messages: Sequence[Message | OpaqueMessage], model: Model, normal_id: NormalId | None = None
+) -> list[ModelMessage]:
+    return HistoryAdapter(normal_id).adapt(messages, model)
+
 
 PICTURE = Image(data="aGk=", mime_type="image/png")
 

@@ -24,9 +24,7 @@ from ludolf.ai.messages import (
     UserMessage,
 )
 from ludolf.ai.provider import Provider, ToolSpec
-from ludolf.ai.providers.mistral.provider import make
-from ludolf.ai.providers.mistral.request import Ids
-from ludolf.ai.providers.mistral.stream import MistralReader
+from ludolf.ai.providers.mistral import Ids, MistralReader, make
 from ludolf.ai.registry import Providers
 from ludolf.ai.strict_schema import PREFER_STRICT
 from ludolf.config.models.catalog import catalog_models

@@ -13,10 +13,8 @@ from msgspec import structs
 
 from ludolf.ai.access import Access
 from ludolf.ai.builtin.models import offline_model
-from ludolf.ai.builtin.offline import Offline, make
-from ludolf.ai.builtin.offline_plan import MOST_STEPS, make_plan
-from ludolf.ai.builtin.offline_requests import TABLE
-from ludolf.ai.builtin.offline_steps import StepCall, resolve
+from ludolf.ai.builtin.offline import MOST_STEPS, Offline, make, make_plan
+from ludolf.ai.builtin.offline_requests import TABLE, StepCall, resolve
 from ludolf.ai.draft import BlockDelta, Draft, StreamEvent
 from ludolf.ai.http.transport import Transport
 from ludolf.ai.messages import (

@@ -10,9 +10,8 @@ from ludolf.ai.draft import BlockDelta, BlockEnd, BlockStart, Draft, StreamEvent
 from ludolf.ai.errors import ProviderError
 from ludolf.ai.messages import AssistantMessage, Text, Thinking, ToolCall
 from ludolf.ai.models import Model, ModelCost
-from ludolf.ai.providers.openai.chat_stream import ChatReader
 from ludolf.ai.providers.openai.compat import chat_compat
-from ludolf.ai.providers.openai.completions import make
+from ludolf.ai.providers.openai.completions import ChatReader, make
 from tests.loopback import JSON_BODY, Canned
 from tests.openai_asking import ask, encoded, model, request, sse
 
@@ -26,7 +25,7 @@ def read(*events: Any, of: Model | None = None) -> tuple[list[StreamEvent], Assi
     """What the reader makes of events, without a server."""
     draft = Draft(of or model())
     reader = ChatReader(draft, chat_compat(draft.model))
-    told = list(reader.read(iter(encoded(*events))))
+    told = list(reader.take(iter(encoded(*events))))
     told += reader.finish()
     return told, draft.finish()
 
@@ -83,7 +82,7 @@ def test_a_draft_never_runs_ahead_of_the_event_that_is_told() -> None:
     draft = Draft(model())
     reader = ChatReader(draft, chat_compat(draft.model))
     data = encoded(*(chunk({"content": text}) for text in ("one ", "two ", "three")))
-    texts = [b"".join(draft.segments()) for _ in reader.read(iter(data))]
+    texts = [b"".join(draft.segments()) for _ in reader.take(iter(data))]
     assert [b"two" in text for text in texts] == [False, False, True, True]
     assert [b"three" in text for text in texts] == [False, False, False, True]
 

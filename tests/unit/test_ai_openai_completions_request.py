@@ -10,9 +10,8 @@ from ludolf.ai.access import Access
 from ludolf.ai.errors import ProviderError
 from ludolf.ai.messages import Image, Text, Thinking, ToolCall, UserMessage
 from ludolf.ai.provider import Request
-from ludolf.ai.providers.openai.chat_messages import ChatMessages, chat_id
 from ludolf.ai.providers.openai.compat import chat_compat
-from ludolf.ai.providers.openai.completions import make, options_of
+from ludolf.ai.providers.openai.completions import ChatMessages, chat_id, make, options_of
 from ludolf.ai.providers.openai.shared import headers_for
 from tests.loopback import Canned
 from tests.openai_asking import READ, ask, assistant, model, request, result, sse

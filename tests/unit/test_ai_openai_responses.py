@@ -11,8 +11,7 @@ from ludolf.ai.errors import ProviderError
 from ludolf.ai.http.sse import SseParser
 from ludolf.ai.messages import AssistantMessage, Text, Thinking, ToolCall
 from ludolf.ai.models import Model
-from ludolf.ai.providers.openai.responses import make
-from ludolf.ai.providers.openai.responses_stream import ResponsesReader
+from ludolf.ai.providers.openai.responses import ResponsesReader, make
 from tests.loopback import JSON_BODY, Canned
 from tests.openai_asking import ask, encoded, model, request, sse
 
@@ -85,7 +84,7 @@ def read(*events: Any, of: Model | None = None) -> tuple[list[StreamEvent], Assi
     """What the reader makes of events, without a server."""
     draft = Draft(of or model(**OURS))
     reader = ResponsesReader(draft)
-    told = list(reader.read(iter(encoded(*events))))
+    told = list(reader.take(iter(encoded(*events))))
     told += reader.finish()
     return told, draft.finish()
 
@@ -129,7 +128,7 @@ def test_an_answer_is_the_same_however_it_is_cut() -> None:
         draft = Draft(model(**OURS))
         reader, parser = ResponsesReader(draft), SseParser()
         for start in range(0, len(body), size):
-            list(reader.read(parser.feed(body[start : start + size])))
+            list(reader.take(parser.feed(body[start : start + size])))
         assert draft.finish().content == expected
 
 
@@ -137,7 +136,7 @@ def test_an_open_block_shows_no_signature_and_the_draft_does_not_run_ahead() -> 
     draft = Draft(model(**OURS))
     reader = ResponsesReader(draft)
     data = iter(encoded(*whole_answer()))
-    seen = [msgspec.json.decode(b"".join(draft.segments())) for _ in reader.read(data)]
+    seen = [msgspec.json.decode(b"".join(draft.segments())) for _ in reader.take(data)]
     assert seen[1]["content"] == [{"type": "thinking", "thinking": "Let me see."}]
     assert seen[3]["content"][0]["thinkingSignature"] == msgspec.json.encode(REASONING).decode()
     assert seen[5]["content"][1] == {"type": "text", "text": "Yes"}

@@ -9,8 +9,7 @@ from ludolf.ai.messages import Image, Text, Thinking, ToolCall, UserMessage
 from ludolf.ai.models import Model
 from ludolf.ai.provider import Request
 from ludolf.ai.providers.openai.compat import responses_compat
-from ludolf.ai.providers.openai.responses import make, options_of
-from ludolf.ai.providers.openai.responses_items import Items, responses_id
+from ludolf.ai.providers.openai.responses import Items, make, options_of, responses_id
 from tests.loopback import Canned
 from tests.openai_asking import READ, ask, assistant, model, request, result, sse
 

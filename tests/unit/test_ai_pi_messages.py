@@ -194,7 +194,7 @@ def _read(pieces: list[bytes]) -> AssistantMessage:
     parser, reading = SseParser(), PiMessagesReader(draft)
     for piece in pieces:
         list(reading.take(parser.feed(piece)))
-    reading.conclude()
+    list(reading.finish())
     return draft.finish()
 
 

@@ -10,8 +10,7 @@ from ludolf.ai.access import Access
 from ludolf.ai.http.transport import Transport
 from ludolf.ai.messages import Image, Text, Thinking, ToolCall, UserMessage
 from ludolf.ai.provider import Provider, ToolSpec
-from ludolf.ai.providers.bedrock.events import FrameParser
-from ludolf.ai.providers.bedrock.provider import make
+from ludolf.ai.providers.bedrock.provider import FrameParser, make
 from tests.anthropic_wire import ask, assistant, result, user
 from tests.bedrock_wire import EVENT_STREAM, RICH, model
 from tests.loopback import Asked, Canned, Loopback

@@ -9,7 +9,7 @@ import pytest
 from ludolf.ai.http.transport import Transport
 from ludolf.ai.messages import Image, Text, Thinking, ToolCall, UserMessage
 from ludolf.ai.provider import Provider, ToolSpec
-from ludolf.ai.providers.mistral.provider import make
+from ludolf.ai.providers.mistral import make
 from tests.anthropic_wire import ask, assistant, result
 from tests.loopback import Canned, Loopback
 from tests.mistral_wire import RICH, model

@@ -10,9 +10,10 @@ from msgspec import structs
 
 from ludolf.ai.access import Access
 from ludolf.ai.errors import ProviderError
+from ludolf.ai.http.transport import Transport
 from ludolf.ai.models import Model
 from ludolf.ai.provider import Request
-from ludolf.ai.providers.google.vertex import VertexCredentials
+from ludolf.ai.providers.google.vertex import Vertex
 from ludolf.config.auth.keyring import Keyring
 from tests.gateway_asking import ask
 from tests.loopback import JSON_BODY, Canned, Loopback
@@ -53,7 +54,7 @@ async def address(asking: Request) -> str:
     if not asking.access.key:
         admitted = asking.access.replace(headers={"Authorization": "Bearer x"})
         asking = structs.replace(asking, access=admitted)
-    return (await VertexCredentials().reach(asking))[0]
+    return (await Vertex(Transport()).reach(asking))[0]
 
 
 # ---------------------------------------------------------------- addresses
@@ -130,7 +131,7 @@ async def test_models_of_other_publishers_are_found(name: str, path: str) -> Non
 )
 async def test_what_is_missing_is_named(cloud: dict[str, str], missing: str) -> None:
     with pytest.raises(ProviderError, match=missing) as raised:
-        await VertexCredentials().reach(asked(vertex(), **cloud))
+        await Vertex(Transport()).reach(asked(vertex(), **cloud))
     assert raised.value.kind == "auth"
 
 

@@ -336,7 +336,14 @@ class Draft:
         )
 
     def text(self, index: int, delta: str) -> BlockDelta:
-        return self._grow(index, delta)
+        """Append to a block of text or thinking."""
+        block = self._blocks[index]
+        escaped = escape(delta)
+        block.parts.append(delta)
+        block.chunks.add(escaped)
+        return BlockDelta(block.kind, index, delta, escaped)
+
+    thinking = text
 
     def start_thinking(
         self, text: str = "", signature: str | None = "", redacted: bool = False
@@ -345,9 +352,6 @@ class Draft:
         value = Thinking(thinking=text, thinking_signature=signature, redacted=redacted)
         head = b'{"type":"thinking","thinking":"' + escape(text)
         return self._open("thinking", value, head)
-
-    def thinking(self, index: int, delta: str) -> BlockDelta:
-        return self._grow(index, delta)
 
     def sign(self, index: int, signature: str, *, append: bool = False) -> None:
         """Set or extend the opaque signature that a provider expects back; emits no event."""
@@ -488,13 +492,6 @@ class Draft:
         if isinstance(value, ToolCall):
             return BlockStart(kind, index, value.id, value.name)
         return BlockStart(kind, index)
-
-    def _grow(self, index: int, delta: str) -> BlockDelta:
-        block = self._blocks[index]
-        escaped = escape(delta)
-        block.parts.append(delta)
-        block.chunks.add(escaped)
-        return BlockDelta(block.kind, index, delta, escaped)
 
     def _make_tail(self) -> bytes:
         head = structs.replace(self.message_head(), usage=self.usage, **self._response)

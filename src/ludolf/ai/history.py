@@ -48,13 +48,6 @@ def plain_id(call_id: str, source: AssistantMessage) -> str:
     return _ODD_ID.sub("_", call_id)[:_MAX_ID]
 
 
-def adapt(
-    messages: Sequence[Message | OpaqueMessage], model: Model, normal_id: NormalId | None = None
-) -> list[ModelMessage]:
-    """Convert `messages` for `model` once, without a cache; see `HistoryAdapter`."""
-    return HistoryAdapter(normal_id).adapt(messages, model)
-
-
 class HistoryAdapter:
     """Converts conversations and caches the results.
 

@@ -104,6 +104,10 @@ class UserMessage(Spoken, tag_field="role", tag="user"):
     timestamp: int
     attachments: Any = UNSET
 
+    @property
+    def parts(self) -> tuple[Part, ...]:
+        return (Text(text=self.content),) if isinstance(self.content, str) else self.content
+
 
 class Diagnostic(Value, kw_only=True):
     """Facts about an answer for support; not part of the answer."""

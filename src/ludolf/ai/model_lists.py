@@ -2,7 +2,7 @@
 
 import asyncio
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 from ludolf.ai.access import Access, Patience
@@ -28,6 +28,7 @@ _NO_CHAT = re.compile(
     r"embed|whisper|\btts\b|dall-e|moderation|image|imagen|\bveo\b|\baudio\b|realtime|transcri"
     r"|davinci|babbage|\bsora\b|rerank|\bocr\b|speech|video|\baqa\b|\blive\b|computer-use"
 )
+_OTHER_TYPES = ("embedding", "image", "moderation", "rerank", "audio", "video")
 
 
 class ListedPrices(Value):
@@ -151,7 +152,7 @@ def _read(row: Any) -> ListedModel | None:
     model_id = model_id.removeprefix("models/")
     if not _converses(row, model_id):
         return None
-    name = _first(row, ("display_name",), ("displayName",), ("name",))
+    name = _first(row, "display_name", "displayName", "name")
     is_id = row.get("name") == row.get("id") or name == f"models/{model_id}"
     return ListedModel(
         id=model_id,
@@ -160,12 +161,12 @@ def _read(row: Any) -> ListedModel | None:
         input=_input(row),
         cost=_prices(row.get("pricing")),
         context_window=_tokens(
-            _first(row, ("context_length",), ("context_window",), ("max_context_length",)),
-            _first(row, ("max_model_len",), ("max_input_tokens",), ("inputTokenLimit",)),
+            _first(row, "context_length", "context_window", "max_context_length"),
+            _first(row, "max_model_len", "max_input_tokens", "inputTokenLimit"),
         ),
         max_tokens=_tokens(
-            _first(row, ("top_provider", "max_completion_tokens"), ("max_completion_tokens",)),
-            _first(row, ("max_output_tokens",), ("outputTokenLimit",), ("max_tokens",)),
+            _first(row, "top_provider.max_completion_tokens", "max_completion_tokens"),
+            _first(row, "max_output_tokens", "outputTokenLimit", "max_tokens"),
         ),
     )
 
@@ -177,9 +178,9 @@ def _converses(row: Mapping[str, Any], model_id: str) -> bool:
     options = row.get("supported_parameters")
     if isinstance(options, list):
         return "tools" in options
-    chats = _first(row, ("capabilities", "completion_chat"))
+    chats = _first(row, "capabilities.completion_chat")
     kind = row.get("type")
-    if chats is False or (kind in ("embedding", "image", "moderation", "rerank", "audio", "video")):
+    if chats is False or kind in _OTHER_TYPES:
         return False
     return row.get("active") is not False and not _NO_CHAT.search(model_id.lower())
 
@@ -190,37 +191,32 @@ def _reasoning(row: Mapping[str, Any]) -> bool | None:
         return "reasoning" in options
     value = _first(
         row,
-        ("thinking",),
-        ("supports_reasoning",),
-        ("capabilities", "reasoning"),
-        ("capabilities", "thinking", "supported"),
+        "thinking",
+        "supports_reasoning",
+        "capabilities.reasoning",
+        "capabilities.thinking.supported",
     )
     return value if isinstance(value, bool) else None
 
 
 def _input(row: Mapping[str, Any]) -> tuple[Literal["text", "image"], ...] | None:
-    kinds = _first(row, ("architecture", "input_modalities"))
-    value = _first(
-        row,
-        ("supports_image_in",),
-        ("capabilities", "vision"),
-        ("capabilities", "image_input", "supported"),
-    )
-    sees = "image" in kinds if isinstance(kinds, list) else value
-    if not isinstance(sees, bool):
+    kinds = _first(row, "architecture.input_modalities")
+    sees = ("supports_image_in", "capabilities.vision", "capabilities.image_input.supported")
+    value = "image" in kinds if isinstance(kinds, list) else _first(row, *sees)
+    if not isinstance(value, bool):
         return None
-    return ("text", "image") if sees else ("text",)
+    return ("text", "image") if value else ("text",)
 
 
 def _prices(pricing: Any) -> ListedPrices | None:
     if not isinstance(pricing, dict):
         return None
-    input_price = _price(_first(pricing, ("prompt",), ("input",)))
-    output_price = _price(_first(pricing, ("completion",), ("output",)))
+    input_price = _price(_first(pricing, "prompt", "input"))
+    output_price = _price(_first(pricing, "completion", "output"))
     if input_price is None or output_price is None:
         return None
-    read = _first(pricing, ("input_cache_read",), ("cached_input",))
-    write = _first(pricing, ("input_cache_write",))
+    read = _first(pricing, "input_cache_read", "cached_input")
+    write = _first(pricing, "input_cache_write")
     return ListedPrices(
         input=input_price, output=output_price, cache_read=_price(read), cache_write=_price(write)
     )
@@ -242,13 +238,12 @@ def _tokens(*values: Any) -> int | None:
     return next((value for value in numbers if value > 0), None)
 
 
-def _first(row: Mapping[str, Any], *places: tuple[str, ...]) -> Any:
-    """Return the first value that exists among these paths."""
-    return next((value for way in places for value in _down(row, way)), None)
-
-
-def _down(row: Any, way: tuple[str, ...]) -> Iterator[Any]:
-    for name in way:
-        row = row.get(name) if isinstance(row, dict) else None
-    if row is not None:
-        yield row
+def _first(row: Mapping[str, Any], *paths: str) -> Any:
+    """Return the first value that exists among these paths of names with dots."""
+    for path in paths:
+        value: Any = row
+        for name in path.split("."):
+            value = value.get(name) if isinstance(value, dict) else None
+        if value is not None:
+            return value
+    return None

@@ -16,7 +16,7 @@ _MODULES = {
     "google-generative-ai": "providers.google.provider",
     "google-vertex": "providers.google.vertex",
     "bedrock-converse-stream": "providers.bedrock.provider",
-    "mistral-conversations": "providers.mistral.provider",
+    "mistral-conversations": "providers.mistral",
     "pi-messages": "providers.pi_messages",
     "ludolf-gguf": "local.provider",
     "ludolf-offline": "builtin.offline",

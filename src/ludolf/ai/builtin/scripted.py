@@ -2,7 +2,7 @@
 
 import asyncio
 import os
-from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -95,6 +95,13 @@ def _start(piece: PlaybackBlock, draft: Draft) -> BlockStart:
 
 API = SCRIPTED_API
 VARIABLE = "LUDOLF_SCRIPT"
+_STATUSES: tuple[tuple[int, ErrorKind], ...] = (
+    (401, "auth"),
+    (403, "auth"),
+    (408, "timeout"),
+    (413, "overflow"),
+    (429, "rate_limit"),
+)
 
 
 class ScriptedFailure(Value, forbid_unknown_fields=True):
@@ -171,7 +178,9 @@ class Scripted:
 
     async def stream(self, request: Request, draft: Draft) -> AsyncGenerator[Iterable[StreamEvent]]:
         self.requests.append(request)
-        self._load(request.access.environment)
+        if self._left is None:
+            path = request.access.environment.get(VARIABLE) or os.environ.get(VARIABLE, "")
+            self._left = load_script(path)
         reply = self._next(_last_user_text(request))
         await asyncio.sleep(reply.delay_ms / 1000)
         if reply.error is not None and not reply.pieces:
@@ -187,12 +196,8 @@ class Scripted:
             await asyncio.get_running_loop().create_future()
         if reply.error is not None:
             raise _as_error(reply.error)
-        draft.stopped(*_stop(reply, draft))
-
-    def _load(self, environment: Mapping[str, str]) -> None:
-        if self._left is None:
-            path = environment.get(VARIABLE) or os.environ.get(VARIABLE, "")
-            self._left = load_script(path)
+        reason: StopReason = reply.stop or ("toolUse" if draft.has_tool_calls else "stop")
+        draft.stopped(reason, reason)
 
     def _next(self, text: str) -> ScriptedReply:
         left = self._left or []
@@ -273,19 +278,7 @@ def _last_user_text(request: Request) -> str:
 
 def _usage(tokens: ScriptedUsage) -> Usage:
     total = tokens.input + tokens.output + tokens.cache_read + tokens.cache_write
-    return Usage(
-        input=tokens.input,
-        output=tokens.output,
-        cache_read=tokens.cache_read,
-        cache_write=tokens.cache_write,
-        total_tokens=total,
-        reasoning=tokens.reasoning,
-    )
-
-
-def _stop(reply: ScriptedReply, draft: Draft) -> tuple[StopReason, str]:
-    reason: StopReason = reply.stop or ("toolUse" if draft.has_tool_calls else "stop")
-    return reason, reason
+    return Usage(total_tokens=total, **structs.asdict(tokens))
 
 
 def _as_error(error: ScriptedFailure | str) -> ProviderError:
@@ -295,16 +288,7 @@ def _as_error(error: ScriptedFailure | str) -> ProviderError:
 def _kind_of_status(status: int | None) -> ErrorKind | None:
     if status is None or status == 400:
         return None
-    if status >= 500:
-        return "overloaded"
-    kinds: dict[int, ErrorKind] = {
-        401: "auth",
-        403: "auth",
-        408: "timeout",
-        413: "overflow",
-        429: "rate_limit",
-    }
-    return kinds.get(status, "bad_request")
+    return "overloaded" if status >= 500 else dict(_STATUSES).get(status, "bad_request")
 
 
 if TYPE_CHECKING:

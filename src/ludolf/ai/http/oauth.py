@@ -7,6 +7,7 @@ import msgspec
 
 from ludolf.ai.access import Patience
 from ludolf.ai.http.transport import HttpRequest, HttpResponse, Transport
+from ludolf.ai.json_text import json_object
 from ludolf.ai.secrets import redact
 from ludolf.base import LudolfError, Value, dumps, loads, now_ms
 
@@ -136,7 +137,8 @@ async def ask(
         text = await HttpResponse(raw, patience).text()
         status = raw.status
     secrets = [bearer, *(str((fields or {}).get(name, "")) for name in _SECRET_FIELDS)]
-    return _read(status, text, secrets)
+    reply = json_object(text)
+    return OAuthResponse(status, reply, redact(_complaint(status, reply), secrets))
 
 
 async def renew(
@@ -242,15 +244,6 @@ def host_of(address: str) -> str:
     if not host or "@" in host or any(char.isspace() for char in host):
         raise LoginError(f"{address!r} is not a host name")
     return host
-
-
-def _read(status: int, text: str, secrets: list[str]) -> OAuthResponse:
-    try:
-        body = loads(text)
-    except (ValueError, RecursionError):
-        body = None
-    fields = body if isinstance(body, dict) else {}
-    return OAuthResponse(status, fields, redact(_complaint(status, fields), secrets))
 
 
 def _complaint(status: int, fields: Mapping[str, Any]) -> str:

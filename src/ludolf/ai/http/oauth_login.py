@@ -115,7 +115,9 @@ class Callback:
         if self.state is not None and fields.get("state") != self.state:
             return 400
         if "error" in fields:
-            self.fail(LoginError(f"the login was refused: {_tame(fields)}"))
+            text = fields.get("error_description") or fields["error"]
+            plain = "".join(char for char in text if char.isprintable())[:200]
+            self.fail(LoginError(f"the login was refused: {plain}"))
             return 400
         if "code" not in fields:
             return 400
@@ -148,11 +150,6 @@ def code_in(text: str, state: str | None) -> str:
     return code
 
 
-def _tame(fields: dict[str, str]) -> str:
-    text = fields.get("error_description") or fields["error"]
-    return "".join(char for char in text if char.isprintable())[:200]
-
-
 def _response(status: int) -> bytes:
     title, text = _WORDS[status]
     body = _PAGE.format(title=title, text=text).encode()
@@ -170,6 +167,7 @@ _POLL_SECONDS = 5.0
 _LONGEST_CODE = 64
 _PASTE = "Paste the last address in the browser, or the code:"
 _FOREVER = 2**53 - 1  # pi's value for a token that does not expire
+_PENDING = ("authorization_pending", "deviceauth_authorization_pending")
 _REFUSED = {
     "access_denied": "the login was denied",
     "authorization_denied": "the login was denied",
@@ -376,7 +374,7 @@ async def _typed(http: Transport, flow: Flow, device: _Device, domain: str | Non
             return answer
         if problem == "slow_down":
             pause = max(pause, answer.number("interval") or pause + _POLL_SECONDS)
-        elif not _is_pending(problem) and not (codex and answer.status in (403, 404)):
+        elif problem not in _PENDING and not (codex and answer.status in (403, 404)):
             raise LoginError(_REFUSED.get(problem or "", answer.complaint))
 
 
@@ -395,10 +393,6 @@ def _problem(answer: OAuthResponse) -> str | None:
     if isinstance(error, dict):
         error = error.get("code")
     return error if isinstance(error, str) else None
-
-
-def _is_pending(problem: str | None) -> bool:
-    return problem in ("authorization_pending", "deviceauth_authorization_pending")
 
 
 def _typeable(code: str) -> str:

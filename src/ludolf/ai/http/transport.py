@@ -225,10 +225,13 @@ class Transport:
             raise ProviderError(f"Not a valid URL: {url}", kind="bad_request") from error
         except aiohttp.ClientConnectorError as error:
             reason = error.os_error.strerror or error
-            target = _refusing(error) or _origin(url)
+            is_proxy = isinstance(error, aiohttp.ClientProxyConnectionError)
+            target = f"proxy {error.host}:{error.port}" if is_proxy else _origin(url)
             raise ProviderError(f"Connection error: {reason} ({target})") from error
         except aiohttp.ClientHttpProxyError as error:
-            raise _refused_by_proxy(error) from error
+            text = f"The proxy refused the connection: {error.status} {error.message}"
+            kind: ErrorKind = "auth" if error.status == 407 else "network"
+            raise ProviderError(text, kind=kind) from error
         except aiohttp.ClientPayloadError as error:
             raise ProviderError("terminated", kind="network") from error
         except (aiohttp.ClientError, ConnectionError) as error:
@@ -380,20 +383,6 @@ async def _limit_head(_: Any, context: Any, __: Any) -> None:
     """Start the separate time limit for the response headers, once the request is sent."""
     deadline, seconds = context.trace_request_ctx
     deadline.reschedule(asyncio.get_running_loop().time() + seconds if seconds else None)
-
-
-def _refusing(error: "aiohttp.ClientConnectorError") -> str:
-    """Return the name of the proxy if it was the proxy that could not be reached."""
-    import aiohttp
-
-    is_proxy = isinstance(error, aiohttp.ClientProxyConnectionError)
-    return f"proxy {error.host}:{error.port}" if is_proxy else ""
-
-
-def _refused_by_proxy(error: "aiohttp.ClientHttpProxyError") -> ProviderError:
-    text = f"The proxy refused the connection: {error.status} {error.message}"
-    kind: ErrorKind = "auth" if error.status == 407 else "network"
-    return ProviderError(text, kind=kind)
 
 
 def _origin(url: str) -> str:

@@ -24,7 +24,6 @@ from ludolf.ai.local.runtime import Launch, RuntimeAnswer
 from ludolf.ai.models import Model
 from ludolf.ai.provider import Provider, Request
 from ludolf.ai.providers.openai.completions import OpenAICompletions
-from ludolf.ai.providers.openai.shared import ABORT_TEXT
 from ludolf.base import LudolfError, dumps
 
 MODULE = "ludolf.ai.local.runtime"
@@ -140,6 +139,7 @@ def _environment() -> dict[str, str]:
 
 
 OWN, FENCED = "own", "fenced"
+_FENCED_FILE = Path(__file__).with_name("fenced.jinja")
 # Qwen2.5-Coder's template shows calls with doubled braces, but the model writes a fenced block.
 _DOUBLED = re.compile(r"<tool_call>(\\n|\s)*\{\{")
 
@@ -155,7 +155,7 @@ def template_for(header: GgufHeader, wanted: str | None = None) -> str | None:
     choice = wanted or (FENCED if needs_fences(header) else OWN)
     if choice == OWN:
         return None
-    path = _fenced() if choice == FENCED else Path(choice).expanduser()
+    path = _FENCED_FILE if choice == FENCED else Path(choice).expanduser()
     try:
         return path.read_text("utf-8")
     except (OSError, UnicodeDecodeError) as error:
@@ -168,10 +168,6 @@ def needs_fences(header: GgufHeader) -> bool:
     if header.architecture != "qwen2" or "<|im_start|>" not in template:
         return False
     return _DOUBLED.search(template) is not None
-
-
-def _fenced() -> Path:
-    return Path(__file__).with_name("fenced.jinja")
 
 
 KEY_BYTES = 24
@@ -187,7 +183,7 @@ class GgufFiles:
     """One child process per model, shared by all requests; idle ones end for another model."""
 
     api = FILE_API
-    abort_text = ABORT_TEXT
+    abort_text = OpenAICompletions.abort_text
 
     def __init__(self, transport: Transport) -> None:
         self._chat = OpenAICompletions(transport)
@@ -195,12 +191,14 @@ class GgufFiles:
         self._children: dict[str, Child] = {}
         self._starting = asyncio.Lock()
 
-    async def stream(self, request: Request, draft: Draft) -> AsyncGenerator[Iterable[StreamEvent]]:
+    def stream(self, request: Request, draft: Draft) -> AsyncGenerator[Iterable[StreamEvent]]:
         if self._plays_back:
-            async with aclosing(self._chat.stream(_at(request, NOWHERE, "none"), draft)) as stream:
-                async for events in stream:
-                    yield events
-            return
+            return self._chat.stream(_at(request, NOWHERE, "none"), draft)
+        return self._stream(request, draft)
+
+    async def _stream(
+        self, request: Request, draft: Draft
+    ) -> AsyncGenerator[Iterable[StreamEvent]]:
         child = await self._child(request.model)
         local_request = _at(request, child.url, child.order.key)
         child.users += 1
@@ -226,7 +224,7 @@ class GgufFiles:
     async def _child(self, model: Model) -> Child:
         async with self._starting:
             child = self._children.get(model.base_url)
-            if child is not None and child.alive and _same(child.order, model):
+            if child is not None and child.alive and child.order.context == model.context_window:
                 return child
             await self._make_room(model.base_url)
             try:
@@ -247,10 +245,6 @@ def _at(request: Request, url: str, key: str) -> Request:
     return structs.replace(request, access=Access(key=key, base_url=f"{url}/v1"))
 
 
-def _same(order: Launch, model: Model) -> bool:
-    return order.context == model.context_window
-
-
 def _order(model: Model) -> Launch:
     """Return the order that starts the model's child process.
 
@@ -264,19 +258,16 @@ def _order(model: Model) -> Launch:
         raise ProviderError(MISSING, kind="bad_request")
     path = Path(unquote(urlsplit(model.base_url).path))
     options: dict[str, Any] = model.compat or {}
+    wanted = options.get("chatTemplate")
     return Launch(
         model=str(path),
         key=os.urandom(KEY_BYTES).hex(),
         context=model.context_window,
         parent=os.getpid(),
-        template=template_for(read_gguf(path), _text(options.get("chatTemplate"))),
+        template=template_for(read_gguf(path), wanted if isinstance(wanted, str) else None),
         threads=_number(options.get("threads")),
         gpu_layers=_number(options.get("gpuLayers")),
     )
-
-
-def _text(value: Any) -> str | None:
-    return value if isinstance(value, str) and value else None
 
 
 def _number(value: Any) -> int | None:

@@ -10,9 +10,10 @@ from urllib.parse import SplitResult, urlsplit
 
 import msgspec
 
+from ludolf.ai.json_text import json_value
 from ludolf.ai.local.kinds import KINDS
 from ludolf.ai.models import Model, ModelCost
-from ludolf.base import dumps, loads
+from ludolf.base import dumps
 
 MAX_BYTES = 8 << 20
 UNAUTHORIZED = 401
@@ -48,7 +49,7 @@ async def _exchange(parts: SplitResult, request: bytes) -> Heard | None:
         writer.write(request)
         head = await reader.readuntil(b"\r\n\r\n")
         status, headers = _head(head)
-        return Heard(status, _json(await _body(reader, headers)))
+        return Heard(status, json_value(await _body(reader, headers)))
     finally:
         writer.close()
 
@@ -107,13 +108,6 @@ async def _rest(reader: asyncio.StreamReader) -> bytes:
         if len(data) > MAX_BYTES:
             raise ValueError("too long")
     return data
-
-
-def _json(body: bytes) -> Any:
-    try:
-        return loads(body)
-    except ValueError:
-        return None
 
 
 API = "openai-completions"
@@ -256,8 +250,8 @@ def _ollama_model(place: ServerAddress, name: str, show: Any, running: int | Non
         able += [] if about else ["tools"]
     if "completion" not in able:
         return None
-    info = about.get("model_info")
-    trained = _trained(info) if isinstance(info, dict) else 0
+    info = _inner(about, "model_info")
+    trained = _count(info.get(f"{info.get('general.architecture')}.context_length"))
     context = running or _parameter(_text(about, "parameters"), "num_ctx") or place.default_context
     return local_model(
         "ollama",
@@ -270,11 +264,6 @@ def _ollama_model(place: ServerAddress, name: str, show: Any, running: int | Non
         thinking_level_map={"off": "none", "minimal": "low"} if "thinking" in able else None,
         compat={**COMPAT, **({} if "tools" in able else {"supportsTools": False})},
     )
-
-
-def _trained(info: Mapping[str, Any]) -> int:
-    architecture = info.get("general.architecture")
-    return _count(info.get(f"{architecture}.context_length"))
 
 
 def _parameter(text: str, name: str) -> int:

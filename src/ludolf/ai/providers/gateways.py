@@ -60,6 +60,20 @@ def key_headers(request: Request, usual: KeyHeader) -> dict[str, str]:
     return {usual: key}
 
 
+def admission_headers(
+    request: Request, usual: KeyHeader, admission: Mapping[str, str] | None
+) -> Mapping[str, str]:
+    """Return the headers that authenticate a request; `admission` replaces its key.
+
+    Raises:
+        ProviderError: there is neither a key nor a configured header that replaces it.
+    """
+    headers = key_headers(request, usual) if admission is None else admission
+    if not headers and not request.access.by_header:
+        raise no_key(request)
+    return headers
+
+
 def no_key(request: Request) -> ProviderError:
     """Return the error of a request without any credentials."""
     return ProviderError(f"No API key for provider: {request.model.provider}", kind="auth")

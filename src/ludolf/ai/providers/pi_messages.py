@@ -1,73 +1,74 @@
 """Provider for gateways with pi's own messages and events (`pi-messages`)."""
 
-from collections.abc import AsyncGenerator, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 from msgspec import UNSET, structs
 
 from ludolf.ai.draft import Draft, StreamEvent
-from ludolf.ai.encoded_cache import Pieces
+from ludolf.ai.encoded_cache import EncodedHistory
 from ludolf.ai.errors import ProviderError
-from ludolf.ai.history import HistoryAdapter, ModelMessage
-from ludolf.ai.http.transport import Transport, check
-from ludolf.ai.messages import StopReason, ToolResultMessage, Usage
-from ludolf.ai.provider import Provider, Request, ToolSpec
+from ludolf.ai.history import ModelMessage
+from ludolf.ai.http.transport import HttpResponse, Transport
+from ludolf.ai.json_text import json_object
+from ludolf.ai.messages import AssistantMessage, StopReason, ToolResultMessage, Usage
+from ludolf.ai.provider import Request, ToolSpec
 from ludolf.ai.providers.gateways import all_headers, base_url, key_headers
-from ludolf.ai.providers.openai.shared import ABORT_TEXT, ODD_EVENT, cut, read_odd
-from ludolf.base import dumps, loads, without_surrogates
+from ludolf.ai.providers.http_provider import EventStreamProvider, HttpCall
+from ludolf.ai.providers.openai.shared import ODD_EVENT, cut, read_odd
+from ludolf.base import dumps, without_surrogates
 
-API = "pi-messages"
 _REDACTED = "[Reasoning redacted]"
 _STOPS: dict[str, StopReason] = {"stop": "stop", "length": "length", "toolUse": "toolUse"}
 
 
-def make(transport: Transport) -> Provider:
-    return PiMessages(transport)
-
-
-class PiMessages:
+class PiMessages(EventStreamProvider):
     """Provider for `<base>/messages` with server-sent events."""
 
-    api = API
-    abort_text = ABORT_TEXT
+    api = "pi-messages"
 
     def __init__(self, transport: Transport) -> None:
-        self._transport = transport
-        self._handoff = HistoryAdapter()
-        self._pieces = Pieces()
+        super().__init__(transport)
+        self._history = _History()
 
-    async def stream(self, request: Request, draft: Draft) -> AsyncGenerator[Iterable[StreamEvent]]:
-        reading = PiMessagesReader(draft)
-        async with self._transport.post(
-            f"{base_url(request)}/messages",
-            all_headers(request, key_headers(request, "Authorization")),
-            self._body(request),
-            patience=request.patience,
-        ) as reply:
-            await check(reply, describe)
-            yield ()
-            async for events in reply.events():
-                yield reading.take(events)
-                if reading.ended:
-                    await reply.finish()
-                    break
-        reading.conclude()
+    async def call(self, request: Request) -> HttpCall:
+        headers = all_headers(request, key_headers(request, "Authorization"))
+        return HttpCall(f"{base_url(request)}/messages", headers, self._history.body(request))
 
-    def _body(self, request: Request) -> bytes:
-        messages = self._handoff.adapt(request.messages, request.model)
-        if messages:
-            self._pieces.keep_for(messages[0])
-        pieces = [self._pieces.get(message, partial(_piece, message)) for message in messages]
+    def reader(self, request: Request, draft: Draft, reply: HttpResponse) -> "PiMessagesReader":
+        return PiMessagesReader(draft)
+
+    def describe(self, status: int, body: str) -> str:
+        """Return the text of an HTTP failure: status and reason, then message and code."""
+        from http import HTTPStatus
+
+        try:
+            name = f"{status} {HTTPStatus(status).phrase}"
+        except ValueError:
+            name = str(status)
+        return f"{name}: {_words(body) or cut(body.strip()) or 'no body'}"
+
+
+make = PiMessages
+
+
+# ---------------------------------------------------------------- the request
+
+
+class _History(EncodedHistory):
+    def normal_id(self, call_id: str, source: AssistantMessage) -> str:
+        return call_id
+
+    def body(self, request: Request) -> bytes:
+        messages = self.messages_of(request)
+        pieces = [self.pieces.get(message, partial(_piece, message)) for message in messages]
         return b'{"model":%b,"context":{"messages":[%b]},"options":%b}' % (
             dumps(request.model.id),
             b",".join([*_system(request, messages), *pieces]),
             dumps(_options(request)),
         )
-
-
-# ---------------------------------------------------------------- the request
 
 
 def _system(request: Request, messages: list[ModelMessage]) -> Iterator[bytes]:
@@ -106,23 +107,8 @@ def _options(request: Request) -> dict[str, Any]:
     return options
 
 
-def describe(status: int, body: str) -> str:
-    """Return the text of an HTTP failure: status and reason, then message and code."""
-    from http import HTTPStatus
-
-    try:
-        name = f"{status} {HTTPStatus(status).phrase}"
-    except ValueError:
-        name = str(status)
-    return f"{name}: {_words(body) or cut(body.strip()) or 'no body'}"
-
-
 def _words(body: str) -> str | None:
-    try:
-        value = loads(body)
-    except (ValueError, RecursionError):
-        return None
-    error = value.get("error") if isinstance(value, dict) else None
+    error = json_object(body).get("error")
     if not isinstance(error, dict) or not isinstance(error.get("message"), str):
         return None
     return f"{error['message']} ({error['code']})" if error.get("code") else str(error["message"])
@@ -163,7 +149,7 @@ class PiMessagesReader:
     """Converts the gateway's events to those of the draft."""
 
     def __init__(self, draft: Draft) -> None:
-        self.ended = False
+        self.done = False
         self._draft = draft
         # The gateway's index of an open block → its index in the draft.
         self._places: dict[int, int] = {}
@@ -172,11 +158,6 @@ class PiMessagesReader:
         self._has_args: set[int] = set()
 
     def take(self, events: Iterable[bytes]) -> Iterator[StreamEvent]:
-        """Yield the events of one network read.
-
-        Raises:
-            ProviderError: the gateway reported a failure, or sent data that cannot be parsed.
-        """
         for data in events:
             try:
                 event = _decode(data)
@@ -192,15 +173,11 @@ class PiMessagesReader:
             elif event.type in ("done", "error"):
                 self._terminate(event)
 
-    def conclude(self) -> None:
-        """Check that the answer is complete.
-
-        Raises:
-            ProviderError: the stream ended before its last event.
-        """
-        if not self.ended:
+    def finish(self) -> Iterable[StreamEvent]:
+        if not self.done:
             provider = self._draft.model.provider
             raise ProviderError(f"{provider} stream ended without a terminal event")
+        return ()
 
     def _start(self, kind: str, event: _Event) -> Iterator[StreamEvent]:
         yield from self._release()
@@ -265,10 +242,13 @@ class PiMessagesReader:
             yield self._draft.tool_args(place, dumps(call.arguments).decode())
 
     def _terminate(self, event: _Event) -> None:
-        self.ended = True
+        self.done = True
         self._draft.identify(event.response_id)
         if event.usage is not None:
-            self._count(event.usage)
+            self._draft.count(event.usage)
+            if event.usage.cost.total:
+                # The gateway knows which model answered, and its cost.
+                self._draft.usage, self._draft.usage_json = event.usage, dumps(event.usage)
         if event.type == "error":
             provider = self._draft.model.provider
             raise ProviderError(event.error_message or f"{provider} ended with an error")
@@ -276,13 +256,3 @@ class PiMessagesReader:
         self._draft.stopped(_STOPS.get(reason, "error"))
         if reason not in _STOPS:
             raise ProviderError(f"Provider stopped with: {reason}", kind="bad_request")
-
-    def _count(self, usage: Usage) -> None:
-        self._draft.count(usage)
-        if usage.cost.total:
-            # The gateway knows which model answered, and its cost.
-            self._draft.usage, self._draft.usage_json = usage, dumps(usage)
-
-
-if TYPE_CHECKING:
-    _provider: type[Provider] = PiMessages

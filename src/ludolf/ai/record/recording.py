@@ -2,13 +2,13 @@
 
 import time
 from asyncio import CancelledError
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
-from typing import Any
 
 from ludolf.ai.errors import ProviderError, retry_after
 from ludolf.ai.http.transport import HttpRequest, Raw, ResponseBody, Transport
+from ludolf.ai.json_text import json_value
 from ludolf.ai.messages import ThinkingLevel
 from ludolf.ai.models import Model
 from ludolf.ai.record.recording_file import (
@@ -25,7 +25,7 @@ from ludolf.ai.record.recording_file import (
     RecordingHeader,
 )
 from ludolf.ai.record.scrubbing import Scrubber, harmless_headers, harmless_url, secrets_of
-from ludolf.base import Warn, iso_time, loads
+from ludolf.base import Warn, iso_time
 
 
 class Recorder(Transport):
@@ -205,13 +205,13 @@ class _ListeningBody:
         self._tape = tape
 
     async def readany(self) -> bytes:
-        with _Noticing(self._tape):
+        with _noticing(self._tape):
             chunk = await self._body.readany()
         self._tape.heard(chunk)
         return chunk
 
     async def read(self, n: int = -1) -> bytes:
-        with _Noticing(self._tape):
+        with _noticing(self._tape):
             chunk = await self._body.read(n)
         if chunk or n:
             self._tape.heard(chunk)
@@ -224,22 +224,19 @@ class _ListeningBody:
         return ended
 
 
-class _Noticing:
-    """Reports failed reads to the tape; a cancelled read is not a failure."""
-
-    def __init__(self, tape: Tape) -> None:
-        self._tape = tape
-
-    def __enter__(self) -> None:
-        return
-
-    def __exit__(self, kind: type[BaseException] | None, *rest: object) -> None:
-        if kind is not None and not issubclass(kind, CancelledError | GeneratorExit):
-            self._tape.broke()
+@contextmanager
+def _noticing(tape: Tape) -> Iterator[None]:
+    """Report a failed read to the tape; a cancelled read is not a failure."""
+    try:
+        yield
+    except BaseException as error:
+        if not isinstance(error, CancelledError | GeneratorExit):
+            tape.broke()
+        raise
 
 
 def _request(sent: HttpRequest, scrubber: Scrubber) -> RecordedRequest:
-    body, data = _json(sent.body), None
+    body, data = json_value(sent.body), None
     if body is None and sent.body:
         data = RecordedData.of(scrubber.chunks([sent.body])[0])
     return RecordedRequest(
@@ -249,13 +246,6 @@ def _request(sent: HttpRequest, scrubber: Scrubber) -> RecordedRequest:
         body=scrubber.value(body),
         data=data,
     )
-
-
-def _json(body: bytes) -> Any:
-    try:
-        return loads(body)
-    except ValueError:
-        return None
 
 
 def _scrubbed(headers: Mapping[str, str], scrubber: Scrubber) -> dict[str, str]:

@@ -3,7 +3,6 @@
 import base64
 import os
 import stat
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, Literal
 
@@ -175,10 +174,12 @@ def read_recording(path: Path) -> Recording:
     header = items[0] if items else None
     if not isinstance(header, RecordingHeader):
         raise ConfigError(f"Cannot replay {path}: it is not a recording made with --record.")
+    models = [item.model for item in items if not isinstance(item, Exchange)]
     return Recording(
         path=path,
         header=header,
-        models=tuple(_models(items)),
+        # Each model once, starting with the initial one.
+        models=tuple({model.key: model for model in models if model is not None}.values()),
         exchanges=tuple(
             sorted((i for i in items if isinstance(i, Exchange)), key=lambda one: one.number)
         ),
@@ -203,9 +204,3 @@ def _check_version(path: Path, version: Any) -> None:
             f"Cannot replay {path}: it has format version {version}, this program reads up to "
             f"{VERSION}. Update ludolf, or record it again."
         )
-
-
-def _models(items: Iterable[Line]) -> Iterable[Model]:
-    """Return each model once, starting with the initial one."""
-    models = [item.model for item in items if not isinstance(item, Exchange)]
-    return {model.key: model for model in models if model is not None}.values()

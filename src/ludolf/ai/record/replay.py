@@ -12,9 +12,10 @@ import msgspec
 
 from ludolf.ai.errors import ProviderError
 from ludolf.ai.http.transport import HttpRequest, Raw, ResponseBody, Transport
+from ludolf.ai.json_text import json_value
 from ludolf.ai.record.recording_file import Exchange, RecordedData, Recording
 from ludolf.ai.record.scrubbing import REMOVED, harmless_url
-from ludolf.base import Warn, dumps, loads
+from ludolf.base import Warn, dumps
 
 _TOOLS = ("tools", "toolConfig")
 _SCHEMAS = frozenset(("parameters", "input_schema", "inputSchema", "parametersJsonSchema"))
@@ -183,7 +184,10 @@ class Replayer(Transport):
     ) -> None:
         super().__init__()
         self._path = recording.path
-        self._left = [(_recorded_shape(one), one) for one in recording.exchanges]
+        self._left = [
+            (shape_of(one.request.method, one.request.url, one.request.body), one)
+            for one in recording.exchanges
+        ]
         self._ids = {model.id for model in recording.models}
         self._models = {shape.model for shape, _ in self._left}
         self._warn = warn
@@ -193,7 +197,7 @@ class Replayer(Transport):
 
     @asynccontextmanager
     async def model_exchange(self, sent: HttpRequest) -> AsyncIterator[Raw]:
-        exchange = self._take(shape_of(sent.method, sent.url, _json(sent.body)))
+        exchange = self._take(shape_of(sent.method, sent.url, json_value(sent.body)))
         pace = ReplayClock(self._speed)
         answer = exchange.answer
         if answer is None:
@@ -227,7 +231,10 @@ class Replayer(Transport):
             text = f"a request differs from recorded exchange {exchange.number}: {other}"
             if self._strict:
                 raise self._error(text)
-            self._warn_once(other, text)
+            # Once for each difference: all further requests of a run repeat it.
+            if other not in self._warned:
+                self._warned.add(other)
+                self._warn(f"Warning: replay of {self._path}: {text}")
         self._left.remove((shape, exchange))
         return exchange
 
@@ -241,12 +248,6 @@ class Replayer(Transport):
         renamed = asked.model in self._ids - self._models and recorded.model not in self._ids
         return renamed or recorded.model == asked.model
 
-    def _warn_once(self, difference: str, text: str) -> None:
-        """Warn once for each difference: all further requests of a run repeat it."""
-        if difference not in self._warned:
-            self._warned.add(difference)
-            self._warn(f"Warning: replay of {self._path}: {text}")
-
     def _error(self, text: str) -> ProviderError:
         # The kind prevents retries, whatever the text contains.
         return ProviderError(f"Replay of {self._path}: {text}", kind="bad_request")
@@ -259,11 +260,6 @@ def _rank(recorded: Shape, asked: Shape) -> tuple[bool, bool, bool]:
         recorded.messages != asked.messages,
         recorded.path != asked.path,
     )
-
-
-def _recorded_shape(exchange: Exchange) -> Shape:
-    request = exchange.request
-    return shape_of(request.method, request.url, request.body)
 
 
 class ReplayClock:
@@ -360,10 +356,3 @@ class Headers(Mapping[str, str]):
 
     def __len__(self) -> int:
         return len(self._values)
-
-
-def _json(body: bytes) -> object:
-    try:
-        return loads(body)
-    except ValueError:
-        return None

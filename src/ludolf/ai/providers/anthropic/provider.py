@@ -1,34 +1,15 @@
 """The Anthropic Messages API: one request, a stream of typed events."""
 
-from collections.abc import AsyncGenerator, Iterable, Iterator
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import msgspec
 
 from ludolf.ai.draft import Draft, StreamEvent
 from ludolf.ai.errors import ErrorKind, ProviderError
-from ludolf.ai.http.transport import Transport, check
+from ludolf.ai.http.transport import HttpResponse, Transport
 from ludolf.ai.messages import StopReason, Usage
-from ludolf.ai.provider import Provider, Request
-from ludolf.ai.providers.anthropic.events import (
-    AnthropicEvent,
-    AnthropicMessageStart,
-    AnthropicMessageStop,
-    AnthropicTextDelta,
-    AnthropicThinkingDelta,
-    AnthropicUsage,
-    ContentBlockDelta,
-    ContentBlockStart,
-    ContentBlockStop,
-    Error,
-    InputDelta,
-    MessageDelta,
-    RedactedBlock,
-    SignatureDelta,
-    StopFields,
-    TextBlock,
-    ThinkingBlock,
-    ToolBlock,
-    read_event,
-)
+from ludolf.ai.provider import Request
 from ludolf.ai.providers.anthropic.request import (
     AnthropicRequestBuilder,
     fallbacks,
@@ -37,9 +18,9 @@ from ludolf.ai.providers.anthropic.request import (
     thinking_of,
 )
 from ludolf.ai.providers.gateways import all_headers, base_url, key_headers, server_headers
+from ludolf.ai.providers.http_provider import EventStreamProvider, HttpCall
 from ludolf.base import dumps, loads
 
-API = "anthropic-messages"
 _VERSION = "2023-06-01"
 _BUDGET_BETA = "interleaved-thinking-2025-05-14"
 _TOOLS_BETA = "fine-grained-tool-streaming-2025-05-14"
@@ -54,36 +35,32 @@ _STOPS: dict[str, StopReason] = {
 }
 
 
-def make(transport: Transport) -> Provider:
-    return Anthropic(transport)
-
-
-class Anthropic:
+class Anthropic(EventStreamProvider):
     """Provider for `/v1/messages` with server-sent events."""
 
-    api = API
+    api = "anthropic-messages"
     abort_text = "This operation was aborted"
 
     def __init__(self, transport: Transport) -> None:
-        self._transport = transport
+        super().__init__(transport)
         self._bodies = AnthropicRequestBuilder()
 
-    async def stream(self, request: Request, draft: Draft) -> AsyncGenerator[Iterable[StreamEvent]]:
-        reading = AnthropicReader(draft)
-        async with self._transport.post(
-            f"{base_url(request)}/v1/messages",
-            _headers(request),
-            self._bodies.build(request),
-            patience=request.patience,
-        ) as reply:
-            await check(reply, describe)
-            yield ()
-            async for chunks in reply.events():
-                yield reading.take(chunks)
-                if reading.ended:
-                    await reply.finish()
-                    break
-        reading.conclude()
+    async def call(self, request: Request) -> HttpCall:
+        url = f"{base_url(request)}/v1/messages"
+        return HttpCall(url, _headers(request), self._bodies.build(request))
+
+    def reader(self, request: Request, draft: Draft, reply: HttpResponse) -> "AnthropicReader":
+        return AnthropicReader(draft)
+
+    def describe(self, status: int, body: str) -> str:
+        """Return the text of an HTTP failure: the status and the body, as compact JSON."""
+        try:
+            return f"{status} {dumps(loads(body)).decode()}"
+        except ValueError:
+            return f"{status} {body.strip() or 'status code (no body)'}"
+
+
+make = Anthropic
 
 
 def _headers(request: Request) -> dict[str, str]:
@@ -118,12 +95,157 @@ def _betas(request: Request) -> list[str]:
     return betas
 
 
-def describe(status: int, body: str) -> str:
-    """Return the text of an HTTP failure: the status and the body, as compact JSON."""
+# ---------------------------------------------------------------- events
+
+
+class _Wire(msgspec.Struct, frozen=True, gc=False, tag_field="type"):
+    """The fields of the events that are used; others are ignored."""
+
+
+class AnthropicTextDelta(_Wire, frozen=True, tag="text_delta"):
+    text: str
+
+
+class AnthropicThinkingDelta(_Wire, frozen=True, tag="thinking_delta"):
+    thinking: str
+
+
+class InputDelta(_Wire, frozen=True, tag="input_json_delta"):
+    partial_json: str
+
+
+class SignatureDelta(_Wire, frozen=True, tag="signature_delta"):
+    signature: str
+
+
+class ContentBlockDelta(_Wire, frozen=True, tag="content_block_delta"):
+    index: int
+    delta: AnthropicTextDelta | AnthropicThinkingDelta | InputDelta | SignatureDelta
+
+
+class TextBlock(_Wire, frozen=True, tag="text"):
+    text: str | None = None
+
+
+class ThinkingBlock(_Wire, frozen=True, tag="thinking"):
+    thinking: str | None = None
+    signature: str | None = None
+
+
+class RedactedBlock(_Wire, frozen=True, tag="redacted_thinking"):
+    data: str
+
+
+class ToolBlock(_Wire, frozen=True, tag="tool_use"):
+    id: str
+    name: str
+    input: dict[str, Any] | None = None
+
+
+class ContentBlockStart(_Wire, frozen=True, tag="content_block_start"):
+    index: int
+    content_block: TextBlock | ThinkingBlock | RedactedBlock | ToolBlock
+
+
+class ContentBlockStop(_Wire, frozen=True, tag="content_block_stop"):
+    index: int
+
+
+class _CacheCreation(msgspec.Struct, frozen=True):
+    ephemeral_1h_input_tokens: int | None = None
+
+
+class _OutputDetails(msgspec.Struct, frozen=True):
+    thinking_tokens: int | None = None
+
+
+class AnthropicUsage(msgspec.Struct, frozen=True):
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    cache_read_input_tokens: int | None = None
+    cache_creation_input_tokens: int | None = None
+    cache_creation: _CacheCreation | None = None
+    output_tokens_details: _OutputDetails | None = None
+
+
+class MessageHead(msgspec.Struct, frozen=True):
+    id: str | None = None
+    model: str | None = None
+    usage: AnthropicUsage | None = None
+
+
+class AnthropicMessageStart(_Wire, frozen=True, tag="message_start"):
+    message: MessageHead
+
+
+class _StopDetails(msgspec.Struct, frozen=True):
+    explanation: str | None = None
+
+
+class StopFields(msgspec.Struct, frozen=True):
+    stop_reason: str | None = None
+    stop_details: _StopDetails | None = None
+
+
+class MessageDelta(_Wire, frozen=True, tag="message_delta"):
+    delta: StopFields
+    usage: AnthropicUsage | None = None
+
+
+class AnthropicMessageStop(_Wire, frozen=True, tag="message_stop"):
+    pass
+
+
+class Error(_Wire, frozen=True, tag="error"):
+    pass
+
+
+AnthropicEvent = (
+    ContentBlockDelta
+    | ContentBlockStart
+    | ContentBlockStop
+    | AnthropicMessageStart
+    | MessageDelta
+    | AnthropicMessageStop
+    | Error
+)
+_decoder: msgspec.json.Decoder[AnthropicEvent] = msgspec.json.Decoder(AnthropicEvent)
+_INNER = {"content_block_delta": "delta", "content_block_start": "content_block"}
+_KNOWN = frozenset(
+    (
+        *("content_block_delta", "content_block_start", "content_block_stop"),
+        *("message_start", "message_delta", "message_stop", "error"),
+        *("text_delta", "thinking_delta", "input_json_delta", "signature_delta"),
+        *("text", "thinking", "redacted_thinking", "tool_use"),
+    )
+)
+
+
+def read_event(data: bytes) -> AnthropicEvent | None:
+    """Parse an event; None if its type is unknown.
+
+    Raises:
+        ValueError: the data is not JSON, or lacks a required field.
+    """
     try:
-        return f"{status} {dumps(loads(body)).decode()}"
-    except ValueError:
-        return f"{status} {body.strip() or 'status code (no body)'}"
+        return _decoder.decode(data)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        value = loads(data)
+    try:
+        event: AnthropicEvent = msgspec.convert(value, AnthropicEvent)
+    except msgspec.ValidationError:
+        if _is_known(value):
+            raise
+        return None
+    return event
+
+
+def _is_known(value: Any) -> bool:
+    kind = value.get("type") if isinstance(value, dict) else None
+    if kind not in _INNER:
+        return kind in _KNOWN
+    inner = value.get(_INNER[kind])
+    return not isinstance(inner, dict) or inner.get("type") in _KNOWN
 
 
 # ---------------------------------------------------------------- reading it
@@ -141,14 +263,9 @@ class AnthropicReader:
         self._inputs: dict[int, dict[str, Any]] = {}
         self._garbage: bytes | None = None
         self._failure: tuple[str, ErrorKind | None] | None = None
-        self.ended = False
+        self.done = False
 
     def take(self, chunks: Iterable[bytes]) -> Iterator[StreamEvent]:
-        """Yield the events of one network read.
-
-        Raises:
-            ProviderError: the server reported a failure.
-        """
         draft, texts, calls, thoughts = self._draft, self._texts, self._calls, self._thoughts
         for data in chunks:
             event = self._event(data)
@@ -169,13 +286,8 @@ class AnthropicReader:
             elif event is not None:
                 yield from self._other(event, data)
 
-    def conclude(self) -> None:
-        """Check that the answer is complete.
-
-        Raises:
-            ProviderError: it is not, or the model ended it with a failure.
-        """
-        if not self.ended:
+    def finish(self) -> Iterable[StreamEvent]:
+        if not self.done:
             raise ProviderError("Anthropic stream ended before message_stop", kind="network")
         if self._garbage is not None:
             start = self._garbage[:200].decode("utf-8", "replace")
@@ -185,11 +297,12 @@ class AnthropicReader:
             raise ProviderError(text, kind=kind)
         if self._draft.stop_reason is None:
             raise ProviderError("Anthropic stream ended without a stop reason", kind="network")
+        return ()
 
     def _event(self, data: bytes) -> AnthropicEvent | None:
         if self._garbage is not None:
             # After a lost event the answer must not count as complete; only its end is recognised.
-            self.ended = self.ended or b'"message_stop"' in data
+            self.done = self.done or b'"message_stop"' in data
             return None
         try:
             return read_event(data)
@@ -211,7 +324,7 @@ class AnthropicReader:
                 self._count(event.usage)
                 self._stopped(event.delta)
             case AnthropicMessageStop():
-                self.ended = True
+                self.done = True
             case Error():
                 raise ProviderError(data.decode("utf-8", "replace"))
 
@@ -291,7 +404,3 @@ def _usage(counts: AnthropicUsage, old: Usage) -> Usage:
 
 def _newer(new: int | None, old: int) -> int:
     return old if new is None else new
-
-
-if TYPE_CHECKING:
-    _provider: type[Provider] = Anthropic

@@ -6,9 +6,9 @@ from typing import Any
 
 import msgspec
 
-from ludolf.ai.encoded_cache import Pieces
+from ludolf.ai.encoded_cache import EncodedHistory
 from ludolf.ai.errors import ProviderError
-from ludolf.ai.history import HistoryAdapter, ModelMessage, plain_id
+from ludolf.ai.history import ModelMessage
 from ludolf.ai.messages import (
     AssistantMessage,
     Block,
@@ -89,12 +89,11 @@ def fallbacks(model: Model) -> tuple[Fallback, ...]:
         ) from error
 
 
-class AnthropicRequestBuilder:
+class AnthropicRequestBuilder(EncodedHistory):
     """Builds request bodies; caches the encoded form of each message."""
 
     def __init__(self) -> None:
-        self._handoff = HistoryAdapter(plain_id)
-        self._pieces = Pieces()
+        super().__init__()
         self._model: Model | None = None
         self._done: list[ModelMessage] = []
         self._turns: list[bytes] = []
@@ -102,8 +101,10 @@ class AnthropicRequestBuilder:
         self._in_results = False
 
     def build(self, request: Request) -> bytes:
-        messages = self._handoff.adapt(request.messages, request.model)
-        self._go_back(messages, request.model)
+        messages = self.messages_of(request)
+        if request.model != self._model or messages[: len(self._done)] != self._done:
+            self._model, self._done, self._turns = request.model, [], []
+            self._last_user, self._in_results = -1, False
         for message in messages[len(self._done) :]:
             self._add(message, request.model)
         self._done = messages
@@ -115,20 +116,8 @@ class AnthropicRequestBuilder:
         out.append(b',"stream":true}')
         return b"".join(out)
 
-    def _forget_turns(self) -> None:
-        self._done, self._turns = [], []
-        self._last_user, self._in_results = -1, False
-
-    def _go_back(self, messages: list[ModelMessage], model: Model) -> None:
-        if model != self._model:
-            self._pieces, self._model = Pieces(), model
-            self._forget_turns()
-        if messages[: len(self._done)] != self._done:
-            self._pieces.keep_for(messages[0] if messages else None)
-            self._forget_turns()
-
     def _add(self, message: ModelMessage, model: Model) -> None:
-        piece = self._pieces.get(message, partial(_piece, message, model))
+        piece = self.pieces.get(message, partial(_piece, message, model))
         if not piece:
             return
         turns = self._turns
@@ -176,7 +165,7 @@ def _piece(message: ModelMessage, model: Model) -> bytes:
     """Return the content blocks of a message, joined; empty if nothing is to be sent."""
     match message:
         case UserMessage():
-            blocks: Iterable[dict[str, Any]] = _user_blocks(message)
+            blocks: Iterable[dict[str, Any]] = _parts(message.parts)
         case AssistantMessage():
             unsigned = flag(model, "allowEmptySignature", False)
             forms = (_assistant_block(block, unsigned) for block in message.content)
@@ -184,12 +173,6 @@ def _piece(message: ModelMessage, model: Model) -> bytes:
         case ToolResultMessage():
             blocks = (_result_block(message),)
     return b",".join(map(dumps, blocks))
-
-
-def _user_blocks(message: UserMessage) -> Iterator[dict[str, Any]]:
-    if isinstance(message.content, str):
-        return _parts((Text(text=message.content),))
-    return _parts(message.content)
 
 
 def _parts(parts: Iterable[Part]) -> Iterator[dict[str, Any]]:

@@ -5,8 +5,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from ludolf.ai.encoded_cache import Pieces
-from ludolf.ai.history import HistoryAdapter, ModelMessage, plain_id
+from ludolf.ai.encoded_cache import EncodedHistory
+from ludolf.ai.history import ModelMessage
 from ludolf.ai.messages import (
     AssistantMessage,
     Block,
@@ -38,21 +38,12 @@ _FIRST_ADAPTIVE = (4, 6)
 _GOVERNMENT = ("us-gov.", "arn:aws-us-gov:")
 
 
-class BedrockRequestBuilder:
+class BedrockRequestBuilder(EncodedHistory):
     """Builds request bodies; caches the encoded form of each message."""
-
-    def __init__(self) -> None:
-        self._handoff = HistoryAdapter(plain_id)
-        self._pieces = Pieces()
-        self._model: Model | None = None
 
     def build(self, request: Request, variables: Mapping[str, str]) -> bytes:
         model = request.model
-        messages = self._handoff.adapt(request.messages, model)
-        if model != self._model:
-            self._pieces, self._model = Pieces(), model
-        elif messages:
-            self._pieces.keep_for(messages[0])
+        messages = self.messages_of(request)
         mark = cache_point(request, variables)
         turns = b",".join(self._turns(messages, model, mark))
         rest = b"".join(b',"%b":%b' % part for part in _options(request, messages, mark))
@@ -62,7 +53,7 @@ class BedrockRequestBuilder:
         """Merge adjacent messages of one role: Bedrock requires alternating roles."""
         turns: list[tuple[bytes, list[bytes]]] = []
         for message in messages:
-            piece = self._pieces.get(message, partial(_piece, message, model))
+            piece = self.pieces.get(message, partial(_piece, message, model))
             role = b"assistant" if isinstance(message, AssistantMessage) else b"user"
             if piece and turns and turns[-1][0] == role:
                 turns[-1][1].append(piece)
@@ -110,9 +101,7 @@ def _piece(message: ModelMessage, model: Model) -> bytes:
     """Return the content blocks of a message, joined; empty if nothing is to be sent."""
     match message:
         case UserMessage():
-            content = message.content
-            parts = (Text(text=content),) if isinstance(content, str) else content
-            blocks: Iterable[dict[str, Any]] = _parts(parts)
+            blocks: Iterable[dict[str, Any]] = _parts(message.parts)
         case AssistantMessage():
             claude = is_claude(model)
             forms = (_assistant_block(block, claude) for block in message.content)

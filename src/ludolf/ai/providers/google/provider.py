@@ -1,69 +1,88 @@
-"""Provider for Google's Gemini API (`google-generative-ai`): request, stream, errors."""
+"""Google's Gemini API (`google-generative-ai`): requests, answers, errors."""
 
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, Final
+import re
+from collections.abc import (
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
+from functools import partial
+from typing import Any
 
 import msgspec
 
 from ludolf.ai.draft import Draft, StreamEvent
+from ludolf.ai.encoded_cache import EncodedHistory
 from ludolf.ai.errors import RETRYABLE, ErrorKind, ProviderError, kind_of
-from ludolf.ai.http.transport import Transport, check
-from ludolf.ai.messages import Usage
-from ludolf.ai.provider import Provider, Request
-from ludolf.ai.providers.gateways import base_url, key_headers, no_key, server_headers, user_agent
-from ludolf.ai.providers.google.request import GoogleRequestBuilder
-from ludolf.base import dumps, loads, now_ms
+from ludolf.ai.history import ModelMessage
+from ludolf.ai.http.transport import HttpResponse, Transport
+from ludolf.ai.json_text import json_object
+from ludolf.ai.messages import (
+    AssistantMessage,
+    Block,
+    Image,
+    Text,
+    Thinking,
+    ThinkingLevel,
+    ToolCall,
+    ToolResultMessage,
+    Usage,
+    text_of,
+)
+from ludolf.ai.models import Model
+from ludolf.ai.provider import Request, ToolSpec
+from ludolf.ai.providers.gateways import (
+    admission_headers,
+    base_url,
+    server_headers,
+    user_agent,
+)
+from ludolf.ai.providers.http_provider import AlternatingBlocks, EventStreamProvider, HttpCall
+from ludolf.ai.strict_schema import sampled_schema
+from ludolf.base import dumps, loads, now_ms, without_surrogates
 
-API = "google-generative-ai"
-NO_END = "{} stream ended without a finish reason"
 STREAM = "streamGenerateContent?alt=sse"
-_KEY_HEADER: Final = "x-goog-api-key"
 _REFUSALS = frozenset(
     ("SAFETY", "RECITATION", "BLOCKLIST", "PROHIBITED_CONTENT", "SPII", "IMAGE_SAFETY", "LANGUAGE")
 )
 
 
-class Route(msgspec.Struct, frozen=True, kw_only=True):
-    """Access to Google's models: `reach` returns the address and the headers of a request."""
-
-    api: str
-    owner: str
-    reach: Callable[[Request], Awaitable[tuple[str, dict[str, str]]]]
-
-
-def make(transport: Transport) -> Provider:
-    return Google(transport)
-
-
-class Google:
+class Google(EventStreamProvider):
     """Provider for `models/<id>:streamGenerateContent` with server-sent events."""
 
+    api = "google-generative-ai"
     abort_text = "This operation was aborted"
+    owner = "Google"
 
-    def __init__(self, transport: Transport, route: Route | None = None) -> None:
-        self._route = route or Route(api=API, owner="Google", reach=_reach)
-        self.api = self._route.api
-        self._transport = transport
+    def __init__(self, transport: Transport) -> None:
+        super().__init__(transport)
         self._bodies = GoogleRequestBuilder()
 
-    async def stream(self, request: Request, draft: Draft) -> AsyncGenerator[Iterable[StreamEvent]]:
-        reading = _Reading(draft, NO_END.format(self._route.owner))
-        url, headers = await self._route.reach(request)
-        async with self._transport.post(
-            url, headers, self._bodies.build(request), patience=request.patience
-        ) as reply:
-            await check(reply, describe)
-            yield ()
-            async for chunks in reply.events():
-                yield reading.take(chunks)
-        yield reading.close()
-        reading.conclude()
+    async def reach(self, request: Request) -> tuple[str, dict[str, str]]:
+        """Return the address and the headers of a request.
+
+        Raises:
+            ProviderError: the address is incomplete, or no credentials were found.
+        """
+        name = request.model.id
+        path = name if name.startswith(("models/", "tunedModels/")) else f"models/{name}"
+        return f"{base_url(request)}/{path}:{STREAM}", headers_for(request)
+
+    async def call(self, request: Request) -> HttpCall:
+        return HttpCall(*await self.reach(request), self._bodies.build(request))
+
+    def reader(self, request: Request, draft: Draft, reply: HttpResponse) -> "_Reading":
+        return _Reading(draft, f"{self.owner} stream ended without a finish reason")
+
+    def describe(self, status: int, body: str) -> str:
+        """Return the text of an HTTP failure: Google's error object, or one in its form."""
+        value = json_object(body)
+        failure = value if "error" in value else {"error": {"message": body, "code": status}}
+        return dumps(failure).decode()
 
 
-async def _reach(request: Request) -> tuple[str, dict[str, str]]:
-    name = request.model.id
-    path = name if name.startswith(("models/", "tunedModels/")) else f"models/{name}"
-    return f"{base_url(request)}/{path}:{STREAM}", headers_for(request)
+make = Google
 
 
 def headers_for(request: Request, admission: Mapping[str, str] | None = None) -> dict[str, str]:
@@ -72,27 +91,10 @@ def headers_for(request: Request, admission: Mapping[str, str] | None = None) ->
     Raises:
         ProviderError: there is neither a key nor a configured header that replaces it.
     """
-    way_in = key_headers(request, _KEY_HEADER) if admission is None else admission
-    if not way_in and not request.access.by_header:
-        raise no_key(request)
+    way_in = admission_headers(request, "x-goog-api-key", admission)
     ours = {"content-type": "application/json", "user-agent": user_agent(), **way_in}
     ours |= server_headers(request)
-    return _lower(request.access.over(ours))
-
-
-def _lower(headers: Mapping[str, str]) -> dict[str, str]:
-    return {name.lower(): value for name, value in headers.items()}
-
-
-def describe(status: int, body: str) -> str:
-    """Return the text of an HTTP failure: Google's error object, or one in its form."""
-    try:
-        value = loads(body)
-    except ValueError:
-        value = None
-    if not isinstance(value, dict) or "error" not in value:
-        value = {"error": {"message": body, "code": status}}
-    return dumps(value).decode()
+    return {name.lower(): value for name, value in request.access.over(ours).items()}
 
 
 # ---------------------------------------------------------------- what arrives
@@ -151,10 +153,7 @@ def _decode(data: bytes) -> _Chunk:
     try:
         return _decoder.decode(data)
     except (msgspec.DecodeError, UnicodeDecodeError):
-        return _decode_odd(data)
-
-
-def _decode_odd(data: bytes) -> _Chunk:
+        pass
     try:
         return msgspec.convert(loads(data), _Chunk)
     except (ValueError, RecursionError) as error:
@@ -162,14 +161,14 @@ def _decode_odd(data: bytes) -> _Chunk:
         raise ProviderError(f"Broken event from Google: {start}", kind="garbled") from error
 
 
-class _Reading:
+class _Reading(AlternatingBlocks):
     """State of one answer: the open block, the used ids, the stop reason."""
 
+    done = False  # the end of the stream is the end of the answer
+
     def __init__(self, draft: Draft, no_end: str) -> None:
-        self._draft = draft
+        super().__init__(draft)
         self._no_end = no_end
-        self._kind = ""
-        self._index = -1
         self._ids: set[str] = set()
         self._counts: _Counts | None = None
         self._end: str | None = None
@@ -188,10 +187,10 @@ class _Reading:
 
     def _about(self, chunk: _Chunk) -> None:
         if chunk.response_id:
-            self._draft.identify(chunk.response_id)
+            self.draft.identify(chunk.response_id)
         if chunk.usage_metadata is not None and chunk.usage_metadata != self._counts:
             self._counts = chunk.usage_metadata
-            self._draft.count(_usage(chunk.usage_metadata))
+            self.draft.count(_usage(chunk.usage_metadata))
         if chunk.prompt_feedback is not None and chunk.prompt_feedback.block_reason:
             self._end = chunk.prompt_feedback.block_reason
 
@@ -202,28 +201,19 @@ class _Reading:
             yield from self._call(part.function_call, part.thought_signature)
 
     def _text(self, text: str, part: _Part) -> Iterator[StreamEvent]:
-        kind = "thinking" if part.thought else "text"
-        if kind != self._kind:
-            yield from self.close()
-            start = (
-                self._draft.start_thinking(signature=None)
-                if part.thought
-                else self._draft.start_text()
-            )
-            self._kind, self._index = kind, start.index
-            yield start
+        yield from self.open("thinking" if part.thought else "text")
         if part.thought_signature:
-            self._draft.sign(self._index, part.thought_signature)
-        yield self._draft.text(self._index, text)
+            self.draft.sign(self.block, part.thought_signature)
+        yield self.draft.text(self.block, text)
 
     def _call(self, call: _Call, signature: str | None) -> Iterator[StreamEvent]:
         yield from self.close()
-        start = self._draft.start_tool(self._free_id(call), call.name)
+        start = self.draft.start_tool(self._free_id(call), call.name)
         yield start
         if signature:
-            self._draft.sign(start.index, signature)
-        yield self._draft.tool_args(start.index, dumps(call.args or {}).decode())
-        yield self._draft.end(start.index)
+            self.draft.sign(start.index, signature)
+        yield self.draft.tool_args(start.index, dumps(call.args or {}).decode())
+        yield self.draft.end(start.index)
 
     def _free_id(self, call: _Call) -> str:
         call_id = call.id or ""
@@ -232,27 +222,17 @@ class _Reading:
         self._ids.add(call_id)
         return call_id
 
-    def close(self) -> Iterator[StreamEvent]:
-        """End the open block; also at the end of a stream without a stop reason."""
-        if self._kind:
-            self._kind = ""
-            yield self._draft.end(self._index)
-
-    def conclude(self) -> None:
-        """Set the stop reason.
-
-        Raises:
-            ProviderError: there is none, or it is a failure.
-        """
+    def finish(self) -> Iterator[StreamEvent]:
+        yield from self.close()
         match self._end:
             case None:
                 raise ProviderError(self._no_end)
             case "STOP":
-                self._draft.stopped("toolUse" if self._draft.has_tool_calls else "stop", self._end)
+                self.draft.stopped("toolUse" if self.draft.has_tool_calls else "stop", self._end)
             case "MAX_TOKENS":
-                self._draft.stopped("length", self._end)
+                self.draft.stopped("length", self._end)
             case _:
-                self._draft.stopped("error", self._end)
+                self.draft.stopped("error", self._end)
                 kind: ErrorKind = "refused" if self._end in _REFUSALS else "bad_request"
                 raise ProviderError(f"Provider stopped with: {self._end}", kind=kind)
 
@@ -276,5 +256,210 @@ def _failure(error: Any, no_end: str) -> ProviderError:
     return ProviderError(no_end if kind in RETRYABLE else text, kind=kind)
 
 
-if TYPE_CHECKING:
-    _proof: Provider = Google(Transport())
+SEE_IMAGE = "(see attached image)"
+IMAGE_TURN = "Tool result image:"
+# Gemini 3 refuses calls without a signature; Google accepts this value for foreign calls.
+_UNSIGNED_CALL = "skip_thought_signature_validator"
+_GEMINI_3_UP = re.compile(r"gemini-(?:[3-9]|[1-9]\d)|gemini-(?:flash|flash-lite|pro)-latest")
+_GEMINI_BELOW_3 = re.compile(r"gemini-(?:live-)?[12](?!\d)")
+_WANTS_IDS = re.compile(r"(?:^|/)(?:claude-|gpt-oss-)")
+_BASE64 = re.compile(r"[A-Za-z0-9+/]+={0,2}")
+
+
+class GoogleRequestBuilder(EncodedHistory):
+    """Builds request bodies; caches the encoded form of each message."""
+
+    def build(self, request: Request) -> bytes:
+        messages = self.messages_of(request)
+        head = b'{"contents":[' + b",".join(self._turns(messages, request.model)) + b"]"
+        return head + b"".join(b',"%b":%b' % part for part in _options(request)) + b"}"
+
+    def _turns(self, messages: Sequence[ModelMessage], model: Model) -> Iterator[bytes]:
+        batch: list[bytes] = []
+        pictures: list[bytes] = []
+        for message in messages:
+            if isinstance(message, ToolResultMessage):
+                batch.append(self._turn(message, model))
+                pictures += _pictures(message, model)
+                continue
+            yield from _close_batch(batch, pictures)
+            turn = self._turn(message, model)
+            if turn:
+                yield turn
+        yield from _close_batch(batch, pictures)
+
+    def _turn(self, message: ModelMessage, model: Model) -> bytes:
+        return self.pieces.get(message, partial(_encode, message, model))
+
+
+def is_gemini_3_up(model: Model) -> bool:
+    return _GEMINI_3_UP.search(model.id) is not None
+
+
+def _takes_pictures_in_results(model: Model) -> bool:
+    return _GEMINI_BELOW_3.search(model.id) is None
+
+
+# ---------------------------------------------------------------- turns
+
+
+def _close_batch(batch: list[bytes], pictures: list[bytes]) -> Iterator[bytes]:
+    if batch:
+        yield _user_turn(b",".join(batch))
+    if pictures:
+        yield _user_turn(b",".join((dumps({"text": IMAGE_TURN}), *pictures)))
+    batch.clear()
+    pictures.clear()
+
+
+def _pictures(message: ToolResultMessage, model: Model) -> list[bytes]:
+    if _takes_pictures_in_results(model):
+        return []
+    return [dumps(_inline(part)) for part in message.content if isinstance(part, Image)]
+
+
+def _user_turn(parts: bytes) -> bytes:
+    return b'{"role":"user","parts":[%b]}' % parts
+
+
+def _encode(message: ModelMessage, model: Model) -> bytes:
+    if isinstance(message, ToolResultMessage):
+        return dumps(_response(message, model))
+    if isinstance(message, AssistantMessage):
+        blocks = (_block(block, model) for block in message.content)
+        role, parts = "model", [part for part in blocks if part is not None]
+    else:
+        role = "user"
+        parts = [
+            _inline(part) if isinstance(part, Image) else {"text": part.text}
+            for part in message.parts
+            if isinstance(part, Image) or part.text.strip()
+        ]
+    return dumps({"role": role, "parts": parts}) if parts else b""
+
+
+def _block(block: Block, model: Model) -> dict[str, Any] | None:
+    match block:
+        case Text():
+            signed = _signature(block.text_signature)
+            return {"text": block.text, **signed} if block.text.strip() or signed else None
+        case Thinking():
+            signed = _signature(block.thinking_signature)
+            return {"thought": True, "text": block.thinking, **signed}
+        case ToolCall():
+            return _call(block, model)
+
+
+def _call(call: ToolCall, model: Model) -> dict[str, Any]:
+    signed = _signature(call.thought_signature)
+    if not signed and is_gemini_3_up(model):
+        signed = {"thoughtSignature": _UNSIGNED_CALL}
+    # The API refuses arguments that are not an object; the tool response explains it to the model.
+    arguments = call.arguments if isinstance(call.arguments, dict) else {}
+    function = {"name": call.name, "args": arguments, **_id(call.id, model)}
+    return {"functionCall": function, **signed}
+
+
+def _response(message: ToolResultMessage, model: Model) -> dict[str, Any]:
+    images = [_inline(part) for part in message.content if isinstance(part, Image)]
+    text = text_of(message.content, "\n") or (SEE_IMAGE if images else "")
+    answer: dict[str, Any] = {
+        "name": message.tool_name,
+        "response": {"error" if message.is_error else "output": text},
+        **_id(message.tool_call_id, model),
+    }
+    if images and _takes_pictures_in_results(model):
+        answer["parts"] = images
+    return {"functionResponse": answer}
+
+
+def _inline(image: Image) -> dict[str, Any]:
+    return {"inlineData": {"mimeType": image.mime_type, "data": image.data}}
+
+
+def _id(call_id: str, model: Model) -> dict[str, str]:
+    if is_gemini_3_up(model) or _WANTS_IDS.search(model.id):
+        return {"id": call_id}
+    return {}
+
+
+def _signature(signature: str | None) -> dict[str, str]:
+    if signature and len(signature) % 4 == 0 and _BASE64.fullmatch(signature):
+        return {"thoughtSignature": signature}
+    return {}
+
+
+# ---------------------------------------------------------------- options
+
+
+def _options(request: Request) -> Iterator[tuple[bytes, bytes]]:
+    if request.system:
+        text = without_surrogates(request.system)
+        yield b"systemInstruction", dumps({"parts": [{"text": text}]})
+    if request.tools:
+        strict = is_gemini_3_up(request.model)
+        declared = [_declare(tool, strict=strict) for tool in request.tools]
+        yield b"tools", dumps([{"functionDeclarations": [form for form, _ in declared]}])
+        if any(enforced for _, enforced in declared):
+            yield b"toolConfig", b'{"functionCallingConfig":{"mode":"VALIDATED"}}'
+    config: dict[str, Any] = {}
+    if limit := request.max_tokens or request.model.max_tokens:
+        config["maxOutputTokens"] = limit
+    if request.model.reasoning:
+        config["thinkingConfig"] = thinking_config(
+            request.model, request.thinking, request.thinking_budgets
+        )
+    config |= request.model.sampling_params or {}
+    if config:
+        yield b"generationConfig", dumps(config)
+
+
+def _declare(tool: ToolSpec, *, strict: bool) -> tuple[dict[str, Any], bool]:
+    """Return the declaration of a tool, and whether its schema is to be enforced."""
+    schema, enforced = sampled_schema(tool.name, tool.parameters, tool.sampling, supported=strict)
+    form = {
+        "name": tool.name,
+        "description": tool.description,
+        "parametersJsonSchema": schema,
+    }
+    return form, enforced
+
+
+# ---------------------------------------------------------------- thinking
+
+# Models with levels and their names for minimal, low, medium, high; the first match counts.
+_LEVELS: tuple[tuple[re.Pattern[str], tuple[str, str, str, str]], ...] = (
+    (re.compile(r"gemini-3-pro"), ("LOW", "LOW", "HIGH", "HIGH")),
+    (re.compile(r"gemini-[3-9][.\d]*-pro|gemini-pro-latest"), ("LOW", "LOW", "MEDIUM", "HIGH")),
+    (_GEMINI_3_UP, ("MINIMAL", "LOW", "MEDIUM", "HIGH")),
+    (re.compile(r"gemma-?4"), ("MINIMAL", "MINIMAL", "HIGH", "HIGH")),
+)
+_BUDGETS: tuple[tuple[re.Pattern[str], tuple[int, int, int, int]], ...] = (
+    (re.compile(r"2\.5-pro"), (128, 2048, 8192, 32768)),
+    (re.compile(r"2\.5-flash-lite"), (512, 2048, 8192, 24576)),
+    (re.compile(r"2\.5-flash"), (128, 2048, 8192, 24576)),
+)
+_PLACE: dict[ThinkingLevel, int] = {"minimal": 0, "low": 1, "medium": 2}
+_HIGHEST = 3
+
+
+def thinking_config(
+    model: Model, level: ThinkingLevel, budgets: Mapping[str, int]
+) -> dict[str, Any]:
+    """Return the thinking options: a named level for newer models, a token budget for others."""
+    names = next((names for pattern, names in _LEVELS if pattern.search(model.id)), None)
+    if level == "off":
+        return _least(model, names)
+    index = _PLACE.get(level, _HIGHEST)
+    if names is not None:
+        mapped = (model.thinking_level_map or {}).get(level)
+        return {"includeThoughts": True, "thinkingLevel": (mapped or names[index]).upper()}
+    usual = next((sizes[index] for pattern, sizes in _BUDGETS if pattern.search(model.id)), -1)
+    return {"includeThoughts": True, "thinkingBudget": budgets.get(level, usual)}
+
+
+def _least(model: Model, names: tuple[str, str, str, str] | None) -> dict[str, Any]:
+    if names is not None:
+        return {"thinkingLevel": names[0]}
+    # Gemini 2.5 Pro cannot stop thinking and refuses a budget of 0.
+    return {"thinkingBudget": 128 if "2.5-pro" in model.id else 0}

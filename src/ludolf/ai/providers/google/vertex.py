@@ -9,13 +9,12 @@ import msgspec
 from ludolf.ai.errors import ProviderError
 from ludolf.ai.http.proxy import proxies, proxy_for
 from ludolf.ai.http.transport import Transport
-from ludolf.ai.provider import Provider, Request
+from ludolf.ai.provider import Request
 from ludolf.ai.providers.cloud_tokens import Token, TokenCache, keep_quiet
 from ludolf.ai.providers.gateways import base_url, variable
-from ludolf.ai.providers.google.provider import STREAM, Google, Route, headers_for
+from ludolf.ai.providers.google.provider import STREAM, Google, headers_for
 from ludolf.base import loads
 
-API = "google-vertex"
 SCOPES = ("https://www.googleapis.com/auth/cloud-platform",)
 _ANYWHERE = "https://aiplatform.googleapis.com"
 _PLACE = "{location}"
@@ -24,14 +23,14 @@ _FILE = "GOOGLE_APPLICATION_CREDENTIALS"
 _WEB_SECONDS = 30.0
 
 
-def make(transport: Transport) -> Provider:
-    return Google(transport, Route(api=API, owner="Google Vertex", reach=VertexCredentials().reach))
-
-
-class VertexCredentials:
+class Vertex(Google):
     """Access by an API key, a configured header, or a token of the application's identity."""
 
-    def __init__(self) -> None:
+    api = "google-vertex"
+    owner = "Google Vertex"
+
+    def __init__(self, transport: Transport) -> None:
+        super().__init__(transport)
         self._tokens = TokenCache()
 
     async def reach(self, request: Request) -> tuple[str, dict[str, str]]:
@@ -46,6 +45,9 @@ class VertexCredentials:
         file = variable(request, _FILE)
         token = await self._tokens.get(file, lambda: fetch_token(file))
         return url, headers_for(request, {"Authorization": f"Bearer {token}"})
+
+
+make = Vertex
 
 
 # ---------------------------------------------------------------- addresses

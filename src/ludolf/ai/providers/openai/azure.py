@@ -1,15 +1,14 @@
 """OpenAI's models on Azure (`azure-openai-responses`): addresses, deployments, identities."""
 
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ludolf.ai.errors import ProviderError
-from ludolf.ai.http.transport import Transport, check
-from ludolf.ai.provider import Provider, Request
+from ludolf.ai.http.transport import Transport
+from ludolf.ai.provider import Request
 from ludolf.ai.providers.cloud_tokens import Token, TokenCache, keep_quiet
 from ludolf.ai.providers.gateways import base_url, variable
 from ludolf.ai.providers.openai.compat import Compat
-from ludolf.ai.providers.openai.responses import OpenAIResponses, Variant, describe, options_of
+from ludolf.ai.providers.openai.responses import OpenAIResponses, options_of
 from ludolf.ai.providers.openai.shared import headers_for
 
 if TYPE_CHECKING:
@@ -21,7 +20,6 @@ if TYPE_CHECKING:
 
     Credential = ClientSecretCredential | DefaultAzureCredential | WorkloadIdentityCredential
 
-API = "azure-openai-responses"
 SCOPE = "https://cognitiveservices.azure.com/.default"
 _HOSTS = (".openai.azure.com", ".cognitiveservices.azure.com", ".ai.azure.com")
 _ROOTS = ("", "/openai", "/openai/v1", "/openai/responses", "/openai/v1/responses")
@@ -36,30 +34,20 @@ _IDENTITY = (
 )
 
 
-def make(transport: Transport) -> Provider:
-    return OpenAIResponses(
-        transport,
-        Variant(
-            api=API,
-            reach=AzureCredentials().reach,
-            fields=_fields,
-            check=lambda reply: check(reply, partial(describe, "Azure OpenAI")),
-        ),
-    )
-
-
-class AzureCredentials:
+class AzureResponses(OpenAIResponses):
     """Access by a key, a configured header, or a token of an Entra identity."""
 
-    def __init__(self) -> None:
+    api = "azure-openai-responses"
+    owner = "Azure OpenAI"
+
+    def __init__(self, transport: Transport) -> None:
+        super().__init__(transport)
         self._tokens = TokenCache()
 
-    async def reach(self, request: Request, compat: Compat) -> tuple[str, dict[str, str]]:
-        """Return the address and the headers of a request.
+    def fields(self, request: Request, compat: Compat) -> dict[str, Any]:
+        return {**options_of(request, compat), "model": deployment(request)}
 
-        Raises:
-            ProviderError: the resource is unknown, or no credentials were found.
-        """
+    async def reach(self, request: Request, compat: Compat) -> tuple[str, dict[str, str]]:
         version = variable(request, "AZURE_OPENAI_API_VERSION") or "v1"
         url = f"{resource_url(request)}/responses?api-version={version}"
         return url, headers_for(request, compat, await self._admission(request))
@@ -73,6 +61,9 @@ class AzureCredentials:
         variables = dict(zip(_IDENTITY, values, strict=True))
         token = await self._tokens.get(values, lambda: fetch_token(variables))
         return {"Authorization": f"Bearer {token}"}
+
+
+make = AzureResponses
 
 
 # ---------------------------------------------------------------- the request
@@ -121,10 +112,6 @@ def deployment(request: Request) -> str:
         if model.strip() == request.model.id and name.strip():
             return name.strip()
     return request.model.id
-
-
-def _fields(request: Request, compat: Compat) -> dict[str, Any]:
-    return {**options_of(request, compat), "model": deployment(request)}
 
 
 # ---------------------------------------------------------------- Entra ID

@@ -5,47 +5,86 @@ from typing import Any
 
 from ludolf.ai.errors import ProviderError
 from ludolf.ai.http.oauth import chatgpt_account
-from ludolf.ai.http.transport import HttpResponse, Transport, check
-from ludolf.ai.provider import Provider, Request
+from ludolf.ai.http.transport import HttpResponse
+from ludolf.ai.json_text import json_object
+from ludolf.ai.provider import Request
 from ludolf.ai.providers.gateways import base_url, no_key
 from ludolf.ai.providers.openai.compat import Compat
 from ludolf.ai.providers.openai.responses import (
     OpenAIResponses,
-    Variant,
     cache_fields,
-    describe,
     reasoning_fields,
     tier_fields,
     tools_of,
 )
 from ludolf.ai.providers.openai.shared import headers_for
-from ludolf.base import loads, now_ms, without_surrogates
+from ludolf.base import now_ms, without_surrogates
 
-API = "openai-codex-responses"
 _NO_PROMPT = "You are a helpful assistant."  # the server refuses empty instructions
 _LIMITS = re.compile(r"usage_limit_reached|usage_not_included")
 
 
-def make(transport: Transport) -> Provider:
-    return OpenAIResponses(
-        transport,
-        Variant(api=API, reach=_reach, fields=_fields, check=_check, prompt_in_input=False),
-    )
+class CodexResponses(OpenAIResponses):
+    """Access by the login of a ChatGPT subscription."""
+
+    api = "openai-codex-responses"
+    owner = "ChatGPT"
+    prompt_in_input = False
+
+    async def reach(self, request: Request, compat: Compat) -> tuple[str, dict[str, str]]:
+        key = request.access.key
+        if not key:
+            raise no_key(request)
+        account = chatgpt_account(key)
+        if account is None:
+            raise ProviderError(
+                "The token does not name a ChatGPT account: log in again.", kind="auth"
+            )
+        ours = {
+            "Authorization": f"Bearer {key}",
+            "chatgpt-account-id": account,
+            "OpenAI-Beta": "responses=experimental",
+            "originator": "ludolf",
+        }
+        if request.session_id and request.cache != "none":
+            ours["session-id"] = request.session_id
+        return _url(request), headers_for(request, compat, ours)
+
+    def fields(self, request: Request, compat: Compat) -> dict[str, Any]:
+        model = request.model
+        fields: dict[str, Any] = {
+            "model": model.id,
+            "store": False,
+            "stream": True,
+            "instructions": without_surrogates(request.system) or _NO_PROMPT,
+            "text": {"verbosity": "low"},
+            "tool_choice": "auto",
+            "parallel_tool_calls": True,
+            **cache_fields(request, compat),
+            **reasoning_fields(request, compat),
+            **tier_fields(request, compat),
+            "include": ["reasoning.encrypted_content"],
+        }
+        if request.tools:
+            fields["tools"] = [_tool(form) for form in tools_of(request, compat)]
+        return fields | (model.sampling_params or {})
+
+    async def check(self, reply: HttpResponse) -> None:
+        try:
+            await super().check(reply)
+        except _UsageLimit as limit:
+            raise ProviderError(str(limit), kind="bad_request") from None
+
+    def describe(self, status: int, body: str) -> str:
+        error = json_object(body).get("error")
+        if not isinstance(error, dict):
+            error = {}
+        if _LIMITS.search(f"{error.get('type')} {error.get('code')}"):
+            raise _UsageLimit(_limit_text(error))
+        return super().describe(status, body)
 
 
-async def _reach(request: Request, compat: Compat) -> tuple[str, dict[str, str]]:
-    key = request.access.key
-    if not key:
-        raise no_key(request)
-    ours = {
-        "Authorization": f"Bearer {key}",
-        "chatgpt-account-id": _account_of(key),
-        "OpenAI-Beta": "responses=experimental",
-        "originator": "ludolf",
-    }
-    if request.session_id and request.cache != "none":
-        ours["session-id"] = request.session_id
-    return _url(request), headers_for(request, compat, ours)
+make = CodexResponses
 
 
 def _url(request: Request) -> str:
@@ -56,33 +95,6 @@ def _url(request: Request) -> str:
     return f"{base}/codex/responses"
 
 
-def _account_of(token: str) -> str:
-    account = chatgpt_account(token)
-    if account is None:
-        raise ProviderError("The token does not name a ChatGPT account: log in again.", kind="auth")
-    return account
-
-
-def _fields(request: Request, compat: Compat) -> dict[str, Any]:
-    model = request.model
-    fields: dict[str, Any] = {
-        "model": model.id,
-        "store": False,
-        "stream": True,
-        "instructions": without_surrogates(request.system) or _NO_PROMPT,
-        "text": {"verbosity": "low"},
-        "tool_choice": "auto",
-        "parallel_tool_calls": True,
-        **cache_fields(request, compat),
-        **reasoning_fields(request, compat),
-        **tier_fields(request, compat),
-        "include": ["reasoning.encrypted_content"],
-    }
-    if request.tools:
-        fields["tools"] = [_tool(form) for form in tools_of(request, compat)]
-    return fields | (model.sampling_params or {})
-
-
 def _tool(form: dict[str, Any]) -> dict[str, Any]:
     # Null leaves the choice to the server, which refuses false here.
     return {**form, "strict": form["strict"] or None} if "strict" in form else form
@@ -91,31 +103,8 @@ def _tool(form: dict[str, Any]) -> dict[str, Any]:
 # ---------------------------------------------------------------- errors
 
 
-async def _check(reply: HttpResponse) -> None:
-    try:
-        await check(reply, _describe)
-    except _UsageLimit as limit:
-        raise ProviderError(str(limit), kind="bad_request") from None
-
-
 class _UsageLimit(Exception):
     """The usage limit of the plan is reached; waiting for the server's delay would not help."""
-
-
-def _describe(status: int, body: str) -> str:
-    error = _error_of(body)
-    if _LIMITS.search(f"{error.get('type')} {error.get('code')}"):
-        raise _UsageLimit(_limit_text(error))
-    return describe("ChatGPT", status, body)
-
-
-def _error_of(body: str) -> dict[str, Any]:
-    try:
-        value = loads(body)
-    except ValueError:
-        return {}
-    error = value.get("error") if isinstance(value, dict) else None
-    return error if isinstance(error, dict) else {}
 
 
 def _limit_text(error: dict[str, Any]) -> str:

@@ -1,6 +1,6 @@
 """Differences between servers with OpenAI's APIs: flags, detected by vendor or set on the model."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, Literal
 
 import msgspec
@@ -260,7 +260,7 @@ def thinking_fields(model: Model, compat: Compat, effort: Effort) -> dict[str, A
     """Return the fields of a Chat Completions request that control thinking."""
     if not model.reasoning:
         return {}
-    fields = _FORMATS[compat.thinking_format](compat, effort)
+    fields = _switch_fields(compat, effort)
     budget_field = compat.thinking_token_budget_field or (
         "thinking_token_budget" if compat.supports_thinking_token_budget else None
     )
@@ -269,82 +269,43 @@ def thinking_fields(model: Model, compat: Compat, effort: Effort) -> dict[str, A
     return fields
 
 
-def _openai(compat: Compat, effort: Effort) -> dict[str, Any]:
-    if not compat.supports_reasoning_effort or effort.word is None:
-        return {}
-    return {"reasoning_effort": effort.word}
+def _switch_fields(compat: Compat, effort: Effort) -> dict[str, Any]:
+    """Return the fields that switch thinking on or off, in the format of the server."""
+    word = effort.word if compat.supports_reasoning_effort else None
+    named = {} if word is None else {"reasoning_effort": word}
+    # With a separate switch, the effort is sent only while thinking is on.
+    when_on = named if effort.on else {}
+    fields: dict[str, Any] = {}
+    match compat.thinking_format:
+        case "openai":
+            fields = named
+        case "openrouter" if effort.may_turn_off:
+            fields = {"reasoning": {"effort": effort.word or "none"}}
+        case "deepseek" if effort.may_turn_off:
+            fields = {"thinking": {"type": "enabled" if effort.on else "disabled"}, **when_on}
+        case "zai" if effort.on:
+            fields = {"thinking": {"type": "enabled", "clear_thinking": False}, **when_on}
+        case "zai":
+            fields = {"thinking": {"type": "disabled"}}
+        case "qwen":
+            fields = {"enable_thinking": effort.on, **when_on}
+        case "qwen-chat-template":
+            values = {"enable_thinking": effort.on, "preserve_thinking": True}
+            fields = {"chat_template_kwargs": values}
+        case "chat-template":
+            fields = _filled("chat_template_kwargs", compat.chat_template_kwargs, effort)
+        case "baseten":
+            fields = {**_filled("chat_template_args", compat.chat_template_args, effort), **named}
+        case "together":
+            fields = {"reasoning": {"enabled": effort.on}, **when_on}
+        case "string-thinking" if effort.may_turn_off:
+            fields = {"thinking": effort.word or "none"}
+        case "ant-ling" if effort.mapped:
+            fields = {"reasoning": {"effort": effort.word}}
+    return fields
 
 
-def _effort(compat: Compat, effort: Effort) -> dict[str, Any]:
-    """Return the effort; with a separate switch, only while thinking is on."""
-    return _openai(compat, effort) if effort.on else {}
-
-
-def _openrouter(compat: Compat, effort: Effort) -> dict[str, Any]:
-    return {"reasoning": {"effort": effort.word or "none"}} if effort.may_turn_off else {}
-
-
-def _deepseek(compat: Compat, effort: Effort) -> dict[str, Any]:
-    if not effort.may_turn_off:
-        return {}
-    state = "enabled" if effort.on else "disabled"
-    return {"thinking": {"type": state}, **_effort(compat, effort)}
-
-
-def _zai(compat: Compat, effort: Effort) -> dict[str, Any]:
-    if not effort.on:
-        return {"thinking": {"type": "disabled"}}
-    thinking = {"type": "enabled", "clear_thinking": False}
-    return {"thinking": thinking, **_effort(compat, effort)}
-
-
-def _qwen(compat: Compat, effort: Effort) -> dict[str, Any]:
-    return {"enable_thinking": effort.on, **_effort(compat, effort)}
-
-
-def _qwen_template(compat: Compat, effort: Effort) -> dict[str, Any]:
-    return {"chat_template_kwargs": {"enable_thinking": effort.on, "preserve_thinking": True}}
-
-
-def _template(compat: Compat, effort: Effort) -> dict[str, Any]:
-    values = _filled(compat.chat_template_kwargs, effort)
-    return {"chat_template_kwargs": values} if values else {}
-
-
-def _baseten(compat: Compat, effort: Effort) -> dict[str, Any]:
-    values = _filled(compat.chat_template_args, effort)
-    fields = {"chat_template_args": values} if values else {}
-    return {**fields, **_openai(compat, effort)}
-
-
-def _together(compat: Compat, effort: Effort) -> dict[str, Any]:
-    return {"reasoning": {"enabled": effort.on}, **_effort(compat, effort)}
-
-
-def _string(compat: Compat, effort: Effort) -> dict[str, Any]:
-    return {"thinking": effort.word or "none"} if effort.may_turn_off else {}
-
-
-def _ant_ling(compat: Compat, effort: Effort) -> dict[str, Any]:
-    return {"reasoning": {"effort": effort.word}} if effort.mapped else {}
-
-
-_FORMATS: Mapping[ThinkingFormat, Callable[[Compat, Effort], dict[str, Any]]] = {
-    "openai": _openai,
-    "openrouter": _openrouter,
-    "deepseek": _deepseek,
-    "zai": _zai,
-    "qwen": _qwen,
-    "qwen-chat-template": _qwen_template,
-    "chat-template": _template,
-    "baseten": _baseten,
-    "together": _together,
-    "string-thinking": _string,
-    "ant-ling": _ant_ling,
-}
-
-
-def _filled(template: Mapping[str, Any], effort: Effort) -> dict[str, Any]:
+def _filled(field: str, template: Mapping[str, Any], effort: Effort) -> dict[str, Any]:
     """Fill a chat template's values: replace `{"$var": …}` by the value of the variable."""
     variables = {
         "thinking.enabled": effort.on,
@@ -357,4 +318,5 @@ def _filled(template: Mapping[str, Any], effort: Effort) -> dict[str, Any]:
             filled[name] = value
         elif effort.on or not value.get("omitWhenOff"):
             filled[name] = variables.get(value["$var"])
-    return {name: value for name, value in filled.items() if value is not None}
+    values = {name: value for name, value in filled.items() if value is not None}
+    return {field: values} if values else {}

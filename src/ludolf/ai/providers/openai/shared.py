@@ -8,14 +8,18 @@ from typing import Any, TypeVar
 import msgspec
 
 from ludolf.ai.errors import ErrorKind, ProviderError, kind_of
-from ludolf.ai.messages import Image
+from ludolf.ai.json_text import json_value
+from ludolf.ai.messages import Image, ToolCall
 from ludolf.ai.provider import Request, ToolSpec
-from ludolf.ai.providers.gateways import base_url, key_headers, no_key, server_headers, user_agent
+from ludolf.ai.providers.gateways import (
+    admission_headers,
+    server_headers,
+    user_agent,
+)
 from ludolf.ai.providers.openai.compat import Compat
 from ludolf.ai.strict_schema import Grammar, grammar_for, sampled_schema
-from ludolf.base import as_text, dumps, loads
+from ludolf.base import as_text, dumps, loads, without_surrogates
 
-ABORT_TEXT = "Request was aborted"
 NO_OUTPUT = "(no tool output)"
 _MAX_BODY_CHARS = 4000
 ODD_EVENT = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
@@ -25,15 +29,6 @@ T = TypeVar("T")
 
 
 # ---------------------------------------------------------------- the request
-
-
-def endpoint(request: Request, path: str) -> str:
-    """Return the URL of a path of the server.
-
-    Raises:
-        ProviderError: a variable that the address needs is not set.
-    """
-    return base_url(request) + path
 
 
 def headers_for(
@@ -46,14 +41,11 @@ def headers_for(
     Raises:
         ProviderError: there is neither a key nor a configured header that replaces it.
     """
-    way_in = key_headers(request, "Authorization") if admission is None else admission
-    if not way_in and not request.access.by_header:
-        raise no_key(request)
     ours = {
         "Content-Type": "application/json",
         "Accept": "text/event-stream",
         "User-Agent": user_agent(),
-        **way_in,
+        **admission_headers(request, "Authorization", admission),
         **server_headers(request),
         **_session_headers(request, compat),
     }
@@ -78,19 +70,18 @@ def cache_key(request: Request) -> str:
     return request.session_id[:_CACHE_KEY_CHARS]
 
 
-def function_of(tool: ToolSpec, compat: Compat) -> dict[str, Any]:
+def function_of(tool: ToolSpec, *, knows_strict: bool) -> dict[str, Any]:
     """Return the function declaration of a tool.
 
     Raises:
         ProviderError: the tool requires its schema to be enforced, and that is not possible.
     """
-    knows_strict = compat.supports_strict_mode
     schema, strict = sampled_schema(
         tool.name, tool.parameters, tool.sampling, supported=knows_strict
     )
     function: dict[str, Any] = {
         "name": tool.name,
-        "description": tool.description,
+        "description": without_surrogates(tool.description),
         "parameters": dict(schema),
     }
     # Servers that know the field may default to strict if it is missing.
@@ -113,6 +104,11 @@ def grammar_arguments(request: Request, compat: Compat) -> dict[str, str]:
     return {name: grammar.argument for name, grammar in grammars if grammar is not None}
 
 
+def call_form(call: ToolCall) -> dict[str, Any]:
+    function = {"name": call.name, "arguments": dumps(call.arguments).decode()}
+    return {"id": call.id, "type": "function", "function": function}
+
+
 def data_url(image: Image) -> str:
     return f"data:{image.mime_type};base64,{image.data}"
 
@@ -132,10 +128,7 @@ def short_hash(text: str) -> str:
 
 def error_text(status: int, body: str) -> str:
     """Return `<status> <message>`; the body if it contains no message."""
-    try:
-        value = loads(body) if body.strip() else None
-    except ValueError:
-        value = None
+    value = json_value(body)
     error = value.get("error") if isinstance(value, dict) else None
     message = error_message(error) or error_message(value)
     if message is None:
