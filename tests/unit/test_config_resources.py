@@ -89,8 +89,9 @@ def test_trust_follows_its_order(
 def test_the_nearest_saved_decision_wins(home: Home) -> None:
     parent = home.cwd.parent.resolve()
     put(home.trust_file, json.dumps({str(parent): False, str(parent.parent): True}))
-    assert saved_decision(home.trust_file, home.cwd) is False
-    assert saved_decision(home.trust_file, parent.parent / "x") is True
+    assert saved_decision(home.trust_file, home.cwd) == (parent, False)
+    above = parent.parent
+    assert saved_decision(home.trust_file, above / "x") == (above, True)
     assert saved_decision(home.trust_file, Path("/")) is None
 
 
@@ -98,7 +99,7 @@ def test_a_link_is_judged_by_where_it_leads(home: Home, tmp_path: Path) -> None:
     link = tmp_path / "link"
     link.symlink_to(home.cwd)
     put(home.trust_file, json.dumps({str(home.cwd.resolve()): True}))
-    assert saved_decision(home.trust_file, link) is True
+    assert saved_decision(home.trust_file, link) == (home.cwd.resolve(), True)
 
 
 @pytest.mark.parametrize("name", [".pi/settings.json", ".pi/SYSTEM.md", "../.agents/skills/x"])

@@ -27,7 +27,7 @@ from ludolf.config.auth.renewal import renew
 from ludolf.config.auth.status import CredentialStatus, auth_status
 from ludolf.config.models.registry import ModelRegistry
 from ludolf.config.models.selection import choose_model
-from ludolf.config.settings.file_permissions import exposure
+from ludolf.config.settings.files import exposure
 from ludolf.config.settings.home import find_home
 from ludolf.config.settings.settings import SettingsFiles
 

@@ -240,7 +240,7 @@ class Keyring:
             with auth_lock(self.path) as lock:
                 raw = edit(self._read_for_change())
                 lock.check()
-                write_object(self.path, raw, mode=0o600)
+                write_object(self.path, raw)
         except OSError as error:
             raise ConfigError(f"{self.path}: {error.strerror or error}") from error
 
@@ -297,6 +297,6 @@ def import_old_credentials(agent_dir: Path) -> None:
             # Another process may have created the file before this one got the lock.
             if not path.exists():
                 lock.check()
-                write_object(path, credentials, mode=0o600)
+                write_object(path, credentials)
     except OSError as error:
         raise ConfigError(f"{path}: {error.strerror or error}") from error

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Annotated, Any, TypeVar, cast, get_args, get_origin
+from typing import Annotated, Any, TypeVar, get_args, get_origin
 
 import msgspec
 from msgspec import UNSET, structs
@@ -12,6 +12,7 @@ from ludolf.base import ConfigError
 from ludolf.config.models.models_shape import CostEntry, ModelEntry, ModelOverride, ProviderEntry
 from ludolf.config.models.routes import route_of
 from ludolf.config.settings.files import read_object
+from ludolf.config.settings.settings import merge
 
 __all__ = [
     "ModelsFile",
@@ -114,16 +115,9 @@ def change_model(model: Model, change: ModelOverride) -> Model:
         if value is not None and value <= 0:
             raise ConfigError(f"Provider {model.provider}, model {model.id}: invalid {field}")
     levels = change.thinking_level_map or (change.compat or {}).get("reasoningEffortMap")
-    plain = {
-        "name": change.name,
-        "reasoning": change.reasoning,
-        "input": change.input,
-        "context_window": change.context_window,
-        "max_tokens": change.max_tokens,
-    }
-    return structs.replace(
-        model,
-        **cast(dict[str, Any], {name: value for name, value in plain.items() if value is not None}),
+    plain = _stated(change, ("name", "reasoning", "input", "context_window", "max_tokens"))
+    return model.replace(
+        **plain,
         thinking_level_map=_join(model.thinking_level_map, levels),
         input_limits=_join_deep(model.input_limits, msgspec.to_builtins(change.input_limits)),
         prompt_cache=_join(model.prompt_cache, msgspec.to_builtins(change.prompt_cache)),
@@ -152,24 +146,21 @@ def _join(lower: Mapping[str, Any] | None, upper: Any) -> dict[str, Any] | None:
 
 
 def _join_deep(lower: Mapping[str, Any] | None, upper: Any) -> dict[str, Any] | None:
-    joined = _join(lower, upper)
-    for key, new in (upper or {}).items():
-        old = (lower or {}).get(key)
-        if joined is not None and isinstance(old, dict) and isinstance(new, dict):
-            joined[key] = _join_deep(old, new)
-    return joined
+    return merge(lower or {}, upper) if isinstance(upper, dict) else _join(lower, upper)
 
 
 def _change_cost(cost: ModelCost, change: CostEntry | None) -> ModelCost:
     if change is None:
         return cost
-    return ModelCost(
-        input=cost.input if change.input is None else change.input,
-        output=cost.output if change.output is None else change.output,
-        cache_read=cost.cache_read if change.cache_read is None else change.cache_read,
-        cache_write=cost.cache_write if change.cache_write is None else change.cache_write,
-        tiers=cost.tiers if change.tiers is None else change.tiers or UNSET,
-    )
+    tiers = cost.tiers if change.tiers is None else change.tiers or UNSET
+    prices = _stated(change, ("input", "output", "cache_read", "cache_write"))
+    return cost.replace(**prices, tiers=tiers)
+
+
+def _stated(change: ModelOverride | CostEntry, names: tuple[str, ...]) -> dict[str, Any]:
+    """Return the values of these fields that are not None."""
+    values = {name: getattr(change, name) for name in names}
+    return {name: value for name, value in values.items() if value is not None}
 
 
 # ---------------------------------------------------------------- reading

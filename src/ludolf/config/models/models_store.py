@@ -106,7 +106,7 @@ def keep(path: Path, provider: str, entries: Iterable[ModelEntry]) -> None:
             own = raw.get(OWN_KEY)
             raw[OWN_KEY] = {**(own if isinstance(own, dict) else {}), provider: entry}
             lock.check()
-            write_object(path, raw, mode=0o600)
+            write_object(path, raw)
     except OSError as error:
         raise ConfigError(f"{path}: {error.strerror or error}") from error
     except ConfigError as error:

@@ -7,8 +7,7 @@ import msgspec
 
 from ludolf.base import ConfigError
 from ludolf.base.project_files import IsHidden, read_text
-from ludolf.config.resources.project_access import OWN, reader_of
-from ludolf.config.settings.home import Home
+from ludolf.config.settings.home import OWN, Home, reader_of
 
 NAMES = ("AGENTS.override.md", "AGENTS.md", "AGENTS.MD", "CLAUDE.md", "CLAUDE.MD")
 # Characters of all files together; larger texts exceed every context window.

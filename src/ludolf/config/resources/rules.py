@@ -11,12 +11,10 @@ from ludolf.base import ConfigError
 from ludolf.base.project_files import TEXT_LIMIT, IsHidden, Reader
 from ludolf.config.resources.front_matter import split, text_field
 from ludolf.config.resources.linear_pattern import LinearPattern, Unsupported
-from ludolf.config.resources.project_access import OWN, reader_of
-from ludolf.config.settings.home import Home
+from ludolf.config.settings.home import OWN, RULE_FOLDERS, Home, reader_of, user_rule_folders
 
 RuleInterrupt = Literal["always", "prose-only", "tool-only", "never"]
 MODES: tuple[str, ...] = ("always", "prose-only", "tool-only", "never")
-_PROJECT = (".pi/rules", ".omp/rules", ".cursor/rules", ".windsurf/rules", ".clinerules")
 _ENDINGS = (".md", ".mdc")
 _FLAGS = re.compile(r"^\(\?([a-zA-Z]+)\)")
 _SCOPE = re.compile(r"^(text|thinking|tool)(?::([\w.-]+))?(?:\(([^)]*)\))?$")
@@ -88,14 +86,14 @@ def find_rule_files(home: Home, is_hidden: IsHidden | None = None) -> RuleFiles:
     files: list[RuleFile] = []
     warnings: list[str] = []
     project = reader_of(home, home.cwd, is_hidden)
-    for name in _PROJECT:
+    for name in RULE_FOLDERS:
         files += _listed(home.cwd / name, "project", project, warnings)
     if len(files) > MOST_FILES:
         warnings.append(
             f"{home.cwd} has {len(files)} rule files; only the first {MOST_FILES} are used"
         )
         del files[MOST_FILES:]
-    for folder in (home.agent / "rules", home.user / ".omp" / "agent" / "rules"):
+    for folder in user_rule_folders(home):
         files += _listed(folder, "user", OWN, warnings)
     return RuleFiles(tuple(files), tuple(warnings))
 

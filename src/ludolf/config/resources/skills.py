@@ -11,8 +11,8 @@ from ludolf.base import CommandError, ConfigError
 from ludolf.base.project_files import Reader
 from ludolf.config.resources import front_matter
 from ludolf.config.resources.ignore import IgnoreRule, is_ignored, read_rules
-from ludolf.config.resources.project_access import OWN
 from ludolf.config.resources.sources import ResourceCommandItem, Shelf, Source, SourceDetails
+from ludolf.config.settings.home import OWN
 
 SKILL_FILE = "SKILL.md"
 LONGEST_NAME = 64

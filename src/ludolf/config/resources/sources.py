@@ -10,8 +10,13 @@ import msgspec
 
 from ludolf.base import Value
 from ludolf.base.project_files import IsHidden, Reader
-from ludolf.config.resources.project_access import OWN, reader_for_named
-from ludolf.config.settings.home import Home, expand, project_agents_skills
+from ludolf.config.settings.home import (
+    OWN,
+    Home,
+    expand,
+    project_agents_skills,
+    reader_for_named,
+)
 from ludolf.config.settings.settings import SettingsFiles
 
 ResourceKind = Literal["skills", "prompts", "extensions"]

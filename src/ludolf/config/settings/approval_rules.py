@@ -4,13 +4,15 @@ import os
 import string
 from collections.abc import Iterator
 from fnmatch import fnmatchcase
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeVar
 
 import msgspec
 
-from ludolf.base import ConfigError
+from ludolf.base import ConfigError, Value
 from ludolf.config.models.patterns import matches_path, reaches
-from ludolf.config.settings.settings import SettingsFiles
+from ludolf.config.settings.settings import Settings, SettingsFiles
+
+T = TypeVar("T", bound=Value)
 
 # Without quotes these are literal in every shell. Any other character (tilde, glob, brace,
 # comment, backslash, variable, second command) needs a shell to interpret the text.
@@ -75,9 +77,11 @@ _STRICTNESS: tuple[Action, ...] = ("allow", "ask", "deny")
 _Match = Action | Literal["unsure"]
 
 
-class ApprovalRule(
-    msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True
-):
+class StrictValue(Value, forbid_unknown_fields=True):
+    """A safety setting: an unknown key is an error."""
+
+
+class ApprovalRule(StrictValue):
     """A rule for tool calls.
 
     `tool` is a glob of names. `command` is for calls with a command: a glob for each word; a last
@@ -91,9 +95,7 @@ class ApprovalRule(
     path: str | None = None
 
 
-class Approval(
-    msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True
-):
+class Approval(StrictValue):
     """The policy of one settings file. With rules and no mode, the mode is `rules`."""
 
     mode: ApprovalMode | None = None
@@ -130,8 +132,7 @@ def read_approvals(files: SettingsFiles, mode: str | None) -> tuple[Approval, ..
     Raises:
         ConfigError: a policy is invalid; safety settings are never guessed.
     """
-    own = read_strictly(files.user.approval, Approval, files.user_name, "approval")
-    theirs = read_strictly(files.project.approval, Approval, files.project_name, "approval")
+    own, theirs = read_strictly(files, "approval", Approval)
     if mode is not None:
         own = msgspec.structs.replace(own, mode=check_choice("--approval", mode, MODES))
     return tuple(each for each in (own, theirs) if each.chosen != "never" or each.rules)
@@ -149,16 +150,21 @@ def deadline_ms(say: tuple[Approval, ...]) -> int:
 # ---------------------------------------------------------------- strict reading
 
 
-def read_strictly(raw: Any, kind: type[Any], file: str, key: str) -> Any:
-    """Parse a value of the settings; return its default if absent.
+def read_strictly(files: SettingsFiles, key: str, kind: type[T]) -> tuple[T, T]:
+    """Parse a value of the user's and of the project's settings; default values if absent.
 
     Raises:
-        ConfigError: the value is invalid.
+        ConfigError: a value is invalid.
     """
-    try:
-        return kind() if raw is None else msgspec.convert(raw, kind)
-    except msgspec.ValidationError as error:
-        raise ConfigError(f"Invalid setting in {file}: {key}: {error}") from None
+
+    def read(settings: Settings, name: str) -> T:
+        raw = getattr(settings, key)
+        try:
+            return kind() if raw is None else msgspec.convert(raw, kind)
+        except msgspec.ValidationError as error:
+            raise ConfigError(f"Invalid setting in {name}: {key}: {error}") from None
+
+    return read(files.user, files.user_name), read(files.project, files.project_name)
 
 
 def check_choice(what: str, value: str, known: tuple[Any, ...]) -> Any:
