@@ -10,14 +10,19 @@ import pytest
 from ludolf.base import CommandError
 from ludolf.base.project_files import Reader
 from ludolf.config.resources.ignore import is_ignored, read_rules
-from ludolf.config.resources.skills import expand_skill, load_skills, skill_commands
-from ludolf.config.resources.sources import ResourceKind, Source, find_sources, missing_paths
+from ludolf.config.resources.skills import expand_skill, load_skills
+from ludolf.config.resources.sources import (
+    ResourceKind,
+    Source,
+    command_items,
+    find_sources,
+    missing_paths,
+)
 from ludolf.config.resources.templates import (
     expand_template,
     fill,
     load_templates,
     split_args,
-    template_commands,
 )
 from ludolf.config.settings.home import Home
 from ludolf.config.settings.settings import SettingsFiles
@@ -333,7 +338,7 @@ def test_commands_have_the_form_of_the_wire(home: Home) -> None:
     skill = put_skill(home.cwd / "given", "greet", "How to greet.")
     templates = load_templates(sources(home, "prompts")).items
     skills = load_skills(sources(home, "skills", paths=["given"])).items
-    items = (*template_commands(templates), *skill_commands(skills))
+    items = (*command_items(templates, "prompt"), *command_items(skills, "skill"))
     assert msgspec.to_builtins(items) == (
         {
             "name": "fix",

@@ -4,6 +4,7 @@ import sys
 from collections.abc import Sequence
 
 from ludolf.ai.models import Model
+from ludolf.cli import terminal
 from ludolf.config.auth.credentials import nameless
 from ludolf.config.auth.keyring import Keyring
 from ludolf.config.models.patterns import fits_search, id_order
@@ -47,10 +48,7 @@ def matching(models: Sequence[Model], search: str) -> list[Model]:
 
 def table(models: Sequence[Model]) -> str:
     """Render models as a table with a header line."""
-    rows = [COLUMNS, *map(_row, models)]
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    lines = ("  ".join(map(str.ljust, row, widths)).rstrip() for row in rows)
-    return "\n".join(lines) + "\n"
+    return terminal.table([COLUMNS, *map(_row, models)])
 
 
 def tell_none(home: Home, registry: ModelRegistry) -> None:

@@ -40,5 +40,8 @@ def run(name: str, words: Sequence[str]) -> int:
         LudolfError: the command failed; the text is for the user.
     """
     module = import_module(f"ludolf.cli.subcommands.{MODULES[name]}")
-    code: int = module.run(words)
+    try:
+        code: int = module.run(list(words))
+    except SystemExit as end:  # of argparse, after an error or a help text
+        return int(end.code or 0)
     return code

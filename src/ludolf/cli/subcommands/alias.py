@@ -2,15 +2,12 @@
 
 import os
 import sys
+from argparse import ArgumentParser
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from ludolf.base import CommandError
 from ludolf.config.settings.home import expand, user_dir
-
-if TYPE_CHECKING:
-    from argparse import ArgumentParser
 
 # Each name selects the dialect of the same name.
 NAMES = ("pi", "omp", "xcsh", "pi-early")
@@ -33,10 +30,7 @@ def run(words: Sequence[str]) -> int:
     Raises:
         CommandError: the file exists, or the file to remove is not an alias.
     """
-    try:
-        arguments = _parser().parse_args(list(words))
-    except SystemExit as end:
-        return int(end.code or 0)
+    arguments = _parser().parse_args(words)
     folder = expand(arguments.dir).absolute() if arguments.dir else _own_folder()
     path = folder / arguments.name
     if arguments.remove:
@@ -50,9 +44,7 @@ def run(words: Sequence[str]) -> int:
     return 0
 
 
-def _parser() -> "ArgumentParser":
-    from argparse import ArgumentParser
-
+def _parser() -> ArgumentParser:
     parser = ArgumentParser(
         prog="ludolf install-alias",
         allow_abbrev=False,

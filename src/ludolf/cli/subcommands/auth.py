@@ -3,6 +3,7 @@
 import asyncio
 import re
 import sys
+from argparse import ArgumentParser, Namespace
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Literal
@@ -11,7 +12,8 @@ from ludolf.ai.access import Access
 from ludolf.ai.http.oauth import OAuthMethod
 from ludolf.ai.http.oauth_login import Asker, log_in
 from ludolf.ai.models import Model
-from ludolf.base import CommandError, LudolfError, Value, dumps, iso_time, now_ms
+from ludolf.base import CommandError, LudolfError, Value, iso_time, now_ms
+from ludolf.cli.terminal import say, say_json, table
 from ludolf.config.auth.credentials import (
     checked_key,
     choose_way,
@@ -30,10 +32,6 @@ from ludolf.config.models.selection import choose_model
 from ludolf.config.settings.files import exposure
 from ludolf.config.settings.home import find_home
 from ludolf.config.settings.settings import SettingsFiles
-
-if TYPE_CHECKING:
-    from argparse import ArgumentParser, Namespace
-
 
 _CODES = {"ready": 0, "not_ready": 1, "invalid": 2}
 _UNITS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000}
@@ -60,7 +58,7 @@ class _Target(Value):
     model: Model | None = None
 
 
-def check(registry: ModelRegistry, arguments: "Namespace") -> int:
+def check(registry: ModelRegistry, arguments: Namespace) -> int:
     """Print whether a provider is ready; returns 0, 1 or 2 for ready, not_ready, invalid."""
     name = arguments.provider or arguments.model
     if not name:
@@ -72,13 +70,13 @@ def check(registry: ModelRegistry, arguments: "Namespace") -> int:
         sys.stderr.write(f"{error}\n")
         verdict = AuthCheckResult(status="invalid", provider=name, reason="invalid_state")
     if arguments.json:
-        sys.stdout.write(dumps(verdict).decode() + "\n")
+        say_json(verdict)
     else:
         sys.stdout.write(f"{verdict.credentials or verdict.status}\n")
     return _CODES[verdict.status]
 
 
-def print_api_key(registry: ModelRegistry, arguments: "Namespace") -> int:
+def print_api_key(registry: ModelRegistry, arguments: Namespace) -> int:
     """Print the API key of a provider.
 
     Raises:
@@ -91,7 +89,7 @@ def print_api_key(registry: ModelRegistry, arguments: "Namespace") -> int:
     return _write(_credential(_access(registry, target)), target.provider)
 
 
-def print_bearer_token(registry: ModelRegistry, arguments: "Namespace") -> int:
+def print_bearer_token(registry: ModelRegistry, arguments: Namespace) -> int:
     """Print the access token of a provider's login.
 
     Raises:
@@ -111,7 +109,7 @@ def print_bearer_token(registry: ModelRegistry, arguments: "Namespace") -> int:
 # ---------------------------------------------------------------- private
 
 
-def _verdict(registry: ModelRegistry, arguments: "Namespace") -> AuthCheckResult:
+def _verdict(registry: ModelRegistry, arguments: Namespace) -> AuthCheckResult:
     target = _target(registry, arguments)
     provider = target.provider
     if registry.errors:
@@ -145,7 +143,7 @@ def _verdict(registry: ModelRegistry, arguments: "Namespace") -> AuthCheckResult
     return ready.replace(credentials=credential)
 
 
-def _target(registry: ModelRegistry, arguments: "Namespace") -> _Target:
+def _target(registry: ModelRegistry, arguments: Namespace) -> _Target:
     provider = (arguments.provider or "").strip()
     if arguments.model:
         model = choose_model(registry, arguments.model, provider or None).model
@@ -210,11 +208,7 @@ def run(words: Sequence[str]) -> int:
     Raises:
         LudolfError: the command failed; the text is for the user.
     """
-    parser = _parser()
-    try:
-        arguments, rest = parser.parse_known_args(list(words))
-    except SystemExit as end:
-        return int(end.code or 0)
+    arguments, rest = _parser().parse_known_args(words)
     if rest:
         # Print only the names of options: the other arguments may contain a key.
         flags = ", ".join(word.partition("=")[0] for word in rest if word.startswith("--"))
@@ -229,9 +223,7 @@ def run(words: Sequence[str]) -> int:
     return action(registry, arguments)
 
 
-def _parser() -> "ArgumentParser":
-    from argparse import ArgumentParser
-
+def _parser() -> ArgumentParser:
     parser = ArgumentParser(prog="ludolf auth", allow_abbrev=False, description=ABOUT)
     parser.set_defaults(run=_status, provider=None, json=False)
     actions = parser.add_subparsers(metavar="COMMAND", help="default: status")
@@ -273,7 +265,7 @@ def _parser() -> "ArgumentParser":
 # ---------------------------------------------------------------- login
 
 
-def _login(registry: ModelRegistry, arguments: "Namespace") -> int:
+def _login(registry: ModelRegistry, arguments: Namespace) -> int:
     provider: str | None = arguments.provider
     if provider is None:
         provider = _asked_provider(registry)
@@ -372,7 +364,7 @@ class _Terminal:
 # ---------------------------------------------------------------- logout
 
 
-def _logout(registry: ModelRegistry, arguments: "Namespace") -> int:
+def _logout(registry: ModelRegistry, arguments: Namespace) -> int:
     keyring = registry.keyring
     providers = keyring.entries() if arguments.all else (arguments.provider,)
     removed = keyring.forget(*providers)
@@ -389,7 +381,7 @@ def _logout(registry: ModelRegistry, arguments: "Namespace") -> int:
 # ---------------------------------------------------------------- status
 
 
-def _status(registry: ModelRegistry, arguments: "Namespace") -> int:
+def _status(registry: ModelRegistry, arguments: Namespace) -> int:
     provider = arguments.provider
     if provider and provider not in (*registry.keyring.stored(), *login_providers(registry)):
         raise CommandError("Unknown provider. See: ludolf models list --all")
@@ -398,11 +390,9 @@ def _status(registry: ModelRegistry, arguments: "Namespace") -> int:
     warnings = (*keyring.warnings, *keyring.resolver.warnings)
     sys.stderr.writelines(f"Warning: {text}\n" for text in warnings)
     if arguments.json:
-        sys.stdout.write(dumps({"providers": statuses}).decode() + "\n")
+        say_json({"providers": statuses})
     elif statuses:
-        width = max(len(status.provider) for status in statuses)
-        for status in statuses:
-            sys.stdout.write(f"{status.provider.ljust(width)}  {_words(status)}\n")
+        say(table([(status.provider, _words(status)) for status in statuses]))
     else:
         sys.stderr.write(NOTHING)
     return 0 if any(status.usable for status in statuses) else 1

@@ -1,19 +1,19 @@
 """`ludolf models`: list models, show one, fetch new ones, print a schema."""
 
 import sys
+from argparse import ArgumentParser, Namespace
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
 from ludolf.ai.models import Model, thinking_levels
 from ludolf.base import CommandError, dumps
 from ludolf.cli.list_models import matching, open_registry, table, tell_none, tell_problems
+from ludolf.cli.terminal import say_json
+from ludolf.cli.terminal import table as terminal_table
 from ludolf.config.models.registry import LOCAL, ModelRegistry
 from ludolf.config.settings.home import Home, find_home
-
-if TYPE_CHECKING:
-    from argparse import ArgumentParser, Namespace
 
 USAGE_ERROR = 2
 
@@ -24,18 +24,13 @@ def run(words: Sequence[str]) -> int:
     Raises:
         LudolfError: the command failed; the text is for the user.
     """
-    try:
-        arguments = _parser().parse_args(list(words))
-    except SystemExit as end:
-        return int(end.code or 0)
+    arguments = _parser().parse_args(words)
     home = find_home()
     act: Callable[[Home, Namespace], int] = arguments.act
     return act(home, arguments)
 
 
-def _parser() -> "ArgumentParser":
-    from argparse import ArgumentParser
-
+def _parser() -> ArgumentParser:
     parser = ArgumentParser(
         prog="ludolf models",
         allow_abbrev=False,
@@ -65,7 +60,7 @@ def _parser() -> "ArgumentParser":
     return parser
 
 
-def _list(home: Home, arguments: "Namespace") -> int:
+def _list(home: Home, arguments: Namespace) -> int:
     registry = open_registry(home)
     models = registry.all() if arguments.all else registry.available()
     tell_problems(home, registry)
@@ -73,7 +68,7 @@ def _list(home: Home, arguments: "Namespace") -> int:
     matches = matching(models, search)
     if arguments.json:
         for model in matches:
-            sys.stdout.write(dumps(_facts(registry, model)).decode() + "\n")
+            say_json(_facts(registry, model))
     elif matches:
         sys.stdout.write(table(matches))
     elif models:
@@ -83,20 +78,18 @@ def _list(home: Home, arguments: "Namespace") -> int:
     return 0
 
 
-def _show(home: Home, arguments: "Namespace") -> int:
+def _show(home: Home, arguments: Namespace) -> int:
     registry = open_registry(home)
     tell_problems(home, registry)
     model = _find(registry, arguments.model)
     if arguments.json:
-        sys.stdout.write(dumps(_facts(registry, model)).decode() + "\n")
-        return 0
-    rows = tuple(_rows(registry, model))
-    width = max(len(name) for name, _ in rows)
-    sys.stdout.writelines(f"{name.ljust(width)}  {text}\n" for name, text in rows)
+        say_json(_facts(registry, model))
+    else:
+        sys.stdout.write(terminal_table(_rows(registry, model)))
     return 0
 
 
-def _refresh(home: Home, arguments: "Namespace") -> int:
+def _refresh(home: Home, arguments: Namespace) -> int:
     from ludolf.cli.subcommands.models_refresh import refresh
 
     registry = open_registry(home)
@@ -104,7 +97,7 @@ def _refresh(home: Home, arguments: "Namespace") -> int:
     return refresh(home, registry, arguments.provider, offline=arguments.offline)
 
 
-def _schema(home: Home, arguments: "Namespace") -> int:
+def _schema(home: Home, arguments: Namespace) -> int:
     from ludolf.config.models.models_schema import FILE
 
     sys.stdout.write(FILE.read_text(encoding="utf-8"))
@@ -132,7 +125,7 @@ def _facts(registry: ModelRegistry, model: Model) -> dict[str, Any]:
     return {**properties, "available": registry.admits(model)}
 
 
-def _rows(registry: ModelRegistry, model: Model) -> "Sequence[tuple[str, str]]":
+def _rows(registry: ModelRegistry, model: Model) -> list[tuple[str, str]]:
     cost = model.cost
     rows = [
         ("model", model.key),

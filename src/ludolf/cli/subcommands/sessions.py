@@ -3,13 +3,13 @@
 import sys
 import time
 from argparse import ArgumentParser, Namespace
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 from ludolf.ai.messages import AssistantMessage, Message, ToolResultMessage
-from ludolf.base import CommandError, Value, dumps
-from ludolf.cli.terminal import columns, one_line, plain, say, table
+from ludolf.base import CommandError, Value
+from ludolf.cli.terminal import columns, one_line, plain, say, say_json, table
 from ludolf.config.settings.home import expand, find_home, session_dir_override
 from ludolf.engine.build import current_folder, warn_on_stderr
 from ludolf.session.finder import (
@@ -190,9 +190,9 @@ def _match_lines(match: SessionMatch) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _lines(values: Sequence[Any]) -> None:
+def _lines(values: Iterable[Any]) -> None:
     for value in values:
-        sys.stdout.write(dumps(value).decode() + "\n")
+        say_json(value)
 
 
 # ---------------------------------------------------------------- one

@@ -22,8 +22,5 @@ def run(words: Sequence[str]) -> int:
         "--models", action="store_true", required=True, help="fetch lists of models from providers"
     )
     parser.add_argument("--offline", action="store_true", help="send nothing (as PI_OFFLINE=1)")
-    try:
-        arguments = parser.parse_args(list(words))
-    except SystemExit as end:
-        return int(end.code or 0)
+    arguments = parser.parse_args(words)
     return models.run(["refresh", *(["--offline"] if arguments.offline else [])])

@@ -4,7 +4,7 @@ import os
 from collections.abc import Callable, Iterable, Sequence
 from itertools import islice
 from pathlib import Path
-from typing import Generic, Literal, Protocol, TypeVar
+from typing import Generic, Literal, TypeVar
 
 import msgspec
 
@@ -104,35 +104,58 @@ class Source(msgspec.Struct, frozen=True, kw_only=True):
         return self.picks is None or self.picks.allow(path)
 
 
-class Resource(Protocol):
-    """A resource that was loaded from a source."""
+class Resource(msgspec.Struct, frozen=True, kw_only=True):
+    """A skill or a template."""
 
-    @property
-    def name(self) -> str: ...
-    @property
-    def path(self) -> Path: ...
-    @property
-    def info(self) -> SourceDetails: ...
+    name: str
+    description: str
+    path: Path
+    info: SourceDetails
 
 
-T = TypeVar("T", bound=Resource)
+T = TypeVar("T")
+AnyResource = TypeVar("AnyResource", bound=Resource)
 
 
-class Shelf(Generic[T]):
-    """Collect items by name; the first one is kept, and a warning names the other."""
+class LoadedItems(msgspec.Struct, Generic[T], frozen=True):
+    """What was loaded, and reports of files that cannot be used."""
 
-    def __init__(self, warnings: list[str]) -> None:
-        self._warnings = warnings
-        self._first: dict[str, T] = {}
+    items: tuple[T, ...] = ()
+    warnings: tuple[str, ...] = ()
 
-    def put(self, item: T) -> None:
-        winner = self._first.setdefault(item.name, item)
+
+def keep_first(
+    items: Iterable[AnyResource | None], warnings: list[str]
+) -> LoadedItems[AnyResource]:
+    """Collect the first item of each name in the order of `get_commands`: named paths last.
+
+    `warnings` may grow while the items are loaded.
+    """
+    first: dict[str, AnyResource] = {}
+    for item in filter(None, items):
+        winner = first.setdefault(item.name, item)
         if winner is not item:
-            self._warnings.append(f'{item.path}: the name "{item.name}" is taken by {winner.path}')
+            warnings.append(f'{item.path}: the name "{item.name}" is taken by {winner.path}')
+    ordered = sorted(first.values(), key=lambda one: one.info.scope == "temporary")
+    return LoadedItems(tuple(ordered), tuple(warnings))
 
-    def items(self) -> tuple[T, ...]:
-        """Return the items in the order of `get_commands`: named paths last."""
-        return tuple(sorted(self._first.values(), key=lambda one: one.info.scope == "temporary"))
+
+def command_items(
+    resources: Iterable[Resource], source: Literal["prompt", "skill"]
+) -> tuple[ResourceCommandItem, ...]:
+    """Return templates or skills as items of `get_commands`."""
+    prefix = "skill:" if source == "skill" else ""
+    return tuple(
+        ResourceCommandItem(
+            name=f"{prefix}{one.name}",
+            description=one.description,
+            source=source,
+            source_info=one.info,
+            path=one.info.path,
+            location=one.info.location,
+        )
+        for one in resources
+    )
 
 
 def find_sources(
