@@ -68,9 +68,9 @@ def run(words: Sequence[str]) -> int:
 
         return list_models(arguments.list_models)
     if arguments.export is not None:
-        from ludolf.cli.export import export_file
+        from ludolf.cli.subcommands.sessions import export_file
 
-        return export_file(arguments.export, arguments.messages)
+        return export_file(arguments.export, *arguments.messages[:1])
     return _start(arguments)
 
 

@@ -6,7 +6,7 @@ import sys
 from argparse import ArgumentParser, Namespace
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from ludolf.ai.access import Access
 from ludolf.ai.http.oauth import OAuthMethod
@@ -53,11 +53,6 @@ class AuthCheckResult(Value):
     credentials: str | None = None
 
 
-class _Target(Value):
-    provider: str
-    model: Model | None = None
-
-
 def check(registry: ModelRegistry, arguments: Namespace) -> int:
     """Print whether a provider is ready; returns 0, 1 or 2 for ready, not_ready, invalid."""
     name = arguments.provider or arguments.model
@@ -82,11 +77,10 @@ def print_api_key(registry: ModelRegistry, arguments: Namespace) -> int:
     Raises:
         LudolfError: the provider has no key, or has a login instead.
     """
-    target = _target(registry, arguments)
-    if _login_of(registry, target.provider) is not None:
-        text = f"{target.provider} has a login, not an API key: use print-bearer-token"
-        raise CommandError(text)
-    return _write(_credential(_access(registry, target)), target.provider)
+    provider, model = _target(registry, arguments)
+    if _login_of(registry, provider) is not None:
+        raise CommandError(f"{provider} has a login, not an API key: use print-bearer-token")
+    return _write(_credential(_access(registry, provider, model)), provider)
 
 
 def print_bearer_token(registry: ModelRegistry, arguments: Namespace) -> int:
@@ -96,61 +90,58 @@ def print_bearer_token(registry: ModelRegistry, arguments: Namespace) -> int:
         LudolfError: the provider has no login, or its token expires before `--min-expiry`.
     """
     least = max(_milliseconds(arguments.min_expiry), LEAST_LIFE_MS)
-    target = _target(registry, arguments)
-    provider = target.provider
+    provider, model = _target(registry, arguments)
     if _login_of(registry, provider) is None:
         raise CommandError(f"{provider} has no login. See: ludolf auth status")
     _renew(registry, provider, least)
     if registry.keyring.ends_soon(provider, least):
         raise CommandError(f"The refreshed token of {provider} expires before --min-expiry")
-    return _write(_credential(_access(registry, target)), provider)
+    return _write(_credential(_access(registry, provider, model)), provider)
 
 
 # ---------------------------------------------------------------- private
 
 
 def _verdict(registry: ModelRegistry, arguments: Namespace) -> AuthCheckResult:
-    target = _target(registry, arguments)
-    provider = target.provider
+    provider, model = _target(registry, arguments)
+
+    def not_ready(reason: Reason) -> AuthCheckResult:
+        return AuthCheckResult(status="not_ready", provider=provider, reason=reason)
+
     if registry.errors:
         raise CommandError("\n".join(registry.errors))
     if provider not in login_providers(registry):
-        return AuthCheckResult(status="not_ready", provider=provider, reason="provider_not_found")
-    not_there = AuthCheckResult(
-        status="not_ready", provider=provider, reason="credentials_not_configured"
-    )
+        return not_ready("provider_not_found")
     if not registry.admits_provider(provider):
-        return not_there
+        return not_ready("credentials_not_configured")
     login = _login_of(registry, provider)
     access: Access | None = None
     if not arguments.no_refresh:
         if login is not None:
             _renew(registry, provider, LEAST_LIFE_MS)
-        access = _access(registry, target)
+        access = _access(registry, provider, model)
         if access is None:
-            return not_there
+            return not_ready("credentials_not_configured")
     ready = AuthCheckResult(
         status="ready", provider=provider, auth_type="oauth" if login else "api_key"
     )
     if not arguments.credentials:
         return ready
     credential = login.access if login and arguments.no_refresh else None
-    credential = credential or _credential(access or _access(registry, target))
+    credential = credential or _credential(access or _access(registry, provider, model))
     if credential is None:
-        return AuthCheckResult(
-            status="not_ready", provider=provider, reason="credential_not_available"
-        )
+        return not_ready("credential_not_available")
     return ready.replace(credentials=credential)
 
 
-def _target(registry: ModelRegistry, arguments: Namespace) -> _Target:
+def _target(registry: ModelRegistry, arguments: Namespace) -> tuple[str, Model | None]:
     provider = (arguments.provider or "").strip()
     if arguments.model:
         model = choose_model(registry, arguments.model, provider or None).model
-        return _Target(provider=model.provider, model=model)
+        return model.provider, model
     if not provider:
         raise CommandError("Pass --provider or --model")
-    return _Target(provider=provider)
+    return provider, None
 
 
 def _login_of(registry: ModelRegistry, provider: str) -> OAuth | None:
@@ -164,9 +155,9 @@ def _renew(registry: ModelRegistry, provider: str, least: float) -> None:
         asyncio.run(renew(registry.keyring, provider, gateway, least_ms=least))
 
 
-def _access(registry: ModelRegistry, target: _Target) -> Access | None:
-    model = target.model or next(iter(registry.of_provider(target.provider)), None)
-    return registry.access(model) if model else registry.keyring.access(target.provider)
+def _access(registry: ModelRegistry, provider: str, model: Model | None) -> Access | None:
+    model = model or next(iter(registry.of_provider(provider)), None)
+    return registry.access(model) if model else registry.keyring.access(provider)
 
 
 def _credential(access: Access | None) -> str | None:
@@ -298,7 +289,7 @@ def _log_in(registry: ModelRegistry, provider: str, way: OAuthMethod, domain: st
     assert flow is not None
     if domain and flow.kind != "copilot":
         raise CommandError("--domain is for github-copilot only")
-    asker = _Terminal()
+    asker: Asker = _Terminal()
     credential = asyncio.run(log_in(flow, way, asker, domain=domain, host=callback_host()))
     registry.keyring.store_login(provider, credential)
 
@@ -419,9 +410,3 @@ def _until(status: CredentialStatus) -> str:
     if status.expires > now_ms():
         return f", until {iso_time(status.expires)}"
     return ", refreshed on next use" if status.usable else ", expired: log in again"
-
-
-if TYPE_CHECKING:
-
-    def _proof(terminal: _Terminal) -> Asker:
-        return terminal

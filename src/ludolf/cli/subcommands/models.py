@@ -30,6 +30,22 @@ def run(words: Sequence[str]) -> int:
     return act(home, arguments)
 
 
+def run_update(words: Sequence[str]) -> int:
+    """Run `ludolf update --models`, pi's name of `ludolf models refresh`; returns the exit code.
+
+    Raises:
+        LudolfError: the command failed; the text is for the user.
+    """
+    about = "Same as `ludolf models refresh`, under pi's name."
+    parser = ArgumentParser(prog="ludolf update", allow_abbrev=False, description=about)
+    parser.add_argument(
+        "--models", action="store_true", required=True, help="fetch lists of models from providers"
+    )
+    parser.add_argument("--offline", action="store_true", help="send nothing (as PI_OFFLINE=1)")
+    parser.set_defaults(provider=None)
+    return _refresh(find_home(), parser.parse_args(words))
+
+
 def _parser() -> ArgumentParser:
     parser = ArgumentParser(
         prog="ludolf models",

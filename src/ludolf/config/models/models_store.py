@@ -9,8 +9,7 @@ from msgspec import structs
 
 from ludolf.ai.models import Model, ModelCost
 from ludolf.base import ConfigError, now_ms
-from ludolf.config.models.models_file import change_model, make_model
-from ludolf.config.models.models_shape import ModelEntry, ProviderEntry
+from ludolf.config.models.models_file import ModelEntry, ProviderEntry, change_model, make_model
 from ludolf.config.settings.files import read_object, read_text, write_object
 
 T = TypeVar("T", bound=msgspec.Struct)

@@ -14,12 +14,12 @@ from ludolf.config.auth.keyring import KeyOrigin, Keyring
 from ludolf.config.auth.keys import KEY_VARIABLES
 from ludolf.config.models.models_file import (
     ModelsFile,
+    ProviderEntry,
     change_model,
     join_compat,
     make_model,
     read_models,
 )
-from ludolf.config.models.models_shape import ProviderEntry
 from ludolf.config.models.routes import ROUTES
 from ludolf.config.settings.files import Stamp, stamp
 

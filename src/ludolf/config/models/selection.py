@@ -10,8 +10,7 @@ from ludolf.ai.local import FILE_SUFFIX, FILES
 from ludolf.ai.messages import THINKING_LEVELS, ThinkingLevel
 from ludolf.ai.models import Model
 from ludolf.base import ConfigError
-from ludolf.config.models.models_file import ProviderEntry, make_model
-from ludolf.config.models.models_shape import ModelEntry
+from ludolf.config.models.models_file import ModelEntry, ProviderEntry, make_model
 from ludolf.config.models.patterns import id_order, is_glob, matches_glob
 from ludolf.config.models.registry import LOCAL, ModelRegistry
 from ludolf.config.settings.settings import Settings
