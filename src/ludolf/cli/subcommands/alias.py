@@ -109,24 +109,20 @@ def _is_ours(path: Path) -> bool:
 
 def _standing(path: Path) -> list[str]:
     """Explain which program the name starts, given PATH."""
+
+    def is_program(place: Path) -> bool:
+        return place.is_file() and os.access(place, os.X_OK)
+
     folders = [Path(one) for one in os.environ.get("PATH", "").split(os.pathsep) if one]
-    places = [folder / path.name for folder in folders if _is_program(folder / path.name)]
-    is_on_path = any(_is_same(place, path) for place in places)
+    places = [folder / path.name for folder in folders if is_program(folder / path.name)]
+    is_on_path = any(os.path.samefile(place, path) for place in places)
     lines = [] if is_on_path else [f"{path.parent} is not on PATH: add it, or use the full path"]
     before = True
     for place in places:
-        if _is_same(place, path):
+        if os.path.samefile(place, path):
             before = False
         elif before:
             lines.append(f"{place} comes first on PATH: `{path.name}` starts that one")
         else:
             lines.append(f"{place} comes later on PATH: `{path.name}` no longer starts it")
     return lines
-
-
-def _is_program(path: Path) -> bool:
-    return path.is_file() and os.access(path, os.X_OK)
-
-
-def _is_same(one: Path, other: Path) -> bool:
-    return os.path.samefile(one, other)

@@ -225,10 +225,9 @@ class ModelRegistry:
             if isinstance(admission, Access):
                 yield from ((f"{provider}_access", value) for value in credentials_in(admission))
 
-    def secret_names(self, passed: Iterable[str] = ()) -> frozenset[str]:
-        """Return environment variables with keys that tools must not see, except `passed`."""
-        values = [value for _, _, value in self._stated_values()]
-        return self.keyring.secret_names(values, passed=passed)
+    def secret_names(self) -> frozenset[str]:
+        """Return environment variables with keys that tools must not see."""
+        return self.keyring.secret_names(value for _, _, value in self._stated_values())
 
     def _stated_values(self) -> Iterator[tuple[str, str, str]]:
         """Yield provider, header and value of models.json; keys have the header `key`."""
