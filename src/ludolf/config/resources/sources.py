@@ -13,7 +13,6 @@ from ludolf.base.project_files import IsHidden, Reader
 from ludolf.config.settings.home import (
     OWN,
     Home,
-    expand,
     project_agents_skills,
     reader_for_named,
 )
@@ -197,7 +196,7 @@ def missing_paths(home: Home, paths: Iterable[str]) -> tuple[str, ...]:
 
 
 def _given(home: Home, path: str, is_hidden: IsHidden | None = None) -> Source:
-    place = home.cwd / _expand(home, path)
+    place = home.cwd / home.expand(path)
     base = place if place.is_dir() else place.parent
     reader = reader_for_named(home, place, is_hidden)
     return Source(path=place, scope="temporary", source="local", base_dir=base, reader=reader)
@@ -272,8 +271,4 @@ def _matches(home: Home, base: Path, entry: str, *, roots: bool) -> list[Path]:
 
 
 def _place(home: Home, base: Path, entry: str) -> Path:
-    return Path(os.path.normpath(base / _expand(home, entry)))
-
-
-def _expand(home: Home, path: str) -> Path:
-    return expand(path, {"HOME": str(home.user)})
+    return Path(os.path.normpath(base / home.expand(entry)))

@@ -44,7 +44,11 @@ def project_code(home: Home) -> tuple[Path, ...]:
     sources = find_sources("extensions", home, files)
     paths = [source.path for source in sources if source.scope == "project"]
     settings = home.project_settings_file
-    return tuple(path for path in (settings, *paths, *_shell(home, files.project)) if _is_at(path))
+    return tuple(
+        path
+        for path in (settings, *paths, *_shell(home, files.project))
+        if _is_path(path) and os.path.lexists(path)
+    )
 
 
 def code_places(home: Home, files: SettingsFiles, *, paths: Sequence[str] = ()) -> tuple[Path, ...]:
@@ -253,10 +257,6 @@ def _commands_in(paths: Iterable[Path]) -> Iterator[str]:
                 waiting += value.values()
             elif isinstance(value, list):
                 waiting += value
-
-
-def _is_at(path: Path) -> bool:
-    return _is_path(path) and os.path.lexists(path)
 
 
 def _is_path(path: Path) -> bool:

@@ -23,6 +23,10 @@ class Home(msgspec.Struct, frozen=True, kw_only=True):
     cwd: Path
     user: Path
 
+    def expand(self, path: str) -> Path:
+        """Expand a leading ~ to the user's home directory."""
+        return expand(path, {"HOME": str(self.user)})
+
     @property
     def project(self) -> Path:
         return self.cwd / CONFIG_DIR
