@@ -44,7 +44,6 @@ LATER = (
     "ludolf.config.settings.trust",
     "ludolf.extensions.",
     "ludolf.cli.help",
-    "ludolf.cli.list_models",
     "ludolf.page.live",
     "ludolf.cli.one_shot",
     "ludolf.cli.progress",

@@ -179,6 +179,16 @@ async def test_commands_do_not_see_keys_of_providers(lab: Lab) -> None:
     assert "sk-secret" not in text
 
 
+async def test_commands_see_the_keys_that_the_settings_pass(lab: Lab) -> None:
+    lab.settings(passKeys=["HF_TOKEN"])
+    lab.server.add(answer(bash("env")), answer("Done."))
+    async with lab.client(ANTHROPIC_API_KEY="sk-secret", HF_TOKEN="passed") as client:
+        told = await client.prompt_and_collect("Go")
+    text, _ = _result(told, "call_1")
+    assert "HF_TOKEN=passed" in text
+    assert "sk-secret" not in text
+
+
 # ---------------------------------------------------------------- asking and aborting meanwhile
 
 

@@ -55,11 +55,10 @@ def test_values_are_resolved(value: str, expected: str | None) -> None:
     assert Resolver(ENVIRON).resolve(value) == expected
 
 
-def test_a_bare_variable_name_is_accepted_with_a_warning_or_kept_literal() -> None:
+def test_a_bare_variable_name_is_accepted_with_a_warning() -> None:
     resolver = Resolver(ENVIRON)
     assert [resolver.resolve("KEY"), resolver.resolve("KEY")] == ["secret", "secret"]
     assert len(resolver.warnings) == 1
-    assert Resolver(ENVIRON, bare_names=False).resolve("KEY") == "KEY"
 
 
 def test_a_command_runs_once_where_cached_and_each_time_where_not(tmp_path: Path) -> None:
@@ -215,10 +214,10 @@ def test_a_spoilt_file_is_not_overwritten(tmp_path: Path) -> None:
 
 def test_names_of_secrets_cover_the_table_and_the_files(tmp_path: Path) -> None:
     ring = keyring(tmp_path, {"a": {"type": "api_key", "key": "$MINE"}})
-    names = ring.secret_names(["Bearer ${THEIRS}"], passed=["HF_TOKEN"])
+    names = ring.secret_names(["Bearer ${THEIRS}"])
     assert {"OPENAI_API_KEY", "AWS_SECRET_ACCESS_KEY", "MINE", "THEIRS"} <= names
     assert {"ANTHROPIC_OAUTH_TOKEN", "AZURE_CLIENT_SECRET", "AWS_SESSION_TOKEN"} <= names
-    assert not {"HF_TOKEN", "PATH", "HOME"} & names
+    assert not {"PATH", "HOME"} & names
 
 
 def test_old_credentials_are_brought_over_once(tmp_path: Path) -> None:

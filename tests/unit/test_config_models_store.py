@@ -11,7 +11,7 @@ from ludolf.ai.models import Model
 from ludolf.base import ConfigError
 from ludolf.config.auth.keyring import Keyring
 from ludolf.config.models.catalog import catalog_models
-from ludolf.config.models.models_shape import CostEntry, ModelEntry
+from ludolf.config.models.models_file import CostEntry, ModelEntry
 from ludolf.config.models.models_store import compare, keep, read_store
 from ludolf.config.models.registry import ModelRegistry
 from ludolf.config.settings.value_syntax import Resolver

@@ -10,14 +10,19 @@ import pytest
 from ludolf.base import CommandError
 from ludolf.base.project_files import Reader
 from ludolf.config.resources.ignore import is_ignored, read_rules
-from ludolf.config.resources.skills import expand_skill, load_skills, skill_commands
-from ludolf.config.resources.sources import ResourceKind, Source, find_sources, missing_paths
+from ludolf.config.resources.skills import expand_skill, load_skills
+from ludolf.config.resources.sources import (
+    ResourceKind,
+    Source,
+    command_items,
+    find_sources,
+    missing_paths,
+)
 from ludolf.config.resources.templates import (
     expand_template,
     fill,
     load_templates,
     split_args,
-    template_commands,
 )
 from ludolf.config.settings.home import Home
 from ludolf.config.settings.settings import SettingsFiles
@@ -89,8 +94,9 @@ def test_trust_follows_its_order(
 def test_the_nearest_saved_decision_wins(home: Home) -> None:
     parent = home.cwd.parent.resolve()
     put(home.trust_file, json.dumps({str(parent): False, str(parent.parent): True}))
-    assert saved_decision(home.trust_file, home.cwd) is False
-    assert saved_decision(home.trust_file, parent.parent / "x") is True
+    assert saved_decision(home.trust_file, home.cwd) == (parent, False)
+    above = parent.parent
+    assert saved_decision(home.trust_file, above / "x") == (above, True)
     assert saved_decision(home.trust_file, Path("/")) is None
 
 
@@ -98,7 +104,7 @@ def test_a_link_is_judged_by_where_it_leads(home: Home, tmp_path: Path) -> None:
     link = tmp_path / "link"
     link.symlink_to(home.cwd)
     put(home.trust_file, json.dumps({str(home.cwd.resolve()): True}))
-    assert saved_decision(home.trust_file, link) is True
+    assert saved_decision(home.trust_file, link) == (home.cwd.resolve(), True)
 
 
 @pytest.mark.parametrize("name", [".pi/settings.json", ".pi/SYSTEM.md", "../.agents/skills/x"])
@@ -332,7 +338,7 @@ def test_commands_have_the_form_of_the_wire(home: Home) -> None:
     skill = put_skill(home.cwd / "given", "greet", "How to greet.")
     templates = load_templates(sources(home, "prompts")).items
     skills = load_skills(sources(home, "skills", paths=["given"])).items
-    items = (*template_commands(templates), *skill_commands(skills))
+    items = (*command_items(templates, "prompt"), *command_items(skills, "skill"))
     assert msgspec.to_builtins(items) == (
         {
             "name": "fix",

@@ -12,17 +12,18 @@ from typing import Any
 
 import pytest
 
-from ludolf.config.settings import executed, trust_digest
+from ludolf.config.settings import executed
 from ludolf.config.settings.executed import (
+    NOTHING,
     CannotCheck,
     code_places,
+    digest,
     files_below,
     links_to,
     project_code,
 )
 from ludolf.config.settings.home import Home
 from ludolf.config.settings.settings import SettingsFiles
-from ludolf.config.settings.trust_digest import NOTHING, digest
 from ludolf.extensions.extensions import Extensions
 from ludolf.extensions.finding import find_extensions
 from ludolf.extensions.sources import import_folders, imported_files
@@ -292,7 +293,7 @@ def test_code_without_a_limit_is_refused(
     for number in range(5):
         put(home.project / "extensions" / f"{number}.py")
     monkeypatch.setattr(executed, "MOST_FILES", 4 if limit == "files" else 100)
-    monkeypatch.setattr(trust_digest, "MOST_BYTES", 10 if limit == "bytes" else 10_000)
+    monkeypatch.setattr(executed, "MOST_BYTES", 10 if limit == "bytes" else 10_000)
     with pytest.raises(CannotCheck):
         digest(home)
 

@@ -8,9 +8,8 @@ from typing import Any
 import jsonschema_rs
 import pytest
 
-from ludolf.config.models.models_file import read_models
+from ludolf.config.models.models_file import ModelEntry, ProviderEntry, read_models
 from ludolf.config.models.models_schema import FILE, models_schema, schema_text
-from ludolf.config.models.models_shape import ModelEntry, ProviderEntry
 from ludolf.config.settings.files import read_object
 
 ROOT = Path(__file__).parents[2]

@@ -201,7 +201,9 @@ def _content(file: int, path: Path, limit: int) -> bytes:
         raise FileRefused(f"{path} is not used: it is not a regular file")
     # Files in /proc claim to be regular and empty, and may never end.
     if status.st_size == 0:
-        return b"" if not os.read(file, 1) else _refuse_unsized(path)
+        if os.read(file, 1):
+            raise FileRefused(f"{path} is not used: its size is not known")
+        return b""
     if status.st_size > limit:
         raise FileRefused(f"{path} is not used: it is larger than {limit:,} bytes")
     parts = []
@@ -212,10 +214,6 @@ def _content(file: int, path: Path, limit: int) -> bytes:
     if not left:
         raise FileRefused(f"{path} is not used: it is larger than {limit:,} bytes")
     return b"".join(parts)
-
-
-def _refuse_unsized(path: Path) -> bytes:
-    raise FileRefused(f"{path} is not used: its size is not known")
 
 
 def _reason(error: OSError | ValueError) -> str:

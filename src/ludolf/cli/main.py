@@ -64,13 +64,13 @@ def run(words: Sequence[str]) -> int:
     if arguments.offline:
         os.environ["PI_OFFLINE"] = "1"
     if arguments.list_models is not None:
-        from ludolf.cli.list_models import list_models
+        from ludolf.cli import subcommands
 
-        return list_models(arguments.list_models)
+        return subcommands.run("models", ["list", arguments.list_models])
     if arguments.export is not None:
-        from ludolf.cli.export import export_file
+        from ludolf.cli.subcommands.sessions import export_file
 
-        return export_file(arguments.export, arguments.messages)
+        return export_file(arguments.export, *arguments.messages[:1])
     return _start(arguments)
 
 

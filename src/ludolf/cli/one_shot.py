@@ -8,8 +8,6 @@ import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-import msgspec
-
 from ludolf.ai.messages import AssistantMessage, Image, Part, Text
 from ludolf.base import ConfigError, dumps
 from ludolf.cli.progress import ProgressLine, ProgressSink
@@ -25,13 +23,6 @@ from ludolf.rpc.signals import Stop, watch_signals
 from ludolf.rpc.stdio import Stdio
 
 
-class OneShotPrompt(msgspec.Struct):
-    """One prompt: its text and the images from `@file` arguments."""
-
-    text: str
-    extra: tuple[Part, ...] = ()
-
-
 def run_one_shot(arguments: Arguments, *, dialect: str | None) -> int:
     """Run the prompts in order: with a dialect emit events, else print the last answer as text.
 
@@ -44,7 +35,7 @@ def run_one_shot(arguments: Arguments, *, dialect: str | None) -> int:
     return asyncio.run(_main(arguments, prompts, dialect))
 
 
-async def _main(options: Options, prompts: Sequence[OneShotPrompt], dialect: str | None) -> int:
+async def _main(options: Options, prompts: Sequence[PromptInput], dialect: str | None) -> int:
     stop = Stop()
     with ProgressLine(dialect is None or not sys.stdout.isatty()) as progress:
         progress.show(lambda: "Loading")
@@ -55,7 +46,7 @@ async def _main(options: Options, prompts: Sequence[OneShotPrompt], dialect: str
 
 
 async def _answer(
-    engine: Engine, prompts: Sequence[OneShotPrompt], dialect: str | None, stop: Stop
+    engine: Engine, prompts: Sequence[PromptInput], dialect: str | None, stop: Stop
 ) -> int:
     make = plain if sys.stdout.isatty() else str
     with Stdio(on_broken=lambda: stop(1)) as stdio:
@@ -75,9 +66,9 @@ async def _answer(
         return code
 
 
-async def _converse(engine: Engine, prompts: Sequence[OneShotPrompt]) -> None:
+async def _converse(engine: Engine, prompts: Sequence[PromptInput]) -> None:
     for prompt in prompts:
-        await engine.prompting.prompt(PromptInput(text=prompt.text, extra=tuple(prompt.extra)))
+        await engine.prompting.prompt(prompt)
         await engine.settled()
 
 
@@ -104,20 +95,18 @@ def _speak_last(engine: Engine, stdio: Stdio, make: Callable[[str], str]) -> int
 # ---------------------------------------------------------------- prompts
 
 
-def gather_prompts(arguments: Arguments) -> list[OneShotPrompt]:
+def gather_prompts(arguments: Arguments) -> list[PromptInput]:
     """Join stdin, files and the first message to one prompt; each further message is another.
 
     Raises:
         ConfigError: a file is missing.
     """
-    first = OneShotPrompt(_stdin_text())
+    text, images = _stdin_text(), list[Part]()
     for name in arguments.files:
-        _add_file(first, (arguments.cwd / os.path.expanduser(name)).absolute())
-    messages = list(arguments.messages)
-    if messages:
-        first.text += messages.pop(0)
-    prompts = [first] if first.text or first.extra else []
-    return [*prompts, *map(OneShotPrompt, messages)]
+        text += _file_text((arguments.cwd / os.path.expanduser(name)).absolute(), images)
+    text += "".join(arguments.messages[:1])
+    first = [PromptInput(text=text, extra=tuple(images))] if text or images else []
+    return [*first, *(PromptInput(text=message) for message in arguments.messages[1:])]
 
 
 def _stdin_text() -> str:
@@ -126,18 +115,18 @@ def _stdin_text() -> str:
     return sys.stdin.buffer.read().decode("utf-8", "replace").strip()
 
 
-def _add_file(prompt: OneShotPrompt, path: Path) -> None:
+def _file_text(path: Path, images: list[Part]) -> str:
+    """Return the text for a file; an image is added to `images`."""
     if not path.is_file():
         raise ConfigError(f"File not found: {path}")
     data = path.read_bytes()
     if not data:
-        return
+        return ""
     from ludolf.tools.images import sniff
 
     mime = sniff(data)
     if mime is None:
         text = data.decode("utf-8", "replace")
-        prompt.text += f'<file name="{path}">\n{text}\n</file>\n'
-    else:
-        prompt.text += f'<file name="{path}"></file>\n'
-        prompt.extra += (Image(data=base64.b64encode(data).decode(), mime_type=mime),)
+        return f'<file name="{path}">\n{text}\n</file>\n'
+    images.append(Image(data=base64.b64encode(data).decode(), mime_type=mime))
+    return f'<file name="{path}"></file>\n'

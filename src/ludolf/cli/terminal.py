@@ -5,6 +5,8 @@ import sys
 from collections.abc import Iterable, Sequence
 from typing import Any, TextIO, cast
 
+from ludolf.base import dumps
+
 # Control characters, the escape sequences they begin, and marks that change text direction.
 _SEQUENCES = re.compile(
     # An unterminated control string hides at most the rest of its line.
@@ -84,6 +86,11 @@ def columns(default: int = 100) -> int:
 
 def say(text: str) -> None:
     sys.stdout.write(text if text.endswith("\n") else text + "\n")
+
+
+def say_json(value: Any) -> None:
+    """Print a value as one line of JSON."""
+    sys.stdout.write(dumps(value).decode() + "\n")
 
 
 def _padded(text: str, columns: int) -> str:

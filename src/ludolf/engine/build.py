@@ -13,8 +13,7 @@ from ludolf.ai.registry import Providers
 from ludolf.base import ConfigError, Warn
 from ludolf.config.auth.keyring import Keyring
 from ludolf.config.models.registry import ModelRegistry
-from ludolf.config.resources.rule_folders import has_rules
-from ludolf.config.settings.home import expand, find_home, session_dir_override
+from ludolf.config.settings.home import expand, find_home, has_rules, session_dir_override
 from ludolf.config.settings.options import Options
 from ludolf.engine.bundles import Bundles
 from ludolf.engine.conversation import Conversation, Meter

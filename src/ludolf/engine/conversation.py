@@ -10,7 +10,7 @@ from ludolf.agent.events import MessageEnd
 from ludolf.agent.io import Queue, QueuedMessage, QueueKind, QueueMode
 from ludolf.ai.messages import AssistantMessage, CustomMessage, UserMessage
 from ludolf.base import Value, iso_time
-from ludolf.config.settings.file_permissions import exposure
+from ludolf.config.settings.files import exposure
 from ludolf.engine.feature import Features
 from ludolf.engine.hub import Hub
 from ludolf.engine.workspace import Workspace

@@ -78,7 +78,7 @@ def verify_code(bundles: Bundles) -> None:
     always = workspace.options.approve or files.user.default_project_trust == "always"
     if not files.trusted or (always and not bundles.features.writable(cwd)):
         return
-    from ludolf.config.settings.trust_digest import digest
+    from ludolf.config.settings.executed import digest
 
     try:
         now = digest(workspace.home)

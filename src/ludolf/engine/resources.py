@@ -13,8 +13,13 @@ from ludolf.engine.workspace import Workspace
 from ludolf.protocol.events import ContextFilesUsed
 
 if TYPE_CHECKING:
-    from ludolf.config.resources.skills import Skill, Skills
-    from ludolf.config.resources.sources import ResourceCommandItem, ResourceKind, Source
+    from ludolf.config.resources.skills import Skill
+    from ludolf.config.resources.sources import (
+        LoadedItems,
+        ResourceCommandItem,
+        ResourceKind,
+        Source,
+    )
     from ludolf.config.resources.system_prompt import PromptSources
     from ludolf.config.resources.templates import Template
     from ludolf.extensions.payloads import PromptOptions
@@ -78,7 +83,7 @@ class Resources:
         options = self._workspace.options
         return self._sources("skills", options.skills, off=options.no_skills)
 
-    def _use_skills(self, found: "Skills") -> "tuple[Skill, ...]":
+    def _use_skills(self, found: "LoadedItems[Skill]") -> "tuple[Skill, ...]":
         self._warn(found.warnings)
         self._skills = found.items
         return found.items
@@ -97,11 +102,11 @@ class Resources:
 
     def commands(self) -> "tuple[ResourceCommandItem, ...]":
         """Return templates and skills as commands that a host can offer."""
-        from ludolf.config.resources.skills import skill_commands
-        from ludolf.config.resources.templates import template_commands
+        from ludolf.config.resources.sources import command_items
 
         listed = self.skills() if self._workspace.settings.enable_skill_commands else ()
-        return (*template_commands(self.templates()), *skill_commands(listed))
+        templates = command_items(self.templates(), "prompt")
+        return (*templates, *command_items(listed, "skill"))
 
     def expand(self, text: str) -> str:
         """Replace a skill command or a template call by its content."""
@@ -165,14 +170,13 @@ class Resources:
 
     def _prompt_sources(self) -> "PromptSources":
         from ludolf.config.resources import system_prompt as prompt
-        from ludolf.config.resources.context_files import ContextFiles, load_context_files
+        from ludolf.config.resources.context_files import load_context_files
+        from ludolf.config.resources.sources import LoadedItems
 
         options, home = self._workspace.options, self._workspace.home
         trusted = self._workspace.files.trusted
         hidden = self._features.hides(home.cwd)
-        files = ContextFiles()
-        if not options.no_context_files:
-            files = load_context_files(home, hidden)
+        files = LoadedItems() if options.no_context_files else load_context_files(home, hidden)
         tools = self._toolset.active()
         more = self._features.prompt_sections(tool.name for tool in tools)
         read = prompt.PromptFiles(is_hidden=hidden, warnings=list(files.warnings))

@@ -32,41 +32,23 @@ from ludolf.session.stats import SessionStats
 _DIALOGS = ("select", "confirm", "input", "editor")
 
 
-class DialogAnswers:
-    """Call `on_dialog` for each dialog and pass its result to the engine.
+async def _answer_dialog(engine: Engine, answer: Callable[..., Any], request: UiRequest) -> None:
+    """Call `on_dialog` and pass its result to the engine.
 
     The function takes the request and returns the chosen option, the text, or a bool; None
     dismisses the dialog, and so does an exception. It may be async.
     """
-
-    def __init__(self, engine: Engine, answer: Callable[..., Any] | None) -> None:
-        self._engine = engine
-        self._answer = answer
-
-    @property
-    def wanted(self) -> bool:
-        return self._answer is not None
-
-    def send(self, request: UiRequest) -> None:
-        if request.method in _DIALOGS:
-            self._engine.tasks.start(self._settle(request))
-
-    async def _settle(self, request: UiRequest) -> None:
-        assert self._answer is not None
-        try:
-            value = await call(self._answer, request)
-        except Failed as error:
-            self._engine.workspace.warn(f"on_dialog failed: {error}")
-            value = None
-        self._engine.answer_dialog(_response(request, value))
-
-
-def _response(request: UiRequest, value: Any) -> UiAnswer:
+    try:
+        value = await call(answer, request)
+    except Failed as error:
+        engine.workspace.warn(f"on_dialog failed: {error}")
+        value = None
     if value is None:
-        return UiAnswer(id=request.id, cancelled=True)
-    if request.method == "confirm":
-        return UiAnswer(id=request.id, confirmed=bool(value))
-    return UiAnswer(id=request.id, value=value)
+        engine.answer_dialog(UiAnswer(id=request.id, cancelled=True))
+    elif request.method == "confirm":
+        engine.answer_dialog(UiAnswer(id=request.id, confirmed=bool(value)))
+    else:
+        engine.answer_dialog(UiAnswer(id=request.id, value=value))
 
 
 T = TypeVar("T")
@@ -115,11 +97,16 @@ class AgentSession:
             raise LudolfError("The session is already open.")
         options = start_options(self._given)
         engine = build(options, self._given.get("on_warning") or _warn, self._prepare)
-        answers = DialogAnswers(engine, self._given.get("on_dialog"))
+        answer = self._given.get("on_dialog")
+
+        def send(request: UiRequest) -> None:
+            if answer is not None and request.method in _DIALOGS:
+                engine.tasks.start(_answer_dialog(engine, answer, request))
+
         _commands_are_guests(1)
         try:
             _check_alone(engine)
-            await engine.start("sdk", answers.send if answers.wanted else None)
+            await engine.start("sdk", send if answer is not None else None)
         except BaseException:
             await _close(engine)
             raise

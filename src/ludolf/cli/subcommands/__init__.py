@@ -5,18 +5,19 @@ from collections.abc import Sequence
 from importlib import import_module
 
 # Word -> module in this folder; its `run(words) -> int` takes the arguments after the word.
-MODULES: dict[str, str] = {
-    "auth": "auth",
-    "export": "export",
-    "install": "packages",
-    "install-alias": "alias",
-    "models": "models",
-    "remove": "packages",
-    "schema": "schema",
-    "sessions": "sessions",
-    "uninstall": "packages",
-    "update": "update",
-    "view": "view",
+# A module of several words has a function for each.
+MODULES: dict[str, tuple[str, str]] = {
+    "auth": ("auth", "run"),
+    "export": ("sessions", "run_export"),
+    "install": ("packages", "run"),
+    "install-alias": ("alias", "run"),
+    "models": ("models", "run"),
+    "remove": ("packages", "run"),
+    "schema": ("schema", "run"),
+    "sessions": ("sessions", "run"),
+    "uninstall": ("packages", "run"),
+    "update": ("models", "run_update"),
+    "view": ("view", "run"),
 }
 # Words of pi that are only refused or translated; they are not suggested for misspelt words.
 _OF_PI = ("install", "remove", "uninstall", "update")
@@ -39,6 +40,9 @@ def run(name: str, words: Sequence[str]) -> int:
     Raises:
         LudolfError: the command failed; the text is for the user.
     """
-    module = import_module(f"ludolf.cli.subcommands.{MODULES[name]}")
-    code: int = module.run(words)
+    module, function = MODULES[name]
+    try:
+        code: int = getattr(import_module(f"ludolf.cli.subcommands.{module}"), function)(words)
+    except SystemExit as end:  # of argparse, after an error or a help text
+        return int(end.code or 0)
     return code

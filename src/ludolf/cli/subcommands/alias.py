@@ -2,15 +2,12 @@
 
 import os
 import sys
+from argparse import ArgumentParser
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from ludolf.base import CommandError
 from ludolf.config.settings.home import expand, user_dir
-
-if TYPE_CHECKING:
-    from argparse import ArgumentParser
 
 # Each name selects the dialect of the same name.
 NAMES = ("pi", "omp", "xcsh", "pi-early")
@@ -33,10 +30,7 @@ def run(words: Sequence[str]) -> int:
     Raises:
         CommandError: the file exists, or the file to remove is not an alias.
     """
-    try:
-        arguments = _parser().parse_args(list(words))
-    except SystemExit as end:
-        return int(end.code or 0)
+    arguments = _parser().parse_args(words)
     folder = expand(arguments.dir).absolute() if arguments.dir else _own_folder()
     path = folder / arguments.name
     if arguments.remove:
@@ -50,9 +44,7 @@ def run(words: Sequence[str]) -> int:
     return 0
 
 
-def _parser() -> "ArgumentParser":
-    from argparse import ArgumentParser
-
+def _parser() -> ArgumentParser:
     parser = ArgumentParser(
         prog="ludolf install-alias",
         allow_abbrev=False,
@@ -117,24 +109,20 @@ def _is_ours(path: Path) -> bool:
 
 def _standing(path: Path) -> list[str]:
     """Explain which program the name starts, given PATH."""
+
+    def is_program(place: Path) -> bool:
+        return place.is_file() and os.access(place, os.X_OK)
+
     folders = [Path(one) for one in os.environ.get("PATH", "").split(os.pathsep) if one]
-    places = [folder / path.name for folder in folders if _is_program(folder / path.name)]
-    is_on_path = any(_is_same(place, path) for place in places)
+    places = [folder / path.name for folder in folders if is_program(folder / path.name)]
+    is_on_path = any(os.path.samefile(place, path) for place in places)
     lines = [] if is_on_path else [f"{path.parent} is not on PATH: add it, or use the full path"]
     before = True
     for place in places:
-        if _is_same(place, path):
+        if os.path.samefile(place, path):
             before = False
         elif before:
             lines.append(f"{place} comes first on PATH: `{path.name}` starts that one")
         else:
             lines.append(f"{place} comes later on PATH: `{path.name}` no longer starts it")
     return lines
-
-
-def _is_program(path: Path) -> bool:
-    return path.is_file() and os.access(path, os.X_OK)
-
-
-def _is_same(one: Path, other: Path) -> bool:
-    return os.path.samefile(one, other)

@@ -3,15 +3,17 @@
 import asyncio
 import re
 import sys
+from argparse import ArgumentParser, Namespace
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from ludolf.ai.access import Access
 from ludolf.ai.http.oauth import OAuthMethod
 from ludolf.ai.http.oauth_login import Asker, log_in
 from ludolf.ai.models import Model
-from ludolf.base import CommandError, LudolfError, Value, dumps, iso_time, now_ms
+from ludolf.base import CommandError, LudolfError, Value, iso_time, now_ms
+from ludolf.cli.terminal import say, say_json, table
 from ludolf.config.auth.credentials import (
     checked_key,
     choose_way,
@@ -27,13 +29,9 @@ from ludolf.config.auth.renewal import renew
 from ludolf.config.auth.status import CredentialStatus, auth_status
 from ludolf.config.models.registry import ModelRegistry
 from ludolf.config.models.selection import choose_model
-from ludolf.config.settings.file_permissions import exposure
+from ludolf.config.settings.files import exposure
 from ludolf.config.settings.home import find_home
 from ludolf.config.settings.settings import SettingsFiles
-
-if TYPE_CHECKING:
-    from argparse import ArgumentParser, Namespace
-
 
 _CODES = {"ready": 0, "not_ready": 1, "invalid": 2}
 _UNITS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000}
@@ -55,12 +53,7 @@ class AuthCheckResult(Value):
     credentials: str | None = None
 
 
-class _Target(Value):
-    provider: str
-    model: Model | None = None
-
-
-def check(registry: ModelRegistry, arguments: "Namespace") -> int:
+def check(registry: ModelRegistry, arguments: Namespace) -> int:
     """Print whether a provider is ready; returns 0, 1 or 2 for ready, not_ready, invalid."""
     name = arguments.provider or arguments.model
     if not name:
@@ -72,87 +65,83 @@ def check(registry: ModelRegistry, arguments: "Namespace") -> int:
         sys.stderr.write(f"{error}\n")
         verdict = AuthCheckResult(status="invalid", provider=name, reason="invalid_state")
     if arguments.json:
-        sys.stdout.write(dumps(verdict).decode() + "\n")
+        say_json(verdict)
     else:
         sys.stdout.write(f"{verdict.credentials or verdict.status}\n")
     return _CODES[verdict.status]
 
 
-def print_api_key(registry: ModelRegistry, arguments: "Namespace") -> int:
+def print_api_key(registry: ModelRegistry, arguments: Namespace) -> int:
     """Print the API key of a provider.
 
     Raises:
         LudolfError: the provider has no key, or has a login instead.
     """
-    target = _target(registry, arguments)
-    if _login_of(registry, target.provider) is not None:
-        text = f"{target.provider} has a login, not an API key: use print-bearer-token"
-        raise CommandError(text)
-    return _write(_credential(_access(registry, target)), target.provider)
+    provider, model = _target(registry, arguments)
+    if _login_of(registry, provider) is not None:
+        raise CommandError(f"{provider} has a login, not an API key: use print-bearer-token")
+    return _write(_credential(_access(registry, provider, model)), provider)
 
 
-def print_bearer_token(registry: ModelRegistry, arguments: "Namespace") -> int:
+def print_bearer_token(registry: ModelRegistry, arguments: Namespace) -> int:
     """Print the access token of a provider's login.
 
     Raises:
         LudolfError: the provider has no login, or its token expires before `--min-expiry`.
     """
     least = max(_milliseconds(arguments.min_expiry), LEAST_LIFE_MS)
-    target = _target(registry, arguments)
-    provider = target.provider
+    provider, model = _target(registry, arguments)
     if _login_of(registry, provider) is None:
         raise CommandError(f"{provider} has no login. See: ludolf auth status")
     _renew(registry, provider, least)
     if registry.keyring.ends_soon(provider, least):
         raise CommandError(f"The refreshed token of {provider} expires before --min-expiry")
-    return _write(_credential(_access(registry, target)), provider)
+    return _write(_credential(_access(registry, provider, model)), provider)
 
 
 # ---------------------------------------------------------------- private
 
 
-def _verdict(registry: ModelRegistry, arguments: "Namespace") -> AuthCheckResult:
-    target = _target(registry, arguments)
-    provider = target.provider
+def _verdict(registry: ModelRegistry, arguments: Namespace) -> AuthCheckResult:
+    provider, model = _target(registry, arguments)
+
+    def not_ready(reason: Reason) -> AuthCheckResult:
+        return AuthCheckResult(status="not_ready", provider=provider, reason=reason)
+
     if registry.errors:
         raise CommandError("\n".join(registry.errors))
     if provider not in login_providers(registry):
-        return AuthCheckResult(status="not_ready", provider=provider, reason="provider_not_found")
-    not_there = AuthCheckResult(
-        status="not_ready", provider=provider, reason="credentials_not_configured"
-    )
+        return not_ready("provider_not_found")
     if not registry.admits_provider(provider):
-        return not_there
+        return not_ready("credentials_not_configured")
     login = _login_of(registry, provider)
     access: Access | None = None
     if not arguments.no_refresh:
         if login is not None:
             _renew(registry, provider, LEAST_LIFE_MS)
-        access = _access(registry, target)
+        access = _access(registry, provider, model)
         if access is None:
-            return not_there
+            return not_ready("credentials_not_configured")
     ready = AuthCheckResult(
         status="ready", provider=provider, auth_type="oauth" if login else "api_key"
     )
     if not arguments.credentials:
         return ready
     credential = login.access if login and arguments.no_refresh else None
-    credential = credential or _credential(access or _access(registry, target))
+    credential = credential or _credential(access or _access(registry, provider, model))
     if credential is None:
-        return AuthCheckResult(
-            status="not_ready", provider=provider, reason="credential_not_available"
-        )
+        return not_ready("credential_not_available")
     return ready.replace(credentials=credential)
 
 
-def _target(registry: ModelRegistry, arguments: "Namespace") -> _Target:
+def _target(registry: ModelRegistry, arguments: Namespace) -> tuple[str, Model | None]:
     provider = (arguments.provider or "").strip()
     if arguments.model:
         model = choose_model(registry, arguments.model, provider or None).model
-        return _Target(provider=model.provider, model=model)
+        return model.provider, model
     if not provider:
         raise CommandError("Pass --provider or --model")
-    return _Target(provider=provider)
+    return provider, None
 
 
 def _login_of(registry: ModelRegistry, provider: str) -> OAuth | None:
@@ -166,9 +155,9 @@ def _renew(registry: ModelRegistry, provider: str, least: float) -> None:
         asyncio.run(renew(registry.keyring, provider, gateway, least_ms=least))
 
 
-def _access(registry: ModelRegistry, target: _Target) -> Access | None:
-    model = target.model or next(iter(registry.of_provider(target.provider)), None)
-    return registry.access(model) if model else registry.keyring.access(target.provider)
+def _access(registry: ModelRegistry, provider: str, model: Model | None) -> Access | None:
+    model = model or next(iter(registry.of_provider(provider)), None)
+    return registry.access(model) if model else registry.keyring.access(provider)
 
 
 def _credential(access: Access | None) -> str | None:
@@ -210,11 +199,7 @@ def run(words: Sequence[str]) -> int:
     Raises:
         LudolfError: the command failed; the text is for the user.
     """
-    parser = _parser()
-    try:
-        arguments, rest = parser.parse_known_args(list(words))
-    except SystemExit as end:
-        return int(end.code or 0)
+    arguments, rest = _parser().parse_known_args(words)
     if rest:
         # Print only the names of options: the other arguments may contain a key.
         flags = ", ".join(word.partition("=")[0] for word in rest if word.startswith("--"))
@@ -229,9 +214,7 @@ def run(words: Sequence[str]) -> int:
     return action(registry, arguments)
 
 
-def _parser() -> "ArgumentParser":
-    from argparse import ArgumentParser
-
+def _parser() -> ArgumentParser:
     parser = ArgumentParser(prog="ludolf auth", allow_abbrev=False, description=ABOUT)
     parser.set_defaults(run=_status, provider=None, json=False)
     actions = parser.add_subparsers(metavar="COMMAND", help="default: status")
@@ -273,7 +256,7 @@ def _parser() -> "ArgumentParser":
 # ---------------------------------------------------------------- login
 
 
-def _login(registry: ModelRegistry, arguments: "Namespace") -> int:
+def _login(registry: ModelRegistry, arguments: Namespace) -> int:
     provider: str | None = arguments.provider
     if provider is None:
         provider = _asked_provider(registry)
@@ -306,7 +289,7 @@ def _log_in(registry: ModelRegistry, provider: str, way: OAuthMethod, domain: st
     assert flow is not None
     if domain and flow.kind != "copilot":
         raise CommandError("--domain is for github-copilot only")
-    asker = _Terminal()
+    asker: Asker = _Terminal()
     credential = asyncio.run(log_in(flow, way, asker, domain=domain, host=callback_host()))
     registry.keyring.store_login(provider, credential)
 
@@ -372,7 +355,7 @@ class _Terminal:
 # ---------------------------------------------------------------- logout
 
 
-def _logout(registry: ModelRegistry, arguments: "Namespace") -> int:
+def _logout(registry: ModelRegistry, arguments: Namespace) -> int:
     keyring = registry.keyring
     providers = keyring.entries() if arguments.all else (arguments.provider,)
     removed = keyring.forget(*providers)
@@ -389,7 +372,7 @@ def _logout(registry: ModelRegistry, arguments: "Namespace") -> int:
 # ---------------------------------------------------------------- status
 
 
-def _status(registry: ModelRegistry, arguments: "Namespace") -> int:
+def _status(registry: ModelRegistry, arguments: Namespace) -> int:
     provider = arguments.provider
     if provider and provider not in (*registry.keyring.stored(), *login_providers(registry)):
         raise CommandError("Unknown provider. See: ludolf models list --all")
@@ -398,11 +381,9 @@ def _status(registry: ModelRegistry, arguments: "Namespace") -> int:
     warnings = (*keyring.warnings, *keyring.resolver.warnings)
     sys.stderr.writelines(f"Warning: {text}\n" for text in warnings)
     if arguments.json:
-        sys.stdout.write(dumps({"providers": statuses}).decode() + "\n")
+        say_json({"providers": statuses})
     elif statuses:
-        width = max(len(status.provider) for status in statuses)
-        for status in statuses:
-            sys.stdout.write(f"{status.provider.ljust(width)}  {_words(status)}\n")
+        say(table([(status.provider, _words(status)) for status in statuses]))
     else:
         sys.stderr.write(NOTHING)
     return 0 if any(status.usable for status in statuses) else 1
@@ -429,9 +410,3 @@ def _until(status: CredentialStatus) -> str:
     if status.expires > now_ms():
         return f", until {iso_time(status.expires)}"
     return ", refreshed on next use" if status.usable else ", expired: log in again"
-
-
-if TYPE_CHECKING:
-
-    def _proof(terminal: _Terminal) -> Asker:
-        return terminal

@@ -1,21 +1,24 @@
 """`ludolf models`: list models, show one, fetch new ones, print a schema."""
 
 import sys
+from argparse import ArgumentParser, Namespace
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
 from ludolf.ai.models import Model, thinking_levels
 from ludolf.base import CommandError, dumps
-from ludolf.cli.list_models import matching, open_registry, table, tell_none, tell_problems
+from ludolf.cli.help import NAMELESS, NO_MODELS
+from ludolf.cli.terminal import say_json, table
+from ludolf.config.auth.credentials import nameless
+from ludolf.config.auth.keyring import Keyring
+from ludolf.config.models.patterns import fits_search, id_order
 from ludolf.config.models.registry import LOCAL, ModelRegistry
 from ludolf.config.settings.home import Home, find_home
+from ludolf.config.settings.settings import SettingsFiles
 
-if TYPE_CHECKING:
-    from argparse import ArgumentParser, Namespace
-
-USAGE_ERROR = 2
+COLUMNS = ("provider", "model", "context", "max-out", "thinking", "images")
 
 
 def run(words: Sequence[str]) -> int:
@@ -24,18 +27,29 @@ def run(words: Sequence[str]) -> int:
     Raises:
         LudolfError: the command failed; the text is for the user.
     """
-    try:
-        arguments = _parser().parse_args(list(words))
-    except SystemExit as end:
-        return int(end.code or 0)
+    arguments = _parser().parse_args(words)
     home = find_home()
     act: Callable[[Home, Namespace], int] = arguments.act
     return act(home, arguments)
 
 
-def _parser() -> "ArgumentParser":
-    from argparse import ArgumentParser
+def run_update(words: Sequence[str]) -> int:
+    """Run `ludolf update --models`, pi's name of `ludolf models refresh`; returns the exit code.
 
+    Raises:
+        LudolfError: the command failed; the text is for the user.
+    """
+    about = "Same as `ludolf models refresh`, under pi's name."
+    parser = ArgumentParser(prog="ludolf update", allow_abbrev=False, description=about)
+    parser.add_argument(
+        "--models", action="store_true", required=True, help="fetch lists of models from providers"
+    )
+    parser.add_argument("--offline", action="store_true", help="send nothing (as PI_OFFLINE=1)")
+    parser.set_defaults(provider=None)
+    return _refresh(find_home(), parser.parse_args(words))
+
+
+def _parser() -> ArgumentParser:
     parser = ArgumentParser(
         prog="ludolf models",
         allow_abbrev=False,
@@ -65,50 +79,103 @@ def _parser() -> "ArgumentParser":
     return parser
 
 
-def _list(home: Home, arguments: "Namespace") -> int:
-    registry = open_registry(home)
+def _list(home: Home, arguments: Namespace) -> int:
+    registry = _open_registry(home)
     models = registry.all() if arguments.all else registry.available()
-    tell_problems(home, registry)
+    _tell_problems(home, registry)
     search = " ".join(arguments.search)
-    matches = matching(models, search)
+    matches = _matching(models, search)
     if arguments.json:
         for model in matches:
-            sys.stdout.write(dumps(_facts(registry, model)).decode() + "\n")
+            say_json(_facts(registry, model))
     elif matches:
-        sys.stdout.write(table(matches))
+        sys.stdout.write(table([COLUMNS, *map(_row, matches)]))
     elif models:
         sys.stderr.write(f'No models matching "{search}"\n')
     else:
-        tell_none(home, registry)
+        _tell_none(home, registry)
     return 0
 
 
-def _show(home: Home, arguments: "Namespace") -> int:
-    registry = open_registry(home)
-    tell_problems(home, registry)
+def _show(home: Home, arguments: Namespace) -> int:
+    registry = _open_registry(home)
+    _tell_problems(home, registry)
     model = _find(registry, arguments.model)
     if arguments.json:
-        sys.stdout.write(dumps(_facts(registry, model)).decode() + "\n")
-        return 0
-    rows = tuple(_rows(registry, model))
-    width = max(len(name) for name, _ in rows)
-    sys.stdout.writelines(f"{name.ljust(width)}  {text}\n" for name, text in rows)
+        say_json(_facts(registry, model))
+    else:
+        sys.stdout.write(table(_rows(registry, model)))
     return 0
 
 
-def _refresh(home: Home, arguments: "Namespace") -> int:
+def _refresh(home: Home, arguments: Namespace) -> int:
     from ludolf.cli.subcommands.models_refresh import refresh
 
-    registry = open_registry(home)
-    tell_problems(home, registry)
+    registry = _open_registry(home)
+    _tell_problems(home, registry)
     return refresh(home, registry, arguments.provider, offline=arguments.offline)
 
 
-def _schema(home: Home, arguments: "Namespace") -> int:
+def _schema(home: Home, arguments: Namespace) -> int:
     from ludolf.config.models.models_schema import FILE
 
     sys.stdout.write(FILE.read_text(encoding="utf-8"))
     return 0
+
+
+# ---------------------------------------------------------------- all models
+
+
+def _open_registry(home: Home) -> ModelRegistry:
+    """Return a registry of all models, including those of local servers."""
+    registry = ModelRegistry(home.models_file, Keyring(home.auth_file))
+    registry.local_servers = SettingsFiles(home).current.local_servers
+    registry.local.look_now()
+    return registry
+
+
+def _matching(models: Sequence[Model], search: str) -> list[Model]:
+    """Return the models that match a fuzzy search, sorted by provider and id."""
+    matches = [model for model in models if fits_search(search, f"{model.provider} {model.id}")]
+    return sorted(matches, key=lambda model: (id_order(model.provider), id_order(model.id)))
+
+
+def _tell_none(home: Home, registry: ModelRegistry) -> None:
+    """Explain on stderr why no model is available and how to add one."""
+    names = nameless(registry)
+    sys.stderr.writelines(NAMELESS.format(provider=name) for name in names)
+    if not names:
+        sys.stderr.write(NO_MODELS.format(models_file=home.models_file))
+
+
+def _tell_problems(home: Home, registry: ModelRegistry) -> None:
+    """Print errors and warnings of the model and key files on stderr."""
+    if registry.errors:
+        sys.stderr.write(f"Warning: errors in {home.models_file}:\n")
+        sys.stderr.writelines(f"{text}\n" for text in registry.errors)
+    keyring = registry.keyring
+    warnings = (*keyring.warnings, *keyring.resolver.warnings, *registry.warnings)
+    sys.stderr.writelines(f"Warning: {text}\n" for text in warnings)
+
+
+def _row(model: Model) -> tuple[str, ...]:
+    return (
+        model.provider,
+        model.id,
+        _short(model.context_window),
+        _short(model.max_tokens),
+        "yes" if model.reasoning else "no",
+        "yes" if model.takes_images else "no",
+    )
+
+
+def _short(tokens: int) -> str:
+    """Format a token count: 128000 as 128K, 1048576 as 1.0M."""
+    for unit, sign in ((1_000_000, "M"), (1_000, "K")):
+        if tokens >= unit:
+            count, remainder = divmod(tokens, unit)
+            return f"{count}{sign}" if remainder == 0 else f"{tokens / unit:.1f}{sign}"
+    return str(tokens)
 
 
 # ---------------------------------------------------------------- one model
@@ -132,7 +199,7 @@ def _facts(registry: ModelRegistry, model: Model) -> dict[str, Any]:
     return {**properties, "available": registry.admits(model)}
 
 
-def _rows(registry: ModelRegistry, model: Model) -> "Sequence[tuple[str, str]]":
+def _rows(registry: ModelRegistry, model: Model) -> list[tuple[str, str]]:
     cost = model.cost
     rows = [
         ("model", model.key),

@@ -16,7 +16,7 @@ from ludolf.ai.secrets import redact, secrets_in
 from ludolf.base import CommandError, ConfigError
 from ludolf.config.auth.credentials import gateway_of, nameless
 from ludolf.config.models.catalog import catalog_models
-from ludolf.config.models.models_shape import ModelEntry
+from ludolf.config.models.models_file import ModelEntry
 from ludolf.config.models.models_store import News, compare, keep
 from ludolf.config.models.registry import ModelRegistry
 from ludolf.config.settings.home import Home, env_flag

@@ -1,31 +1,28 @@
 """`ludolf schema`: print JSON Schema or TypeScript types of the frames."""
 
 import sys
+from argparse import ArgumentParser
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
+from ludolf.base import Schema
 from ludolf.protocol.dialects import NAMES
-
-if TYPE_CHECKING:
-    from argparse import ArgumentParser
-
-    from ludolf.base import Schema
+from ludolf.protocol.wire.schema import schemas, text_of
+from ludolf.protocol.wire.typescript import typescript
 
 
 def run(words: Sequence[str]) -> int:
     """Run `ludolf schema WORDS`; returns the exit code."""
-    try:
-        arguments = _parser().parse_args(list(words))
-    except SystemExit as end:
-        return int(end.code or 0)
-    schemas = _selected(arguments.dialect, arguments.direction)
-    sys.stdout.write(_typescript(schemas) if arguments.typescript else _json(schemas))
+    arguments = _parser().parse_args(words)
+    selected = _selected(arguments.dialect, arguments.direction)
+    if arguments.typescript:
+        sys.stdout.write(typescript(selected))
+    else:
+        # One schema as is, several as an object with the names of their files.
+        sys.stdout.write(text_of(*selected.values()) if len(selected) == 1 else text_of(selected))
     return 0
 
 
-def _parser() -> "ArgumentParser":
-    from argparse import ArgumentParser
-
+def _parser() -> ArgumentParser:
     parser = ArgumentParser(
         prog="ludolf schema",
         allow_abbrev=False,
@@ -41,27 +38,10 @@ def _parser() -> "ArgumentParser":
     return parser
 
 
-def _selected(dialect: str | None, direction: str) -> "dict[str, Schema]":
-    from ludolf.protocol.wire.schema import schemas
-
+def _selected(dialect: str | None, direction: str) -> dict[str, Schema]:
     def is_selected(name: str) -> bool:
         if name == "in":
             return direction != "out"
         return direction != "in" and dialect in (None, name.removeprefix("out-"))
 
     return {name: schema for name, schema in schemas().items() if is_selected(name)}
-
-
-def _typescript(schemas: "dict[str, Schema]") -> str:
-    from ludolf.protocol.wire.typescript import typescript
-
-    return typescript(schemas)
-
-
-def _json(schemas: "dict[str, Schema]") -> str:
-    """Render one schema as is, several as an object keyed by file name."""
-    from ludolf.protocol.wire.schema import text_of
-
-    if len(schemas) == 1:
-        return text_of(*schemas.values())
-    return text_of(schemas)

@@ -3,13 +3,13 @@
 import sys
 import time
 from argparse import ArgumentParser, Namespace
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 from ludolf.ai.messages import AssistantMessage, Message, ToolResultMessage
-from ludolf.base import CommandError, Value, dumps
-from ludolf.cli.terminal import columns, one_line, plain, say, table
+from ludolf.base import CommandError, Value
+from ludolf.cli.terminal import columns, one_line, plain, say, say_json, table
 from ludolf.config.settings.home import expand, find_home, session_dir_override
 from ludolf.engine.build import current_folder, warn_on_stderr
 from ludolf.session.finder import (
@@ -21,7 +21,7 @@ from ludolf.session.finder import (
     list_sessions,
 )
 from ludolf.session.library import SearchHit, rename, search, spoken_text, trash
-from ludolf.session.tree import Session, open_session
+from ludolf.session.tree import open_session
 
 
 class SessionMatch(Value, kw_only=True):
@@ -41,6 +41,19 @@ def run(words: Sequence[str]) -> int:
     place = session_place(arguments.session_dir)
     act: Callable[[Namespace, SessionFolder], int] = arguments.act
     return act(arguments, place)
+
+
+def run_export(words: Sequence[str]) -> int:
+    """Run `ludolf export WORDS`; returns the exit code.
+
+    Raises:
+        CommandError: the session does not exist, or the page cannot be written.
+    """
+    parser = ArgumentParser(prog="ludolf export", description="Write a session as an HTML page.")
+    _add_export(parser)
+    parser.add_argument("--session-dir", metavar="DIR", help="folder of sessions")
+    arguments = parser.parse_args(words)
+    return _export(arguments, session_place(arguments.session_dir))
 
 
 def _parser() -> ArgumentParser:
@@ -70,14 +83,13 @@ def _parser() -> ArgumentParser:
     command.add_argument("name")
     command = word("delete", _delete, "move sessions to the trash folder")
     command.add_argument("sessions", nargs="+", metavar="session", help=SESSION_NAMES)
-    add_export(word("export", export, "write a session as an HTML page, or as a session file"))
+    _add_export(word("export", _export, "write a session as an HTML page, or as a session file"))
     command = word("import", _import, "copy session files to the sessions of this folder")
     command.add_argument("files", nargs="+", metavar="file", type=Path)
     return parser
 
 
-def add_export(parser: ArgumentParser) -> None:
-    """Add the arguments of `sessions export`, which `ludolf export` shares."""
+def _add_export(parser: ArgumentParser) -> None:
     parser.add_argument("session", help=SESSION_NAMES)
     parser.add_argument("file", nargs="?", help="default: a new file in the current folder")
     parser.add_argument("--force", action="store_true", help="replace a file that exists")
@@ -190,21 +202,17 @@ def _match_lines(match: SessionMatch) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _lines(values: Sequence[Any]) -> None:
+def _lines(values: Iterable[Any]) -> None:
     for value in values:
-        sys.stdout.write(dumps(value).decode() + "\n")
+        say_json(value)
 
 
 # ---------------------------------------------------------------- one
 
 
-def _open(arguments: Namespace, place: SessionFolder) -> Session:
-    path = locate(place, arguments.session)
-    return open_session(path, place.cwd, warn_on_stderr, write=False)
-
-
 def _show(arguments: Namespace, place: SessionFolder) -> int:
-    session = _open(arguments, place)
+    path = locate(place, arguments.session)
+    session = open_session(path, place.cwd, warn_on_stderr, write=False)
     messages = session.context.messages()
     if arguments.json:
         _lines(messages)
@@ -249,8 +257,16 @@ def _import(arguments: Namespace, place: SessionFolder) -> int:
     return 0
 
 
-def export(arguments: Namespace, place: SessionFolder) -> int:
-    """Write the page or the session file, print its path and return the exit code.
+def _export(arguments: Namespace, place: SessionFolder) -> int:
+    path = str(locate(place, arguments.session))
+    as_page = not arguments.jsonl and Path(arguments.file or "").suffix != ".jsonl"
+    return export_file(path, arguments.file, as_page=as_page, overwrite=arguments.force)
+
+
+def export_file(
+    source: str, file: str | None = None, *, as_page: bool = True, overwrite: bool = False
+) -> int:
+    """Write a page or a session file, print its path and return the exit code.
 
     Raises:
         CommandError: the session does not exist, or the file cannot be written.
@@ -259,13 +275,15 @@ def export(arguments: Namespace, place: SessionFolder) -> int:
     from ludolf.page import export_html
     from ludolf.session.branching import export_jsonl
 
-    target = Path(arguments.file).expanduser() if arguments.file else None
+    path, target = Path(source).expanduser(), Path(file).expanduser() if file else None
+    if not path.is_file():
+        raise CommandError(f"File not found: {source}")
     with working("Loading the session"):
-        session = _open(arguments, place)
-    if arguments.jsonl or (target is not None and target.suffix == ".jsonl"):
-        say(f"Exported to: {export_jsonl(session, target, overwrite=arguments.force)}")
-        return 0
-    with working("Writing the page") as on_progress:
-        path = export_html(session, target, overwrite=arguments.force, on_progress=on_progress)
-    say(f"Exported to: {path}")
+        session = open_session(path, str(current_folder()), warn_on_stderr, write=False)
+    if as_page:
+        with working("Writing the page") as on_progress:
+            written = export_html(session, target, overwrite=overwrite, on_progress=on_progress)
+    else:
+        written = export_jsonl(session, target, overwrite=overwrite)
+    say(f"Exported to: {written}")
     return 0

@@ -39,10 +39,7 @@ def run(words: Sequence[str]) -> int:
     parser.add_argument("--port", type=int, default=0, metavar="N", help="default: any free port")
     parser.add_argument("--open", action="store_true", help="open the page in the browser")
     parser.add_argument("--session-dir", metavar="DIR", help="folder of sessions")
-    try:
-        arguments = parser.parse_args(list(words))
-    except SystemExit as end:
-        return int(end.code or 0)
+    arguments = parser.parse_args(words)
     path = locate(session_place(arguments.session_dir), arguments.session)
     watch = Watch(path, warn_on_stderr)
     with working("Loading the session"):

@@ -1,7 +1,7 @@
 """Credentials from auth.json, models.json and the environment, in order of precedence."""
 
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Literal
 
@@ -68,7 +68,7 @@ class Keyring:
             return "stored"
         if configured is not None and self.resolver.can_resolve(configured):
             return "configured"
-        return "environment" if self._in_environment(provider, {}) else None
+        return "environment" if self.variables(provider) else None
 
     def runs_command(self, provider: str, configured: str | None = None) -> bool:
         """Return whether `access` may run a command, which can take up to ten seconds."""
@@ -103,16 +103,18 @@ class Keyring:
         credential = self.stored().get(provider)
         return isinstance(credential, OAuth) and credential.ends_within(least_ms)
 
-    def variables(self, provider: str) -> tuple[str, ...]:
+    def variables(self, provider: str, over: Mapping[str, str] | None = None) -> tuple[str, ...]:
         """Return the environment variables that authenticate a provider, if any do."""
-        value_of = self.resolver.variable
-        if not self._in_environment(provider, {}):
-            return ()
-        for name in KEY_VARIABLES.get(provider, ()):
-            if value_of(name):
-                return (name,)
+
+        def is_set(name: str) -> bool:
+            return bool(self.resolver.variable(name, over))
+
+        key = next(filter(is_set, KEY_VARIABLES.get(provider, ())), None)
+        if key is not None:
+            complete = all(any(map(is_set, group)) for group in ALSO_NEEDED.get(provider, ()))
+            return (key,) if complete else ()
         groups = IDENTITIES.get(provider, ())
-        return next((group for group in groups if all(map(value_of, group))), ())
+        return next((group for group in groups if all(map(is_set, group))), ())
 
     def store(self, provider: str, key: str) -> None:
         """Write a key to auth.json; it may use the value syntax.
@@ -152,10 +154,8 @@ class Keyring:
         self.stored()
         return tuple(self._read_for_change())
 
-    def secret_names(
-        self, configured: Iterable[str] = (), *, passed: Iterable[str] = ()
-    ) -> frozenset[str]:
-        """Return environment variables with keys that tools must not see, except `passed`.
+    def secret_names(self, configured: Iterable[str] = ()) -> frozenset[str]:
+        """Return environment variables with keys that tools must not see.
 
         `configured` are the values of models.json, which may refer to further variables.
         """
@@ -167,7 +167,7 @@ class Keyring:
                 names |= names_in(credential.key or "")
         for value in configured:
             names |= names_in(value)
-        return frozenset(names - set(passed))
+        return frozenset(names)
 
     def credentials(self) -> Iterator[tuple[str, str]]:
         """Yield names and values of keys of this run and of auth.json without running commands."""
@@ -203,15 +203,7 @@ class Keyring:
                 return Access(headers={"Authorization": f"Bearer {key}"}, environment=over)
             if key:
                 return Access(key=key, environment=over)
-        return Access(environment=over) if self._in_environment(provider, over) else None
-
-    def _in_environment(self, provider: str, over: dict[str, str]) -> bool:
-        value_of = self.resolver.variable
-        if any(value_of(name, over) for name in KEY_VARIABLES.get(provider, ())):
-            groups = ALSO_NEEDED.get(provider, ())
-            return all(any(value_of(name, over) for name in group) for group in groups)
-        identities = IDENTITIES.get(provider, ())
-        return any(all(value_of(name, over) for name in group) for group in identities)
+        return Access(environment=over) if self.variables(provider, over) else None
 
     def _decode(self, raw: dict[str, Any]) -> dict[str, Credential]:
         credentials: dict[str, Credential] = {}
@@ -240,7 +232,7 @@ class Keyring:
             with auth_lock(self.path) as lock:
                 raw = edit(self._read_for_change())
                 lock.check()
-                write_object(self.path, raw, mode=0o600)
+                write_object(self.path, raw)
         except OSError as error:
             raise ConfigError(f"{self.path}: {error.strerror or error}") from error
 
@@ -297,6 +289,6 @@ def import_old_credentials(agent_dir: Path) -> None:
             # Another process may have created the file before this one got the lock.
             if not path.exists():
                 lock.check()
-                write_object(path, credentials, mode=0o600)
+                write_object(path, credentials)
     except OSError as error:
         raise ConfigError(f"{path}: {error.strerror or error}") from error

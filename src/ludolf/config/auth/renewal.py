@@ -43,7 +43,7 @@ async def renew(
             lock.check()
             everything = read_object(keyring.path)
             everything[provider] = {**stored, **fresh}
-            write_object(keyring.path, everything, mode=0o600)
+            write_object(keyring.path, everything)
     except (LoginError, ProviderError, ConfigError, OSError) as error:
         raise ProviderError(failure(provider, error), kind="auth") from None
 

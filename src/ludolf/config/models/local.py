@@ -4,19 +4,17 @@ import asyncio
 import os
 import time
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from msgspec import structs
 
-from ludolf.ai.access import Access
 from ludolf.ai.local import FILES, MISSING, SERVERS
 from ludolf.ai.models import Model
 from ludolf.base import ConfigError, LudolfError
-from ludolf.config.auth.keyring import Keyring
-from ludolf.config.models.models_shape import ProviderEntry
 
 if TYPE_CHECKING:
     from ludolf.ai.local.servers import RunningServer, ServerAddress
+    from ludolf.config.models.registry import ModelRegistry
 
 VARIABLE = "LUDOLF_LOCAL_SERVERS"
 FRESH_SECONDS = 5.0
@@ -26,23 +24,10 @@ _OFF = ("0", "false", "no", "off")
 _ON = ("", "1", "true", "yes", "on")
 
 
-class LocalCatalog(Protocol):
-    """The part of the model registry that `LocalModels` reads and fills."""
-
-    keyring: Keyring
-    local_servers: bool
-    stand_in: Access | None
-
-    def entry(self, provider: str) -> ProviderEntry | None: ...
-    def of_provider(self, provider: str) -> tuple[Model, ...]: ...
-    def find(self, provider: str, model_id: str) -> Model | None: ...
-    def set_found(self, models: dict[str, dict[str, Model]]) -> None: ...
-
-
 class LocalModels:
     """Discover local models and add them to the registry; scans only on request."""
 
-    def __init__(self, registry: LocalCatalog, environ: Mapping[str, str] = os.environ) -> None:
+    def __init__(self, registry: "ModelRegistry", environ: Mapping[str, str] = os.environ) -> None:
         self._registry = registry
         self._environ = environ
         self._looked: float | None = None
@@ -130,12 +115,8 @@ class LocalModels:
     async def look(self) -> None:
         """Scan all servers concurrently, unless the last scan is less than 5 s old."""
         async with self._looking:
-            if self.is_current():
-                return
-            from ludolf.ai.local.servers import look_at
-
-            servers = await look_at(self.places())
-            self._keep(servers, await asyncio.to_thread(self._files))
+            if not self.is_current():
+                await self._scan()
 
     def look_now(self) -> bool:
         """Scan in a thread, for synchronous callers; return whether there are models."""
@@ -143,15 +124,15 @@ class LocalModels:
             from threading import Thread
 
             # A loop may run in this thread, but it serves nothing yet, so blocking it is safe.
-            worker = Thread(target=lambda: asyncio.run(self._look_alone()))
+            worker = Thread(target=lambda: asyncio.run(self._scan()))
             worker.start()
             worker.join()
         return bool(self._ranked)
 
-    async def _look_alone(self) -> None:
+    async def _scan(self) -> None:
         from ludolf.ai.local.servers import look_at
 
-        self._keep(await look_at(self.places()), self._files())
+        self._keep(await look_at(self.places()), await asyncio.to_thread(self._files))
 
     def _files(self) -> tuple[Model, ...]:
         if not can_run_files():

@@ -1,26 +1,17 @@
-"""Read models.json, validate it, and build models from its entries."""
+"""Read models.json: its types, their validation, and models from its entries."""
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Annotated, Any, TypeVar, cast, get_args, get_origin
+from typing import Annotated, Any, Literal, TypeVar, get_args, get_origin
 
 import msgspec
-from msgspec import UNSET, structs
+from msgspec import UNSET, Meta, structs
 
-from ludolf.ai.models import Model, ModelCost
-from ludolf.base import ConfigError
-from ludolf.config.models.models_shape import CostEntry, ModelEntry, ModelOverride, ProviderEntry
+from ludolf.ai.models import CostTier, Model, ModelCost
+from ludolf.base import ConfigError, Value
 from ludolf.config.models.routes import route_of
 from ludolf.config.settings.files import read_object
-
-__all__ = [
-    "ModelsFile",
-    "ProviderEntry",
-    "change_model",
-    "join_compat",
-    "make_model",
-    "read_models",
-]
+from ludolf.config.settings.settings import merge
 
 T = TypeVar("T", bound=msgspec.Struct)
 DEFAULT_WINDOW = 128_000
@@ -34,6 +25,143 @@ _SAYS_SOMETHING = frozenset(
         *("models", "apiKey", "oauth", "authHeader"),
     )
 )
+
+
+_Price = Annotated[float, Meta(ge=0)]
+_Count = Annotated[int, Meta(ge=0)]
+# Not Meta(gt=0): the error text for this mistake names the model.
+_Tokens = Annotated[int, Meta(extra_json_schema={"exclusiveMinimum": 0})]
+_Headers = Annotated[
+    dict[str, str | None],
+    Meta(
+        description="HTTP headers. Values may be `$NAME`, `${NAME}` or `!command`; "
+        "null removes a header that would be sent otherwise."
+    ),
+]
+_Compat = Annotated[
+    dict[str, Any],
+    Meta(
+        description="Differences of the server from its API.",
+        extra_json_schema={"$ref": "#/$defs/Compat"},
+    ),
+]
+
+
+class ImageSize(Value):
+    """Limits to which images are scaled down before they are stored and sent."""
+
+    max_width: _Count | None = None
+    max_height: _Count | None = None
+    max_bytes: Annotated[_Count, Meta(description="Bytes of the base64 text.")] | None = None
+    jpeg_quality: Annotated[int, Meta(ge=1, le=100)] | None = None
+
+
+class ImageRules(Value):
+    resize: ImageSize | None = None
+    max_per_message: _Count | None = None
+    max_per_request: _Count | None = None
+
+
+class InputLimits(Value):
+    """Limits of the server for input."""
+
+    max_request_bytes: _Count | None = None
+    images: ImageRules | None = None
+
+
+class PromptCache(Value):
+    """Lifetime of a cached prompt at the server, in seconds, by requested retention."""
+
+    short: _Count | None = None
+    long: _Count | None = None
+
+
+class CostEntry(Value):
+    """Price in US dollars per million tokens."""
+
+    input: _Price | None = None
+    output: _Price | None = None
+    cache_read: _Price | None = None
+    cache_write: _Price | None = None
+    tiers: Annotated[
+        tuple[CostTier, ...] | None,
+        Meta(description="Prices of requests with more input tokens than `inputTokensAbove`."),
+    ] = None
+
+
+class ModelOverride(Value, kw_only=True):
+    """Changes of a model; missing keys stay unchanged."""
+
+    name: Annotated[str | None, Meta(description="Display name; the id by default.")] = None
+    reasoning: Annotated[bool | None, Meta(description="Whether the model can think.")] = None
+    thinking_level_map: Annotated[
+        dict[str, str | None] | None,
+        Meta(
+            description="The server's name of a thinking level; null if the level does not exist.",
+            extra_json_schema={"propertyNames": {"$ref": "#/$defs/ThinkingLevel"}},
+        ),
+    ] = None
+    input: Annotated[
+        tuple[Literal["text", "image"], ...] | None, Meta(description='By default ["text"].')
+    ] = None
+    input_limits: InputLimits | None = None
+    cost: CostEntry | None = None
+    prompt_cache: PromptCache | None = None
+    context_window: Annotated[_Tokens | None, Meta(description="Tokens; 128000 by default.")] = None
+    max_tokens: Annotated[_Tokens | None, Meta(description="Of an answer; 16384 by default.")] = (
+        None
+    )
+    sampling_params: Annotated[
+        dict[str, Any] | None, Meta(description="Merged into the body of every request.")
+    ] = None
+    headers: _Headers | None = None
+    compat: _Compat | None = None
+
+
+class ModelEntry(ModelOverride, kw_only=True):
+    """A model that is added, or that replaces the shipped one of its id."""
+
+    id: Annotated[str, Meta(min_length=1, description="The server's name of the model.")]
+    api: Annotated[str | None, Meta(description="The API of the server.")] = None
+    base_url: Annotated[str | None, Meta(description="Instead of the provider's.")] = None
+
+
+class ProviderEntry(Value, kw_only=True):
+    """A server, or changes of a shipped provider of this name."""
+
+    name: Annotated[str | None, Meta(description="Display name.")] = None
+    base_url: Annotated[
+        str | None, Meta(description="The address; for a shipped provider, instead of its own.")
+    ] = None
+    api: Annotated[
+        str | None,
+        Meta(
+            description="The API of the server.",
+            examples=["openai-completions", "openai-responses", "anthropic-messages"],
+        ),
+    ] = None
+    api_key: Annotated[
+        str | None, Meta(description="The key itself, `$NAME`, `${NAME}` or `!command`.")
+    ] = None
+    headers: _Headers = msgspec.field(default_factory=dict)
+    auth_header: Annotated[
+        bool, Meta(description="Also send the key as `Authorization: Bearer`.")
+    ] = False
+    compat: _Compat | None = None
+    oauth: Annotated[
+        Literal["radius"] | None, Meta(description="The login to use; needs `baseUrl`.")
+    ] = None
+    models: tuple[ModelEntry, ...] = ()
+    model_overrides: Annotated[
+        dict[str, ModelOverride],
+        Meta(description="Changes of shipped or registered models, by id; applied last."),
+    ] = msgspec.field(default_factory=dict)
+
+
+class ModelsDocument(Value):
+    """Custom providers and models."""
+
+    providers: dict[str, ProviderEntry]
 
 
 class ModelsFile(msgspec.Struct, frozen=True, kw_only=True):
@@ -114,16 +242,9 @@ def change_model(model: Model, change: ModelOverride) -> Model:
         if value is not None and value <= 0:
             raise ConfigError(f"Provider {model.provider}, model {model.id}: invalid {field}")
     levels = change.thinking_level_map or (change.compat or {}).get("reasoningEffortMap")
-    plain = {
-        "name": change.name,
-        "reasoning": change.reasoning,
-        "input": change.input,
-        "context_window": change.context_window,
-        "max_tokens": change.max_tokens,
-    }
-    return structs.replace(
-        model,
-        **cast(dict[str, Any], {name: value for name, value in plain.items() if value is not None}),
+    plain = _stated(change, ("name", "reasoning", "input", "context_window", "max_tokens"))
+    return model.replace(
+        **plain,
         thinking_level_map=_join(model.thinking_level_map, levels),
         input_limits=_join_deep(model.input_limits, msgspec.to_builtins(change.input_limits)),
         prompt_cache=_join(model.prompt_cache, msgspec.to_builtins(change.prompt_cache)),
@@ -152,24 +273,21 @@ def _join(lower: Mapping[str, Any] | None, upper: Any) -> dict[str, Any] | None:
 
 
 def _join_deep(lower: Mapping[str, Any] | None, upper: Any) -> dict[str, Any] | None:
-    joined = _join(lower, upper)
-    for key, new in (upper or {}).items():
-        old = (lower or {}).get(key)
-        if joined is not None and isinstance(old, dict) and isinstance(new, dict):
-            joined[key] = _join_deep(old, new)
-    return joined
+    return merge(lower or {}, upper) if isinstance(upper, dict) else _join(lower, upper)
 
 
 def _change_cost(cost: ModelCost, change: CostEntry | None) -> ModelCost:
     if change is None:
         return cost
-    return ModelCost(
-        input=cost.input if change.input is None else change.input,
-        output=cost.output if change.output is None else change.output,
-        cache_read=cost.cache_read if change.cache_read is None else change.cache_read,
-        cache_write=cost.cache_write if change.cache_write is None else change.cache_write,
-        tiers=cost.tiers if change.tiers is None else change.tiers or UNSET,
-    )
+    tiers = cost.tiers if change.tiers is None else change.tiers or UNSET
+    prices = _stated(change, ("input", "output", "cache_read", "cache_write"))
+    return cost.replace(**prices, tiers=tiers)
+
+
+def _stated(change: ModelOverride | CostEntry, names: tuple[str, ...]) -> dict[str, Any]:
+    """Return the values of these fields that are not None."""
+    values = {name: getattr(change, name) for name in names}
+    return {name: value for name, value in values.items() if value is not None}
 
 
 # ---------------------------------------------------------------- reading

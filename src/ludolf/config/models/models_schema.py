@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 
 from ludolf.ai.messages import THINKING_LEVELS
-from ludolf.config.models.models_shape import ModelsDocument
+from ludolf.config.models.models_file import ModelsDocument
 
 FILE = Path(__file__).with_name("models.schema.json")
 _TITLE = "models.json of Ludolf and pi"

@@ -9,8 +9,7 @@ from msgspec import structs
 
 from ludolf.ai.models import Model, ModelCost
 from ludolf.base import ConfigError, now_ms
-from ludolf.config.models.models_file import change_model, make_model
-from ludolf.config.models.models_shape import ModelEntry, ProviderEntry
+from ludolf.config.models.models_file import ModelEntry, ProviderEntry, change_model, make_model
 from ludolf.config.settings.files import read_object, read_text, write_object
 
 T = TypeVar("T", bound=msgspec.Struct)
@@ -106,7 +105,7 @@ def keep(path: Path, provider: str, entries: Iterable[ModelEntry]) -> None:
             own = raw.get(OWN_KEY)
             raw[OWN_KEY] = {**(own if isinstance(own, dict) else {}), provider: entry}
             lock.check()
-            write_object(path, raw, mode=0o600)
+            write_object(path, raw)
     except OSError as error:
         raise ConfigError(f"{path}: {error.strerror or error}") from error
     except ConfigError as error:

@@ -14,12 +14,12 @@ from ludolf.config.auth.keyring import KeyOrigin, Keyring
 from ludolf.config.auth.keys import KEY_VARIABLES
 from ludolf.config.models.models_file import (
     ModelsFile,
+    ProviderEntry,
     change_model,
     join_compat,
     make_model,
     read_models,
 )
-from ludolf.config.models.models_shape import ProviderEntry
 from ludolf.config.models.routes import ROUTES
 from ludolf.config.settings.files import Stamp, stamp
 
@@ -114,9 +114,7 @@ class ModelRegistry:
         if model is None:
             return None
         models = {model.id: model}
-        entry = self.entry(provider)
-        if entry is not None:
-            self._customize(provider, entry, models)
+        self._customize(provider, models)
         return models[model.id]
 
     def entry(self, provider: str) -> ProviderEntry | None:
@@ -183,9 +181,9 @@ class ModelRegistry:
         if model.provider in self._admissions or self.stand_in is not None:
             return False
         values = self._header_values(model).values()
-        return any(value.startswith("!") for value in values) or self.keyring.runs_command(
-            model.provider, self._configured_key(model.provider)
-        )
+        if any(value.startswith("!") for value in values):
+            return True
+        return self.keyring.runs_command(model.provider, self._configured_key(model.provider))
 
     def access(self, model: Model) -> Access | None:
         """Resolve key and headers for one request; None without a usable credential."""
@@ -204,7 +202,7 @@ class ModelRegistry:
             if not any(name.lower() in AUTH_HEADERS for name in headers):
                 return None
             granted = Access()
-        entry = self._file.providers.get(model.provider)
+        entry = self.entry(model.provider)
         if entry is not None and entry.auth_header and granted.key:
             headers = {"Authorization": f"Bearer {granted.key}", **headers}
         removed = tuple(name for name, value in self._stated(model).items() if value is None)
@@ -225,10 +223,9 @@ class ModelRegistry:
             if isinstance(admission, Access):
                 yield from ((f"{provider}_access", value) for value in credentials_in(admission))
 
-    def secret_names(self, passed: Iterable[str] = ()) -> frozenset[str]:
-        """Return environment variables with keys that tools must not see, except `passed`."""
-        values = [value for _, _, value in self._stated_values()]
-        return self.keyring.secret_names(values, passed=passed)
+    def secret_names(self) -> frozenset[str]:
+        """Return environment variables with keys that tools must not see."""
+        return self.keyring.secret_names(value for _, _, value in self._stated_values())
 
     def _stated_values(self) -> Iterator[tuple[str, str, str]]:
         """Yield provider, header and value of models.json; keys have the header `key`."""
@@ -254,20 +251,15 @@ class ModelRegistry:
             from ludolf.config.models.catalog import catalog_models
 
             models = {model.id: model for model in catalog_models(provider)}
-        entry = self._file.providers.get(provider)
         if provider not in LOCAL:
-            self._add_stored(provider, models, entry)
-        if entry is not None:
-            self._customize(provider, entry, models)
+            self._add_stored(provider, models)
+        self._customize(provider, models)
         own = dict(self._registered.get(provider, {}))
-        if entry is not None:
-            self._override(entry, own)
+        self._override(provider, own)
         models.update(own)
         return models
 
-    def _add_stored(
-        self, provider: str, models: dict[str, Model], entry: ProviderEntry | None
-    ) -> None:
+    def _add_stored(self, provider: str, models: dict[str, Model]) -> None:
         if self._store is None:
             path = self.path.with_name("models-store.json")
             if stamp(path) is None:
@@ -276,9 +268,12 @@ class ModelRegistry:
 
             self._store = read_store(path)
             self.warnings.extend(self._store.errors)
-        self._store.add_to(provider, models, entry)
+        self._store.add_to(provider, models, self.entry(provider))
 
-    def _customize(self, provider: str, entry: ProviderEntry, models: dict[str, Model]) -> None:
+    def _customize(self, provider: str, models: dict[str, Model]) -> None:
+        entry = self.entry(provider)
+        if entry is None:
+            return
         kin = dict(models)
         sibling = next(iter(models.values()), None)
         for name, model in kin.items():
@@ -292,9 +287,10 @@ class ModelRegistry:
                 models[custom.id] = make_model(provider, entry, custom, kin.get(custom.id, sibling))
             except ConfigError as error:
                 self._build_errors.append(str(error))
-        self._override(entry, models)
+        self._override(provider, models)
 
-    def _override(self, entry: ProviderEntry, models: dict[str, Model]) -> None:
+    def _override(self, provider: str, models: dict[str, Model]) -> None:
+        entry = self.entry(provider) or ProviderEntry()
         for name, change in entry.model_overrides.items():
             try:
                 if name in models:
@@ -306,7 +302,7 @@ class ModelRegistry:
         return provider == FILES or (provider in LOCAL and self.local.serves(provider))
 
     def _configured_key(self, provider: str) -> str | None:
-        entry = self._file.providers.get(provider)
+        entry = self.entry(provider)
         return entry.api_key if entry is not None else None
 
     def _header_values(self, model: Model) -> dict[str, str]:
@@ -314,7 +310,7 @@ class ModelRegistry:
 
     def _stated(self, model: Model) -> dict[str, str | None]:
         """Return the headers of models.json; None removes a header."""
-        entry = self._file.providers.get(model.provider)
+        entry = self.entry(model.provider)
         if entry is None:
             return {}
         layers = [entry.headers]

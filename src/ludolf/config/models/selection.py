@@ -10,8 +10,7 @@ from ludolf.ai.local import FILE_SUFFIX, FILES
 from ludolf.ai.messages import THINKING_LEVELS, ThinkingLevel
 from ludolf.ai.models import Model
 from ludolf.base import ConfigError
-from ludolf.config.models.models_file import ProviderEntry, make_model
-from ludolf.config.models.models_shape import ModelEntry
+from ludolf.config.models.models_file import ModelEntry, ProviderEntry, make_model
 from ludolf.config.models.patterns import id_order, is_glob, matches_glob
 from ludolf.config.models.registry import LOCAL, ModelRegistry
 from ludolf.config.settings.settings import Settings
@@ -68,6 +67,13 @@ def as_level(text: str) -> ThinkingLevel | None:
     return next((level for level in THINKING_LEVELS if level == text), None)
 
 
+def split_level(pattern: str) -> tuple[str, ThinkingLevel | None]:
+    """Split a pattern into its name and the level of a `:level` suffix, if it has one."""
+    head, colon, tail = pattern.rpartition(":")
+    level = as_level(tail) if colon else None
+    return (head, level) if level else (pattern, None)
+
+
 def match_pattern(
     pattern: str, models: Sequence[Model], ready: Sequence[Model] = ()
 ) -> ModelChoice | None:
@@ -83,12 +89,9 @@ def match_pattern(
     )
     if model is not None:
         return ModelChoice(model=model)
-    head, colon, tail = pattern.rpartition(":")
-    level = as_level(tail)
-    if not colon or level is None:
-        return None
-    inner = match_pattern(head, models, ready)
-    return None if inner is None else ModelChoice(model=inner.model, level=inner.level or level)
+    name, level = split_level(pattern)
+    inner = match_pattern(name, models, ready) if level else None
+    return inner and ModelChoice(model=inner.model, level=inner.level or level)
 
 
 def match_exact(pattern: str, models: Iterable[Model]) -> Model | None:
@@ -171,14 +174,12 @@ def initial_model(
             if saved is not None and choice.model.key == saved.key:
                 return choice
         return scope.choices[0]
-    if resumed is None:
-        return ModelChoice(model=saved) if saved else _any_model(registry)
-    again = _usable(registry, *resumed)
+    again = _usable(registry, *resumed) if resumed else None
     if again is not None:
         return ModelChoice(model=again)
     other = ModelChoice(model=saved) if saved else _any_model(registry)
-    if other is None:
-        return None
+    if resumed is None or other is None:
+        return other
     text = f"Could not restore model {resumed[0]}/{resumed[1]}. Using {other.model.key}"
     return ModelChoice(model=other.model, warning=text)
 
@@ -210,9 +211,7 @@ def _on_this_machine(
         owner, wanted = FILES, pattern
     if owner not in LOCAL or registry.find(owner, wanted) is not None:
         return None
-    head, colon, tail = wanted.rpartition(":")
-    level = as_level(tail) if colon else None
-    name = head if level else wanted
+    name, level = split_level(wanted)
     if owner == FILES and _names_file(name):
         name = os.path.abspath(os.path.expanduser(name))
     model = registry.expected(owner, name)
@@ -221,9 +220,7 @@ def _on_this_machine(
 
 def _names_file(pattern: str) -> bool:
     """Return whether this is the path of a GGUF file, with an optional level suffix."""
-    head, colon, tail = pattern.rpartition(":")
-    path = head if colon and as_level(tail) else pattern
-    return path.lower().endswith(FILE_SUFFIX)
+    return split_level(pattern)[0].lower().endswith(FILE_SUFFIX)
 
 
 def _known_provider(registry: ModelRegistry, name: str) -> str | None:
@@ -269,20 +266,14 @@ def _only_admitted(registry: ModelRegistry, pattern: str, same: list[Model]) -> 
 
 
 def _custom(registry: ModelRegistry, provider: str, pattern: str) -> ModelChoice:
-    model_id, level = pattern, None
-    head, colon, tail = pattern.rpartition(":")
-    if colon and head and as_level(tail):
-        model_id, level = head, as_level(tail)
-    default = registry.find(provider, PREFERRED.get(provider, "")) or _kin(
-        registry, provider, model_id
-    )
+    model_id, level = split_level(pattern)
+    if not model_id:
+        model_id, level = pattern, None
+    preferred = registry.find(provider, PREFERRED.get(provider, ""))
+    default = preferred or _kin(registry, provider, model_id)
     # A requested level implies that the unknown model supports thinking.
-    model = msgspec.structs.replace(
-        default,
-        id=model_id,
-        name=model_id,
-        reasoning=default.reasoning or level not in (None, "off"),
-    )
+    thinks = default.reasoning or level not in (None, "off")
+    model = default.replace(id=model_id, name=model_id, reasoning=thinks)
     text = f'Model "{model_id}" not found for provider "{provider}". Using custom model id.'
     return ModelChoice(model=model, level=level, warning=text)
 
@@ -303,28 +294,23 @@ def _scope_matches(
     pattern: str, models: Sequence[Model]
 ) -> tuple[tuple[ModelChoice, ...], str | None]:
     nothing = f'No models match pattern "{pattern}"'
-    head, colon, tail = pattern.rpartition(":")
     if is_glob(pattern) and match_exact(pattern, models) is None:
-        level = as_level(tail) if colon else None
-        matches = _match_glob(head if level else pattern, models)
-        choices = tuple(ModelChoice(model=model, level=level) for model in matches)
+        glob, level = split_level(pattern)
+        choices = tuple(
+            ModelChoice(model=model, level=level)
+            for model in models
+            if matches_glob(glob, model.key) or matches_glob(glob, model.id)
+        )
         return choices, None if choices else nothing
     choice = match_pattern(pattern, models)
     if choice is not None:
         return (choice,), None
+    head, colon, tail = pattern.rpartition(":")
     loose = match_pattern(head, models) if colon and head else None
     if loose is None:
         return (), nothing
     text = f'Invalid thinking level "{tail}" in pattern "{pattern}". Using default instead.'
     return (loose,), text
-
-
-def _match_glob(pattern: str, models: Iterable[Model]) -> list[Model]:
-    return [
-        model
-        for model in models
-        if matches_glob(pattern, model.key) or matches_glob(pattern, model.id)
-    ]
 
 
 # ---------------------------------------------------------------- the start

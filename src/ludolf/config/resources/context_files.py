@@ -7,8 +7,8 @@ import msgspec
 
 from ludolf.base import ConfigError
 from ludolf.base.project_files import IsHidden, read_text
-from ludolf.config.resources.project_access import OWN, reader_of
-from ludolf.config.settings.home import Home
+from ludolf.config.resources.sources import LoadedItems
+from ludolf.config.settings.home import OWN, Home, reader_of
 
 NAMES = ("AGENTS.override.md", "AGENTS.md", "AGENTS.MD", "CLAUDE.md", "CLAUDE.MD")
 # Characters of all files together; larger texts exceed every context window.
@@ -21,12 +21,7 @@ class ContextFile(msgspec.Struct, frozen=True):
     content: str
 
 
-class ContextFiles(msgspec.Struct, frozen=True, kw_only=True):
-    items: tuple[ContextFile, ...] = ()
-    warnings: tuple[str, ...] = ()
-
-
-def load_context_files(home: Home, is_hidden: IsHidden | None = None) -> ContextFiles:
+def load_context_files(home: Home, is_hidden: IsHidden | None = None) -> LoadedItems[ContextFile]:
     """Load the user's file, then those from the filesystem root down to the project.
 
     These load without trust, so each must be a small regular file in the repository of its folder.
@@ -52,7 +47,7 @@ def load_context_files(home: Home, is_hidden: IsHidden | None = None) -> Context
             warnings.append(f"{path} is not used: there are too many instruction files")
             break
         files[path] = ContextFile(path, text)
-    return ContextFiles(items=tuple(files.values()), warnings=tuple(warnings))
+    return LoadedItems(tuple(files.values()), tuple(warnings))
 
 
 def context_file_in(folder: Path) -> Path | None:

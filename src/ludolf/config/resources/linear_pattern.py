@@ -8,7 +8,7 @@ for each position, whatever the pattern and the text are.
 
 import re
 from collections.abc import Iterable
-from typing import Literal
+from typing import Literal, get_args
 
 import msgspec
 
@@ -18,9 +18,7 @@ MOST_POSITIONS = 1000
 LONGEST_PATTERN = 2000
 _DEEPEST = 50
 Anchor = Literal["start", "line start", "end", "line end", "very end", "boundary", "no boundary"]
-ANCHORS = frozenset(
-    ("start", "line start", "end", "line end", "very end", "boundary", "no boundary")
-)
+ANCHORS = frozenset(get_args(Anchor))
 _ESCAPED_ANCHORS: dict[str, Anchor] = {
     "A": "start",
     "Z": "very end",
@@ -62,29 +60,18 @@ class PatternStep:
 PatternProgram = list[PatternStep]
 
 
-class Leaf:
-    def __init__(self, step: PatternStep) -> None:
-        self.step = step
+class Choice(msgspec.Struct):
+    options: "list[Node]"
 
 
-class Sequence:
-    def __init__(self) -> None:
-        self.items: list[Node] = []
+class Repeat(msgspec.Struct):
+    item: "Node"
+    least: int
+    most: int | None
 
 
-class Choice:
-    def __init__(self, options: "list[Node]") -> None:
-        self.options = options
-
-
-class Repeat:
-    def __init__(self, item: "Node", least: int, most: int | None) -> None:
-        self.item = item
-        self.least = least
-        self.most = most
-
-
-Node = Leaf | Sequence | Choice | Repeat
+# A list is a sequence.
+Node = PatternStep | list["Node"] | Choice | Repeat
 
 
 def parse(pattern: str, flags: int) -> PatternProgram:
@@ -126,9 +113,9 @@ class _Parser:
         return options[0] if len(options) == 1 else Choice(options)
 
     def _sequence(self) -> Node:
-        sequence = Sequence()
+        sequence: list[Node] = []
         while self._at < len(self._text) and self._text[self._at] not in "|)":
-            sequence.items.append(self._repeated(self._item()))
+            sequence.append(self._repeated(self._item()))
         return sequence
 
     def _item(self) -> Node:
@@ -142,10 +129,10 @@ class _Parser:
                 return self._escaped()
             case "^":
                 self._at += 1
-                return Leaf(PatternStep("line start" if self._flags & re.MULTILINE else "start"))
+                return PatternStep("line start" if self._flags & re.MULTILINE else "start")
             case "$":
                 self._at += 1
-                return Leaf(PatternStep("line end" if self._flags & re.MULTILINE else "end"))
+                return PatternStep("line end" if self._flags & re.MULTILINE else "end")
             case "*" | "+" | "?":
                 raise Unsupported("it has a repeat without an operand")
             case _:
@@ -168,7 +155,7 @@ class _Parser:
         anchor = _ESCAPED_ANCHORS.get(self._text[self._at + 1 : self._at + 2])
         if anchor is not None:
             self._at += 2
-            return Leaf(PatternStep(anchor))
+            return PatternStep(anchor)
         return self._character(self._taken(_ESCAPE))
 
     def _repeated(self, item: Node) -> Node:
@@ -194,7 +181,7 @@ class _Parser:
         self._at = match.end()
         return match[0]
 
-    def _character(self, text: str) -> Leaf:
+    def _character(self, text: str) -> PatternStep:
         if text not in self._characters:
             wide = self._flags & re.IGNORECASE and "-" in text and _WIDE_RANGE.search(text)
             if wide:
@@ -203,7 +190,7 @@ class _Parser:
                 self._characters[text] = re.compile(text, self._flags)
             except (re.error, OverflowError) as error:
                 raise Unsupported(str(error)) from error
-        return Leaf(PatternStep("char", self._characters[text]))
+        return PatternStep("char", self._characters[text])
 
 
 class _Writer:
@@ -225,10 +212,10 @@ class _Writer:
         if self._parts > 10 * MOST_POSITIONS:
             raise Unsupported(f"it has more than {MOST_POSITIONS} positions")
         match tree:
-            case Leaf():
-                self.add(_copy(tree.step))
-            case Sequence():
-                for item in tree.items:
+            case PatternStep():
+                self.add(PatternStep(tree.kind, tree.pattern))
+            case list():
+                for item in tree:
                     self.write(item)
             case Choice():
                 self._write_choice(tree.options)
@@ -265,19 +252,6 @@ class _Writer:
         for fork, here in forks:
             fork.targets = (here, len(self.program))
 
-
-def _copy(step: PatternStep) -> PatternStep:
-    return PatternStep(step.kind, step.pattern)
-
-
-__all__ = (
-    "LONGEST_PATTERN",
-    "MOST_POSITIONS",
-    "Budget",
-    "Exhausted",
-    "LinearPattern",
-    "Unsupported",
-)
 
 # Maximum positions and transitions in the cache of one pattern.
 _MOST_CACHED = 20_000
@@ -344,7 +318,7 @@ class LinearPattern:
         self._has_anchors = any(step.kind in ANCHORS for step in self._program)
         self._nodes: dict[tuple[frozenset[int], int], _Node] = {}
         self._cached = 0
-        self._start = _Node(frozenset((0,)), _EDGE)
+        self.start = _Node(frozenset((0,)), _EDGE)
 
     @property
     def size(self) -> int:
@@ -381,10 +355,6 @@ class LinearPattern:
             node = self._step(node, "\n", _NEWLINE, budget)
         return node, node is _MATCH or self._closure(node, _EDGE, budget).matches
 
-    @property
-    def start(self) -> _Node:
-        return self._start
-
     # ------------------------------------------------------------ private
 
     def _step(self, node: _Node, char: str, kind: int, budget: Budget | None) -> _Node:
@@ -415,7 +385,7 @@ class LinearPattern:
         """Count a cached item; clear the cache when it is full."""
         self._cached += added
         if self._cached > _MOST_CACHED:
-            for node in (self._start, *self._nodes.values()):
+            for node in (self.start, *self._nodes.values()):
                 node.following.clear()
                 node.closures.clear()
             self._nodes.clear()

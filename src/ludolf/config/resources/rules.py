@@ -11,12 +11,11 @@ from ludolf.base import ConfigError
 from ludolf.base.project_files import TEXT_LIMIT, IsHidden, Reader
 from ludolf.config.resources.front_matter import split, text_field
 from ludolf.config.resources.linear_pattern import LinearPattern, Unsupported
-from ludolf.config.resources.project_access import OWN, reader_of
-from ludolf.config.settings.home import Home
+from ludolf.config.resources.sources import LoadedItems
+from ludolf.config.settings.home import OWN, RULE_FOLDERS, Home, reader_of, user_rule_folders
 
 RuleInterrupt = Literal["always", "prose-only", "tool-only", "never"]
 MODES: tuple[str, ...] = ("always", "prose-only", "tool-only", "never")
-_PROJECT = (".pi/rules", ".omp/rules", ".cursor/rules", ".windsurf/rules", ".clinerules")
 _ENDINGS = (".md", ".mdc")
 _FLAGS = re.compile(r"^\(\?([a-zA-Z]+)\)")
 _SCOPE = re.compile(r"^(text|thinking|tool)(?::([\w.-]+))?(?:\(([^)]*)\))?$")
@@ -63,11 +62,6 @@ class StreamRule(msgspec.Struct, frozen=True, kw_only=True):
     trusted: bool = True
 
 
-class LoadedRules(msgspec.Struct, frozen=True):
-    rules: tuple[StreamRule, ...]
-    warnings: tuple[str, ...]
-
-
 class RuleFile(msgspec.Struct, frozen=True):
     """A file that may hold a rule, and its reader."""
 
@@ -76,28 +70,21 @@ class RuleFile(msgspec.Struct, frozen=True):
     reader: Reader
 
 
-class RuleFiles(msgspec.Struct, frozen=True):
-    """The rule files of a project and of the user."""
-
-    items: tuple[RuleFile, ...]
-    warnings: tuple[str, ...]
-
-
-def find_rule_files(home: Home, is_hidden: IsHidden | None = None) -> RuleFiles:
+def find_rule_files(home: Home, is_hidden: IsHidden | None = None) -> LoadedItems[RuleFile]:
     """List the rule files without reading them; those of the project come first."""
     files: list[RuleFile] = []
     warnings: list[str] = []
     project = reader_of(home, home.cwd, is_hidden)
-    for name in _PROJECT:
+    for name in RULE_FOLDERS:
         files += _listed(home.cwd / name, "project", project, warnings)
     if len(files) > MOST_FILES:
         warnings.append(
             f"{home.cwd} has {len(files)} rule files; only the first {MOST_FILES} are used"
         )
         del files[MOST_FILES:]
-    for folder in (home.agent / "rules", home.user / ".omp" / "agent" / "rules"):
+    for folder in user_rule_folders(home):
         files += _listed(folder, "user", OWN, warnings)
-    return RuleFiles(tuple(files), tuple(warnings))
+    return LoadedItems(tuple(files), tuple(warnings))
 
 
 def load_stream_rules(
@@ -105,8 +92,8 @@ def load_stream_rules(
     disabled: tuple[str, ...] = (),
     *,
     trusted: bool = False,
-    files: RuleFiles | None = None,
-) -> LoadedRules:
+    files: LoadedItems[RuleFile] | None = None,
+) -> LoadedItems[StreamRule]:
     """Load all rules with a condition; a project's rule replaces the user's of the same name.
 
     A rule is text for the model, like a context file, but its pattern is executed. Unless the
@@ -136,7 +123,7 @@ def load_stream_rules(
             continue
         if rule is not None:
             rules[rule.name] = rule
-    return LoadedRules(tuple(rules.values()), tuple(warnings))
+    return LoadedItems(tuple(rules.values()), tuple(warnings))
 
 
 class _Full(Exception):
@@ -201,9 +188,7 @@ def _read(file: RuleFile, room: _Room | None) -> StreamRule | None:
         content=content,
         description=text_field(header, "description"),
         condition=condition,
-        patterns=(
-            *_patterns([text for text in condition if not _FILE_GLOB.fullmatch(text)], room),
-        ),
+        patterns=tuple(_patterns([text for text in condition if text not in globs], room)),
         scope=scope,
         places=tuple(places),
         interrupt=chosen,

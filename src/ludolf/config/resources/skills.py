@@ -5,14 +5,12 @@ import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-import msgspec
-
 from ludolf.base import CommandError, ConfigError
 from ludolf.base.project_files import Reader
 from ludolf.config.resources import front_matter
 from ludolf.config.resources.ignore import IgnoreRule, is_ignored, read_rules
-from ludolf.config.resources.project_access import OWN
-from ludolf.config.resources.sources import ResourceCommandItem, Shelf, Source, SourceDetails
+from ludolf.config.resources.sources import LoadedItems, Resource, Source, keep_first
+from ludolf.config.settings.home import OWN
 
 SKILL_FILE = "SKILL.md"
 LONGEST_NAME = 64
@@ -24,13 +22,9 @@ _NAME = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*")
 _CALL = re.compile(r"/skill:(\S+)\s*(.*)", re.DOTALL)
 
 
-class Skill(msgspec.Struct, frozen=True, kw_only=True):
+class Skill(Resource, frozen=True, kw_only=True):
     """A skill; `hidden` ones are not listed to the model and are called by name only."""
 
-    name: str
-    description: str
-    path: Path
-    info: SourceDetails
     hidden: bool = False
     reader: Reader = OWN
 
@@ -39,26 +33,10 @@ class Skill(msgspec.Struct, frozen=True, kw_only=True):
         return self.path.parent
 
 
-class Skills(msgspec.Struct, frozen=True, kw_only=True):
-    items: tuple[Skill, ...] = ()
-    warnings: tuple[str, ...] = ()
-
-
-def load_skills(sources: Iterable[Source]) -> Skills:
+def load_skills(sources: Iterable[Source]) -> LoadedItems[Skill]:
     """Load the skills of all sources in the order of `get_commands`: named paths last."""
-    seen: set[str] = set()
     warnings: list[str] = []
-    shelf: Shelf[Skill] = Shelf(warnings)
-    for source in sources:
-        for path, needs_description in _Walk(source, warnings).files():
-            real = os.path.realpath(path)
-            if real in seen or not source.allow(path):
-                continue
-            seen.add(real)
-            skill = _read_skill(path, source, warnings, optional=needs_description)
-            if skill is not None:
-                shelf.put(skill)
-    return Skills(items=shelf.items(), warnings=tuple(warnings))
+    return keep_first(_skills(sources, warnings), warnings)
 
 
 def expand_skill(text: str, skills: Iterable[Skill]) -> str:
@@ -86,19 +64,14 @@ def expand_skill(text: str, skills: Iterable[Skill]) -> str:
     return f"{block}\n\n{args}" if args else block
 
 
-def skill_commands(skills: Iterable[Skill]) -> tuple[ResourceCommandItem, ...]:
-    """Return the skills as items of `get_commands`."""
-    return tuple(
-        ResourceCommandItem(
-            name=f"skill:{skill.name}",
-            description=skill.description,
-            source="skill",
-            source_info=skill.info,
-            path=skill.info.path,
-            location=skill.info.location,
-        )
-        for skill in skills
-    )
+def _skills(sources: Iterable[Source], warnings: list[str]) -> Iterator[Skill | None]:
+    seen: set[str] = set()
+    for source in sources:
+        for path, needs_description in _Walk(source, warnings).files():
+            real = os.path.realpath(path)
+            if real not in seen and source.allow(path):
+                seen.add(real)
+                yield _read_skill(path, source, warnings, optional=needs_description)
 
 
 class _Walk:

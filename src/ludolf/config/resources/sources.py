@@ -1,17 +1,21 @@
 """Find the files and folders of skills, templates and extensions."""
 
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from itertools import islice
 from pathlib import Path
-from typing import Generic, Literal, Protocol, TypeVar
+from typing import Generic, Literal, TypeVar
 
 import msgspec
 
 from ludolf.base import Value
 from ludolf.base.project_files import IsHidden, Reader
-from ludolf.config.resources.project_access import OWN, reader_for_named
-from ludolf.config.settings.home import Home, expand, project_agents_skills
+from ludolf.config.settings.home import (
+    OWN,
+    Home,
+    project_agents_skills,
+    reader_for_named,
+)
 from ludolf.config.settings.settings import SettingsFiles
 
 ResourceKind = Literal["skills", "prompts", "extensions"]
@@ -19,7 +23,6 @@ ScopeName = Literal["user", "project", "temporary"]
 # Maximum matches of one list entry in the settings.
 MOST_MATCHES = 1000
 _GLOB = frozenset("*?[")
-_Expand = Callable[[Home, Path, str], list[Path]]
 
 
 class SourceDetails(Value, kw_only=True):
@@ -99,35 +102,58 @@ class Source(msgspec.Struct, frozen=True, kw_only=True):
         return self.picks is None or self.picks.allow(path)
 
 
-class Resource(Protocol):
-    """A resource that was loaded from a source."""
+class Resource(msgspec.Struct, frozen=True, kw_only=True):
+    """A skill or a template."""
 
-    @property
-    def name(self) -> str: ...
-    @property
-    def path(self) -> Path: ...
-    @property
-    def info(self) -> SourceDetails: ...
+    name: str
+    description: str
+    path: Path
+    info: SourceDetails
 
 
-T = TypeVar("T", bound=Resource)
+T = TypeVar("T")
+AnyResource = TypeVar("AnyResource", bound=Resource)
 
 
-class Shelf(Generic[T]):
-    """Collect items by name; the first one is kept, and a warning names the other."""
+class LoadedItems(msgspec.Struct, Generic[T], frozen=True):
+    """What was loaded, and reports of files that cannot be used."""
 
-    def __init__(self, warnings: list[str]) -> None:
-        self._warnings = warnings
-        self._first: dict[str, T] = {}
+    items: tuple[T, ...] = ()
+    warnings: tuple[str, ...] = ()
 
-    def put(self, item: T) -> None:
-        winner = self._first.setdefault(item.name, item)
+
+def keep_first(
+    items: Iterable[AnyResource | None], warnings: list[str]
+) -> LoadedItems[AnyResource]:
+    """Collect the first item of each name in the order of `get_commands`: named paths last.
+
+    `warnings` may grow while the items are loaded.
+    """
+    first: dict[str, AnyResource] = {}
+    for item in filter(None, items):
+        winner = first.setdefault(item.name, item)
         if winner is not item:
-            self._warnings.append(f'{item.path}: the name "{item.name}" is taken by {winner.path}')
+            warnings.append(f'{item.path}: the name "{item.name}" is taken by {winner.path}')
+    ordered = sorted(first.values(), key=lambda one: one.info.scope == "temporary")
+    return LoadedItems(tuple(ordered), tuple(warnings))
 
-    def items(self) -> tuple[T, ...]:
-        """Return the items in the order of `get_commands`: named paths last."""
-        return tuple(sorted(self._first.values(), key=lambda one: one.info.scope == "temporary"))
+
+def command_items(
+    resources: Iterable[Resource], source: Literal["prompt", "skill"]
+) -> tuple[ResourceCommandItem, ...]:
+    """Return templates or skills as items of `get_commands`."""
+    prefix = "skill:" if source == "skill" else ""
+    return tuple(
+        ResourceCommandItem(
+            name=f"{prefix}{one.name}",
+            description=one.description,
+            source=source,
+            source_info=one.info,
+            path=one.info.path,
+            location=one.info.location,
+        )
+        for one in resources
+    )
 
 
 def find_sources(
@@ -146,7 +172,7 @@ def find_sources(
     """
     sources = [_given(home, path, is_hidden) for path in paths]
     if discover:
-        discovered = _discovered(kind, home, files, _matches)
+        discovered = _discovered(kind, home, files, roots=False)
         sources += [_supplied(source, home, is_hidden) for source in discovered]
     return tuple(source for source in sources if source.path.exists())
 
@@ -160,7 +186,7 @@ def find_places(
     its current matches.
     """
     sources = [_given(home, path) for path in paths]
-    return (*sources, *_discovered(kind, home, files, _places_of))
+    return (*sources, *_discovered(kind, home, files, roots=True))
 
 
 def missing_paths(home: Home, paths: Iterable[str]) -> tuple[str, ...]:
@@ -170,7 +196,7 @@ def missing_paths(home: Home, paths: Iterable[str]) -> tuple[str, ...]:
 
 
 def _given(home: Home, path: str, is_hidden: IsHidden | None = None) -> Source:
-    place = home.cwd / _expand(home, path)
+    place = home.cwd / home.expand(path)
     base = place if place.is_dir() else place.parent
     reader = reader_for_named(home, place, is_hidden)
     return Source(path=place, scope="temporary", source="local", base_dir=base, reader=reader)
@@ -186,45 +212,37 @@ def _supplied(source: Source, home: Home, is_hidden: IsHidden | None) -> Source:
 
 
 def _discovered(
-    kind: ResourceKind, home: Home, files: SettingsFiles, expand: _Expand
+    kind: ResourceKind, home: Home, files: SettingsFiles, *, roots: bool
 ) -> list[Source]:
     sources: list[Source] = []
     if files.trusted:
-        listed, picks = _listed(home, home.project, getattr(files.project, kind), expand, "project")
-        sources += _project_sources(kind, home, listed, picks)
-    listed, picks = _listed(home, home.agent, getattr(files.user, kind), expand, "user")
-    return sources + _user_sources(kind, home, listed, picks)
-
-
-def _project_sources(
-    kind: ResourceKind, home: Home, listed: list[Source], picks: Picks
-) -> list[Source]:
-    # pi's documentation also has a folder `agent` below the project's configuration folder.
-    places = (home.project, home.project / "agent")
-    sources = [*listed, *(_auto(place / kind, place, "project", picks) for place in places)]
+        # pi's documentation also has a folder `agent` below the project's configuration folder.
+        folders = [home.project / kind, home.project / "agent" / kind]
+        if kind == "skills":
+            folders += project_agents_skills(home)
+        picks, listed = _listed(home, home.project, getattr(files.project, kind), roots=roots)
+        sources += _of_scope("project", picks, listed, folders)
+    folders = [home.agent / kind]
     if kind == "skills":
-        shared = project_agents_skills(home)
-        sources += [_auto(place, place.parent, "project", picks) for place in shared]
-    return sources
+        folders.append(home.user / ".agents" / kind)
+    picks, listed = _listed(home, home.agent, getattr(files.user, kind), roots=roots)
+    return sources + _of_scope("user", picks, listed, folders)
 
 
-def _user_sources(
-    kind: ResourceKind, home: Home, listed: list[Source], picks: Picks
+def _of_scope(
+    scope: ScopeName, picks: Picks, listed: Iterable[Path], folders: Iterable[Path]
 ) -> list[Source]:
-    sources = [*listed, _auto(home.agent / kind, home.agent, "user", picks)]
-    if kind == "skills":
-        personal = home.user / ".agents"
-        sources.append(_auto(personal / kind, personal, "user", picks))
-    return sources
-
-
-def _auto(path: Path, base: Path, scope: ScopeName, picks: Picks) -> Source:
-    return Source(path=path, scope=scope, source="auto", base_dir=base, picks=picks)
+    named = [Source(path=p, scope=scope, source="local", picks=picks) for p in listed]
+    return named + [
+        Source(path=p, scope=scope, source="auto", base_dir=p.parent, picks=picks) for p in folders
+    ]
 
 
 def _listed(
-    home: Home, base: Path, entries: tuple[str, ...], expand: _Expand, scope: ScopeName
-) -> tuple[list[Source], Picks]:
+    home: Home, base: Path, entries: tuple[str, ...], *, roots: bool
+) -> tuple[Picks, Iterable[Path]]:
+    """Return the filters and the paths of a list in the settings."""
+
     def marked(mark: str) -> list[str]:
         return [entry[1:] for entry in entries if entry.startswith(mark)]
 
@@ -235,35 +253,22 @@ def _listed(
         forced_in=forced_in,
         forced_out=tuple(_place(home, base, entry) for entry in marked("-")),
     )
-    places: list[Path] = []
-    for entry in entries:
-        if not entry.startswith(("!", "+", "-")):
-            places += expand(home, base, entry)
-    unique = dict.fromkeys((*places, *forced_in))
-    return [Source(path=p, scope=scope, source="local", picks=picks) for p in unique], picks
+    plain = [entry for entry in entries if not entry.startswith(("!", "+", "-"))]
+    places = [path for entry in plain for path in _matches(home, base, entry, roots=roots)]
+    return picks, dict.fromkeys((*places, *forced_in))
 
 
-def _matches(home: Home, base: Path, entry: str) -> list[Path]:
+def _matches(home: Home, base: Path, entry: str, *, roots: bool) -> list[Path]:
+    """Return the matches of an entry; with `roots` also the folder above its first wildcard."""
     place = _place(home, base, entry)
     if not _GLOB & set(entry) or place.exists():
         return [place]
     from glob import iglob
 
-    matches = islice(iglob(str(place), recursive=True), MOST_MATCHES)
-    return [Path(path) for path in sorted(matches)]
-
-
-def _places_of(home: Home, base: Path, entry: str) -> list[Path]:
-    place = _place(home, base, entry)
-    if not _GLOB & set(entry) or place.exists():
-        return [place]
-    root = next((up for up in (place, *place.parents) if not _GLOB & set(str(up))), place)
-    return [root, *_matches(home, base, entry)]
+    matches = sorted(islice(iglob(str(place), recursive=True), MOST_MATCHES))
+    above = (up for up in (place, *place.parents) if not _GLOB & set(str(up)))
+    return [*([next(above, place)] if roots else []), *map(Path, matches)]
 
 
 def _place(home: Home, base: Path, entry: str) -> Path:
-    return Path(os.path.normpath(base / _expand(home, entry)))
-
-
-def _expand(home: Home, path: str) -> Path:
-    return expand(path, {"HOME": str(home.user)})
+    return Path(os.path.normpath(base / home.expand(entry)))

@@ -10,9 +10,8 @@ import msgspec
 from ludolf.base import ConfigError
 from ludolf.base.project_files import IsHidden
 from ludolf.config.resources.context_files import ContextFile
-from ludolf.config.resources.project_access import OWN, reader_for_named, reader_of
 from ludolf.config.resources.skills import Skill
-from ludolf.config.settings.home import Home, env, expand
+from ludolf.config.settings.home import OWN, Home, env, reader_for_named, reader_of
 
 _SECTION_NAME = re.compile(r"[a-z][a-z0-9_-]*")
 _SHELLS = ("bash", "powershell")
@@ -136,7 +135,7 @@ def text_or_file(home: Home, given: str, is_hidden: IsHidden | None = None) -> s
         ConfigError: the file cannot be read.
     """
     try:
-        path = home.cwd / expand(given, {"HOME": str(home.user)})
+        path = home.cwd / home.expand(given)
         is_file = path.is_file()
     except (OSError, ValueError):
         # A long text is not a path, and some systems raise an error for it.

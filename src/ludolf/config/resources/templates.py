@@ -4,11 +4,9 @@ import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-import msgspec
-
 from ludolf.base import ConfigError
 from ludolf.config.resources import front_matter
-from ludolf.config.resources.sources import ResourceCommandItem, Shelf, Source, SourceDetails
+from ludolf.config.resources.sources import LoadedItems, Resource, Source, keep_first
 
 LONGEST_DESCRIPTION = 60
 # Maximum number of templates of one source.
@@ -22,30 +20,16 @@ _SLOT = re.compile(
 )
 
 
-class Template(msgspec.Struct, frozen=True, kw_only=True):
-    name: str
-    description: str
+class Template(Resource, frozen=True, kw_only=True):
     body: str
-    path: Path
-    info: SourceDetails
     argument_hint: str | None = None
 
 
-class Templates(msgspec.Struct, frozen=True, kw_only=True):
-    items: tuple[Template, ...] = ()
-    warnings: tuple[str, ...] = ()
-
-
-def load_templates(sources: Iterable[Source]) -> Templates:
+def load_templates(sources: Iterable[Source]) -> LoadedItems[Template]:
     """Load the templates of all sources in the order of `get_commands`: named paths last."""
     warnings: list[str] = []
-    shelf: Shelf[Template] = Shelf(warnings)
-    for source in sources:
-        for path in _template_files(source, warnings):
-            template = _read_template(path, source, warnings)
-            if template is not None:
-                shelf.put(template)
-    return Templates(items=shelf.items(), warnings=tuple(warnings))
+    files = ((path, source) for source in sources for path in _template_files(source, warnings))
+    return keep_first((_read_template(*file, warnings) for file in files), warnings)
 
 
 def expand_template(text: str, templates: Iterable[Template]) -> str:
@@ -84,21 +68,6 @@ def split_args(text: str) -> list[str]:
 def fill(body: str, args: Sequence[str]) -> str:
     """Insert arguments into a template in one pass; inserted text is not expanded again."""
     return _SLOT.sub(lambda slot: _slot_value(slot, args), body)
-
-
-def template_commands(templates: Iterable[Template]) -> tuple[ResourceCommandItem, ...]:
-    """Return the templates as items of `get_commands`."""
-    return tuple(
-        ResourceCommandItem(
-            name=template.name,
-            description=template.description,
-            source="prompt",
-            source_info=template.info,
-            path=template.info.path,
-            location=template.info.location,
-        )
-        for template in templates
-    )
 
 
 def _slot_value(slot: re.Match[str], args: Sequence[str]) -> str:

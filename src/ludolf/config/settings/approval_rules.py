@@ -1,70 +1,40 @@
 """Approval policies for tool calls: parse them strictly and decide on a call."""
 
 import os
-import string
+import re
 from collections.abc import Iterator
 from fnmatch import fnmatchcase
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeVar
 
 import msgspec
 
-from ludolf.base import ConfigError
+from ludolf.base import ConfigError, Value
 from ludolf.config.models.patterns import matches_path, reaches
-from ludolf.config.settings.settings import SettingsFiles
+from ludolf.config.settings.settings import Settings, SettingsFiles
 
-# Without quotes these are literal in every shell. Any other character (tilde, glob, brace,
-# comment, backslash, variable, second command) needs a shell to interpret the text.
-_PLAIN = frozenset(string.ascii_letters + string.digits + "_@%+=:,./-")
-_NOT_IN_DOUBLE = frozenset('$`\\!"')
+T = TypeVar("T", bound=Value)
+
+# A part of a word: text in quotes that no shell changes, or characters that are literal in every
+# shell. Any other character (tilde, glob, brace, comment, backslash, variable, second command)
+# needs a shell to interpret the text.
+_PIECE = r"""'[^']*+'|"[^"$`\\!]*+"|[A-Za-z0-9_@%+=:,./-]++"""
+_WORD = re.compile(rf"(?:{_PIECE})++")
+# zsh expands =name to the path of a program.
+_COMMAND = re.compile(rf"(?:[ \t]*+(?!=)(?:{_PIECE})++)++[ \t]*+")
 
 
 def literal_words(text: str) -> tuple[str, ...] | None:
     """Return the words of a command; None if the text may be more than literal words."""
-    words: list[str] = []
-    at = 0
-    while at < len(text):
-        if text[at] in " \t":
-            at += 1
-            continue
-        word, at = _word(text, at)
-        if word is None:
-            return None
-        words.append(word)
+    if not _COMMAND.fullmatch(text):
+        return None
+    words = tuple(_unquoted(word) for word in _WORD.findall(text))
     # An assignment before a command (LD_PRELOAD=...) changes its behaviour.
-    return None if not words or "=" in words[0] else tuple(words)
+    return words if "=" not in words[0] and all(map(str.isprintable, words)) else None
 
 
-def _word(text: str, at: int) -> tuple[str | None, int]:
-    # zsh expands =name to the path of a program.
-    if text[at] == "=":
-        return None, at
-    word = ""
-    while at < len(text) and text[at] not in " \t":
-        sign = text[at]
-        if sign in "'\"":
-            inner, at = _quoted(text, at)
-            if inner is None:
-                return None, at
-            word += inner
-        elif sign in _PLAIN:
-            word += sign
-            at += 1
-        else:
-            return None, at
-    return word, at
-
-
-def _quoted(text: str, at: int) -> tuple[str | None, int]:
-    quote = text[at]
-    end = text.find(quote, at + 1)
-    if end < 0:
-        return None, at
-    inner = text[at + 1 : end]
-    if not (inner.isprintable() or not inner):
-        return None, at
-    if quote == '"' and _NOT_IN_DOUBLE & set(inner):
-        return None, at
-    return inner, end + 1
+def _unquoted(word: str) -> str:
+    pieces = re.findall(_PIECE, word)
+    return "".join(piece[1:-1] if piece[0] in "'\"" else piece for piece in pieces)
 
 
 ApprovalMode = Literal["never", "on-write", "always", "rules"]
@@ -75,9 +45,11 @@ _STRICTNESS: tuple[Action, ...] = ("allow", "ask", "deny")
 _Match = Action | Literal["unsure"]
 
 
-class ApprovalRule(
-    msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True
-):
+class StrictValue(Value, forbid_unknown_fields=True):
+    """A safety setting: an unknown key is an error."""
+
+
+class ApprovalRule(StrictValue):
     """A rule for tool calls.
 
     `tool` is a glob of names. `command` is for calls with a command: a glob for each word; a last
@@ -91,9 +63,7 @@ class ApprovalRule(
     path: str | None = None
 
 
-class Approval(
-    msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True
-):
+class Approval(StrictValue):
     """The policy of one settings file. With rules and no mode, the mode is `rules`."""
 
     mode: ApprovalMode | None = None
@@ -130,8 +100,7 @@ def read_approvals(files: SettingsFiles, mode: str | None) -> tuple[Approval, ..
     Raises:
         ConfigError: a policy is invalid; safety settings are never guessed.
     """
-    own = read_strictly(files.user.approval, Approval, files.user_name, "approval")
-    theirs = read_strictly(files.project.approval, Approval, files.project_name, "approval")
+    own, theirs = read_strictly(files, "approval", Approval)
     if mode is not None:
         own = msgspec.structs.replace(own, mode=check_choice("--approval", mode, MODES))
     return tuple(each for each in (own, theirs) if each.chosen != "never" or each.rules)
@@ -149,16 +118,21 @@ def deadline_ms(say: tuple[Approval, ...]) -> int:
 # ---------------------------------------------------------------- strict reading
 
 
-def read_strictly(raw: Any, kind: type[Any], file: str, key: str) -> Any:
-    """Parse a value of the settings; return its default if absent.
+def read_strictly(files: SettingsFiles, key: str, kind: type[T]) -> tuple[T, T]:
+    """Parse a value of the user's and of the project's settings; default values if absent.
 
     Raises:
-        ConfigError: the value is invalid.
+        ConfigError: a value is invalid.
     """
-    try:
-        return kind() if raw is None else msgspec.convert(raw, kind)
-    except msgspec.ValidationError as error:
-        raise ConfigError(f"Invalid setting in {file}: {key}: {error}") from None
+
+    def read(settings: Settings, name: str) -> T:
+        raw = getattr(settings, key)
+        try:
+            return kind() if raw is None else msgspec.convert(raw, kind)
+        except msgspec.ValidationError as error:
+            raise ConfigError(f"Invalid setting in {name}: {key}: {error}") from None
+
+    return read(files.user, files.user_name), read(files.project, files.project_name)
 
 
 def check_choice(what: str, value: str, known: tuple[Any, ...]) -> Any:

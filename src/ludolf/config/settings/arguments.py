@@ -140,16 +140,12 @@ def _number(flag: str, field: str, kind: type[int] | type[float]) -> Setter:
     return put
 
 
-def _ignored(arguments: Arguments, value: str) -> None:
-    """Accepted for compatibility; no effect without a terminal."""
+def _ignored(arguments: Arguments, value: str = "") -> None:
+    """Accepted for compatibility; no effect."""
 
 
 def _on(field: str, value: bool = True) -> Switch:
     return lambda arguments: setattr(arguments, field, value)
-
-
-def _nothing(arguments: Arguments) -> None:
-    """Accepted for compatibility; no effect."""
 
 
 _NEEDS = {"--mode": "requires text, json, or rpc"}
@@ -220,7 +216,7 @@ SWITCHES: dict[str, Switch] = {
     "--mask-secrets": _on("mask_secrets"),
     "--offline": _on("offline"),
     "--replay-strict": _on("replay_strict"),
-    "--no-mcp": _nothing,
-    "--no-themes": _nothing,
-    "--verbose": _nothing,
+    "--no-mcp": _ignored,
+    "--no-themes": _ignored,
+    "--verbose": _ignored,
 }

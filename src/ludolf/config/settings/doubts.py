@@ -6,7 +6,7 @@ Such a file ends the start: to continue without it would switch off a safety fea
 import json
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -106,13 +106,7 @@ def _distance(one: str, other: str) -> int:
         return _NEAR + 1
     row = list(range(len(other) + 1))
     for place, letter in enumerate(one, 1):
-        row = list(_next_row(row, place, letter, other))
+        above, row = row, [place]
+        for index, sign in enumerate(other):
+            row.append(min(row[-1] + 1, above[index + 1] + 1, above[index] + (letter != sign)))
     return row[-1]
-
-
-def _next_row(row: list[int], place: int, letter: str, other: str) -> Iterator[int]:
-    left = place
-    yield left
-    for index, sign in enumerate(other):
-        left = min(left + 1, row[index + 1] + 1, row[index] + (letter != sign))
-        yield left

@@ -8,20 +8,28 @@ import os
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ludolf.base import ConfigError
+from ludolf.base.project_files import FileRefused, read_bytes
 from ludolf.config.resources.entry_points import installed
 from ludolf.config.resources.sources import find_places, find_sources
 from ludolf.config.settings.files import read_object
 from ludolf.config.settings.home import Home
 from ludolf.config.settings.settings import Settings, SettingsFiles
 
+if TYPE_CHECKING:
+    from hashlib import _Hash
+
 # Folders below an extension that the loader never imports from (`extensions/sources.py`): other
 # programs fill them, and they can be very large.
 NEVER_IMPORTED = frozenset(("__pycache__", "node_modules", ".git"))
 # An extension has few files; the walk of a large tree must not delay the start.
 MOST_FILES = 10_000
+# Limit for the code of all extensions of a project. Hashing it takes about 0.1 s.
+MOST_BYTES = 64 * 1024 * 1024
+# The digest of a project without code.
+NOTHING = ""
 _MOST_LINKS = 40
 _USER_FILES = ("settings.json", "models.json", "auth.json", "trust.json", "trust-digests.json")
 
@@ -36,7 +44,11 @@ def project_code(home: Home) -> tuple[Path, ...]:
     sources = find_sources("extensions", home, files)
     paths = [source.path for source in sources if source.scope == "project"]
     settings = home.project_settings_file
-    return tuple(path for path in (settings, *paths, *_shell(home, files.project)) if _is_at(path))
+    return tuple(
+        path
+        for path in (settings, *paths, *_shell(home, files.project))
+        if _is_path(path) and os.path.lexists(path)
+    )
 
 
 def code_places(home: Home, files: SettingsFiles, *, paths: Sequence[str] = ()) -> tuple[Path, ...]:
@@ -97,6 +109,69 @@ def links_to(path: Path) -> Iterator[Path]:
         rest += _steps(target)
         if target.startswith("/"):
             here = Path("/")
+
+
+# ---------------------------------------------------------------- digests
+
+
+def digest(home: Home) -> str:
+    """Return the digest of a project's settings, extensions and shell; `NOTHING` without any.
+
+    Raises:
+        CannotCheck: they have too many files, more than `MOST_BYTES`, or a file is not regular.
+    """
+    from hashlib import sha256
+
+    tops = project_code(home)
+    if not tops:
+        return NOTHING
+    total, left = sha256(), MOST_BYTES
+    for top in tops:
+        for link in links_to(top):
+            _add_name(total, link, home)
+        for path in files_below(top):
+            _add_name(total, path, home)
+            left -= _add_content(total, path, left)
+    return total.hexdigest()
+
+
+def digests_of(paths: Iterable[Path]) -> dict[str, str]:
+    """Return the digest of each file by its path."""
+    from hashlib import sha256
+
+    digests, left = {}, MOST_BYTES
+    for path in paths:
+        total = sha256()
+        left -= _add_content(total, path, left)
+        digests[str(path)] = total.hexdigest()
+    return digests
+
+
+def _add_name(total: "_Hash", path: Path, home: Home) -> None:
+    total.update(os.fsencode(os.path.relpath(path, home.cwd)) + b"\0")
+    try:
+        total.update(os.fsencode(os.readlink(path)) + b"\0")
+    except OSError:
+        total.update(b"\0")  # not a link
+
+
+def _add_content(total: "_Hash", path: Path, left: int) -> int:
+    """Add length and content of a regular file; return its size."""
+    data = _content(path, left)
+    total.update(f"{-1 if data is None else len(data)}:".encode())
+    total.update(data or b"")
+    return len(data or b"")
+
+
+def _content(path: Path, left: int) -> bytes | None:
+    if not path.is_file():
+        return None  # the loader takes only regular files
+    try:
+        return read_bytes(path, within=None, limit=left)
+    except FileRefused as error:
+        raise CannotCheck(str(error)) from error
+    except ConfigError:
+        return None  # the loader cannot read it either
 
 
 # ---------------------------------------------------------------- private
@@ -182,10 +257,6 @@ def _commands_in(paths: Iterable[Path]) -> Iterator[str]:
                 waiting += value.values()
             elif isinstance(value, list):
                 waiting += value
-
-
-def _is_at(path: Path) -> bool:
-    return _is_path(path) and os.path.lexists(path)
 
 
 def _is_path(path: Path) -> bool:

@@ -4,6 +4,7 @@ import codecs
 import json
 import os
 import re
+import stat
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,8 @@ from ludolf.base.project_files import Reader, read_bytes
 # 64 MiB: more than the largest list of models, and small enough for memory.
 CONFIG_LIMIT = 64 * 1024 * 1024
 Stamp = tuple[int, int, int, int, int]
+_READ_BY_OTHERS = stat.S_IRGRP | stat.S_IROTH
+_ENTERED_BY_OTHERS = stat.S_IXGRP | stat.S_IXOTH
 _COMMENT = re.compile(r'("(?:\\.|[^"\\])*")|//[^\n]*|/\*.*?\*/', re.DOTALL)
 _TRAILING_COMMA = re.compile(r'("(?:\\.|[^"\\])*")|,(?=\s*[}\]])', re.DOTALL)
 
@@ -67,7 +70,7 @@ def read_object(
     return value
 
 
-def write_object(path: Path, value: dict[str, Any], *, mode: int = 0o600) -> None:
+def write_object(path: Path, value: dict[str, Any]) -> None:
     """Replace a JSON file atomically; follow links and keep the mode of an existing file.
 
     A new file is readable by its owner only.
@@ -79,7 +82,7 @@ def write_object(path: Path, value: dict[str, Any], *, mode: int = 0o600) -> Non
     target = Path(os.path.realpath(path))
     fresh = target.with_name(f".{target.name}.{os.getpid()}.{os.urandom(4).hex()}")
     data = json.dumps(value, indent=2, ensure_ascii=False).encode("utf-8", "surrogatepass")
-    handle = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
+    handle = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     try:
         with os.fdopen(handle, "wb") as stream:
             stream.write(data)
@@ -100,6 +103,21 @@ def stamp(path: Path) -> Stamp | None:
     except OSError:
         return None
     return (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
+
+
+def exposure(path: Path) -> str | None:
+    """Return a warning if other users can read the file; None if modes prevent it."""
+    try:
+        mode = stat.S_IMODE(os.stat(path).st_mode)
+        if not mode & _READ_BY_OTHERS or not all(map(_is_open, path.absolute().parents)):
+            return None
+    except OSError:
+        return None
+    return f"Other users can read {path} (mode {mode:04o}). To keep it private: chmod 600 {path}"
+
+
+def _is_open(folder: Path) -> bool:
+    return bool(os.stat(folder).st_mode & _ENTERED_BY_OTHERS)
 
 
 def _parse(text: str, *, relaxed: bool) -> Any:

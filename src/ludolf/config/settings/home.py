@@ -1,4 +1,4 @@
-"""Folders of configuration, and the environment variables that change them."""
+"""Folders of configuration, the environment variables that change them, and their readers."""
 
 import os
 from collections.abc import Iterator, Mapping
@@ -6,7 +6,13 @@ from pathlib import Path
 
 import msgspec
 
+from ludolf.base.project_files import IsHidden, Reader, project_reader
+
 CONFIG_DIR = ".pi"
+# Folders of stream rules in a project.
+RULE_FOLDERS = (".pi/rules", ".omp/rules", ".cursor/rules", ".windsurf/rules", ".clinerules")
+# The user's own files may be links to any path.
+OWN = Reader()
 _TRUE = frozenset(("1", "true", "yes"))
 
 
@@ -16,6 +22,10 @@ class Home(msgspec.Struct, frozen=True, kw_only=True):
     agent: Path
     cwd: Path
     user: Path
+
+    def expand(self, path: str) -> Path:
+        """Expand a leading ~ to the user's home directory."""
+        return expand(path, {"HOME": str(self.user)})
 
     @property
     def project(self) -> Path:
@@ -100,3 +110,36 @@ def project_agents_skills(home: Home) -> Iterator[Path]:
             yield place
         if (folder / ".git").exists():
             return
+
+
+def user_rule_folders(home: Home) -> tuple[Path, ...]:
+    """Return the user's folders of stream rules."""
+    return (home.agent / "rules", home.user / ".omp" / "agent" / "rules")
+
+
+def has_rules(home: Home) -> bool:
+    """Return whether a folder of stream rules exists."""
+    folders = (*(home.cwd / name for name in RULE_FOLDERS), *user_rule_folders(home))
+    return any(folder.is_dir() for folder in folders)
+
+
+# ---------------------------------------------------------------- readers
+
+
+def reader_of(home: Home, folder: Path, is_hidden: IsHidden | None = None) -> Reader:
+    """Return the reader for files of a project folder; `is_hidden` asks the sandbox."""
+    return project_reader(folder, (home.user, home.agent), is_hidden)
+
+
+def reader_for_named(
+    home: Home, place: Path, is_hidden: IsHidden | None = None, *, outside: Reader = OWN
+) -> Reader:
+    """Return the reader for a path that the user or a trusted project configured.
+
+    A path inside the project is read as a project file; `outside` reads any other path.
+    """
+    project = reader_of(home, home.cwd, is_hidden)
+    roots = (str(project.within), os.path.realpath(home.cwd))
+    named = Path(os.path.normpath(home.cwd / place))
+    inside = any(os.path.realpath(folder) in roots for folder in (named, *named.parents))
+    return project if inside else outside

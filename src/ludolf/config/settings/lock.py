@@ -7,7 +7,6 @@ import threading
 import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 from ludolf.base import ConfigError
@@ -39,47 +38,34 @@ class FileLock:
         self._keeper = threading.Thread(target=self._keep_fresh, daemon=True)
 
     def __enter__(self) -> Self:
-        if not self._take():
-            for pause in self._pauses:
-                time.sleep(pause)
-                if self._take():
-                    break
-            else:
-                raise self._taken()
+        for pause in self._attempts():
+            time.sleep(pause)
         return self._begin()
 
     async def __aenter__(self) -> Self:
         """Acquire the lock without blocking the event loop; cancelling acquires no lock."""
-        if not self._take():
-            for pause in self._pauses:
-                await asyncio.sleep(pause)
-                if self._take():
-                    break
-            else:
-                raise self._taken()
+        for pause in self._attempts():
+            await asyncio.sleep(pause)
         return self._begin()
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.__exit__(kind, error, trace)
+    async def __aexit__(self, *_: object) -> None:
+        self.__exit__()
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._released.set()
         self._keeper.join()
         if self.held():
             _remove(self.directory)
 
-    def _taken(self) -> ConfigError:
-        return ConfigError(f"{self.path} is locked by another process ({self.directory})")
+    def _attempts(self) -> Iterator[float]:
+        """Try to take the lock; yield the pause before each further attempt."""
+        if self._take():
+            return
+        for pause in self._pauses:
+            yield pause
+            if self._take():
+                return
+        raise ConfigError(f"{self.path} is locked by another process ({self.directory})")
 
     def _begin(self) -> Self:
         self._mark = _mark(self.directory)
@@ -113,24 +99,13 @@ class FileLock:
             return True
 
     def _take(self) -> bool:
-        try:
-            os.mkdir(self.directory, 0o700)
-        except FileExistsError:
-            return self._take_over()
-        return True
-
-    def _take_over(self) -> bool:
+        if _make(self.directory):
+            return True
         try:
             age = time.time() - os.stat(self.directory).st_mtime
         except FileNotFoundError:
             age = self._stale + 1
-        if age <= self._stale or not _remove(self.directory):
-            return False
-        try:
-            os.mkdir(self.directory, 0o700)
-        except FileExistsError:
-            return False
-        return True
+        return age > self._stale and _remove(self.directory) and _make(self.directory)
 
     def _keep_fresh(self) -> None:
         while not self._released.wait(self._stale / 3):
@@ -164,6 +139,14 @@ def _mark(directory: Path) -> tuple[int, int, int] | None:
     except OSError:
         return None
     return (status.st_dev, status.st_ino, status.st_mtime_ns)
+
+
+def _make(directory: Path) -> bool:
+    try:
+        os.mkdir(directory, 0o700)
+    except FileExistsError:
+        return False
+    return True
 
 
 def _remove(directory: Path) -> bool:

@@ -2,10 +2,8 @@
 
 from typing import Literal
 
-import msgspec
-
 from ludolf.base import ConfigError
-from ludolf.config.settings.approval_rules import check_choice, read_strictly
+from ludolf.config.settings.approval_rules import StrictValue, check_choice, read_strictly
 from ludolf.config.settings.options import Options
 from ludolf.config.settings.settings import SettingsFiles
 
@@ -13,9 +11,7 @@ SandboxMode = Literal["off", "workspace", "read-only"]
 MODES: tuple[SandboxMode, ...] = ("off", "workspace", "read-only")
 
 
-class SandboxSettings(
-    msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True
-):
+class SandboxSettings(StrictValue):
     """Sandbox settings.
 
     `write` are folders that commands may change in addition to the working folder; `hide` and
@@ -30,9 +26,7 @@ class SandboxSettings(
     show: tuple[str, ...] = ()
 
 
-class SecretSettings(
-    msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True
-):
+class SecretSettings(StrictValue):
     """Secret masking; `variables` names further environment variables with secrets."""
 
     mask: bool = False
@@ -45,11 +39,7 @@ def read_sandbox(files: SettingsFiles, options: Options) -> SandboxSettings:
     Raises:
         ConfigError: a value is invalid.
     """
-    name = "sandbox"
-    own: SandboxSettings = read_strictly(files.user.sandbox, SandboxSettings, files.user_name, name)
-    theirs: SandboxSettings = read_strictly(
-        files.project.sandbox, SandboxSettings, files.project_name, name
-    )
+    own, theirs = read_strictly(files, "sandbox", SandboxSettings)
     mode, network = own.mode, own.network
     if options.sandbox is not None:
         mode = check_choice("--sandbox", options.sandbox, MODES)
@@ -59,12 +49,8 @@ def read_sandbox(files: SettingsFiles, options: Options) -> SandboxSettings:
     mode = max(mode, theirs.mode, key=MODES.index)
     if mode == "off" and options.sandbox_network == "off":
         raise ConfigError("--sandbox-network off needs --sandbox workspace or --sandbox read-only")
-    return msgspec.structs.replace(
-        own,
-        mode=mode,
-        network=network and theirs.network,
-        hide=(*own.hide, *theirs.hide),
-    )
+    hide = (*own.hide, *theirs.hide)
+    return own.replace(mode=mode, network=network and theirs.network, hide=hide)
 
 
 def read_secrets(files: SettingsFiles, options: Options) -> SecretSettings:
@@ -73,11 +59,7 @@ def read_secrets(files: SettingsFiles, options: Options) -> SecretSettings:
     Raises:
         ConfigError: a value is invalid.
     """
-    name = "secrets"
-    own: SecretSettings = read_strictly(files.user.secrets, SecretSettings, files.user_name, name)
-    theirs: SecretSettings = read_strictly(
-        files.project.secrets, SecretSettings, files.project_name, name
-    )
+    own, theirs = read_strictly(files, "secrets", SecretSettings)
     return SecretSettings(
         mask=options.mask_secrets or own.mask or theirs.mask,
         variables=(*own.variables, *theirs.variables),

@@ -13,7 +13,7 @@ from ludolf.ai.messages import ThinkingLevel
 from ludolf.base import ConfigError, Value
 from ludolf.base.project_files import Reader
 from ludolf.config.settings.files import read_object, write_object
-from ludolf.config.settings.home import Home
+from ludolf.config.settings.home import Home, reader_of
 
 Count = Annotated[int, msgspec.Meta(ge=0)]
 _QueueMode = Literal["all", "one-at-a-time"]
@@ -238,9 +238,11 @@ class SettingsFiles:
             self.warnings += [f"Invalid setting: {text}" for text in errors]
             self._merge()
             return
-        self._user = self._read(self.home.settings_file) or {}
-        project = self._read_project() if self.trusted else None
-        self._project = {k: v for k, v in (project or {}).items() if k not in GLOBAL_ONLY}
+        self._user = self._read(self.home.settings_file)
+        if self.trusted:
+            reader = reader_of(self.home, self.home.cwd)
+            project = self._read(self.home.project_settings_file, reader)
+            self._project = {k: v for k, v in project.items() if k not in GLOBAL_ONLY}
         self._merge()
 
     @property
@@ -275,13 +277,7 @@ class SettingsFiles:
             return f"Settings were not saved to {path}: {error}"
         return None
 
-    def _read_project(self) -> dict[str, Any] | None:
-        from ludolf.config.resources.project_access import reader_of
-
-        reader = reader_of(self.home, self.home.cwd)
-        return self._read(self.home.project_settings_file, reader)
-
-    def _read(self, path: Path, reader: Reader | None = None) -> dict[str, Any] | None:
+    def _read(self, path: Path, reader: Reader | None = None) -> dict[str, Any]:
         try:
             raw = read_object(path, reader=reader)
         except ConfigError as error:
@@ -289,7 +285,7 @@ class SettingsFiles:
 
             self.warnings.append(f"Invalid settings file {path}: {error}")
             self._doubt(doubt_of_invalid(path, error))
-            return None
+            return {}
         self._look_for_doubts(raw, path)
         sound, errors = keep_sound(migrate(raw), Settings)
         self.warnings += [f"Invalid setting in {path}: {text}" for text in errors]

@@ -8,7 +8,7 @@ from typing import Any, Literal
 import msgspec
 
 from ludolf.base import ConfigError
-from ludolf.config.settings.files import read_object
+from ludolf.config.settings.files import read_object, write_object
 from ludolf.config.settings.home import Home, project_agents_skills
 
 _GUARDED = (
@@ -52,7 +52,7 @@ def decide_trust(
         if verdict is not None:
             return Trust(trusted=verdict)
     try:
-        saved = _nearest(home.trust_file, home.cwd)
+        saved = saved_decision(home.trust_file, home.cwd)
     except ConfigError as error:
         return Trust(trusted=False, notice=f"Invalid trust file {home.trust_file}: {error}")
     if saved is not None and saved[1]:
@@ -64,14 +64,19 @@ def decide_trust(
     return Trust(trusted=False, notice=f"{home.cwd} is not trusted: {_LEFT_ASIDE}")
 
 
-def saved_decision(trust_file: Path, cwd: Path) -> bool | None:
-    """Return the decision stored for the nearest ancestor of a folder, itself included.
+def saved_decision(trust_file: Path, cwd: Path) -> tuple[Path, bool] | None:
+    """Return the nearest ancestor of a folder with a stored decision, itself included, and it.
 
     Raises:
         ConfigError: trust.json is invalid.
     """
-    nearest = _nearest(trust_file, cwd)
-    return None if nearest is None else nearest[1]
+    decisions = read_object(trust_file)
+    real = Path(os.path.realpath(cwd))
+    for folder in (real, *real.parents):
+        verdict = decisions.get(str(folder))
+        if isinstance(verdict, bool):
+            return folder, verdict
+    return None
 
 
 def save_decision(home: Home, *, trusted: bool) -> None:
@@ -81,9 +86,8 @@ def save_decision(home: Home, *, trusted: bool) -> None:
         ConfigError: trust.json is invalid or locked, or the code of the folder cannot be checked.
         OSError: trust.json cannot be written.
     """
-    from ludolf.config.settings.files import write_object
+    from ludolf.config.settings.executed import digest
     from ludolf.config.settings.lock import settings_lock
-    from ludolf.config.settings.trust_digest import digest
 
     path = home.trust_file
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -93,7 +97,7 @@ def save_decision(home: Home, *, trusted: bool) -> None:
         lock.check()
         # Digests first: a program that reads the decision must also find the digest of the code.
         _save_record(home, _record(digest(home)) if trusted else None)
-        write_object(path, decisions, mode=0o600)
+        write_object(path, decisions)
 
 
 def add_imports(home: Home, paths: Iterable[Path]) -> None:
@@ -105,8 +109,8 @@ def add_imports(home: Home, paths: Iterable[Path]) -> None:
         ConfigError: the file of digests is invalid or locked.
         OSError: the file cannot be written.
     """
+    from ludolf.config.settings.executed import digests_of
     from ludolf.config.settings.lock import settings_lock
-    from ludolf.config.settings.trust_digest import digests_of
 
     folder, own = Path(os.path.realpath(home.cwd)), os.path.realpath(home.project)
     record = _stored_record(home)
@@ -123,7 +127,7 @@ def add_imports(home: Home, paths: Iterable[Path]) -> None:
 
 def _judge(home: Home, folder: Path) -> Trust:
     """Compare the code of the project with its digest from when `folder` was trusted."""
-    from ludolf.config.settings.trust_digest import NOTHING, digest
+    from ludolf.config.settings.executed import NOTHING, digest
 
     try:
         record, now = _stored_record(home), digest(home)
@@ -156,16 +160,6 @@ def _trust_first_use(home: Home, now: str) -> Trust:
     return Trust(trusted=True)
 
 
-def _nearest(trust_file: Path, cwd: Path) -> tuple[Path, bool] | None:
-    decisions = read_object(trust_file)
-    real = Path(os.path.realpath(cwd))
-    for folder in (real, *real.parents):
-        verdict = decisions.get(str(folder))
-        if isinstance(verdict, bool):
-            return folder, verdict
-    return None
-
-
 # ---------------------------------------------------------------- digests
 
 
@@ -188,19 +182,17 @@ def _stored_record(home: Home, folder: Path | None = None) -> dict[str, Any] | N
 
 
 def _differ(imports: dict[str, Any]) -> bool:
-    from ludolf.config.settings.trust_digest import digests_of
+    from ludolf.config.settings.executed import digests_of
 
     return digests_of(map(Path, imports)) != imports
 
 
 def _save_record(home: Home, record: dict[str, Any] | None) -> None:
-    from ludolf.config.settings.files import write_object
-
     records = read_object(_digests_file(home))
     records.pop(os.path.realpath(home.cwd), None)
     if record is not None:
         records[os.path.realpath(home.cwd)] = record
-    write_object(_digests_file(home), records, mode=0o600)
+    write_object(_digests_file(home), records)
 
 
 def _digests_file(home: Home) -> Path:

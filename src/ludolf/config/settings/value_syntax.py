@@ -16,16 +16,14 @@ _BARE_NAME = re.compile(r"[A-Z][A-Z0-9_]*\Z")
 class Resolver:
     """Resolve configured values.
 
-    `bare_names`: a value that is the name of an existing variable means that variable, as in files
-    of early 2026.
+    A value that is the name of an existing variable means that variable, as in files of early 2026.
     """
 
-    def __init__(self, environ: Mapping[str, str] = os.environ, *, bare_names: bool = True) -> None:
+    def __init__(self, environ: Mapping[str, str] = os.environ) -> None:
         self.environ = environ
         self.warnings: list[str] = []
         # Folders that commands in the sandbox can write: key commands do not run programs there.
         self.writable: tuple[Path, ...] = ()
-        self._bare_names = bare_names
         self._outputs: dict[str, str] = {}
 
     def resolve(
@@ -65,8 +63,7 @@ class Resolver:
         return (over or {}).get(name) or self.environ.get(name) or None
 
     def _is_bare(self, value: str) -> bool:
-        is_name = self._bare_names and _BARE_NAME.match(value) and self.environ.get(value)
-        if not is_name:
+        if not _BARE_NAME.match(value) or not self.environ.get(value):
             return False
         text = f'"{value}" is read as an environment variable; write "${value}" instead'
         if text not in self.warnings:

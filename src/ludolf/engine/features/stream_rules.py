@@ -6,7 +6,7 @@ before the tool runs.
 
 import asyncio
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ludolf.agent.events import MessageUpdate
 from ludolf.agent.io import Outcome, QueueKind, StreamCut
@@ -16,21 +16,17 @@ from ludolf.ai.messages import CustomMessage, Text, Thinking, ToolCall
 from ludolf.base import now_ms
 from ludolf.config.resources.linear_pattern import Budget, Exhausted, LinearPattern, Scan
 from ludolf.config.resources.rules import (
-    LoadedRules,
     RuleTarget,
     StreamRule,
     find_rule_files,
     load_stream_rules,
 )
+from ludolf.config.resources.sources import LoadedItems
 from ludolf.engine.conversation import Conversation
 from ludolf.engine.feature import Feature, Features
 from ludolf.engine.workspace import Workspace
 from ludolf.protocol.host_events import RULE_MATCHED, StreamRuleHit
 from ludolf.session.entries import CustomMessageBody
-
-if TYPE_CHECKING:
-    from ludolf.config.resources.rules import StreamRule
-
 
 # A pattern that is not searched in linear time sees this much of what came before a piece; all of
 # it when the block is whole.
@@ -214,10 +210,10 @@ class StreamRules(Feature):
 
     # ------------------------------------------------------------ private
 
-    def _use(self, found: LoadedRules) -> None:
+    def _use(self, found: LoadedItems[StreamRule]) -> None:
         for text in found.warnings:
             self._workspace.warn(f"Warning: {text}")
-        self._rules = found.rules
+        self._rules = found.items
         self._was_slow = False
 
     def _breaks(self, rule: StreamRule, update: MessageUpdate, search: RuleSearch) -> bool:

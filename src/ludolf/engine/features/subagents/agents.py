@@ -10,7 +10,7 @@ from ludolf.ai.messages import ThinkingLevel
 from ludolf.base import ConfigError
 from ludolf.base.project_files import Reader
 from ludolf.config.models.selection import as_level
-from ludolf.config.resources.project_access import OWN, reader_of
+from ludolf.config.settings.home import OWN, reader_of
 from ludolf.engine.feature import Features
 from ludolf.engine.workspace import Workspace
 from ludolf.protocol.subagent_events import AgentSource
