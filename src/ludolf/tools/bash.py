@@ -12,7 +12,7 @@ import msgspec
 from ludolf.agent.tool import ToolContext, ToolDefaults, ToolFailure, ToolOutput, text_output
 from ludolf.ai.messages import Text
 from ludolf.ai.strict_schema import PREFER_STRICT
-from ludolf.tools.options import BuiltinToolOptions
+from ludolf.tools.options import BuiltinToolOptions, parameter_schema
 from ludolf.tools.output import OutputTail
 from ludolf.tools.process import (
     ProcessCommand,
@@ -29,18 +29,6 @@ UPDATE_SECONDS = 0.1
 AT_ONCE = 16
 MAX_TIMEOUT = 2_147_483.647
 
-_PARAMETERS: Mapping[str, Any] = {
-    "type": "object",
-    "properties": {
-        "command": {"type": "string", "description": "Shell command to run"},
-        "timeout": {
-            "type": "number",
-            "description": "Seconds after which the command is killed (default: no limit)",
-        },
-    },
-    "required": ["command"],
-}
-
 
 class BashTool(ToolDefaults):
     name = "bash"
@@ -51,7 +39,11 @@ class BashTool(ToolDefaults):
         "saved to a file that the result names. stdin is closed, so do not start interactive "
         "programs."
     )
-    parameters = _PARAMETERS
+    parameters = parameter_schema(
+        "command",
+        command=("string", "Shell command to run"),
+        timeout=("number", "Seconds after which the command is killed (default: no limit)"),
+    )
     sampling = PREFER_STRICT
     snippet = "Run shell commands (build, test, git, search, ...)"
 

@@ -20,10 +20,9 @@ from ludolf.agent.tool import (
 from ludolf.ai.strict_schema import PREFER_STRICT
 from ludolf.base import loads, without_surrogates
 from ludolf.tools.diff import Comparison
-from ludolf.tools.files import error_code, error_text, open_regular, replace_file, settle_in_thread
-from ludolf.tools.locks import file_lock, name_lock
+from ludolf.tools.files import error_code, open_regular, settle_in_thread, store_file
 from ludolf.tools.lookalikes import decoded, encoded
-from ludolf.tools.paths import landed_at, resolve
+from ludolf.tools.paths import file_lock, landed_at, name_lock, resolve
 from ludolf.tools.replacements import Replacement, Span, plan, splice
 from ludolf.tools.truncate import size_words
 
@@ -134,7 +133,7 @@ def _edit(
     target: Path, edits: Sequence[Replacement], path: str, walls: Walls | None
 ) -> dict[str, Any]:
     data, details = _changed(_load(target, path, walls), edits, path)
-    _store(target, data, walls)
+    store_file(target, data, walls)
     return details
 
 
@@ -216,10 +215,3 @@ def _read(target: Path, path: str, walls: Walls | None) -> bytes:
         limit = size_words(MAX_FILE_BYTES)
         raise ToolFailure(f"Could not edit file: {path}. It is over {limit}. Use bash instead.")
     return data
-
-
-def _store(target: Path, data: bytes, walls: Walls | None) -> None:
-    try:
-        replace_file(target, data, walls)
-    except OSError as error:
-        raise ToolFailure(error_text(error, "open", target)) from error

@@ -11,17 +11,10 @@ from typing import Any
 from ludolf.agent.tool import ToolContext, ToolDefaults, ToolFailure, ToolOutput, Walls, text_output
 from ludolf.tools.files import error_text
 from ludolf.tools.listing import listing, whole_number
+from ludolf.tools.options import parameter_schema
 from ludolf.tools.paths import resolve
 
 DEFAULT_LIMIT = 500
-
-_PARAMETERS: Mapping[str, Any] = {
-    "type": "object",
-    "properties": {
-        "path": {"type": "string", "description": "Folder to list (default: working directory)"},
-        "limit": {"type": "number", "description": f"Most entries to show ({DEFAULT_LIMIT})"},
-    },
-}
 
 
 class LsTool(ToolDefaults):
@@ -30,7 +23,10 @@ class LsTool(ToolDefaults):
     description = (
         "List a folder in alphabetical order, including hidden entries. Folders end with a slash."
     )
-    parameters = _PARAMETERS
+    parameters = parameter_schema(
+        path=("string", "Folder to list (default: working directory)"),
+        limit=("number", f"Most entries to show ({DEFAULT_LIMIT})"),
+    )
     read_only = True
     snippet = "List a folder"
 

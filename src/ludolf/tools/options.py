@@ -1,4 +1,4 @@
-"""Options of the built-in tools, from the settings and the model."""
+"""Options of the built-in tools, from the settings and the model, and their parameters."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -34,3 +34,12 @@ def image_limits(input_limits: Mapping[str, Any] | None) -> ImageLimits:
     }
     limits = {wire_names[key]: int(stated[key]) for key in wire_names if stated.get(key)}
     return ImageLimits(**limits)
+
+
+def parameter_schema(*required: str, **properties: tuple[str, str]) -> Mapping[str, Any]:
+    """Return the JSON Schema of a tool's parameters, each with its type and description."""
+    shapes = {
+        name: {"type": kind, "description": text} for name, (kind, text) in properties.items()
+    }
+    schema: dict[str, Any] = {"type": "object", "properties": shapes}
+    return {**schema, "required": list(required)} if required else schema

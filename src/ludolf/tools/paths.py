@@ -1,8 +1,10 @@
-"""Resolve paths that models write to paths on disk."""
+"""Resolve paths that models write to paths on disk, and lock the files that change."""
 
+import asyncio
 import os
 import re
-from contextlib import suppress
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
 from ludolf.agent.tool import ToolFailure
@@ -11,6 +13,8 @@ _ODD_SPACES = re.compile("[\u00a0\u2000-\u200a\u202f\u205f\u3000]")
 _BEFORE_AM_PM = re.compile(r" (?=[AP]M\b)", re.IGNORECASE)
 # Attempts to resolve a path whose links change at the same time.
 _LOOKS = 100
+# Locks that serialise changes to one file, with the number of their users.
+_locks: dict[str, tuple[asyncio.Lock, int]] = {}
 
 
 def resolve(path: str, cwd: Path) -> Path:
@@ -37,20 +41,6 @@ def resolve_existing(path: str, cwd: Path) -> Path:
     return next((spelling for spelling in _spellings(plain) if os.path.exists(spelling)), plain)
 
 
-def exists(path: Path) -> bool:
-    """Whether the path exists; False also for a name that is too long. Follows links."""
-    return os.path.exists(path)
-
-
-def is_folder(path: Path) -> bool:
-    return os.path.isdir(path)
-
-
-def is_file(path: Path) -> bool:
-    """Whether the path is a regular file. Follows links."""
-    return os.path.isfile(path)
-
-
 def real_path(path: str | Path) -> str:
     """Return the path with every link resolved.
 
@@ -70,6 +60,30 @@ def landed_at(path: str, target: Path, cwd: Path) -> str:
     real = real_path(target)
     inside = Path(real).is_relative_to(os.path.realpath(cwd))
     return path if inside or real == path else f"{path} (real path: {real})"
+
+
+@asynccontextmanager
+async def file_lock(path: Path) -> AsyncIterator[None]:
+    """Hold the lock of a file; all links to it share one lock."""
+    async with name_lock(real_path(path)):
+        yield
+
+
+@asynccontextmanager
+async def name_lock(key: str) -> AsyncIterator[None]:
+    """Hold the lock of a name, such as the address of a document."""
+    lock, users = _locks.get(key, (None, 0))
+    lock = lock or asyncio.Lock()
+    _locks[key] = (lock, users + 1)
+    try:
+        async with lock:
+            yield
+    finally:
+        users = _locks[key][1] - 1
+        if users:
+            _locks[key] = (lock, users)
+        else:
+            del _locks[key]
 
 
 def _from_url(url: str) -> str:

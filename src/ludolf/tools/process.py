@@ -5,7 +5,6 @@ import os
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
-from types import TracebackType
 from typing import NamedTuple, Self, TypeVar
 
 import msgspec
@@ -114,12 +113,7 @@ class Running:
             os.close(write_end)
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, kind: type[BaseException] | None, *_: object) -> None:
         answered = False
         try:
             answered = (kind is None and self._exit.done()) or await self._kill()

@@ -23,7 +23,7 @@ from ludolf.ai.messages import Part, Text
 from ludolf.ai.strict_schema import PREFER_STRICT
 from ludolf.tools.files import error_text, open_regular
 from ludolf.tools.images import SNIFF_BYTES, fit_image, sniff
-from ludolf.tools.options import BuiltinToolOptions, image_limits
+from ludolf.tools.options import BuiltinToolOptions, image_limits, parameter_schema
 from ludolf.tools.paths import resolve_existing
 from ludolf.tools.pictures import MAX_FILE_BYTES as MAX_IMAGE_BYTES
 from ludolf.tools.truncate import (
@@ -44,16 +44,6 @@ _HEAD_BYTES = MAX_BYTES + 8
 _TEXT_IMAGES = ("image/svg+xml",)
 _NO_VISION = "[Current model does not support images. The image will be omitted from this request.]"
 
-_PARAMETERS: Mapping[str, Any] = {
-    "type": "object",
-    "properties": {
-        "path": {"type": "string", "description": "File to read, relative or absolute"},
-        "offset": {"type": "number", "description": "First line to show, counted from 1"},
-        "limit": {"type": "number", "description": "Number of lines to show"},
-    },
-    "required": ["path"],
-}
-
 
 class ReadTool(ToolDefaults):
     name = "read"
@@ -63,7 +53,12 @@ class ReadTool(ToolDefaults):
         f"{MAX_LINES} lines or {MAX_BYTES // 1024}KB, whichever comes first. Use offset and limit "
         "to read more."
     )
-    parameters = _PARAMETERS
+    parameters = parameter_schema(
+        "path",
+        path=("string", "File to read, relative or absolute"),
+        offset=("number", "First line to show, counted from 1"),
+        limit=("number", "Number of lines to show"),
+    )
     read_only = True
     sampling = PREFER_STRICT
     snippet = "Read the content of a file"

@@ -9,9 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from ludolf.agent.tool import ToolFailure, Walls
-from ludolf.tools.atomic import write_atomically
-from ludolf.tools.files import refuse_opened, refuse_special
-from ludolf.tools.overflow_file import make_private
+from ludolf.tools.files import refuse_opened, refuse_special, write_atomically
+from ludolf.tools.output import make_private
 from ludolf.tools.sandbox.links import follow, open_folder
 from ludolf.tools.sandbox.policy import Policy, program_places, real
 

@@ -12,7 +12,7 @@ from typing import Literal
 from msgspec import structs
 
 from ludolf.base.programs import find_program
-from ludolf.tools.overflow_file import OUTPUT_PREFIX, make_private, spill_folder
+from ludolf.tools.output import OUTPUT_PREFIX, make_private, spill_folder
 from ludolf.tools.sandbox import sensitive_paths as places
 from ludolf.tools.sandbox.bubblewrap import SHOWN_TMP, Bubblewrap, shown_in_private
 from ludolf.tools.sandbox.file_access import FileWalls, Tmp
