@@ -12,8 +12,7 @@ import msgspec
 from ludolf.base import dumps
 from ludolf.page.chart import Chart, chart_data, read_chart
 from ludolf.page.entries import article, fork_nav, guess_size, snippet
-from ludolf.page.incremental import Growth
-from ludolf.page.page_model import Item, Story, letter
+from ludolf.page.page_model import Growth, Item, Story, letter
 from ludolf.page.summary import ToolSpecLike, prompt_html, summary_html, title
 from ludolf.page.text import attribute, content, script_json, visible
 from ludolf.session.entries import entry_json, time_ms
