@@ -10,7 +10,6 @@ from typing import Any
 import msgspec
 
 from ludolf.agent.tool import ToolContext, ToolDefaults, ToolFailure, ToolOutput, text_output
-from ludolf.ai.messages import Text
 from ludolf.ai.strict_schema import PREFER_STRICT
 from ludolf.tools.options import BuiltinToolOptions, parameter_schema
 from ludolf.tools.output import OutputTail
@@ -145,9 +144,7 @@ def _result(tail: OutputTail, end: ProcessEnd) -> ToolOutput:
         why = f"[Killed by {end.signal}]\n\n" if end.signal else ""
         text = f"{text}\n\n{why}Command exited with code {end.code}"
         raise ToolFailure(text, text_output(text, details) if end.left else None)
-    if not details:
-        return ToolOutput(content=(Text(text=text),))
-    return text_output(text, details)
+    return text_output(text, details or msgspec.UNSET)
 
 
 def _failure(tail: OutputTail, reason: str) -> str:

@@ -20,7 +20,7 @@ from ludolf.agent.tool import (
 from ludolf.ai.strict_schema import PREFER_STRICT
 from ludolf.base import loads, without_surrogates
 from ludolf.tools.diff import Comparison
-from ludolf.tools.files import error_code, open_regular, settle_in_thread, store_file
+from ludolf.tools.files import closing_file, error_code, open_regular, settle_in_thread, store_file
 from ludolf.tools.lookalikes import decoded, encoded
 from ludolf.tools.paths import file_lock, landed_at, name_lock, resolve
 from ludolf.tools.replacements import Replacement, Span, plan, splice
@@ -200,8 +200,7 @@ def _first_invalid(data: bytes) -> int | None:
 
 
 def _read(target: Path, path: str, walls: Walls | None) -> bytes:
-    file = open_regular(target, walls)
-    try:
+    with closing_file(open_regular(target, walls)) as file:
         if walls is None and not os.access(target, os.W_OK):
             raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
         # One read of the stated size; reading continues if the file grew or reports no size.
@@ -209,8 +208,6 @@ def _read(target: Path, path: str, walls: Walls | None) -> bytes:
             data = source.read(min(os.fstat(file).st_size, MAX_FILE_BYTES)) or b""
             while len(data) <= MAX_FILE_BYTES and (more := source.read(_CHECKED)):
                 data += more
-    finally:
-        os.close(file)
     if len(data) > MAX_FILE_BYTES:
         limit = size_words(MAX_FILE_BYTES)
         raise ToolFailure(f"Could not edit file: {path}. It is over {limit}. Use bash instead.")

@@ -210,14 +210,11 @@ def _reserve(file: int, size: int) -> None:
 
 
 def _write_in_place(target: Path, data: bytes) -> None:
-    file = os.open(target, os.O_WRONLY | os.O_CLOEXEC)
-    try:
+    with closing_file(os.open(target, os.O_WRONLY | os.O_CLOEXEC)) as file:
         _reserve(file, len(data))
         write_all(file, data)
         os.ftruncate(file, len(data))
         os.fsync(file)
-    finally:
-        os.close(file)
 
 
 def write_all(file: int, data: bytes) -> None:
@@ -234,38 +231,38 @@ def write_atomically(
 
     With a `folder`, an open directory, the target is a name in it.
     """
-    with _opened(target.parent, folder) as place:
-        _clean(place)
-        name = f".ludolf-{os.urandom(6).hex()}.tmp"
-        file, is_named = _create(place, name, 0o600 if old else 0o666)
-        try:
-            write_all(file, data)
-            if old:
-                _keep_owner_and_mode(file, old)
-            os.fsync(file)
-            if not is_named:
-                # A path relative to `place`: the system follows the link only in this form.
-                os.link(f"/proc/self/fd/{file}", name, dst_dir_fd=place)
-                is_named = True
-            os.replace(name, target.name, src_dir_fd=place, dst_dir_fd=place)
-        except BaseException:
-            if is_named:
-                os.unlink(name, dir_fd=place)
-            raise
-        finally:
-            os.close(file)
+    if folder is None:
+        with closing_file(os.open(target.parent, _PLACE)) as place:
+            write_atomically(target, data, old, place)
+        return
+    _clean(folder)
+    name = f".ludolf-{os.urandom(6).hex()}.tmp"
+    file, is_named = _create(folder, name, 0o600 if old else 0o666)
+    try:
+        write_all(file, data)
+        if old:
+            _keep_owner_and_mode(file, old)
+        os.fsync(file)
+        if not is_named:
+            # A path relative to `folder`: the system follows the link only in this form.
+            os.link(f"/proc/self/fd/{file}", name, dst_dir_fd=folder)
+            is_named = True
+        os.replace(name, target.name, src_dir_fd=folder, dst_dir_fd=folder)
+    except BaseException:
+        if is_named:
+            os.unlink(name, dir_fd=folder)
+        raise
+    finally:
+        os.close(file)
 
 
 @contextmanager
-def _opened(path: Path, folder: int | None) -> Iterator[int]:
-    if folder is not None:
-        yield folder
-        return
-    place = os.open(path, _PLACE)
+def closing_file(file: int) -> Iterator[int]:
+    """Close a descriptor at the end of the block."""
     try:
-        yield place
+        yield file
     finally:
-        os.close(place)
+        os.close(file)
 
 
 def _create(place: int, name: str, mode: int) -> tuple[int, bool]:
@@ -310,11 +307,9 @@ def _clean(place: int) -> None:
         return
     _cleaned.add((status.st_dev, status.st_ino))
     with suppress(OSError):
-        listing = os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=place)
-        try:
+        flags = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
+        with closing_file(os.open(".", flags, dir_fd=place)) as listing:
             names = os.listdir(listing)
-        finally:
-            os.close(listing)
         for name in filter(_TEMPORARY.fullmatch, names):
             _remove_stale(name, place)
 
@@ -323,12 +318,9 @@ def _remove_stale(name: str, place: int) -> None:
     with suppress(OSError):  # already removed, or its writer is running
         if not stat.S_ISREG(os.stat(name, dir_fd=place, follow_symlinks=False).st_mode):
             return
-        file = os.open(name, _LOOK, dir_fd=place)
-        try:
+        with closing_file(os.open(name, _LOOK, dir_fd=place)) as file:
             _lock(file)
             os.unlink(name, dir_fd=place)
-        finally:
-            os.close(file)
 
 
 def _keep_owner_and_mode(file: int, old: os.stat_result) -> None:

@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from ludolf.agent.tool import ToolContext, ToolDefaults, ToolFailure, ToolOutput, Walls
 from ludolf.tools.files import error_text
 from ludolf.tools.listing import listing, searched_path, whole_number
@@ -97,12 +99,11 @@ def _grep(args: Mapping[str, Any], target: Path, *, one_file: bool) -> Grep:
     )
 
 
-class _Line:
-    def __init__(self, path: str, number: int, is_match: bool, text: str) -> None:
-        self.path = path
-        self.number = number
-        self.is_match = is_match
-        self.text = text
+class _Line(msgspec.Struct):
+    path: str
+    number: int
+    is_match: bool
+    text: str
 
     def shown(self) -> str:
         text = self.text
@@ -147,7 +148,6 @@ class _Matches:
             return listing(["No matches found"], notices, {})
         details: dict[str, Any] = {}
         limit_notices: list[str] = []
-        width_notices: list[str] = []
         if self._count > self._limit:
             self._drop_context_of_the_next()
             details["matchLimitReached"] = self._limit
@@ -157,11 +157,10 @@ class _Matches:
             )
         if any(len(line.text) > MAX_LINE_CHARS for line in self.lines):
             details["linesTruncated"] = True
-            width_notices.append(
-                f"Some lines truncated to {MAX_LINE_CHARS} chars. Use read tool to see full lines"
-            )
+            cut = f"Some lines truncated to {MAX_LINE_CHARS} chars. Use read tool to see full lines"
+            notices = (cut, *notices)
         shown = [line.shown() for line in self.lines]
-        return listing(shown, limit_notices, details, later_notices=[*width_notices, *notices])
+        return listing(shown, limit_notices, details, later_notices=notices)
 
     def _take_as_context(self, line: _Line) -> bool:
         """Beyond the limit, keep only the lines after the last match."""

@@ -5,6 +5,8 @@ Only the decoder of the format detected from the content is used, never one that
 
 import struct
 import zlib
+from collections.abc import Mapping
+from importlib import import_module
 from io import BytesIO
 from typing import TYPE_CHECKING, Any, Literal, cast
 
@@ -33,6 +35,14 @@ _MOST_READS_OF_HEADER = 10_000
 _MOST_READS = 200_000
 _REDUCIBLE = ("1", "L", "LA", "P", "RGB", "RGBA", "CMYK", "YCbCr")
 _STRIP = 64
+# By format: the beginning of the names of its module and its class in Pillow.
+_PLUGINS: Mapping[Form, str] = {
+    "PNG": "Png",
+    "JPEG": "Jpeg",
+    "GIF": "Gif",
+    "WEBP": "WebP",
+    "BMP": "Bmp",
+}
 
 
 class Decoded(msgspec.Struct, frozen=True):
@@ -120,27 +130,10 @@ class _Source(BytesIO):
 
 def _opened(source: _Source, form: Form) -> "ImageFile":
     """Read the header only."""
-    match form:
-        case "PNG":
-            from PIL.PngImagePlugin import PngImageFile
-
-            return PngImageFile(source)
-        case "JPEG":
-            from PIL.JpegImagePlugin import JpegImageFile
-
-            return JpegImageFile(source)
-        case "GIF":
-            from PIL.GifImagePlugin import GifImageFile
-
-            return GifImageFile(source)
-        case "WEBP":
-            from PIL.WebPImagePlugin import WebPImageFile
-
-            return WebPImageFile(source)
-        case "BMP":
-            from PIL.BmpImagePlugin import BmpImageFile
-
-            return BmpImageFile(source)
+    plugin = _PLUGINS[form]
+    module = import_module(f"PIL.{plugin}ImagePlugin")
+    picture: ImageFile = getattr(module, f"{plugin}ImageFile")(source)
+    return picture
 
 
 def _prepare(picture: "ImageFile", form: Form, data: bytes, box: Size | None) -> bool:

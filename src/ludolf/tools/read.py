@@ -21,7 +21,7 @@ from ludolf.agent.tool import (
 )
 from ludolf.ai.messages import Part, Text
 from ludolf.ai.strict_schema import PREFER_STRICT
-from ludolf.tools.files import error_text, open_regular
+from ludolf.tools.files import closing_file, error_text, open_regular
 from ludolf.tools.images import SNIFF_BYTES, fit_image, sniff
 from ludolf.tools.options import BuiltinToolOptions, image_limits, parameter_schema
 from ludolf.tools.paths import resolve_existing
@@ -117,17 +117,14 @@ class _Selection(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def _look_at(path: Path, scan: "_Scan", walls: Walls | None) -> "_Picture | _Selection":
-    file = _open(path, walls)
-    try:
-        opening = os.read(file, SNIFF_BYTES)
-        mime_type = sniff(opening)
-        if mime_type:
-            return _Picture(_read_all(file, opening), mime_type)
-        return _select(file, opening, path, scan)
-    except OSError as error:
-        raise ToolFailure(error_text(error, "read")) from error
-    finally:
-        os.close(file)
+    with closing_file(_open(path, walls)) as file:
+        try:
+            opening = os.read(file, SNIFF_BYTES)
+            if mime_type := sniff(opening):
+                return _Picture(_read_all(file, opening), mime_type)
+            return _select(file, opening, path, scan)
+        except OSError as error:
+            raise ToolFailure(error_text(error, "read")) from error
 
 
 def _open(path: Path, walls: Walls | None) -> int:

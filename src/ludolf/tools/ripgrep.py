@@ -190,13 +190,6 @@ def _query(grep: Grep) -> dict[str, object]:
 
 def _stand_in(query: Mapping[str, object]) -> tuple[str, ...]:
     # Isolated, so that nothing in the searched folder is imported.
-    return (
-        sys.executable,
-        "-I",
-        "-S",
-        "-X",
-        "utf8",
-        search.__file__,
-        # ASCII only, since a path need not be valid UTF-8.
-        json.dumps(query),
-    )
+    python = (sys.executable, "-I", "-S", "-X", "utf8")
+    # ASCII only, since a path need not be valid UTF-8.
+    return (*python, search.__file__, json.dumps(query))

@@ -51,6 +51,13 @@ def coerce(value: Any, schema: Any, root: ReadOnlySchema) -> Any:
 
 
 _NO_FIT = object()
+# Booleans are checked before: they are numbers in Python only.
+_CLASSES: dict[str, type | tuple[type, ...]] = {
+    "string": str,
+    "null": type(None),
+    "number": (int, float),
+    "integer": int,
+}
 
 
 def _for_union(value: Any, members: list[Any], root: ReadOnlySchema) -> Any:
@@ -114,20 +121,11 @@ def _as_string(value: Any) -> Any:
 
 
 def _is_type(value: Any, name: str) -> bool:
-    match name:
-        case "string":
-            return isinstance(value, str)
-        case "boolean":
-            return isinstance(value, bool)
-        case "null":
-            return value is None
-        case "number":
-            return isinstance(value, int | float) and not isinstance(value, bool)
-        case "integer":
-            whole = isinstance(value, int) or (isinstance(value, float) and value.is_integer())
-            return whole and not isinstance(value, bool)
-        case _:
-            return False
+    if isinstance(value, bool):
+        return name == "boolean"
+    if name == "integer" and isinstance(value, float):
+        return value.is_integer()
+    return isinstance(value, _CLASSES.get(name, ()))
 
 
 def _types(shape: ReadOnlySchema) -> list[str]:

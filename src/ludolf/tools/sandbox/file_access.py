@@ -4,15 +4,17 @@ import errno
 import os
 import stat
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
+
+import msgspec
 
 from ludolf.agent.tool import ToolFailure, Walls
 from ludolf.tools.files import refuse_opened, refuse_special, write_atomically
 from ludolf.tools.output import make_private
 from ludolf.tools.sandbox.links import follow, open_folder
-from ludolf.tools.sandbox.policy import Policy, program_places, real
+from ludolf.tools.sandbox.policy import Argv, Enclosed, Environ, Policy, program_places, real
 
 _READ = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY | os.O_NOFOLLOW
 _SCAN_SECONDS = 30.0
@@ -24,36 +26,27 @@ class Enclosure(Protocol):
     @property
     def tmp(self) -> "Tmp": ...
 
-    def enclose(
-        self, policy: Policy, argv: tuple[str, ...], cwd: Path, env: Mapping[str, str]
-    ) -> tuple[tuple[str, ...], Path, dict[str, str]]: ...
+    def enclose(self, policy: Policy, argv: Argv, cwd: Path, env: Environ) -> Enclosed: ...
 
 
-class Tmp:
-    """The private folder for temporary files, and other folders that commands see differently."""
+class Tmp(msgspec.Struct, frozen=True):
+    """The private folder for temporary files, and other folders that commands see differently.
 
-    def __init__(
-        self,
-        real: Path,
-        shown: Path,
-        kept: Path,
-        *,
-        base: Path | None = None,
-        private: tuple[Path, ...] = (),
-        public: tuple[Path, ...] = (),
-    ) -> None:
-        """Commands see `real` under the name `shown`.
+    Commands see `real` under the name `shown`. `kept` contains the complete output of commands. It
+    and `real` are in `base`, which is hidden otherwise, since it also contains folders of other
+    processes. `private` folders are hidden too, except for the `public` paths in them.
+    """
 
-        `kept` contains the complete output of commands. It and `real` are in `base`, which is
-        hidden otherwise, since it also contains folders of other processes. By default `base` is
-        `real`. `private` folders are hidden too, except for the `public` paths in them.
-        """
-        self.real = real
-        self.shown = shown
-        self.kept = kept
-        self.base = base or real
-        self._private = private
-        self._public = public
+    real: Path
+    shown: Path
+    kept: Path
+    around: Path | None = None
+    private: tuple[Path, ...] = ()
+    public: tuple[Path, ...] = ()
+
+    @property
+    def base(self) -> Path:
+        return self.around or self.real
 
     def locate(self, path: Path, seen: tuple[Path, ...]) -> Path:
         """Return the place on disk of a path in the view of commands.
@@ -68,11 +61,11 @@ class Tmp:
 
     def hiding(self, path: Path, seen: tuple[Path, ...]) -> Path | None:
         """Return the private folder that contains a path; None if tools may see it."""
-        shown = (*seen, self.kept, self.real, *self._public)
+        shown = (*seen, self.kept, self.real, *self.public)
         if any(path.is_relative_to(place) for place in shown):
             return None
         return next(
-            (place for place in (self.base, *self._private) if path.is_relative_to(place)), None
+            (place for place in (self.base, *self.private) if path.is_relative_to(place)), None
         )
 
 
@@ -158,9 +151,7 @@ class FileWalls:
             # The name gets new content; other hard links keep the old content.
             write_atomically(Path(real.name), data, old, folder)
 
-    def enclose(
-        self, argv: tuple[str, ...], cwd: Path, env: Mapping[str, str]
-    ) -> tuple[tuple[str, ...], Path, dict[str, str]]:
+    def enclose(self, argv: Argv, cwd: Path, env: Environ) -> Enclosed:
         return self._enclosure.enclose(self._policy, argv, cwd, env)
 
     def _checked_target(self, path: Path) -> Path:

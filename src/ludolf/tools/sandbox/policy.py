@@ -3,7 +3,7 @@
 import os
 import stat
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Literal
 
@@ -12,6 +12,10 @@ import msgspec
 from ludolf.tools.sandbox import sensitive_paths as places
 
 Confinement = Literal["read-only", "workspace"]
+Argv = tuple[str, ...]
+Environ = Mapping[str, str]
+# A command in the sandbox, with its working folder and environment.
+Enclosed = tuple[Argv, Path, dict[str, str]]
 
 
 class Ground(msgspec.Struct, frozen=True, kw_only=True):

@@ -1,7 +1,5 @@
 """Lists of credential paths, of project files that run code, and of sockets to hide."""
 
-import errno
-
 
 def _in(folder: str, *names: str) -> tuple[str, ...]:
     return tuple(f"{folder}/{name}" for name in names)
@@ -119,5 +117,3 @@ KERNEL_SETTINGS = (
     "/dev/mem",
     "/dev/kmsg",
 )
-# Errors that mean that no process of this user can create a file in a folder.
-NO_FILES_HERE = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ELOOP)
