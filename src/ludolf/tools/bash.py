@@ -155,7 +155,10 @@ def _failure(tail: OutputTail, reason: str) -> str:
 def _text(tail: OutputTail, shown: Truncation) -> str:
     if not shown.truncated:
         return shown.content
-    return f"{shown.content}\n\n[{_what_is_shown(tail, shown)}. {_where_is_all(tail)}]"
+    where = f"Full output: {tail.full_output_path}"
+    if tail.spill_error:
+        where = f"The full output could not be kept: {tail.spill_error}"
+    return f"{shown.content}\n\n[{_what_is_shown(tail, shown)}. {where}]"
 
 
 def _what_is_shown(tail: OutputTail, shown: Truncation) -> str:
@@ -165,12 +168,6 @@ def _what_is_shown(tail: OutputTail, shown: Truncation) -> str:
         return f"Showing last {kept} of line {last} (line is {whole})"
     lines = f"Showing lines {last - shown.output_lines + 1}-{last} of {last}"
     return lines if shown.truncated_by == "lines" else f"{lines} ({size_words(MAX_BYTES)} limit)"
-
-
-def _where_is_all(tail: OutputTail) -> str:
-    if tail.spill_error:
-        return f"The full output could not be kept: {tail.spill_error}"
-    return f"Full output: {tail.full_output_path}"
 
 
 def _details(tail: OutputTail, shown: Truncation) -> dict[str, Any]:

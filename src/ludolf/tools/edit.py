@@ -4,6 +4,7 @@ import asyncio
 import errno
 import os
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -21,9 +22,8 @@ from ludolf.ai.strict_schema import PREFER_STRICT
 from ludolf.base import loads, without_surrogates
 from ludolf.tools.diff import Comparison
 from ludolf.tools.files import closing_file, error_code, open_regular, settle_in_thread, store_file
-from ludolf.tools.lookalikes import decoded, encoded
 from ludolf.tools.paths import file_lock, landed_at, name_lock, resolve
-from ludolf.tools.replacements import Replacement, Span, plan, splice
+from ludolf.tools.replacements import Replacement, Span, decoded, encoded, plan, splice
 from ludolf.tools.truncate import size_words
 
 MAX_FILE_BYTES = 64 * 1024 * 1024
@@ -74,7 +74,8 @@ class EditTool(ToolDefaults):
         prepared = dict(args)
         edits = prepared.get("edits")
         if isinstance(edits, str):
-            edits = _parsed(edits)
+            with suppress(ValueError):
+                edits = loads(edits)
         if isinstance(edits, dict):
             edits = [edits]
         if isinstance(prepared.get("oldText"), str) and isinstance(prepared.get("newText"), str):
@@ -115,13 +116,6 @@ async def _edit_document(
         data, details = await asyncio.to_thread(_changed, content, edits, address)
         await documents.write(address, decoded(data))
     return details
-
-
-def _parsed(edits: str) -> Any:
-    try:
-        return loads(edits)
-    except ValueError:
-        return edits
 
 
 def _replacement(edit: Mapping[str, str]) -> Replacement:

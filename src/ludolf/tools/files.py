@@ -93,21 +93,21 @@ def replace_file(path: Path, data: bytes, walls: Walls | None = None) -> None:
         walls.replace(path, data)
         return
     target = Path(real_path(path))
-    try:
+    old: os.stat_result | None = None
+    with suppress(FileNotFoundError):
         old = os.stat(target)
-    except FileNotFoundError:
-        write_atomically(target, data, None)
-        return
-    refuse_special(old, path)
-    if not os.access(target, os.W_OK):
-        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
-    if old.st_nlink > 1:
-        _write_in_place(target, data)
-        return
+    if old is not None:
+        refuse_special(old, path)
+        if not os.access(target, os.W_OK):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+        if old.st_nlink > 1:
+            _write_in_place(target, data)
+            return
     try:
-        write_atomically(target, data, old)
+        with closing_file(os.open(target.parent, _PLACE)) as folder:
+            write_atomically(folder, target.name, data, old)
     except OSError as error:
-        if error.errno not in _CANNOT_REPLACE:
+        if old is None or error.errno not in _CANNOT_REPLACE:
             raise
         _write_in_place(target, data)
 
@@ -224,17 +224,8 @@ def write_all(file: int, data: bytes) -> None:
         view = view[os.write(file, view) :]
 
 
-def write_atomically(
-    target: Path, data: bytes, old: os.stat_result | None, folder: int | None = None
-) -> None:
-    """Put a new file in the place of `old`, keeping its owner and mode.
-
-    With a `folder`, an open directory, the target is a name in it.
-    """
-    if folder is None:
-        with closing_file(os.open(target.parent, _PLACE)) as place:
-            write_atomically(target, data, old, place)
-        return
+def write_atomically(folder: int, target: str, data: bytes, old: os.stat_result | None) -> None:
+    """Put a new file in the place of `old`, a name in an open folder; keep its owner and mode."""
     _clean(folder)
     name = f".ludolf-{os.urandom(6).hex()}.tmp"
     file, is_named = _create(folder, name, 0o600 if old else 0o666)
@@ -247,7 +238,7 @@ def write_atomically(
             # A path relative to `folder`: the system follows the link only in this form.
             os.link(f"/proc/self/fd/{file}", name, dst_dir_fd=folder)
             is_named = True
-        os.replace(name, target.name, src_dir_fd=folder, dst_dir_fd=folder)
+        os.replace(name, target, src_dir_fd=folder, dst_dir_fd=folder)
     except BaseException:
         if is_named:
             os.unlink(name, dir_fd=folder)

@@ -128,7 +128,9 @@ class Running:
         """
         while not self._at_end:
             draining = self._exit.done()
-            if await self._readable(self._drain_left() if draining else patience):
+            if draining:
+                patience = min(QUIET_SECONDS, self._drain_until - self._loop.time())
+            if await self._readable(patience):
                 chunk = self._take(READ_SIZE)
                 if chunk is not None:
                     self._at_end = not chunk
@@ -200,9 +202,6 @@ class Running:
         if kill:
             self._reaper.kill()
         WARDEN.give_back(self._reaper)
-
-    def _drain_left(self) -> float:
-        return min(QUIET_SECONDS, self._drain_until - self._loop.time())
 
     async def _readable(self, patience: float | None) -> bool:
         """Wait for the pipe, at most until the command exits or `patience` seconds have passed."""

@@ -22,10 +22,9 @@ from ludolf.agent.tool import (
 from ludolf.ai.messages import Part, Text
 from ludolf.ai.strict_schema import PREFER_STRICT
 from ludolf.tools.files import closing_file, error_text, open_regular
-from ludolf.tools.images import SNIFF_BYTES, fit_image, sniff
+from ludolf.tools.images import MAX_IMAGE_BYTES, SNIFF_BYTES, fit_image, sniff
 from ludolf.tools.options import BuiltinToolOptions, image_limits, parameter_schema
 from ludolf.tools.paths import resolve_existing
-from ludolf.tools.pictures import MAX_FILE_BYTES as MAX_IMAGE_BYTES
 from ludolf.tools.truncate import (
     MAX_BYTES,
     MAX_LINES,

@@ -42,7 +42,8 @@ def coerce(value: Any, schema: Any, root: ReadOnlySchema) -> Any:
         return {key: coerce(item, _property(shape, key), root) for key, item in value.items()}
     if isinstance(value, list):
         return [coerce(item, _item(shape, at), root) for at, item in enumerate(value)]
-    types = _types(shape)
+    types = shape.get("type") or []
+    types = [types] if isinstance(types, str) else list(types)
     if not types or any(_is_type(value, name) for name in types):
         return value
     if types == ["array"] and value is not None:
@@ -126,11 +127,6 @@ def _is_type(value: Any, name: str) -> bool:
     if name == "integer" and isinstance(value, float):
         return value.is_integer()
     return isinstance(value, _CLASSES.get(name, ()))
-
-
-def _types(shape: ReadOnlySchema) -> list[str]:
-    types = shape.get("type")
-    return [types] if isinstance(types, str) else list(types or ())
 
 
 def _property(shape: ReadOnlySchema, key: str) -> Any:

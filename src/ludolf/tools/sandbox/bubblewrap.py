@@ -2,7 +2,7 @@
 
 import errno
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from ludolf.agent.tool import ToolFailure
@@ -10,15 +10,7 @@ from ludolf.tools.sandbox import sensitive_paths as places
 from ludolf.tools.sandbox.file_access import Tmp
 from ludolf.tools.sandbox.guard import Guard, GuardedPath
 from ludolf.tools.sandbox.leftovers import Leftovers
-from ludolf.tools.sandbox.policy import (
-    Argv,
-    Enclosed,
-    Environ,
-    Policy,
-    agent_sockets,
-    program_places,
-    real,
-)
+from ludolf.tools.sandbox.policy import Argv, Enclosed, Policy, agent_sockets, program_places, real
 
 SHOWN_TMP = Path("/tmp")
 _APART = ("--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try")
@@ -38,7 +30,7 @@ class Bubblewrap:
         self._left.forbid(guard.foreign)
         self._of_kernel = tuple(_of_kernel())
 
-    def enclose(self, policy: Policy, argv: Argv, cwd: Path, env: Environ) -> Enclosed:
+    def enclose(self, policy: Policy, argv: Argv, cwd: Path, env: Mapping[str, str]) -> Enclosed:
         network = () if policy.ground.network else ("--unshare-net",)
         # Root would otherwise keep the capabilities to undo the restrictions.
         begin = (self._program, "--die-with-parent", *_APART, *network, "--cap-drop", "ALL")

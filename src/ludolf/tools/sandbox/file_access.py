@@ -4,7 +4,7 @@ import errno
 import os
 import stat
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
@@ -14,7 +14,7 @@ from ludolf.agent.tool import ToolFailure, Walls
 from ludolf.tools.files import refuse_opened, refuse_special, write_atomically
 from ludolf.tools.output import make_private
 from ludolf.tools.sandbox.links import follow, open_folder
-from ludolf.tools.sandbox.policy import Argv, Enclosed, Environ, Policy, program_places, real
+from ludolf.tools.sandbox.policy import Argv, Enclosed, Policy, program_places, real
 
 _READ = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY | os.O_NOFOLLOW
 _SCAN_SECONDS = 30.0
@@ -26,7 +26,9 @@ class Enclosure(Protocol):
     @property
     def tmp(self) -> "Tmp": ...
 
-    def enclose(self, policy: Policy, argv: Argv, cwd: Path, env: Environ) -> Enclosed: ...
+    def enclose(
+        self, policy: Policy, argv: Argv, cwd: Path, env: Mapping[str, str]
+    ) -> Enclosed: ...
 
 
 class Tmp(msgspec.Struct, frozen=True):
@@ -141,7 +143,7 @@ class FileWalls:
             try:
                 old = os.stat(real.name, dir_fd=folder, follow_symlinks=False)
             except FileNotFoundError:
-                write_atomically(Path(real.name), data, None, folder)
+                write_atomically(folder, real.name, data, None)
                 return
             if stat.S_ISLNK(old.st_mode):
                 raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))
@@ -149,9 +151,9 @@ class FileWalls:
             if not os.access(real.name, os.W_OK, dir_fd=folder):
                 raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
             # The name gets new content; other hard links keep the old content.
-            write_atomically(Path(real.name), data, old, folder)
+            write_atomically(folder, real.name, data, old)
 
-    def enclose(self, argv: Argv, cwd: Path, env: Environ) -> Enclosed:
+    def enclose(self, argv: Argv, cwd: Path, env: Mapping[str, str]) -> Enclosed:
         return self._enclosure.enclose(self._policy, argv, cwd, env)
 
     def _checked_target(self, path: Path) -> Path:

@@ -3,7 +3,7 @@
 import os
 import stat
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import msgspec
@@ -12,14 +12,7 @@ from ludolf.tools.sandbox import launcher
 from ludolf.tools.sandbox import sensitive_paths as places
 from ludolf.tools.sandbox.file_access import Tmp
 from ludolf.tools.sandbox.links import follow
-from ludolf.tools.sandbox.policy import (
-    Argv,
-    Enclosed,
-    Environ,
-    Policy,
-    agent_sockets,
-    program_places,
-)
+from ludolf.tools.sandbox.policy import Argv, Enclosed, Policy, agent_sockets, program_places
 
 
 class Landlock:
@@ -31,7 +24,7 @@ class Landlock:
         self._source = Path(launcher.__file__).read_text("utf-8")
         self._python = os.path.realpath(sys.executable)
 
-    def enclose(self, policy: Policy, argv: Argv, cwd: Path, env: Environ) -> Enclosed:
+    def enclose(self, policy: Policy, argv: Argv, cwd: Path, env: Mapping[str, str]) -> Enclosed:
         plan = {
             "hidden": [str(path) for path in (*policy.hidden, self.tmp.base)],
             "read": [str(self.tmp.kept)],

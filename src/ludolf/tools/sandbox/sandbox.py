@@ -4,6 +4,7 @@ import hashlib
 import os
 import subprocess
 import sys
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Literal
@@ -19,7 +20,7 @@ from ludolf.tools.sandbox.guard import NoSandbox, code_by_links, survey
 from ludolf.tools.sandbox.landlock import Landlock, lacking
 from ludolf.tools.sandbox.leftovers import is_running, remove_of_dead
 from ludolf.tools.sandbox.links import follow
-from ludolf.tools.sandbox.policy import Argv, Enclosed, Environ, Ground, Policy
+from ludolf.tools.sandbox.policy import Argv, Enclosed, Ground, Policy
 
 Using = Literal["auto", "bwrap", "landlock"]
 Means = Bubblewrap | Landlock
@@ -103,7 +104,7 @@ class Sandbox:
         if policy.is_protected(folder) or policy.is_hidden(folder):
             raise NoSandbox(f"The sandbox protects {cwd}: tools cannot work there.")
 
-    def enclose(self, policy: Policy, argv: Argv, cwd: Path, env: Environ) -> Enclosed:
+    def enclose(self, policy: Policy, argv: Argv, cwd: Path, env: Mapping[str, str]) -> Enclosed:
         if os.path.realpath(self._start) != str(self._start):
             raise NoSandbox(f"{self._start} was replaced by a link: the command was not run.")
         return enclosed(self._means, policy, argv, cwd, env)
@@ -196,7 +197,9 @@ def _check(policy: Policy) -> None:
         raise NoSandbox(f"No sandbox for {policy.cwd}: {reason}.")
 
 
-def enclosed(means: Means, policy: Policy, argv: Argv, cwd: Path, env: Environ) -> Enclosed:
+def enclosed(
+    means: Means, policy: Policy, argv: Argv, cwd: Path, env: Mapping[str, str]
+) -> Enclosed:
     """Return the command that runs this one in the sandbox, with its folder and environment."""
     kept = {name: value for name, value in env.items() if name not in places.LEADING_OUT}
     tmp = str(means.tmp.shown)
