@@ -392,8 +392,9 @@ def article(story: Story, item: Item) -> str:
     """Render the article of one entry, with links to its branches if it has several."""
     inside = _inside(story, item)
     css = f"e {item.kind}"
-    if item.kind == "assistant" and _continues(story, item):
-        css += " on"
+    above = story.items[item.parent].kind if item.parent >= 0 else ""
+    if item.kind == "assistant" and above in ("tool", "assistant"):
+        css += " on"  # it continues the answer above, after its tool results
     ways = ways_on(story, item)
     fork = fork_nav(story, ways) if len(ways) > 1 else ""
     size = guess_size(item)
@@ -467,7 +468,8 @@ def _inside(story: Story, item: Item) -> str:
         case OpaqueMessage():
             return _opaque(item, message)
         case None:
-            return _line(item)
+            line = f'<p class="event">{content(_quiet_line(item))}</p>'
+            return line + _extra(item) + _spent(item)
         case _:
             return _summary(item, message.summary)
 
@@ -562,10 +564,6 @@ def _summary(item: Item, text: str) -> str:
     return details + _spent(item)
 
 
-def _line(item: Item) -> str:
-    return f'<p class="event">{content(_quiet_line(item))}</p>{_extra(item)}{_spent(item)}'
-
-
 def _extra(item: Item) -> str:
     data = item.body.get("data", item.body.get("replacement"))
     if item.entry.type in ("model_change", "thinking_level_change", "label", "session_info"):
@@ -621,11 +619,6 @@ def fold(title: str, inside: str) -> str:
 def prose(text: str, *, breaks: bool = False) -> str:
     """Render Markdown as an element; "" for a blank text."""
     return f'<div class="md">{render_markdown(text, breaks=breaks)}</div>' if text.strip() else ""
-
-
-def _continues(story: Story, item: Item) -> bool:
-    """Whether an answer continues the one above it, after its tool results."""
-    return item.parent >= 0 and story.items[item.parent].kind in ("tool", "assistant")
 
 
 def _descriptive(story: Story, item: Item) -> Item:

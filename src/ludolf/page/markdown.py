@@ -148,15 +148,13 @@ class _Inline:
             left -= width
         while left and opens:
             width = min(left, 2)
-            self._push(_Opener(sign * width, len(self._out), match.start()))
+            kind = sign * width
+            self._counts[kind] += 1
+            self._stack.append(_Opener(kind, len(self._out), match.start()))
+            self._out.append(kind)
             left -= width
         if left:
             self._out.append(sign * left)
-
-    def _push(self, opener: _Opener) -> None:
-        self._counts[opener.kind] += 1
-        self._stack.append(opener)
-        self._out.append(opener.kind)
 
     def _close(self, sign: str, left: int) -> int:
         kinds = {sign} if left == 1 else {sign, sign * 2}

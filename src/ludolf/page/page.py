@@ -215,7 +215,10 @@ def render_news(growth: Growth, after: int, mark: str) -> Iterator[str]:
         index for index, when in growth.touched.items() if when > after and index < after
     )
     chart = read_chart(story)
-    labels = {str(index): _label(story.items[index]) for index in changed}
+    labels = {
+        str(index): visible(label) if (label := story.items[index].label) else None
+        for index in changed
+    }
     data = {**tree_data(story, new, chart), "from": after, "mark": mark, "changed": labels}
     yield f'<!doctype html><meta charset="utf-8"><title>{content(title(story))}</title>\n'
     yield f'<div id="summary">{summary_html(story, chart)}</div>\n'
@@ -223,7 +226,3 @@ def render_news(growth: Growth, after: int, mark: str) -> Iterator[str]:
     for item in (*(story.items[index] for index in changed), *new):
         yield article(story, item)
     yield f'<script type="application/json" id="data">{script_json(data)}</script>\n'
-
-
-def _label(item: Item) -> str | None:
-    return None if item.label is None else visible(item.label)
