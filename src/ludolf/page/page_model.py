@@ -67,11 +67,11 @@ class Item(msgspec.Struct, eq=False):
 
     index: int
     entry: Entry
-    parent: int
     kind: str
     message: Message | OpaqueMessage | None
     body: dict[str, Any]
-    label: str | None
+    parent: int = -1
+    label: str | None = None
     call: ToolCall | None = None
     pending: tuple[ToolCall, ...] = ()
     children: list[int] = []
@@ -164,7 +164,7 @@ class Growth:
 
     def __init__(self, header: SessionHeader) -> None:
         figures = Figures(kinds=dict.fromkeys(KINDS, 0), spent=Spent(), by_model={})
-        self.story = Story(header=header, figures=figures, items=[], path=[], active=set())
+        self.story = Story(header, figures)
         self.touched: dict[int, int] = {}
         self.relinked = False
         self._parted = False
@@ -312,16 +312,8 @@ class Growth:
 
 def _item(index: int, entry: Entry) -> Item:
     message = _message(entry)
-    return Item(
-        index=index,
-        entry=entry,
-        parent=-1,
-        kind=_kind(entry, message),
-        message=message,
-        body=fields(entry) if message is None or entry.type != "message" else {},
-        label=None,
-        children=[],
-    )
+    body = fields(entry) if message is None or entry.type != "message" else {}
+    return Item(index, entry, _kind(entry, message), message, body)
 
 
 def _message(entry: Entry) -> Message | OpaqueMessage | None:

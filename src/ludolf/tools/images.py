@@ -34,13 +34,6 @@ SNIFF_BYTES = 4100
 KEPT_TYPES = ("image/png", "image/jpeg", "image/gif", "image/webp")
 CONVERT_FAILED = "[Image omitted: could not be converted to a supported inline image format.]"
 RESIZE_FAILED = "[Image omitted: could not be resized below the inline image size limit.]"
-_FORMS: Mapping[str, Form] = {
-    "image/png": "PNG",
-    "image/jpeg": "JPEG",
-    "image/gif": "GIF",
-    "image/webp": "WEBP",
-    "image/bmp": "BMP",
-}
 _LESSER_QUALITIES = (85, 70, 55, 40)
 _PNG_SIGNATURE = b"\x89PNG\r\n\x1a\n"
 MAX_IMAGE_BYTES = 64 * 1024 * 1024
@@ -148,7 +141,8 @@ def _form(data: bytes) -> Form | None:
     # Animated PNGs too: an image block is always an image.
     if data.startswith(_PNG_SIGNATURE):
         return "PNG"
-    return _FORMS.get(sniff(data[:SNIFF_BYTES]) or "")
+    mime_type = sniff(data[:SNIFF_BYTES])
+    return cast("Form", mime_type.removeprefix("image/").upper()) if mime_type else None
 
 
 def _fit_block(image: Image, limits: ImageLimits | None) -> Fitted:

@@ -26,14 +26,8 @@ def image_limits(input_limits: Mapping[str, Any] | None) -> ImageLimits:
     """Return the image limits in the `inputLimits` of a model, with defaults."""
     images = (input_limits or {}).get("images") or {}
     stated = images.get("resize") or {}
-    wire_names = {
-        "maxWidth": "max_width",
-        "maxHeight": "max_height",
-        "maxBytes": "max_bytes",
-        "jpegQuality": "jpeg_quality",
-    }
-    limits = {wire_names[key]: int(stated[key]) for key in wire_names if stated.get(key)}
-    return ImageLimits(**limits)
+    names = zip(ImageLimits.__struct_fields__, ImageLimits.__struct_encode_fields__, strict=True)
+    return ImageLimits(**{name: int(stated[wire]) for name, wire in names if stated.get(wire)})
 
 
 def parameter_schema(*required: str, **properties: tuple[str, str]) -> Mapping[str, Any]:

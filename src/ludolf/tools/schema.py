@@ -3,6 +3,7 @@
 import json
 import math
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ludolf.agent.tool import ToolFailure
@@ -48,7 +49,8 @@ def coerce(value: Any, schema: Any, root: ReadOnlySchema) -> Any:
         return value
     if types == ["array"] and value is not None:
         return [coerce(value, _item(shape, 0), root)]
-    return next((fit for name in types if (fit := _as_type(value, name)) is not _NO_FIT), value)
+    fits = (_CONVERTERS[name](value) for name in types if name in _CONVERTERS)
+    return next((fit for fit in fits if fit is not _NO_FIT), value)
 
 
 _NO_FIT = object()
@@ -71,21 +73,7 @@ def _for_union(value: Any, members: list[Any], root: ReadOnlySchema) -> Any:
     return value
 
 
-def _as_type(value: Any, name: str) -> Any:
-    match name:
-        case "number" | "integer":
-            return _as_number(value, whole=name == "integer")
-        case "boolean":
-            return _as_boolean(value)
-        case "string":
-            return _as_string(value)
-        case "null":
-            return None if value in ("", 0) else _NO_FIT
-        case _:
-            return _NO_FIT
-
-
-def _as_number(value: Any, *, whole: bool) -> Any:
+def _as_number(value: Any, *, whole: bool = False) -> Any:
     if value is None:
         return 0
     if isinstance(value, bool):
@@ -119,6 +107,15 @@ def _as_string(value: Any) -> Any:
     if isinstance(value, float) and value.is_integer():
         return str(int(value))
     return str(value) if isinstance(value, int | float) else _NO_FIT
+
+
+_CONVERTERS: dict[str, Callable[[Any], Any]] = {
+    "number": _as_number,
+    "integer": partial(_as_number, whole=True),
+    "boolean": _as_boolean,
+    "string": _as_string,
+    "null": lambda value: None if value in ("", 0) else _NO_FIT,
+}
 
 
 def _is_type(value: Any, name: str) -> bool:
