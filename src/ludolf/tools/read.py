@@ -249,11 +249,9 @@ def _remarked(output: ToolOutput, document: Document) -> ToolOutput:
     """Return the output with the notes of the document."""
     details = output.details if isinstance(output.details, dict) else {}
     typed = {**details, "contentType": document.content_type}
-    output = structs.replace(output, details=typed)
-    if not document.notes:
-        return output
     notes = "\n".join(f"[{note}]" for note in document.notes)
-    return structs.replace(output, content=(*output.content, Text(text=notes)))
+    more = (Text(text=notes),) if notes else ()
+    return structs.replace(output, details=typed, content=(*output.content, *more))
 
 
 def _text_output(selection: _Selection, path: str | None) -> ToolOutput:

@@ -259,12 +259,11 @@ def _reasons(errors: "Iterable[ValidationError]") -> list[str]:
             reasons.append(
                 f"{path or 'root'}: {reason(error.kind.value) if reason else error.message}"
             )
-    return [*(_missing(path, names) for path, names in missing.items()), *reasons]
-
-
-def _missing(path: str, names: list[str]) -> str:
-    place = f"{path}.{names[0]}" if path else names[0]
-    return f"{place}: must have required properties {', '.join(names)}"
+    absent = (
+        f"{path}{path and '.'}{names[0]}: must have required properties {', '.join(names)}"
+        for path, names in missing.items()
+    )
+    return [*absent, *reasons]
 
 
 def _either(types: list[str]) -> str:

@@ -69,15 +69,9 @@ GIT_CODE = ("config", "config.worktree", "hooks", "commondir")
 
 # Access to one of these sockets controls a process outside the sandbox.
 CONTROL_SOCKETS = (
-    "/run/docker.sock",
-    "/var/run/docker.sock",
-    "/run/podman/podman.sock",
-    "/run/containerd/containerd.sock",
-    "/run/crio/crio.sock",
-    "/run/libvirt/libvirt-sock",
-    "/run/snapd.socket",
-    "/run/incus/unix.socket",
-    "/var/lib/lxd/unix.socket",
+    *_in("/run", "docker.sock", "podman/podman.sock", "containerd/containerd.sock"),
+    *_in("/run", "crio/crio.sock", "libvirt/libvirt-sock", "snapd.socket", "incus/unix.socket"),
+    *("/var/run/docker.sock", "/var/lib/lxd/unix.socket"),
 )
 USER_SOCKETS = ("bus", "systemd/private", "podman/podman.sock", "docker.sock")
 X_SOCKETS = "/tmp/.X11-unix"
@@ -88,32 +82,16 @@ KEPT_IN_RUN = ("/run/current-system", "/run/booted-system", "/run/opengl-driver"
 
 # Variables that lead to such sockets, or to an agent that signs.
 LEADING_OUT = (
-    "SSH_AUTH_SOCK",
-    "SSH_AGENT_PID",
-    "TMUX",
-    "TMUX_TMPDIR",
-    "GPG_AGENT_INFO",
-    "DBUS_SESSION_BUS_ADDRESS",
-    "DOCKER_HOST",
-    "XDG_RUNTIME_DIR",
-    "DISPLAY",
-    "WAYLAND_DISPLAY",
-    "XAUTHORITY",
+    *("SSH_AUTH_SOCK", "SSH_AGENT_PID", "GPG_AGENT_INFO", "TMUX", "TMUX_TMPDIR"),
+    *("DBUS_SESSION_BUS_ADDRESS", "DOCKER_HOST", "XDG_RUNTIME_DIR"),
+    *("DISPLAY", "WAYLAND_DISPLAY", "XAUTHORITY"),
 )
 
 # Files by which root changes the whole machine, or has the kernel run a program.
 KERNEL_SETTINGS = (
-    "/proc/sys/kernel/core_pattern",
-    "/proc/sys/kernel/modprobe",
-    "/proc/sys/kernel/hotplug",
-    "/proc/sys/fs/binfmt_misc/register",
-    "/proc/sys/vm/overcommit_memory",
-    "/proc/sysrq-trigger",
-    "/proc/mtrr",
-    "/proc/dynamic_debug/control",
-    "/sys/kernel/uevent_helper",
-    "/sys/power/state",
-    "/sys/fs/cgroup/cgroup.procs",
-    "/dev/mem",
-    "/dev/kmsg",
+    *_in("/proc/sys/kernel", "core_pattern", "modprobe", "hotplug"),
+    *("/proc/sys/fs/binfmt_misc/register", "/proc/sys/vm/overcommit_memory"),
+    *("/proc/sysrq-trigger", "/proc/mtrr", "/proc/dynamic_debug/control"),
+    *("/sys/kernel/uevent_helper", "/sys/power/state", "/sys/fs/cgroup/cgroup.procs"),
+    *("/dev/mem", "/dev/kmsg"),
 )
