@@ -588,25 +588,18 @@ def _opaque(item: Item, message: OpaqueMessage) -> str:
 
 def _opaque_texts(body: dict[str, Any]) -> list[tuple[str, str]]:
     name = "System prompt" if body.get("role") == "system" else ""
-    inside = body.get("content")
-    texts = [(name, inside)] if isinstance(inside, str) else []
-    texts += [
-        (name, part["text"])
-        for part in (inside if isinstance(inside, list) else ())
-        if isinstance(part, dict) and isinstance(part.get("text"), str)
-    ]
-    sections = body.get("sections")
-    for title, text in sections.items() if isinstance(sections, dict) else ():
-        if isinstance(text, str):
-            texts.append((str(title), text))
-    added = body.get("toolsAdded")
-    names = [
-        str(tool.get("name"))
-        for tool in (added if isinstance(added, list) else ())
-        if isinstance(tool, dict)
-    ]
-    texts += [("Tools", ", ".join(names))] if names else []
-    return [(title, text) for title, text in texts if text.strip()]
+    inside, sections = body.get("content"), body.get("sections")
+    texts: list[tuple[str, Any]] = [(name, inside)] if isinstance(inside, str) else []
+    texts += [(name, part.get("text")) for part in _dicts(inside)]
+    if isinstance(sections, dict):
+        texts += [(str(title), text) for title, text in sections.items()]
+    tools = ", ".join(str(tool.get("name")) for tool in _dicts(body.get("toolsAdded")))
+    texts.append(("Tools", tools))
+    return [(title, text) for title, text in texts if isinstance(text, str) and text.strip()]
+
+
+def _dicts(value: Any) -> list[dict[str, Any]]:
+    return [each for each in value if isinstance(each, dict)] if isinstance(value, list) else []
 
 
 # ---------------------------------------------------------------- small things

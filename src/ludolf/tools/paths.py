@@ -3,9 +3,9 @@
 import asyncio
 import os
 import re
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
+from weakref import WeakValueDictionary
 
 from ludolf.agent.tool import ToolFailure
 
@@ -13,8 +13,8 @@ _ODD_SPACES = re.compile("[\u00a0\u2000-\u200a\u202f\u205f\u3000]")
 _BEFORE_AM_PM = re.compile(r" (?=[AP]M\b)", re.IGNORECASE)
 # Attempts to resolve a path whose links change at the same time.
 _LOOKS = 100
-# Locks that serialise changes to one file, with the number of their users.
-_locks: dict[str, tuple[asyncio.Lock, int]] = {}
+# Locks that serialise changes to one file; one that no task holds or awaits disappears.
+_locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
 
 def resolve(path: str, cwd: Path) -> Path:
@@ -62,28 +62,14 @@ def landed_at(path: str, target: Path, cwd: Path) -> str:
     return path if inside or real == path else f"{path} (real path: {real})"
 
 
-@asynccontextmanager
-async def file_lock(path: Path) -> AsyncIterator[None]:
-    """Hold the lock of a file; all links to it share one lock."""
-    async with name_lock(real_path(path)):
-        yield
+def file_lock(path: Path) -> asyncio.Lock:
+    """Return the lock of a file; all links to it share one lock."""
+    return name_lock(real_path(path))
 
 
-@asynccontextmanager
-async def name_lock(key: str) -> AsyncIterator[None]:
-    """Hold the lock of a name, such as the address of a document."""
-    lock, users = _locks.get(key, (None, 0))
-    lock = lock or asyncio.Lock()
-    _locks[key] = (lock, users + 1)
-    try:
-        async with lock:
-            yield
-    finally:
-        users = _locks[key][1] - 1
-        if users:
-            _locks[key] = (lock, users)
-        else:
-            del _locks[key]
+def name_lock(key: str) -> asyncio.Lock:
+    """Return the lock of a name, such as the address of a document."""
+    return _locks.setdefault(key, asyncio.Lock())
 
 
 def _from_url(url: str) -> str:
