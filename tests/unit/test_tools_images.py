@@ -14,8 +14,14 @@ import pytest
 
 from ludolf.ai.messages import Image
 from ludolf.tools import ImageLimits, image_limits
-from ludolf.tools.images import CONVERT_FAILED, RESIZE_FAILED, fit_block, fit_image, sniff
-from ludolf.tools.pictures import decode
+from ludolf.tools.images import (
+    CONVERT_FAILED,
+    RESIZE_FAILED,
+    decode,
+    fit_block,
+    fit_image,
+    sniff,
+)
 
 
 def picture(form: str, size: tuple[int, int] = (8, 4), mode: str = "RGB", **options: Any) -> bytes:

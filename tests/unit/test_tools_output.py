@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from ludolf.tools.output import Cleaner, OutputTail
-from ludolf.tools.overflow_file import spill_folder
+from ludolf.tools.output import Cleaner, OutputTail, spill_folder
 
 SAMPLES = [
     (b"plain\ttext\n", "plain\ttext\n"),

@@ -13,7 +13,7 @@ from msgspec import UNSET
 from ludolf.agent.tool import ToolContext, ToolFailure, ToolOutput
 from ludolf.ai.messages import text_of
 from ludolf.tools.files import replace_file, settle_in_thread
-from ludolf.tools.locks import file_lock
+from ludolf.tools.paths import file_lock
 from ludolf.tools.write import WriteTool
 
 

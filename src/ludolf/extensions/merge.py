@@ -20,7 +20,6 @@ from ludolf.functions.content import (
     read_message,
     read_messages,
     read_parts,
-    read_plain,
 )
 
 SAME_ROLE = "message_end handlers must return a message with the same role"
@@ -132,7 +131,7 @@ def role(message: AnyMessage) -> str:
 
 def tool_call(state: Dispatch, answer: HandlerAnswer, owner: Path) -> None:
     if answer.get("input") is not None:
-        state.change(input=read_plain(dict[str, Any], answer["input"], "input"))
+        state.change(input=read(dict[str, Any], answer["input"], "input", rename=False))
     if answer.get("block"):
         reason = answer.get("reason")
         state.answer = answers.ToolCallDecision(
@@ -180,7 +179,7 @@ def context_with_system(state: Dispatch, answer: HandlerAnswer, owner: Path) -> 
 
 def provider_headers(state: Dispatch, answer: HandlerAnswer, owner: Path) -> None:
     """Set the headers in the answer; None removes one."""
-    changes = read_plain(dict[str, str | None], answer.get("headers") or {}, "headers")
+    changes = read(dict[str, str | None], answer.get("headers") or {}, "headers", rename=False)
     merged = {**state.payload.headers, **changes}
     state.change(headers={name: text for name, text in merged.items() if text is not None})
 

@@ -22,27 +22,17 @@ class BadAnswer(LudolfError):
     """Raised when user code returned an invalid value; the text names the field."""
 
 
-def read(kind: type[T], value: Any, what: str) -> T:
+def read(kind: type[T], value: Any, what: str, *, rename: bool = True) -> T:
     """Convert a dict with snake_case or wire names to a value of this type.
 
+    Without `rename`, all keys stay unchanged.
+
     Raises:
         BadAnswer: the value does not match the type.
     """
     try:
-        return msgspec.convert(to_wire(value), kind)
+        return msgspec.convert(to_wire(value) if rename else value, kind)
     except (msgspec.ValidationError, TypeError, ValueError, RecursionError) as error:
-        raise BadAnswer(f"{what}: {error}") from error
-
-
-def read_plain(kind: type[T], value: Any, what: str) -> T:
-    """Convert a value without renaming its keys.
-
-    Raises:
-        BadAnswer: the value does not match the type.
-    """
-    try:
-        return msgspec.convert(value, kind)
-    except (msgspec.ValidationError, TypeError, RecursionError) as error:
         raise BadAnswer(f"{what}: {error}") from error
 
 
@@ -125,9 +115,9 @@ def read_parts(value: Any, what: str) -> tuple[Part, ...]:
     """
     if isinstance(value, str | Mapping | msgspec.Struct):
         value = [value]
-    blocks = [
-        {"type": "text", "text": b} if isinstance(b, str) else b for b in _listed(value, what)
-    ]
+    if not isinstance(value, Iterable):
+        raise BadAnswer(f"{what}: {type(value).__name__} is not valid content")
+    blocks = [{"type": "text", "text": b} if isinstance(b, str) else b for b in value]
     parts: tuple[Part, ...] = read(tuple[Part, ...], blocks, what)
     return parts
 
@@ -144,9 +134,3 @@ def read_custom(value: Any, what: str) -> CustomMessage:
     if not isinstance(content, str):
         content = read_parts(content, what)
     return read(CustomMessage, {"timestamp": now_ms(), **value, "content": content}, what)
-
-
-def _listed(value: Any, what: str) -> Iterable[Any]:
-    if not isinstance(value, Iterable):
-        raise BadAnswer(f"{what}: {type(value).__name__} is not valid content")
-    return value

@@ -22,12 +22,9 @@ _OTHER_FIELD = re.compile(r"\s*:\w+")
 
 def docstring_summary(text: str | None) -> str:
     """Return the text before the first section of a docstring."""
-    lines: list[str] = []
-    for line in _lines(text):
-        if _SECTION.match(line) or _OTHER_FIELD.match(line):
-            break
-        lines.append(line)
-    return "\n".join(lines).strip()
+    lines = _lines(text)
+    ends = (at for at, line in enumerate(lines) if _SECTION.match(line) or _OTHER_FIELD.match(line))
+    return "\n".join(lines[: next(ends, None)]).strip()
 
 
 def docstring_parameters(text: str | None) -> dict[str, str]:
@@ -146,7 +143,7 @@ def schema_of(kind: Any) -> Schema:
     Raises:
         NoSchema: the type has no JSON Schema.
     """
-    plain = _PLAIN.get(kind) if _hashable(kind) else None
+    plain = _PLAIN.get(kind) if type(kind).__hash__ is not None else None
     if plain is not None:
         return dict(plain)
     origin = get_origin(kind)
@@ -250,7 +247,7 @@ def _class_schema(kind: type) -> Schema:
         return inline(kind.model_json_schema())
     if issubclass(kind, msgspec.Struct):
         fields = [
-            Field(f.encode_name, f.type, NODEFAULT if f.required else _default(f.default))
+            Field(f.encode_name, f.type, f.default if f.default_factory is NODEFAULT else UNSET)
             for f in msgspec.structs.fields(kind)
         ]
         return object_schema(fields, describe_fields(kind))
@@ -291,10 +288,6 @@ def _dataclass_fields(kind: Any) -> list[Field]:
     return fields
 
 
-def _default(value: Any) -> Any:
-    return UNSET if value is NODEFAULT else value
-
-
 def inline(schema: Schema) -> Schema:
     """Return the schema with references replaced by their definitions."""
     definitions = schema.get("$defs", {})
@@ -314,10 +307,6 @@ def inline(schema: Schema) -> Schema:
 
     plain: Schema = put(schema, ())
     return plain
-
-
-def _hashable(kind: Any) -> bool:
-    return type(kind).__hash__ is not None
 
 
 def _filled(cell: Any) -> bool:

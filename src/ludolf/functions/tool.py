@@ -12,7 +12,7 @@ from ludolf.agent import tool
 from ludolf.agent.tool import ExecutionMode, Tool, ToolContext, ToolOutput
 from ludolf.ai.messages import Usage
 from ludolf.ai.strict_schema import GrammarSampling, Sampling, StrictSampling
-from ludolf.functions.content import BadAnswer, read, read_parts, read_plain
+from ludolf.functions.content import BadAnswer, read, read_parts
 from ludolf.functions.isolation import Failed, call, call_now
 from ludolf.functions.results import ToolError, ToolResult
 from ludolf.functions.schema import (
@@ -73,7 +73,7 @@ class FunctionTool(msgspec.Struct, frozen=True, kw_only=True, eq=False):
             return args
         try:
             prepared = call_now(self.preparation, dict(args))
-            return read_plain(dict[str, Any], prepared, "prepare_arguments")
+            return read(dict[str, Any], prepared, "prepare_arguments", rename=False)
         except (Failed, BadAnswer) as error:
             raise tool.ToolFailure(str(error)) from error
 

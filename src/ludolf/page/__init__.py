@@ -1,9 +1,8 @@
 """Render a session as one HTML page, exported to a file or served live."""
 
 from ludolf.page.html import default_name, export_html
-from ludolf.page.incremental import Growth, read_story
 from ludolf.page.page import page_policy, render_news, render_page
-from ludolf.page.page_model import Story
+from ludolf.page.page_model import Growth, Story, read_story
 from ludolf.page.summary import ToolSpecLike
 
 __all__ = [

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable, Iterator, Mapping
+from itertools import groupby
 from typing import Any
 
 import msgspec
@@ -96,27 +97,21 @@ def _diff(lines: list[_Line]) -> Diff:
 
 def _changes(lines: list[_Line]) -> Iterator[tuple[int, int, int]]:
     """Yield start, middle and end of removed lines that added lines follow."""
-    at = 0
-    while at < len(lines):
-        start = at
-        while at < len(lines) and lines[at].sign == "-":
-            at += 1
-        middle = at
-        while at < len(lines) and lines[at].sign == "+":
-            at += 1
-        if start < middle < at:
-            yield start, middle, at
-        if at == start:
-            at += 1
+    start = middle = 0
+    before = ""
+    for sign, group in groupby(lines, key=lambda line: line.sign):
+        end = middle + len(list(group))
+        if (before, sign) == ("-", "+"):
+            yield start, middle, end
+        start, middle, before = middle, end, sign
 
 
 def _marked(old: str, new: str) -> tuple[str, str]:
     """Mark the part of both lines between their common start and end."""
-    shortest = min(len(old), len(new))
+    shortest, ends = min(len(old), len(new)), (old[::-1], new[::-1])
     head = _common(old, new, shortest)
-    tail = _common(old[::-1], new[::-1], shortest - head)
+    tail = _word_edge(*ends, _common(*ends, shortest - head))
     head = _word_edge(old, new, head)
-    tail = _word_edge(old[::-1], new[::-1], tail)
     # A mark over nearly the whole line is not useful.
     if (head + tail) * 3 < shortest:
         return content(old), content(new)
@@ -124,10 +119,7 @@ def _marked(old: str, new: str) -> tuple[str, str]:
 
 
 def _common(one: str, other: str, limit: int) -> int:
-    for index in range(limit):
-        if one[index] != other[index]:
-            return index
-    return limit
+    return next((index for index in range(limit) if one[index] != other[index]), limit)
 
 
 def _word_edge(one: str, other: str, length: int) -> int:
@@ -160,20 +152,48 @@ class Card(msgspec.Struct):
     chips: list[str] = []
 
 
+class _Call(msgspec.Struct):
+    """A call and its result, as cards show them."""
+
+    name: str
+    args: dict[str, Any]
+    result: ToolResultMessage | None
+    cwd: str
+
+    def text(self, key: str) -> str:
+        value = self.args.get(key)
+        return value if isinstance(value, str) else ""
+
+    @property
+    def path(self) -> str:
+        return self.text("path") or self.text("file_path")
+
+    @property
+    def place(self) -> str:
+        return content(_short(self.path, self.cwd))
+
+    @property
+    def output(self) -> str:
+        return text_of(self.result.content, "\n") if self.result is not None else ""
+
+    @property
+    def failed(self) -> bool:
+        return self.result is not None and self.result.is_error
+
+
 def tool_card(call: ToolCall | None, result: ToolResultMessage | None, cwd: str) -> str:
     """Render a call and its result; either may be missing."""
-    args = call.arguments if call is not None and isinstance(call.arguments, dict) else {}
     name = call.name if call is not None else result.tool_name if result is not None else ""
-    make = _CARDS.get(name, _other_card)
-    card = make(name, {**args}, result, cwd)
+    shown = _Call(name, _arguments(call), result, cwd)
+    card = _CARDS.get(name, _other_card)(shown)
     state = "done"
     if result is None:
         state = "pending"
         card.chips.append(_chip("no result"))
-    elif result.is_error:
-        state = "failed"
-        card.chips.append(_chip("failed", "bad"))
-    if result is not None:
+    else:
+        if result.is_error:
+            state = "failed"
+            card.chips.append(_chip("failed", "bad"))
         card.parts.extend(image_figures(result.content))
     return _card_html(card, state)
 
@@ -191,7 +211,7 @@ def bash_card(run: BashExecutionMessage) -> str:
     elif run.exit_code:
         chips.append(_chip(f"exit {run.exit_code}", "bad"))
     parts = [*_command(run.command), *_output(run.output, tail=True)]
-    card = Card(name="$", title=_first_line(run.command), parts=parts, chips=chips)
+    card = Card("$", _first_line(run.command), parts, chips)
     return _card_html(card, "failed" if failed else "done")
 
 
@@ -207,73 +227,55 @@ def json_block(value: Any) -> str:
 # ---------------------------------------------------------------- cards of known tools
 
 
-def _bash_card(_name: str, args: dict[str, Any], result: ToolResultMessage | None, _: str) -> Card:
-    command = _text(args, "command")
-    parts = [*_command(command), *_output(_result_text(result), tail=True)]
-    return Card(name="$", title=_first_line(command), parts=parts, chips=[])
+def _bash_card(call: _Call) -> Card:
+    command = call.text("command")
+    parts = [*_command(command), *_output(call.output, tail=True)]
+    return Card("$", _first_line(command), parts)
 
 
-def _read_card(name: str, args: dict[str, Any], result: ToolResultMessage | None, cwd: str) -> Card:
-    path = _text(args, "path") or _text(args, "file_path")
-    title = content(_short(path, cwd)) + _range(args)
-    failed = result is not None and result.is_error
-    return Card(
-        name=name,
-        title=title,
-        parts=_code(_result_text(result), "" if failed else language_of(path), 8),
-        chips=[],
-    )
+def _read_card(call: _Call) -> Card:
+    parts = _code(call.output, "" if call.failed else language_of(call.path), 8)
+    return Card(call.name, call.place + _range(call.args), parts)
 
 
-def _write_card(
-    name: str, args: dict[str, Any], result: ToolResultMessage | None, cwd: str
-) -> Card:
-    path = _text(args, "path") or _text(args, "file_path")
-    parts = _code(_text(args, "content"), language_of(path), 20)
-    if result is not None and result.is_error:
-        parts += _output(_result_text(result))
-    return Card(name=name, title=content(_short(path, cwd)), parts=parts, chips=[])
+def _write_card(call: _Call) -> Card:
+    parts = _code(call.text("content"), language_of(call.path), 20)
+    return Card(call.name, call.place, parts + (_output(call.output) if call.failed else []))
 
 
-def _edit_card(name: str, args: dict[str, Any], result: ToolResultMessage | None, cwd: str) -> Card:
-    path = _text(args, "path") or _text(args, "file_path")
-    details = result.details if result is not None else None
+def _edit_card(call: _Call) -> Card:
+    details = call.result.details if call.result is not None else None
     stored = details.get("diff") if isinstance(details, dict) else None
-    diff = numbered_diff(stored) if isinstance(stored, str) else edits_diff(args)
+    diff = numbered_diff(stored) if isinstance(stored, str) else edits_diff(call.args)
     parts = [block(folded(diff.lines, css="diff", shown=80), "changes")] if diff.lines else []
-    if result is None or result.is_error or not diff.lines:
-        parts += _output(_result_text(result))
-    chips = _changes_chips(diff)
-    return Card(name=name, title=content(_short(path, cwd)), parts=parts, chips=chips)
+    if call.failed or not diff.lines:
+        parts += _output(call.output)
+    counts = ((diff.added, "+", "plus"), (diff.removed, "−", "minus"))
+    chips = [_chip(f"{sign}{count}", css) for count, sign, css in counts if count]
+    return Card(call.name, call.place, parts, chips)
 
 
-def _search_card(
-    name: str, args: dict[str, Any], result: ToolResultMessage | None, cwd: str
-) -> Card:
-    pattern, path = _text(args, "pattern"), _text(args, "path")
+def _search_card(call: _Call) -> Card:
+    pattern, path = call.text("pattern"), call.text("path")
     words = [f"<b>{content(one_line(pattern, 160))}</b>"] if pattern else []
     if path or not pattern:
-        words.append(f"{'in ' if pattern else ''}{content(_short(path or '.', cwd))}")
-    if glob := _text(args, "glob"):
+        words.append(f"{'in ' if pattern else ''}{content(_short(path or '.', call.cwd))}")
+    if glob := call.text("glob"):
         words.append(f"({content(one_line(glob, 80))})")
-    return Card(
-        name=name, title=" ".join(words), parts=_output(_result_text(result), shown=8), chips=[]
-    )
+    return Card(call.name, " ".join(words), _output(call.output, shown=8))
 
 
-def _other_card(name: str, args: dict[str, Any], result: ToolResultMessage | None, _: str) -> Card:
+def _other_card(call: _Call) -> Card:
     short = ", ".join(
         f"{key}: {one_line(str(value), 60)}"
-        for key, value in list(args.items())[:6]
+        for key, value in list(call.args.items())[:6]
         if isinstance(value, str | int | float | bool)
     )
-    parts = [json_block(args)] if args else []
-    parts += _output(_result_text(result))
-    return Card(name=name, title=content(one_line(short, 140)), parts=parts, chips=[])
+    parts = [json_block(call.args)] if call.args else []
+    return Card(call.name, content(one_line(short, 140)), parts + _output(call.output))
 
 
-_Make = Callable[[str, dict[str, Any], ToolResultMessage | None, str], Card]
-_CARDS: dict[str, _Make] = {
+_CARDS: dict[str, Callable[[_Call], Card]] = {
     "bash": _bash_card,
     "read": _read_card,
     "write": _write_card,
@@ -300,15 +302,6 @@ def _card_html(card: Card, state: str) -> str:
 
 def _chip(text: str, css: str = "") -> str:
     return f'<span class="chip {css}">{content(text)}</span>'
-
-
-def _changes_chips(diff: Diff) -> list[str]:
-    chips = []
-    if diff.added:
-        chips.append(_chip(f"+{diff.added}", "plus"))
-    if diff.removed:
-        chips.append(_chip(f"−{diff.removed}", "minus"))
-    return chips
 
 
 def _command(command: str) -> list[str]:
@@ -359,13 +352,8 @@ def _short(path: str, cwd: str) -> str:
     return one_line(path.removeprefix(folder) if len(folder) > 1 else path, 200)
 
 
-def _result_text(result: ToolResultMessage | None) -> str:
-    return text_of(result.content, "\n") if result is not None else ""
-
-
-def _text(args: Mapping[str, Any], name: str) -> str:
-    value = args.get(name)
-    return value if isinstance(value, str) else ""
+def _arguments(call: ToolCall | None) -> dict[str, Any]:
+    return {**call.arguments} if call is not None and isinstance(call.arguments, dict) else {}
 
 
 def _pretty(value: Any) -> str:
@@ -383,6 +371,19 @@ def _pretty(value: Any) -> str:
 _SKILL = re.compile(r'<skill name="([^"\n]{1,200})"[^>\n]{0,2000}>\n?')
 _SKILL_END = "\n</skill>"
 _ROLES = {"user": "You", "assistant": "Assistant", "system": "System", "custom": "Extension"}
+# Title and fields of entries that are shown as one line.
+_QUIET_LINES = {
+    "model_change": ("Model", "provider", "modelId"),
+    "thinking_level_change": ("Thinking", "thinkingLevel"),
+    "label": ("Label", "label"),
+    "session_info": ("Session name", "name"),
+    "custom": ("Data of an extension", "customType"),
+    "usage": ("Other use", "kind"),
+}
+_PROBLEMS = {
+    "aborted": "Stopped before it was finished",
+    "length": "Cut off at the limit of its length",
+}
 _MARKS = re.compile(r"[*`]+|(?<!\S)#+ ")
 _FORKS_SHOWN = 40
 
@@ -391,8 +392,9 @@ def article(story: Story, item: Item) -> str:
     """Render the article of one entry, with links to its branches if it has several."""
     inside = _inside(story, item)
     css = f"e {item.kind}"
-    if item.kind == "assistant" and _continues(story, item):
-        css += " on"
+    above = story.items[item.parent].kind if item.parent >= 0 else ""
+    if item.kind == "assistant" and above in ("tool", "assistant"):
+        css += " on"  # it continues the answer above, after its tool results
     ways = ways_on(story, item)
     fork = fork_nav(story, ways) if len(ways) > 1 else ""
     size = guess_size(item)
@@ -457,15 +459,17 @@ def _inside(story: Story, item: Item) -> str:
         case AssistantMessage():
             return _head(item, f"{message.provider}/{message.model}") + _assistant(story, item)
         case ToolResultMessage():
-            return tool_card(item.call, message, story.header.cwd) + _hash(item) + _spent(item)
+            card = tool_card(item.call, message, story.header.cwd)
+            return card + _link(item, "link hash", "#") + _spent(item)
         case BashExecutionMessage():
-            return bash_card(message) + _hash(item)
+            return bash_card(message) + _link(item, "link hash", "#")
         case CustomMessage():
             return _head(item, message.custom_type) + _user(message.content)
         case OpaqueMessage():
             return _opaque(item, message)
         case None:
-            return _line(item)
+            line = f'<p class="event">{content(_quiet_line(item))}</p>'
+            return line + _extra(item) + _spent(item)
         case _:
             return _summary(item, message.summary)
 
@@ -474,17 +478,14 @@ def _head(item: Item, detail: str = "") -> str:
     role = _ROLES.get(item.kind, "Entry")
     more = f'<span class="detail">{content(detail[:120])}</span>' if detail else ""
     label = f'<span class="label">{content(item.label[:120])}</span>' if item.label else ""
-    link = (
-        f'<a class="link" href="#entry-{attribute(item.id)}" title="Link to this entry">'
-        f"{stamp(item.entry.timestamp)}</a>"
-    )
+    link = _link(item, "link", stamp(item.entry.timestamp))
     return f'<header><span class="role">{role}</span>{more}{label}{COPY}{link}</header>'
 
 
-def _hash(item: Item) -> str:
-    return (
-        f'<a class="link hash" href="#entry-{attribute(item.id)}" title="Link to this entry">#</a>'
-    )
+def _link(item: Item, css: str, inside: str) -> str:
+    """Render a link to the entry itself."""
+    place = f"#entry-{attribute(item.id)}"
+    return f'<a class="{css}" href="{place}" title="Link to this entry">{inside}</a>'
 
 
 def _user(parts: str | tuple[Part, ...]) -> str:
@@ -492,11 +493,10 @@ def _user(parts: str | tuple[Part, ...]) -> str:
     images = "".join(image_figures(parts)) if not isinstance(parts, str) else ""
     skill = _skill(text)
     if skill is None:
-        return _markdown(text, breaks=True) + images
+        return prose(text, breaks=True) + images
     name, inside, rest = skill
-    summary = f"<summary>Skill {content(name)}</summary>"
-    fold = f'<details class="fold">{summary}{_markdown(inside)}</details>'
-    return fold + _markdown(rest, breaks=True) + images
+    skill_text = fold(f"Skill {content(name)}", prose(inside))
+    return skill_text + prose(rest, breaks=True) + images
 
 
 def _skill(text: str) -> tuple[str, str, str] | None:
@@ -520,7 +520,7 @@ def _assistant(story: Story, item: Item) -> str:
     for part in message.content:
         match part:
             case Text():
-                out.append(_markdown(part.text))
+                out.append(prose(part.text))
             case Thinking():
                 out.append(_thinking(part))
             case ToolCall() if part in item.pending:
@@ -533,20 +533,14 @@ def _thinking(part: Thinking) -> str:
         return '<p class="empty">Thinking, hidden by the provider</p>'
     first = content(one_line(part.thinking.replace("**", ""), 110))
     summary = f'<summary><span class="name">Thinking</span><span class="peek">{first}</span>'
-    return f'<details class="thinking">{summary}</summary>{_markdown(part.thinking)}</details>'
+    return f'<details class="thinking">{summary}</summary>{prose(part.thinking)}</details>'
 
 
 def _problem(message: AssistantMessage) -> str:
-    match message.stop_reason:
-        case "error":
-            text = f"Error: {message.error_message or 'unknown'}"
-        case "aborted":
-            text = "Stopped before it was finished"
-        case "length":
-            text = "Cut off at the limit of its length"
-        case _:
-            return ""
-    return f'<p class="problem">{content(text)}</p>'
+    text = _PROBLEMS.get(message.stop_reason)
+    if message.stop_reason == "error":
+        text = f"Error: {message.error_message or 'unknown'}"
+    return f'<p class="problem">{content(text)}</p>' if text else ""
 
 
 def _spent(item: Item) -> str:
@@ -566,12 +560,8 @@ def _summary(item: Item, text: str) -> str:
     else:
         title = "Summary of the branch left behind"
     when = stamp(item.entry.timestamp)
-    fold = f"<details><summary><b>{title}</b>{when}</summary>{_markdown(text)}</details>"
-    return fold + _spent(item)
-
-
-def _line(item: Item) -> str:
-    return f'<p class="event">{content(_quiet_line(item))}</p>{_extra(item)}{_spent(item)}'
+    details = f"<details><summary><b>{title}</b>{when}</summary>{prose(text)}</details>"
+    return details + _spent(item)
 
 
 def _extra(item: Item) -> str:
@@ -579,7 +569,7 @@ def _extra(item: Item) -> str:
     if item.entry.type in ("model_change", "thinking_level_change", "label", "session_info"):
         return ""
     shown = data if data is not None else item.body
-    return f'<details class="fold"><summary>Data</summary>{json_block(shown)}</details>'
+    return fold("Data", json_block(shown))
 
 
 def _opaque(item: Item, message: OpaqueMessage) -> str:
@@ -590,10 +580,7 @@ def _opaque(item: Item, message: OpaqueMessage) -> str:
         body = {}
     texts = _opaque_texts(body) if isinstance(body, dict) else []
     text = "".join(
-        f'<details class="fold"><summary>{content(name)}</summary>{_markdown(text)}</details>'
-        if name
-        else _markdown(text)
-        for name, text in texts
+        fold(content(name), prose(text)) if name else prose(text) for name, text in texts
     )
     data = "" if texts else json_block(body)
     return _head(item, "" if item.kind == "system" else message.role) + text + data
@@ -601,37 +588,30 @@ def _opaque(item: Item, message: OpaqueMessage) -> str:
 
 def _opaque_texts(body: dict[str, Any]) -> list[tuple[str, str]]:
     name = "System prompt" if body.get("role") == "system" else ""
-    inside = body.get("content")
-    texts = [(name, inside)] if isinstance(inside, str) else []
-    texts += [
-        (name, part["text"])
-        for part in (inside if isinstance(inside, list) else ())
-        if isinstance(part, dict) and isinstance(part.get("text"), str)
-    ]
-    sections = body.get("sections")
-    for title, text in sections.items() if isinstance(sections, dict) else ():
-        if isinstance(text, str):
-            texts.append((str(title), text))
-    added = body.get("toolsAdded")
-    names = [
-        str(tool.get("name"))
-        for tool in (added if isinstance(added, list) else ())
-        if isinstance(tool, dict)
-    ]
-    texts += [("Tools", ", ".join(names))] if names else []
-    return [(title, text) for title, text in texts if text.strip()]
+    inside, sections = body.get("content"), body.get("sections")
+    texts: list[tuple[str, Any]] = [(name, inside)] if isinstance(inside, str) else []
+    texts += [(name, part.get("text")) for part in _dicts(inside)]
+    if isinstance(sections, dict):
+        texts += [(str(title), text) for title, text in sections.items()]
+    tools = ", ".join(str(tool.get("name")) for tool in _dicts(body.get("toolsAdded")))
+    texts.append(("Tools", tools))
+    return [(title, text) for title, text in texts if isinstance(text, str) and text.strip()]
+
+
+def _dicts(value: Any) -> list[dict[str, Any]]:
+    return [each for each in value if isinstance(each, dict)] if isinstance(value, list) else []
 
 
 # ---------------------------------------------------------------- small things
 
 
-def _markdown(text: str, *, breaks: bool = False) -> str:
+def fold(title: str, inside: str) -> str:
+    return f'<details class="fold"><summary>{title}</summary>{inside}</details>'
+
+
+def prose(text: str, *, breaks: bool = False) -> str:
+    """Render Markdown as an element; "" for a blank text."""
     return f'<div class="md">{render_markdown(text, breaks=breaks)}</div>' if text.strip() else ""
-
-
-def _continues(story: Story, item: Item) -> bool:
-    """Whether an answer continues the one above it, after its tool results."""
-    return item.parent >= 0 and story.items[item.parent].kind in ("tool", "assistant")
 
 
 def _descriptive(story: Story, item: Item) -> Item:
@@ -650,40 +630,27 @@ def _calls_line(message: AssistantMessage) -> str:
 
 
 def _call_line(call: ToolCall | None, name: str, cwd: str) -> str:
-    args = call.arguments if call is not None and isinstance(call.arguments, dict) else {}
-    command, pattern, path = (_string(args.get(key)) for key in ("command", "pattern", "path"))
-    if command:
+    shown = _Call(name, _arguments(call), None, cwd)
+    if command := shown.text("command"):
         return f"$ {command}"
-    place = path.removeprefix(cwd.rstrip("/") + "/")
-    if pattern:
+    place = shown.text("path").removeprefix(cwd.rstrip("/") + "/")
+    if pattern := shown.text("pattern"):
         return f"{name} {pattern}" + (f" in {place}" if place else "")
     return f"{name} {place}".rstrip()
 
 
-def _string(value: Any) -> str:
-    return value if isinstance(value, str) else ""
-
-
 def _quiet_line(item: Item) -> str:
+    kind = item.entry.type
     body = {key: value for key, value in item.body.items() if isinstance(value, str)}
-    match item.entry.type:
-        case "model_change":
-            return f"Model: {body.get('provider', '')}/{body.get('modelId', '')}"
-        case "thinking_level_change":
-            return f"Thinking: {body.get('thinkingLevel', '')}"
-        case "label":
-            return f"Label: {body['label']}" if body.get("label") else "Label removed"
-        case "session_info":
-            return f"Session name: {body.get('name', '')}"
-        case "context_edit":
-            done = "removed from" if item.body.get("replacement") is None else "replaced in"
-            return f"Entry {body.get('targetId', '')} {done} the context"
-        case "custom":
-            return f"Data of an extension: {body.get('customType', '')}"
-        case "usage":
-            return f"Other use: {body.get('kind', '')}"
-        case kind:
-            return f"Entry of type {kind}"
+    if kind == "label" and not body.get("label"):
+        return "Label removed"
+    if kind == "context_edit":
+        done = "removed from" if item.body.get("replacement") is None else "replaced in"
+        return f"Entry {body.get('targetId', '')} {done} the context"
+    if kind not in _QUIET_LINES:
+        return f"Entry of type {kind}"
+    title, *keys = _QUIET_LINES[kind]
+    return f"{title}: {'/'.join(body.get(key, '') for key in keys)}"
 
 
 def guess_size(item: Item) -> int:

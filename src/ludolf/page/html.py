@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from ludolf.base import CommandError
-from ludolf.page.incremental import read_story
 from ludolf.page.page import OnProgress, render_page
+from ludolf.page.page_model import read_story
 from ludolf.page.summary import ToolSpecLike
 from ludolf.session.tree import Session
 

@@ -58,8 +58,9 @@ def safe_url(url: str) -> str | None:
     return url if _SAFE_URL.match(url) else None
 
 
-def link_start(url: str) -> str:
-    return f'<a href="{attribute(url)}" rel="noopener noreferrer nofollow" target="_blank">'
+def link(url: str, inside: str) -> str:
+    href = attribute(url)
+    return f'<a href="{href}" rel="noopener noreferrer nofollow" target="_blank">{inside}</a>'
 
 
 class _Opener(msgspec.Struct, gc=False):
@@ -147,15 +148,13 @@ class _Inline:
             left -= width
         while left and opens:
             width = min(left, 2)
-            self._push(_Opener(sign * width, len(self._out), match.start()))
+            kind = sign * width
+            self._counts[kind] += 1
+            self._stack.append(_Opener(kind, len(self._out), match.start()))
+            self._out.append(kind)
             left -= width
         if left:
             self._out.append(sign * left)
-
-    def _push(self, opener: _Opener) -> None:
-        self._counts[opener.kind] += 1
-        self._stack.append(opener)
-        self._out.append(opener.kind)
 
     def _close(self, sign: str, left: int) -> int:
         kinds = {sign} if left == 1 else {sign, sign * 2}
@@ -214,7 +213,7 @@ class _Inline:
         if safe_url(url) is None:
             shown = f'<span class="dead" title="{attribute(url[:300])}">{shown}</span>'
         elif opener.kind == "[" or not self._brackets:
-            shown = f"{link_start(url)}{shown}</a>"
+            shown = link(url, shown)
         self._out.append(shown)
         # No link inside a link, and at most one image: deeper nesting would be copied each time.
         del self._brackets[: None if opener.kind == "[" else -1]
@@ -227,8 +226,7 @@ class _Inline:
         if angle["br"]:
             self._out.append("<br>")
         else:
-            url = angle["url"] or f"mailto:{angle['mail']}"
-            self._auto(url, angle["url"] or angle["mail"])
+            self._auto(angle["url"] or f"mailto:{angle['mail']}", angle["url"] or angle["mail"])
         return angle.end()
 
     def _url(self, match: re.Match[str]) -> int:
@@ -242,10 +240,8 @@ class _Inline:
         return match.start() + len(url)
 
     def _auto(self, url: str, shown: str) -> None:
-        if safe_url(url) is None:
-            self._out.append(content(shown))
-        else:
-            self._out.append(f"{link_start(url)}{content(shown)}</a>")
+        safe = safe_url(url) is not None
+        self._out.append(link(url, content(shown)) if safe else content(shown))
 
 
 def _flanks(sign: str, before: str, after: str) -> tuple[bool, bool]:
@@ -388,13 +384,13 @@ class _Blocks:
         if len(head) != len(below) or not all(map(_ALIGN.match, below)):
             return False
         classes = [_align(cell) for cell in below]
-        rows = [_row(head, classes, "th")]
         self._at += 2
         body: list[str] = []
         while self._at < len(self._lines) and "|" in self._lines[self._at]:
             body.append(_row(_cells(self._lines[self._at]), classes, "td"))
             self._at += 1
-        inside = f"<thead>{rows[0]}</thead><tbody>{''.join(body)}</tbody>"
+        top = _row(head, classes, "th")
+        inside = f"<thead>{top}</thead><tbody>{''.join(body)}</tbody>"
         self._out.append(f'<div class="table"><table>{inside}</table></div>')
         return True
 
@@ -486,18 +482,16 @@ class _Blocks:
     def _list_html(self, items: list[list[str]], number: int | None, loose: bool) -> str:
         out: list[str] = []
         for item in items:
-            task = _TASK.match(item[0])
-            if task is not None:
-                done = task[1] != " "
+            start = "<li>"
+            if (task := _TASK.match(item[0])) is not None:
+                sign = "☐" if task[1] == " " else "☑"
+                start = f'<li class="task"><span class="box">{sign}</span> '
                 item[0] = item[0][4:]
-                box = f'<span class="box">{"☑" if done else "☐"}</span> '
-                out.append(f'<li class="task">{box}{self._inside(item, tight=not loose)}</li>')
-            else:
-                out.append(f"<li>{self._inside(item, tight=not loose)}</li>")
+            out.append(f"{start}{self._inside(item, tight=not loose)}</li>")
         if number is None:
             return f"<ul>{''.join(out)}</ul>"
-        start = f' start="{number}"' if number != 1 else ""
-        return f"<ol{start}>{''.join(out)}</ol>"
+        first = f' start="{number}"' if number != 1 else ""
+        return f"<ol{first}>{''.join(out)}</ol>"
 
     def _inside(self, lines: list[str], *, tight: bool = False) -> str:
         inner = _Blocks(lines, breaks=self._breaks, depth=self._depth + 1, tight=tight)
@@ -570,15 +564,16 @@ def _cells(line: str) -> list[str]:
 
 
 def _align(cell: str) -> str:
-    if cell.endswith(":"):
-        return "center" if cell.startswith(":") else "right"
-    return ""
+    """Return the attribute of the cells below a delimiter cell."""
+    if not cell.endswith(":"):
+        return ""
+    return ' class="center"' if cell.startswith(":") else ' class="right"'
 
 
 def _row(cells: list[str], classes: list[str], tag: str) -> str:
     # Short rows are not padded: a wide head over many of them would add too many cells.
-    out = ["<tr>"]
-    for cell, name in zip(cells, classes, strict=False):
-        text = render_inline(cell)
-        out.append(f'<{tag} class="{name}">{text}</{tag}>' if name else f"<{tag}>{text}</{tag}>")
-    return "".join([*out, "</tr>"])
+    out = (
+        f"<{tag}{name}>{render_inline(cell)}</{tag}>"
+        for cell, name in zip(cells, classes, strict=False)
+    )
+    return f"<tr>{''.join(out)}</tr>"

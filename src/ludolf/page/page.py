@@ -5,6 +5,7 @@ from base64 import b64encode
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache
 from hashlib import sha256
+from itertools import count
 from pathlib import Path
 
 import msgspec
@@ -12,8 +13,7 @@ import msgspec
 from ludolf.base import dumps
 from ludolf.page.chart import Chart, chart_data, read_chart
 from ludolf.page.entries import article, fork_nav, guess_size, snippet
-from ludolf.page.incremental import Growth
-from ludolf.page.page_model import Item, Story, letter
+from ludolf.page.page_model import Growth, Item, Story, letter
 from ludolf.page.summary import ToolSpecLike, prompt_html, summary_html, title
 from ludolf.page.text import attribute, content, script_json, visible
 from ludolf.session.entries import entry_json, time_ms
@@ -63,7 +63,7 @@ def render_page(
     live = mark is not None
     parts = _parts(live)
     chart = read_chart(story)
-    written = _Written(len(story.items), on_progress)
+    write = _writer(story, on_progress)
     slots: dict[str, Iterable[str]] = {
         "policy": (attribute(page_policy(live=live)),),
         "title": (content(title(story)),),
@@ -74,10 +74,10 @@ def render_page(
         "prompt": (prompt_html(system_prompt, tools),),
         "outline": _outline(story),
         "roots": (roots_nav(story),),
-        "conversation": _conversation(story, written),
+        "conversation": _conversation(story, write),
         "tail": (_LIVE_TAIL if live else "",),
         "colophon": (_LIVE_COLOPHON if live else _COLOPHON,),
-        "branches": _branches(story, written),
+        "branches": _branches(story, write),
         "data": (script_json({**tree_data(story, story.items, chart), "mark": mark}),),
         "lines": () if live else _packed_lines(story),
         "script": (parts.script,),
@@ -90,17 +90,16 @@ def render_page(
             yield piece
 
 
-class _Written:
-    """Count the entries that are in the page."""
+def _writer(story: Story, on_progress: OnProgress | None) -> Callable[[Item], str]:
+    """Return a function that renders an entry and reports the number of entries so far."""
+    numbers, whole = count(1), len(story.items)
 
-    def __init__(self, whole: int, on_progress: OnProgress | None) -> None:
-        self._whole, self._on_progress, self._count = whole, on_progress, 0
-
-    def article(self, story: Story, item: Item) -> str:
-        self._count += 1
-        if self._on_progress is not None:
-            self._on_progress(self._count, self._whole)
+    def write(item: Item) -> str:
+        if on_progress is not None:
+            on_progress(next(numbers), whole)
         return article(story, item)
+
+    return write
 
 
 def page_policy(*, live: bool = False) -> str:
@@ -158,24 +157,22 @@ def _outline(story: Story) -> Iterator[str]:
             yield f'<li><a href="#entry-{attribute(item.id)}">{text}</a></li>\n'
 
 
-def _conversation(story: Story, written: _Written) -> Iterator[str]:
+def _conversation(story: Story, write: Callable[[Item], str]) -> Iterator[str]:
     """Yield the active branch in groups, which a browser skips faster than single entries."""
     for start in range(0, len(story.path), _GROUP):
         group = [story.items[index] for index in story.path[start : start + _GROUP]]
         height = sum(30 * 2 ** guess_size(item) for item in group)
         size = min(8, max(1, (height // 1000).bit_length()))
         yield f'<div class="group g{size}">\n'
-        for item in group:
-            yield written.article(story, item)
+        yield from map(write, group)
         yield "</div>\n"
 
 
-def _branches(story: Story, written: _Written) -> Iterator[str]:
+def _branches(story: Story, write: Callable[[Item], str]) -> Iterator[str]:
     """Yield the other branches as templates, which the script shows on demand."""
     for item in story.items:
         if item.index not in story.active:
-            inside = written.article(story, item)
-            yield f'<template id="t-{item.index}">{inside}</template>\n'
+            yield f'<template id="t-{item.index}">{write(item)}</template>\n'
 
 
 def tree_data(story: Story, items: Sequence[Item], chart: Chart) -> dict[str, object]:
@@ -216,7 +213,10 @@ def render_news(growth: Growth, after: int, mark: str) -> Iterator[str]:
         index for index, when in growth.touched.items() if when > after and index < after
     )
     chart = read_chart(story)
-    labels = {str(index): _label(story.items[index]) for index in changed}
+    labels = {
+        str(index): visible(label) if (label := story.items[index].label) else None
+        for index in changed
+    }
     data = {**tree_data(story, new, chart), "from": after, "mark": mark, "changed": labels}
     yield f'<!doctype html><meta charset="utf-8"><title>{content(title(story))}</title>\n'
     yield f'<div id="summary">{summary_html(story, chart)}</div>\n'
@@ -224,7 +224,3 @@ def render_news(growth: Growth, after: int, mark: str) -> Iterator[str]:
     for item in (*(story.items[index] for index in changed), *new):
         yield article(story, item)
     yield f'<script type="application/json" id="data">{script_json(data)}</script>\n'
-
-
-def _label(item: Item) -> str | None:
-    return None if item.label is None else visible(item.label)

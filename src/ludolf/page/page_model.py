@@ -1,5 +1,10 @@
-"""Data of a page: every entry with its kind and place in the tree, and totals of the session."""
+"""The story of a session: its entries with their places in the tree, and totals.
 
+A story is built entry by entry, for an export and for a growing session file.
+"""
+
+from collections.abc import Iterable
+from itertools import islice
 from typing import Any
 
 import msgspec
@@ -11,10 +16,19 @@ from ludolf.ai.messages import (
     ToolCall,
     ToolResultMessage,
     Usage,
+    decode_message,
     text_of,
 )
-from ludolf.session.entries import Entry, SessionHeader
-from ludolf.session.stats import Spent
+from ludolf.session.entries import (
+    Entry,
+    SessionHeader,
+    fields,
+    message_of,
+    role_of,
+    text_field,
+)
+from ludolf.session.stats import OTHER_WORK, Spent
+from ludolf.session.tree import Session, clean_name
 
 # One letter each in the page's data; the script uses the same letters.
 KINDS = {
@@ -30,6 +44,19 @@ KINDS = {
     "level": "l",
     "quiet": "q",
 }
+_BY_ROLE = {
+    "user": "user",
+    "assistant": "assistant",
+    "toolResult": "tool",
+    "bashExecution": "bash",
+    "system": "system",
+    "custom": "custom",
+    "branchSummary": "branch",
+    "compactionSummary": "compaction",
+}
+_BY_TYPE = {"model_change": "model", "thinking_level_change": "level", "branch_summary": "branch"}
+# A fork describes each branch by its first entry with text, at most this number of levels below.
+_FORK_SEES = 9
 
 
 class Item(msgspec.Struct, eq=False):
@@ -40,11 +67,11 @@ class Item(msgspec.Struct, eq=False):
 
     index: int
     entry: Entry
-    parent: int
     kind: str
     message: Message | OpaqueMessage | None
     body: dict[str, Any]
-    label: str | None
+    parent: int = -1
+    label: str | None = None
     call: ToolCall | None = None
     pending: tuple[ToolCall, ...] = ()
     children: list[int] = []
@@ -113,3 +140,195 @@ def usage_of(item: Item) -> Usage | None:
         return msgspec.convert(item.body["usage"], Usage, strict=False)
     except (KeyError, msgspec.ValidationError, UnicodeEncodeError):
         return None
+
+
+def read_story(session: Session) -> Story:
+    """Return the current story of a session.
+
+    The engine may write to the session at the same time. Messages are decoded here, so that the
+    session does not keep them.
+    """
+    # Read the leaf first: the list may contain later entries, but the path does not need them.
+    leaf = session.leaf
+    growth = Growth(session.header)
+    growth.add(tuple(session.entries()))
+    growth.lead_to(leaf)
+    return growth.story
+
+
+class Growth:
+    """A story to which entries are added in the order of the file; the last one is the leaf.
+
+    `touched` maps each entry that changed after it was added to the number of entries at that time.
+    """
+
+    def __init__(self, header: SessionHeader) -> None:
+        figures = Figures(kinds=dict.fromkeys(KINDS, 0), spent=Spent(), by_model={})
+        self.story = Story(header, figures)
+        self.touched: dict[int, int] = {}
+        self.relinked = False
+        self._parted = False
+        self._place: dict[str, int] = {}
+        self._early: dict[str, list[int]] = {}
+        self._calls: dict[str, tuple[int, ToolCall]] = {}
+        self._answered: set[tuple[int, str]] = set()
+
+    def add(self, entries: Iterable[Entry]) -> None:
+        """Add new entries. Sets `relinked` if a parent came after its child."""
+        items = self.story.items
+        for entry in entries:
+            item = _item(len(items), entry)
+            items.append(item)
+            self._link(item)
+            self._count(item)
+            self._relate(item)
+            self._note(item)
+        if items:
+            self.lead_to(items[-1].id)
+
+    def lead_to(self, leaf: str | None) -> None:
+        """End the path at this entry; the path is empty if the entry does not exist."""
+        story = self.story
+        at = self._place.get(leaf, -1) if leaf is not None else -1
+        new: list[int] = []
+        while at >= 0 and at not in story.active:
+            new.append(at)
+            at = story.items[at].parent
+        while story.path and story.path[-1] != at:
+            story.active.discard(story.path.pop())
+        story.path += reversed(new)
+        story.active.update(new)
+
+    # ------------------------------------------------------------ one entry
+
+    def _link(self, item: Item) -> None:
+        """Insert the item below its parent and above children that came before it."""
+        entry, items = item.entry, self.story.items
+        if entry.parent_id is not None and entry.parent_id != entry.id:
+            item.parent = self._place.get(entry.parent_id, -1)
+            if item.parent < 0:
+                self._early.setdefault(entry.parent_id, []).append(item.index)
+        self._place[entry.id] = item.index
+        if item.parent >= 0:
+            self._put_below(items[item.parent], item)
+        if entry.id in self._early:
+            self._adopt(item, self._early.pop(entry.id))
+        if item.kind != "quiet" or any(items[child].shown for child in item.children):
+            self._show(item)
+
+    def _adopt(self, item: Item, children: list[int]) -> None:
+        above = set(self._upwards(item))
+        for child in children:
+            # A cycle of parents is cut at the entry that would close it.
+            if child not in above:
+                self.story.items[child].parent = item.index
+                self._put_below(item, self.story.items[child])
+        self.relinked = True
+        self.story.path.clear()
+        self.story.active.clear()
+
+    def _put_below(self, item: Item, child: Item) -> None:
+        item.children.append(child.index)
+        self._parted = self._parted or len(item.children) > 1
+
+    def _show(self, item: Item) -> None:
+        """Mark an entry and all above it as shown, and update the forks above."""
+        item.shown = True
+        for step, index in enumerate(self._upwards(item)):
+            above = self.story.items[index]
+            if above.shown and (step > _FORK_SEES or not self._parted):
+                break
+            above.shown = True
+            if self._forks(above):
+                self._touch(above)
+
+    def _forks(self, item: Item) -> bool:
+        """Whether several shown branches continue from here; stops counting at the second."""
+        if len(item.children) < 2:
+            return False
+        items = self.story.items
+        shown = (child for child in item.children if items[child].shown)
+        return len(tuple(islice(shown, 2))) == 2
+
+    def _upwards(self, item: Item) -> Iterable[int]:
+        """Yield the entries above an item, the nearest first."""
+        at = item.parent
+        while at >= 0:
+            yield at
+            at = self.story.items[at].parent
+
+    def _count(self, item: Item) -> None:
+        figures, message, usage = self.story.figures, item.message, usage_of(item)
+        figures.kinds[item.kind] += 1
+        if isinstance(message, AssistantMessage):
+            figures.tool_calls += len(message.tool_calls)
+            name = f"{message.provider}/{message.response_model or message.model}"
+        elif item.entry.type == "usage":
+            name = f"{item.body.get('provider')}/{item.body.get('model')}"
+        else:
+            name = OTHER_WORK
+        if usage is not None:
+            figures.spent.add(usage)
+            figures.by_model.setdefault(name, Spent()).add(usage)
+
+    def _relate(self, item: Item) -> None:
+        """Assign a result to its call. Some providers repeat ids, so the latest call counts."""
+        message = item.message
+        if isinstance(message, AssistantMessage):
+            self._calls.update((call.id, (item.index, call)) for call in message.tool_calls)
+            self._set_pending(item)
+        elif isinstance(message, ToolResultMessage) and message.tool_call_id in self._calls:
+            asker, item.call = self._calls[message.tool_call_id]
+            self._answered.add((asker, message.tool_call_id))
+            self._set_pending(self.story.items[asker])
+        if item.parent >= 0 and len(self.story.items[item.parent].children) == 2:
+            self._set_pending(self.story.items[item.parent])
+
+    def _set_pending(self, item: Item) -> None:
+        if not isinstance(item.message, AssistantMessage):
+            return
+        # If the tree forks after a call, not every branch contains its result.
+        forked = len(item.children) > 1
+        item.pending = tuple(
+            call
+            for call in item.message.tool_calls
+            if forked or (item.index, call.id) not in self._answered
+        )
+        self._touch(item)
+
+    def _note(self, item: Item) -> None:
+        if item.entry.type == "label":
+            target = self._place.get(text_field(item.body, "targetId"), -1)
+            if target >= 0:
+                labelled = self.story.items[target]
+                labelled.label = text_field(item.body, "label") or None
+                self._touch(labelled)
+        elif item.entry.type == "session_info":
+            self.story.name = clean_name(text_field(item.body, "name")) or None
+
+    def _touch(self, item: Item) -> None:
+        self.touched[item.index] = len(self.story.items)
+
+
+def _item(index: int, entry: Entry) -> Item:
+    message = _message(entry)
+    body = fields(entry) if message is None or entry.type != "message" else {}
+    return Item(index, entry, _kind(entry, message), message, body)
+
+
+def _message(entry: Entry) -> Message | OpaqueMessage | None:
+    if entry.type == "message":
+        return entry.decoded or decode_message(entry.message)
+    if entry.type in ("custom_message", "branch_summary", "compaction"):
+        return message_of(entry)
+    return None
+
+
+def _kind(entry: Entry, message: Message | OpaqueMessage | None) -> str:
+    if message is None:
+        return _BY_TYPE.get(entry.type, "quiet")
+    if entry.type in _BY_TYPE:
+        return _BY_TYPE[entry.type]
+    if getattr(message, "display", True) is False:
+        return "quiet"
+    return _BY_ROLE.get(role_of(entry), "quiet")

@@ -5,9 +5,8 @@ from typing import Any, Protocol
 
 from ludolf.ai.messages import UserMessage
 from ludolf.page.chart import Chart, chart_html
-from ludolf.page.entries import snippet
+from ludolf.page.entries import fold, prose, snippet
 from ludolf.page.formatting import count, dollars, duration, stamp, time_element, tokens
-from ludolf.page.markdown import render_markdown
 from ludolf.page.page_model import Story
 from ludolf.page.text import content, one_line
 from ludolf.session.entries import time_ms
@@ -60,11 +59,9 @@ def prompt_html(system_prompt: str | None, tools: Sequence[ToolSpecLike]) -> str
     """Render the system prompt and the tools, folded; "" if neither is known."""
     out = []
     if system_prompt and system_prompt.strip():
-        inside = f'<div class="md">{render_markdown(system_prompt)}</div>'
-        out.append(_fold("System prompt", inside))
+        out.append(fold("System prompt", prose(system_prompt)))
     if tools:
-        inside = "".join(map(_tool, tools))
-        out.append(_fold(count(len(tools), "tool"), inside))
+        out.append(fold(count(len(tools), "tool"), "".join(map(_tool, tools))))
     return "".join(out)
 
 
@@ -113,22 +110,16 @@ def _by_model(story: Story) -> str:
     rows = [
         f"<tr><td>{content(one_line(name, 100))}</td>"
         + "".join(
-            f'<td class="right">{value}</td>'
-            for value in (
-                tokens(one.input),
-                tokens(one.output),
-                tokens(one.cache_read),
-                tokens(one.cache_write),
-                dollars(one.cost),
-            )
+            f'<td class="right">{tokens(value)}</td>'
+            for value in (one.input, one.output, one.cache_read, one.cache_write)
         )
-        + "</tr>"
+        + f'<td class="right">{dollars(one.cost)}</td></tr>'
         for name, one in list(spent.items())[:50]
     ]
     names = ("Model", "In", "Out", "From cache", "To cache", "Cost")
     head = "".join(f"<th>{name}</th>" for name in names)
     table = f"<table><thead><tr>{head}</tr></thead><tbody>{''.join(rows)}</tbody></table>"
-    return _fold("By model", f'<div class="table">{table}</div>')
+    return fold("By model", f'<div class="table">{table}</div>')
 
 
 def _tool(tool: ToolSpecLike) -> str:
@@ -154,7 +145,3 @@ def _parameter(name: str, about: Any, needed: bool) -> str:
 
 def _fact(name: str, value: str) -> str:
     return f"<div><dt>{name}</dt><dd>{value}</dd></div>"
-
-
-def _fold(name: str, inside: str) -> str:
-    return f'<details class="fold"><summary>{name}</summary>{inside}</details>'

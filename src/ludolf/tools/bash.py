@@ -10,9 +10,8 @@ from typing import Any
 import msgspec
 
 from ludolf.agent.tool import ToolContext, ToolDefaults, ToolFailure, ToolOutput, text_output
-from ludolf.ai.messages import Text
 from ludolf.ai.strict_schema import PREFER_STRICT
-from ludolf.tools.options import BuiltinToolOptions
+from ludolf.tools.options import BuiltinToolOptions, parameter_schema
 from ludolf.tools.output import OutputTail
 from ludolf.tools.process import (
     ProcessCommand,
@@ -29,18 +28,6 @@ UPDATE_SECONDS = 0.1
 AT_ONCE = 16
 MAX_TIMEOUT = 2_147_483.647
 
-_PARAMETERS: Mapping[str, Any] = {
-    "type": "object",
-    "properties": {
-        "command": {"type": "string", "description": "Shell command to run"},
-        "timeout": {
-            "type": "number",
-            "description": "Seconds after which the command is killed (default: no limit)",
-        },
-    },
-    "required": ["command"],
-}
-
 
 class BashTool(ToolDefaults):
     name = "bash"
@@ -51,7 +38,11 @@ class BashTool(ToolDefaults):
         "saved to a file that the result names. stdin is closed, so do not start interactive "
         "programs."
     )
-    parameters = _PARAMETERS
+    parameters = parameter_schema(
+        "command",
+        command=("string", "Shell command to run"),
+        timeout=("number", "Seconds after which the command is killed (default: no limit)"),
+    )
     sampling = PREFER_STRICT
     snippet = "Run shell commands (build, test, git, search, ...)"
 
@@ -153,9 +144,7 @@ def _result(tail: OutputTail, end: ProcessEnd) -> ToolOutput:
         why = f"[Killed by {end.signal}]\n\n" if end.signal else ""
         text = f"{text}\n\n{why}Command exited with code {end.code}"
         raise ToolFailure(text, text_output(text, details) if end.left else None)
-    if not details:
-        return ToolOutput(content=(Text(text=text),))
-    return text_output(text, details)
+    return text_output(text, details or msgspec.UNSET)
 
 
 def _failure(tail: OutputTail, reason: str) -> str:
@@ -166,7 +155,10 @@ def _failure(tail: OutputTail, reason: str) -> str:
 def _text(tail: OutputTail, shown: Truncation) -> str:
     if not shown.truncated:
         return shown.content
-    return f"{shown.content}\n\n[{_what_is_shown(tail, shown)}. {_where_is_all(tail)}]"
+    where = f"Full output: {tail.full_output_path}"
+    if tail.spill_error:
+        where = f"The full output could not be kept: {tail.spill_error}"
+    return f"{shown.content}\n\n[{_what_is_shown(tail, shown)}. {where}]"
 
 
 def _what_is_shown(tail: OutputTail, shown: Truncation) -> str:
@@ -176,12 +168,6 @@ def _what_is_shown(tail: OutputTail, shown: Truncation) -> str:
         return f"Showing last {kept} of line {last} (line is {whole})"
     lines = f"Showing lines {last - shown.output_lines + 1}-{last} of {last}"
     return lines if shown.truncated_by == "lines" else f"{lines} ({size_words(MAX_BYTES)} limit)"
-
-
-def _where_is_all(tail: OutputTail) -> str:
-    if tail.spill_error:
-        return f"The full output could not be kept: {tail.spill_error}"
-    return f"Full output: {tail.full_output_path}"
 
 
 def _details(tail: OutputTail, shown: Truncation) -> dict[str, Any]:

@@ -6,8 +6,7 @@ from collections.abc import Iterator, Sequence
 from itertools import accumulate
 from typing import NamedTuple
 
-from ludolf.tools.lookalikes import decoded, encoded
-from ludolf.tools.replacements import Span
+from ludolf.tools.replacements import Span, decoded, encoded
 
 _PIECE = 1 << 12
 

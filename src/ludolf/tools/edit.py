@@ -4,6 +4,7 @@ import asyncio
 import errno
 import os
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -20,11 +21,9 @@ from ludolf.agent.tool import (
 from ludolf.ai.strict_schema import PREFER_STRICT
 from ludolf.base import loads, without_surrogates
 from ludolf.tools.diff import Comparison
-from ludolf.tools.files import error_code, error_text, open_regular, replace_file, settle_in_thread
-from ludolf.tools.locks import file_lock, name_lock
-from ludolf.tools.lookalikes import decoded, encoded
-from ludolf.tools.paths import landed_at, resolve
-from ludolf.tools.replacements import Replacement, Span, plan, splice
+from ludolf.tools.files import closing_file, error_code, open_regular, settle_in_thread, store_file
+from ludolf.tools.paths import file_lock, landed_at, name_lock, resolve
+from ludolf.tools.replacements import Replacement, Span, decoded, encoded, plan, splice
 from ludolf.tools.truncate import size_words
 
 MAX_FILE_BYTES = 64 * 1024 * 1024
@@ -75,7 +74,8 @@ class EditTool(ToolDefaults):
         prepared = dict(args)
         edits = prepared.get("edits")
         if isinstance(edits, str):
-            edits = _parsed(edits)
+            with suppress(ValueError):
+                edits = loads(edits)
         if isinstance(edits, dict):
             edits = [edits]
         if isinstance(prepared.get("oldText"), str) and isinstance(prepared.get("newText"), str):
@@ -118,13 +118,6 @@ async def _edit_document(
     return details
 
 
-def _parsed(edits: str) -> Any:
-    try:
-        return loads(edits)
-    except ValueError:
-        return edits
-
-
 def _replacement(edit: Mapping[str, str]) -> Replacement:
     old, new = (without_surrogates(edit[key]) for key in ("oldText", "newText"))
     return Replacement(old.replace("\r\n", "\n"), new.replace("\r\n", "\n"))
@@ -134,7 +127,7 @@ def _edit(
     target: Path, edits: Sequence[Replacement], path: str, walls: Walls | None
 ) -> dict[str, Any]:
     data, details = _changed(_load(target, path, walls), edits, path)
-    _store(target, data, walls)
+    store_file(target, data, walls)
     return details
 
 
@@ -201,8 +194,7 @@ def _first_invalid(data: bytes) -> int | None:
 
 
 def _read(target: Path, path: str, walls: Walls | None) -> bytes:
-    file = open_regular(target, walls)
-    try:
+    with closing_file(open_regular(target, walls)) as file:
         if walls is None and not os.access(target, os.W_OK):
             raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
         # One read of the stated size; reading continues if the file grew or reports no size.
@@ -210,16 +202,7 @@ def _read(target: Path, path: str, walls: Walls | None) -> bytes:
             data = source.read(min(os.fstat(file).st_size, MAX_FILE_BYTES)) or b""
             while len(data) <= MAX_FILE_BYTES and (more := source.read(_CHECKED)):
                 data += more
-    finally:
-        os.close(file)
     if len(data) > MAX_FILE_BYTES:
         limit = size_words(MAX_FILE_BYTES)
         raise ToolFailure(f"Could not edit file: {path}. It is over {limit}. Use bash instead.")
     return data
-
-
-def _store(target: Path, data: bytes, walls: Walls | None) -> None:
-    try:
-        replace_file(target, data, walls)
-    except OSError as error:
-        raise ToolFailure(error_text(error, "open", target)) from error

@@ -1,18 +1,22 @@
-"""Blocking file access: open regular files only, replace files atomically, name errors."""
+"""Blocking file access: open regular files only, replace files atomically, name errors.
+
+A new file has no name until its content is on disk, where the file system offers that (O_TMPFILE).
+Its writer holds a lock on it, so that one left by a killed program can be recognised: the next
+write in the same folder removes it.
+"""
 
 import asyncio
 import errno
 import os
+import re
 import stat
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
 from typing import TypeVar
 
 from ludolf.agent.tool import ToolFailure, Walls
-from ludolf.tools.atomic import write_atomically
-from ludolf.tools.overflow_file import write_all
 from ludolf.tools.paths import real_path
 
 T = TypeVar("T")
@@ -38,6 +42,12 @@ _KINDS = (
     (stat.S_ISCHR, "a character device"),
     (stat.S_ISBLK, "a block device"),
 )
+_TEMPORARY = re.compile(r"\.ludolf-[0-9a-f]{12}\.tmp")
+_PLACE = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_CLOEXEC
+_WRITE = os.O_WRONLY | os.O_CLOEXEC
+_LOOK = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+# Folders that this program has cleaned already, by device and inode.
+_cleaned: set[tuple[int, int]] = set()
 
 
 def error_code(error: OSError) -> str:
@@ -83,23 +93,35 @@ def replace_file(path: Path, data: bytes, walls: Walls | None = None) -> None:
         walls.replace(path, data)
         return
     target = Path(real_path(path))
-    try:
+    old: os.stat_result | None = None
+    with suppress(FileNotFoundError):
         old = os.stat(target)
-    except FileNotFoundError:
-        write_atomically(target, data, None)
-        return
-    refuse_special(old, path)
-    if not os.access(target, os.W_OK):
-        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
-    if old.st_nlink > 1:
-        _write_in_place(target, data)
-        return
+    if old is not None:
+        refuse_special(old, path)
+        if not os.access(target, os.W_OK):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+        if old.st_nlink > 1:
+            _write_in_place(target, data)
+            return
     try:
-        write_atomically(target, data, old)
+        with closing_file(os.open(target.parent, _PLACE)) as folder:
+            write_atomically(folder, target.name, data, old)
     except OSError as error:
-        if error.errno not in _CANNOT_REPLACE:
+        if old is None or error.errno not in _CANNOT_REPLACE:
             raise
         _write_in_place(target, data)
+
+
+def store_file(path: Path, data: bytes, walls: Walls | None) -> None:
+    """Replace a file for a tool, as `replace_file`.
+
+    Raises:
+        ToolFailure: it cannot be written.
+    """
+    try:
+        replace_file(path, data, walls)
+    except OSError as error:
+        raise ToolFailure(error_text(error, "open", path)) from error
 
 
 async def settle_in_thread(work: Callable[[], T]) -> T:
@@ -188,11 +210,112 @@ def _reserve(file: int, size: int) -> None:
 
 
 def _write_in_place(target: Path, data: bytes) -> None:
-    file = os.open(target, os.O_WRONLY | os.O_CLOEXEC)
-    try:
+    with closing_file(os.open(target, os.O_WRONLY | os.O_CLOEXEC)) as file:
         _reserve(file, len(data))
         write_all(file, data)
         os.ftruncate(file, len(data))
         os.fsync(file)
+
+
+def write_all(file: int, data: bytes) -> None:
+    """Write every byte, in several calls if necessary."""
+    view = memoryview(data)
+    while view:
+        view = view[os.write(file, view) :]
+
+
+def write_atomically(folder: int, target: str, data: bytes, old: os.stat_result | None) -> None:
+    """Put a new file in the place of `old`, a name in an open folder; keep its owner and mode."""
+    _clean(folder)
+    name = f".ludolf-{os.urandom(6).hex()}.tmp"
+    file, is_named = _create(folder, name, 0o600 if old else 0o666)
+    try:
+        write_all(file, data)
+        if old:
+            _keep_owner_and_mode(file, old)
+        os.fsync(file)
+        if not is_named:
+            # A path relative to `folder`: the system follows the link only in this form.
+            os.link(f"/proc/self/fd/{file}", name, dst_dir_fd=folder)
+            is_named = True
+        os.replace(name, target, src_dir_fd=folder, dst_dir_fd=folder)
+    except BaseException:
+        if is_named:
+            os.unlink(name, dir_fd=folder)
+        raise
     finally:
         os.close(file)
+
+
+@contextmanager
+def closing_file(file: int) -> Iterator[int]:
+    """Close a descriptor at the end of the block."""
+    try:
+        yield file
+    finally:
+        os.close(file)
+
+
+def _create(place: int, name: str, mode: int) -> tuple[int, bool]:
+    """Return a locked file in the folder, and whether it has the name already."""
+    if hasattr(os, "O_TMPFILE") and os.path.exists("/proc/self/fd"):
+        with suppress(OSError):  # not every file system supports it
+            file = os.open(".", _WRITE | os.O_TMPFILE, mode, dir_fd=place)
+            with suppress(OSError):
+                _lock(file)
+            return file, False
+    while True:
+        file = os.open(name, _WRITE | os.O_CREAT | os.O_EXCL, mode, dir_fd=place)
+        try:
+            _lock(file)
+        except BlockingIOError:
+            is_ours = False  # another program considers it stale
+        except OSError:
+            is_ours = True  # the file system has no locks, so no program removes the file
+        else:
+            is_ours = os.fstat(file).st_nlink > 0
+        if is_ours:
+            return file, True
+        os.close(file)
+
+
+def _lock(file: int) -> None:
+    """Lock a file until it is closed or this program ends.
+
+    Raises:
+        BlockingIOError: another program holds the lock.
+        OSError: the file system has no locks.
+    """
+    import fcntl
+
+    fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+
+def _clean(place: int) -> None:
+    """Remove temporary files of programs that were killed; once for each folder."""
+    status = os.fstat(place)
+    if (status.st_dev, status.st_ino) in _cleaned:
+        return
+    _cleaned.add((status.st_dev, status.st_ino))
+    with suppress(OSError):
+        flags = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
+        with closing_file(os.open(".", flags, dir_fd=place)) as listing:
+            names = os.listdir(listing)
+        for name in filter(_TEMPORARY.fullmatch, names):
+            _remove_stale(name, place)
+
+
+def _remove_stale(name: str, place: int) -> None:
+    with suppress(OSError):  # already removed, or its writer is running
+        if not stat.S_ISREG(os.stat(name, dir_fd=place, follow_symlinks=False).st_mode):
+            return
+        with closing_file(os.open(name, _LOOK, dir_fd=place)) as file:
+            _lock(file)
+            os.unlink(name, dir_fd=place)
+
+
+def _keep_owner_and_mode(file: int, old: os.stat_result) -> None:
+    new = os.fstat(file)
+    if (new.st_uid, new.st_gid) != (old.st_uid, old.st_gid):
+        os.fchown(file, old.st_uid, old.st_gid)
+    os.fchmod(file, stat.S_IMODE(old.st_mode))

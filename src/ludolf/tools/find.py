@@ -5,8 +5,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from ludolf.agent.tool import ToolContext, ToolDefaults, ToolFailure, ToolOutput
-from ludolf.tools.listing import listing, whole_number
-from ludolf.tools.paths import exists, is_folder, resolve
+from ludolf.tools.listing import listing, searched_path, whole_number
+from ludolf.tools.options import parameter_schema
 from ludolf.tools.process import inside
 from ludolf.tools.ripgrep import each_record, find_command
 from ludolf.tools.search import TOO_DEEP
@@ -17,19 +17,6 @@ _TOO_DEEP_NOTICE = (
     "Use bash: cd into one of them and search there"
 )
 
-_PARAMETERS: Mapping[str, Any] = {
-    "type": "object",
-    "properties": {
-        "pattern": {
-            "type": "string",
-            "description": "Glob such as '*.py' for names, 'src/**/*.py' for paths",
-        },
-        "path": {"type": "string", "description": "Folder to search (default: working directory)"},
-        "limit": {"type": "number", "description": f"Most results to show ({DEFAULT_LIMIT})"},
-    },
-    "required": ["pattern"],
-}
-
 
 class FindTool(ToolDefaults):
     name = "find"
@@ -38,17 +25,17 @@ class FindTool(ToolDefaults):
         "Find files and folders by glob pattern. Returns paths relative to the searched folder. "
         "Includes hidden files; respects .gitignore."
     )
-    parameters = _PARAMETERS
+    parameters = parameter_schema(
+        "pattern",
+        pattern=("string", "Glob such as '*.py' for names, 'src/**/*.py' for paths"),
+        path=("string", "Folder to search (default: working directory)"),
+        limit=("number", f"Most results to show ({DEFAULT_LIMIT})"),
+    )
     read_only = True
     snippet = "Find files by name"
 
     async def execute(self, args: Mapping[str, Any], ctx: ToolContext) -> ToolOutput:
-        folder = resolve(args.get("path") or ".", ctx.cwd)
-        place = folder if ctx.walls is None else ctx.walls.locate(folder)
-        if not exists(place):
-            raise ToolFailure(f"Path not found: {folder}")
-        if not is_folder(place):
-            raise ToolFailure(f"Not a directory: {folder}")
+        folder, _, _ = searched_path(args, ctx, takes_files=False)
         limit = whole_number(args.get("limit"), DEFAULT_LIMIT)
         paths: list[str] = []
 

@@ -6,10 +6,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from ludolf.agent.tool import ToolContext, ToolDefaults, ToolFailure, ToolOutput, Walls
 from ludolf.tools.files import error_text
-from ludolf.tools.listing import listing, whole_number
-from ludolf.tools.paths import exists, is_file, is_folder, resolve
+from ludolf.tools.listing import listing, searched_path, whole_number
+from ludolf.tools.options import parameter_schema
 from ludolf.tools.process import inside
 from ludolf.tools.ripgrep import Grep, each_record, grep_command, ripgrep_path, run_ripgrep
 from ludolf.tools.search import TOO_DEEP
@@ -20,20 +22,6 @@ MAX_LINE_CHARS = 500
 _PARTIAL_CODES = (2, TOO_DEEP)
 _PARTIAL_NOTICE = "Some files or folders could not be searched: not readable, or too deep"
 
-_PARAMETERS: Mapping[str, Any] = {
-    "type": "object",
-    "properties": {
-        "pattern": {"type": "string", "description": "Regular expression, or plain text (literal)"},
-        "path": {"type": "string", "description": "File or folder (default: working directory)"},
-        "glob": {"type": "string", "description": "Only search matching files, such as '*.py'"},
-        "ignoreCase": {"type": "boolean", "description": "Ignore case (default: false)"},
-        "literal": {"type": "boolean", "description": "Treat the pattern as plain text"},
-        "context": {"type": "number", "description": "Lines to show around each match (0)"},
-        "limit": {"type": "number", "description": f"Most matches to show ({DEFAULT_LIMIT})"},
-    },
-    "required": ["pattern"],
-}
-
 
 class GrepTool(ToolDefaults):
     name = "grep"
@@ -42,7 +30,16 @@ class GrepTool(ToolDefaults):
         "Search the content of files. Returns path, line number and line of each match. Includes "
         f"hidden files; respects .gitignore. Lines are cut after {MAX_LINE_CHARS} characters."
     )
-    parameters = _PARAMETERS
+    parameters = parameter_schema(
+        "pattern",
+        pattern=("string", "Regular expression, or plain text (literal)"),
+        path=("string", "File or folder (default: working directory)"),
+        glob=("string", "Only search matching files, such as '*.py'"),
+        ignoreCase=("boolean", "Ignore case (default: false)"),
+        literal=("boolean", "Treat the pattern as plain text"),
+        context=("number", "Lines to show around each match (0)"),
+        limit=("number", f"Most matches to show ({DEFAULT_LIMIT})"),
+    )
     read_only = True
     snippet = "Search the content of files"
 
@@ -51,13 +48,8 @@ class GrepTool(ToolDefaults):
         self._program = program
 
     async def execute(self, args: Mapping[str, Any], ctx: ToolContext) -> ToolOutput:
-        target = resolve(args.get("path") or ".", ctx.cwd)
-        place = target if ctx.walls is None else ctx.walls.locate(target)
-        if not exists(place):
-            raise ToolFailure(f"Path not found: {target}")
-        if not is_folder(place) and not is_file(place):
-            raise ToolFailure(f"Not a regular file: {target}")
-        grep = _grep(args, target, one_file=not is_folder(place))
+        target, place, is_folder = searched_path(args, ctx, takes_files=True)
+        grep = _grep(args, target, one_file=not is_folder)
         if grep.only and ctx.walls is not None:
             await asyncio.to_thread(_check_readable, target, ctx.walls)
         limit = whole_number(args.get("limit"), DEFAULT_LIMIT)
@@ -107,12 +99,11 @@ def _grep(args: Mapping[str, Any], target: Path, *, one_file: bool) -> Grep:
     )
 
 
-class _Line:
-    def __init__(self, path: str, number: int, is_match: bool, text: str) -> None:
-        self.path = path
-        self.number = number
-        self.is_match = is_match
-        self.text = text
+class _Line(msgspec.Struct):
+    path: str
+    number: int
+    is_match: bool
+    text: str
 
     def shown(self) -> str:
         text = self.text
@@ -157,7 +148,6 @@ class _Matches:
             return listing(["No matches found"], notices, {})
         details: dict[str, Any] = {}
         limit_notices: list[str] = []
-        width_notices: list[str] = []
         if self._count > self._limit:
             self._drop_context_of_the_next()
             details["matchLimitReached"] = self._limit
@@ -167,11 +157,10 @@ class _Matches:
             )
         if any(len(line.text) > MAX_LINE_CHARS for line in self.lines):
             details["linesTruncated"] = True
-            width_notices.append(
-                f"Some lines truncated to {MAX_LINE_CHARS} chars. Use read tool to see full lines"
-            )
+            cut = f"Some lines truncated to {MAX_LINE_CHARS} chars. Use read tool to see full lines"
+            notices = (cut, *notices)
         shown = [line.shown() for line in self.lines]
-        return listing(shown, limit_notices, details, later_notices=[*width_notices, *notices])
+        return listing(shown, limit_notices, details, later_notices=notices)
 
     def _take_as_context(self, line: _Line) -> bool:
         """Beyond the limit, keep only the lines after the last match."""

@@ -1,34 +1,64 @@
-"""Prepare images for models: detect the type by content, convert, and shrink if needed."""
+"""Prepare images for models: detect the type by content, convert, and shrink if needed.
+
+Pillow decodes and encodes within limits of memory and time. Only the decoder of the format
+detected from the content is used, never one that Pillow picks.
+"""
 
 import asyncio
 import base64
+import struct
+import zlib
 from collections.abc import Callable, Iterator, Mapping
 from functools import cache, partial
-from typing import TYPE_CHECKING, Literal
+from importlib import import_module
+from io import BytesIO
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 import msgspec
 
 from ludolf.ai.messages import Image
 from ludolf.tools.options import ImageLimits
-from ludolf.tools.pictures import Decoded, Form, Size, decode, encode, fitted
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor
+
+    from PIL.Image import Image as Picture
+    from PIL.ImageFile import ImageFile
+    from PIL.JpegImagePlugin import JpegImageFile
+
+Form = Literal["PNG", "JPEG", "GIF", "WEBP", "BMP"]
+Size = tuple[int, int]
 
 # Number of bytes from which the type of a file is detected.
 SNIFF_BYTES = 4100
 KEPT_TYPES = ("image/png", "image/jpeg", "image/gif", "image/webp")
 CONVERT_FAILED = "[Image omitted: could not be converted to a supported inline image format.]"
 RESIZE_FAILED = "[Image omitted: could not be resized below the inline image size limit.]"
-_FORMS: Mapping[str, Form] = {
-    "image/png": "PNG",
-    "image/jpeg": "JPEG",
-    "image/gif": "GIF",
-    "image/webp": "WEBP",
-    "image/bmp": "BMP",
-}
 _LESSER_QUALITIES = (85, 70, 55, 40)
 _PNG_SIGNATURE = b"\x89PNG\r\n\x1a\n"
+MAX_IMAGE_BYTES = 64 * 1024 * 1024
+# Memory for decoding one image, in bytes. 7680x4320 pixels of four bytes fit.
+_MAX_MEMORY = 134_000_000
+_MAX_JPEG_PIXELS = 120_000_000
+# Each scan of a JPEG processes the whole image; progressive ones have about ten.
+_MAX_JPEG_SCANS = 64
+# The WebP decoder holds two canvases and copies its result.
+_WEBP_BYTES_PER_PIXEL = 16
+# A compressed block may expand a thousandfold; other threads run between two blocks.
+_BLOCK = 4096
+_ORIENTATION = 0x0112
+_MOST_READS_OF_HEADER = 10_000
+_MOST_READS = 200_000
+_REDUCIBLE = ("1", "L", "LA", "P", "RGB", "RGBA", "CMYK", "YCbCr")
+_STRIP = 64
+# By format: the beginning of the names of its module and its class in Pillow.
+_PLUGINS: Mapping[Form, str] = {
+    "PNG": "Png",
+    "JPEG": "Jpeg",
+    "GIF": "Gif",
+    "WEBP": "WebP",
+    "BMP": "Bmp",
+}
 
 
 class Fitted(msgspec.Struct, frozen=True):
@@ -36,6 +66,25 @@ class Fitted(msgspec.Struct, frozen=True):
 
     image: Image | None
     hints: tuple[str, ...] = ()
+
+
+class Decoded(msgspec.Struct, frozen=True):
+    """A picture as stored, its size when upright, and how to turn it.
+
+    A large JPEG is decoded at a fraction of its size, but not below the size that was asked for.
+    """
+
+    picture: Any
+    size: Size
+    orientation: int
+
+    def drawn(self, size: Size) -> "Picture":
+        """Return the picture upright, scaled to a size."""
+        stored = _turned_size(size, self.orientation)
+        picture: Picture = self.picture
+        if picture.size != stored:
+            picture = _mixable(_reduced(picture, stored)).resize(stored)
+        return _turned(picture, self.orientation)
 
 
 def sniff(opening: bytes) -> str | None:
@@ -92,7 +141,8 @@ def _form(data: bytes) -> Form | None:
     # Animated PNGs too: an image block is always an image.
     if data.startswith(_PNG_SIGNATURE):
         return "PNG"
-    return _FORMS.get(sniff(data[:SNIFF_BYTES]) or "")
+    mime_type = sniff(data[:SNIFF_BYTES])
+    return cast("Form", mime_type.removeprefix("image/").upper()) if mime_type else None
 
 
 def _fit_block(image: Image, limits: ImageLimits | None) -> Fitted:
@@ -185,3 +235,176 @@ def _base64_size(data: bytes) -> int:
 
 def _block(data: bytes, mime_type: str) -> Image:
     return Image(data=base64.b64encode(data).decode("ascii"), mime_type=mime_type)
+
+
+# ---------------------------------------------------------------- Pillow
+
+
+def decode(data: bytes, form: Form, box: Size | None) -> Decoded | None:
+    """Decode an image that is to be shown within a box.
+
+    Returns None if it is broken, is not of that format, or takes too much memory.
+    """
+    if len(data) > MAX_IMAGE_BYTES:
+        return None
+    from PIL.Image import DecompressionBombError
+
+    source = _Source(data)
+    try:
+        picture = _opened(source, form)
+        stored = picture.size
+        if not _prepare(picture, form, data, box):
+            return None
+        source.reads_left = _MOST_READS
+        picture.decodermaxblock = _BLOCK
+        picture.load()
+        orientation = _orientation(picture)
+    # Decoders have raised each of these on broken data.
+    except (
+        *(ArithmeticError, AssertionError, AttributeError, EOFError, LookupError, MemoryError),
+        *(OSError, RuntimeError, SyntaxError, TypeError, ValueError, struct.error, zlib.error),
+        DecompressionBombError,
+    ):
+        return None
+    return Decoded(picture, _turned_size(stored, orientation), orientation)
+
+
+def fitted(size: Size, box: Size | None) -> Size:
+    """Return the size scaled to fit a box, with the same proportions."""
+    if box is None:
+        return size
+    ratio = min(1.0, box[0] / size[0], box[1] / size[1])
+    return max(1, round(size[0] * ratio)), max(1, round(size[1] * ratio))
+
+
+def encode(picture: "Picture", form: Literal["PNG", "JPEG"], quality: int = 0) -> bytes | None:
+    """Encode the picture; return None if the format cannot store it."""
+    options: dict[str, Any] = {"quality": quality} if form == "JPEG" else {}
+    modes = ("RGB", "L") if form == "JPEG" else ("RGB", "RGBA", "L", "LA", "P", "1", "I;16")
+    target = BytesIO()
+    try:
+        ready = picture if picture.mode in modes else picture.convert(_plain_mode(picture, form))
+        ready.save(target, form, **options)
+    except (OSError, ValueError):
+        return None
+    return target.getvalue()
+
+
+class _Source(BytesIO):
+    """Data with a limited number of reads: millions of tiny chunks would take too long."""
+
+    def __init__(self, data: bytes) -> None:
+        super().__init__(data)
+        self.reads_left = _MOST_READS_OF_HEADER
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        self.reads_left -= 1
+        if self.reads_left < 0:
+            raise OSError("too many chunks in an image")
+        return super().read(size)
+
+
+def _opened(source: _Source, form: Form) -> "ImageFile":
+    """Read the header only."""
+    plugin = _PLUGINS[form]
+    module = import_module(f"PIL.{plugin}ImagePlugin")
+    picture: ImageFile = getattr(module, f"{plugin}ImageFile")(source)
+    return picture
+
+
+def _prepare(picture: "ImageFile", form: Form, data: bytes, box: Size | None) -> bool:
+    """Whether the picture can be decoded within the limits; sets a large JPEG to a reduced size."""
+    if form == "JPEG":
+        return _prepare_jpeg(cast("JpegImageFile", picture), data, box)
+    pixels = picture.size[0] * picture.size[1]
+    return pixels * (_WEBP_BYTES_PER_PIXEL if form == "WEBP" else 4) <= _MAX_MEMORY
+
+
+def _prepare_jpeg(picture: "JpegImageFile", data: bytes, box: Size | None) -> bool:
+    pixels = picture.size[0] * picture.size[1]
+    if pixels > _MAX_JPEG_PIXELS or data.count(b"\xff\xda") > _MAX_JPEG_SCANS:
+        return False
+    kept = _coefficient_bytes(picture) if _keeps_coefficients(data) else 0
+    if kept + pixels * 4 > _MAX_MEMORY:
+        orientation = _orientation(picture)
+        upright = _turned_size(picture.size, orientation)
+        picture.draft(None, _turned_size(fitted(upright, box), orientation))
+    return kept + picture.size[0] * picture.size[1] * 4 <= _MAX_MEMORY
+
+
+def _coefficient_bytes(picture: "JpegImageFile") -> int:
+    pixels = picture.size[0] * picture.size[1]
+    sampled = [layer[1] * layer[2] for layer in picture.layer]
+    widest = max(layer[1] for layer in picture.layer) * max(layer[2] for layer in picture.layer)
+    return 2 * pixels * sum(sampled) // widest
+
+
+def _keeps_coefficients(data: bytes) -> bool:
+    """Whether the decoder must keep all coefficients of a JPEG because it has several scans."""
+    at, components, progressive = 2, 0, False
+    while at + 10 <= len(data) and data[at] == 0xFF:
+        marker = data[at + 1]
+        if marker == 0xFF:
+            at += 1
+        elif marker == 0xDA:
+            return progressive or data[at + 4] < components
+        else:
+            if 0xC0 <= marker <= 0xCF and marker not in (0xC4, 0xC8, 0xCC):
+                progressive, components = marker & 3 == 2, data[at + 9]
+            at += 2 + int.from_bytes(data[at + 2 : at + 4])
+    return True
+
+
+def _reduced(picture: "Picture", size: Size) -> "Picture":
+    """Return the picture reduced by a whole number, but not below a size.
+
+    Works in strips, since Pillow copies an entire picture that has transparency or a palette.
+    """
+    from PIL import Image
+
+    width, height = picture.size
+    factor = min(width // size[0], height // size[1])
+    if factor < 2 or picture.mode not in _REDUCIBLE:
+        return picture
+    target: Picture | None = None
+    for top in range(0, height, _STRIP * factor):
+        strip = picture.crop((0, top, width, min(height, top + _STRIP * factor)))
+        small = _mixable(strip).reduce(factor)
+        target = target or Image.new(small.mode, (small.width, -(-height // factor)))
+        target.paste(small, (0, top // factor))
+    return target or picture
+
+
+def _mixable(picture: "Picture") -> "Picture":
+    """Return the picture without a palette, since palette colours cannot be mixed."""
+    return picture.convert(_plain_mode(picture, "PNG")) if picture.mode in "P1" else picture
+
+
+def _orientation(picture: "ImageFile") -> int:
+    orientation = picture.getexif().get(_ORIENTATION, 1)
+    return orientation if orientation in range(1, 9) else 1
+
+
+def _turned_size(size: Size, orientation: int) -> Size:
+    return size[::-1] if orientation >= 5 else size
+
+
+def _turned(picture: "Picture", orientation: int) -> "Picture":
+    if orientation == 1:
+        return picture
+    from PIL.Image import Transpose
+
+    turns = (
+        Transpose.FLIP_LEFT_RIGHT,
+        Transpose.ROTATE_180,
+        Transpose.FLIP_TOP_BOTTOM,
+        Transpose.TRANSPOSE,
+        Transpose.ROTATE_270,
+        Transpose.TRANSVERSE,
+        Transpose.ROTATE_90,
+    )
+    return picture.transpose(turns[orientation - 2])
+
+
+def _plain_mode(picture: "Picture", form: str) -> str:
+    return "RGB" if form == "JPEG" or not picture.has_transparency_data else "RGBA"

@@ -1,11 +1,14 @@
-"""Results of tools that list lines, cut at the byte limit, with notices in brackets."""
+"""Arguments and results of tools that list lines, cut at the byte limit, with notices."""
 
-from collections.abc import Sequence
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from msgspec import UNSET
 
-from ludolf.agent.tool import ToolOutput, text_output
+from ludolf.agent.tool import ToolContext, ToolFailure, ToolOutput, text_output
+from ludolf.tools.paths import resolve
 from ludolf.tools.truncate import MAX_BYTES, NO_LINE_LIMIT, keep_head, size_words
 
 
@@ -31,6 +34,25 @@ def listing(
     if shown_notices:
         text = f"{text}\n\n[{'. '.join(shown_notices)}]"
     return text_output(text, details or UNSET)
+
+
+def searched_path(
+    args: Mapping[str, Any], ctx: ToolContext, *, takes_files: bool
+) -> tuple[Path, Path, bool]:
+    """Return the path to search, its place on disk, and whether it is a folder.
+
+    Raises:
+        ToolFailure: it does not exist, the sandbox hides it, or it cannot be searched.
+    """
+    target = resolve(args.get("path") or ".", ctx.cwd)
+    place = target if ctx.walls is None else ctx.walls.locate(target)
+    if not os.path.exists(place):
+        raise ToolFailure(f"Path not found: {target}")
+    is_folder = os.path.isdir(place)
+    if not is_folder and not (takes_files and os.path.isfile(place)):
+        expected = "regular file" if takes_files else "directory"
+        raise ToolFailure(f"Not a {expected}: {target}")
+    return target, place, is_folder
 
 
 def whole_number(value: float | None, default: int, least: int = 1) -> int:

@@ -9,19 +9,12 @@ from pathlib import Path
 from typing import Any
 
 from ludolf.agent.tool import ToolContext, ToolDefaults, ToolFailure, ToolOutput, Walls, text_output
-from ludolf.tools.files import error_text
+from ludolf.tools.files import closing_file, error_text
 from ludolf.tools.listing import listing, whole_number
+from ludolf.tools.options import parameter_schema
 from ludolf.tools.paths import resolve
 
 DEFAULT_LIMIT = 500
-
-_PARAMETERS: Mapping[str, Any] = {
-    "type": "object",
-    "properties": {
-        "path": {"type": "string", "description": "Folder to list (default: working directory)"},
-        "limit": {"type": "number", "description": f"Most entries to show ({DEFAULT_LIMIT})"},
-    },
-}
 
 
 class LsTool(ToolDefaults):
@@ -30,7 +23,10 @@ class LsTool(ToolDefaults):
     description = (
         "List a folder in alphabetical order, including hidden entries. Folders end with a slash."
     )
-    parameters = _PARAMETERS
+    parameters = parameter_schema(
+        path=("string", "Folder to list (default: working directory)"),
+        limit=("number", f"Most entries to show ({DEFAULT_LIMIT})"),
+    )
     read_only = True
     snippet = "List a folder"
 
@@ -50,19 +46,14 @@ class LsTool(ToolDefaults):
 
 def _entries(path: Path, most: int, walls: Walls | None) -> list[str]:
     try:
-        folder = _opened(path, walls)
+        with closing_file(_opened(path, walls)) as folder:
+            return _shown(folder, path, most, walls)
     except (FileNotFoundError, ValueError):  # a name with a null character cannot exist
         raise ToolFailure(f"Path not found: {path}") from None
     except NotADirectoryError:
         raise ToolFailure(f"Not a directory: {path}") from None
     except OSError as error:
         raise ToolFailure(f"Cannot read directory: {error_text(error, 'scandir', path)}") from error
-    try:
-        return _shown(folder, path, most, walls)
-    except OSError as error:
-        raise ToolFailure(f"Cannot read directory: {error_text(error, 'scandir', path)}") from error
-    finally:
-        os.close(folder)
 
 
 def _opened(path: Path, walls: Walls | None) -> int:

@@ -1,4 +1,4 @@
-"""Options of the built-in tools, from the settings and the model."""
+"""Options of the built-in tools, from the settings and the model, and their parameters."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -26,11 +26,14 @@ def image_limits(input_limits: Mapping[str, Any] | None) -> ImageLimits:
     """Return the image limits in the `inputLimits` of a model, with defaults."""
     images = (input_limits or {}).get("images") or {}
     stated = images.get("resize") or {}
-    wire_names = {
-        "maxWidth": "max_width",
-        "maxHeight": "max_height",
-        "maxBytes": "max_bytes",
-        "jpegQuality": "jpeg_quality",
+    names = zip(ImageLimits.__struct_fields__, ImageLimits.__struct_encode_fields__, strict=True)
+    return ImageLimits(**{name: int(stated[wire]) for name, wire in names if stated.get(wire)})
+
+
+def parameter_schema(*required: str, **properties: tuple[str, str]) -> Mapping[str, Any]:
+    """Return the JSON Schema of a tool's parameters, each with its type and description."""
+    shapes = {
+        name: {"type": kind, "description": text} for name, (kind, text) in properties.items()
     }
-    limits = {wire_names[key]: int(stated[key]) for key in wire_names if stated.get(key)}
-    return ImageLimits(**limits)
+    schema: dict[str, Any] = {"type": "object", "properties": shapes}
+    return {**schema, "required": list(required)} if required else schema

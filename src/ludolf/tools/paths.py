@@ -1,9 +1,11 @@
-"""Resolve paths that models write to paths on disk."""
+"""Resolve paths that models write to paths on disk, and lock the files that change."""
 
+import asyncio
 import os
 import re
 from contextlib import suppress
 from pathlib import Path
+from weakref import WeakValueDictionary
 
 from ludolf.agent.tool import ToolFailure
 
@@ -11,6 +13,8 @@ _ODD_SPACES = re.compile("[\u00a0\u2000-\u200a\u202f\u205f\u3000]")
 _BEFORE_AM_PM = re.compile(r" (?=[AP]M\b)", re.IGNORECASE)
 # Attempts to resolve a path whose links change at the same time.
 _LOOKS = 100
+# Locks that serialise changes to one file; one that no task holds or awaits disappears.
+_locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
 
 def resolve(path: str, cwd: Path) -> Path:
@@ -37,20 +41,6 @@ def resolve_existing(path: str, cwd: Path) -> Path:
     return next((spelling for spelling in _spellings(plain) if os.path.exists(spelling)), plain)
 
 
-def exists(path: Path) -> bool:
-    """Whether the path exists; False also for a name that is too long. Follows links."""
-    return os.path.exists(path)
-
-
-def is_folder(path: Path) -> bool:
-    return os.path.isdir(path)
-
-
-def is_file(path: Path) -> bool:
-    """Whether the path is a regular file. Follows links."""
-    return os.path.isfile(path)
-
-
 def real_path(path: str | Path) -> str:
     """Return the path with every link resolved.
 
@@ -70,6 +60,16 @@ def landed_at(path: str, target: Path, cwd: Path) -> str:
     real = real_path(target)
     inside = Path(real).is_relative_to(os.path.realpath(cwd))
     return path if inside or real == path else f"{path} (real path: {real})"
+
+
+def file_lock(path: Path) -> asyncio.Lock:
+    """Return the lock of a file; all links to it share one lock."""
+    return name_lock(real_path(path))
+
+
+def name_lock(key: str) -> asyncio.Lock:
+    """Return the lock of a name, such as the address of a document."""
+    return _locks.setdefault(key, asyncio.Lock())
 
 
 def _from_url(url: str) -> str:

@@ -5,7 +5,6 @@ import os
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
-from types import TracebackType
 from typing import NamedTuple, Self, TypeVar
 
 import msgspec
@@ -114,12 +113,7 @@ class Running:
             os.close(write_end)
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, kind: type[BaseException] | None, *_: object) -> None:
         answered = False
         try:
             answered = (kind is None and self._exit.done()) or await self._kill()
@@ -134,7 +128,9 @@ class Running:
         """
         while not self._at_end:
             draining = self._exit.done()
-            if await self._readable(self._drain_left() if draining else patience):
+            if draining:
+                patience = min(QUIET_SECONDS, self._drain_until - self._loop.time())
+            if await self._readable(patience):
                 chunk = self._take(READ_SIZE)
                 if chunk is not None:
                     self._at_end = not chunk
@@ -206,9 +202,6 @@ class Running:
         if kill:
             self._reaper.kill()
         WARDEN.give_back(self._reaper)
-
-    def _drain_left(self) -> float:
-        return min(QUIET_SECONDS, self._drain_until - self._loop.time())
 
     async def _readable(self, patience: float | None) -> bool:
         """Wait for the pipe, at most until the command exits or `patience` seconds have passed."""

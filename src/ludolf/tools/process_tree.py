@@ -205,7 +205,7 @@ class Warden:
 
     def _free(self) -> Reaper:
         if not self.guests and not self._adopts:
-            _become_subreaper()
+            supervisor.adopt_orphans()
             self._adopts = True
         if self._rights != (now := _rights()):
             self.dismiss()  # its processes would keep rights that this process has dropped
@@ -326,15 +326,6 @@ def _readable(reapers: Sequence[Reaper], seconds: float) -> list[Reaper]:
         poll.register(reaper.fileno(), select.POLLIN)
     ready = {file for file, _ in poll.poll(seconds * 1000)}
     return [reaper for reaper in reapers if reaper.fileno() in ready]
-
-
-def _become_subreaper() -> None:
-    import ctypes
-
-    try:
-        ctypes.CDLL(None).prctl(supervisor.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
-    except (OSError, AttributeError):
-        return  # not Linux: the supervisor must do
 
 
 def _wait_for(pids: set[int], seconds: float) -> list[ProcessStat]:

@@ -21,11 +21,10 @@ from ludolf.agent.tool import (
 )
 from ludolf.ai.messages import Part, Text
 from ludolf.ai.strict_schema import PREFER_STRICT
-from ludolf.tools.files import error_text, open_regular
-from ludolf.tools.images import SNIFF_BYTES, fit_image, sniff
-from ludolf.tools.options import BuiltinToolOptions, image_limits
+from ludolf.tools.files import closing_file, error_text, open_regular
+from ludolf.tools.images import MAX_IMAGE_BYTES, SNIFF_BYTES, fit_image, sniff
+from ludolf.tools.options import BuiltinToolOptions, image_limits, parameter_schema
 from ludolf.tools.paths import resolve_existing
-from ludolf.tools.pictures import MAX_FILE_BYTES as MAX_IMAGE_BYTES
 from ludolf.tools.truncate import (
     MAX_BYTES,
     MAX_LINES,
@@ -44,16 +43,6 @@ _HEAD_BYTES = MAX_BYTES + 8
 _TEXT_IMAGES = ("image/svg+xml",)
 _NO_VISION = "[Current model does not support images. The image will be omitted from this request.]"
 
-_PARAMETERS: Mapping[str, Any] = {
-    "type": "object",
-    "properties": {
-        "path": {"type": "string", "description": "File to read, relative or absolute"},
-        "offset": {"type": "number", "description": "First line to show, counted from 1"},
-        "limit": {"type": "number", "description": "Number of lines to show"},
-    },
-    "required": ["path"],
-}
-
 
 class ReadTool(ToolDefaults):
     name = "read"
@@ -63,7 +52,12 @@ class ReadTool(ToolDefaults):
         f"{MAX_LINES} lines or {MAX_BYTES // 1024}KB, whichever comes first. Use offset and limit "
         "to read more."
     )
-    parameters = _PARAMETERS
+    parameters = parameter_schema(
+        "path",
+        path=("string", "File to read, relative or absolute"),
+        offset=("number", "First line to show, counted from 1"),
+        limit=("number", "Number of lines to show"),
+    )
     read_only = True
     sampling = PREFER_STRICT
     snippet = "Read the content of a file"
@@ -122,17 +116,14 @@ class _Selection(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def _look_at(path: Path, scan: "_Scan", walls: Walls | None) -> "_Picture | _Selection":
-    file = _open(path, walls)
-    try:
-        opening = os.read(file, SNIFF_BYTES)
-        mime_type = sniff(opening)
-        if mime_type:
-            return _Picture(_read_all(file, opening), mime_type)
-        return _select(file, opening, path, scan)
-    except OSError as error:
-        raise ToolFailure(error_text(error, "read")) from error
-    finally:
-        os.close(file)
+    with closing_file(_open(path, walls)) as file:
+        try:
+            opening = os.read(file, SNIFF_BYTES)
+            if mime_type := sniff(opening):
+                return _Picture(_read_all(file, opening), mime_type)
+            return _select(file, opening, path, scan)
+        except OSError as error:
+            raise ToolFailure(error_text(error, "read")) from error
 
 
 def _open(path: Path, walls: Walls | None) -> int:
@@ -258,11 +249,9 @@ def _remarked(output: ToolOutput, document: Document) -> ToolOutput:
     """Return the output with the notes of the document."""
     details = output.details if isinstance(output.details, dict) else {}
     typed = {**details, "contentType": document.content_type}
-    output = structs.replace(output, details=typed)
-    if not document.notes:
-        return output
     notes = "\n".join(f"[{note}]" for note in document.notes)
-    return structs.replace(output, content=(*output.content, Text(text=notes)))
+    more = (Text(text=notes),) if notes else ()
+    return structs.replace(output, details=typed, content=(*output.content, *more))
 
 
 def _text_output(selection: _Selection, path: str | None) -> ToolOutput:

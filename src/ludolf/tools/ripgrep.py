@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+import stat
 import sys
 from collections.abc import Callable, Mapping
 from functools import cache
@@ -26,6 +27,9 @@ _CODES = (0, 1, 2)
 _LIMITED = 'ulimit -v 1048576 2>/dev/null; exec "$0" "$@"'
 # ripgrep cuts longer lines, so that no line needs more memory than this.
 _COLUMNS = search.LONGEST_LINE
+# Names that ripgrep reads in each folder and in its parents, and the largest size that is not odd.
+_IGNORE_FILES = (".gitignore", ".ignore", ".rgignore")
+_LONGEST_IGNORE_FILE = 1024 * 1024
 
 
 class Grep(msgspec.Struct, frozen=True, kw_only=True):
@@ -81,11 +85,42 @@ async def run_ripgrep(
 
 
 async def _watch(scope: Scope, place: Path, stop: Event) -> None:
-    from ludolf.tools.ignore_files import has_odd_ignore_file
-
     await asyncio.sleep(MOMENT_SECONDS)
-    if await asyncio.to_thread(has_odd_ignore_file, place, stop):
+    if await asyncio.to_thread(_has_odd_ignore_file, place, stop):
         scope.abort()
+
+
+def _has_odd_ignore_file(root: Path, stop: Event) -> bool:
+    """Whether ripgrep would read an odd ignore file when it searches a folder.
+
+    Returns False early once `stop` is set.
+    """
+    for folder in root.parents:
+        if any(_is_odd(os.path.join(folder, name)) for name in _IGNORE_FILES):
+            return True
+    pending = [str(root)]
+    while pending and not stop.is_set():
+        try:
+            with os.scandir(pending.pop()) as entries:
+                for entry in entries:
+                    if entry.name in _IGNORE_FILES and _is_odd(entry.path):
+                        return True
+                    if entry.name != search.ALWAYS_SKIPPED and entry.is_dir(follow_symlinks=False):
+                        pending.append(entry.path)
+        except OSError:
+            continue
+    return False
+
+
+def _is_odd(path: str) -> bool:
+    try:
+        status = os.stat(path)
+    except OSError:
+        return False
+    if not stat.S_ISREG(status.st_mode) or status.st_size > _LONGEST_IGNORE_FILE:
+        return True
+    # Files of the proc file system report that they are regular and empty, and may be endless.
+    return status.st_size == 0 and os.path.islink(path)
 
 
 def find_command(root: Path, pattern: str, env: Mapping[str, str]) -> ProcessCommand:
@@ -155,13 +190,6 @@ def _query(grep: Grep) -> dict[str, object]:
 
 def _stand_in(query: Mapping[str, object]) -> tuple[str, ...]:
     # Isolated, so that nothing in the searched folder is imported.
-    return (
-        sys.executable,
-        "-I",
-        "-S",
-        "-X",
-        "utf8",
-        search.__file__,
-        # ASCII only, since a path need not be valid UTF-8.
-        json.dumps(query),
-    )
+    python = (sys.executable, "-I", "-S", "-X", "utf8")
+    # ASCII only, since a path need not be valid UTF-8.
+    return (*python, search.__file__, json.dumps(query))

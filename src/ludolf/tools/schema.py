@@ -3,6 +3,7 @@
 import json
 import math
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ludolf.agent.tool import ToolFailure
@@ -42,15 +43,24 @@ def coerce(value: Any, schema: Any, root: ReadOnlySchema) -> Any:
         return {key: coerce(item, _property(shape, key), root) for key, item in value.items()}
     if isinstance(value, list):
         return [coerce(item, _item(shape, at), root) for at, item in enumerate(value)]
-    types = _types(shape)
+    types = shape.get("type") or []
+    types = [types] if isinstance(types, str) else list(types)
     if not types or any(_is_type(value, name) for name in types):
         return value
     if types == ["array"] and value is not None:
         return [coerce(value, _item(shape, 0), root)]
-    return next((fit for name in types if (fit := _as_type(value, name)) is not _NO_FIT), value)
+    fits = (_CONVERTERS[name](value) for name in types if name in _CONVERTERS)
+    return next((fit for fit in fits if fit is not _NO_FIT), value)
 
 
 _NO_FIT = object()
+# Booleans are checked before: they are numbers in Python only.
+_CLASSES: dict[str, type | tuple[type, ...]] = {
+    "string": str,
+    "null": type(None),
+    "number": (int, float),
+    "integer": int,
+}
 
 
 def _for_union(value: Any, members: list[Any], root: ReadOnlySchema) -> Any:
@@ -63,21 +73,7 @@ def _for_union(value: Any, members: list[Any], root: ReadOnlySchema) -> Any:
     return value
 
 
-def _as_type(value: Any, name: str) -> Any:
-    match name:
-        case "number" | "integer":
-            return _as_number(value, whole=name == "integer")
-        case "boolean":
-            return _as_boolean(value)
-        case "string":
-            return _as_string(value)
-        case "null":
-            return None if value in ("", 0) else _NO_FIT
-        case _:
-            return _NO_FIT
-
-
-def _as_number(value: Any, *, whole: bool) -> Any:
+def _as_number(value: Any, *, whole: bool = False) -> Any:
     if value is None:
         return 0
     if isinstance(value, bool):
@@ -113,26 +109,21 @@ def _as_string(value: Any) -> Any:
     return str(value) if isinstance(value, int | float) else _NO_FIT
 
 
+_CONVERTERS: dict[str, Callable[[Any], Any]] = {
+    "number": _as_number,
+    "integer": partial(_as_number, whole=True),
+    "boolean": _as_boolean,
+    "string": _as_string,
+    "null": lambda value: None if value in ("", 0) else _NO_FIT,
+}
+
+
 def _is_type(value: Any, name: str) -> bool:
-    match name:
-        case "string":
-            return isinstance(value, str)
-        case "boolean":
-            return isinstance(value, bool)
-        case "null":
-            return value is None
-        case "number":
-            return isinstance(value, int | float) and not isinstance(value, bool)
-        case "integer":
-            whole = isinstance(value, int) or (isinstance(value, float) and value.is_integer())
-            return whole and not isinstance(value, bool)
-        case _:
-            return False
-
-
-def _types(shape: ReadOnlySchema) -> list[str]:
-    types = shape.get("type")
-    return [types] if isinstance(types, str) else list(types or ())
+    if isinstance(value, bool):
+        return name == "boolean"
+    if name == "integer" and isinstance(value, float):
+        return value.is_integer()
+    return isinstance(value, _CLASSES.get(name, ()))
 
 
 def _property(shape: ReadOnlySchema, key: str) -> Any:
@@ -268,12 +259,11 @@ def _reasons(errors: "Iterable[ValidationError]") -> list[str]:
             reasons.append(
                 f"{path or 'root'}: {reason(error.kind.value) if reason else error.message}"
             )
-    return [*(_missing(path, names) for path, names in missing.items()), *reasons]
-
-
-def _missing(path: str, names: list[str]) -> str:
-    place = f"{path}.{names[0]}" if path else names[0]
-    return f"{place}: must have required properties {', '.join(names)}"
+    absent = (
+        f"{path}{path and '.'}{names[0]}: must have required properties {', '.join(names)}"
+        for path, names in missing.items()
+    )
+    return [*absent, *reasons]
 
 
 def _either(types: list[str]) -> str:

@@ -119,7 +119,7 @@ def _name_expression(tokens: "list[re.Match[str]]") -> str:
         if token.lastgroup == "star":
             parts.append("")
         else:
-            parts[-1] += _token_expression(token.lastgroup, token)
+            parts[-1] += _token_expression(token)
     first, *rest = parts
     middle = "".join(f"(?>[^/]*?{part})" for part in rest[:-1])
     return first + middle + "".join(f"[^/]*{part}" for part in rest[-1:])
@@ -129,31 +129,23 @@ def _with_braces(pattern: str) -> str:
     depth = 0
     out: list[str] = []
     for token in _GLOB_TOKEN.finditer(pattern):
-        kind, text = token.lastgroup, token.group()
-        if kind == "brace" and (depth or text == "{"):
+        text = token.group()
+        if token.lastgroup == "brace" and (depth or text == "{"):
             depth += {"{": 1, "}": -1, ",": 0}[text]
             out.append({"{": "(?:", "}": ")", ",": "|"}[text])
         else:
-            out.append(_token_expression(kind, token))
+            out.append(_token_expression(token))
     return "".join(out) + ")" * depth
 
 
-def _token_expression(kind: str | None, token: re.Match[str]) -> str:
-    match kind:
-        case "any_folders":
-            return "(?:.*/)?"
-        case "all_below":
-            return ".*"
-        case "star":
-            return "[^/]*"
-        case "one":
-            return "[^/]"
-        case "set":
-            return _set_expression(token.group()[1:-1])
-        case "escaped":
-            return re.escape(token["escaped"])
-        case _:
-            return re.escape(token.group())
+_WILD = {"any_folders": "(?:.*/)?", "all_below": ".*", "star": "[^/]*", "one": "[^/]"}
+
+
+def _token_expression(token: re.Match[str]) -> str:
+    kind = token.lastgroup or ""
+    if kind == "set":
+        return _set_expression(token.group()[1:-1])
+    return _WILD.get(kind) or re.escape(token["escaped"] or token.group())
 
 
 def _set_expression(body: str) -> str:

@@ -34,7 +34,7 @@ LAST_SECONDS = 5.0
 RUN, END = b"R", b"E"
 _REAP_SECONDS = 2.0
 _MOST_NAMED, _MOST_FILES = 100, 65536
-PR_SET_CHILD_SUBREAPER, _PR_SET_NAME = 36, 15
+_PR_SET_CHILD_SUBREAPER, _PR_SET_NAME = 36, 15
 SIGKILL, _SIGTERM = 9, 15
 _IGNORED_BY_PYTHON = (13, 25)  # SIGPIPE, SIGXFSZ
 
@@ -355,7 +355,7 @@ class _Supervisor:
         if pid == 0:
             os.closerange(3, file)
             os.closerange(file + 1, _MOST_FILES)
-            _adopt_orphans(b"ludolf-reaper")
+            adopt_orphans(b"ludolf-reaper")
             os._exit(_Reaper(_socket.socket(fileno=file)).serve())
         self._reapers.add(pid)
         self._events.watch(pid)
@@ -375,13 +375,15 @@ class _Supervisor:
         self._has_strays = bool(roots)
 
 
-def _adopt_orphans(name: bytes) -> None:
+def adopt_orphans(name: bytes = b"") -> None:
+    """Become the parent of orphaned descendants; take a name if one is passed."""
     import ctypes
 
     try:
         libc = ctypes.CDLL(None)
-        libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
-        libc.prctl(_PR_SET_NAME, name, 0, 0, 0)
+        libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+        if name:
+            libc.prctl(_PR_SET_NAME, name, 0, 0, 0)
     except (OSError, AttributeError):
         return  # not Linux: only the parent relation is available
 
@@ -391,5 +393,5 @@ def main() -> None:
     control = os.dup(0)
     os.dup2(1, 0)  # the null device
     os.chdir("/")
-    _adopt_orphans(b"ludolf-supervis")
+    adopt_orphans(b"ludolf-supervis")
     _Supervisor(_socket.socket(fileno=control)).serve()

@@ -9,18 +9,9 @@ from typing import Any
 from ludolf.agent.tool import ToolContext, ToolDefaults, ToolFailure, ToolOutput, Walls, text_output
 from ludolf.ai.strict_schema import PREFER_STRICT
 from ludolf.base import without_surrogates
-from ludolf.tools.files import error_text, make_folders, replace_file, settle_in_thread
-from ludolf.tools.locks import file_lock, name_lock
-from ludolf.tools.paths import landed_at, real_path, resolve
-
-_PARAMETERS: Mapping[str, Any] = {
-    "type": "object",
-    "properties": {
-        "path": {"type": "string", "description": "File to write, relative or absolute"},
-        "content": {"type": "string", "description": "The complete new content"},
-    },
-    "required": ["path", "content"],
-}
+from ludolf.tools.files import error_text, make_folders, settle_in_thread, store_file
+from ludolf.tools.options import parameter_schema
+from ludolf.tools.paths import file_lock, landed_at, name_lock, real_path, resolve
 
 
 class WriteTool(ToolDefaults):
@@ -29,7 +20,12 @@ class WriteTool(ToolDefaults):
     description = (
         "Write a file. Creates it with all missing folders, or replaces its content entirely."
     )
-    parameters = _PARAMETERS
+    parameters = parameter_schema(
+        "path",
+        "content",
+        path=("string", "File to write, relative or absolute"),
+        content=("string", "The complete new content"),
+    )
     sampling = PREFER_STRICT
     snippet = "Create files or replace them entirely"
     guidelines = ("Use write for new files and full rewrites, edit for changes.",)
@@ -53,7 +49,4 @@ def _write(target: Path, data: bytes, walls: Walls | None) -> None:
             make_folders(os.path.dirname(real_path(target)))
     except OSError as error:
         raise ToolFailure(error_text(error, "mkdir", target.parent)) from error
-    try:
-        replace_file(target, data, walls)
-    except OSError as error:
-        raise ToolFailure(error_text(error, "open", target)) from error
+    store_file(target, data, walls)

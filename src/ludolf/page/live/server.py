@@ -83,15 +83,13 @@ class LiveServer:
     # ------------------------------------------------------------ access
 
     async def _answer(self, request: "Request") -> "StreamResponse":
-        from aiohttp import web
-
         if not self._is_ours(request):
-            return web.Response(status=403, headers=_HEADERS, text="Foreign host or origin.\n")
+            return _refusal(403, "Foreign host or origin.\n")
         token, slash, place = request.match_info["path"].partition("/")
         act = self._acts.get(place) if slash else None
         sent = token.encode("utf-8", "replace")
         if not compare_digest(sent, self._token.encode()) or act is None:
-            return web.Response(status=404, headers=_HEADERS, text="Not found.\n")
+            return _refusal(404, "Not found.\n")
         return await act(request)
 
     def _is_ours(self, request: "Request") -> bool:
@@ -115,31 +113,24 @@ class LiveServer:
         return await _send(request, pieces, {"Content-Security-Policy": policy})
 
     async def _news(self, request: "Request") -> "StreamResponse":
-        from aiohttp import web
-
         known = read_mark(request.query.get("after", ""))
         if known is None:
-            return web.Response(status=400, headers=_HEADERS, text="`after` is not a mark.\n")
+            return _refusal(400, "`after` is not a mark.\n")
         pieces = await self._watch.news(known)
         if pieces is None:
-            return web.Response(status=409, headers=_HEADERS, text="Load the page again.\n")
+            return _refusal(409, "Load the page again.\n")
         return await _send(request, pieces, {})
 
     async def _lines(self, request: "Request") -> "StreamResponse":
         """Send the bytes of the open session file, even if its path now names another file."""
-        from aiohttp import web
-
         await self._watch.refresh()
         opened = await self._watch.opened()
         if opened is None:
-            return web.Response(status=404, headers=_HEADERS, text="Not a session file now.\n")
+            return _refusal(404, "Not a session file now.\n")
         kind = {"Content-Type": "application/x-ndjson", "Content-Disposition": "attachment"}
         descriptor, size = opened
         try:
-            response = web.StreamResponse(
-                headers={**_HEADERS, **kind, "Content-Length": str(size)},
-            )
-            await response.prepare(request)
+            response = await _begin(request, {**kind, "Content-Length": str(size)})
             await _copy(response, descriptor, size)
             return response
         finally:
@@ -147,11 +138,7 @@ class LiveServer:
 
     async def _events(self, request: "Request") -> "StreamResponse":
         """Send the mark whenever the session grows; a page then requests the new entries."""
-        from aiohttp import web
-
-        headers = {**_HEADERS, "Content-Type": "text/event-stream"}
-        response = web.StreamResponse(headers=headers)
-        await response.prepare(request)
+        response = await _begin(request, {"Content-Type": "text/event-stream"})
         last = request.headers.get("Last-Event-ID") or request.query.get("after", "")
         known = read_mark(last)
         try:
@@ -177,6 +164,20 @@ def _reason(problem: OSError | OverflowError) -> str:
     return "ports are numbers from 0 to 65535"
 
 
+def _refusal(status: int, text: str) -> "StreamResponse":
+    from aiohttp import web
+
+    return web.Response(status=status, headers=_HEADERS, text=text)
+
+
+async def _begin(request: "Request", headers: dict[str, str]) -> "StreamResponse":
+    from aiohttp import web
+
+    response = web.StreamResponse(headers={**_HEADERS, **headers})
+    await response.prepare(request)
+    return response
+
+
 async def _copy(response: "StreamResponse", descriptor: int, size: int) -> None:
     import asyncio
 
@@ -192,12 +193,8 @@ async def _copy(response: "StreamResponse", descriptor: int, size: int) -> None:
 async def _send(
     request: "Request", pieces: list[bytes], headers: dict[str, str]
 ) -> "StreamResponse":
-    from aiohttp import web
-
     size = str(sum(map(len, pieces)))
-    whole = {**_HEADERS, "Content-Type": _HTML, "Content-Length": size, **headers}
-    response = web.StreamResponse(headers=whole)
-    await response.prepare(request)
+    response = await _begin(request, {"Content-Type": _HTML, "Content-Length": size, **headers})
     for piece in pieces:
         await response.write(piece)
     return response

@@ -301,7 +301,9 @@ class Watch:
             try:
                 batch = await asyncio.to_thread(self._follower.read)
             except (CommandError, OSError) as problem:
-                self._warn_once(str(problem))
+                if str(problem) != self._last_warning:
+                    self._last_warning = str(problem)
+                    self._warn(str(problem))
                 return
             if batch is None:
                 return
@@ -320,11 +322,6 @@ class Watch:
             self._growth.relinked = False
             self._reading = short_id()
         return Mark(self._reading, len(self._growth.story.items))
-
-    def _warn_once(self, text: str) -> None:
-        if text != self._last_warning:
-            self._last_warning = text
-            self._warn(text)
 
     def _page(self) -> list[bytes]:
         pieces: list[bytes] = []

@@ -1,5 +1,6 @@
 """Run commands in bubblewrap, in separate namespaces with a restricted file system."""
 
+import errno
 import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -9,10 +10,12 @@ from ludolf.tools.sandbox import sensitive_paths as places
 from ludolf.tools.sandbox.file_access import Tmp
 from ludolf.tools.sandbox.guard import Guard, GuardedPath
 from ludolf.tools.sandbox.leftovers import Leftovers
-from ludolf.tools.sandbox.policy import Policy, agent_sockets, program_places, real
+from ludolf.tools.sandbox.policy import Argv, Enclosed, Policy, agent_sockets, program_places, real
 
 SHOWN_TMP = Path("/tmp")
 _APART = ("--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try")
+# Errors that mean that no process of this user can create a file in a folder.
+_NO_FILES_HERE = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ELOOP, errno.ENOTDIR)
 
 
 class Bubblewrap:
@@ -27,9 +30,7 @@ class Bubblewrap:
         self._left.forbid(guard.foreign)
         self._of_kernel = tuple(_of_kernel())
 
-    def enclose(
-        self, policy: Policy, argv: tuple[str, ...], cwd: Path, env: Mapping[str, str]
-    ) -> tuple[tuple[str, ...], Path, dict[str, str]]:
+    def enclose(self, policy: Policy, argv: Argv, cwd: Path, env: Mapping[str, str]) -> Enclosed:
         network = () if policy.ground.network else ("--unshare-net",)
         # Root would otherwise keep the capabilities to undo the restrictions.
         begin = (self._program, "--die-with-parent", *_APART, *network, "--cap-drop", "ALL")
@@ -80,12 +81,10 @@ class Bubblewrap:
             return path
         try:
             self._left.make(path, folder=is_folder)
-        except (PermissionError, NotADirectoryError):
-            return None
         except FileExistsError:
             return path
         except OSError as error:
-            if error.errno in places.NO_FILES_HERE:
+            if error.errno in _NO_FILES_HERE:
                 return None
             raise ToolFailure(f"The sandbox cannot protect {path}: {error.strerror}.") from error
         return path

@@ -8,12 +8,13 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
+import msgspec
+
 from ludolf.agent.tool import ToolFailure, Walls
-from ludolf.tools.atomic import write_atomically
-from ludolf.tools.files import refuse_opened, refuse_special
-from ludolf.tools.overflow_file import make_private
+from ludolf.tools.files import refuse_opened, refuse_special, write_atomically
+from ludolf.tools.output import make_private
 from ludolf.tools.sandbox.links import follow, open_folder
-from ludolf.tools.sandbox.policy import Policy, program_places, real
+from ludolf.tools.sandbox.policy import Argv, Enclosed, Policy, program_places, real
 
 _READ = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY | os.O_NOFOLLOW
 _SCAN_SECONDS = 30.0
@@ -26,35 +27,28 @@ class Enclosure(Protocol):
     def tmp(self) -> "Tmp": ...
 
     def enclose(
-        self, policy: Policy, argv: tuple[str, ...], cwd: Path, env: Mapping[str, str]
-    ) -> tuple[tuple[str, ...], Path, dict[str, str]]: ...
+        self, policy: Policy, argv: Argv, cwd: Path, env: Mapping[str, str]
+    ) -> Enclosed: ...
 
 
-class Tmp:
-    """The private folder for temporary files, and other folders that commands see differently."""
+class Tmp(msgspec.Struct, frozen=True):
+    """The private folder for temporary files, and other folders that commands see differently.
 
-    def __init__(
-        self,
-        real: Path,
-        shown: Path,
-        kept: Path,
-        *,
-        base: Path | None = None,
-        private: tuple[Path, ...] = (),
-        public: tuple[Path, ...] = (),
-    ) -> None:
-        """Commands see `real` under the name `shown`.
+    Commands see `real` under the name `shown`. `kept` contains the complete output of commands. It
+    and `real` are in `base`, which is hidden otherwise, since it also contains folders of other
+    processes. `private` folders are hidden too, except for the `public` paths in them.
+    """
 
-        `kept` contains the complete output of commands. It and `real` are in `base`, which is
-        hidden otherwise, since it also contains folders of other processes. By default `base` is
-        `real`. `private` folders are hidden too, except for the `public` paths in them.
-        """
-        self.real = real
-        self.shown = shown
-        self.kept = kept
-        self.base = base or real
-        self._private = private
-        self._public = public
+    real: Path
+    shown: Path
+    kept: Path
+    around: Path | None = None
+    private: tuple[Path, ...] = ()
+    public: tuple[Path, ...] = ()
+
+    @property
+    def base(self) -> Path:
+        return self.around or self.real
 
     def locate(self, path: Path, seen: tuple[Path, ...]) -> Path:
         """Return the place on disk of a path in the view of commands.
@@ -69,11 +63,11 @@ class Tmp:
 
     def hiding(self, path: Path, seen: tuple[Path, ...]) -> Path | None:
         """Return the private folder that contains a path; None if tools may see it."""
-        shown = (*seen, self.kept, self.real, *self._public)
+        shown = (*seen, self.kept, self.real, *self.public)
         if any(path.is_relative_to(place) for place in shown):
             return None
         return next(
-            (place for place in (self.base, *self._private) if path.is_relative_to(place)), None
+            (place for place in (self.base, *self.private) if path.is_relative_to(place)), None
         )
 
 
@@ -149,7 +143,7 @@ class FileWalls:
             try:
                 old = os.stat(real.name, dir_fd=folder, follow_symlinks=False)
             except FileNotFoundError:
-                write_atomically(Path(real.name), data, None, folder)
+                write_atomically(folder, real.name, data, None)
                 return
             if stat.S_ISLNK(old.st_mode):
                 raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))
@@ -157,11 +151,9 @@ class FileWalls:
             if not os.access(real.name, os.W_OK, dir_fd=folder):
                 raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
             # The name gets new content; other hard links keep the old content.
-            write_atomically(Path(real.name), data, old, folder)
+            write_atomically(folder, real.name, data, old)
 
-    def enclose(
-        self, argv: tuple[str, ...], cwd: Path, env: Mapping[str, str]
-    ) -> tuple[tuple[str, ...], Path, dict[str, str]]:
+    def enclose(self, argv: Argv, cwd: Path, env: Mapping[str, str]) -> Enclosed:
         return self._enclosure.enclose(self._policy, argv, cwd, env)
 
     def _checked_target(self, path: Path) -> Path:

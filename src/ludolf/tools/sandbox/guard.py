@@ -58,12 +58,14 @@ def survey(policy: Policy) -> Guard:
     roots = policy.writable
     repositories = tuple(each for root in _tops(policy) for each in _repositories(root))
     entries: dict[Path, bool] = {}
-    pinned = {each for each in repositories if _is_below(each, roots)}
-    for path, is_folder in (*_fixed(policy), *_of_git(repositories), *_guarded(policy)):
+    inside = [each for each in repositories if _is_below(each, roots)]
+    pinned = set(inside)
+    code = ((path, path.is_dir() or not path.exists()) for path in policy.code)
+    for path, is_folder in (*_fixed(policy), *_of_git(repositories), *code):
         _add(GuardedPath(path, is_folder), policy, entries)
     for path in (*entries, *pinned, *policy.hidden):
         pinned |= {each for each in path.parents if _is_below(each, roots)}
-    foreign = [each / "commondir" for each in repositories if _is_below(each, roots)]
+    foreign = [each / "commondir" for each in inside]
     return Guard(
         tuple(GuardedPath(path, entries[path]) for path in sorted(entries, key=_depth)),
         tuple(Pinned(path, _inode(path)) for path in sorted(pinned, key=_depth) if path.is_dir()),
@@ -128,11 +130,6 @@ def _of_git(repositories: tuple[Path, ...]) -> Iterator[tuple[Path, bool]]:
             yield each / "config", False
 
 
-def _guarded(policy: Policy) -> Iterator[tuple[Path, bool]]:
-    for path in policy.code:
-        yield path, path.is_dir() or not path.exists()
-
-
 def _add(entry: GuardedPath, policy: Policy, entries: dict[Path, bool]) -> None:
     followed, roots = follow(entry.path.absolute()), policy.writable
     for link in followed.links:
@@ -154,7 +151,8 @@ def _add(entry: GuardedPath, policy: Policy, entries: dict[Path, bool]) -> None:
 
 def _repositories(root: Path) -> Iterator[Path]:
     """Yield the folders from which git reads settings and hooks for a working folder."""
-    git = _git_folder(root / ".git")
+    named = root / ".git"
+    git = follow(named).path if named.is_dir() else _named_in(named, "gitdir:")
     if git is None:
         return
     yield git
@@ -164,12 +162,6 @@ def _repositories(root: Path) -> Iterator[Path]:
     for base in {git, shared or git}:
         yield from _below(base / "modules")
         yield from _below(base / "worktrees")
-
-
-def _git_folder(git: Path) -> Path | None:
-    if git.is_dir():
-        return follow(git).path
-    return _named_in(git, "gitdir:")
 
 
 def _named_in(file: Path, prefix: str) -> Path | None:
@@ -198,10 +190,8 @@ def _links_in(folder: Path) -> list[Path]:
     links: list[Path] = []
     seen = 0
     for place, names, files in os.walk(folder):
-        for name in (*names, *files):
-            path = os.path.join(place, name)
-            if os.path.islink(path):
-                links.append(Path(path))
+        paths = (os.path.join(place, name) for name in (*names, *files))
+        links += [Path(path) for path in paths if os.path.islink(path)]
         seen += len(names) + len(files)
         if seen > _MOST_ENTRIES:
             break

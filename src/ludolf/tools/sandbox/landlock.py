@@ -12,7 +12,7 @@ from ludolf.tools.sandbox import launcher
 from ludolf.tools.sandbox import sensitive_paths as places
 from ludolf.tools.sandbox.file_access import Tmp
 from ludolf.tools.sandbox.links import follow
-from ludolf.tools.sandbox.policy import Policy, agent_sockets, program_places
+from ludolf.tools.sandbox.policy import Argv, Enclosed, Policy, agent_sockets, program_places
 
 
 class Landlock:
@@ -24,9 +24,7 @@ class Landlock:
         self._source = Path(launcher.__file__).read_text("utf-8")
         self._python = os.path.realpath(sys.executable)
 
-    def enclose(
-        self, policy: Policy, argv: tuple[str, ...], cwd: Path, env: Mapping[str, str]
-    ) -> tuple[tuple[str, ...], Path, dict[str, str]]:
+    def enclose(self, policy: Policy, argv: Argv, cwd: Path, env: Mapping[str, str]) -> Enclosed:
         plan = {
             "hidden": [str(path) for path in (*policy.hidden, self.tmp.base)],
             "read": [str(self.tmp.kept)],

@@ -18,11 +18,7 @@ class Followed(NamedTuple):
     links: tuple[Path, ...]
 
 
-def _same(path: Path) -> Path:
-    return path
-
-
-def follow(path: Path, locate: Callable[[Path], Path] = _same) -> Followed:
+def follow(path: Path, locate: Callable[[Path], Path] = lambda path: path) -> Followed:
     """Resolve an absolute path; parts that do not exist are kept.
 
     `locate` returns the place on disk of a path, for a view of the file system in which some

@@ -12,6 +12,9 @@ import msgspec
 from ludolf.tools.sandbox import sensitive_paths as places
 
 Confinement = Literal["read-only", "workspace"]
+Argv = tuple[str, ...]
+# A command in the sandbox, with its working folder and environment.
+Enclosed = tuple[Argv, Path, dict[str, str]]
 
 
 class Ground(msgspec.Struct, frozen=True, kw_only=True):
@@ -85,7 +88,9 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
             # In lower case, since some file systems are case-insensitive.
             if parts and parts[0].lower() in places.PROJECT_SETTINGS:
                 return True
-        return _is_git_code(tuple(part.lower() for part in path.parts))
+        parts = tuple(part.lower() for part in path.parts)
+        gits = (place for place, name in enumerate(parts) if name == ".git")
+        return any(_is_code_in_git(parts[place + 1 :]) for place in gits)
 
     @property
     def code(self) -> tuple[Path, ...]:
@@ -124,12 +129,6 @@ def agent_sockets() -> tuple[Path, ...]:
 def real(paths: Iterable[Path]) -> tuple[Path, ...]:
     """Return the real paths of those that exist."""
     return tuple(Path(os.path.realpath(path)) for path in paths if os.path.lexists(path))
-
-
-def _is_git_code(parts: tuple[str, ...]) -> bool:
-    return any(
-        _is_code_in_git(parts[place + 1 :]) for place, name in enumerate(parts) if name == ".git"
-    )
 
 
 def _is_code_in_git(inside: tuple[str, ...]) -> bool:

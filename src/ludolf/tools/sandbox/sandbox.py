@@ -12,7 +12,7 @@ from typing import Literal
 from msgspec import structs
 
 from ludolf.base.programs import find_program
-from ludolf.tools.overflow_file import OUTPUT_PREFIX, make_private, spill_folder
+from ludolf.tools.output import OUTPUT_PREFIX, make_private, spill_folder
 from ludolf.tools.sandbox import sensitive_paths as places
 from ludolf.tools.sandbox.bubblewrap import SHOWN_TMP, Bubblewrap, shown_in_private
 from ludolf.tools.sandbox.file_access import FileWalls, Tmp
@@ -20,7 +20,7 @@ from ludolf.tools.sandbox.guard import NoSandbox, code_by_links, survey
 from ludolf.tools.sandbox.landlock import Landlock, lacking
 from ludolf.tools.sandbox.leftovers import is_running, remove_of_dead
 from ludolf.tools.sandbox.links import follow
-from ludolf.tools.sandbox.policy import Ground, Policy
+from ludolf.tools.sandbox.policy import Argv, Enclosed, Ground, Policy
 
 Using = Literal["auto", "bwrap", "landlock"]
 Means = Bubblewrap | Landlock
@@ -104,9 +104,7 @@ class Sandbox:
         if policy.is_protected(folder) or policy.is_hidden(folder):
             raise NoSandbox(f"The sandbox protects {cwd}: tools cannot work there.")
 
-    def enclose(
-        self, policy: Policy, argv: tuple[str, ...], cwd: Path, env: Mapping[str, str]
-    ) -> tuple[tuple[str, ...], Path, dict[str, str]]:
+    def enclose(self, policy: Policy, argv: Argv, cwd: Path, env: Mapping[str, str]) -> Enclosed:
         if os.path.realpath(self._start) != str(self._start):
             raise NoSandbox(f"{self._start} was replaced by a link: the command was not run.")
         return enclosed(self._means, policy, argv, cwd, env)
@@ -175,7 +173,7 @@ class Sandbox:
         # Output of earlier sessions in the same folder is visible, that of other folders is not.
         name = hashlib.sha256(os.fsencode(self._start)).hexdigest()[:16]
         kept = make_private(self._base / f"{OUTPUT_PREFIX}{name}")
-        return Tmp(self._box, shown, kept, base=self._base, private=private, public=public)
+        return Tmp(self._box, shown, kept, self._base, private, public)
 
 
 def _check(policy: Policy) -> None:
@@ -200,8 +198,8 @@ def _check(policy: Policy) -> None:
 
 
 def enclosed(
-    means: Means, policy: Policy, argv: tuple[str, ...], cwd: Path, env: Mapping[str, str]
-) -> tuple[tuple[str, ...], Path, dict[str, str]]:
+    means: Means, policy: Policy, argv: Argv, cwd: Path, env: Mapping[str, str]
+) -> Enclosed:
     """Return the command that runs this one in the sandbox, with its folder and environment."""
     kept = {name: value for name, value in env.items() if name not in places.LEADING_OUT}
     tmp = str(means.tmp.shown)
