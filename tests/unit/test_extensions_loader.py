@@ -10,7 +10,7 @@ from ludolf.config.settings.home import Home
 from ludolf.config.settings.settings import SettingsFiles
 from ludolf.extensions.extension import ExtensionFile
 from ludolf.extensions.extensions import Extensions
-from ludolf.extensions.finding import ExtensionFiles, find_extensions
+from ludolf.extensions.loader import ExtensionFiles, find_extensions
 from ludolf.extensions.payloads import AgentStart
 from tests.extension_host import Bench
 

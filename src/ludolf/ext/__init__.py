@@ -26,7 +26,7 @@ from ludolf.ai.messages import (
     UserMessage,
 )
 from ludolf.ai.models import Model
-from ludolf.ext.answers import (
+from ludolf.extensions.answers import (
     BashOperations,
     BashResult,
     BeforeAgentStartAnswer,

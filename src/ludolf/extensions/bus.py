@@ -1,4 +1,4 @@
-"""Event bus between extensions: named channels, any value as data."""
+"""`api.events`: an event bus between extensions, with named channels and any value as data."""
 
 from collections.abc import Callable
 from typing import Any
@@ -7,17 +7,36 @@ from ludolf.extensions.runtime import Runtime
 from ludolf.functions.isolation import Failed, call
 
 Listener = Callable[[Any], Any]
+# By channel: the extensions' paths and their listeners, in order of registration.
+Listeners = dict[str, tuple[tuple[str, Listener], ...]]
 
 
-class Bus:
-    """Bus of one session. Listeners may be async; the errors of a listener are reported."""
+class Events:
+    """The bus of one session for one extension. Errors of a listener are reported."""
 
-    def __init__(self, runtime: Runtime) -> None:
+    def __init__(self, listeners: Listeners, runtime: Runtime, path: str) -> None:
+        self._listeners = listeners
         self._runtime = runtime
-        self._listeners: dict[str, tuple[tuple[str, Listener], ...]] = {}
+        self._path = path
 
-    def listen(self, channel: str, listener: Listener, path: str) -> Callable[[], None]:
-        item = (path, listener)
+    def emit(self, channel: str, data: Any = None) -> None:
+        """Send data to all listeners; they run in the background, in order of registration."""
+        self._runtime.do(lambda host: self._publish(channel, data))
+
+    def on(self, channel: str, listener: Listener | None = None) -> Any:
+        """Add a listener, by call or as a decorator; the call returns the function to remove it."""
+        self._runtime.check_fresh()
+        if listener is not None:
+            return self._listen(channel, listener)
+
+        def decorate(function: Listener) -> Listener:
+            self._listen(channel, function)
+            return function
+
+        return decorate
+
+    def _listen(self, channel: str, listener: Listener) -> Callable[[], None]:
+        item = (self._path, listener)
         self._listeners[channel] = (*self._listeners.get(channel, ()), item)
 
         def remove() -> None:
@@ -26,42 +45,12 @@ class Bus:
 
         return remove
 
-    def publish(self, channel: str, data: Any) -> None:
+    def _publish(self, channel: str, data: Any) -> None:
         for path, listener in self._listeners.get(channel, ()):
             self._runtime.start(self._call(channel, listener, data, path))
-
-    def forget(self, path: str) -> None:
-        """Remove the listeners of one extension."""
-        for channel, listeners in self._listeners.items():
-            self._listeners[channel] = tuple(one for one in listeners if one[0] != path)
 
     async def _call(self, channel: str, listener: Listener, data: Any, path: str) -> None:
         try:
             await call(listener, data)
         except Failed as error:
             self._runtime.runner.report(path, f"events:{channel}", str(error))
-
-
-class Events:
-    """The bus for one extension: `api.events.emit(…)`, `api.events.on(…)`."""
-
-    def __init__(self, bus: Bus, runtime: Runtime, path: str) -> None:
-        self._bus = bus
-        self._runtime = runtime
-        self._path = path
-
-    def emit(self, channel: str, data: Any = None) -> None:
-        """Send data to all listeners; they run in the background, in order of registration."""
-        self._runtime.do(lambda host: self._bus.publish(channel, data))
-
-    def on(self, channel: str, listener: Listener | None = None) -> Any:
-        """Add a listener, by call or as a decorator; the call returns the function to remove it."""
-        self._runtime.check_fresh()
-        if listener is not None:
-            return self._bus.listen(channel, listener, self._path)
-
-        def decorate(function: Listener) -> Listener:
-            self._bus.listen(channel, function, self._path)
-            return function
-
-        return decorate

@@ -1,25 +1,68 @@
 """Dialogs and notices of extensions, sent to the host."""
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any, Literal
 
 from ludolf.agent.questions import Questions
 from ludolf.base import uuid4
-from ludolf.extensions.host import NoticeLevel, Placement, Ui
-from ludolf.extensions.no_ui import Degraded
 from ludolf.protocol.commands import UiAnswer
 from ludolf.protocol.ui import UiRequest
 
 Read = Callable[[UiAnswer], Any]
+NoticeLevel = Literal["info", "warning", "error"]
+Placement = Literal["aboveEditor", "belowEditor"]
 
 
-class Dialogs(Degraded):
-    """Sends dialogs to the host and matches its answers. Timeouts are enforced here."""
+def _ignore(*args: Any, **options: Any) -> None: ...
 
-    def __init__(self, send: Callable[[UiRequest], bool | None]) -> None:
-        self._send = send
+
+class TerminalUi:
+    """Methods that need a terminal; they return constants."""
+
+    theme_error = "Theme switching not supported in RPC mode"
+
+    async def custom(self, *args: Any, **options: Any) -> None:
+        return None
+
+    def get_editor_text(self) -> str:
+        return ""
+
+    def get_editor_component(self) -> None:
+        return None
+
+    def get_tools_expanded(self) -> bool:
+        return False
+
+    def get_all_themes(self) -> list[str]:
+        return []
+
+    def get_theme(self, name: str | None = None) -> None:
+        return None
+
+    def set_theme(self, theme: Any) -> dict[str, Any]:
+        return {"success": False, "error": self.theme_error}
+
+    def on_terminal_input(self, handler: Callable[..., Any]) -> Callable[[], None]:
+        return _ignore
+
+    set_working_message = set_working_visible = set_working_indicator = _ignore
+    set_hidden_thinking_label = set_footer = set_header = set_editor_component = _ignore
+    add_autocomplete_provider = set_tools_expanded = _ignore
+
+
+class Dialogs(TerminalUi):
+    """Sends dialogs to the host and matches its answers. `timeout` is in milliseconds.
+
+    After a timeout, when dismissed, or without a host (`send` is None), `confirm` returns False
+    and the others return None. Cancelling the await closes the dialog.
+    """
+
+    def __init__(self, send: Callable[[UiRequest], bool | None] | None) -> None:
+        self._send = send or _ignore
         self._questions: Questions[Read, Any] = Questions()
-        self._closed = False
+        self._closed = send is None
+        if send is None:
+            self.theme_error = "UI not available"
 
     def answer(self, response: UiAnswer) -> None:
         """Resolve the dialog with the user's answer, or with its default if dismissed."""
@@ -131,9 +174,3 @@ def _value(response: UiAnswer) -> str | None:
 
 def _confirmed(response: UiAnswer) -> bool:
     return response.confirmed is True
-
-
-if TYPE_CHECKING:
-
-    def _proof(dialogs: Dialogs) -> Ui:
-        return dialogs

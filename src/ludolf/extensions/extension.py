@@ -78,12 +78,6 @@ class Flag(msgspec.Struct, frozen=True, kw_only=True):
     description: str | None = None
 
 
-class Shortcut(msgspec.Struct, frozen=True, kw_only=True, eq=False):
-    key: str
-    function: Callable[..., Any]
-    description: str | None = None
-
-
 class Extension:
     """Registrations of one extension. `place` is its position in the load order."""
 
@@ -94,8 +88,6 @@ class Extension:
         self.tools: dict[str, FunctionTool] = {}
         self.commands: dict[str, ExtensionCommand] = {}
         self.flags: dict[str, Flag] = {}
-        self.shortcuts: dict[str, Shortcut] = {}
-        self.renderers: dict[str, Callable[..., Any]] = {}
 
     @property
     def path(self) -> Path:

@@ -5,19 +5,16 @@ transform  passes the changed payload from handler to handler
 verdict    calls handlers until one decides
 """
 
-from collections.abc import Callable
-from pathlib import Path
 from typing import Any, Literal
 
 import msgspec
 
+from ludolf.extensions import answers, payloads
 from ludolf.extensions import merge as rules
-from ludolf.extensions import payloads
-from ludolf.extensions.merge import Dispatch, HandlerAnswer
+from ludolf.extensions.merge import MergeRule
 from ludolf.extensions.payloads import Payload
 
 HookKind = Literal["notify", "transform", "verdict"]
-MergeRule = Callable[[Dispatch, HandlerAnswer, Path], None]
 
 
 class Hook(msgspec.Struct, frozen=True):
@@ -54,14 +51,19 @@ _ALL = (
     ),
     _notify(payloads.SessionStart),
     _notify(payloads.SessionInfoChanged),
-    _verdict(payloads.SessionBeforeSwitch, rules.switch, "cancel"),
-    _verdict(payloads.SessionBeforeFork, rules.fork, "cancel", "skip_conversation_restore"),
+    _verdict(payloads.SessionBeforeSwitch, rules.decision(answers.SwitchAnswer), "cancel"),
+    _verdict(
+        payloads.SessionBeforeFork,
+        rules.decision(answers.ForkDecision),
+        "cancel",
+        "skip_conversation_restore",
+    ),
     _verdict(payloads.SessionBeforeCompact, rules.compact, "cancel", "compaction"),
     _notify(payloads.SessionCompact),
     _notify(payloads.SessionCompactFailed),
     _verdict(
         payloads.SessionBeforeTree,
-        rules.tree,
+        rules.decision(answers.TreeDecision),
         *("cancel", "summary", "custom_instructions", "replace_instructions", "label"),
     ),
     _notify(payloads.SessionTree),

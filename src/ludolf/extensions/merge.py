@@ -4,7 +4,7 @@ Each function applies one answer to the state of the dispatch. A BadAnswer count
 the handler.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Literal
 
@@ -38,6 +38,10 @@ class Dispatch(msgspec.Struct):
 
 
 HandlerAnswer = Mapping[str, Any]
+MergeRule = Callable[[Dispatch, HandlerAnswer, Path], None]
+SessionDecision = (
+    answers.SwitchAnswer | answers.ForkDecision | answers.CompactDecision | answers.TreeDecision
+)
 
 
 def trust(state: Dispatch, answer: HandlerAnswer, owner: Path) -> None:
@@ -58,26 +62,24 @@ def resources(state: Dispatch, answer: HandlerAnswer, owner: Path) -> None:
         state.change(**{name: getattr(state.payload, name) + places})
 
 
-def switch(state: Dispatch, answer: HandlerAnswer, owner: Path) -> None:
-    _session(state, read(answers.SwitchAnswer, answer, "session_before_switch"))
+def decision(kind: type[SessionDecision]) -> MergeRule:
+    """Return the rule that uses the last answer; a veto is final."""
 
+    def rule(state: Dispatch, answer: HandlerAnswer, owner: Path) -> None:
+        state.answer = read(kind, answer, state.payload.type)
+        state.final = state.answer.cancel
 
-def fork(state: Dispatch, answer: HandlerAnswer, owner: Path) -> None:
-    _session(state, read(answers.ForkDecision, answer, "session_before_fork"))
+    return rule
 
 
 def compact(state: Dispatch, answer: HandlerAnswer, owner: Path) -> None:
-    _session(state, read(answers.CompactDecision, answer, "session_before_compact"))
+    body = _from_hook(answer.get("compaction"), type="compaction")
+    decision(answers.CompactDecision)(state, {**answer, "compaction": body}, owner)
 
 
-def tree(state: Dispatch, answer: HandlerAnswer, owner: Path) -> None:
-    _session(state, read(answers.TreeDecision, answer, "session_before_tree"))
-
-
-def _session(state: Dispatch, answer: Any) -> None:
-    """Use the last answer; a veto is final."""
-    state.answer = answer
-    state.final = answer.cancel
+def _from_hook(body: Any, **fields: str) -> Any:
+    """Mark the dict of an entry as one from a handler; other values are refused later."""
+    return {**body, **fields, "from_hook": True} if isinstance(body, Mapping) else body
 
 
 def text_input(state: Dispatch, answer: HandlerAnswer, owner: Path) -> None:
@@ -133,10 +135,10 @@ def role(message: AnyMessage) -> str:
 def tool_call(state: Dispatch, answer: HandlerAnswer, owner: Path) -> None:
     if answer.get("input") is not None:
         state.change(input=read_plain(dict[str, Any], answer["input"], "input"))
+    state.answer = answers.ToolCallDecision(input=state.payload.input)
     if answer.get("block"):
         reason = answer.get("reason")
-        state.answer = answers.ToolCallDecision(
-            input=state.payload.input,
+        state.answer = state.answer.replace(
             block=True,
             reason=None if reason is None else read(str, reason, "reason"),
             terminate=bool(answer.get("terminate")),
@@ -188,7 +190,7 @@ def provider_headers(state: Dispatch, answer: HandlerAnswer, owner: Path) -> Non
 def boundary(state: Dispatch, answer: HandlerAnswer, owner: Path) -> None:
     if answer.get("entries"):
         drafts: tuple[answers.EntryDraft, ...] = tuple(
-            read(answers.EntryDraft, draft, "entries")  # type: ignore[arg-type]  # a union is not a type
+            read(answers.EntryDraft, _from_hook(draft), "entries")  # type: ignore[arg-type]  # a union is not a type
             for draft in answer["entries"]
         )
         state.change(entries=(*state.payload.entries, *drafts))

@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, Literal
 
-from ludolf.extensions.host import NoticeLevel, Placement
+from ludolf.extensions.dialogs import NoticeLevel, Placement
 from ludolf.extensions.payloads import UiPromptEnd, UiPromptStart
 from ludolf.extensions.runtime import Runtime
 from ludolf.functions.isolation import clock_stopped

@@ -1,7 +1,7 @@
 """The engine as extensions use it."""
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Coroutine, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -26,19 +26,13 @@ from ludolf.extensions.dialogs import Dialogs
 from ludolf.extensions.host import (
     Delivery,
     Host,
-    MoveResult,
-    NavigateOptions,
-    SessionChanges,
     Setup,
     Signal,
     Then,
-    Ui,
 )
-from ludolf.extensions.no_ui import NoUi
 from ludolf.extensions.payloads import PromptOptions
-from ludolf.protocol.commands import UiAnswer
 from ludolf.protocol.events import CompactionResult, EntryStored, ExtensionError
-from ludolf.session.entries import CustomBody, LabelBody, entry_json
+from ludolf.session.entries import CustomBody, entry_json
 from ludolf.session.stats import ContextUsage, context_usage
 from ludolf.session.tree import Session
 
@@ -52,28 +46,12 @@ def report_error(engine: Engine, path: str, event: str, text: str) -> None:
 
 
 class EngineHost:
-    """One per engine; `dialogs` are those of the host, if it shows some."""
+    """Acts on one engine. `ui` are the dialogs of its host."""
 
-    def __init__(self, engine: Engine, dialogs: Dialogs | None) -> None:
+    def __init__(self, engine: Engine, ui: Dialogs) -> None:
         self._engine = engine
-        self._dialogs = dialogs
-        self.ui: Ui = dialogs or NoUi()
-        self.sessions: SessionChanges = HostSessions(engine)
+        self.ui = ui
         self._signal: tuple[Any, Signal] | None = None
-
-    # ------------------------------------------------------------ dialogs
-
-    def answer_dialog(self, answer: UiAnswer) -> None:
-        if self._dialogs is not None:
-            self._dialogs.answer(answer)
-
-    def dismiss_dialogs(self) -> None:
-        if self._dialogs is not None:
-            self._dialogs.dismiss_all()
-
-    def disconnect(self) -> None:
-        if self._dialogs is not None:
-            self._dialogs.close()
 
     # ------------------------------------------------------------ facts
 
@@ -210,11 +188,6 @@ class EngineHost:
     def set_session_name(self, name: str) -> None:
         self._engine.set_session_name(name)
 
-    def set_label(self, entry_id: str, label: str | None) -> None:
-        if self.session.get(entry_id) is None:
-            raise CommandError(f"Entry not found: {entry_id}")
-        self.session.append(LabelBody(target_id=entry_id, label=label or None))
-
     # ------------------------------------------------------------ model and tools
 
     def set_model(self, model: Model) -> bool:
@@ -238,12 +211,11 @@ class EngineHost:
         access = Access(key=entry.api_key, headers=headers, without=removed)
         self.registry.register(made, Access() if backend is not None else access)
 
-    def unregister_provider(self, name: str) -> None:
-        self.registry.unregister(name)
-
+    @property
     def tools(self) -> Mapping[str, Tool]:
         return self._engine.toolset.tools
 
+    @property
     def active_tools(self) -> tuple[str, ...]:
         return tuple(tool.name for tool in self._engine.toolset.active())
 
@@ -252,7 +224,7 @@ class EngineHost:
         self._engine.resources.invalidate_prompt()
 
     def tools_changed(self, added: str) -> None:
-        active = self.active_tools()
+        active = self.active_tools
         self._engine.toolset.invalidate()
         self._engine.toolset.set_active((*active, added))
         self._engine.resources.invalidate_prompt()
@@ -268,63 +240,56 @@ class EngineHost:
     async def compact(self, instructions: str | None) -> CompactionResult:
         return await self._engine.compact(instructions)
 
-
-class HostSessions:
-    """Changes of session that a command asks for."""
-
-    def __init__(self, engine: "Engine") -> None:
-        self._engine = engine
+    # ------------------------------------------------------------ changes of session
 
     async def wait_for_idle(self) -> None:
         await self._engine.runner.idle()
 
-    async def new(self, parent: str | None, setup: Setup | None, then: Then | None) -> MoveResult:
-        try:
-            await self._engine.sessions.new(parent, setup=setup, then=then)
-        except Vetoed:
-            return MoveResult(cancelled=True)
-        return MoveResult(cancelled=False)
+    async def new_session(self, parent: str | None, setup: Setup | None, then: Then | None) -> bool:
+        return await _not_vetoed(self._engine.sessions.new(parent, setup=setup, then=then))
 
-    async def switch(self, path: str, then: Then | None) -> MoveResult:
-        try:
-            await self._engine.sessions.switch(path, then=then)
-        except Vetoed:
-            return MoveResult(cancelled=True)
-        return MoveResult(cancelled=False)
+    async def switch_session(self, path: str, then: Then | None) -> bool:
+        return await _not_vetoed(self._engine.sessions.switch(path, then=then))
 
     async def fork(
         self, entry_id: str, position: Literal["before", "at"], then: Then | None
-    ) -> MoveResult:
-        sessions = self._engine.sessions
-        text = None if position == "at" else sessions.text_at(entry_id)
-        try:
-            if position == "at":
-                self._engine.conversation.session.branch_to(entry_id)
-                await sessions.clone(then=then)
-            else:
-                text = await sessions.fork(entry_id, then=then)
-        except Vetoed:
-            return MoveResult(cancelled=True, text=text)
-        return MoveResult(cancelled=False, text=text)
+    ) -> bool:
+        if position == "before":
+            return await _not_vetoed(self._engine.sessions.fork(entry_id, then=then))
+        self.session.branch_to(entry_id)
+        return await _not_vetoed(self._engine.sessions.clone(then=then))
 
-    async def navigate(self, target_id: str, options: NavigateOptions) -> MoveResult:
+    async def navigate(
+        self,
+        target_id: str,
+        *,
+        summarize: bool,
+        instructions: str | None,
+        replace: bool,
+        label: str | None,
+    ) -> bool:
         if self._engine.runner.running:
             raise CommandError("Cannot navigate while the agent is working. Abort it or wait.")
-        moved = await self._engine.tree.go(
-            TreeMove(
-                target_id=target_id,
-                summarize=options.summarize,
-                instructions=options.custom_instructions,
-                replace=options.replace_instructions,
-                label=options.label,
-            )
+        move = TreeMove(
+            target_id=target_id,
+            summarize=summarize,
+            instructions=instructions,
+            replace=replace,
+            label=label,
         )
-        return MoveResult(
-            cancelled=moved.cancelled, text=moved.text, summary_entry_id=moved.summary_entry_id
-        )
+        return not (await self._engine.tree.go(move)).cancelled
 
     async def reload(self) -> None:
         await self._engine.reload()
+
+
+async def _not_vetoed(change: Coroutine[Any, Any, object]) -> bool:
+    """Wait for a change of session; returns False if a handler vetoed it."""
+    try:
+        await change
+    except Vetoed:
+        return False
+    return True
 
 
 def _images(content: tuple[Part, ...]) -> tuple[Image, ...]:
