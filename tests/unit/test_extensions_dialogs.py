@@ -145,7 +145,7 @@ async def test_one_way_methods_send_their_fields_and_nothing_else() -> None:
     ui.set_status("k", None)
     ui.set_widget("w", ["a", "b"], placement="belowEditor")
     ui.set_widget("w", None)
-    ui.set_widget("w", lambda: None)  # type: ignore[arg-type]  # a terminal's component
+    ui.set_widget("w", lambda: None)
     ui.set_title("t")
     ui.set_editor_text("e")
     ui.paste_to_editor("p")

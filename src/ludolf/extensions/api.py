@@ -129,16 +129,15 @@ class Api(Actions):
         description: str | None = None,
         completions: Callable[[str], Any] | None = None,
     ) -> Decorator:
-        """Handle `/name …` with `handler(args, ctx)`; `completions(prefix)` lists arguments."""
+        """Handle `/name …` with `handler(args, ctx)`.
+
+        `completions` is for terminals: accepted for compatibility; no effect.
+        """
 
         def add(function: Any) -> None:
-            command = ExtensionCommand(
-                name=name.removeprefix("/"),
-                function=function,
-                description=description,
-                completions=completions,
-            )
-            self._extension.commands[command.name] = command
+            clean = name.removeprefix("/")
+            command = ExtensionCommand(name=clean, function=function, description=description)
+            self._extension.commands[clean] = command
 
         self._runtime.check_fresh()
         return _decorate(add, handler)

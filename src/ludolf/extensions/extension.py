@@ -58,7 +58,6 @@ class ExtensionCommand(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     name: str
     function: Callable[..., Any]
     description: str | None = None
-    completions: Callable[..., Any] | None = None
 
 
 class ExtensionCommandItem(Value, kw_only=True):

@@ -1,9 +1,6 @@
 """The extensions of one session: load, bind to an engine, run commands, close."""
 
 from collections.abc import Iterable, Mapping
-from typing import Any
-
-import msgspec
 
 from ludolf.extensions.actions import RUNTIME
 from ludolf.extensions.api import Api
@@ -26,12 +23,8 @@ from ludolf.extensions.registry import Registry
 from ludolf.extensions.runner import HookRunner, Limit, ReportError
 from ludolf.functions.isolation import Failed, call
 
-
-class Invocation(msgspec.Struct, frozen=True):
-    """A call of an extension command: name and arguments."""
-
-    name: str
-    args: str
+# Name and arguments of a command that a text calls.
+Invocation = tuple[str, str]
 
 
 class Extensions(Registry):
@@ -102,31 +95,18 @@ class Extensions(Registry):
         if not text.startswith("/"):
             return None
         name, _, args = text[1:].partition(" ")
-        return Invocation(name, args) if name in self.named_commands() else None
+        return (name, args) if name in self.named_commands() else None
 
     async def run_command(self, invocation: Invocation) -> None:
         """Run a command; its errors are reported, never raised."""
-        entry = self.named_commands().get(invocation.name)
-        if entry is None:
+        name, args = invocation
+        if name not in (commands := self.named_commands()):
             return
-        extension, command = entry
-        context = CommandContext(self.runtime, str(extension.path))
+        extension, command = commands[name]
         try:
-            await call(command.function, invocation.args, context)
+            await call(command.function, args, CommandContext(self.runtime, str(extension.path)))
         except Failed as error:
-            self.runner.report(f"command:{invocation.name}", "command", str(error))
-
-    async def complete(self, name: str, prefix: str) -> tuple[Any, ...]:
-        """Return the completions of a command for a prefix of its arguments."""
-        entry = self.named_commands().get(name)
-        if entry is None or entry[1].completions is None:
-            return ()
-        try:
-            completions = await call(entry[1].completions, prefix)
-            return tuple(completions or ())
-        except (Failed, TypeError) as error:
-            self.runner.report(f"command:{name}", "completions", str(error))
-            return ()
+            self.runner.report(f"command:{name}", "command", str(error))
 
     # ------------------------------------------------------------ private
 

@@ -86,14 +86,13 @@ class ExtensionBridge(Feature):
         self._teller = Teller()
         self._updates: list[payloads.Payload] = []
         self._deadline: float | None = None
-        self._extensions: Extensions | None = None
+        self._extensions = Extensions(self.report)
 
     def _wants(self, name: str) -> bool:
-        return self._extensions is not None and self._extensions.runner.wants(name)
+        return self._extensions.runner.wants(name)
 
     @property
     def _runner(self) -> HookRunner:
-        assert self._extensions is not None
         return self._extensions.runner
 
     # ------------------------------------------------------------ life
@@ -109,10 +108,7 @@ class ExtensionBridge(Feature):
             # Extensions print for people: their text must not come between frames.
             sys.stdout = sys.__stdout__ = sys.stderr  # type: ignore[assignment,misc]  # any stream will do
         limit = _seconds(engine.workspace.settings.handler_timeout_ms)
-        flags = {
-            name.removeprefix("--"): value for name, value in engine.workspace.options.flags.items()
-        }
-        extensions = Extensions(self.report, flags=flags, limit=limit)
+        extensions = Extensions(self.report, flags=engine.workspace.options.flags, limit=limit)
         await self._load(extensions)
         self._guard_code(move)
         for text in extensions.flag_errors():
@@ -192,7 +188,7 @@ class ExtensionBridge(Feature):
             self._engine.resources.add(discovered.skill_paths, discovered.prompt_paths)
 
     async def leave_session(self, reason: str, target: str | None) -> None:
-        if self._extensions is None:
+        if not self._extensions.extensions:
             return
         payload: Any = payloads.SessionShutdown(reason=reason, target_session_file=target)  # type: ignore[arg-type]
         # The end of the program does not wait for a handler that hangs; other reasons may ask.
@@ -203,7 +199,7 @@ class ExtensionBridge(Feature):
         except TimeoutError:
             self.report("<runtime>", "session_shutdown", f"took longer than {limit:g} s")
         self._dialogs.dismiss_all()
-        extensions, self._extensions = self._extensions, None
+        extensions, self._extensions = self._extensions, Extensions(self.report)
         await extensions.close()
         self._engine.models.transport.watcher = None
         self._engine.toolset.invalidate()
@@ -266,8 +262,7 @@ class ExtensionBridge(Feature):
         return name is not None and self._wants(name)
 
     async def _emit(self, event: Event) -> None:
-        if self._extensions is not None:
-            await self._run(self._runner.emit(self._teller.payload(event)))
+        await self._run(self._runner.emit(self._teller.payload(event)))
 
     def on_update(self, update: events.MessageUpdate) -> None:
         if self._wants("message_update"):
@@ -276,8 +271,7 @@ class ExtensionBridge(Feature):
     async def flush_updates(self) -> None:
         updates, self._updates = self._updates, []
         for payload in updates:
-            if self._extensions is not None:
-                await self._run(self._runner.emit(payload))
+            await self._run(self._runner.emit(payload))
 
     def _notify(self, payload: payloads.Payload) -> None:
         """Call handlers from a plain function, in a task of their own."""
@@ -335,16 +329,15 @@ class ExtensionBridge(Feature):
         return final.messages
 
     def commands(self) -> tuple[Any, ...]:
-        return self._extensions.commands() if self._extensions is not None else ()
+        return self._extensions.commands()
 
     def is_command(self, text: str) -> bool:
-        return self._extensions is not None and self._extensions.find_command(text) is not None
+        return self._extensions.find_command(text) is not None
 
     async def run_command(self, text: str) -> None:
-        extensions = self._extensions
-        invocation = extensions.find_command(text) if extensions is not None else None
-        if extensions is not None and invocation is not None:
-            await extensions.run_command(invocation)
+        invocation = self._extensions.find_command(text)
+        if invocation is not None:
+            await self._extensions.run_command(invocation)
 
     # ------------------------------------------------------------ turns
 
@@ -369,7 +362,7 @@ class ExtensionBridge(Feature):
         return final.message
 
     def tools(self) -> Mapping[str, Tool]:
-        return self._extensions.tools() if self._extensions is not None else {}
+        return self._extensions.tools()
 
     async def before_tool(
         self, call: ToolCall, tool: Tool, args: Mapping[str, Any]
@@ -542,7 +535,7 @@ class ExtensionBridge(Feature):
         return decision.compaction if decision is not None else None
 
     async def after_compact(self, end: CompactionOutcome) -> None:
-        if self._extensions is None:
+        if not self._extensions.extensions:
             return
         if end.result is None:
             failed = payloads.SessionCompactFailed(

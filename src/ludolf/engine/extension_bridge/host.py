@@ -14,7 +14,7 @@ from ludolf.agent.tool import Tool
 from ludolf.ai.access import Access
 from ludolf.ai.messages import CustomMessage, Image, Part, ThinkingLevel, text_of
 from ludolf.ai.models import Model
-from ludolf.ai.provider import Provider, Request
+from ludolf.ai.provider import Provider
 from ludolf.base import CommandError
 from ludolf.base.programs import safe_path
 from ludolf.config.models.models_file import ProviderEntry, make_model
@@ -31,7 +31,7 @@ from ludolf.extensions.host import (
     Then,
 )
 from ludolf.extensions.payloads import PromptOptions
-from ludolf.protocol.events import CompactionResult, EntryStored, ExtensionError
+from ludolf.protocol.events import EntryStored, ExtensionError
 from ludolf.session.entries import CustomBody, entry_json
 from ludolf.session.stats import ContextUsage, context_usage
 from ludolf.session.tree import Session
@@ -51,6 +51,14 @@ class EngineHost:
     def __init__(self, engine: Engine, ui: Dialogs) -> None:
         self._engine = engine
         self.ui = ui
+        self.set_session_name = engine.set_session_name
+        self.set_thinking_level = engine.models.set_level
+        self.request = engine.empty_requests.fresh
+        self.abort = engine.abort_run
+        self.shutdown = engine.shutdown
+        self.compact = engine.compact
+        self.wait_for_idle = engine.runner.idle
+        self.reload = engine.reload
         self._signal: tuple[Any, Signal] | None = None
 
     # ------------------------------------------------------------ facts
@@ -185,9 +193,6 @@ class EngineHost:
         self._engine.conversation.hub.post(EntryStored(entry=msgspec.Raw(entry_json(entry))))
         return entry.id
 
-    def set_session_name(self, name: str) -> None:
-        self._engine.set_session_name(name)
-
     # ------------------------------------------------------------ model and tools
 
     def set_model(self, model: Model) -> bool:
@@ -195,12 +200,6 @@ class EngineHost:
             return False
         self._engine.models.set_model(model.provider, model.id)
         return True
-
-    def set_thinking_level(self, level: str) -> None:
-        self._engine.models.set_level(level)
-
-    async def request(self, model: Model) -> Request:
-        return await self._engine.empty_requests.fresh(model)
 
     def register_provider(self, name: str, entry: ProviderEntry, backend: Provider | None) -> None:
         if backend is not None:
@@ -229,21 +228,7 @@ class EngineHost:
         self._engine.toolset.set_active((*active, added))
         self._engine.resources.invalidate_prompt()
 
-    # ------------------------------------------------------------ stopping
-
-    def abort(self) -> None:
-        self._engine.abort_run()
-
-    def shutdown(self) -> None:
-        self._engine.shutdown()
-
-    async def compact(self, instructions: str | None) -> CompactionResult:
-        return await self._engine.compact(instructions)
-
     # ------------------------------------------------------------ changes of session
-
-    async def wait_for_idle(self) -> None:
-        await self._engine.runner.idle()
 
     async def new_session(self, parent: str | None, setup: Setup | None, then: Then | None) -> bool:
         return await _not_vetoed(self._engine.sessions.new(parent, setup=setup, then=then))
@@ -278,9 +263,6 @@ class EngineHost:
             label=label,
         )
         return not (await self._engine.tree.go(move)).cancelled
-
-    async def reload(self) -> None:
-        await self._engine.reload()
 
 
 async def _not_vetoed(change: Coroutine[Any, Any, object]) -> bool:
