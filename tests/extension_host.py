@@ -14,7 +14,6 @@ from ludolf.config.auth.keyring import Keyring
 from ludolf.config.models.models_file import ProviderEntry, make_model
 from ludolf.config.models.registry import ModelRegistry
 from ludolf.extensions.dialogs import Dialogs
-from ludolf.extensions.extension import ExtensionFile, LoadError
 from ludolf.extensions.extensions import Extensions
 from ludolf.extensions.host import (
     Delivery,
@@ -24,7 +23,9 @@ from ludolf.extensions.host import (
     Signal,
     Then,
 )
+from ludolf.extensions.loader import ExtensionFile, LoadError
 from ludolf.extensions.payloads import PromptOptions
+from ludolf.extensions.providers import Registration
 from ludolf.protocol.events import CompactionResult
 from ludolf.session.entries import CustomBody
 from ludolf.session.stats import ContextUsage
@@ -107,10 +108,10 @@ class TestHost:
         assert provider is not None and access is not None
         return Request(provider=provider, model=model, access=access, system="", messages=())
 
-    def register_provider(self, name: str, entry: ProviderEntry, backend: Provider | None) -> None:
-        for model in entry.models:
-            make_model(name, entry, model, None)
-        self.providers[name] = (entry, backend)
+    def register_provider(self, provider: Registration) -> None:
+        for model in provider.entry.models:
+            make_model(provider.name, provider.entry, model, None)
+        self.providers[provider.name] = (provider.entry, provider.backend)
 
     @property
     def tools(self) -> Mapping[str, Tool]:

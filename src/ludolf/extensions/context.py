@@ -9,17 +9,53 @@ import msgspec
 from ludolf.ai.models import Model
 from ludolf.base import LudolfError
 from ludolf.extensions.actions import Actions
-from ludolf.extensions.dialogs import Dialogs
+from ludolf.extensions.dialogs import Dialogs, Read, UiMethods
 from ludolf.extensions.host import HostMode, Setup, Signal, Then
 from ludolf.extensions.models_view import ModelsView
-from ludolf.extensions.payloads import PromptOptions
+from ludolf.extensions.payloads import PromptOptions, UiPromptEnd, UiPromptStart
 from ludolf.extensions.runtime import Runtime
 from ludolf.extensions.session_view import SessionView
-from ludolf.extensions.ui import ExtensionUi
-from ludolf.functions.isolation import Failed, call
+from ludolf.functions.isolation import Failed, call, clock_stopped
+from ludolf.protocol.ui import UiRequest
 from ludolf.session.stats import ContextUsage
 
 T = TypeVar("T")
+
+
+class ExtensionUi(UiMethods):
+    """User interface for extensions.
+
+    While a dialog is open, the timeout of the calling handler is paused; `ui_prompt_start` and
+    `ui_prompt_end` are sent to other extensions. Methods without a result may be called from
+    worker threads.
+    """
+
+    def __init__(self, runtime: Runtime) -> None:
+        self._runtime = runtime
+
+    async def _ask(self, request: UiRequest, read: Read, timeout: float | None) -> Any:
+        runtime, runner = self._runtime, self._runtime.runner
+        kind: Any = request.method
+        outermost = runtime.open_dialogs == 0
+        runtime.open_dialogs += 1
+        try:
+            with clock_stopped():
+                if outermost and runner.wants("ui_prompt_start"):
+                    await runner.emit(UiPromptStart(kind=kind, title=request.title))
+                return await runtime.host.ui._ask(request, read, timeout)
+        finally:
+            runtime.open_dialogs -= 1
+            if outermost and runner.wants("ui_prompt_end"):
+                await runner.emit(UiPromptEnd(kind=kind, title=request.title))
+
+    def _send(self, request: UiRequest) -> None:
+        self._runtime.do(lambda host: host.ui._send(request))
+
+    def __getattr__(self, name: str) -> Any:
+        """Return a method that needs a terminal; without one it returns a constant."""
+        if name.startswith("_"):
+            raise AttributeError(name)
+        return getattr(self._runtime.host.ui, name)
 
 
 class TrustContext(msgspec.Struct, frozen=True):

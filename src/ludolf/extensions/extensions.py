@@ -5,21 +5,17 @@ from collections.abc import Iterable, Mapping
 from ludolf.extensions.actions import RUNTIME
 from ludolf.extensions.api import Api
 from ludolf.extensions.context import CommandContext
-from ludolf.extensions.extension import (
-    Extension,
-    ExtensionCommandItem,
-    ExtensionFile,
-    LoadError,
-)
 from ludolf.extensions.host import Host, Then
 from ludolf.extensions.loader import (
     CannotLoad,
+    ExtensionFile,
+    LoadError,
     forget_module,
     load_factory,
     located,
     private_name,
 )
-from ludolf.extensions.registry import Registry
+from ludolf.extensions.registry import Extension, ExtensionCommandItem, Registry
 from ludolf.extensions.runner import HookRunner, Limit, ReportError
 from ludolf.functions.isolation import Failed, call
 

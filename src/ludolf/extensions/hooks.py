@@ -20,91 +20,96 @@ HookKind = Literal["notify", "transform", "verdict"]
 class Hook(msgspec.Struct, frozen=True):
     """One event. `blocks`: an error in a handler denies the action instead of being skipped."""
 
-    name: str
-    kind: HookKind
     payload: type[Payload]
-    keys: tuple[str, ...] = ()
+    kind: HookKind = "notify"
     rule: MergeRule | None = None
+    keys: tuple[str, ...] = ()
     blocks: bool = False
 
-
-def _notify(payload: type[Payload]) -> Hook:
-    return Hook(_name(payload), "notify", payload)
-
-
-def _transform(payload: type[Payload], rule: MergeRule | None, *keys: str) -> Hook:
-    return Hook(_name(payload), "transform", payload, keys, rule)
-
-
-def _verdict(payload: type[Payload], rule: MergeRule, *keys: str, blocks: bool = False) -> Hook:
-    return Hook(_name(payload), "verdict", payload, keys, rule, blocks)
-
-
-def _name(payload: type[Payload]) -> str:
-    return str(payload.__struct_config__.tag)
+    @property
+    def name(self) -> str:
+        return str(self.payload.__struct_config__.tag)
 
 
 _ALL = (
-    _verdict(payloads.ProjectTrust, rules.trust, "trusted", "remember"),
-    _transform(
-        payloads.ResourcesDiscover, rules.resources, "skill_paths", "prompt_paths", "theme_paths"
+    Hook(payloads.ProjectTrust, "verdict", rules.trust, ("trusted", "remember")),
+    Hook(
+        payloads.ResourcesDiscover,
+        "transform",
+        rules.resources,
+        ("skill_paths", "prompt_paths", "theme_paths"),
     ),
-    _notify(payloads.SessionStart),
-    _notify(payloads.SessionInfoChanged),
-    _verdict(payloads.SessionBeforeSwitch, rules.decision(answers.SwitchAnswer), "cancel"),
-    _verdict(
+    Hook(payloads.SessionStart),
+    Hook(payloads.SessionInfoChanged),
+    Hook(
+        payloads.SessionBeforeSwitch, "verdict", rules.decision(answers.SwitchAnswer), ("cancel",)
+    ),
+    Hook(
         payloads.SessionBeforeFork,
+        "verdict",
         rules.decision(answers.ForkDecision),
-        "cancel",
-        "skip_conversation_restore",
+        ("cancel", "skip_conversation_restore"),
     ),
-    _verdict(payloads.SessionBeforeCompact, rules.compact, "cancel", "compaction"),
-    _notify(payloads.SessionCompact),
-    _notify(payloads.SessionCompactFailed),
-    _verdict(
+    Hook(payloads.SessionBeforeCompact, "verdict", rules.compact, ("cancel", "compaction")),
+    Hook(payloads.SessionCompact),
+    Hook(payloads.SessionCompactFailed),
+    Hook(
         payloads.SessionBeforeTree,
+        "verdict",
         rules.decision(answers.TreeDecision),
-        *("cancel", "summary", "custom_instructions", "replace_instructions", "label"),
+        ("cancel", "summary", "custom_instructions", "replace_instructions", "label"),
     ),
-    _notify(payloads.SessionTree),
-    _notify(payloads.SessionShutdown),
-    _transform(payloads.Input, rules.text_input, "action", "text", "images"),
-    _transform(
+    Hook(payloads.SessionTree),
+    Hook(payloads.SessionShutdown),
+    Hook(payloads.Input, "transform", rules.text_input, ("action", "text", "images")),
+    Hook(
         payloads.BeforeAgentStart,
+        "transform",
         rules.before_agent_start,
-        *("message", "system_prompt", "system_prompt_options"),
+        ("message", "system_prompt", "system_prompt_options"),
     ),
-    _notify(payloads.AgentStart),
-    _notify(payloads.AgentEnd),
-    _transform(payloads.AgentBeforeSettle, rules.boundary, "entries", "continue"),
-    _notify(payloads.AgentSettled),
-    _notify(payloads.TurnStart),
-    _transform(payloads.TurnEnd, rules.boundary, "entries", "continue"),
-    _notify(payloads.MessageStart),
-    _notify(payloads.MessageUpdate),
-    _transform(payloads.MessageEnd, rules.message_end, "message"),
-    _notify(payloads.ToolExecutionStart),
-    _notify(payloads.ToolExecutionUpdate),
-    _notify(payloads.ToolExecutionEnd),
-    _verdict(
+    Hook(payloads.AgentStart),
+    Hook(payloads.AgentEnd),
+    Hook(payloads.AgentBeforeSettle, "transform", rules.boundary, ("entries", "continue")),
+    Hook(payloads.AgentSettled),
+    Hook(payloads.TurnStart),
+    Hook(payloads.TurnEnd, "transform", rules.boundary, ("entries", "continue")),
+    Hook(payloads.MessageStart),
+    Hook(payloads.MessageUpdate),
+    Hook(payloads.MessageEnd, "transform", rules.message_end, ("message",)),
+    Hook(payloads.ToolExecutionStart),
+    Hook(payloads.ToolExecutionUpdate),
+    Hook(payloads.ToolExecutionEnd),
+    Hook(
         payloads.ToolCalled,
+        "verdict",
         rules.tool_call,
-        *("input", "block", "reason", "terminate"),
+        ("input", "block", "reason", "terminate"),
         blocks=True,
     ),
-    _transform(payloads.ToolReturned, rules.tool_result, "content", "details", "is_error", "usage"),
-    _verdict(payloads.UserBash, rules.user_bash, "result", "operations", blocks=True),
-    _transform(payloads.ContextBuilt, rules.context, "messages"),
-    _transform(payloads.ContextWithSystem, rules.context_with_system, "messages", "system_prompt"),
+    Hook(
+        payloads.ToolReturned,
+        "transform",
+        rules.tool_result,
+        ("content", "details", "is_error", "usage"),
+    ),
+    Hook(payloads.UserBash, "verdict", rules.user_bash, ("result", "operations"), blocks=True),
+    Hook(payloads.ContextBuilt, "transform", rules.context, ("messages",)),
+    Hook(
+        payloads.ContextWithSystem,
+        "transform",
+        rules.context_with_system,
+        ("messages", "system_prompt"),
+    ),
     # The answer is the complete new payload, not a dict of keys.
-    _transform(payloads.BeforeProviderRequest, None),
-    _transform(payloads.BeforeProviderHeaders, rules.provider_headers, "headers"),
-    _notify(payloads.AfterProviderResponse),
-    _notify(payloads.ModelSelect),
-    _notify(payloads.ThinkingLevelSelect),
-    _transform(payloads.CacheWarmingDecision, rules.cache_warming, "action"),
-    _notify(payloads.UiPromptStart),
-    _notify(payloads.UiPromptEnd),
+    Hook(payloads.BeforeProviderRequest, "transform"),
+    Hook(payloads.BeforeProviderHeaders, "transform", rules.provider_headers, ("headers",)),
+    Hook(payloads.AfterProviderResponse),
+    Hook(payloads.ModelSelect),
+    Hook(payloads.ThinkingLevelSelect),
+    Hook(payloads.CacheWarmingDecision, "transform", rules.cache_warming, ("action",)),
+    Hook(payloads.UiPromptStart),
+    Hook(payloads.UiPromptEnd),
 )
 HOOKS: dict[str, Hook] = {hook.name: hook for hook in _ALL}
 

@@ -8,10 +8,10 @@ from ludolf.agent.scope import Scope
 from ludolf.agent.tool import Tool
 from ludolf.ai.messages import CustomMessage, Part, ThinkingLevel
 from ludolf.ai.models import Model
-from ludolf.ai.provider import Provider, Request
-from ludolf.config.models.models_file import ProviderEntry
+from ludolf.ai.provider import Request
 from ludolf.config.models.registry import ModelRegistry
 from ludolf.extensions.dialogs import Dialogs
+from ludolf.extensions.providers import Registration
 from ludolf.protocol.events import CompactionResult
 from ludolf.session.stats import ContextUsage
 from ludolf.session.tree import Session
@@ -141,10 +141,10 @@ class Host(Protocol):
             ProviderError: the model has no provider or no key.
         """
 
-    def register_provider(self, name: str, entry: ProviderEntry, backend: Provider | None) -> None:
+    def register_provider(self, provider: Registration) -> None:
         """Register the models of a provider, replacing earlier ones of that name.
 
-        With a backend, its models use `backend.api`.
+        With a backend, its models use the API of that backend.
 
         Raises:
             ConfigError: the entry is incomplete.

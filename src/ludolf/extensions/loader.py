@@ -1,21 +1,21 @@
 """Find extensions, and load their factory functions as new private modules."""
 
 import itertools
+import os
 import re
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import msgspec
 
-from ludolf.base import LudolfError
+from ludolf.base import LudolfError, Value
 from ludolf.config.resources.entry_points import installed
-from ludolf.config.resources.sources import Source, find_sources
+from ludolf.config.resources.sources import Source, SourceDetails, find_sources
 from ludolf.config.settings.home import Home
 from ludolf.config.settings.settings import SettingsFiles
-from ludolf.extensions.extension import ExtensionFile, LoadError
 from ludolf.functions.isolation import Failed, call_now, describe
 
 _numbers = itertools.count(1)
@@ -28,16 +28,122 @@ _FOREIGN = "JavaScript and TypeScript extensions are not supported; write it in 
 # ---------------------------------------------------------------- find
 
 
-class ExtensionFiles(msgspec.Struct):
+class ExtensionFile(msgspec.Struct, frozen=True, kw_only=True):
+    """A file or function to load.
+
+    `package` is the folder of an extension that is a package or has a separate folder; `explicit`
+    is set if the command line named the extension.
+    """
+
+    path: Path
+    source: Source | None = None
+    package: Path | None = None
+    explicit: bool = False
+    factory: Callable[..., Any] | None = None
+
+    @property
+    def real_path(self) -> str:
+        return os.path.realpath(self.path) if self.factory is None else str(self.path)
+
+    def info(self) -> SourceDetails:
+        if self.source is not None:
+            return self.source.info(self.path)
+        return SourceDetails(path=str(self.path), source="auto", scope="user", origin="package")
+
+
+def factory_origin(factory: Callable[..., Any]) -> ExtensionFile:
+    """Return the origin of an extension that a program passes as a function."""
+    name = getattr(factory, "__qualname__", type(factory).__qualname__)
+    module = getattr(factory, "__module__", "")
+    path = Path(f"<{module}.{name} {id(factory):x}>")
+    return ExtensionFile(path=path, explicit=True, factory=factory)
+
+
+class LoadError(Value):
+    """Error of an extension that could not be loaded, or of one of its registrations."""
+
+    path: str
+    error: str
+    explicit: bool = False
+
+    def __str__(self) -> str:
+        return f'Failed to load extension "{self.path}": {self.error}'
+
+
+class ExtensionFiles:
     """Extensions to load, in order; load errors; and scripts in unsupported languages."""
 
-    origins: list[ExtensionFile] = []
-    errors: list[LoadError] = []
-    unsupported: list[Path] = []
+    def __init__(self) -> None:
+        self.errors: list[LoadError] = []
+        self.unsupported: list[Path] = []
+        self._by_path: dict[str, ExtensionFile] = {}
+
+    @property
+    def origins(self) -> list[ExtensionFile]:
+        return list(self._by_path.values())
 
     def warnings(self) -> tuple[str, ...]:
         """Return one warning for each unsupported script."""
         return tuple(f"{_FOREIGN}: {path}" for path in self.unsupported)
+
+    def add(self, file: ExtensionFile) -> None:
+        """Add an extension, unless its real path was added before."""
+        self._by_path.setdefault(file.real_path, file)
+
+    def add_source(self, source: Source) -> None:
+        """Add the extensions of a source that its filters allow."""
+        for path, package in self._scan(source.path, as_package=source.source == "local"):
+            if source.allow(package or path):
+                self.add(ExtensionFile(path=path, source=source, package=package))
+
+    def add_explicit(self, path: str, sources: Sequence[Source]) -> None:
+        """Add the extensions at a path from the command line, or an error without any."""
+        if not sources:
+            self._refuse(path, f"Extension path does not exist: {path}")
+            return
+        source = sources[0]
+        if source.path.suffix in _SCRIPTS:
+            self._refuse(str(source.path), _FOREIGN)
+            return
+        files = list(self._scan(source.path, as_package=True))
+        if not files:
+            needs = "it needs __init__.py, extension.py or *.py files"
+            self._refuse(str(source.path), f"No extension in {source.path}: {needs}")
+        for file, package in files:
+            self.add(ExtensionFile(path=file, source=source, package=package, explicit=True))
+
+    def _refuse(self, path: str, text: str) -> None:
+        self.errors.append(LoadError(path=path, error=text, explicit=True))
+
+    def _scan(self, place: Path, *, as_package: bool) -> Iterator[tuple[Path, Path | None]]:
+        """Yield the files at a path, each with its package folder.
+
+        `as_package`: the folder itself may be a package.
+        """
+        if place.is_file():
+            yield from self._file(place)
+            return
+        own = _main_file(place) if as_package else None
+        if own is not None:
+            yield own, place
+            return
+        for child in _children(place):
+            if child.name.startswith((".", "_")) or child.name == "node_modules":
+                continue
+            if child.is_file():
+                yield from self._file(child)
+            elif child.is_dir():
+                main = _main_file(child)
+                if main is not None:
+                    yield main, child
+                else:
+                    self.unsupported += _script_of(child)
+
+    def _file(self, path: Path) -> Iterator[tuple[Path, Path | None]]:
+        if path.suffix == ".py":
+            yield path, None
+        elif path.suffix in _SCRIPTS and path not in self.unsupported:
+            self.unsupported.append(path)
 
 
 def find_extensions(
@@ -49,62 +155,16 @@ def find_extensions(
     the project are included only if the settings are those of a trusted project.
     """
     result = ExtensionFiles()
-    seen: set[str] = set()
     for path in paths:
         sources = find_sources("extensions", home, files, paths=(path,), discover=False)
-        _add_given(result, seen, path, sources)
+        result.add_explicit(path, sources)
     if discover:
         for source in find_sources("extensions", home, files):
-            is_local = source.source == "local"
-            _add(result, seen, _scan(source.path, result, as_package=is_local), source)
+            result.add_source(source)
         for file in installed():
-            _add_one(result, seen, ExtensionFile(path=file, package=_package_of(file)))
+            package = file.parent if file.name == "__init__.py" else None
+            result.add(ExtensionFile(path=file, package=package))
     return result
-
-
-def _add_given(
-    result: ExtensionFiles, seen: set[str], path: str, sources: Sequence[Source]
-) -> None:
-    if not sources:
-        text = f"Extension path does not exist: {path}"
-        result.errors.append(LoadError(path=path, error=text, explicit=True))
-        return
-    source = sources[0]
-    if source.path.suffix in _SCRIPTS:
-        result.errors.append(LoadError(path=str(source.path), error=_FOREIGN, explicit=True))
-        return
-    files = list(_scan(source.path, result, as_package=True))
-    if not files:
-        text = f"No extension in {source.path}: it needs __init__.py, extension.py or *.py files"
-        result.errors.append(LoadError(path=str(source.path), error=text, explicit=True))
-    _add(result, seen, files, source, explicit=True)
-
-
-def _scan(
-    place: Path, result: ExtensionFiles, *, as_package: bool
-) -> Iterator[tuple[Path, Path | None]]:
-    """Yield the files at a path, each with its package folder.
-
-    `as_package`: the folder itself may be a package.
-    """
-    if place.is_file():
-        yield from _file(place, result)
-        return
-    own = _main_file(place) if as_package else None
-    if own is not None:
-        yield own, place
-        return
-    for child in _children(place):
-        if child.name.startswith((".", "_")) or child.name == "node_modules":
-            continue
-        if child.is_file():
-            yield from _file(child, result)
-        elif child.is_dir():
-            main = _main_file(child)
-            if main is not None:
-                yield main, child
-            else:
-                result.unsupported += _script_of(child)
 
 
 def _children(folder: Path) -> list[Path]:
@@ -112,13 +172,6 @@ def _children(folder: Path) -> list[Path]:
         return sorted(folder.iterdir())
     except OSError:
         return []  # an unreadable folder contains no extensions
-
-
-def _file(path: Path, result: ExtensionFiles) -> Iterator[tuple[Path, Path | None]]:
-    if path.suffix == ".py":
-        yield path, None
-    elif path.suffix in _SCRIPTS and path not in result.unsupported:
-        result.unsupported.append(path)
 
 
 def _main_file(folder: Path) -> Path | None:
@@ -129,30 +182,6 @@ def _main_file(folder: Path) -> Path | None:
 def _script_of(folder: Path) -> list[Path]:
     names = (folder / "package.json", *(folder / f"index{end}" for end in _SCRIPTS))
     return [path for path in names if path.is_file()][:1]
-
-
-def _add(
-    result: ExtensionFiles,
-    seen: set[str],
-    files: Iterable[tuple[Path, Path | None]],
-    source: Source,
-    *,
-    explicit: bool = False,
-) -> None:
-    for path, package in files:
-        if explicit or source.allow(package or path):
-            origin = ExtensionFile(path=path, source=source, package=package, explicit=explicit)
-            _add_one(result, seen, origin)
-
-
-def _add_one(result: ExtensionFiles, seen: set[str], origin: ExtensionFile) -> None:
-    if origin.real_path not in seen:
-        seen.add(origin.real_path)
-        result.origins.append(origin)
-
-
-def _package_of(path: Path) -> Path | None:
-    return path.parent if path.name == "__init__.py" else None
 
 
 # ---------------------------------------------------------------- load

@@ -1,20 +1,64 @@
 """Registrations of all extensions of one session, and the rules for name conflicts."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any, Literal
 
-from ludolf.base import LudolfError
+import msgspec
+
+from ludolf.base import LudolfError, Value
 from ludolf.config.models.models_file import ProviderEntry
-from ludolf.extensions.bus import Listeners
-from ludolf.extensions.extension import Extension, ExtensionCommand, Flag, LoadError
-from ludolf.extensions.host import Host
+from ludolf.config.resources.sources import SourceDetails
+from ludolf.extensions.loader import ExtensionFile, LoadError
 from ludolf.extensions.providers import Registration, backend_registration, registration
 from ludolf.extensions.runner import HookRunner
 from ludolf.extensions.runtime import Runtime
 from ludolf.functions.isolation import call_now
 from ludolf.functions.tool import FunctionTool
 
+Listener = Callable[[Any], Any]
+# By channel: the extensions' paths and their listeners, in order of registration.
+Listeners = dict[str, tuple[tuple[str, Listener], ...]]
 _FALSE = ("", "0", "false", "no", "off")
+
+
+class ExtensionCommand(msgspec.Struct, frozen=True, kw_only=True, eq=False):
+    name: str
+    function: Callable[..., Any]
+    description: str | None = None
+
+
+class ExtensionCommandItem(Value, kw_only=True):
+    """Command of an extension as an item of `get_commands`."""
+
+    name: str
+    description: str | None = None
+    source: Literal["extension"]
+    source_info: SourceDetails
+    path: str
+
+
+class Flag(msgspec.Struct, frozen=True, kw_only=True):
+    name: str
+    type: type[bool] | type[str]
+    default: bool | str | None = None
+    description: str | None = None
+
+
+class Extension:
+    """Registrations of one extension. `place` is its position in the load order."""
+
+    def __init__(self, origin: ExtensionFile, place: int, module: str) -> None:
+        self.origin = origin
+        self.place = place
+        self.module = module
+        self.tools: dict[str, FunctionTool] = {}
+        self.commands: dict[str, ExtensionCommand] = {}
+        self.flags: dict[str, Flag] = {}
+
+    @property
+    def path(self) -> Path:
+        return self.origin.path
 
 
 class Registry:
@@ -108,7 +152,7 @@ class Registry:
             provider = backend_registration(author)
         self._providers[provider.name] = provider.entry
         if self.runtime.bound:
-            self.runtime.do(lambda host: _register(host, provider))
+            self.runtime.do(lambda host: host.register_provider(provider))
         else:
             self._queued.append((extension, provider))
 
@@ -123,7 +167,7 @@ class Registry:
         queued, self._queued = self._queued, []
         for extension, provider in queued:
             try:
-                _register(self.runtime.host, provider)
+                self.runtime.host.register_provider(provider)
             except LudolfError as error:
                 self.runner.report(str(extension.path), "register_provider", str(error))
 
@@ -142,7 +186,3 @@ class Registry:
             explicit = extension.origin.explicit
             self.conflicts.append(LoadError(path=path, error=text, explicit=explicit))
         return True
-
-
-def _register(host: Host, provider: Registration) -> None:
-    host.register_provider(provider.name, provider.entry, provider.backend)

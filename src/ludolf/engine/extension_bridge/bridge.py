@@ -44,9 +44,8 @@ from ludolf.engine.project_trust import NOT_APPLIED, keep_imports, verify_code
 from ludolf.extensions import answers, payloads
 from ludolf.extensions.context import TrustContext
 from ludolf.extensions.dialogs import Dialogs
-from ludolf.extensions.extension import LoadError, factory_origin
 from ludolf.extensions.extensions import Extensions
-from ludolf.extensions.loader import find_extensions
+from ludolf.extensions.loader import LoadError, factory_origin, find_extensions
 from ludolf.extensions.runner import HookRunner, Limit
 from ludolf.extensions.session_view import EntryView, views
 from ludolf.functions.isolation import Failed, call

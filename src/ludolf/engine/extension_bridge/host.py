@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
-from msgspec import UNSET
 
 from ludolf.agent.events import MessageEnd, MessageStart
 from ludolf.agent.scope import StartedCoroutine
@@ -14,10 +13,9 @@ from ludolf.agent.tool import Tool
 from ludolf.ai.access import Access
 from ludolf.ai.messages import CustomMessage, Image, Part, ThinkingLevel, text_of
 from ludolf.ai.models import Model
-from ludolf.ai.provider import Provider
 from ludolf.base import CommandError
 from ludolf.base.programs import safe_path
-from ludolf.config.models.models_file import ProviderEntry, make_model
+from ludolf.config.models.models_file import make_model
 from ludolf.config.models.registry import ModelRegistry
 from ludolf.engine.engine import Engine
 from ludolf.engine.feature import PromptInput, TreeMove, Vetoed
@@ -31,6 +29,7 @@ from ludolf.extensions.host import (
     Then,
 )
 from ludolf.extensions.payloads import PromptOptions
+from ludolf.extensions.providers import Registration
 from ludolf.protocol.events import EntryStored, ExtensionError
 from ludolf.session.entries import CustomBody, entry_json
 from ludolf.session.stats import ContextUsage, context_usage
@@ -169,7 +168,7 @@ class EngineHost:
     ) -> None:
         if self._engine.runner.running and deliver_as is None:
             raise CommandError(BUSY)
-        images = () if isinstance(content, str) else _images(content)
+        images = tuple(part for part in content if isinstance(part, Image))
         prompt = PromptInput(
             text=text_of(content),
             extra=images,
@@ -188,7 +187,7 @@ class EngineHost:
             report_error(self._engine, "<runtime>", "send_user_message", str(error))
 
     def append_entry(self, custom_type: str, data: Any) -> str:
-        body = CustomBody(custom_type=custom_type, data=UNSET if data is UNSET else data)
+        body = CustomBody(custom_type=custom_type, data=data)
         entry = self.session.append(body)
         self._engine.conversation.hub.post(EntryStored(entry=msgspec.Raw(entry_json(entry))))
         return entry.id
@@ -201,10 +200,11 @@ class EngineHost:
         self._engine.models.set_model(model.provider, model.id)
         return True
 
-    def register_provider(self, name: str, entry: ProviderEntry, backend: Provider | None) -> None:
+    def register_provider(self, provider: Registration) -> None:
+        entry, backend = provider.entry, provider.backend
         if backend is not None:
             self._engine.models.providers.register(backend)
-        made = [make_model(name, entry, one, None) for one in entry.models]
+        made = [make_model(provider.name, entry, one, None) for one in entry.models]
         headers = {header: value for header, value in entry.headers.items() if value is not None}
         removed = tuple(header for header in entry.headers if header not in headers)
         access = Access(key=entry.api_key, headers=headers, without=removed)
@@ -272,10 +272,6 @@ async def _not_vetoed(change: Coroutine[Any, Any, object]) -> bool:
     except Vetoed:
         return False
     return True
-
-
-def _images(content: tuple[Part, ...]) -> tuple[Image, ...]:
-    return tuple(part for part in content if isinstance(part, Image))
 
 
 if TYPE_CHECKING:
