@@ -28,7 +28,6 @@ from ludolf.extensions.payloads import PromptOptions
 from ludolf.extensions.providers import Registration
 from ludolf.protocol.events import CompactionResult
 from ludolf.session.entries import CustomBody
-from ludolf.session.stats import ContextUsage
 from ludolf.session.tree import Session, new_session
 
 MODEL = Model(
@@ -63,7 +62,6 @@ class TestHost:
         self.signal: Signal | None = None
         self.is_idle = True
         self.has_pending_messages = False
-        self.context_usage: ContextUsage | None = None
         self.system_prompt = "Be good."
         self.prompt_options = PromptOptions(cwd=str(folder))
         self.commands: tuple[Any, ...] = ()

@@ -154,11 +154,15 @@ class UserBashAnswer(TypedDict, total=False):
     operations: BashOperations
 
 
-class ContextAnswer(TypedDict, total=False):
-    """context, context_with_system: messages for this request; the latter also takes a system
-    prompt."""
+class MessagesAnswer(TypedDict, total=False):
+    """context: messages for this request."""
 
     messages: Sequence[Any]
+
+
+class ContextAnswer(MessagesAnswer, total=False):
+    """context, context_with_system: the latter also takes a system prompt."""
+
     system_prompt: str
 
 

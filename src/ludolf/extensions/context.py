@@ -17,7 +17,7 @@ from ludolf.extensions.runtime import Runtime
 from ludolf.extensions.session_view import SessionView
 from ludolf.functions.isolation import Failed, call, clock_stopped
 from ludolf.protocol.ui import UiRequest
-from ludolf.session.stats import ContextUsage
+from ludolf.session.stats import ContextUsage, context_usage
 
 T = TypeVar("T")
 
@@ -125,7 +125,8 @@ class Context(Actions):
 
     @property
     def context_usage(self) -> ContextUsage | None:
-        return self._runtime.host.context_usage
+        host, model = self._runtime.host, self.model
+        return context_usage(host.session.context, model.context_window if model else None)
 
     @property
     def system_prompt(self) -> str:

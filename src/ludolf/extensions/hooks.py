@@ -1,4 +1,4 @@
-"""Table of extension events: kind, payload, answer keys and merge rule.
+"""Table of extension events: payload, kind, merge rule and answer.
 
 notify     calls every handler; answers are ignored
 transform  passes the changed payload from handler to handler
@@ -23,91 +23,72 @@ class Hook(msgspec.Struct, frozen=True):
     payload: type[Payload]
     kind: HookKind = "notify"
     rule: MergeRule | None = None
-    keys: tuple[str, ...] = ()
+    # The TypedDict of its answers.
+    answer: Any = None
     blocks: bool = False
 
     @property
     def name(self) -> str:
         return str(self.payload.__struct_config__.tag)
 
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """Return the keys that an answer may have."""
+        return tuple(self.answer.__annotations__) if self.answer is not None else ()
 
+
+_switch = rules.decision(answers.SwitchAnswer)
+_fork = rules.decision(answers.ForkDecision)
+_tree = rules.decision(answers.TreeDecision)
 _ALL = (
-    Hook(payloads.ProjectTrust, "verdict", rules.trust, ("trusted", "remember")),
-    Hook(
-        payloads.ResourcesDiscover,
-        "transform",
-        rules.resources,
-        ("skill_paths", "prompt_paths", "theme_paths"),
-    ),
+    Hook(payloads.ProjectTrust, "verdict", rules.trust, answers.TrustAnswer),
+    Hook(payloads.ResourcesDiscover, "transform", rules.resources, answers.ResourcesAnswer),
     Hook(payloads.SessionStart),
     Hook(payloads.SessionInfoChanged),
-    Hook(
-        payloads.SessionBeforeSwitch, "verdict", rules.decision(answers.SwitchAnswer), ("cancel",)
-    ),
-    Hook(
-        payloads.SessionBeforeFork,
-        "verdict",
-        rules.decision(answers.ForkDecision),
-        ("cancel", "skip_conversation_restore"),
-    ),
-    Hook(payloads.SessionBeforeCompact, "verdict", rules.compact, ("cancel", "compaction")),
+    Hook(payloads.SessionBeforeSwitch, "verdict", _switch, answers.CancelAnswer),
+    Hook(payloads.SessionBeforeFork, "verdict", _fork, answers.ForkAnswer),
+    Hook(payloads.SessionBeforeCompact, "verdict", rules.compact, answers.CompactAnswer),
     Hook(payloads.SessionCompact),
     Hook(payloads.SessionCompactFailed),
-    Hook(
-        payloads.SessionBeforeTree,
-        "verdict",
-        rules.decision(answers.TreeDecision),
-        ("cancel", "summary", "custom_instructions", "replace_instructions", "label"),
-    ),
+    Hook(payloads.SessionBeforeTree, "verdict", _tree, answers.TreeAnswer),
     Hook(payloads.SessionTree),
     Hook(payloads.SessionShutdown),
-    Hook(payloads.Input, "transform", rules.text_input, ("action", "text", "images")),
+    Hook(payloads.Input, "transform", rules.text_input, answers.InputAnswer),
     Hook(
         payloads.BeforeAgentStart,
         "transform",
         rules.before_agent_start,
-        ("message", "system_prompt", "system_prompt_options"),
+        answers.BeforeAgentStartAnswer,
     ),
     Hook(payloads.AgentStart),
     Hook(payloads.AgentEnd),
-    Hook(payloads.AgentBeforeSettle, "transform", rules.boundary, ("entries", "continue")),
+    Hook(payloads.AgentBeforeSettle, "transform", rules.boundary, answers.BoundaryAnswer),
     Hook(payloads.AgentSettled),
     Hook(payloads.TurnStart),
-    Hook(payloads.TurnEnd, "transform", rules.boundary, ("entries", "continue")),
+    Hook(payloads.TurnEnd, "transform", rules.boundary, answers.BoundaryAnswer),
     Hook(payloads.MessageStart),
     Hook(payloads.MessageUpdate),
-    Hook(payloads.MessageEnd, "transform", rules.message_end, ("message",)),
+    Hook(payloads.MessageEnd, "transform", rules.message_end, answers.MessageEndAnswer),
     Hook(payloads.ToolExecutionStart),
     Hook(payloads.ToolExecutionUpdate),
     Hook(payloads.ToolExecutionEnd),
-    Hook(
-        payloads.ToolCalled,
-        "verdict",
-        rules.tool_call,
-        ("input", "block", "reason", "terminate"),
-        blocks=True,
-    ),
-    Hook(
-        payloads.ToolReturned,
-        "transform",
-        rules.tool_result,
-        ("content", "details", "is_error", "usage"),
-    ),
-    Hook(payloads.UserBash, "verdict", rules.user_bash, ("result", "operations"), blocks=True),
-    Hook(payloads.ContextBuilt, "transform", rules.context, ("messages",)),
-    Hook(
-        payloads.ContextWithSystem,
-        "transform",
-        rules.context_with_system,
-        ("messages", "system_prompt"),
-    ),
+    Hook(payloads.ToolCalled, "verdict", rules.tool_call, answers.ToolCallAnswer, blocks=True),
+    Hook(payloads.ToolReturned, "transform", rules.tool_result, answers.ToolResultAnswer),
+    Hook(payloads.UserBash, "verdict", rules.user_bash, answers.UserBashAnswer, blocks=True),
+    Hook(payloads.ContextBuilt, "transform", rules.context, answers.MessagesAnswer),
+    Hook(payloads.ContextWithSystem, "transform", rules.context_with_system, answers.ContextAnswer),
     # The answer is the complete new payload, not a dict of keys.
     Hook(payloads.BeforeProviderRequest, "transform"),
-    Hook(payloads.BeforeProviderHeaders, "transform", rules.provider_headers, ("headers",)),
+    Hook(payloads.BeforeProviderHeaders, "transform", rules.headers, answers.HeadersAnswer),
     Hook(payloads.AfterProviderResponse),
     Hook(payloads.ModelSelect),
     Hook(payloads.ThinkingLevelSelect),
-    Hook(payloads.CacheWarmingDecision, "transform", rules.cache_warming, ("action",)),
+    Hook(
+        payloads.CacheWarmingDecision,
+        "transform",
+        rules.cache_warming,
+        answers.CacheWarmingAnswer,
+    ),
     Hook(payloads.UiPromptStart),
     Hook(payloads.UiPromptEnd),
 )

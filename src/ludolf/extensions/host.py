@@ -13,7 +13,6 @@ from ludolf.config.models.registry import ModelRegistry
 from ludolf.extensions.dialogs import Dialogs
 from ludolf.extensions.providers import Registration
 from ludolf.protocol.events import CompactionResult
-from ludolf.session.stats import ContextUsage
 from ludolf.session.tree import Session
 
 if TYPE_CHECKING:
@@ -81,9 +80,6 @@ class Host(Protocol):
     def is_idle(self) -> bool: ...
     @property
     def has_pending_messages(self) -> bool: ...
-
-    @property
-    def context_usage(self) -> ContextUsage | None: ...
     @property
     def system_prompt(self) -> str: ...
     @property

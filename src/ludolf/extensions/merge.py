@@ -180,7 +180,7 @@ def context_with_system(state: Dispatch, answer: HandlerAnswer, owner: Path) -> 
         state.change(system_prompt=read(str, answer["system_prompt"], "system_prompt"))
 
 
-def provider_headers(state: Dispatch, answer: HandlerAnswer, owner: Path) -> None:
+def headers(state: Dispatch, answer: HandlerAnswer, owner: Path) -> None:
     """Set the headers in the answer; None removes one."""
     changes = read_plain(dict[str, str | None], answer.get("headers") or {}, "headers")
     merged = {**state.payload.headers, **changes}

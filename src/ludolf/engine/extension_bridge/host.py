@@ -2,7 +2,6 @@
 
 import sys
 from collections.abc import Coroutine, Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
@@ -32,8 +31,6 @@ from ludolf.extensions.payloads import PromptOptions
 from ludolf.extensions.providers import Registration
 from ludolf.protocol.events import EntryStored, ExtensionError
 from ludolf.session.entries import CustomBody, entry_json
-from ludolf.session.stats import ContextUsage, context_usage
-from ludolf.session.tree import Session
 
 
 def report_error(engine: Engine, path: str, event: str, text: str) -> None:
@@ -45,11 +42,14 @@ def report_error(engine: Engine, path: str, event: str, text: str) -> None:
 
 
 class EngineHost:
-    """Acts on one engine. `ui` are the dialogs of its host."""
+    """Acts on one engine during one session. `ui` are the dialogs of the engine's host."""
 
     def __init__(self, engine: Engine, ui: Dialogs) -> None:
         self._engine = engine
         self.ui = ui
+        self.mode = engine.mode
+        self.cwd = engine.workspace.cwd
+        self.session = engine.conversation.session
         self.set_session_name = engine.set_session_name
         self.set_thinking_level = engine.models.set_level
         self.request = engine.empty_requests.fresh
@@ -63,20 +63,8 @@ class EngineHost:
     # ------------------------------------------------------------ facts
 
     @property
-    def mode(self) -> Literal["rpc", "json", "print", "sdk"]:
-        return self._engine.mode
-
-    @property
-    def cwd(self) -> Path:
-        return self._engine.workspace.cwd
-
-    @property
     def trusted(self) -> bool:
         return self._engine.workspace.files.trusted
-
-    @property
-    def session(self) -> Session:
-        return self._engine.conversation.session
 
     @property
     def registry(self) -> ModelRegistry:
@@ -112,11 +100,6 @@ class EngineHost:
         return len(self._engine.conversation.queue) > 0
 
     @property
-    def context_usage(self) -> ContextUsage | None:
-        model = self.model
-        return context_usage(self.session.context, model.context_window if model else None)
-
-    @property
     def system_prompt(self) -> str:
         return self._engine.resources.system_prompt()
 
@@ -132,7 +115,7 @@ class EngineHost:
     def environment(self) -> Mapping[str, str]:
         """The environment of programs that extensions run, which are outside the sandbox."""
         environment = self._engine.toolset.environment()
-        writable = self._engine.features.writable(self._engine.workspace.cwd)
+        writable = self._engine.features.writable(self.cwd)
         if writable:
             environment["PATH"] = safe_path(environment["PATH"], writable)
         return environment
