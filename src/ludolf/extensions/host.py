@@ -2,7 +2,7 @@
 
 from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import Any, Literal, Protocol
 
 from ludolf.agent.scope import Scope
 from ludolf.agent.tool import Tool
@@ -11,12 +11,10 @@ from ludolf.ai.models import Model
 from ludolf.ai.provider import Request
 from ludolf.config.models.registry import ModelRegistry
 from ludolf.extensions.dialogs import Dialogs
+from ludolf.extensions.payloads import PromptOptions
 from ludolf.extensions.providers import Registration
 from ludolf.protocol.events import CompactionResult
 from ludolf.session.tree import Session
-
-if TYPE_CHECKING:
-    from ludolf.extensions.payloads import PromptOptions
 
 HostMode = Literal["tui", "rpc", "json", "print", "sdk"]
 Delivery = Literal["steer", "followUp", "nextTurn"]
@@ -83,7 +81,7 @@ class Host(Protocol):
     @property
     def system_prompt(self) -> str: ...
     @property
-    def prompt_options(self) -> "PromptOptions": ...
+    def prompt_options(self) -> PromptOptions: ...
     @property
     def commands(self) -> tuple[Any, ...]:
         """Return the items of `get_commands`."""

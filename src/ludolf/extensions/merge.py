@@ -21,6 +21,7 @@ from ludolf.functions.content import (
     read_messages,
     read_parts,
     read_plain,
+    to_wire,
 )
 
 SAME_ROLE = "message_end handlers must return a message with the same role"
@@ -78,7 +79,9 @@ def compact(state: Dispatch, answer: HandlerAnswer, owner: Path) -> None:
 
 
 def _from_hook(body: Any, **fields: str) -> Any:
-    """Mark the dict of an entry as one from a handler; other values are refused later."""
+    """Mark the fields of an entry as those from a handler; other values are refused later."""
+    if isinstance(body, msgspec.Struct):
+        body = to_wire(body)
     return {**body, **fields, "from_hook": True} if isinstance(body, Mapping) else body
 
 

@@ -536,23 +536,23 @@ class ExtensionBridge(Feature):
     async def after_compact(self, end: CompactionOutcome) -> None:
         if not self._extensions.extensions:
             return
+        payload: payloads.Payload
         if end.result is None:
-            failed = payloads.SessionCompactFailed(
+            payload = payloads.SessionCompactFailed(
                 reason=end.reason,
                 aborted=end.aborted,
                 will_retry=end.will_retry,
                 error_message=end.error,
             )
-            await self._run(self._runner.emit(failed))
-            return
-        entry = self._conversation.session.path_to_leaf()[-1]
-        done = payloads.SessionCompact(
-            compaction_entry=EntryView(entry),
-            from_extension=bool(fields(entry).get("fromHook")),
-            reason=end.reason,
-            will_retry=end.will_retry,
-        )
-        await self._run(self._runner.emit(done))
+        else:
+            entry = self._conversation.session.path_to_leaf()[-1]
+            payload = payloads.SessionCompact(
+                compaction_entry=EntryView(entry),
+                from_extension=bool(fields(entry).get("fromHook")),
+                reason=end.reason,
+                will_retry=end.will_retry,
+            )
+        await self._run(self._runner.emit(payload))
 
     async def before_tree(
         self, move: TreeMove, leaf: str | None
