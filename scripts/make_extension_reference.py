@@ -77,26 +77,6 @@ WHEN: dict[str, dict[str, str]] = {
         "ui_prompt_end": "the last open dialog has closed",
     },
 }
-ANSWERS: dict[str, Any] = {
-    "project_trust": ext.TrustAnswer,
-    "resources_discover": ext.ResourcesAnswer,
-    "session_before_switch": ext.CancelAnswer,
-    "session_before_fork": ext.ForkAnswer,
-    "session_before_compact": ext.CompactAnswer,
-    "session_before_tree": ext.TreeAnswer,
-    "input": ext.InputAnswer,
-    "before_agent_start": ext.BeforeAgentStartAnswer,
-    "agent_before_settle": ext.BoundaryAnswer,
-    "turn_end": ext.BoundaryAnswer,
-    "message_end": ext.MessageEndAnswer,
-    "tool_call": ext.ToolCallAnswer,
-    "tool_result": ext.ToolResultAnswer,
-    "user_bash": ext.UserBashAnswer,
-    "context": ext.ContextAnswer,
-    "context_with_system": ext.ContextAnswer,
-    "before_provider_headers": ext.HeadersAnswer,
-    "cache_warming_decision": ext.CacheWarmingAnswer,
-}
 # The parts of payloads and answers that have fields of their own.
 PARTS = (
     *(payloads.CompactionPlan, payloads.TreePlan, payloads.PromptOptions, payloads.Boundary),
@@ -137,8 +117,7 @@ def _event(hook: Hook, when: str) -> Iterator[str]:
     if hook.name == "before_provider_request":
         lines.append("May return: the new payload, whole")
     elif hook.keys:
-        typed = get_type_hints(ANSWERS[hook.name])
-        lines.append(f"May return: {_listed({key: _shown(typed[key]) for key in hook.keys})}")
+        lines.append(f"May return: {_listed(_fields(hook.answer))}")
     if hook.blocks:
         lines.append("A handler that fails says no")
     yield "".join(f"- {line}\n" for line in lines) + "\n" * bool(lines)

@@ -13,25 +13,21 @@ from ludolf.base import CommandError
 from ludolf.config.auth.keyring import Keyring
 from ludolf.config.models.models_file import ProviderEntry, make_model
 from ludolf.config.models.registry import ModelRegistry
-from ludolf.extensions.extension import ExtensionFile, LoadError
+from ludolf.extensions.dialogs import Dialogs
 from ludolf.extensions.extensions import Extensions
 from ludolf.extensions.host import (
     Delivery,
     Host,
     HostMode,
-    MoveResult,
-    NavigateOptions,
-    SessionChanges,
     Setup,
     Signal,
     Then,
-    Ui,
 )
-from ludolf.extensions.no_ui import NoUi
+from ludolf.extensions.loader import ExtensionFile, LoadError
 from ludolf.extensions.payloads import PromptOptions
+from ludolf.extensions.providers import Registration
 from ludolf.protocol.events import CompactionResult
-from ludolf.session.entries import CustomBody, LabelBody
-from ludolf.session.stats import ContextUsage
+from ludolf.session.entries import CustomBody
 from ludolf.session.tree import Session, new_session
 
 MODEL = Model(
@@ -48,48 +44,17 @@ MODEL = Model(
 )
 
 
-class Changes:
-    def __init__(self, host: "TestHost") -> None:
-        self._host = host
-
-    async def wait_for_idle(self) -> None:
-        self._host.done.append(("wait_for_idle",))
-
-    async def new(self, parent: str | None, setup: Setup | None, then: Then | None) -> MoveResult:
-        self._host.done.append(("new", parent))
-        self._host.then = then
-        return MoveResult(cancelled=False)
-
-    async def switch(self, path: str, then: Then | None) -> MoveResult:
-        self._host.done.append(("switch", path))
-        return MoveResult(cancelled=True)
-
-    async def fork(
-        self, entry_id: str, position: Literal["before", "at"], then: Then | None
-    ) -> MoveResult:
-        self._host.done.append(("fork", entry_id, position))
-        return MoveResult(cancelled=False, text="said")
-
-    async def navigate(self, target_id: str, options: NavigateOptions) -> MoveResult:
-        self._host.done.append(("navigate", target_id, options.summarize))
-        return MoveResult(cancelled=False)
-
-    async def reload(self) -> None:
-        self._host.done.append(("reload",))
-
-
 class TestHost:
     """`done` lists the actions in order. A busy one refuses to be spoken to."""
 
     __test__ = False
 
-    def __init__(self, folder: Path, *, ui: Ui | None = None, mode: HostMode = "rpc") -> None:
+    def __init__(self, folder: Path, *, ui: Dialogs | None = None, mode: HostMode = "rpc") -> None:
         self.mode: HostMode = mode
-        self.ui: Ui = ui or NoUi()
+        self.ui = ui or Dialogs(None)
         self.cwd = folder
         self.trusted = True
         self.session: Session = new_session(str(folder), None, lambda text: None)
-        self.sessions: SessionChanges = Changes(self)
         self.registry = ModelRegistry(folder / "models.json", Keyring(folder / "auth.json"))
         self.model: Model | None = MODEL
         self.scoped_models: tuple[Model, ...] = ()
@@ -97,7 +62,6 @@ class TestHost:
         self.signal: Signal | None = None
         self.is_idle = True
         self.has_pending_messages = False
-        self.context_usage: ContextUsage | None = None
         self.system_prompt = "Be good."
         self.prompt_options = PromptOptions(cwd=str(folder))
         self.commands: tuple[Any, ...] = ()
@@ -129,9 +93,6 @@ class TestHost:
     def set_session_name(self, name: str) -> None:
         self.session.set_name(name)
 
-    def set_label(self, entry_id: str, label: str | None) -> None:
-        self.session.append(LabelBody(target_id=entry_id, label=label))
-
     def set_model(self, model: Model) -> bool:
         self.model = model
         return True
@@ -145,17 +106,16 @@ class TestHost:
         assert provider is not None and access is not None
         return Request(provider=provider, model=model, access=access, system="", messages=())
 
-    def register_provider(self, name: str, entry: ProviderEntry, backend: Provider | None) -> None:
-        for model in entry.models:
-            make_model(name, entry, model, None)
-        self.providers[name] = (entry, backend)
+    def register_provider(self, provider: Registration) -> None:
+        for model in provider.entry.models:
+            make_model(provider.name, provider.entry, model, None)
+        self.providers[provider.name] = (provider.entry, provider.backend)
 
-    def unregister_provider(self, name: str) -> None:
-        del self.providers[name]
-
+    @property
     def tools(self) -> Mapping[str, Tool]:
         return {}
 
+    @property
     def active_tools(self) -> tuple[str, ...]:
         return ("read",)
 
@@ -176,6 +136,39 @@ class TestHost:
         if instructions is None:
             raise CommandError("Nothing to compact (session too small)")
         return CompactionResult(summary=instructions, first_kept_entry_id="e", tokens_before=1)
+
+    async def wait_for_idle(self) -> None:
+        self.done.append(("wait_for_idle",))
+
+    async def new_session(self, parent: str | None, setup: Setup | None, then: Then | None) -> bool:
+        self.done.append(("new", parent))
+        self.then = then
+        return True
+
+    async def switch_session(self, path: str, then: Then | None) -> bool:
+        self.done.append(("switch", path))
+        return False
+
+    async def fork(
+        self, entry_id: str, position: Literal["before", "at"], then: Then | None
+    ) -> bool:
+        self.done.append(("fork", entry_id, position))
+        return True
+
+    async def navigate(
+        self,
+        target_id: str,
+        *,
+        summarize: bool,
+        instructions: str | None,
+        replace: bool,
+        label: str | None,
+    ) -> bool:
+        self.done.append(("navigate", target_id, summarize))
+        return True
+
+    async def reload(self) -> None:
+        self.done.append(("reload",))
 
 
 class Bench:

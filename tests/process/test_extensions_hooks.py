@@ -318,6 +318,31 @@ async def test_a_tool_streams_is_validated_and_can_end_the_run(lab: Lab) -> None
     assert schema["input_schema"]["required"] == ["a"]
 
 
+async def test_a_changed_tool_result_keeps_the_wish_to_end_the_run(lab: Lab) -> None:
+    lay(
+        lab,
+        '''
+        from ludolf.ext import ToolResult
+
+        def extension(api):
+            @api.tool
+            async def finish():
+                """End."""
+                return ToolResult("bye", terminate=True)
+
+            @api.on("tool_result")
+            def change(event, ctx):
+                return {"is_error": True}
+        ''',
+    )
+    lab.server.add(answer(call("finish", {}, "d")))
+    async with lab.client() as client:
+        events = await client.prompt_and_collect("Go")
+    (end,) = only(events, "tool_execution_end")
+    assert (text_of(end["result"]), end["isError"]) == ("bye", True)
+    assert len(lab.server.requests) == 1
+
+
 async def test_a_tool_of_an_extension_takes_the_place_of_a_built_in_one(lab: Lab) -> None:
     lay(
         lab,

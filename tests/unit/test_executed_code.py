@@ -25,7 +25,7 @@ from ludolf.config.settings.executed import (
 from ludolf.config.settings.home import Home
 from ludolf.config.settings.settings import SettingsFiles
 from ludolf.extensions.extensions import Extensions
-from ludolf.extensions.finding import find_extensions
+from ludolf.extensions.loader import find_extensions
 from ludolf.extensions.sources import import_folders, imported_files
 
 GOOD = "def extension(api): pass\n"

@@ -145,19 +145,6 @@ async def test_commands_are_listed_with_their_source(tmp_path: Path) -> None:
     assert item.source_info.path == item.path == str(tmp_path / "x0.py")
 
 
-async def test_a_command_offers_completions(tmp_path: Path) -> None:
-    body = (
-        "async def offer(prefix): return [w for w in ('red', 'rose') if w.startswith(prefix)]\n"
-        "api.command('a', print, completions=offer)\n"
-        "api.command('b', print, completions=lambda prefix: 1 / 0)\n"
-        "api.command('c', print)"
-    )
-    bench = await _bench(tmp_path, body)
-    offered = [await bench.extensions.complete(name, "ro") for name in "abcd"]
-    assert offered == [("rose",), (), (), ()]
-    assert bench.reports == [("command:b", "completions", "division by zero")]
-
-
 async def test_commands_may_change_the_session_and_go_on_in_the_new_one(tmp_path: Path) -> None:
     work = """
 async def then(fresh):

@@ -10,7 +10,6 @@ import pytest
 
 from ludolf.base import dumps, loads
 from ludolf.extensions.dialogs import Dialogs
-from ludolf.extensions.no_ui import NoUi
 from ludolf.protocol.commands import UiAnswer
 from ludolf.protocol.ui import UiRequest
 from tests.extension_host import Bench
@@ -146,7 +145,7 @@ async def test_one_way_methods_send_their_fields_and_nothing_else() -> None:
     ui.set_status("k", None)
     ui.set_widget("w", ["a", "b"], placement="belowEditor")
     ui.set_widget("w", None)
-    ui.set_widget("w", lambda: None)  # type: ignore[arg-type]  # a terminal's component
+    ui.set_widget("w", lambda: None)
     ui.set_title("t")
     ui.set_editor_text("e")
     ui.paste_to_editor("p")
@@ -172,7 +171,7 @@ async def test_one_way_methods_send_their_fields_and_nothing_else() -> None:
     ("ui", "error"),
     [
         (Wire().dialogs, "Theme switching not supported in RPC mode"),
-        (NoUi(), "UI not available"),
+        (Dialogs(None), "UI not available"),
     ],
 )
 async def test_what_needs_a_terminal_is_answered_with_a_constant(ui: Any, error: str) -> None:
@@ -186,7 +185,7 @@ async def test_what_needs_a_terminal_is_answered_with_a_constant(ui: Any, error:
 
 
 async def test_with_nobody_there_every_dialog_gives_its_default_at_once() -> None:
-    assert [await ask(NoUi()) for ask, _, _ in ASKS] == [default for _, _, default in ASKS]
+    assert [await ask(Dialogs(None)) for ask, _, _ in ASKS] == [default for _, _, default in ASKS]
 
 
 async def test_other_extensions_hear_of_the_outermost_dialog(tmp_path: Path) -> None:

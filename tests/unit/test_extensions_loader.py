@@ -8,9 +8,8 @@ import pytest
 from ludolf.config.resources.entry_points import installed
 from ludolf.config.settings.home import Home
 from ludolf.config.settings.settings import SettingsFiles
-from ludolf.extensions.extension import ExtensionFile
 from ludolf.extensions.extensions import Extensions
-from ludolf.extensions.finding import ExtensionFiles, find_extensions
+from ludolf.extensions.loader import ExtensionFile, ExtensionFiles, find_extensions
 from ludolf.extensions.payloads import AgentStart
 from tests.extension_host import Bench
 

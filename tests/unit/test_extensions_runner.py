@@ -9,16 +9,15 @@ import pytest
 from msgspec import structs
 
 from ludolf.agent.scope import Aborted, Scope
-from ludolf.agent.tool import ToolOutput
 from ludolf.ai.messages import AssistantMessage, Text, Usage, UserMessage, text_of
-from ludolf.extensions import answers, payloads, points
+from ludolf.extensions import answers, payloads
+from ludolf.extensions.context import TrustContext
 from ludolf.extensions.dialogs import Dialogs
 from ludolf.extensions.hooks import HOOKS
-from ludolf.extensions.host import EarlyHost
-from ludolf.extensions.no_ui import NoUi
 from ludolf.functions.isolation import Failed
 from ludolf.protocol.commands import UiAnswer
 from ludolf.protocol.ui import UiRequest
+from ludolf.session.entries import CompactionBody, CustomBody
 from tests.extension_host import Bench
 
 ANSWER = AssistantMessage(
@@ -51,6 +50,10 @@ RESULT = payloads.ToolReturned(
     tool_name="t", tool_call_id="1", input={}, content=(Text(text="raw"),), is_error=False
 )
 HEADERS = payloads.BeforeProviderHeaders(headers={"a": "1", "b": "2"})
+
+
+def _call(args: dict[str, Any]) -> payloads.ToolCalled:
+    return payloads.ToolCalled(tool_name="bash", tool_call_id="1", input=args)
 
 
 def _handlers(event: str, *bodies: str) -> str:
@@ -91,11 +94,12 @@ async def _bench(folder: Path, event: str, *bodies: str) -> Bench:
                 " 'tokens_before': plan.tokens_before, 'details': {'by_me': 1}}}"
             ],
             answers.CompactDecision(
-                compaction=answers.CompactionAnswer(
+                compaction=CompactionBody(
                     summary="s",
                     first_kept_entry_id="e1",
                     tokens_before=9,
                     details={"by_me": 1},
+                    from_hook=True,
                 )
             ),
         ),
@@ -171,7 +175,7 @@ async def test_verdicts(
             ],
             {
                 "entries": (
-                    answers.CustomDraft(custom_type="k", data={"a_b": 1}),
+                    CustomBody(custom_type="k", data={"a_b": 1}),
                     answers.ContextEditDraft(target_id="e", replacement=None),
                 ),
                 "continue_": True,
@@ -207,7 +211,7 @@ async def test_relative_resource_paths_belong_to_the_extension(tmp_path: Path) -
 
 async def test_input_that_is_handled_goes_no_further(tmp_path: Path) -> None:
     bench = await _bench(tmp_path, "input", "return {'action': 'handled'}", "1 / 0")
-    assert await points.user_input(bench.runner, INPUT) is None
+    assert await bench.runner.verdict(INPUT) == "handled"
     assert bench.reports == []
 
 
@@ -242,7 +246,7 @@ async def test_a_message_may_be_replaced_but_not_by_one_of_another_role(tmp_path
         "return {'message': {'role': 'user', 'content': 'x', 'timestamp': 1}}",
         "return {'message': 'nonsense'}",
     )
-    final = await points.message_end(bench.runner, ANSWER)
+    final = (await bench.runner.transform(payloads.MessageEnd(message=ANSWER))).message
     assert isinstance(final, AssistantMessage)
     assert final == structs.replace(ANSWER, content=(Text(text="one two"),))
     first, second = bench.told()
@@ -258,7 +262,7 @@ async def test_messages_that_a_context_handler_passes_on_stay_the_same_objects(
 ) -> None:
     added = "{'role': 'user', 'content': 'new', 'timestamp': 2}"
     bench = await _bench(tmp_path, "context", f"return {{'messages': [*event.messages, {added}]}}")
-    _, messages = await points.context(bench.runner, "s", (ANSWER,))
+    messages = (await bench.runner.transform(payloads.ContextBuilt(messages=(ANSWER,)))).messages
     assert messages[0] is ANSWER
     assert messages[1] == UserMessage(content="new", timestamp=2)
 
@@ -272,8 +276,9 @@ async def test_an_extension_may_answer_for_the_trust_in_a_project(tmp_path: Path
         " 'remember': True}",
         "return {'trusted': 'no'}",
     )
-    answer = await points.project_trust(bench.runner, EarlyHost("rpc", NoUi(), tmp_path))
-    assert answer == answers.TrustDecision(trusted=True, remember=True)
+    context = TrustContext("rpc", Dialogs(None), tmp_path)
+    state = await bench.runner.dispatch(payloads.ProjectTrust(cwd=str(tmp_path)), context)
+    assert state.answer == answers.TrustDecision(trusted=True, remember=True)
 
 
 # ---------------------------------------------------------------- tool calls
@@ -286,7 +291,7 @@ async def test_a_tool_call_goes_on_with_the_arguments_that_handlers_leave(tmp_pa
         "return {'input': {**event.input, 'a_b': 2}}",
         "return {'input': {**event.input, 'c': event.input['a_b']}}",
     )
-    answer = await points.tool_call(bench.runner, "bash", "1", {"x": 1})
+    answer = await bench.runner.verdict(_call({"x": 1}))
     assert answer == answers.ToolCallDecision(input={"x": 1, "a_b": 2, "c": 2})
 
 
@@ -294,7 +299,7 @@ async def test_the_first_block_of_a_tool_call_stands(tmp_path: Path) -> None:
     bench = await _bench(
         tmp_path, "tool_call", "return {'block': True, 'reason': 'no', 'terminate': True}", "1 / 0"
     )
-    answer = await points.tool_call(bench.runner, "bash", "1", {})
+    answer = await bench.runner.verdict(_call({}))
     assert (answer.block, answer.reason, answer.terminate) == (True, "no", True)
 
 
@@ -310,7 +315,7 @@ async def test_the_first_block_of_a_tool_call_stands(tmp_path: Path) -> None:
 async def test_a_failing_gate_blocks_the_call(body: str, text: str, tmp_path: Path) -> None:
     bench = await _bench(tmp_path, "tool_call", body)
     with pytest.raises(Failed) as failed:
-        await points.tool_call(bench.runner, "bash", "1", {})
+        await bench.runner.verdict(_call({}))
     assert str(failed.value) == text
     assert bench.reports == []
 
@@ -319,13 +324,7 @@ async def test_a_failing_gate_blocks_the_call(body: str, text: str, tmp_path: Pa
 async def test_a_shell_command_fails_with_its_handler(body: str, tmp_path: Path) -> None:
     bench = await _bench(tmp_path, "user_bash", body)
     with pytest.raises(Failed):
-        await points.user_bash(bench.runner, BASH)
-
-
-async def test_a_tool_result_keeps_the_wish_to_end_the_run(tmp_path: Path) -> None:
-    bench = await _bench(tmp_path, "tool_result", "return {'is_error': True}")
-    output = ToolOutput(content=RESULT.content, ends_run=True)
-    assert await points.tool_result(bench.runner, RESULT, output) == (output, True)
+        await bench.runner.verdict(BASH)
 
 
 # ---------------------------------------------------------------- order and failure
@@ -374,7 +373,7 @@ async def test_a_failing_transform_is_passed_over(tmp_path: Path) -> None:
     bench = await _bench(
         tmp_path, "input", "1 / 0", "return {'action': 'shout'}", "return {'text': 'x'}"
     )
-    assert await points.user_input(bench.runner, INPUT) == INPUT
+    assert await bench.runner.transform(INPUT) == INPUT
     assert bench.told() == [
         ("input", "division by zero"),
         ("input", 'input: unknown action "shout"'),
@@ -400,15 +399,12 @@ def extension(api):
     assert not bench.runner.wants("agent_start")
 
 
-async def test_with_no_handler_nothing_is_wanted_and_points_give_back_what_they_got(
-    tmp_path: Path,
-) -> None:
+async def test_with_no_handler_nothing_is_wanted_and_nothing_changes(tmp_path: Path) -> None:
     bench = Bench(tmp_path)
     assert not any(bench.runner.wants(name) for name in HOOKS)
-    args = {"a": 1}
-    assert (await points.tool_call(bench.runner, "t", "1", args)).input is args
-    assert await points.message_end(bench.runner, ANSWER) is ANSWER
-    assert await points.user_input(bench.runner, INPUT) is INPUT
+    assert await bench.runner.verdict(_call({"a": 1})) is None
+    assert await bench.runner.transform(RESULT) is RESULT
+    assert await bench.runner.transform(INPUT) is INPUT
 
 
 # ---------------------------------------------------------------- stopping
@@ -470,7 +466,7 @@ async def test_the_time_limit_stands_still_while_a_dialog_is_open(tmp_path: Path
 
     async with asyncio.TaskGroup() as group:
         group.create_task(answer_late())
-        answer = await points.tool_call(bench.runner, "bash", "1", {})
+        answer = await bench.runner.verdict(_call({}))
     assert answer.reason == "asked"
 
 

@@ -10,8 +10,8 @@ from ludolf.agent.tool import text_output
 from ludolf.ai.draft import Draft, StreamEvent
 from ludolf.ai.messages import ToolCall, UserMessage
 from ludolf.base import Value
+from ludolf.engine.extension_bridge.bridge import NAMES, Teller, answer_piece
 from ludolf.extensions import payloads
-from ludolf.extensions.hook_events import NAMES, Teller, answer_piece
 from ludolf.extensions.hooks import HOOKS
 from ludolf.extensions.payloads import compaction_plan
 from ludolf.protocol.events import AgentSettled, SessionInfoChanged

@@ -26,7 +26,7 @@ from ludolf.ai.messages import (
     UserMessage,
 )
 from ludolf.ai.models import Model
-from ludolf.ext.answers import (
+from ludolf.extensions.answers import (
     BashOperations,
     BashResult,
     BeforeAgentStartAnswer,
@@ -51,6 +51,7 @@ from ludolf.ext.answers import (
 )
 from ludolf.extensions.api import Api, ToolInfo
 from ludolf.extensions.context import CommandContext, Context, TrustContext
+from ludolf.extensions.context import ExtensionUi as Ui
 from ludolf.extensions.host import Signal
 from ludolf.extensions.models_view import ModelsView as Models
 from ludolf.extensions.payloads import (
@@ -103,7 +104,6 @@ from ludolf.extensions.payloads import (
 from ludolf.extensions.providers import ModelContext, ModelOptions
 from ludolf.extensions.session_view import EntryView, SessionView
 from ludolf.extensions.session_view import TreeNodeView as TreeNode
-from ludolf.extensions.ui import ExtensionUi as Ui
 from ludolf.functions.results import ExecResult, ToolError, ToolResult
 
 __all__ = [

@@ -1,23 +1,27 @@
 """`api`: the object through which an extension registers handlers and acts on the session."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any, Literal, Protocol, TypeVar, Unpack, overload
 
-from msgspec import UNSET
-
 from ludolf.agent.tool import ExecutionMode
-from ludolf.ai.messages import ThinkingLevel
-from ludolf.ai.models import Model
-from ludolf.base import Value
-from ludolf.extensions.actions import Actions, PendingMessage, custom_message
-from ludolf.extensions.bus import Events
-from ludolf.extensions.extension import Extension, ExtensionCommand, Flag, Shortcut
+from ludolf.base import CommandError, Value
+from ludolf.extensions.actions import Actions
+from ludolf.extensions.context import Context
 from ludolf.extensions.hooks import find_hook
-from ludolf.extensions.host import Delivery
-from ludolf.extensions.registry import Registry
+from ludolf.extensions.host import Host
+from ludolf.extensions.registry import (
+    Extension,
+    ExtensionCommand,
+    Flag,
+    Listener,
+    Listeners,
+    Registry,
+)
 from ludolf.extensions.runner import HookHandler
-from ludolf.functions.results import ExecResult
+from ludolf.extensions.runtime import Runtime
+from ludolf.functions.isolation import Failed, call
 from ludolf.functions.tool import ToolOptions, is_object_schema, make_tool
+from ludolf.session.entries import LabelBody
 
 F = TypeVar("F", bound=Callable[..., Any])
 T = TypeVar("T")
@@ -33,6 +37,54 @@ class Decorator(Protocol):
     def __call__(self, function: F, /) -> F: ...
 
 
+class Events:
+    """Event bus between extensions, with named channels and any value as data.
+
+    Errors of a listener are reported.
+    """
+
+    def __init__(self, listeners: Listeners, runtime: Runtime, path: str) -> None:
+        self._listeners = listeners
+        self._runtime = runtime
+        self._path = path
+
+    def emit(self, channel: str, data: Any = None) -> None:
+        """Send data to all listeners; they run in the background, in order of registration."""
+        self._runtime.do(lambda host: self._publish(channel, data))
+
+    def on(self, channel: str, listener: Listener | None = None) -> Any:
+        """Add a listener, by call or as a decorator; the call returns the function to remove it."""
+        self._runtime.check_fresh()
+        if listener is not None:
+            return self._listen(channel, listener)
+
+        def decorate(function: Listener) -> Listener:
+            self._listen(channel, function)
+            return function
+
+        return decorate
+
+    def _listen(self, channel: str, listener: Listener) -> Callable[[], None]:
+        item = (self._path, listener)
+        self._listeners[channel] = (*self._listeners.get(channel, ()), item)
+
+        def remove() -> None:
+            left = tuple(one for one in self._listeners.get(channel, ()) if one is not item)
+            self._listeners[channel] = left
+
+        return remove
+
+    def _publish(self, channel: str, data: Any) -> None:
+        for path, listener in self._listeners.get(channel, ()):
+            self._runtime.start(self._call(channel, listener, data, path))
+
+    async def _call(self, channel: str, listener: Listener, data: Any, path: str) -> None:
+        try:
+            await call(listener, data)
+        except Failed as error:
+            self._runtime.runner.report(path, f"events:{channel}", str(error))
+
+
 class ToolInfo(Value):
     """A built-in tool, or one of an extension or host."""
 
@@ -42,15 +94,14 @@ class ToolInfo(Value):
     parameters: Mapping[str, Any]
 
 
-class Api:
+class Api(Actions):
     """Registers at any time; acts on the session only after it has started."""
 
     def __init__(self, extension: Extension, registry: Registry) -> None:
+        super().__init__(registry.runtime)
         self._extension = extension
         self._registry = registry
-        self._runtime = registry.runtime
-        self._actions = Actions(registry.runtime)
-        self._context = registry.context(extension)
+        self._context = Context(registry.runtime, str(extension.path))
 
     # ------------------------------------------------------------ registration
 
@@ -83,7 +134,7 @@ class Api:
             )
             return self._runtime.runner.add(added)
 
-        return add(handler) if handler is not None else _decorator(add)
+        return add(handler) if handler is not None else _decorate(add)
 
     def tool(
         self,
@@ -123,7 +174,7 @@ class Api:
         self._runtime.check_fresh()
         if unknown := set(options) - set(ToolOptions.__annotations__):
             raise TypeError(f"api.tool() has no option {', '.join(sorted(unknown))}")
-        return _decorator(add)(function) if function is not None else _decorator(add)
+        return _decorate(add, function)
 
     def command(
         self,
@@ -133,19 +184,18 @@ class Api:
         description: str | None = None,
         completions: Callable[[str], Any] | None = None,
     ) -> Decorator:
-        """Handle `/name …` with `handler(args, ctx)`; `completions(prefix)` lists arguments."""
+        """Handle `/name …` with `handler(args, ctx)`.
+
+        `completions` is for terminals: accepted for compatibility; no effect.
+        """
 
         def add(function: Any) -> None:
-            command = ExtensionCommand(
-                name=name.removeprefix("/"),
-                function=function,
-                description=description,
-                completions=completions,
-            )
-            self._extension.commands[command.name] = command
+            clean = name.removeprefix("/")
+            command = ExtensionCommand(name=clean, function=function, description=description)
+            self._extension.commands[clean] = command
 
         self._runtime.check_fresh()
-        return _decorator(add)(handler) if handler is not None else _decorator(add)
+        return _decorate(add, handler)
 
     def flag(
         self,
@@ -179,22 +229,13 @@ class Api:
         self, key: str, handler: Any = None, *, description: str | None = None
     ) -> Decorator:
         """Register a key for terminals. Accepted for compatibility; no effect."""
-
-        def add(function: Any) -> None:
-            shortcut = Shortcut(key=key, function=function, description=description)
-            self._extension.shortcuts[key] = shortcut
-
         self._runtime.check_fresh()
-        return _decorator(add)(handler) if handler is not None else _decorator(add)
+        return _decorate(_ignore, handler)
 
     def renderer(self, custom_type: str, function: Any = None) -> Decorator:
         """Register a terminal renderer of this type. Accepted for compatibility; no effect."""
-
-        def add(renderer: Any) -> None:
-            self._extension.renderers[custom_type] = renderer
-
         self._runtime.check_fresh()
-        return _decorator(add)(function) if function is not None else _decorator(add)
+        return _decorate(_ignore, function)
 
     def provider(self, name: T, **config: Any) -> T:
         """Register a model provider and return the first argument.
@@ -212,90 +253,33 @@ class Api:
 
     # ------------------------------------------------------------ actions
 
-    def send_message(
-        self,
-        custom_type: str,
-        content: Any,
-        *,
-        display: bool = True,
-        details: Any = UNSET,
-        trigger_turn: bool | None = None,
-        deliver_as: Delivery | None = None,
-    ) -> PendingMessage:
-        """Add a custom message to the conversation.
-
-        When idle, the message is appended, and with `trigger_turn` the model answers. During a
-        run it is queued, as steering unless `deliver_as` is "followUp"; with trigger_turn=False
-        it is appended at the end of the turn. "nextTurn" holds it until the next prompt.
-        """
-        message = custom_message(custom_type, content, display, details)
-        return self._actions.send_message(message, trigger_turn, deliver_as)
-
-    def send_user_message(
-        self,
-        content: Any,
-        *,
-        deliver_as: Literal["steer", "followUp"] | None = None,
-        expand_prompt_templates: bool = False,
-    ) -> PendingMessage:
-        """Send a message as the user. During a run, `deliver_as` is required."""
-        return self._actions.send_user_message(content, deliver_as, expand_prompt_templates)
-
-    def append_entry(self, custom_type: str, data: Any = UNSET) -> str:
-        """Store state in the session that is not sent to models; returns the entry's id."""
-        return self._actions.append_entry(custom_type, data)
-
     def set_session_name(self, name: str) -> None:
         self._runtime.do(lambda host: host.set_session_name(name))
 
     def set_label(self, entry_id: str, label: str | None = None) -> None:
         """Set the label of an entry; None removes it."""
-        self._runtime.do(lambda host: host.set_label(entry_id, label or None))
 
-    def set_active_tools(self, names: Sequence[str]) -> None:
-        """Activate exactly these tools; unknown names are ignored."""
-        self._runtime.do(lambda host: host.set_active_tools(tuple(names)))
+        def append(host: Host) -> None:
+            if host.session.get(entry_id) is None:
+                raise CommandError(f"Entry not found: {entry_id}")
+            host.session.append(LabelBody(target_id=entry_id, label=label or None))
 
-    def set_model(self, model: Model | str) -> bool:
-        """Select a model, or `provider/id`; returns False without credentials."""
-        return self._actions.set_model(model)
-
-    def set_thinking_level(self, level: ThinkingLevel) -> None:
-        self._runtime.do(lambda host: host.set_thinking_level(level))
-
-    async def exec(
-        self,
-        command: str,
-        args: Sequence[str] = (),
-        *,
-        cwd: str | None = None,
-        timeout: float | None = None,
-    ) -> ExecResult:
-        """Run a program, without a shell; `timeout` in milliseconds."""
-        return await self._actions.exec(command, args, cwd, timeout)
+        self._runtime.do(append)
 
     # ------------------------------------------------------------ state
 
     @property
     def events(self) -> Events:
         """Return the event bus that extensions share."""
-        return Events(self._registry.bus, self._runtime, str(self._extension.path))
+        return Events(self._registry.listeners, self._runtime, str(self._extension.path))
 
     @property
     def session_name(self) -> str | None:
         return self._runtime.host.session.name
 
     @property
-    def thinking_level(self) -> ThinkingLevel:
-        return self._runtime.host.thinking_level
-
-    @property
-    def active_tools(self) -> tuple[str, ...]:
-        return self._runtime.do(lambda host: host.active_tools())
-
-    @property
     def all_tools(self) -> tuple[ToolInfo, ...]:
-        tools = self._runtime.do(lambda host: tuple(host.tools().values()))
+        tools = self._runtime.do(lambda host: tuple(host.tools.values()))
         return tuple(
             ToolInfo(
                 name=tool.name,
@@ -312,9 +296,14 @@ class Api:
         return self._runtime.host.commands
 
 
-def _decorator(add: Callable[[Any], Any]) -> Decorator:
+def _decorate(add: Callable[[Any], Any], function: Any = None) -> Decorator:
+    """Register a function that a method was called with, or return the decorator for one."""
+
     def decorate(function: F) -> F:
         add(function)
         return function
 
-    return decorate
+    return decorate if function is None else decorate(function)
+
+
+def _ignore(function: Any) -> None: ...

@@ -1,34 +1,68 @@
 """`ctx`: state and actions for a handler, tool or command of an extension."""
 
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 import msgspec
-from msgspec import UNSET
 
-from ludolf.ai.messages import ThinkingLevel
 from ludolf.ai.models import Model
 from ludolf.base import LudolfError
-from ludolf.extensions.actions import Actions, PendingMessage, custom_message
-from ludolf.extensions.host import Delivery, HostMode, NavigateOptions, Setup, Signal, Then, Ui
+from ludolf.extensions.actions import Actions
+from ludolf.extensions.dialogs import Dialogs, Read, UiMethods
+from ludolf.extensions.host import HostMode, Setup, Signal, Then
 from ludolf.extensions.models_view import ModelsView
-from ludolf.extensions.payloads import PromptOptions
+from ludolf.extensions.payloads import PromptOptions, UiPromptEnd, UiPromptStart
 from ludolf.extensions.runtime import Runtime
 from ludolf.extensions.session_view import SessionView
-from ludolf.extensions.ui import ExtensionUi
-from ludolf.functions.isolation import Failed, call
-from ludolf.functions.results import ExecResult
-from ludolf.session.stats import ContextUsage
+from ludolf.functions.isolation import Failed, call, clock_stopped
+from ludolf.protocol.ui import UiRequest
+from ludolf.session.stats import ContextUsage, context_usage
 
 T = TypeVar("T")
+
+
+class ExtensionUi(UiMethods):
+    """User interface for extensions.
+
+    While a dialog is open, the timeout of the calling handler is paused; `ui_prompt_start` and
+    `ui_prompt_end` are sent to other extensions. Methods without a result may be called from
+    worker threads.
+    """
+
+    def __init__(self, runtime: Runtime) -> None:
+        self._runtime = runtime
+
+    async def _ask(self, request: UiRequest, read: Read, timeout: float | None) -> Any:
+        runtime, runner = self._runtime, self._runtime.runner
+        kind: Any = request.method
+        outermost = runtime.open_dialogs == 0
+        runtime.open_dialogs += 1
+        try:
+            with clock_stopped():
+                if outermost and runner.wants("ui_prompt_start"):
+                    await runner.emit(UiPromptStart(kind=kind, title=request.title))
+                return await runtime.host.ui._ask(request, read, timeout)
+        finally:
+            runtime.open_dialogs -= 1
+            if outermost and runner.wants("ui_prompt_end"):
+                await runner.emit(UiPromptEnd(kind=kind, title=request.title))
+
+    def _send(self, request: UiRequest) -> None:
+        self._runtime.do(lambda host: host.ui._send(request))
+
+    def __getattr__(self, name: str) -> Any:
+        """Return a method that needs a terminal; without one it returns a constant."""
+        if name.startswith("_"):
+            raise AttributeError(name)
+        return getattr(self._runtime.host.ui, name)
 
 
 class TrustContext(msgspec.Struct, frozen=True):
     """Context of a `project_trust` handler, which runs before there is a session."""
 
     mode: HostMode
-    ui: Ui
+    ui: Dialogs
     cwd: Path
 
     @property
@@ -36,7 +70,7 @@ class TrustContext(msgspec.Struct, frozen=True):
         return self.mode in ("tui", "rpc")
 
 
-class Context:
+class Context(Actions):
     """Context of handlers and tools.
 
     Every property is read when it is used, so a stored `ctx` stays current. After a change of
@@ -44,9 +78,8 @@ class Context:
     """
 
     def __init__(self, runtime: Runtime, path: str) -> None:
-        self._runtime = runtime
+        super().__init__(runtime)
         self._path = path
-        self._actions = Actions(runtime)
 
     # ------------------------------------------------------------ environment
 
@@ -92,7 +125,8 @@ class Context:
 
     @property
     def context_usage(self) -> ContextUsage | None:
-        return self._runtime.host.context_usage
+        host, model = self._runtime.host, self.model
+        return context_usage(host.session.context, model.context_window if model else None)
 
     @property
     def system_prompt(self) -> str:
@@ -111,14 +145,6 @@ class Context:
     @property
     def scoped_models(self) -> tuple[Model, ...]:
         return self._runtime.host.scoped_models
-
-    @property
-    def thinking_level(self) -> ThinkingLevel:
-        return self._runtime.host.thinking_level
-
-    @property
-    def active_tools(self) -> tuple[str, ...]:
-        return self._runtime.do(lambda host: host.active_tools())
 
     # ------------------------------------------------------------ actions
 
@@ -140,56 +166,6 @@ class Context:
         """Start a compaction in the background."""
         work = self._compact(custom_instructions, on_complete, on_error)
         self._runtime.do(lambda host: self._runtime.start(work))
-
-    def send_message(  # the options of a message are its interface
-        self,
-        custom_type: str,
-        content: Any,
-        *,
-        display: bool = True,
-        details: Any = UNSET,
-        trigger_turn: bool | None = None,
-        deliver_as: Delivery | None = None,
-    ) -> PendingMessage:
-        """Add a custom message to the conversation; see `Api.send_message`."""
-        message = custom_message(custom_type, content, display, details)
-        return self._actions.send_message(message, trigger_turn, deliver_as)
-
-    def send_user_message(
-        self,
-        content: Any,
-        *,
-        deliver_as: Literal["steer", "followUp"] | None = None,
-        expand_prompt_templates: bool = False,
-    ) -> PendingMessage:
-        """Send a message as the user; see `Api.send_user_message`."""
-        return self._actions.send_user_message(content, deliver_as, expand_prompt_templates)
-
-    def append_entry(self, custom_type: str, data: Any = UNSET) -> str:
-        """Store state in the session that is not sent to models; returns the entry's id."""
-        return self._actions.append_entry(custom_type, data)
-
-    def set_model(self, model: Model | str) -> bool:
-        """Select a model, or `provider/id`; returns False without credentials."""
-        return self._actions.set_model(model)
-
-    def set_thinking_level(self, level: ThinkingLevel) -> None:
-        self._runtime.do(lambda host: host.set_thinking_level(level))
-
-    def set_active_tools(self, names: Sequence[str]) -> None:
-        """Activate exactly these tools; unknown names are ignored."""
-        self._runtime.do(lambda host: host.set_active_tools(tuple(names)))
-
-    async def exec(
-        self,
-        command: str,
-        args: Sequence[str] = (),
-        *,
-        cwd: str | None = None,
-        timeout: float | None = None,
-    ) -> ExecResult:
-        """Run a program, without a shell; `timeout` in milliseconds."""
-        return await self._actions.exec(command, args, cwd, timeout)
 
     def wait(self, work: Coroutine[Any, Any, T]) -> T:
         """Run a coroutine from a worker thread and return its result.
@@ -228,7 +204,7 @@ class CommandContext(Context):
         return self._runtime.host.prompt_options
 
     async def wait_for_idle(self) -> None:
-        await self._runtime.host.sessions.wait_for_idle()
+        await self._runtime.host.wait_for_idle()
 
     async def new_session(
         self,
@@ -237,13 +213,12 @@ class CommandContext(Context):
         setup: Setup | None = None,
         with_session: Then | None = None,
     ) -> dict[str, Any]:
-        sessions = self._runtime.host.sessions
-        return _result(await sessions.new(parent_session, setup, with_session))
+        return _result(await self._runtime.host.new_session(parent_session, setup, with_session))
 
     async def switch_session(
         self, path: str, *, with_session: Then | None = None
     ) -> dict[str, Any]:
-        return _result(await self._runtime.host.sessions.switch(path, with_session))
+        return _result(await self._runtime.host.switch_session(path, with_session))
 
     async def fork(
         self,
@@ -252,7 +227,7 @@ class CommandContext(Context):
         position: Literal["before", "at"] = "before",
         with_session: Then | None = None,
     ) -> dict[str, Any]:
-        return _result(await self._runtime.host.sessions.fork(entry_id, position, with_session))
+        return _result(await self._runtime.host.fork(entry_id, position, with_session))
 
     async def navigate_tree(
         self,
@@ -264,18 +239,19 @@ class CommandContext(Context):
         label: str | None = None,
     ) -> dict[str, Any]:
         """Continue from another entry of the tree."""
-        options = NavigateOptions(
+        moved = await self._runtime.host.navigate(
+            target_id,
             summarize=summarize,
-            custom_instructions=custom_instructions,
-            replace_instructions=replace_instructions,
+            instructions=custom_instructions,
+            replace=replace_instructions,
             label=label,
         )
-        return _result(await self._runtime.host.sessions.navigate(target_id, options))
+        return _result(moved)
 
     async def reload(self) -> None:
         """Load settings, resources and extensions again."""
-        await self._runtime.host.sessions.reload()
+        await self._runtime.host.reload()
 
 
-def _result(change: Any) -> dict[str, Any]:
-    return {"cancelled": change.cancelled}
+def _result(changed: bool) -> dict[str, Any]:
+    return {"cancelled": not changed}

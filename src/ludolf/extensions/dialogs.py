@@ -1,25 +1,151 @@
 """Dialogs and notices of extensions, sent to the host."""
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any, Literal
 
 from ludolf.agent.questions import Questions
 from ludolf.base import uuid4
-from ludolf.extensions.host import NoticeLevel, Placement, Ui
-from ludolf.extensions.no_ui import Degraded
 from ludolf.protocol.commands import UiAnswer
 from ludolf.protocol.ui import UiRequest
 
 Read = Callable[[UiAnswer], Any]
+NoticeLevel = Literal["info", "warning", "error"]
+Placement = Literal["aboveEditor", "belowEditor"]
 
 
-class Dialogs(Degraded):
-    """Sends dialogs to the host and matches its answers. Timeouts are enforced here."""
+def _ignore(*args: Any, **options: Any) -> None: ...
 
-    def __init__(self, send: Callable[[UiRequest], bool | None]) -> None:
-        self._send = send
+
+class TerminalUi:
+    """Methods that need a terminal; they return constants."""
+
+    theme_error = "Theme switching not supported in RPC mode"
+
+    async def custom(self, *args: Any, **options: Any) -> None:
+        return None
+
+    def get_editor_text(self) -> str:
+        return ""
+
+    def get_editor_component(self) -> None:
+        return None
+
+    def get_tools_expanded(self) -> bool:
+        return False
+
+    def get_all_themes(self) -> list[str]:
+        return []
+
+    def get_theme(self, name: str | None = None) -> None:
+        return None
+
+    def set_theme(self, theme: Any) -> dict[str, Any]:
+        return {"success": False, "error": self.theme_error}
+
+    def on_terminal_input(self, handler: Callable[..., Any]) -> Callable[[], None]:
+        return _ignore
+
+    set_working_message = set_working_visible = set_working_indicator = _ignore
+    set_hidden_thinking_label = set_footer = set_header = set_editor_component = _ignore
+    add_autocomplete_provider = set_tools_expanded = _ignore
+
+
+class UiMethods:
+    """Dialogs and notices. `timeout` is in milliseconds.
+
+    After a timeout, when dismissed, or without a host, `confirm` returns False and the others
+    return None. Cancelling the await closes the dialog.
+    """
+
+    async def _ask(self, request: UiRequest, read: Read, timeout: float | None) -> Any:
+        """Send a dialog and return what `read` finds in the answer; None without one."""
+        raise NotImplementedError
+
+    def _send(self, request: UiRequest) -> None:
+        raise NotImplementedError
+
+    # ------------------------------------------------------------ dialogs
+
+    async def select(
+        self, title: str, options: Sequence[str], *, timeout: float | None = None
+    ) -> str | None:
+        """Return the option that the user chose, or None."""
+        request = UiRequest(
+            id=uuid4(), method="select", title=title, options=tuple(options), timeout=timeout
+        )
+        option: str | None = await self._ask(request, _value, timeout)
+        return option
+
+    async def confirm(self, title: str, message: str, *, timeout: float | None = None) -> bool:
+        """Return whether the user confirmed."""
+        request = UiRequest(
+            id=uuid4(), method="confirm", title=title, message=message, timeout=timeout
+        )
+        return bool(await self._ask(request, _confirmed, timeout))
+
+    async def input(
+        self, title: str, placeholder: str | None = None, *, timeout: float | None = None
+    ) -> str | None:
+        """Return the line that the user typed, or None."""
+        request = UiRequest(
+            id=uuid4(), method="input", title=title, placeholder=placeholder, timeout=timeout
+        )
+        text: str | None = await self._ask(request, _value, timeout)
+        return text
+
+    async def editor(
+        self, title: str, prefill: str | None = None, *, timeout: float | None = None
+    ) -> str | None:
+        """Return the text that the user edited, or None."""
+        # The timeout is not sent: the wire has none for editors.
+        request = UiRequest(id=uuid4(), method="editor", title=title, prefill=prefill)
+        text: str | None = await self._ask(request, _value, timeout)
+        return text
+
+    # ------------------------------------------------------------ one way
+
+    def notify(self, message: str, level: NoticeLevel | None = None) -> None:
+        self._send(UiRequest(id=uuid4(), method="notify", message=message, notify_type=level))
+
+    def set_status(self, key: str, text: str | None) -> None:
+        """Show a short permanent text; None clears it."""
+        self._send(UiRequest(id=uuid4(), method="setStatus", status_key=key, status_text=text))
+
+    def set_widget(
+        self, key: str, lines: Sequence[str] | Any | None, *, placement: Placement | None = None
+    ) -> None:
+        """Show lines next to the editor; None clears them."""
+        if lines is not None and (isinstance(lines, str) or not isinstance(lines, Sequence)):
+            return  # a component for a terminal, which cannot be sent
+        self._send(
+            UiRequest(
+                id=uuid4(),
+                method="setWidget",
+                widget_key=key,
+                widget_lines=None if lines is None else tuple(lines),
+                widget_placement=placement,
+            )
+        )
+
+    def set_title(self, title: str) -> None:
+        self._send(UiRequest(id=uuid4(), method="setTitle", title=title))
+
+    def set_editor_text(self, text: str) -> None:
+        self._send(UiRequest(id=uuid4(), method="set_editor_text", text=text))
+
+    def paste_to_editor(self, text: str) -> None:
+        self.set_editor_text(text)
+
+
+class Dialogs(UiMethods, TerminalUi):
+    """Sends dialogs to the host, if there is one, and matches its answers."""
+
+    def __init__(self, send: Callable[[UiRequest], bool | None] | None) -> None:
+        self._host = send or _ignore
         self._questions: Questions[Read, Any] = Questions()
-        self._closed = False
+        self._closed = send is None
+        if send is None:
+            self.theme_error = "UI not available"
 
     def answer(self, response: UiAnswer) -> None:
         """Resolve the dialog with the user's answer, or with its default if dismissed."""
@@ -43,86 +169,21 @@ class Dialogs(Degraded):
         """Return the number of open dialogs."""
         return len(self._questions)
 
-    # ------------------------------------------------------------ dialogs
-
-    async def select(
-        self, title: str, options: Sequence[str], *, timeout: float | None = None
-    ) -> str | None:
-        request = UiRequest(
-            id=uuid4(), method="select", title=title, options=tuple(options), timeout=timeout
-        )
-        option: str | None = await self._ask(request, _value, timeout)
-        return option
-
-    async def confirm(self, title: str, message: str, *, timeout: float | None = None) -> bool:
-        request = UiRequest(
-            id=uuid4(), method="confirm", title=title, message=message, timeout=timeout
-        )
-        return bool(await self._ask(request, _confirmed, timeout))
-
-    async def input(
-        self, title: str, placeholder: str | None = None, *, timeout: float | None = None
-    ) -> str | None:
-        request = UiRequest(
-            id=uuid4(), method="input", title=title, placeholder=placeholder, timeout=timeout
-        )
-        text: str | None = await self._ask(request, _value, timeout)
-        return text
-
-    async def editor(
-        self, title: str, prefill: str | None = None, *, timeout: float | None = None
-    ) -> str | None:
-        """Ask for an edited text. The timeout is not sent: the wire has none for editors."""
-        request = UiRequest(id=uuid4(), method="editor", title=title, prefill=prefill)
-        text: str | None = await self._ask(request, _value, timeout)
-        return text
-
-    # ------------------------------------------------------------ one way
-
-    def notify(self, message: str, level: NoticeLevel | None = None) -> None:
-        self._send(UiRequest(id=uuid4(), method="notify", message=message, notify_type=level))
-
-    def set_status(self, key: str, text: str | None) -> None:
-        self._send(UiRequest(id=uuid4(), method="setStatus", status_key=key, status_text=text))
-
-    def set_widget(
-        self, key: str, lines: Sequence[str] | None, *, placement: Placement | None = None
-    ) -> None:
-        if lines is not None and (isinstance(lines, str) or not isinstance(lines, Sequence)):
-            return  # a component for a terminal, which cannot be sent
-        self._send(
-            UiRequest(
-                id=uuid4(),
-                method="setWidget",
-                widget_key=key,
-                widget_lines=None if lines is None else tuple(lines),
-                widget_placement=placement,
-            )
-        )
-
-    def set_title(self, title: str) -> None:
-        self._send(UiRequest(id=uuid4(), method="setTitle", title=title))
-
-    def set_editor_text(self, text: str) -> None:
-        self._send(UiRequest(id=uuid4(), method="set_editor_text", text=text))
-
-    def paste_to_editor(self, text: str) -> None:
-        self.set_editor_text(text)
-
-    # ------------------------------------------------------------ private
-
     async def _ask(self, request: UiRequest, read: Read, timeout: float | None) -> Any:
         if self._closed:
             return None
 
         async def send() -> None:
-            self._send(request)
+            self._host(request)
 
         seconds = None if timeout is None else timeout / 1000
         try:
             return await self._questions.ask(request.id, read, send, seconds)
         except TimeoutError:
             return None
+
+    def _send(self, request: UiRequest) -> None:
+        self._host(request)
 
 
 def _value(response: UiAnswer) -> str | None:
@@ -131,9 +192,3 @@ def _value(response: UiAnswer) -> str | None:
 
 def _confirmed(response: UiAnswer) -> bool:
     return response.confirmed is True
-
-
-if TYPE_CHECKING:
-
-    def _proof(dialogs: Dialogs) -> Ui:
-        return dialogs

@@ -1,43 +1,29 @@
 """The extensions of one session: load, bind to an engine, run commands, close."""
 
 from collections.abc import Iterable, Mapping
-from typing import Any
 
-import msgspec
-
-from ludolf.agent.tool import Tool
 from ludolf.extensions.actions import RUNTIME
 from ludolf.extensions.api import Api
 from ludolf.extensions.context import CommandContext
-from ludolf.extensions.extension import (
-    Extension,
-    ExtensionCommandItem,
-    ExtensionFile,
-    Flag,
-    LoadError,
-)
 from ludolf.extensions.host import Host, Then
 from ludolf.extensions.loader import (
     CannotLoad,
+    ExtensionFile,
+    LoadError,
     forget_module,
     load_factory,
     located,
     private_name,
 )
-from ludolf.extensions.registry import Registry
+from ludolf.extensions.registry import Extension, ExtensionCommandItem, Registry
 from ludolf.extensions.runner import HookRunner, Limit, ReportError
-from ludolf.extensions.runtime import Runtime
 from ludolf.functions.isolation import Failed, call
 
-
-class Invocation(msgspec.Struct, frozen=True):
-    """A call of an extension command: name and arguments."""
-
-    name: str
-    args: str
+# Name and arguments of a command that a text calls.
+Invocation = tuple[str, str]
 
 
-class Extensions:
+class Extensions(Registry):
     """All extensions of one session. Construct it inside a running event loop.
 
     Call order: `load` (again if the project is trusted later), `bind`, events, `close`.
@@ -50,17 +36,15 @@ class Extensions:
         flags: Mapping[str, str | bool] | None = None,
         limit: Limit = None,
     ) -> None:
-        self.runner = HookRunner(report, limit=limit)
+        super().__init__(HookRunner(report, limit=limit), flags or {})
         self.errors: list[LoadError] = []
-        self._runtime = Runtime(self.runner)
-        self._registry = Registry(self._runtime, flags or {})
         self._loaded = 0
 
     # ------------------------------------------------------------ lifecycle
 
     async def load(self, origins: Iterable[ExtensionFile]) -> tuple[LoadError, ...]:
         """Load extensions in order, skipping loaded ones. Returns the new errors."""
-        paths = {each.origin.real_path for each in self._registry.extensions}
+        paths = {each.origin.real_path for each in self.extensions}
         before = len(self.errors)
         for origin in origins:
             if origin.real_path not in paths:
@@ -69,13 +53,13 @@ class Extensions:
 
     def bind(self, host: Host) -> None:
         """Let extensions act on the host and register their providers with it."""
-        self._runtime.bind(host)
-        self._registry.flush_providers()
+        self.runtime.bind(host)
+        self.flush_providers()
 
     async def close(self) -> None:
         """Make every `api` and `ctx` stale and stop the tasks of extensions."""
-        await self._runtime.close()
-        for extension in self._registry.extensions:
+        await self.runtime.close()
+        for extension in self.extensions:
             forget_module(extension.module)
 
     async def continue_with(self, then: Then | None) -> None:
@@ -83,26 +67,11 @@ class Extensions:
         if then is None:
             return
         try:
-            await call(then, CommandContext(self._runtime, RUNTIME))
+            await call(then, CommandContext(self.runtime, RUNTIME))
         except Failed as error:
             self.runner.report(RUNTIME, "with_session", str(error))
 
-    # ------------------------------------------------------------ registrations
-
-    @property
-    def count(self) -> int:
-        return len(self._registry.extensions)
-
-    def tools(self) -> Mapping[str, Tool]:
-        """Return the tools of all extensions by name."""
-        return self._registry.tools()
-
-    def flags(self) -> Mapping[str, Flag]:
-        return self._registry.flags()
-
-    def flag_errors(self) -> tuple[str, ...]:
-        """Return the errors of command-line flags: unknown names, missing values."""
-        return self._registry.flag_errors()
+    # ------------------------------------------------------------ commands
 
     def commands(self) -> tuple[ExtensionCommandItem, ...]:
         """Return the commands as items of `get_commands`."""
@@ -114,59 +83,43 @@ class Extensions:
                 source_info=extension.origin.info(),
                 path=str(extension.path),
             )
-            for name, (extension, command) in self._registry.commands().items()
+            for name, (extension, command) in self.named_commands().items()
         )
-
-    # ------------------------------------------------------------ commands
 
     def find_command(self, text: str) -> Invocation | None:
         """Return the extension command that a text calls, or None."""
         if not text.startswith("/"):
             return None
         name, _, args = text[1:].partition(" ")
-        return Invocation(name, args) if name in self._registry.commands() else None
+        return (name, args) if name in self.named_commands() else None
 
     async def run_command(self, invocation: Invocation) -> None:
         """Run a command; its errors are reported, never raised."""
-        entry = self._registry.commands().get(invocation.name)
-        if entry is None:
+        name, args = invocation
+        if name not in (commands := self.named_commands()):
             return
-        extension, command = entry
-        context = self._registry.command_context(extension)
+        extension, command = commands[name]
         try:
-            await call(command.function, invocation.args, context)
+            await call(command.function, args, CommandContext(self.runtime, str(extension.path)))
         except Failed as error:
-            self.runner.report(f"command:{invocation.name}", "command", str(error))
-
-    async def complete(self, name: str, prefix: str) -> tuple[Any, ...]:
-        """Return the completions of a command for a prefix of its arguments."""
-        entry = self._registry.commands().get(name)
-        if entry is None or entry[1].completions is None:
-            return ()
-        try:
-            completions = await call(entry[1].completions, prefix)
-            return tuple(completions or ())
-        except (Failed, TypeError) as error:
-            self.runner.report(f"command:{name}", "completions", str(error))
-            return ()
+            self.runner.report(f"command:{name}", "command", str(error))
 
     # ------------------------------------------------------------ private
 
     async def _load(self, origin: ExtensionFile) -> None:
-        registry = self._registry
         self._loaded += 1
         extension = Extension(origin, self._loaded, private_name(origin))
         try:
             factory = origin.factory or load_factory(origin, extension.module)
-            await call(factory, Api(extension, registry))
+            await call(factory, Api(extension, self))
         except (CannotLoad, Failed) as error:
-            registry.discard(extension)
+            self.discard(extension)
             forget_module(extension.module)
             text = located(error, origin.path) if isinstance(error, Failed) else str(error)
             self.errors.append(
                 LoadError(path=str(origin.path), error=text, explicit=origin.explicit)
             )
             return
-        registry.extensions.append(extension)
-        self.errors += registry.conflicts
-        registry.conflicts.clear()
+        self.extensions.append(extension)
+        self.errors += self.conflicts
+        self.conflicts.clear()

@@ -1,108 +1,96 @@
-"""Table of extension events: kind, payload, answer keys and merge rule.
+"""Table of extension events: payload, kind, merge rule and answer.
 
 notify     calls every handler; answers are ignored
 transform  passes the changed payload from handler to handler
 verdict    calls handlers until one decides
 """
 
-from collections.abc import Callable
-from pathlib import Path
 from typing import Any, Literal
 
 import msgspec
 
+from ludolf.extensions import answers, payloads
 from ludolf.extensions import merge as rules
-from ludolf.extensions import payloads
-from ludolf.extensions.merge import Dispatch, HandlerAnswer
+from ludolf.extensions.merge import MergeRule
 from ludolf.extensions.payloads import Payload
 
 HookKind = Literal["notify", "transform", "verdict"]
-MergeRule = Callable[[Dispatch, HandlerAnswer, Path], None]
 
 
 class Hook(msgspec.Struct, frozen=True):
     """One event. `blocks`: an error in a handler denies the action instead of being skipped."""
 
-    name: str
-    kind: HookKind
     payload: type[Payload]
-    keys: tuple[str, ...] = ()
+    kind: HookKind = "notify"
     rule: MergeRule | None = None
+    # The TypedDict of its answers.
+    answer: Any = None
     blocks: bool = False
 
+    @property
+    def name(self) -> str:
+        return str(self.payload.__struct_config__.tag)
 
-def _notify(payload: type[Payload]) -> Hook:
-    return Hook(_name(payload), "notify", payload)
-
-
-def _transform(payload: type[Payload], rule: MergeRule | None, *keys: str) -> Hook:
-    return Hook(_name(payload), "transform", payload, keys, rule)
-
-
-def _verdict(payload: type[Payload], rule: MergeRule, *keys: str, blocks: bool = False) -> Hook:
-    return Hook(_name(payload), "verdict", payload, keys, rule, blocks)
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """Return the keys that an answer may have."""
+        return tuple(self.answer.__annotations__) if self.answer is not None else ()
 
 
-def _name(payload: type[Payload]) -> str:
-    return str(payload.__struct_config__.tag)
-
-
+_switch = rules.decision(answers.SwitchAnswer)
+_fork = rules.decision(answers.ForkDecision)
+_tree = rules.decision(answers.TreeDecision)
 _ALL = (
-    _verdict(payloads.ProjectTrust, rules.trust, "trusted", "remember"),
-    _transform(
-        payloads.ResourcesDiscover, rules.resources, "skill_paths", "prompt_paths", "theme_paths"
-    ),
-    _notify(payloads.SessionStart),
-    _notify(payloads.SessionInfoChanged),
-    _verdict(payloads.SessionBeforeSwitch, rules.switch, "cancel"),
-    _verdict(payloads.SessionBeforeFork, rules.fork, "cancel", "skip_conversation_restore"),
-    _verdict(payloads.SessionBeforeCompact, rules.compact, "cancel", "compaction"),
-    _notify(payloads.SessionCompact),
-    _notify(payloads.SessionCompactFailed),
-    _verdict(
-        payloads.SessionBeforeTree,
-        rules.tree,
-        *("cancel", "summary", "custom_instructions", "replace_instructions", "label"),
-    ),
-    _notify(payloads.SessionTree),
-    _notify(payloads.SessionShutdown),
-    _transform(payloads.Input, rules.text_input, "action", "text", "images"),
-    _transform(
+    Hook(payloads.ProjectTrust, "verdict", rules.trust, answers.TrustAnswer),
+    Hook(payloads.ResourcesDiscover, "transform", rules.resources, answers.ResourcesAnswer),
+    Hook(payloads.SessionStart),
+    Hook(payloads.SessionInfoChanged),
+    Hook(payloads.SessionBeforeSwitch, "verdict", _switch, answers.CancelAnswer),
+    Hook(payloads.SessionBeforeFork, "verdict", _fork, answers.ForkAnswer),
+    Hook(payloads.SessionBeforeCompact, "verdict", rules.compact, answers.CompactAnswer),
+    Hook(payloads.SessionCompact),
+    Hook(payloads.SessionCompactFailed),
+    Hook(payloads.SessionBeforeTree, "verdict", _tree, answers.TreeAnswer),
+    Hook(payloads.SessionTree),
+    Hook(payloads.SessionShutdown),
+    Hook(payloads.Input, "transform", rules.text_input, answers.InputAnswer),
+    Hook(
         payloads.BeforeAgentStart,
+        "transform",
         rules.before_agent_start,
-        *("message", "system_prompt", "system_prompt_options"),
+        answers.BeforeAgentStartAnswer,
     ),
-    _notify(payloads.AgentStart),
-    _notify(payloads.AgentEnd),
-    _transform(payloads.AgentBeforeSettle, rules.boundary, "entries", "continue"),
-    _notify(payloads.AgentSettled),
-    _notify(payloads.TurnStart),
-    _transform(payloads.TurnEnd, rules.boundary, "entries", "continue"),
-    _notify(payloads.MessageStart),
-    _notify(payloads.MessageUpdate),
-    _transform(payloads.MessageEnd, rules.message_end, "message"),
-    _notify(payloads.ToolExecutionStart),
-    _notify(payloads.ToolExecutionUpdate),
-    _notify(payloads.ToolExecutionEnd),
-    _verdict(
-        payloads.ToolCalled,
-        rules.tool_call,
-        *("input", "block", "reason", "terminate"),
-        blocks=True,
-    ),
-    _transform(payloads.ToolReturned, rules.tool_result, "content", "details", "is_error", "usage"),
-    _verdict(payloads.UserBash, rules.user_bash, "result", "operations", blocks=True),
-    _transform(payloads.ContextBuilt, rules.context, "messages"),
-    _transform(payloads.ContextWithSystem, rules.context_with_system, "messages", "system_prompt"),
+    Hook(payloads.AgentStart),
+    Hook(payloads.AgentEnd),
+    Hook(payloads.AgentBeforeSettle, "transform", rules.boundary, answers.BoundaryAnswer),
+    Hook(payloads.AgentSettled),
+    Hook(payloads.TurnStart),
+    Hook(payloads.TurnEnd, "transform", rules.boundary, answers.BoundaryAnswer),
+    Hook(payloads.MessageStart),
+    Hook(payloads.MessageUpdate),
+    Hook(payloads.MessageEnd, "transform", rules.message_end, answers.MessageEndAnswer),
+    Hook(payloads.ToolExecutionStart),
+    Hook(payloads.ToolExecutionUpdate),
+    Hook(payloads.ToolExecutionEnd),
+    Hook(payloads.ToolCalled, "verdict", rules.tool_call, answers.ToolCallAnswer, blocks=True),
+    Hook(payloads.ToolReturned, "transform", rules.tool_result, answers.ToolResultAnswer),
+    Hook(payloads.UserBash, "verdict", rules.user_bash, answers.UserBashAnswer, blocks=True),
+    Hook(payloads.ContextBuilt, "transform", rules.context, answers.MessagesAnswer),
+    Hook(payloads.ContextWithSystem, "transform", rules.context_with_system, answers.ContextAnswer),
     # The answer is the complete new payload, not a dict of keys.
-    _transform(payloads.BeforeProviderRequest, None),
-    _transform(payloads.BeforeProviderHeaders, rules.provider_headers, "headers"),
-    _notify(payloads.AfterProviderResponse),
-    _notify(payloads.ModelSelect),
-    _notify(payloads.ThinkingLevelSelect),
-    _transform(payloads.CacheWarmingDecision, rules.cache_warming, "action"),
-    _notify(payloads.UiPromptStart),
-    _notify(payloads.UiPromptEnd),
+    Hook(payloads.BeforeProviderRequest, "transform"),
+    Hook(payloads.BeforeProviderHeaders, "transform", rules.headers, answers.HeadersAnswer),
+    Hook(payloads.AfterProviderResponse),
+    Hook(payloads.ModelSelect),
+    Hook(payloads.ThinkingLevelSelect),
+    Hook(
+        payloads.CacheWarmingDecision,
+        "transform",
+        rules.cache_warming,
+        answers.CacheWarmingAnswer,
+    ),
+    Hook(payloads.UiPromptStart),
+    Hook(payloads.UiPromptEnd),
 )
 HOOKS: dict[str, Hook] = {hook.name: hook for hook in _ALL}
 

@@ -1,30 +1,23 @@
-"""Protocols that an engine implements for extensions: `Host`, `SessionChanges` and `Ui`."""
+"""`Host`: what an engine implements for extensions."""
 
 from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Protocol
-
-import msgspec
+from typing import Any, Literal, Protocol
 
 from ludolf.agent.scope import Scope
 from ludolf.agent.tool import Tool
 from ludolf.ai.messages import CustomMessage, Part, ThinkingLevel
 from ludolf.ai.models import Model
-from ludolf.ai.provider import Provider, Request
-from ludolf.base import Value
-from ludolf.config.models.models_file import ProviderEntry
+from ludolf.ai.provider import Request
 from ludolf.config.models.registry import ModelRegistry
+from ludolf.extensions.dialogs import Dialogs
+from ludolf.extensions.payloads import PromptOptions
+from ludolf.extensions.providers import Registration
 from ludolf.protocol.events import CompactionResult
-from ludolf.session.stats import ContextUsage
 from ludolf.session.tree import Session
-
-if TYPE_CHECKING:
-    from ludolf.extensions.payloads import PromptOptions
 
 HostMode = Literal["tui", "rpc", "json", "print", "sdk"]
 Delivery = Literal["steer", "followUp", "nextTurn"]
-NoticeLevel = Literal["info", "warning", "error"]
-Placement = Literal["aboveEditor", "belowEditor"]
 
 
 class Signal:
@@ -44,52 +37,8 @@ class Signal:
         return self._scope.until_aborted().__await__()
 
 
-class MoveResult(Value):
-    """Result of a session change; `text` is the text of the message navigated to."""
-
-    cancelled: bool
-    text: str | None = None
-    summary_entry_id: str | None = None
-
-
-class NavigateOptions(Value):
-    summarize: bool = False
-    custom_instructions: str | None = None
-    replace_instructions: bool = False
-    label: str | None = None
-
-
 Setup = Callable[[Session], Awaitable[None] | None]
 Then = Callable[[Any], Awaitable[None]]
-
-
-class SessionChanges(Protocol):
-    """Replace the session or navigate in it. Only commands may do so.
-
-    `then` runs in the new session: pass it to `Extensions.continue_with` once they are bound.
-    """
-
-    async def wait_for_idle(self) -> None:
-        """Return when no run is active or about to start."""
-
-    async def new(self, parent: str | None, setup: Setup | None, then: Then | None) -> MoveResult:
-        """Start a new session; `setup` may fill it before its `session_start`."""
-
-    async def switch(self, path: str, then: Then | None) -> MoveResult: ...
-
-    async def fork(
-        self, entry_id: str, position: Literal["before", "at"], then: Then | None
-    ) -> MoveResult: ...
-
-    async def navigate(self, target_id: str, options: NavigateOptions) -> MoveResult:
-        """Continue from another entry of the tree.
-
-        Raises:
-            CommandError: a run is active, or the entry does not exist.
-        """
-
-    async def reload(self) -> None:
-        """Load settings, resources and extensions again; the session stays."""
 
 
 class Host(Protocol):
@@ -104,7 +53,7 @@ class Host(Protocol):
     @property
     def mode(self) -> HostMode: ...
     @property
-    def ui(self) -> "Ui": ...
+    def ui(self) -> Dialogs: ...
     @property
     def cwd(self) -> Path: ...
     @property
@@ -113,8 +62,6 @@ class Host(Protocol):
 
     @property
     def session(self) -> Session: ...
-    @property
-    def sessions(self) -> SessionChanges: ...
     @property
     def registry(self) -> ModelRegistry: ...
     @property
@@ -131,13 +78,10 @@ class Host(Protocol):
     def is_idle(self) -> bool: ...
     @property
     def has_pending_messages(self) -> bool: ...
-
-    @property
-    def context_usage(self) -> ContextUsage | None: ...
     @property
     def system_prompt(self) -> str: ...
     @property
-    def prompt_options(self) -> "PromptOptions": ...
+    def prompt_options(self) -> PromptOptions: ...
     @property
     def commands(self) -> tuple[Any, ...]:
         """Return the items of `get_commands`."""
@@ -177,7 +121,6 @@ class Host(Protocol):
         """
 
     def set_session_name(self, name: str) -> None: ...
-    def set_label(self, entry_id: str, label: str | None) -> None: ...
 
     # ------------------------------------------------------------ model and tools
 
@@ -192,19 +135,20 @@ class Host(Protocol):
             ProviderError: the model has no provider or no key.
         """
 
-    def register_provider(self, name: str, entry: ProviderEntry, backend: Provider | None) -> None:
+    def register_provider(self, provider: Registration) -> None:
         """Register the models of a provider, replacing earlier ones of that name.
 
-        With a backend, its models use `backend.api`.
+        With a backend, its models use the API of that backend.
 
         Raises:
             ConfigError: the entry is incomplete.
         """
 
-    def unregister_provider(self, name: str) -> None: ...
+    @property
     def tools(self) -> Mapping[str, Tool]:
         """Return all tools by name, built-in ones and those of extensions."""
 
+    @property
     def active_tools(self) -> tuple[str, ...]: ...
     def set_active_tools(self, names: Sequence[str]) -> None:
         """Activate exactly these tools; unknown names are ignored."""
@@ -225,45 +169,37 @@ class Host(Protocol):
             CommandError: the compaction was refused, failed or was cancelled.
         """
 
+    # ------------------------------------------------------------ changes of session
 
-class EarlyHost(msgspec.Struct, frozen=True):
-    """Host before a session exists, for the question whether the project is trusted."""
+    # Only commands may use these. They return False if a handler vetoed the change. `then` runs
+    # in the new session: pass it to `Extensions.continue_with` once they are bound.
 
-    mode: HostMode
-    ui: "Ui"
-    cwd: Path
+    async def wait_for_idle(self) -> None:
+        """Return when no run is active or about to start."""
 
+    async def new_session(self, parent: str | None, setup: Setup | None, then: Then | None) -> bool:
+        """Start a new session; `setup` may fill it before its `session_start`."""
 
-class Ui(Protocol):
-    """User interface of the host. `timeout` is in milliseconds.
+    async def switch_session(self, path: str, then: Then | None) -> bool: ...
 
-    After a timeout, when cancelled, or without a host, `confirm` returns False and the others
-    return None. Cancelling the await closes the dialog.
-    """
+    async def fork(
+        self, entry_id: str, position: Literal["before", "at"], then: Then | None
+    ) -> bool: ...
 
-    async def select(
-        self, title: str, options: Sequence[str], *, timeout: float | None = None
-    ) -> str | None: ...
+    async def navigate(
+        self,
+        target_id: str,
+        *,
+        summarize: bool,
+        instructions: str | None,
+        replace: bool,
+        label: str | None,
+    ) -> bool:
+        """Continue from another entry of the tree.
 
-    async def confirm(self, title: str, message: str, *, timeout: float | None = None) -> bool: ...
+        Raises:
+            CommandError: a run is active, or the entry does not exist.
+        """
 
-    async def input(
-        self, title: str, placeholder: str | None = None, *, timeout: float | None = None
-    ) -> str | None: ...
-
-    async def editor(
-        self, title: str, prefill: str | None = None, *, timeout: float | None = None
-    ) -> str | None: ...
-
-    def notify(self, message: str, level: NoticeLevel | None = None) -> None: ...
-    def set_status(self, key: str, text: str | None) -> None:
-        """Show a short permanent text; None clears it."""
-
-    def set_widget(
-        self, key: str, lines: Sequence[str] | None, *, placement: Placement | None = None
-    ) -> None:
-        """Show lines next to the editor; None clears them."""
-
-    def set_title(self, title: str) -> None: ...
-    def set_editor_text(self, text: str) -> None: ...
-    def paste_to_editor(self, text: str) -> None: ...
+    async def reload(self) -> None:
+        """Load settings, resources and extensions again; the session stays."""

@@ -1,20 +1,190 @@
-"""Load the factory function of an extension from a file, as a new private module."""
+"""Find extensions, and load their factory functions as new private modules."""
 
 import itertools
+import os
 import re
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from ludolf.base import LudolfError
-from ludolf.extensions.extension import ExtensionFile
+import msgspec
+
+from ludolf.base import LudolfError, Value
+from ludolf.config.resources.entry_points import installed
+from ludolf.config.resources.sources import Source, SourceDetails, find_sources
+from ludolf.config.settings.home import Home
+from ludolf.config.settings.settings import SettingsFiles
 from ludolf.functions.isolation import Failed, call_now, describe
 
 _numbers = itertools.count(1)
 _BLOCK = re.compile(r"(?m)^# /// script\s*$\s(?P<content>(^#(| .*)$\s)+)^# ///$")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+_SCRIPTS = (".ts", ".js", ".mjs", ".cjs", ".mts", ".cts")
+_FOREIGN = "JavaScript and TypeScript extensions are not supported; write it in Python"
+
+
+# ---------------------------------------------------------------- find
+
+
+class ExtensionFile(msgspec.Struct, frozen=True, kw_only=True):
+    """A file or function to load.
+
+    `package` is the folder of an extension that is a package or has a separate folder; `explicit`
+    is set if the command line named the extension.
+    """
+
+    path: Path
+    source: Source | None = None
+    package: Path | None = None
+    explicit: bool = False
+    factory: Callable[..., Any] | None = None
+
+    @property
+    def real_path(self) -> str:
+        return os.path.realpath(self.path) if self.factory is None else str(self.path)
+
+    def info(self) -> SourceDetails:
+        if self.source is not None:
+            return self.source.info(self.path)
+        return SourceDetails(path=str(self.path), source="auto", scope="user", origin="package")
+
+
+def factory_origin(factory: Callable[..., Any]) -> ExtensionFile:
+    """Return the origin of an extension that a program passes as a function."""
+    name = getattr(factory, "__qualname__", type(factory).__qualname__)
+    module = getattr(factory, "__module__", "")
+    path = Path(f"<{module}.{name} {id(factory):x}>")
+    return ExtensionFile(path=path, explicit=True, factory=factory)
+
+
+class LoadError(Value):
+    """Error of an extension that could not be loaded, or of one of its registrations."""
+
+    path: str
+    error: str
+    explicit: bool = False
+
+    def __str__(self) -> str:
+        return f'Failed to load extension "{self.path}": {self.error}'
+
+
+class ExtensionFiles:
+    """Extensions to load, in order; load errors; and scripts in unsupported languages."""
+
+    def __init__(self) -> None:
+        self.errors: list[LoadError] = []
+        self.unsupported: list[Path] = []
+        self._by_path: dict[str, ExtensionFile] = {}
+
+    @property
+    def origins(self) -> list[ExtensionFile]:
+        return list(self._by_path.values())
+
+    def warnings(self) -> tuple[str, ...]:
+        """Return one warning for each unsupported script."""
+        return tuple(f"{_FOREIGN}: {path}" for path in self.unsupported)
+
+    def add(self, file: ExtensionFile) -> None:
+        """Add an extension, unless its real path was added before."""
+        self._by_path.setdefault(file.real_path, file)
+
+    def add_source(self, source: Source) -> None:
+        """Add the extensions of a source that its filters allow."""
+        for path, package in self._scan(source.path, as_package=source.source == "local"):
+            if source.allow(package or path):
+                self.add(ExtensionFile(path=path, source=source, package=package))
+
+    def add_explicit(self, path: str, sources: Sequence[Source]) -> None:
+        """Add the extensions at a path from the command line, or an error without any."""
+        if not sources:
+            self._refuse(path, f"Extension path does not exist: {path}")
+            return
+        source = sources[0]
+        if source.path.suffix in _SCRIPTS:
+            self._refuse(str(source.path), _FOREIGN)
+            return
+        files = list(self._scan(source.path, as_package=True))
+        if not files:
+            needs = "it needs __init__.py, extension.py or *.py files"
+            self._refuse(str(source.path), f"No extension in {source.path}: {needs}")
+        for file, package in files:
+            self.add(ExtensionFile(path=file, source=source, package=package, explicit=True))
+
+    def _refuse(self, path: str, text: str) -> None:
+        self.errors.append(LoadError(path=path, error=text, explicit=True))
+
+    def _scan(self, place: Path, *, as_package: bool) -> Iterator[tuple[Path, Path | None]]:
+        """Yield the files at a path, each with its package folder.
+
+        `as_package`: the folder itself may be a package.
+        """
+        if place.is_file():
+            yield from self._file(place)
+            return
+        own = _main_file(place) if as_package else None
+        if own is not None:
+            yield own, place
+            return
+        for child in _children(place):
+            if child.name.startswith((".", "_")) or child.name == "node_modules":
+                continue
+            if child.is_file():
+                yield from self._file(child)
+            elif child.is_dir():
+                main = _main_file(child)
+                if main is not None:
+                    yield main, child
+                else:
+                    self.unsupported += _script_of(child)
+
+    def _file(self, path: Path) -> Iterator[tuple[Path, Path | None]]:
+        if path.suffix == ".py":
+            yield path, None
+        elif path.suffix in _SCRIPTS and path not in self.unsupported:
+            self.unsupported.append(path)
+
+
+def find_extensions(
+    home: Home, files: SettingsFiles, *, paths: Sequence[str] = (), discover: bool = True
+) -> ExtensionFiles:
+    """Return the extensions to load, highest precedence first; each real path once.
+
+    `paths` come from the command line and are loaded even if `discover` is False. Extensions of
+    the project are included only if the settings are those of a trusted project.
+    """
+    result = ExtensionFiles()
+    for path in paths:
+        sources = find_sources("extensions", home, files, paths=(path,), discover=False)
+        result.add_explicit(path, sources)
+    if discover:
+        for source in find_sources("extensions", home, files):
+            result.add_source(source)
+        for file in installed():
+            package = file.parent if file.name == "__init__.py" else None
+            result.add(ExtensionFile(path=file, package=package))
+    return result
+
+
+def _children(folder: Path) -> list[Path]:
+    try:
+        return sorted(folder.iterdir())
+    except OSError:
+        return []  # an unreadable folder contains no extensions
+
+
+def _main_file(folder: Path) -> Path | None:
+    names = (folder / "__init__.py", folder / "extension.py")
+    return next((path for path in names if path.is_file()), None)
+
+
+def _script_of(folder: Path) -> list[Path]:
+    names = (folder / "package.json", *(folder / f"index{end}" for end in _SCRIPTS))
+    return [path for path in names if path.is_file()][:1]
+
+
+# ---------------------------------------------------------------- load
 
 
 class CannotLoad(LudolfError):
@@ -81,9 +251,6 @@ def check_packages(path: Path) -> None:
             f"Missing packages: {', '.join(missing)}. "
             f"Install them with: {sys.executable} -m pip install {quoted}"
         )
-
-
-# ---------------------------------------------------------------- private
 
 
 def _run_module(origin: ExtensionFile, name: str) -> ModuleType:

@@ -4,7 +4,7 @@ Each function applies one answer to the state of the dispatch. A BadAnswer count
 the handler.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Literal
 
@@ -20,6 +20,7 @@ from ludolf.functions.content import (
     read_message,
     read_messages,
     read_parts,
+    to_wire,
 )
 
 SAME_ROLE = "message_end handlers must return a message with the same role"
@@ -37,6 +38,10 @@ class Dispatch(msgspec.Struct):
 
 
 HandlerAnswer = Mapping[str, Any]
+MergeRule = Callable[[Dispatch, HandlerAnswer, Path], None]
+SessionDecision = (
+    answers.SwitchAnswer | answers.ForkDecision | answers.CompactDecision | answers.TreeDecision
+)
 
 
 def trust(state: Dispatch, answer: HandlerAnswer, owner: Path) -> None:
@@ -57,26 +62,26 @@ def resources(state: Dispatch, answer: HandlerAnswer, owner: Path) -> None:
         state.change(**{name: getattr(state.payload, name) + places})
 
 
-def switch(state: Dispatch, answer: HandlerAnswer, owner: Path) -> None:
-    _session(state, read(answers.SwitchAnswer, answer, "session_before_switch"))
+def decision(kind: type[SessionDecision]) -> MergeRule:
+    """Return the rule that uses the last answer; a veto is final."""
 
+    def rule(state: Dispatch, answer: HandlerAnswer, owner: Path) -> None:
+        state.answer = read(kind, answer, state.payload.type)
+        state.final = state.answer.cancel
 
-def fork(state: Dispatch, answer: HandlerAnswer, owner: Path) -> None:
-    _session(state, read(answers.ForkDecision, answer, "session_before_fork"))
+    return rule
 
 
 def compact(state: Dispatch, answer: HandlerAnswer, owner: Path) -> None:
-    _session(state, read(answers.CompactDecision, answer, "session_before_compact"))
+    body = _from_hook(answer.get("compaction"), type="compaction")
+    decision(answers.CompactDecision)(state, {**answer, "compaction": body}, owner)
 
 
-def tree(state: Dispatch, answer: HandlerAnswer, owner: Path) -> None:
-    _session(state, read(answers.TreeDecision, answer, "session_before_tree"))
-
-
-def _session(state: Dispatch, answer: Any) -> None:
-    """Use the last answer; a veto is final."""
-    state.answer = answer
-    state.final = answer.cancel
+def _from_hook(body: Any, **fields: str) -> Any:
+    """Mark the fields of an entry as those from a handler; other values are refused later."""
+    if isinstance(body, msgspec.Struct):
+        body = to_wire(body)
+    return {**body, **fields, "from_hook": True} if isinstance(body, Mapping) else body
 
 
 def text_input(state: Dispatch, answer: HandlerAnswer, owner: Path) -> None:
@@ -132,10 +137,10 @@ def role(message: AnyMessage) -> str:
 def tool_call(state: Dispatch, answer: HandlerAnswer, owner: Path) -> None:
     if answer.get("input") is not None:
         state.change(input=read(dict[str, Any], answer["input"], "input", rename=False))
+    state.answer = answers.ToolCallDecision(input=state.payload.input)
     if answer.get("block"):
         reason = answer.get("reason")
-        state.answer = answers.ToolCallDecision(
-            input=state.payload.input,
+        state.answer = state.answer.replace(
             block=True,
             reason=None if reason is None else read(str, reason, "reason"),
             terminate=bool(answer.get("terminate")),
@@ -177,7 +182,7 @@ def context_with_system(state: Dispatch, answer: HandlerAnswer, owner: Path) -> 
         state.change(system_prompt=read(str, answer["system_prompt"], "system_prompt"))
 
 
-def provider_headers(state: Dispatch, answer: HandlerAnswer, owner: Path) -> None:
+def headers(state: Dispatch, answer: HandlerAnswer, owner: Path) -> None:
     """Set the headers in the answer; None removes one."""
     changes = read(dict[str, str | None], answer.get("headers") or {}, "headers", rename=False)
     merged = {**state.payload.headers, **changes}
@@ -187,7 +192,7 @@ def provider_headers(state: Dispatch, answer: HandlerAnswer, owner: Path) -> Non
 def boundary(state: Dispatch, answer: HandlerAnswer, owner: Path) -> None:
     if answer.get("entries"):
         drafts: tuple[answers.EntryDraft, ...] = tuple(
-            read(answers.EntryDraft, draft, "entries")  # type: ignore[arg-type]  # a union is not a type
+            read(answers.EntryDraft, _from_hook(draft), "entries")  # type: ignore[arg-type]  # a union is not a type
             for draft in answer["entries"]
         )
         state.change(entries=(*state.payload.entries, *drafts))

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from ludolf.session.compaction import Preparation
 
 
-class Payload(Value):
+class Payload(Value, tag_field="type"):
     """First argument of every handler."""
 
     @property
@@ -39,11 +39,11 @@ class Payload(Value):
 # ---------------------------------------------------------------- before a session
 
 
-class ProjectTrust(Payload, tag_field="type", tag="project_trust"):
+class ProjectTrust(Payload, tag="project_trust"):
     cwd: str
 
 
-class ResourcesDiscover(Payload, tag_field="type", tag="resources_discover"):
+class ResourcesDiscover(Payload, tag="resources_discover"):
     """The paths are those that earlier handlers added."""
 
     cwd: str
@@ -56,21 +56,21 @@ class ResourcesDiscover(Payload, tag_field="type", tag="resources_discover"):
 # ---------------------------------------------------------------- the session
 
 
-class SessionStart(Payload, tag_field="type", tag="session_start"):
+class SessionStart(Payload, tag="session_start"):
     reason: Literal["startup", "reload", "new", "resume", "fork"]
     previous_session_file: str | None = None
 
 
-class SessionInfoChanged(Payload, tag_field="type", tag="session_info_changed"):
+class SessionInfoChanged(Payload, tag="session_info_changed"):
     name: str | None = None
 
 
-class SessionBeforeSwitch(Payload, tag_field="type", tag="session_before_switch"):
+class SessionBeforeSwitch(Payload, tag="session_before_switch"):
     reason: Literal["new", "resume"]
     target_session_file: str | None = None
 
 
-class SessionBeforeFork(Payload, tag_field="type", tag="session_before_fork"):
+class SessionBeforeFork(Payload, tag="session_before_fork"):
     entry_id: str
     position: Literal["before", "at"]
 
@@ -102,7 +102,7 @@ def compaction_plan(prepared: "Preparation") -> CompactionPlan:
     )
 
 
-class SessionBeforeCompact(Payload, kw_only=True, tag_field="type", tag="session_before_compact"):
+class SessionBeforeCompact(Payload, kw_only=True, tag="session_before_compact"):
     preparation: CompactionPlan
     branch_entries: tuple[EntryView, ...] = ()
     custom_instructions: str | None = None
@@ -110,14 +110,14 @@ class SessionBeforeCompact(Payload, kw_only=True, tag_field="type", tag="session
     will_retry: bool = False
 
 
-class SessionCompact(Payload, tag_field="type", tag="session_compact"):
+class SessionCompact(Payload, tag="session_compact"):
     compaction_entry: EntryView
     from_extension: bool
     reason: CompactionReason
     will_retry: bool = False
 
 
-class SessionCompactFailed(Payload, tag_field="type", tag="session_compact_failed"):
+class SessionCompactFailed(Payload, tag="session_compact_failed"):
     reason: CompactionReason
     aborted: bool
     will_retry: bool = False
@@ -138,18 +138,18 @@ class TreePlan(Value, kw_only=True):
     label: str | None = None
 
 
-class SessionBeforeTree(Payload, tag_field="type", tag="session_before_tree"):
+class SessionBeforeTree(Payload, tag="session_before_tree"):
     preparation: TreePlan
 
 
-class SessionTree(Payload, tag_field="type", tag="session_tree"):
+class SessionTree(Payload, tag="session_tree"):
     new_leaf_id: str | None
     old_leaf_id: str | None
     summary_entry: EntryView | None = None
     from_extension: bool = False
 
 
-class SessionShutdown(Payload, tag_field="type", tag="session_shutdown"):
+class SessionShutdown(Payload, tag="session_shutdown"):
     reason: Literal["quit", "reload", "new", "resume", "fork"]
     target_session_file: str | None = None
 
@@ -157,7 +157,7 @@ class SessionShutdown(Payload, tag_field="type", tag="session_shutdown"):
 # ---------------------------------------------------------------- a prompt
 
 
-class Input(Payload, tag_field="type", tag="input"):
+class Input(Payload, tag="input"):
     text: str
     images: tuple[Image, ...] = ()
     source: Literal["interactive", "rpc", "extension"] = "rpc"
@@ -179,7 +179,7 @@ class PromptOptions(Value):
     skills: tuple[str, ...] = ()
 
 
-class BeforeAgentStart(Payload, tag_field="type", tag="before_agent_start"):
+class BeforeAgentStart(Payload, tag="before_agent_start"):
     """`messages` are those that earlier handlers added."""
 
     prompt: str
@@ -193,11 +193,11 @@ class BeforeAgentStart(Payload, tag_field="type", tag="before_agent_start"):
 # ---------------------------------------------------------------- a run
 
 
-class AgentStart(Payload, tag_field="type", tag="agent_start"):
+class AgentStart(Payload, tag="agent_start"):
     pass
 
 
-class AgentEnd(Payload, tag_field="type", tag="agent_end"):
+class AgentEnd(Payload, tag="agent_end"):
     messages: tuple[Message, ...]
 
 
@@ -210,7 +210,7 @@ class Boundary(Value, kw_only=True):
     can_continue: bool = True
 
 
-class AgentBeforeSettle(Payload, tag_field="type", tag="agent_before_settle"):
+class AgentBeforeSettle(Payload, tag="agent_before_settle"):
     """`entries` and `continue_` are those that earlier handlers requested."""
 
     outcome: Literal["completed", "aborted", "error"]
@@ -219,16 +219,16 @@ class AgentBeforeSettle(Payload, tag_field="type", tag="agent_before_settle"):
     continue_: bool = False
 
 
-class AgentSettled(Payload, tag_field="type", tag="agent_settled"):
+class AgentSettled(Payload, tag="agent_settled"):
     pass
 
 
-class TurnStart(Payload, tag_field="type", tag="turn_start"):
+class TurnStart(Payload, tag="turn_start"):
     turn_index: int
     timestamp: int
 
 
-class TurnEnd(Payload, tag_field="type", tag="turn_end"):
+class TurnEnd(Payload, tag="turn_end"):
     """`entries` and `continue_` are those that earlier handlers requested."""
 
     turn_index: int
@@ -241,7 +241,7 @@ class TurnEnd(Payload, tag_field="type", tag="turn_end"):
     continue_: bool = False
 
 
-class MessageStart(Payload, tag_field="type", tag="message_start"):
+class MessageStart(Payload, tag="message_start"):
     message: AnyMessage
 
 
@@ -258,39 +258,39 @@ class AnswerPiece(Value, kw_only=True):
     tool_call: ToolCall | None = None
 
 
-class MessageUpdate(Payload, tag_field="type", tag="message_update"):
+class MessageUpdate(Payload, tag="message_update"):
     message: AssistantMessage
     assistant_message_event: AnswerPiece
 
 
-class MessageEnd(Payload, tag_field="type", tag="message_end"):
+class MessageEnd(Payload, tag="message_end"):
     message: AnyMessage
 
 
 # ---------------------------------------------------------------- tools
 
 
-class ToolExecutionStart(Payload, tag_field="type", tag="tool_execution_start"):
+class ToolExecutionStart(Payload, tag="tool_execution_start"):
     tool_call_id: str
     tool_name: str
     args: Any
 
 
-class ToolExecutionUpdate(Payload, tag_field="type", tag="tool_execution_update"):
+class ToolExecutionUpdate(Payload, tag="tool_execution_update"):
     tool_call_id: str
     tool_name: str
     args: Any
     partial_result: ToolOutput
 
 
-class ToolExecutionEnd(Payload, tag_field="type", tag="tool_execution_end"):
+class ToolExecutionEnd(Payload, tag="tool_execution_end"):
     tool_call_id: str
     tool_name: str
     result: ToolOutput
     is_error: bool
 
 
-class ToolCalled(Payload, tag_field="type", tag="tool_call"):
+class ToolCalled(Payload, tag="tool_call"):
     """A call with validated arguments; a handler may return another `input`."""
 
     tool_name: str
@@ -298,7 +298,7 @@ class ToolCalled(Payload, tag_field="type", tag="tool_call"):
     input: Mapping[str, Any]
 
 
-class ToolReturned(Payload, tag_field="type", tag="tool_result"):
+class ToolReturned(Payload, tag="tool_result"):
     tool_name: str
     tool_call_id: str
     input: Mapping[str, Any]
@@ -308,7 +308,7 @@ class ToolReturned(Payload, tag_field="type", tag="tool_result"):
     usage: Usage | None = None
 
 
-class UserBash(Payload, tag_field="type", tag="user_bash"):
+class UserBash(Payload, tag="user_bash"):
     command: str
     exclude_from_context: bool
     cwd: str
@@ -317,40 +317,40 @@ class UserBash(Payload, tag_field="type", tag="user_bash"):
 # ---------------------------------------------------------------- the model
 
 
-class ContextBuilt(Payload, tag_field="type", tag="context"):
+class ContextBuilt(Payload, tag="context"):
     messages: tuple[AnyMessage, ...]
 
 
-class ContextWithSystem(Payload, tag_field="type", tag="context_with_system"):
+class ContextWithSystem(Payload, tag="context_with_system"):
     system_prompt: str
     messages: tuple[AnyMessage, ...]
 
 
-class BeforeProviderRequest(Payload, tag_field="type", tag="before_provider_request"):
+class BeforeProviderRequest(Payload, tag="before_provider_request"):
     payload: Any
 
 
-class BeforeProviderHeaders(Payload, tag_field="type", tag="before_provider_headers"):
+class BeforeProviderHeaders(Payload, tag="before_provider_headers"):
     headers: Mapping[str, str]
 
 
-class AfterProviderResponse(Payload, tag_field="type", tag="after_provider_response"):
+class AfterProviderResponse(Payload, tag="after_provider_response"):
     status: int
     headers: Mapping[str, str]
 
 
-class ModelSelect(Payload, tag_field="type", tag="model_select"):
+class ModelSelect(Payload, tag="model_select"):
     model: Model
     source: Literal["set", "cycle", "restore"]
     previous_model: Model | None = None
 
 
-class ThinkingLevelSelect(Payload, tag_field="type", tag="thinking_level_select"):
+class ThinkingLevelSelect(Payload, tag="thinking_level_select"):
     level: ThinkingLevel
     previous_level: ThinkingLevel
 
 
-class CacheWarmingDecision(Payload, tag_field="type", tag="cache_warming_decision"):
+class CacheWarmingDecision(Payload, tag="cache_warming_decision"):
     """`inputs` are the values from which the proposed action was computed."""
 
     action: Literal["warm", "stop"]
@@ -360,13 +360,13 @@ class CacheWarmingDecision(Payload, tag_field="type", tag="cache_warming_decisio
 # ---------------------------------------------------------------- dialogs
 
 
-class UiPromptStart(Payload, tag_field="type", tag="ui_prompt_start"):
+class UiPromptStart(Payload, tag="ui_prompt_start"):
     kind: Literal["select", "confirm", "input", "editor", "custom"]
     title: str | None = None
     reason: Literal["ui_prompt"] = "ui_prompt"
 
 
-class UiPromptEnd(Payload, tag_field="type", tag="ui_prompt_end"):
+class UiPromptEnd(Payload, tag="ui_prompt_end"):
     kind: Literal["select", "confirm", "input", "editor", "custom"]
     title: str | None = None
     reason: Literal["ui_prompt"] = "ui_prompt"

@@ -144,9 +144,7 @@ class _DraftWriter:
         """Apply one event and return the stream events; plain text is a text delta."""
         if isinstance(event, str):
             return self._delta("text", self._index("text", "delta", {}), event)
-        if isinstance(event, msgspec.Struct):
-            event = to_wire(event)
-        if not isinstance(event, Mapping):
+        if not isinstance(event, Mapping | msgspec.Struct):
             raise BadAnswer(f"a stream yields dicts or text, not {type(event).__name__}")
         event = to_wire(event)
         kind, _, step = str(event.get("type", "")).partition("_")
@@ -194,25 +192,24 @@ class _DraftWriter:
         self._places[index] = start.index
         return start
 
+    def _start_missing(self, kind: str, index: int, event: Mapping[str, Any]) -> list[StreamEvent]:
+        """End the open blocks and start this one, if the author has not started it."""
+        if index in self._places:
+            return []
+        return [*self._draft.end_all(), self._start(kind, index, event)]
+
     def _delta(self, kind: str, index: int, delta: str) -> list[StreamEvent]:
-        events: list[StreamEvent] = []
-        if index not in self._places:
-            events += self._draft.end_all()
-            events.append(self._start(kind, index, {}))
-        place = self._places[index]
+        events = self._start_missing(kind, index, {})
         add = {"text": self._draft.text, "thinking": self._draft.thinking}
-        events.append(add.get(kind, self._draft.tool_args)(place, delta))
+        events.append(add.get(kind, self._draft.tool_args)(self._places[index], delta))
         return events
 
     def _end(self, kind: str, index: int, event: Mapping[str, Any]) -> list[StreamEvent]:
         call = event.get("toolCall")
-        events: list[StreamEvent] = []
-        if index not in self._places:
-            events += self._draft.end_all()
-            events.append(self._start(kind, index, event))
-            if call is not None:
-                arguments = msgspec.json.encode(call.get("arguments") or {}).decode()
-                events.append(self._draft.tool_args(self._places[index], arguments))
+        events = self._start_missing(kind, index, event)
+        if events and call is not None:
+            arguments = msgspec.json.encode(call.get("arguments") or {}).decode()
+            events.append(self._draft.tool_args(self._places[index], arguments))
         if self._draft.is_open(self._places[index]):
             events.append(self._draft.end(self._places[index]))
         return events

@@ -1,20 +1,64 @@
 """Registrations of all extensions of one session, and the rules for name conflicts."""
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, Literal
 
-from ludolf.base import LudolfError
+import msgspec
+
+from ludolf.base import LudolfError, Value
 from ludolf.config.models.models_file import ProviderEntry
-from ludolf.extensions.bus import Bus
-from ludolf.extensions.context import CommandContext, Context
-from ludolf.extensions.extension import Extension, ExtensionCommand, Flag, LoadError
-from ludolf.extensions.host import Host
+from ludolf.config.resources.sources import SourceDetails
+from ludolf.extensions.loader import ExtensionFile, LoadError
 from ludolf.extensions.providers import Registration, backend_registration, registration
+from ludolf.extensions.runner import HookRunner
 from ludolf.extensions.runtime import Runtime
 from ludolf.functions.isolation import call_now
 from ludolf.functions.tool import FunctionTool
 
+Listener = Callable[[Any], Any]
+# By channel: the extensions' paths and their listeners, in order of registration.
+Listeners = dict[str, tuple[tuple[str, Listener], ...]]
 _FALSE = ("", "0", "false", "no", "off")
+
+
+class ExtensionCommand(msgspec.Struct, frozen=True, kw_only=True, eq=False):
+    name: str
+    function: Callable[..., Any]
+    description: str | None = None
+
+
+class ExtensionCommandItem(Value, kw_only=True):
+    """Command of an extension as an item of `get_commands`."""
+
+    name: str
+    description: str | None = None
+    source: Literal["extension"]
+    source_info: SourceDetails
+    path: str
+
+
+class Flag(msgspec.Struct, frozen=True, kw_only=True):
+    name: str
+    type: type[bool] | type[str]
+    default: bool | str | None = None
+    description: str | None = None
+
+
+class Extension:
+    """Registrations of one extension. `place` is its position in the load order."""
+
+    def __init__(self, origin: ExtensionFile, place: int, module: str) -> None:
+        self.origin = origin
+        self.place = place
+        self.module = module
+        self.tools: dict[str, FunctionTool] = {}
+        self.commands: dict[str, ExtensionCommand] = {}
+        self.flags: dict[str, Flag] = {}
+
+    @property
+    def path(self) -> Path:
+        return self.origin.path
 
 
 class Registry:
@@ -23,36 +67,31 @@ class Registry:
     `given` are the command-line flags that the program does not define.
     """
 
-    def __init__(self, runtime: Runtime, given: Mapping[str, str | bool]) -> None:
-        self.runtime = runtime
-        self.bus = Bus(runtime)
+    def __init__(self, runner: HookRunner, given: Mapping[str, str | bool]) -> None:
+        self.runner = runner
+        self.runtime = Runtime(runner)
         self.extensions: list[Extension] = []
+        self.listeners: Listeners = {}
         self.conflicts: list[LoadError] = []
         self._given = {name.removeprefix("--"): value for name, value in given.items()}
         self._queued: list[tuple[Extension, Registration]] = []
         self._providers: dict[str, ProviderEntry] = {}
 
-    def context(self, extension: Extension) -> Context:
-        return Context(self.runtime, str(extension.path))
-
-    def command_context(self, extension: Extension) -> CommandContext:
-        return CommandContext(self.runtime, str(extension.path))
-
     def discard(self, extension: Extension) -> None:
         """Remove the registrations of a factory that failed."""
-        self.runtime.runner.remove_all(extension.place)
-        self.bus.forget(str(extension.path))
+        path = str(extension.path)
+        self.runner.remove_all(extension.place)
+        for channel, listeners in self.listeners.items():
+            self.listeners[channel] = tuple(one for one in listeners if one[0] != path)
         self._queued = [item for item in self._queued if item[0] is not extension]
-        self.conflicts = [one for one in self.conflicts if one.path != str(extension.path)]
+        self.conflicts = [one for one in self.conflicts if one.path != path]
 
     # ------------------------------------------------------------ tools and flags
 
     def add_tool(self, extension: Extension, tool: FunctionTool) -> None:
         """Register a tool. The first extension keeps a name; built-in tools are replaced."""
-        for other in self.extensions:
-            if other is not extension and tool.name in other.tools:
-                self._conflict(extension, f'Tool "{tool.name}" conflicts with {other.path}')
-                return
+        if self._is_taken(extension, "tools", tool.name, f'Tool "{tool.name}"'):
+            return
         extension.tools[tool.name] = tool
         if self.runtime.bound:
             self.runtime.do(lambda host: host.tools_changed(tool.name))
@@ -61,11 +100,8 @@ class Registry:
         return {name: tool for each in self.extensions for name, tool in each.tools.items()}
 
     def add_flag(self, extension: Extension, flag: Flag) -> None:
-        for other in self.extensions:
-            if other is not extension and flag.name in other.flags:
-                self._conflict(extension, f'Flag "--{flag.name}" conflicts with {other.path}')
-                return
-        extension.flags[flag.name] = flag
+        if not self._is_taken(extension, "flags", flag.name, f'Flag "--{flag.name}"'):
+            extension.flags[flag.name] = flag
 
     def flags(self) -> dict[str, Flag]:
         return {name: flag for each in self.extensions for name, flag in each.flags.items()}
@@ -94,7 +130,7 @@ class Registry:
 
     # ------------------------------------------------------------ commands
 
-    def commands(self) -> dict[str, tuple[Extension, ExtensionCommand]]:
+    def named_commands(self) -> dict[str, tuple[Extension, ExtensionCommand]]:
         """Return the commands by invocation name; several of one name are numbered."""
         pairs = [(each, one) for each in self.extensions for one in each.commands.values()]
         names = [command.name for _, command in pairs]
@@ -116,7 +152,7 @@ class Registry:
             provider = backend_registration(author)
         self._providers[provider.name] = provider.entry
         if self.runtime.bound:
-            self.runtime.do(lambda host: _register(host, provider))
+            self.runtime.do(lambda host: host.register_provider(provider))
         else:
             self._queued.append((extension, provider))
 
@@ -124,25 +160,29 @@ class Registry:
         self._providers.pop(name, None)
         self._queued = [item for item in self._queued if item[1].name != name]
         if self.runtime.bound:
-            self.runtime.do(lambda host: host.unregister_provider(name))
+            self.runtime.do(lambda host: host.registry.unregister(name))
 
     def flush_providers(self) -> None:
         """Register the providers that extensions added while loading."""
         queued, self._queued = self._queued, []
         for extension, provider in queued:
             try:
-                _register(self.runtime.host, provider)
+                self.runtime.host.register_provider(provider)
             except LudolfError as error:
-                report = self.runtime.runner.report
-                report(str(extension.path), "register_provider", str(error))
+                self.runner.report(str(extension.path), "register_provider", str(error))
 
-    def _conflict(self, extension: Extension, text: str) -> None:
+    def _is_taken(
+        self, extension: Extension, kind: Literal["tools", "flags"], name: str, shown: str
+    ) -> bool:
+        """Return whether another extension has registered the name, which is reported."""
+        others = (each for each in self.extensions if each is not extension)
+        owner = next((each for each in others if name in getattr(each, kind)), None)
+        if owner is None:
+            return False
+        path, text = str(extension.path), f"{shown} conflicts with {owner.path}"
         if self.runtime.bound:
-            self.runtime.runner.report(str(extension.path), "register", text)
-            return
-        explicit = extension.origin.explicit
-        self.conflicts.append(LoadError(path=str(extension.path), error=text, explicit=explicit))
-
-
-def _register(host: Host, provider: Registration) -> None:
-    host.register_provider(provider.name, provider.entry, provider.backend)
+            self.runner.report(path, "register", text)
+        else:
+            explicit = extension.origin.explicit
+            self.conflicts.append(LoadError(path=path, error=text, explicit=explicit))
+        return True

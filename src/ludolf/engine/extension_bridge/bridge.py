@@ -1,6 +1,7 @@
 """Extensions of the current session as a feature of the engine."""
 
 import asyncio
+import sys
 from collections.abc import Coroutine, Mapping
 from itertools import islice
 from typing import Any, Literal, TypeVar
@@ -8,42 +9,52 @@ from typing import Any, Literal, TypeVar
 import msgspec
 from msgspec import structs
 
-from ludolf.agent.events import MessageUpdate, TurnEnd
+from ludolf.agent import events
 from ludolf.agent.io import Outcome
 from ludolf.agent.scope import Aborted, Scope
-from ludolf.agent.tool import Deny, Tool, ToolFailure
+from ludolf.agent.tool import Deny, Tool, ToolFailure, ToolOutput
+from ludolf.ai.draft import BlockDelta, BlockEnd, StreamEvent
 from ludolf.ai.messages import (
     CustomMessage,
     Image,
     Message,
+    OpaqueMessage,
+    Text,
+    Thinking,
     ThinkingLevel,
     ToolCall,
     UserMessage,
     text_of,
 )
 from ludolf.ai.models import Model
-from ludolf.base import CommandError, dumps, loads
+from ludolf.base import CommandError, ConfigError, dumps, loads, now_ms
+from ludolf.config.settings.trust import guarded_paths, save_decision
 from ludolf.engine.engine import Engine
-from ludolf.engine.extension_bridge.drafts import store_draft
 from ludolf.engine.extension_bridge.host import EngineHost, report_error
 from ludolf.engine.feature import (
     CompactionOutcome,
     Feature,
     History,
     PromptInput,
+    SessionMove,
     TreeMove,
     Vetoed,
 )
-from ludolf.extensions import answers, payloads, points
+from ludolf.engine.project_trust import NOT_APPLIED, keep_imports, verify_code
+from ludolf.extensions import answers, payloads
+from ludolf.extensions.context import TrustContext
+from ludolf.extensions.dialogs import Dialogs
 from ludolf.extensions.extensions import Extensions
-from ludolf.extensions.hook_events import NAMES, Teller
-from ludolf.extensions.runner import HookRunner
+from ludolf.extensions.loader import LoadError, factory_origin, find_extensions
+from ludolf.extensions.runner import HookRunner, Limit
 from ludolf.extensions.session_view import EntryView, views
 from ludolf.functions.isolation import Failed, call
 from ludolf.protocol.events import (
+    AgentSettled,
     CompactionReason,
     EntryStored,
     Event,
+    SessionInfoChanged,
     ShellOutput,
 )
 from ludolf.protocol.results import BashResult
@@ -67,32 +78,105 @@ class ExtensionBridge(Feature):
     Extensions are loaded again for each session.
     """
 
-    def __init__(self, engine: Engine, host: EngineHost) -> None:
+    def __init__(self, engine: Engine) -> None:
         self._engine = engine
         self._conversation = engine.conversation
-        self._host = host
+        self._dialogs = Dialogs(engine.send)
         self._teller = Teller()
         self._updates: list[payloads.Payload] = []
         self._deadline: float | None = None
-        self._extensions: Extensions | None = None
+        self._extensions = Extensions(self.report)
 
     def _wants(self, name: str) -> bool:
-        return self._extensions is not None and self._extensions.runner.wants(name)
+        return self._extensions.runner.wants(name)
 
     @property
     def _runner(self) -> HookRunner:
-        assert self._extensions is not None
         return self._extensions.runner
 
     # ------------------------------------------------------------ life
 
-    async def attach(self, extensions: Extensions, start: payloads.SessionStart) -> None:
+    async def load(self, move: SessionMove) -> None:
+        """Load extensions and start them in the current session.
+
+        Raises:
+            ConfigError: an extension named on the command line does not load, or a flag is unknown.
+        """
+        engine = self._engine
+        if engine.mode != "sdk":  # there stdout belongs to another program
+            # Extensions print for people: their text must not come between frames.
+            sys.stdout = sys.__stdout__ = sys.stderr  # type: ignore[assignment,misc]  # any stream will do
+        limit = _seconds(engine.workspace.settings.handler_timeout_ms)
+        extensions = Extensions(self.report, flags=engine.workspace.options.flags, limit=limit)
+        await self._load(extensions)
+        self._guard_code(move)
+        for text in extensions.flag_errors():
+            raise ConfigError(text)
+        if extensions.extensions:
+            previous = str(move.previous) if move.previous is not None else None
+            start = payloads.SessionStart(reason=move.reason, previous_session_file=previous)
+            await self._attach(extensions, start)
+            await extensions.continue_with(move.then)
+
+    async def _load(self, extensions: Extensions) -> None:
+        """Load the user's extensions first; they may trust the project, whose own follow."""
+        workspace, bundles = self._engine.workspace, self._engine.bundles
+        verify_code(bundles)
+        errors = await self._load_found(extensions)
+        if not workspace.files.trusted and await self._project_is_trusted(extensions):
+            self._engine.trust_project()
+            verify_code(bundles)
+            errors += await self._load_found(extensions)
+        keep_imports(bundles)
+        for error in errors:
+            if error.explicit:
+                raise ConfigError(str(error))
+            workspace.warn(f"Warning: {error}")
+            self.report(error.path, "load", error.error)
+
+    def _guard_code(self, move: SessionMove) -> None:
+        """Protect imported code. A start ends if that fails; a later session only reports it."""
+        try:
+            self._engine.features.guard_code()
+        except ConfigError as error:
+            if move.reason == "startup":
+                raise
+            self._engine.conversation.hub.report(NOT_APPLIED.format(error=error))
+
+    async def _load_found(self, extensions: Extensions) -> list[LoadError]:
+        workspace = self._engine.workspace
+        options = workspace.options
+        found = find_extensions(
+            workspace.home,
+            workspace.files,
+            paths=options.extensions,
+            discover=not options.no_extensions,
+        )
+        for text in found.warnings():
+            workspace.warn(f"Warning: {text}")
+        factories = [factory_origin(factory) for factory in options.factories]
+        return [*found.errors, *await extensions.load([*factories, *found.origins])]
+
+    async def _project_is_trusted(self, extensions: Extensions) -> bool:
+        home, options = self._engine.workspace.home, self._engine.workspace.options
+        if options.approve is not None or not guarded_paths(home):
+            return False
+        if not extensions.runner.wants("project_trust"):
+            return False
+        context = TrustContext(self._engine.mode, self._dialogs, home.cwd)
+        payload = payloads.ProjectTrust(cwd=str(home.cwd))
+        answer = (await extensions.runner.dispatch(payload, context)).answer
+        if answer is not None and answer.remember:
+            save_decision(home, trusted=answer.trusted)
+        return answer is not None and answer.trusted
+
+    async def _attach(self, extensions: Extensions, start: payloads.SessionStart) -> None:
         """Use loaded extensions from now on, and call their `session_start` handlers."""
         self._extensions, self._teller = extensions, Teller()
         if any(map(self._wants, _PROVIDER_HOOKS)):
             self._engine.models.transport.watcher = _ProviderWatch(extensions.runner)
         self._engine.toolset.invalidate()
-        extensions.bind(self._host)
+        extensions.bind(EngineHost(self._engine, self._dialogs))
         await extensions.runner.emit(start)
         if self._wants("resources_discover"):
             reason: Literal["startup", "reload"]
@@ -102,12 +186,8 @@ class ExtensionBridge(Feature):
             discovered = await self._runner.transform(payload)
             self._engine.resources.add(discovered.skill_paths, discovered.prompt_paths)
 
-    async def continue_with(self, then: Any) -> None:
-        if self._extensions is not None:
-            await self._extensions.continue_with(then)
-
     async def leave_session(self, reason: str, target: str | None) -> None:
-        if self._extensions is None:
+        if not self._extensions.extensions:
             return
         payload: Any = payloads.SessionShutdown(reason=reason, target_session_file=target)  # type: ignore[arg-type]
         # The end of the program does not wait for a handler that hangs; other reasons may ask.
@@ -117,17 +197,17 @@ class ExtensionBridge(Feature):
                 await self._runner.emit(payload)
         except TimeoutError:
             self.report("<runtime>", "session_shutdown", f"took longer than {limit:g} s")
-        self._host.dismiss_dialogs()
-        extensions, self._extensions = self._extensions, None
+        self._dialogs.dismiss_all()
+        extensions, self._extensions = self._extensions, Extensions(self.report)
         await extensions.close()
         self._engine.models.transport.watcher = None
         self._engine.toolset.invalidate()
 
     def answer_dialog(self, answer: Any) -> None:
-        self._host.answer_dialog(answer)
+        self._dialogs.answer(answer)
 
     def disconnect(self) -> None:
-        self._host.disconnect()
+        self._dialogs.close()
 
     def report(self, path: str, event: str, text: str) -> None:
         report_error(self._engine, path, event, text)
@@ -181,18 +261,16 @@ class ExtensionBridge(Feature):
         return name is not None and self._wants(name)
 
     async def _emit(self, event: Event) -> None:
-        if self._extensions is not None:
-            await self._run(self._runner.emit(self._teller.payload(event)))
+        await self._run(self._runner.emit(self._teller.payload(event)))
 
-    def on_update(self, update: MessageUpdate) -> None:
+    def on_update(self, update: events.MessageUpdate) -> None:
         if self._wants("message_update"):
             self._updates.append(self._teller.payload(update))
 
     async def flush_updates(self) -> None:
         updates, self._updates = self._updates, []
         for payload in updates:
-            if self._extensions is not None:
-                await self._run(self._runner.emit(payload))
+            await self._run(self._runner.emit(payload))
 
     def _notify(self, payload: payloads.Payload) -> None:
         """Call handlers from a plain function, in a task of their own."""
@@ -223,9 +301,10 @@ class ExtensionBridge(Feature):
             source=prompt.source,
             streaming_behavior=prompt.when_busy,
         )
-        changed = await points.user_input(self._runner, payload)
-        if changed is None:
+        state = await self._runner.dispatch(payload)
+        if state.answer == "handled":
             return None
+        changed: payloads.Input = state.payload
         return structs.replace(prompt, text=changed.text, extra=(*others, *changed.images))
 
     def prepares_runs(self) -> bool:
@@ -249,32 +328,40 @@ class ExtensionBridge(Feature):
         return final.messages
 
     def commands(self) -> tuple[Any, ...]:
-        return self._extensions.commands() if self._extensions is not None else ()
+        return self._extensions.commands()
 
     def is_command(self, text: str) -> bool:
-        return self._extensions is not None and self._extensions.find_command(text) is not None
+        return self._extensions.find_command(text) is not None
 
     async def run_command(self, text: str) -> None:
-        extensions = self._extensions
-        invocation = extensions.find_command(text) if extensions is not None else None
-        if extensions is not None and invocation is not None:
-            await extensions.run_command(invocation)
+        invocation = self._extensions.find_command(text)
+        if invocation is not None:
+            await self._extensions.run_command(invocation)
 
     # ------------------------------------------------------------ turns
 
     async def before_request(self, system: str, messages: History) -> tuple[str, History]:
-        if not (self._wants("context") or self._wants("context_with_system")):
-            return system, messages
-        return await points.context(self._runner, system, messages)
+        if self._wants("context"):
+            built = await self._runner.transform(payloads.ContextBuilt(messages=messages))
+            messages = built.messages
+        if self._wants("context_with_system"):
+            both = payloads.ContextWithSystem(system_prompt=system, messages=messages)
+            changed = await self._runner.transform(both)
+            system, messages = changed.system_prompt, changed.messages
+        return system, messages
 
     async def finish_message(self, message: Message) -> Message:
         if not self._wants("message_end"):
             return message
-        changed = await self._run(points.message_end(self._runner, message))
-        return message if changed is None else changed
+        payload = payloads.MessageEnd(message=message)
+        final = await self._run(self._runner.transform(payload))
+        if final is None:
+            return message
+        assert not isinstance(final.message, OpaqueMessage)  # its role is that of the message
+        return final.message
 
     def tools(self) -> Mapping[str, Tool]:
-        return self._extensions.tools() if self._extensions is not None else {}
+        return self._extensions.tools()
 
     async def before_tool(
         self, call: ToolCall, tool: Tool, args: Mapping[str, Any]
@@ -284,10 +371,13 @@ class ExtensionBridge(Feature):
         """
         if not self._wants("tool_call"):
             return args
+        payload = payloads.ToolCalled(tool_name=call.name, tool_call_id=call.id, input=args)
         try:
-            answer = await points.tool_call(self._runner, call.name, call.id, args)
+            answer: answers.ToolCallDecision | None = await self._runner.verdict(payload)
         except Failed as error:
             raise ToolFailure(str(error)) from error
+        if answer is None:
+            return args
         if answer.block:
             return Deny(answer.reason or Deny().reason, ends_run=answer.terminate)
         return dict(answer.input)
@@ -305,10 +395,16 @@ class ExtensionBridge(Feature):
             details=output.details,
             usage=output.usage,
         )
-        changed, is_error = await points.tool_result(self._runner, payload, output)
-        return Outcome(changed, is_error)
+        final = await self._runner.transform(payload)
+        changed = ToolOutput(
+            content=final.content,
+            details=final.details,
+            usage=final.usage,
+            ends_run=output.ends_run,
+        )
+        return Outcome(changed, final.is_error)
 
-    async def before_turn_end(self, event: TurnEnd) -> None:
+    async def before_turn_end(self, event: events.TurnEnd) -> None:
         if not self._wants("turn_end"):
             return
         message_id, *result_ids = self._last_messages(1 + len(event.tool_results)) or (None,)
@@ -347,17 +443,18 @@ class ExtensionBridge(Feature):
         self._commit(final.entries)
         return bool(final.continue_)
 
-    def _commit(self, drafts: tuple[Any, ...]) -> None:
-        """Store entries that handlers returned."""
+    def _commit(self, drafts: tuple[answers.EntryDraft, ...]) -> None:
+        """Store entries that handlers returned, or take an entry out of the context."""
+        session = self._conversation.session
         for draft in drafts:
-            try:
-                entry = store_draft(self._conversation.session, draft)
-            except CommandError as error:
-                self.report("<boundary>", "context_edit", str(error))
-                continue
-            if entry is not None:
-                event = EntryStored(entry=msgspec.Raw(entry_json(entry)))
-                self._conversation.hub.post(event)
+            if not isinstance(draft, answers.ContextEditDraft):
+                entry = session.append(draft)
+                self._conversation.hub.post(EntryStored(entry=msgspec.Raw(entry_json(entry))))
+            elif draft.replacement is None:
+                session.omit(draft.target_id)
+            else:
+                text = "context_edit can only take an entry out of the context"
+                self.report("<boundary>", "context_edit", text)
 
     # ------------------------------------------------------------ shell commands
 
@@ -370,20 +467,12 @@ class ExtensionBridge(Feature):
         cwd = str(self._engine.workspace.cwd)
         payload = payloads.UserBash(command=command, exclude_from_context=exclude, cwd=cwd)
         try:
-            answer = await points.user_bash(self._runner, payload)
-            if answer is None:
-                return None
-            if not isinstance(answer, answers.BashAnswer):
+            answer = await self._runner.verdict(payload)
+            if isinstance(answer, answers.BashElsewhere):
                 return await self._run_elsewhere(answer.operations, command, cwd)
         except Failed as error:
             raise CommandError(str(error)) from error
-        return BashResult(
-            output=answer.output,
-            exit_code=answer.exit_code,
-            cancelled=answer.cancelled,
-            truncated=answer.truncated,
-            full_output_path=answer.full_output_path,
-        )
+        return None if answer is None else BashResult(**structs.asdict(answer))
 
     async def _run_elsewhere(self, operations: Any, command: str, cwd: str) -> BashResult:
         from ludolf.tools.output import OutputTail
@@ -407,17 +496,22 @@ class ExtensionBridge(Feature):
 
     # ------------------------------------------------------------ history
 
+    async def _decide(self, payload: payloads.Payload) -> Any:
+        """Return the decision of the handlers; None if they left it open.
+
+        Raises:
+            Vetoed: a handler refused the change.
+        """
+        decision = await self._runner.verdict(payload) if self._wants(payload.type) else None
+        if decision is not None and decision.cancel:
+            raise Vetoed
+        return decision
+
     async def before_switch(self, reason: Literal["new", "resume"], target: str | None) -> None:
-        if self._wants("session_before_switch"):
-            payload = payloads.SessionBeforeSwitch(reason=reason, target_session_file=target)
-            if (await points.before_switch(self._runner, payload)).cancel:
-                raise Vetoed
+        await self._decide(payloads.SessionBeforeSwitch(reason=reason, target_session_file=target))
 
     async def before_fork(self, entry_id: str, position: Literal["before", "at"]) -> None:
-        if self._wants("session_before_fork"):
-            payload = payloads.SessionBeforeFork(entry_id=entry_id, position=position)
-            if (await points.before_fork(self._runner, payload)).cancel:
-                raise Vetoed
+        await self._decide(payloads.SessionBeforeFork(entry_id=entry_id, position=position))
 
     async def before_compact(
         self,
@@ -436,40 +530,29 @@ class ExtensionBridge(Feature):
             reason=reason,
             will_retry=will_retry,
         )
-        answer = await points.before_compact(self._runner, payload)
-        if answer.cancel:
-            raise Vetoed
-        if answer.compaction is None:
-            return None
-        return CompactionBody(
-            summary=answer.compaction.summary,
-            first_kept_entry_id=answer.compaction.first_kept_entry_id,
-            tokens_before=answer.compaction.tokens_before,
-            details=answer.compaction.details,
-            usage=answer.compaction.usage,
-            from_hook=True,
-        )
+        decision: answers.CompactDecision | None = await self._decide(payload)
+        return decision.compaction if decision is not None else None
 
     async def after_compact(self, end: CompactionOutcome) -> None:
-        if self._extensions is None:
+        if not self._extensions.extensions:
             return
+        payload: payloads.Payload
         if end.result is None:
-            failed = payloads.SessionCompactFailed(
+            payload = payloads.SessionCompactFailed(
                 reason=end.reason,
                 aborted=end.aborted,
                 will_retry=end.will_retry,
                 error_message=end.error,
             )
-            await self._run(self._runner.emit(failed))
-            return
-        entry = self._conversation.session.path_to_leaf()[-1]
-        done = payloads.SessionCompact(
-            compaction_entry=EntryView(entry),
-            from_extension=bool(fields(entry).get("fromHook")),
-            reason=end.reason,
-            will_retry=end.will_retry,
-        )
-        await self._run(self._runner.emit(done))
+        else:
+            entry = self._conversation.session.path_to_leaf()[-1]
+            payload = payloads.SessionCompact(
+                compaction_entry=EntryView(entry),
+                from_extension=bool(fields(entry).get("fromHook")),
+                reason=end.reason,
+                will_retry=end.will_retry,
+            )
+        await self._run(self._runner.emit(payload))
 
     async def before_tree(
         self, move: TreeMove, leaf: str | None
@@ -490,9 +573,7 @@ class ExtensionBridge(Feature):
             label=move.label,
         )
         payload = payloads.SessionBeforeTree(preparation=plan)
-        answer = await points.before_tree(self._runner, payload)
-        if answer.cancel:
-            raise Vetoed
+        answer: answers.TreeDecision = await self._decide(payload) or answers.TreeDecision()
         changed = _changed_move(move, answer)
         if answer.summary is None or not move.summarize:
             return changed, None
@@ -569,3 +650,69 @@ def _changed_move(move: TreeMove, answer: answers.TreeDecision) -> TreeMove:
         replace=move.replace if replace is None else replace,
         label=answer.label or move.label,
     )
+
+
+# ---------------------------------------------------------------- events of the hub
+
+# Without message_end and turn_end: handlers may change these, so they are dispatched separately.
+_PAYLOADS: dict[type, type[payloads.Payload]] = {
+    events.AgentStart: payloads.AgentStart,
+    events.AgentEnd: payloads.AgentEnd,
+    events.TurnStart: payloads.TurnStart,
+    events.MessageStart: payloads.MessageStart,
+    events.MessageUpdate: payloads.MessageUpdate,
+    events.ToolStart: payloads.ToolExecutionStart,
+    events.ToolUpdate: payloads.ToolExecutionUpdate,
+    events.ToolEnd: payloads.ToolExecutionEnd,
+    AgentSettled: payloads.AgentSettled,
+    SessionInfoChanged: payloads.SessionInfoChanged,
+}
+NAMES = {event: str(kind.__struct_config__.tag) for event, kind in _PAYLOADS.items()}
+
+
+class Teller:
+    """Converts events and counts turns. Pass every event of a run to `note`, in order."""
+
+    def __init__(self) -> None:
+        self.turn_index = -1
+
+    def note(self, event: Any) -> None:
+        kind = type(event)
+        if kind is events.TurnStart:
+            self.turn_index += 1
+        elif kind is events.AgentStart:
+            self.turn_index = -1
+
+    def payload(self, event: Any) -> payloads.Payload:
+        """Return the payload of an event whose type is in `NAMES`."""
+        if isinstance(event, events.MessageUpdate):
+            return payloads.MessageUpdate(
+                message=event.draft.snapshot(), assistant_message_event=answer_piece(event.event)
+            )
+        if isinstance(event, events.TurnStart):
+            return payloads.TurnStart(turn_index=self.turn_index, timestamp=now_ms())
+        # The other payloads have fields of their event.
+        kind = _PAYLOADS[type(event)]
+        return kind(**{name: getattr(event, name) for name in kind.__struct_fields__})
+
+
+def answer_piece(event: StreamEvent) -> payloads.AnswerPiece:
+    """Convert a stream event to the payload form."""
+    if isinstance(event, BlockDelta):
+        return payloads.AnswerPiece(
+            type=f"{event.kind}_delta", content_index=event.index, delta=event.delta
+        )
+    if not isinstance(event, BlockEnd):
+        return payloads.AnswerPiece(type=f"{event.kind}_start", content_index=event.index)
+    end = payloads.AnswerPiece(type=f"{event.kind}_end", content_index=event.index)
+    match event.block:
+        case ToolCall():
+            return end.replace(tool_call=event.block)
+        case Text(text=text) | Thinking(thinking=text):
+            return end.replace(content=text)
+
+
+def _seconds(limit: int | Mapping[str, int]) -> Limit:
+    if isinstance(limit, int):
+        return limit / 1000 or None
+    return {name: ms / 1000 for name, ms in limit.items() if ms}

@@ -1,12 +1,10 @@
 """The engine as extensions use it."""
 
 import sys
-from collections.abc import Mapping, Sequence
-from pathlib import Path
+from collections.abc import Coroutine, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
-from msgspec import UNSET
 
 from ludolf.agent.events import MessageEnd, MessageStart
 from ludolf.agent.scope import StartedCoroutine
@@ -14,10 +12,9 @@ from ludolf.agent.tool import Tool
 from ludolf.ai.access import Access
 from ludolf.ai.messages import CustomMessage, Image, Part, ThinkingLevel, text_of
 from ludolf.ai.models import Model
-from ludolf.ai.provider import Provider, Request
 from ludolf.base import CommandError
 from ludolf.base.programs import safe_path
-from ludolf.config.models.models_file import ProviderEntry, make_model
+from ludolf.config.models.models_file import make_model
 from ludolf.config.models.registry import ModelRegistry
 from ludolf.engine.engine import Engine
 from ludolf.engine.feature import PromptInput, TreeMove, Vetoed
@@ -26,21 +23,14 @@ from ludolf.extensions.dialogs import Dialogs
 from ludolf.extensions.host import (
     Delivery,
     Host,
-    MoveResult,
-    NavigateOptions,
-    SessionChanges,
     Setup,
     Signal,
     Then,
-    Ui,
 )
-from ludolf.extensions.no_ui import NoUi
 from ludolf.extensions.payloads import PromptOptions
-from ludolf.protocol.commands import UiAnswer
-from ludolf.protocol.events import CompactionResult, EntryStored, ExtensionError
-from ludolf.session.entries import CustomBody, LabelBody, entry_json
-from ludolf.session.stats import ContextUsage, context_usage
-from ludolf.session.tree import Session
+from ludolf.extensions.providers import Registration
+from ludolf.protocol.events import EntryStored, ExtensionError
+from ludolf.session.entries import CustomBody, entry_json
 
 
 def report_error(engine: Engine, path: str, event: str, text: str) -> None:
@@ -52,46 +42,29 @@ def report_error(engine: Engine, path: str, event: str, text: str) -> None:
 
 
 class EngineHost:
-    """One per engine; `dialogs` are those of the host, if it shows some."""
+    """Acts on one engine during one session. `ui` are the dialogs of the engine's host."""
 
-    def __init__(self, engine: Engine, dialogs: Dialogs | None) -> None:
+    def __init__(self, engine: Engine, ui: Dialogs) -> None:
         self._engine = engine
-        self._dialogs = dialogs
-        self.ui: Ui = dialogs or NoUi()
-        self.sessions: SessionChanges = HostSessions(engine)
+        self.ui = ui
+        self.mode = engine.mode
+        self.cwd = engine.workspace.cwd
+        self.session = engine.conversation.session
+        self.set_session_name = engine.set_session_name
+        self.set_thinking_level = engine.models.set_level
+        self.request = engine.empty_requests.fresh
+        self.abort = engine.abort_run
+        self.shutdown = engine.shutdown
+        self.compact = engine.compact
+        self.wait_for_idle = engine.runner.idle
+        self.reload = engine.reload
         self._signal: tuple[Any, Signal] | None = None
-
-    # ------------------------------------------------------------ dialogs
-
-    def answer_dialog(self, answer: UiAnswer) -> None:
-        if self._dialogs is not None:
-            self._dialogs.answer(answer)
-
-    def dismiss_dialogs(self) -> None:
-        if self._dialogs is not None:
-            self._dialogs.dismiss_all()
-
-    def disconnect(self) -> None:
-        if self._dialogs is not None:
-            self._dialogs.close()
 
     # ------------------------------------------------------------ facts
 
     @property
-    def mode(self) -> Literal["rpc", "json", "print", "sdk"]:
-        return self._engine.mode
-
-    @property
-    def cwd(self) -> Path:
-        return self._engine.workspace.cwd
-
-    @property
     def trusted(self) -> bool:
         return self._engine.workspace.files.trusted
-
-    @property
-    def session(self) -> Session:
-        return self._engine.conversation.session
 
     @property
     def registry(self) -> ModelRegistry:
@@ -127,11 +100,6 @@ class EngineHost:
         return len(self._engine.conversation.queue) > 0
 
     @property
-    def context_usage(self) -> ContextUsage | None:
-        model = self.model
-        return context_usage(self.session.context, model.context_window if model else None)
-
-    @property
     def system_prompt(self) -> str:
         return self._engine.resources.system_prompt()
 
@@ -147,7 +115,7 @@ class EngineHost:
     def environment(self) -> Mapping[str, str]:
         """The environment of programs that extensions run, which are outside the sandbox."""
         environment = self._engine.toolset.environment()
-        writable = self._engine.features.writable(self._engine.workspace.cwd)
+        writable = self._engine.features.writable(self.cwd)
         if writable:
             environment["PATH"] = safe_path(environment["PATH"], writable)
         return environment
@@ -183,7 +151,7 @@ class EngineHost:
     ) -> None:
         if self._engine.runner.running and deliver_as is None:
             raise CommandError(BUSY)
-        images = () if isinstance(content, str) else _images(content)
+        images = tuple(part for part in content if isinstance(part, Image))
         prompt = PromptInput(
             text=text_of(content),
             extra=images,
@@ -202,18 +170,10 @@ class EngineHost:
             report_error(self._engine, "<runtime>", "send_user_message", str(error))
 
     def append_entry(self, custom_type: str, data: Any) -> str:
-        body = CustomBody(custom_type=custom_type, data=UNSET if data is UNSET else data)
+        body = CustomBody(custom_type=custom_type, data=data)
         entry = self.session.append(body)
         self._engine.conversation.hub.post(EntryStored(entry=msgspec.Raw(entry_json(entry))))
         return entry.id
-
-    def set_session_name(self, name: str) -> None:
-        self._engine.set_session_name(name)
-
-    def set_label(self, entry_id: str, label: str | None) -> None:
-        if self.session.get(entry_id) is None:
-            raise CommandError(f"Entry not found: {entry_id}")
-        self.session.append(LabelBody(target_id=entry_id, label=label or None))
 
     # ------------------------------------------------------------ model and tools
 
@@ -223,27 +183,21 @@ class EngineHost:
         self._engine.models.set_model(model.provider, model.id)
         return True
 
-    def set_thinking_level(self, level: str) -> None:
-        self._engine.models.set_level(level)
-
-    async def request(self, model: Model) -> Request:
-        return await self._engine.empty_requests.fresh(model)
-
-    def register_provider(self, name: str, entry: ProviderEntry, backend: Provider | None) -> None:
+    def register_provider(self, provider: Registration) -> None:
+        entry, backend = provider.entry, provider.backend
         if backend is not None:
             self._engine.models.providers.register(backend)
-        made = [make_model(name, entry, one, None) for one in entry.models]
+        made = [make_model(provider.name, entry, one, None) for one in entry.models]
         headers = {header: value for header, value in entry.headers.items() if value is not None}
         removed = tuple(header for header in entry.headers if header not in headers)
         access = Access(key=entry.api_key, headers=headers, without=removed)
         self.registry.register(made, Access() if backend is not None else access)
 
-    def unregister_provider(self, name: str) -> None:
-        self.registry.unregister(name)
-
+    @property
     def tools(self) -> Mapping[str, Tool]:
         return self._engine.toolset.tools
 
+    @property
     def active_tools(self) -> tuple[str, ...]:
         return tuple(tool.name for tool in self._engine.toolset.active())
 
@@ -252,83 +206,55 @@ class EngineHost:
         self._engine.resources.invalidate_prompt()
 
     def tools_changed(self, added: str) -> None:
-        active = self.active_tools()
+        active = self.active_tools
         self._engine.toolset.invalidate()
         self._engine.toolset.set_active((*active, added))
         self._engine.resources.invalidate_prompt()
 
-    # ------------------------------------------------------------ stopping
+    # ------------------------------------------------------------ changes of session
 
-    def abort(self) -> None:
-        self._engine.abort_run()
+    async def new_session(self, parent: str | None, setup: Setup | None, then: Then | None) -> bool:
+        return await _not_vetoed(self._engine.sessions.new(parent, setup=setup, then=then))
 
-    def shutdown(self) -> None:
-        self._engine.shutdown()
-
-    async def compact(self, instructions: str | None) -> CompactionResult:
-        return await self._engine.compact(instructions)
-
-
-class HostSessions:
-    """Changes of session that a command asks for."""
-
-    def __init__(self, engine: "Engine") -> None:
-        self._engine = engine
-
-    async def wait_for_idle(self) -> None:
-        await self._engine.runner.idle()
-
-    async def new(self, parent: str | None, setup: Setup | None, then: Then | None) -> MoveResult:
-        try:
-            await self._engine.sessions.new(parent, setup=setup, then=then)
-        except Vetoed:
-            return MoveResult(cancelled=True)
-        return MoveResult(cancelled=False)
-
-    async def switch(self, path: str, then: Then | None) -> MoveResult:
-        try:
-            await self._engine.sessions.switch(path, then=then)
-        except Vetoed:
-            return MoveResult(cancelled=True)
-        return MoveResult(cancelled=False)
+    async def switch_session(self, path: str, then: Then | None) -> bool:
+        return await _not_vetoed(self._engine.sessions.switch(path, then=then))
 
     async def fork(
         self, entry_id: str, position: Literal["before", "at"], then: Then | None
-    ) -> MoveResult:
-        sessions = self._engine.sessions
-        text = None if position == "at" else sessions.text_at(entry_id)
-        try:
-            if position == "at":
-                self._engine.conversation.session.branch_to(entry_id)
-                await sessions.clone(then=then)
-            else:
-                text = await sessions.fork(entry_id, then=then)
-        except Vetoed:
-            return MoveResult(cancelled=True, text=text)
-        return MoveResult(cancelled=False, text=text)
+    ) -> bool:
+        if position == "before":
+            return await _not_vetoed(self._engine.sessions.fork(entry_id, then=then))
+        self.session.branch_to(entry_id)
+        return await _not_vetoed(self._engine.sessions.clone(then=then))
 
-    async def navigate(self, target_id: str, options: NavigateOptions) -> MoveResult:
+    async def navigate(
+        self,
+        target_id: str,
+        *,
+        summarize: bool,
+        instructions: str | None,
+        replace: bool,
+        label: str | None,
+    ) -> bool:
         if self._engine.runner.running:
             raise CommandError("Cannot navigate while the agent is working. Abort it or wait.")
-        moved = await self._engine.tree.go(
-            TreeMove(
-                target_id=target_id,
-                summarize=options.summarize,
-                instructions=options.custom_instructions,
-                replace=options.replace_instructions,
-                label=options.label,
-            )
+        move = TreeMove(
+            target_id=target_id,
+            summarize=summarize,
+            instructions=instructions,
+            replace=replace,
+            label=label,
         )
-        return MoveResult(
-            cancelled=moved.cancelled, text=moved.text, summary_entry_id=moved.summary_entry_id
-        )
-
-    async def reload(self) -> None:
-        await self._engine.reload()
+        return not (await self._engine.tree.go(move)).cancelled
 
 
-def _images(content: tuple[Part, ...]) -> tuple[Image, ...]:
-    return tuple(part for part in content if isinstance(part, Image))
+async def _not_vetoed(change: Coroutine[Any, Any, object]) -> bool:
+    """Wait for a change of session; returns False if a handler vetoed it."""
+    try:
+        await change
+    except Vetoed:
+        return False
+    return True
 
 
 if TYPE_CHECKING:

@@ -8,15 +8,15 @@ from ludolf.engine.feature import Feature, SessionMove
 from ludolf.engine.workspace import Workspace
 
 if TYPE_CHECKING:
-    from ludolf.engine.extension_bridge.loader import ExtensionLoader
+    from ludolf.engine.extension_bridge.bridge import ExtensionBridge
 
 
 class LazyExtensions(Feature):
-    """Looks for extensions in every session; the loader is made for the first of them."""
+    """Looks for extensions in every session; the bridge is made for the first of them."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
-        self._loader: ExtensionLoader | None = None
+        self._bridge: ExtensionBridge | None = None
 
     async def start(self) -> None:
         """Raises:
@@ -30,12 +30,12 @@ class LazyExtensions(Feature):
     async def enter_session(self, move: SessionMove) -> None:
         if not may_have_extensions(self._engine.workspace):
             return
-        if self._loader is None:
-            from ludolf.engine.extension_bridge.loader import ExtensionLoader
+        if self._bridge is None:
+            from ludolf.engine.extension_bridge.bridge import ExtensionBridge
 
-            self._loader = ExtensionLoader(self._engine)
-            self._engine.features.add(self._loader.bridge, outermost=True)
-        await self._loader.load(move)
+            self._bridge = ExtensionBridge(self._engine)
+            self._engine.features.add(self._bridge, outermost=True)
+        await self._bridge.load(move)
 
 
 def may_have_extensions(workspace: Workspace) -> bool:
