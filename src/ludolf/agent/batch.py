@@ -158,7 +158,7 @@ class Batch:
         accepted, call = slot.accepted, slot.call
         assert accepted is not None
         try:
-            output = await accepted.tool.execute(accepted.verdict.args, accepted.context)
+            output = await accepted.tool.execute(accepted.args, accepted.context)
             return await self._io.after_tool(call, output, False)
         except ToolFailure as error:
             return await self._io.after_tool(call, error.output or _error(str(error)), True)

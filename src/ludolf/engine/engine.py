@@ -13,7 +13,7 @@ from ludolf.agent.io import QueueKind, QueueMode
 from ludolf.agent.scope import Scope, Tasks
 from ludolf.base import CommandError, ConfigError, check_path
 from ludolf.config.settings.settings import SettingsFiles
-from ludolf.engine.bundles import Bundles
+from ludolf.engine.bundles import Bundles, Component
 from ludolf.engine.feature import Send, SessionMove
 from ludolf.engine.history.compact import Compactor
 from ludolf.engine.history.handoff import Handoffs
@@ -28,8 +28,8 @@ from ludolf.engine.project_trust import (
     verify_code,
 )
 from ludolf.engine.run.prompting import Prompting
-from ludolf.engine.run.requests import EmptyRequests, Renew, Requests
-from ludolf.engine.run.runner import Drive, PromptRunner, Retries
+from ludolf.engine.run.requests import Renew, Requests
+from ludolf.engine.run.runner import PromptRunner
 from ludolf.engine.run.shell import Shell
 from ludolf.engine.toolset import offers_tasks
 from ludolf.protocol.events import CompactionResult, SessionInfoChanged, Warned
@@ -66,7 +66,7 @@ def _do_nothing() -> None:
     """Ends nothing: no mode serves the engine yet."""
 
 
-class Engine:
+class Engine(Component):
     """Made by `build`. Close it when done: it ends what runs and frees what it holds.
 
     Everything that `abort` stops runs in the scope `work`; that of a subagent is part of its
@@ -81,13 +81,7 @@ class Engine:
         renew: Renew | None = None,
         work: Scope | None = None,
     ) -> None:
-        self.bundles = bundles
-        self.workspace = bundles.workspace
-        self.conversation = bundles.conversation
-        self.models = bundles.models
-        self.toolset = bundles.toolset
-        self.resources = bundles.resources
-        self.features = bundles.features
+        super().__init__(bundles)
         self._plugs = plugs
         self.tasks = Tasks()
         self.work = work or Scope()
@@ -106,40 +100,20 @@ class Engine:
         self._assemble(renew or self._renew)
 
     def _assemble(self, renew: Renew) -> None:
-        workspace, conversation, models = self.workspace, self.conversation, self.models
-        toolset, resources, features = self.toolset, self.resources, self.features
-        self.empty_requests = EmptyRequests(workspace, models, features, renew)
-        summaries = Summaries(workspace, conversation.hub, models, self.empty_requests)
-        self.compactor = Compactor(workspace, conversation, models, features, summaries, self.work)
-        drive = Drive(
-            workspace=workspace,
-            conversation=conversation,
-            models=models,
-            toolset=toolset,
-            features=features,
-            requests=Requests(
-                self.empty_requests, conversation, models, toolset, resources, features
-            ),
-            retries=Retries(workspace, conversation),
-            compactor=self.compactor,
+        bundles, work = self.bundles, self.work
+        self.requests = Requests(bundles, renew)
+        summaries = Summaries(self.requests)
+        self.compactor = Compactor(bundles, summaries, work)
+        self.runner = PromptRunner(
+            bundles, self.requests, self.compactor, self.tasks, work, self._on_idle
         )
-        self.runner = PromptRunner(drive, resources, self.tasks, self.work, self._on_idle)
-        self.prompting = Prompting(drive, self.runner, resources, self.work)
-        self.sessions = SessionSwitcher(
-            conversation, models, features, self.stop_work, self._enter_folder
-        )
-        self.tree = TreeNavigation(workspace, conversation, models, features, summaries, self.work)
-        self.handoff = Handoffs(drive, self.sessions, self.work, lambda: self.runner.running)
-        self.library = Library(conversation)
-        self.shell = Shell(
-            workspace,
-            conversation,
-            toolset,
-            features,
-            self._shell_commands,
-            lambda: not self.runner.running,
-        )
-        self.host_tools = HostTools(conversation.hub, toolset)
+        self.prompting = Prompting(self.runner, work)
+        self.sessions = SessionSwitcher(bundles, self.stop_work, self._enter_folder)
+        self.tree = TreeNavigation(bundles, summaries, work)
+        self.handoff = Handoffs(self.runner, self.sessions, work)
+        self.library = Library(self.conversation)
+        self.shell = Shell(bundles, self._shell_commands, lambda: not self.runner.running)
+        self.host_tools = HostTools(self.conversation.hub, self.toolset)
 
     # ------------------------------------------------------------ state
 

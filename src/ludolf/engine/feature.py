@@ -27,7 +27,7 @@ from ludolf.ai.models import Model
 from ludolf.ai.provider import Provider
 from ludolf.base import LudolfError
 from ludolf.base.project_files import IsHidden
-from ludolf.protocol.events import CompactionReason, CompactionResult, Event
+from ludolf.protocol.events import CompactionEnd, CompactionReason, Event
 from ludolf.protocol.results import BashResult
 from ludolf.session.entries import BranchSummaryBody, CompactionBody, Entry
 
@@ -211,7 +211,7 @@ class Feature:
         """
         return None
 
-    async def after_compact(self, end: "CompactionOutcome") -> None:
+    async def after_compact(self, end: CompactionEnd) -> None:
         """Called when a compaction has ended."""
 
     async def before_tree(
@@ -333,16 +333,6 @@ class Feature:
 
     async def close(self) -> None:
         """End what the feature runs."""
-
-
-class CompactionOutcome(msgspec.Struct, frozen=True, kw_only=True):
-    """How a compaction ended."""
-
-    reason: CompactionReason
-    result: CompactionResult | None = None
-    aborted: bool = False
-    will_retry: bool = False
-    error: str | None = None
 
 
 _HOOKS = tuple(name for name in vars(Feature) if not name.startswith("_"))

@@ -5,13 +5,14 @@ from msgspec import structs
 from ludolf.agent.tool import Tool
 from ludolf.ai.messages import AssistantMessage
 from ludolf.engine.bundles import Bundles
-from ludolf.engine.conversation import Conversation, Meter, Reached
+from ludolf.engine.conversation import Conversation, Meter
 from ludolf.engine.engine import Engine, Plugs
 from ludolf.engine.feature import Features
 from ludolf.engine.features.subagents.task import SubagentTask
 from ludolf.engine.models import Models
 from ludolf.engine.resources import Resources
 from ludolf.engine.toolset import Toolset
+from ludolf.protocol.events import LimitReached
 from ludolf.session.tree import Session, new_header
 
 # The todo list of the parent is the parent's; the others are provided again where they belong.
@@ -37,8 +38,7 @@ def spawn(parent: Engine, task: SubagentTask, plugs: Plugs) -> Engine:
     sections = {name: text for name, text in sections.items() if text}
     resources = Resources(workspace, toolset, conversation.hub, features, sections)
     bundles = Bundles(workspace, conversation, models, toolset, resources, features)
-    renew = parent.empty_requests.renew
-    engine = Engine(bundles, plugs, renew=renew, work=task.scope)
+    engine = Engine(bundles, plugs, renew=parent.requests.renew, work=task.scope)
     for feature in parent.features:
         inherited = feature.for_subagent(bundles)
         if inherited is not None:
@@ -94,6 +94,6 @@ class SharedMeter(Meter):
     def count(self, message: AssistantMessage) -> None:
         self._parent.count(message)
 
-    def check(self) -> Reached | None:
+    def check(self) -> LimitReached | None:
         self.reached = self._parent.check()
         return self.reached

@@ -27,7 +27,6 @@ from ludolf.engine.engine import Engine
 from ludolf.engine.extension_bridge.drafts import store_draft
 from ludolf.engine.extension_bridge.host import EngineHost, report_error
 from ludolf.engine.feature import (
-    CompactionOutcome,
     Feature,
     History,
     PromptInput,
@@ -41,6 +40,7 @@ from ludolf.extensions.runner import HookRunner
 from ludolf.extensions.session_view import EntryView, views
 from ludolf.functions.isolation import Failed, call
 from ludolf.protocol.events import (
+    CompactionEnd,
     CompactionReason,
     EntryStored,
     Event,
@@ -450,7 +450,7 @@ class ExtensionBridge(Feature):
             from_hook=True,
         )
 
-    async def after_compact(self, end: CompactionOutcome) -> None:
+    async def after_compact(self, end: CompactionEnd) -> None:
         if self._extensions is None:
             return
         if end.result is None:
@@ -458,7 +458,7 @@ class ExtensionBridge(Feature):
                 reason=end.reason,
                 aborted=end.aborted,
                 will_retry=end.will_retry,
-                error_message=end.error,
+                error_message=end.error_message,
             )
             await self._run(self._runner.emit(failed))
             return

@@ -227,7 +227,7 @@ class EngineHost:
         self._engine.models.set_level(level)
 
     async def request(self, model: Model) -> Request:
-        return await self._engine.empty_requests.fresh(model)
+        return await self._engine.requests.empty(model)
 
     def register_provider(self, name: str, entry: ProviderEntry, backend: Provider | None) -> None:
         if backend is not None:

@@ -8,16 +8,12 @@ import msgspec
 from msgspec import structs
 
 from ludolf.ai.draft import Draft, StreamEvent
-from ludolf.ai.errors import RETRYABLE
 from ludolf.ai.messages import AssistantMessage, Text, Usage, UserMessage, text_of
 from ludolf.ai.provider import ModelAnswer, Request
 from ludolf.ai.stream import respond
 from ludolf.ai.usage import add_usage
 from ludolf.base import LudolfError, now_ms, uuid7
-from ludolf.engine.hub import Hub
-from ludolf.engine.models import Models
-from ludolf.engine.run.requests import EmptyRequests
-from ludolf.engine.workspace import Workspace
+from ludolf.engine.run.requests import Attempts, Requests
 from ludolf.protocol.events import (
     CompactionReason,
     SummaryRetryFinished,
@@ -47,12 +43,7 @@ class Texts(msgspec.Struct):
 
 
 class Summaries:
-    def __init__(
-        self, workspace: Workspace, hub: Hub, models: Models, requests: EmptyRequests
-    ) -> None:
-        self._workspace = workspace
-        self._hub = hub
-        self._models = models
+    def __init__(self, requests: Requests) -> None:
         self._requests = requests
 
     async def for_compaction(
@@ -70,7 +61,7 @@ class Summaries:
         from ludolf.session import summary_text as words
         from ludolf.session.compaction import summary_limit
 
-        limit = self._models.require().max_tokens
+        limit = self._requests.models.require().max_tokens
         texts = Texts()
         if prepared.history:
             text = words.history_request(prepared.history, prepared.previous_summary, instructions)
@@ -113,7 +104,7 @@ class Summaries:
 
     async def _request(self, system: str, text: str, limit: int) -> Request:
         question = UserMessage(content=(Text(text=text),), timestamp=now_ms())
-        base = await self._requests.fresh()
+        base = await self._requests.empty()
         return structs.replace(
             base,
             system=system,
@@ -124,29 +115,16 @@ class Summaries:
         )
 
     async def _attempts(self, request: Request, start: SummaryRetryStart) -> ModelAnswer:
-        retry = self._workspace.retry
-        hub, attempt, garbled = self._hub, 0, 0
+        hub, attempts = self._requests.conversation.hub, Attempts(self._requests.workspace)
         while True:
             answer = await respond(request, Draft(request.model), _ignore)
-            garbled += answer.kind == "garbled"
-            goes_on = retry.enabled and answer.kind in RETRYABLE and attempt < retry.max_retries
-            goes_on = goes_on and not (answer.kind == "garbled" and garbled > 1)
-            goes_on = goes_on and not retry.is_too_long(answer.retry_after)
-            if not goes_on:
-                if attempt:
+            if not attempts.wants(answer):
+                if attempts.count:
                     await hub.emit(SummaryRetryFinished())
                 return answer
-            attempt += 1
-            delay = retry.delay_ms(attempt, answer.retry_after)
-            await hub.emit(
-                SummaryRetryScheduled(
-                    attempt=attempt,
-                    max_attempts=retry.max_retries,
-                    delay_ms=delay,
-                    error_message=answer.message.error_message or "",
-                )
-            )
-            await asyncio.sleep(delay / 1000)
+            scheduled = attempts.schedule(answer, SummaryRetryScheduled)
+            await hub.emit(scheduled)
+            await asyncio.sleep(scheduled.delay_ms / 1000)
             await hub.emit(start)
 
 
