@@ -20,25 +20,23 @@ from ludolf.ai.messages import (
     UserMessage,
     text_of,
 )
-from ludolf.session import (
-    BranchSummaryBody,
-    CompactionBody,
-    CustomMessageBody,
-    MessageBody,
-    ModelChangeBody,
-    Session,
-    ThinkingLevelChangeBody,
-    build_context,
-    new_session,
-    open_session,
-)
 from ludolf.session.context import (
+    build_context,
     context_tokens,
     has_known_usage,
     message_tokens,
     view_tokens,
 )
-from ludolf.session.entries import time_ms
+from ludolf.session.entries import (
+    BranchSummaryBody,
+    CompactionBody,
+    CustomMessageBody,
+    MessageBody,
+    ModelChangeBody,
+    ThinkingLevelChangeBody,
+    time_ms,
+)
+from ludolf.session.tree import Session, new_session, open_session
 
 
 def user(text: str) -> MessageBody:

@@ -9,20 +9,17 @@ from typing import Any
 import pytest
 
 from ludolf.ai.messages import AssistantMessage, OpaqueMessage, Text, Usage, UserMessage, text_of
-from ludolf.session import (
+from ludolf.session.entries import (
     CustomBody,
     MessageBody,
     ModelChangeBody,
-    NotASession,
-    Session,
-    SessionReadOnly,
     ThinkingLevelChangeBody,
     entry_json,
     message_json,
     message_of,
-    new_session,
-    open_session,
 )
+from ludolf.session.reader import NotASession
+from ludolf.session.tree import Session, SessionReadOnly, new_session, open_session
 from ludolf.session.views import entries_since
 
 

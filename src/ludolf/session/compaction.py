@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from collections.abc import Set as AbstractSet
+from itertools import takewhile
 
 import msgspec
 
@@ -54,13 +55,14 @@ def prepare(
     if not history and not prefix:
         return TOO_SMALL
     context = build_context(path, omitted)
+    previous = () if work.previous is None else (work.previous,)
     return Preparation(
         first_kept_id=path[work.pull_back(cut)].id,
         history=history,
         prefix=prefix,
         previous_summary=work.previous_summary,
         tokens_before=context_tokens(context.messages, context.fresh_from),
-        files=collect_files((*history, *prefix), work.previous),
+        files=collect_files((*history, *prefix), previous),
     )
 
 
@@ -70,12 +72,12 @@ def summary_limit(settings: CompactionSettings, model_limit: int, *, prefix: boo
     return max(1, min(int(share * settings.reserve_tokens), model_limit))
 
 
-def collect_files(messages: Iterable[Message], previous: Entry | None = None) -> FileLists:
-    """Return the files of read, write and edit calls and of the previous summary."""
+def collect_files(messages: Iterable[Message], summaries: Iterable[Entry] = ()) -> FileLists:
+    """Return the files of read, write and edit calls and of earlier summaries."""
     read: set[str] = set()
     changed: set[str] = set()
-    if previous is not None:
-        _add_listed(previous, read, changed)
+    for summary in summaries:
+        _add_listed(summary, read, changed)
     for message in messages:
         for call in message.tool_calls if isinstance(message, AssistantMessage) else ():
             name = call.arguments.get("path")
@@ -96,27 +98,14 @@ def prepare_branch(
 
     They are the newest entries that fit the token budget, without tool results.
     """
-    common = 0
-    for old, new in zip(old_path, new_path, strict=False):
-        if old.id != new.id:
-            break
-        common += 1
-    left = old_path[common:]
+    same = (old.id == new.id for old, new in zip(old_path, new_path, strict=False))
+    left = old_path[sum(takewhile(bool, same)) :]
     taken = _fitting(left, budget, omitted)
     if not taken:
         return NO_BRANCH
-    read: set[str] = set()
-    changed: set[str] = set()
-    for entry in left:
-        if entry.type == "branch_summary":
-            _add_listed(entry, read, changed)
-    files = collect_files(_told(left, omitted))
-    changed.update(files.modified_files)
-    read.update(files.read_files)
-    lists = FileLists(
-        read_files=tuple(sorted(read - changed)), modified_files=tuple(sorted(changed))
-    )
-    return BranchPreparation(messages=tuple(_told(taken, omitted)), files=lists)
+    summaries = (entry for entry in left if entry.type == "branch_summary")
+    files = collect_files(_told(left, omitted), summaries)
+    return BranchPreparation(messages=tuple(_told(taken, omitted)), files=files)
 
 
 class _Work:

@@ -1,6 +1,7 @@
 """Entries of a session file: parse the envelope, decode the body on demand, encode lines."""
 
 import re
+from collections.abc import Container
 from typing import Any
 
 import msgspec
@@ -16,7 +17,7 @@ from ludolf.ai.messages import (
     Usage,
     decode_message,
 )
-from ludolf.base import Value, dumps, loads
+from ludolf.base import Value, dumps, loads, short_id, uuid4
 
 VERSION = 3
 NO_MESSAGE = msgspec.Raw(b"")
@@ -343,6 +344,15 @@ def _is_utf8(line: bytes) -> bool:
     except UnicodeDecodeError:
         return False
     return True
+
+
+def new_entry_id(used: Container[str]) -> str:
+    """Return an id that is not in `used`."""
+    for _ in range(100):
+        name = short_id()
+        if name not in used:
+            return name
+    return uuid4()
 
 
 def time_ms(stamp: str) -> int:

@@ -51,9 +51,7 @@ def _place(descriptor: int) -> tuple[int, int]:
 def _lock(descriptor: int) -> bool:
     try:
         import fcntl
-    except (
-        ImportError
-    ):  # this system lacks such locks; writes of other processes are still detected
+    except ImportError:  # a system without locks; writes of other processes are still detected
         return True
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from ludolf.base import dumps, short_id, uuid4
-from ludolf.session.entries import VERSION, header_version, read_object
+from ludolf.base import dumps
+from ludolf.session.entries import VERSION, header_version, new_entry_id, read_object
 
 
 def migrate(lines: list[bytes]) -> list[bytes]:
@@ -41,7 +41,8 @@ def _link(header: dict[str, Any], entries: list[dict[str, Any]]) -> set[int]:
     parent: str | None = None
     for item in entries:
         if not isinstance(item.get("id"), str):
-            item["id"] = _new_id(used)
+            item["id"] = new_entry_id(used)
+            used.add(item["id"])
             changed.add(id(item))
         if "parentId" not in item:
             item["parentId"] = parent
@@ -71,12 +72,3 @@ def _rename_hook_messages(entries: list[dict[str, Any]]) -> set[int]:
             message["role"] = "custom"
             changed.add(id(item))
     return changed
-
-
-def _new_id(used: set[str]) -> str:
-    for _ in range(100):
-        name = short_id()
-        if name not in used:
-            used.add(name)
-            return name
-    return uuid4()

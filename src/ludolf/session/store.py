@@ -283,7 +283,7 @@ def rewrite(
         lines = change(old)
         backup = _keep(target, old, f".v{version}")
         try:
-            _write_replacing(target, lines)
+            write_replacing(target, lines)
         except OSError:
             backup.unlink(missing_ok=True)
             raise
@@ -304,12 +304,13 @@ def _keep(path: Path, lines: list[bytes], mark: str) -> Path:
         except OSError:
             if backup.exists():
                 continue
-            _write_replacing(backup, lines)
+            write_replacing(backup, lines)
         return backup
     raise AssertionError("unreachable")
 
 
-def _write_replacing(path: Path, lines: Iterable[bytes]) -> None:
+def write_replacing(path: Path, lines: Iterable[bytes]) -> None:
+    """Write a file with mode 0600 under another name, then move it to its path."""
     temporary = path.with_name(f".{path.name[:100]}.{os.urandom(4).hex()}.tmp")
     descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     try:
@@ -326,15 +327,14 @@ def _write_replacing(path: Path, lines: Iterable[bytes]) -> None:
 
 def _free_name(path: Path) -> Path:
     """Return the path if it is missing or an empty file, else the first free `-1`, `-2` …"""
-    return next(name for name in _names(path) if _is_free(name))
+    return next(name for name in numbered(path) if _is_free(name))
 
 
-def _names(path: Path) -> Iterator[Path]:
+def numbered(path: Path) -> Iterator[Path]:
+    """Yield the path, then its name with `-1`, `-2` …"""
     yield path
-    number = 1
-    while True:
+    for number in count(1):
         yield path.with_name(f"{path.stem}-{number}{path.suffix}")
-        number += 1
 
 
 def _is_free(path: Path) -> bool:

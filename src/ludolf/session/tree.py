@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Literal
 
-from ludolf.base import CommandError, Warn, dumps, iso_time, short_id, uuid4, uuid7
+from ludolf.base import CommandError, Warn, dumps, iso_time, uuid7
 from ludolf.session.context import ContextView
 from ludolf.session.entries import (
     VERSION,
@@ -15,6 +15,7 @@ from ludolf.session.entries import (
     SessionInfoBody,
     fields,
     make_entry,
+    new_entry_id,
     text_field,
 )
 from ludolf.session.reader import Loaded, parse_lines, read_lines, read_session
@@ -123,7 +124,7 @@ class Session:
             raise SessionReadOnly(self.read_only)
         entry = make_entry(
             body,
-            entry_id=self._new_id(),
+            entry_id=new_entry_id(self._by_id),
             parent_id=self.leaf,
             timestamp=timestamp or iso_time(),
             message_json=message_json,
@@ -249,13 +250,6 @@ class Session:
         yield self._header_line
         for entry in self._entries:
             yield entry.line
-
-    def _new_id(self) -> str:
-        for _ in range(100):
-            name = short_id()
-            if name not in self._by_id:
-                return name
-        return uuid4()
 
 
 def clean_name(name: str) -> str:

@@ -115,7 +115,7 @@ class Handoffs(Component):
 
         model, view = self.models.require(), self.conversation.session.context
         messages = _readable(view.messages())
-        before = next((entry for entry in view.entries if entry.type == "compaction"), None)
+        before = [entry for entry in view.entries if entry.type == "compaction"]
         files = collect_files(messages, before)
         text = words.handoff_request(self._fitting(messages), instructions)
         most = min(DOCUMENT_LIMIT, model.max_tokens)

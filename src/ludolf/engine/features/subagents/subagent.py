@@ -356,10 +356,10 @@ class Subagent:
 def _spent(session: "Session", model: "Model") -> "tuple[UsageBody, ...]":
     """Return its usage by model, including that of its own subagents."""
     from ludolf.session.entries import UsageBody
-    from ludolf.session.stats import OTHER_WORK, usage_by_model
+    from ludolf.session.stats import OTHER_WORK, Tally
 
     entries = []
-    for key, usage in usage_by_model(session).items():
+    for key, usage in Tally(session).by_model().items():
         provider, _, name = (model.key if key == OTHER_WORK else key).partition("/")
         entries.append(UsageBody(kind=SPENT, provider=provider, model=name, usage=usage))
     return tuple(entries)
