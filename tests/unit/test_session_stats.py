@@ -147,7 +147,7 @@ def test_abandoned_branches_and_summaries_were_paid_for_too() -> None:
     found = tally.stats(200_000)
     assert found.assistant_messages == 3
     assert found.tokens.input == 1010 + 1 + 900
-    assert tally.by_model[OTHER_WORK].output == 60
+    assert tally.by_model()[OTHER_WORK].output == 60
 
 
 def test_after_a_compaction_the_context_is_unknown_until_the_next_answer() -> None:

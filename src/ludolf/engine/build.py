@@ -162,8 +162,7 @@ def _refresh_rules(bundles: Bundles) -> None:
         from ludolf.engine.features.stream_rules import StreamRules
 
         if bundles.features.find(StreamRules) is None:
-            rules = StreamRules(bundles.workspace, bundles.conversation, bundles.features)
-            bundles.features.add(rules)
+            bundles.features.add(StreamRules(bundles))
 
 
 def _release_safety(features: Features) -> None:

@@ -95,20 +95,20 @@ class Meter:
 
     def start(self) -> None:
         """A new prompt begins."""
-        self._turns, self._tokens, self._cost = 0, 0, 0.0
+        self.turns, self.tokens, self.cost = 0, 0, 0.0
         self.reached = None
 
     def count(self, message: AssistantMessage) -> None:
-        self._turns += 1
-        self._tokens += message.usage.context
-        self._cost += message.usage.cost.total
+        self.turns += 1
+        self.tokens += message.usage.context
+        self.cost += message.usage.cost.total
 
     def check(self) -> LimitReached | None:
         """The first limit that is used up, kept until the next prompt."""
         used: tuple[tuple[Literal["turns", "tokens", "cost"], float, float | None], ...] = (
-            ("turns", self._turns, self.limits.max_turns),
-            ("tokens", self._tokens, self.limits.max_tokens),
-            ("cost", self._cost, self.limits.max_cost),
+            ("turns", self.turns, self.limits.max_turns),
+            ("tokens", self.tokens, self.limits.max_tokens),
+            ("cost", self.cost, self.limits.max_cost),
         )
         for name, value, most in used:
             if most is not None and value >= most:

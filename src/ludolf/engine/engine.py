@@ -401,7 +401,7 @@ class Engine(Component):
         if self._todos is None:
             from ludolf.engine.features.todos import TodoPlan
 
-            self._todos = TodoPlan(self.workspace, self.conversation, self.toolset, self.features)
+            self._todos = TodoPlan(self.bundles)
             self.features.add(self._todos)
         return self._todos
 

@@ -3,7 +3,7 @@
 import re
 from collections.abc import AsyncGenerator, Iterable, Mapping
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 from msgspec import structs
@@ -171,7 +171,7 @@ class Mask:
         return placeholder
 
 
-class MaskedProvider:
+class MaskedProvider(Provider):
     """The one way to a model while secrets are masked."""
 
     def __init__(self, inner: Provider, mask: Mask) -> None:
@@ -207,9 +207,3 @@ def _forms(secret: Secret) -> tuple[Secret, ...]:
         if len(text) >= SHORTEST
         for kind, form in encodings(text)
     )
-
-
-if TYPE_CHECKING:
-
-    def _proof(provider: MaskedProvider) -> Provider:
-        return provider

@@ -30,16 +30,16 @@ class HostCall(Generic[QuestionT]):
         return f"{self.what} gave no result in {self.limit:g} s"
 
 
-class HostCalls(Generic[QuestionT, AnswerT]):
+class HostCalls(Questions[HostCall[QuestionT], AnswerT]):
     """`cancel` withdraws a call at the host; `gone` is the error after the host has left."""
 
     def __init__(self, cancel: Callable[[str], None], gone: str) -> None:
+        super().__init__()
         self._cancel = cancel
         self._gone = gone
-        self._questions: Questions[HostCall[QuestionT], AnswerT] = Questions()
         self._is_gone = False
 
-    async def ask(
+    async def run(
         self, call: HostCall[QuestionT], send: Callable[[str], Awaitable[None]]
     ) -> AnswerT:
         """Send the call under an id of its own, and wait for its answer.
@@ -51,7 +51,7 @@ class HostCalls(Generic[QuestionT, AnswerT]):
             raise ToolFailure(self._gone)
         id = f"host_{short_id()}{short_id()}"
         try:
-            return await self._questions.ask(id, call, lambda: send(id), call.limit)
+            return await self.ask(id, call, lambda: send(id), call.limit)
         except asyncio.CancelledError:
             if self._is_gone:
                 raise asyncio.CancelledError(self._gone) from None
@@ -61,20 +61,9 @@ class HostCalls(Generic[QuestionT, AnswerT]):
             self._cancel(id)
             raise ToolFailure(call.too_slow) from None
 
-    def about(self, id: str) -> QuestionT | None:
-        """Return what a call is about; None if it is unknown or answered."""
-        call = self._questions.about(id)
-        return None if call is None else call.about
-
-    def answer(self, id: str, value: AnswerT) -> None:
-        self._questions.answer(id, value)
-
-    def fail(self, id: str, error: ToolFailure) -> None:
-        self._questions.fail(id, error)
-
     def withdraw(self, is_withdrawn: Callable[[QuestionT], bool]) -> None:
         """Fail the calls that can no longer be answered; the host receives a cancellation."""
-        for id, call in self._questions.waiting():
+        for id, call in self.waiting():
             if is_withdrawn(call.about):
                 self._cancel(id)
                 self.fail(id, ToolFailure(call.aborted))
@@ -82,5 +71,5 @@ class HostCalls(Generic[QuestionT, AnswerT]):
     def disconnect(self) -> None:
         """Fail all calls: the host is gone."""
         self._is_gone = True
-        for id, _ in self._questions.waiting():
+        for id, _ in self.waiting():
             self.fail(id, ToolFailure(self._gone))

@@ -58,9 +58,9 @@ class HostTools:
 
     def update(self, id: str, partial: ToolOutput) -> None:
         """Show the progress of a call."""
-        caller = self._calls.about(id)
-        if caller is not None and caller.post is not None:
-            caller.post(partial)
+        call = self._calls.about(id)
+        if call is not None and call.about.post is not None:
+            call.about.post(partial)
 
     def result(self, id: str, output: ToolOutput, *, failed: bool, is_error: bool) -> None:
         """Finish a call. `failed`: only the text counts; `is_error`: a complete error result."""
@@ -88,7 +88,7 @@ class HostTools:
             )
 
         call = HostCall(f'Host tool "{tool.name}"', ctx, tool.timeout_ms)
-        return await self._calls.ask(call, send)
+        return await self._calls.run(call, send)
 
     def _send_cancel(self, id: str) -> None:
         cancel_id = f"host_cancel_{short_id()}"

@@ -5,7 +5,7 @@ The host names its schemes; what stands at an address is asked of it each time.
 
 import re
 from collections.abc import Collection, Iterable, Sequence
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import msgspec
 
@@ -55,7 +55,7 @@ class _Asked(msgspec.Struct, frozen=True):
         return f"Host URI {self.operation} for {self.address}"
 
 
-class HostUris(Feature):
+class HostUris(Feature, Documents):
     """The schemes of one host. They stay when the session changes."""
 
     def __init__(self, hub: Hub, toolset: Toolset) -> None:
@@ -84,9 +84,9 @@ class HostUris(Feature):
 
     def failed(self, id: str, error: str) -> None:
         """Fail a request; without an error text of the host a default is used."""
-        asked = self._calls.about(id)
-        if asked is not None:
-            self._calls.fail(id, ToolFailure(error or f"{asked.words} failed"))
+        call = self._calls.about(id)
+        if call is not None:
+            self._calls.fail(id, ToolFailure(error or f"{call.what} failed"))
 
     def disconnect(self) -> None:
         """Fail all requests: the host is gone."""
@@ -140,7 +140,7 @@ class HostUris(Feature):
                 HostUriRequest(id=id, operation=asked.operation, url=asked.address, content=content)
             )
 
-        return await self._calls.ask(HostCall(asked.words, asked, scheme.timeout_ms), send)
+        return await self._calls.run(HostCall(asked.words, asked, scheme.timeout_ms), send)
 
     def _send_cancel(self, id: str) -> None:
         cancel_id = f"host_cancel_{short_id()}"
@@ -154,9 +154,3 @@ def _line(scheme: Scheme, tools: Collection[str]) -> str | None:
         return None
     about = f": {scheme.description}" if scheme.description else ""
     return f"- {scheme.name}:// ({', '.join(usable)}){about}"
-
-
-if TYPE_CHECKING:
-
-    def _proof(uris: HostUris) -> Documents:
-        return uris

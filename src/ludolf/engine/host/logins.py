@@ -1,7 +1,6 @@
 """Logins over the protocol: keys from the host, and identity servers that its user visits."""
 
 import asyncio
-from typing import TYPE_CHECKING
 
 from ludolf.agent.scope import Aborted, Scope
 from ludolf.ai.errors import ProviderError
@@ -132,7 +131,7 @@ class Logins(Feature):
         await asyncio.to_thread(registry.keyring.store_login, provider, credential)
 
 
-class _HostAsker:
+class _HostAsker(Asker):
     """Asks the user through the host; the last dialog can be withdrawn."""
 
     def __init__(self, send: Send) -> None:
@@ -173,9 +172,3 @@ class _HostAsker:
     def _note(self, request: UiRequest) -> None:
         self._asked = request.id
         self._send(request)
-
-
-if TYPE_CHECKING:
-
-    def _proof(asker: _HostAsker) -> Asker:
-        return asker

@@ -9,9 +9,10 @@ from ludolf.agent.events import MessageEnd, MessageUpdate, ToolEnd, ToolStart
 from ludolf.ai.draft import Draft
 from ludolf.ai.messages import AssistantMessage, CustomMessage, Text, UserMessage, text_of
 from ludolf.base import CommandError, now_ms
+from ludolf.engine.conversation import Meter
 from ludolf.engine.features.subagents.task import SubagentOutcome, SubagentTask
-from ludolf.engine.features.subagents.yield_tool import NAME, YieldTool
 from ludolf.engine.features.subagents.yield_tool import NAME as YIELD
+from ludolf.engine.features.subagents.yield_tool import YieldTool
 from ludolf.engine.hub import Hub, Sink
 from ludolf.protocol.events import AgentSettled, Event, ThinkingLevelChanged
 from ludolf.protocol.subagent_events import (
@@ -37,7 +38,6 @@ if TYPE_CHECKING:
     from ludolf.session.tree import Session
 
 
-# Between two frames while an answer streams. Ends of answers and calls are sent at once.
 class SubagentSubscription:
     """`hub` is that of the host's engine."""
 
@@ -46,12 +46,13 @@ class SubagentSubscription:
         self.hub = hub
 
 
+# Between two frames while an answer streams. Ends of answers and calls are sent at once.
 PAUSE_SECONDS = 0.15
 RECENT_TOOLS, RECENT_LINES, TAIL = 5, 8, 8192
 _KEY_ARGUMENTS = ("path", "file_path", "command", "pattern", "url", "query")
 
 
-class SubagentProgressSink:
+class SubagentProgressSink(Sink):
     """A sink at the subagent's hub. Without a subscription it only counts."""
 
     def __init__(self, task: SubagentTask, subscription: SubagentSubscription) -> None:
@@ -66,8 +67,8 @@ class SubagentProgressSink:
         self._open: dict[str, str] = {}
         self._tools: list[RecentTool] = []
         self._lines: tuple[str, ...] = ()
-        self._tool_count = self._requests = self._tokens = 0
-        self._cost = 0.0
+        self._tool_count = 0
+        self._used = Meter()
         self._context: int | None = None
         self._yielded: list[Any] = []
         self._later: asyncio.TimerHandle | None = None
@@ -95,18 +96,25 @@ class SubagentProgressSink:
         task = self._task
         return Snapshot(
             id=task.id,
-            index=task.index,
-            agent=task.agent.name,
-            agent_source=task.agent.source,
             description=task.name,
             status=self.status,
             task=task.prompt,
             assignment=task.assignment,
-            session_file=str(task.file),
             last_update=self.updated,
             progress=self.progress(),
-            parent_tool_call_id=task.call_id,
+            **self._place(),
         )
+
+    def _place(self) -> dict[str, Any]:
+        """Return the fields of every frame that say which subagent it is about."""
+        task = self._task
+        return {
+            "index": task.index,
+            "agent": task.agent.name,
+            "agent_source": task.agent.source,
+            "session_file": str(task.file),
+            "parent_tool_call_id": task.call_id,
+        }
 
     def progress(self) -> Progress:
         task = self._task
@@ -117,9 +125,9 @@ class SubagentProgressSink:
             recent_tools=tuple(self._tools),
             recent_output=self._recent_output(),
             tool_count=self._tool_count,
-            requests=self._requests,
-            tokens=self._tokens,
-            cost=self._cost,
+            requests=self._used.turns,
+            tokens=self._used.tokens,
+            cost=self._used.cost,
             duration_ms=self.duration_ms,
             model_override=task.wanted,
             context_window=task.model.context_window,
@@ -160,9 +168,7 @@ class SubagentProgressSink:
 
     def _answered(self, message: AssistantMessage) -> None:
         self.last, self._draft = message, None
-        self._requests += 1
-        self._tokens += message.usage.context
-        self._cost += message.usage.cost.total
+        self._used.count(message)
         self._context = message.usage.context or self._context
         self._lines = _last_lines(text_of(message.content)) or self._lines
         self._send()
@@ -192,44 +198,23 @@ class SubagentProgressSink:
         if self._later is not None:
             self._later.cancel()
             self._later = None
-        if self._subscription.level == "off":
-            return
-        task = self._task
-        self._subscription.hub.send(
-            SubagentProgress(
-                payload=ProgressPayload(
-                    index=task.index,
-                    agent=task.agent.name,
-                    agent_source=task.agent.source,
-                    task=task.prompt,
-                    assignment=task.assignment,
-                    parent_tool_call_id=task.call_id,
-                    detached=True,
-                    session_file=str(task.file),
-                    progress=self.progress(),
-                )
+        if self._subscription.level != "off":
+            payload = ProgressPayload(
+                task=self._task.prompt,
+                assignment=self._task.assignment,
+                detached=True,
+                progress=self.progress(),
+                **self._place(),
             )
-        )
+            self._subscription.hub.send(SubagentProgress(payload=payload))
 
     def _send_lifecycle(self, status: Any) -> None:
-        if self._subscription.level == "off":
-            return
-        task = self._task
-        self._subscription.hub.send(
-            SubagentLifecycle(
-                payload=LifecyclePayload(
-                    id=task.id,
-                    agent=task.agent.name,
-                    agent_source=task.agent.source,
-                    description=task.name,
-                    status=status,
-                    session_file=str(task.file),
-                    parent_tool_call_id=task.call_id,
-                    index=task.index,
-                    detached=True,
-                )
+        if self._subscription.level != "off":
+            task = self._task
+            payload = LifecyclePayload(
+                id=task.id, description=task.name, status=status, detached=True, **self._place()
             )
-        )
+            self._subscription.hub.send(SubagentLifecycle(payload=payload))
 
 
 def _brief(event: ToolStart) -> str:
@@ -242,12 +227,6 @@ def _brief(event: ToolStart) -> str:
 def _last_lines(text: str) -> tuple[str, ...]:
     lines = [line for line in text[-TAIL:].splitlines() if line.strip()]
     return tuple(lines[-RECENT_LINES:])
-
-
-if TYPE_CHECKING:
-
-    def _proof(watch: SubagentProgressSink) -> Sink:
-        return watch
 
 
 SPENT = "subagent"
@@ -299,7 +278,7 @@ class Subagent:
     async def run(self, parent: "Engine", prepare: "Callable[[Engine], None]") -> None:
         """Run to the end and set `outcome`. `prepare` may add features to the new engine."""
         engine = self._engine = parent.spawn(self.task)
-        engine.toolset.provide(NAME, [self._yield])
+        engine.toolset.provide(YIELD, [self._yield])
         prepare(engine)
         detach = engine.conversation.hub.attach(self.watch)
         self.watch.started()
