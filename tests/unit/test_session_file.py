@@ -140,9 +140,9 @@ def test_a_message_that_is_already_json_is_not_encoded_again(tmp_path: Path) -> 
 
 def test_the_decoded_message_stays_the_same_object(tmp_path: Path) -> None:
     session = open_session(small_session(tmp_path), "/project", no_warning)
-    first = session.context.context().messages
+    first = tuple(session.context.messages())
     session.append(answer("answer two"))
-    second = session.context.context().messages
+    second = tuple(session.context.messages())
     assert all(old is new for old, new in zip(first, second, strict=False))
     assert len(second) == len(first) + 1
 

@@ -3,7 +3,7 @@
 import asyncio
 import os
 from collections.abc import Awaitable, Callable
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -14,7 +14,7 @@ from ludolf.agent.scope import Scope, Tasks
 from ludolf.base import CommandError, ConfigError, check_path
 from ludolf.config.settings.settings import SettingsFiles
 from ludolf.engine.bundles import Bundles, Component
-from ludolf.engine.feature import Send, SessionMove
+from ludolf.engine.feature import F, Send, SessionMove
 from ludolf.engine.history.compact import Compactor
 from ludolf.engine.history.handoff import Handoffs
 from ludolf.engine.history.sessions import Library, SessionSwitcher
@@ -87,16 +87,11 @@ class Engine(Component):
         self.work = work or Scope()
         self._shell_commands = Scope()
         self._logins_scope = Scope()
-        self._renewals: Renewals | None = None
-        self._todos: TodoPlan | None = None
-        self._host_uris: HostUris | None = None
-        self._logins: Logins | None = None
         self.mode: RunMode = "rpc"
         self.send: Send | None = None
         self.on_shutdown: Callable[[], None] = _do_nothing
         self._shutting_down = False
         self._tally: Tally | None = None
-        self._counted: Session | None = None
         self._assemble(renew or self._renew)
 
     def _assemble(self, renew: Renew) -> None:
@@ -142,8 +137,8 @@ class Engine(Component):
     def stats(self) -> SessionStats:
         """Return counts and costs over all branches of the session."""
         session, model = self.session, self.models.current
-        if self._tally is None or self._counted is not session:
-            self._tally, self._counted = Tally(session), session
+        if self._tally is None or self._tally.session is not session:
+            self._tally = Tally(session)
         return self._tally.stats(model.context_window if model else None)
 
     @property
@@ -394,44 +389,40 @@ class Engine(Component):
         self.session.set_name(name)
         self.conversation.hub.post(SessionInfoChanged(name=self.session.name))
 
-    # ------------------------------------------------------------ features on first use
+    # ------------------------------------------------------------ made on first use
 
-    @property
+    @cached_property
     def todos(self) -> "TodoPlan":
-        if self._todos is None:
-            from ludolf.engine.features.todos import TodoPlan
+        from ludolf.engine.features.todos import TodoPlan
 
-            self._todos = TodoPlan(self.bundles)
-            self.features.add(self._todos)
-        return self._todos
+        return self._added(TodoPlan(self.bundles))
 
     @property
     def has_todos(self) -> bool:
         """Return whether the session had a todo list."""
-        return self._todos is not None and self._todos.was_used
+        return "todos" in vars(self) and self.todos.was_used
 
-    @property
+    @cached_property
     def host_uris(self) -> "HostUris":
-        if self._host_uris is None:
-            from ludolf.engine.host.host_uris import HostUris
+        from ludolf.engine.host.host_uris import HostUris
 
-            self._host_uris = HostUris(self.conversation.hub, self.toolset)
-            self.features.add(self._host_uris)
-        return self._host_uris
+        return self._added(HostUris(self.conversation.hub, self.toolset))
 
-    @property
+    @cached_property
     def logins(self) -> "Logins":
-        if self._logins is None:
-            from ludolf.engine.host.logins import Logins
+        from ludolf.engine.host.logins import Logins
 
-            self._logins = Logins(self.models.registry, self.send, self._logins_scope)
-            self.features.add(self._logins)
-        return self._logins
+        return self._added(Logins(self.models.registry, self.send, self._logins_scope))
 
-    async def _renew(self, provider: str) -> None:
+    @cached_property
+    def _renewals(self) -> "Renewals":
         from ludolf.engine.host.renewals import Renewals
 
-        if self._renewals is None:
-            registry, hub = self.models.registry, self.conversation.hub
-            self._renewals = Renewals(registry, hub, self.tasks)
+        return Renewals(self.models.registry, self.conversation.hub, self.tasks)
+
+    async def _renew(self, provider: str) -> None:
         await self._renewals.renew(provider)
+
+    def _added(self, feature: F) -> F:
+        self.features.add(feature)
+        return feature

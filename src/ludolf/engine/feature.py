@@ -41,6 +41,7 @@ WhenBusy = Literal["steer", "followUp"]
 PromptSource = Literal["rpc", "extension"]
 SessionReason = Literal["startup", "reload", "new", "resume", "fork"]
 F = TypeVar("F", bound="Feature")
+T = TypeVar("T")
 # Returns False if the request cannot be shown.
 Send = Callable[["UiRequest"], bool | None]
 
@@ -470,9 +471,8 @@ class Features:
 
     def command_owner(self, text: str) -> Feature | None:
         """Return the feature whose command a text calls."""
-        return next(
-            (feature for feature in self.hooks["is_command"] if feature.is_command(text)), None
-        )
+        owners = (each for each in self.hooks["is_command"] if each.is_command(text))
+        return next(owners, None)
 
     async def run_bash(self, command: str, *, exclude: bool) -> BashResult | None:
         for feature in self.hooks["run_bash"]:
@@ -486,18 +486,16 @@ class Features:
             feature.after_command()
 
     def walls(self, cwd: Path) -> Walls | None:
-        return next(filter(None, (feature.walls(cwd) for feature in self.hooks["walls"])), None)
+        return _first(feature.walls(cwd) for feature in self.hooks["walls"])
 
     def hides(self, cwd: Path) -> IsHidden | None:
-        return next(filter(None, (feature.hides(cwd) for feature in self.hooks["hides"])), None)
+        return _first(feature.hides(cwd) for feature in self.hooks["hides"])
 
     def writable(self, cwd: Path) -> tuple[Path, ...]:
         return tuple(path for feature in self.hooks["writable"] for path in feature.writable(cwd))
 
     def output_folder(self) -> Path | None:
-        return next(
-            filter(None, (feature.output_folder() for feature in self.hooks["output_folder"])), None
-        )
+        return _first(feature.output_folder() for feature in self.hooks["output_folder"])
 
     def check_folder(self, cwd: Path, file: Path | None) -> None:
         for feature in self.hooks["check_folder"]:
@@ -513,3 +511,7 @@ class Features:
         for feature in self.hooks["prompt_sections"]:
             sections.update(feature.prompt_sections(names))
         return sections
+
+
+def _first(answers: Iterable[T | None]) -> T | None:
+    return next((answer for answer in answers if answer is not None), None)

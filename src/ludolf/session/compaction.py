@@ -7,7 +7,7 @@ from itertools import takewhile
 import msgspec
 
 from ludolf.ai.messages import AssistantMessage, Message, OpaqueMessage
-from ludolf.session.context import CompactionSettings, build_context, context_tokens, entry_tokens
+from ludolf.session.context import CompactionSettings, ContextView, entry_tokens, view_tokens
 from ludolf.session.entries import Entry, fields, message_of, role_of, text_field
 from ludolf.session.summary_text import FileLists
 
@@ -54,14 +54,15 @@ def prepare(
     prefix = () if turn is None else work.messages(turn, cut)
     if not history and not prefix:
         return TOO_SMALL
-    context = build_context(path, omitted)
+    view = ContextView()
+    view.follow(path, omitted)
     previous = () if work.previous is None else (work.previous,)
     return Preparation(
         first_kept_id=path[work.pull_back(cut)].id,
         history=history,
         prefix=prefix,
         previous_summary=work.previous_summary,
-        tokens_before=context_tokens(context.messages, context.fresh_from),
+        tokens_before=view_tokens(view),
         files=collect_files((*history, *prefix), previous),
     )
 

@@ -37,30 +37,13 @@ _EDITABLE = ("user", "assistant", "toolResult", "custom")
 ModelRef = tuple[str, str]
 
 
-class SessionContext(msgspec.Struct, frozen=True, kw_only=True):
-    """The conversation at the end of a path.
+class ContextView:
+    """Incremental context of a growing path; rebuilt after a compaction, an edit or `forget`.
 
     `fresh_from`: index of the first message whose usage counts for this context; a compaction or an
     edit came after the earlier ones. `compacted_from`: index of the first message after the last
     compaction.
     """
-
-    messages: tuple[Message | OpaqueMessage, ...]
-    model: ModelRef | None
-    thinking_level: str | None
-    fresh_from: int = 0
-    compacted_from: int | None = None
-
-
-def build_context(path: Sequence[Entry], omitted: AbstractSet[str] = frozenset()) -> SessionContext:
-    """Build the context of a path that begins at the root, without `omitted` entries."""
-    view = ContextView()
-    view.follow(path, omitted)
-    return view.context()
-
-
-class ContextView:
-    """Incremental context of a growing path; rebuilt after a compaction, an edit or `forget`."""
 
     def __init__(self) -> None:
         self.fresh_from = 0
@@ -88,7 +71,10 @@ class ContextView:
         self._stale = True
 
     def follow(self, path: Sequence[Entry], omitted: AbstractSet[str]) -> None:
-        """Add the entries that were appended to the path since the last call."""
+        """Add the entries that were appended to the path since the last call.
+
+        The path begins at the root; `omitted` entries are left out.
+        """
         if len(path) == self._seen and not self._stale:
             return
         new = path[self._seen :]
@@ -99,15 +85,6 @@ class ContextView:
             self._add_settings(entry)
         self._slots.extend(_speaking(new, omitted))
         self._seen = len(path)
-
-    def context(self) -> SessionContext:
-        return SessionContext(
-            messages=tuple(self.messages()),
-            model=self.model,
-            thinking_level=self.thinking_level,
-            fresh_from=self.fresh_from,
-            compacted_from=self.compacted_from,
-        )
 
     def messages(self) -> Sequence[Message | OpaqueMessage]:
         """Return the messages; each is decoded once."""
@@ -247,20 +224,11 @@ def estimate_all(messages: Iterable[AnyMessage]) -> int:
     return sum(map(message_tokens, messages))
 
 
-def context_tokens(messages: Sequence[AnyMessage], fresh_from: int = 0) -> int:
+def view_tokens(view: ContextView) -> int:
     """Return the usage of the last successful answer plus estimates of the messages after it.
 
-    Without such an answer, all messages are estimated.
+    Without such an answer, all messages are estimated. Only the messages that count are decoded.
     """
-    for index in range(len(messages) - 1, fresh_from - 1, -1):
-        usage = known_usage(messages[index])
-        if usage:
-            return usage + estimate_all(messages[index + 1 :])
-    return estimate_all(messages)
-
-
-def view_tokens(view: ContextView) -> int:
-    """Return `context_tokens` of a view; decodes only the messages that it needs."""
     entries = view.entries
     later = 0
     for index in range(len(entries) - 1, -1, -1):

@@ -83,7 +83,7 @@ class Tally:
 
     def __init__(self, session: Session) -> None:
         self._by_model: dict[str, Usage] = {}
-        self._session = session
+        self.session = session
         self._seen = 0
         self._roles: dict[str, int] = {}
         self._tool_calls = 0
@@ -93,10 +93,10 @@ class Tally:
         """Return the current totals; `context_usage` is missing without a context window."""
         self._catch_up()
         spent, roles = self._all, self._roles
-        path = self._session.path
+        path = self.session.path
         return SessionStats(
             session_file=str(path) if path is not None else None,
-            session_id=self._session.id,
+            session_id=self.session.id,
             user_messages=roles.get("user", 0),
             assistant_messages=roles.get("assistant", 0),
             tool_calls=self._tool_calls,
@@ -104,7 +104,7 @@ class Tally:
             total_messages=sum(roles.values()),
             tokens=_totals(spent),
             cost=spent.cost,
-            context_usage=context_usage(self._session.context, context_window),
+            context_usage=context_usage(self.session.context, context_window),
         )
 
     def by_model(self) -> dict[str, Usage]:
@@ -113,7 +113,7 @@ class Tally:
         return self._by_model
 
     def _catch_up(self) -> None:
-        entries = self._session.entries()
+        entries = self.session.entries()
         for index in range(self._seen, len(entries)):
             self._count(entries[index])
         self._seen = len(entries)

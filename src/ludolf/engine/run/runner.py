@@ -106,13 +106,13 @@ BROKEN = (
 )
 
 
-class TurnIO(Component, AgentIO):
+class TurnIO(AgentIO):
     """Made for one prompt, whose scope it shares."""
 
     def __init__(self, runner: "PromptRunner", scope: Scope) -> None:
-        super().__init__(runner.bundles)
         self._runner = runner
         self._hub = runner.conversation.hub
+        self._features = runner.features
         self._scope = scope
 
     # ------------------------------------------------------------ events
@@ -123,7 +123,7 @@ class TurnIO(Component, AgentIO):
             return
         await self._hub.emit(event)
         if isinstance(event, MessageEnd) and isinstance(event.message, AssistantMessage):
-            self.conversation.meter.count(event.message)
+            self._runner.conversation.meter.count(event.message)
             await self._runner.retries.answered(event.message)
 
     async def emit_all(self, events: Sequence[AgentEvent]) -> None:
@@ -131,10 +131,10 @@ class TurnIO(Component, AgentIO):
 
     async def _end_turn(self, event: TurnEnd) -> None:
         """Features come first; messages that were held for the end of the turn follow it."""
-        for feature in self.features.hooks["before_turn_end"]:
+        for feature in self._features.hooks["before_turn_end"]:
             await feature.before_turn_end(event)
         await self._hub.emit(event)
-        held = self.conversation.queue.after_turn
+        held = self._runner.conversation.queue.after_turn
         while held:
             message = held.pop(0)
             await self._hub.emit(MessageStart(message=message))
@@ -142,24 +142,24 @@ class TurnIO(Component, AgentIO):
 
     def post(self, event: MessageUpdate) -> None:
         self._hub.send(event)
-        for feature in reversed(self.features.hooks["on_update"]):
+        for feature in reversed(self._features.hooks["on_update"]):
             feature.on_update(event)
 
     def has_room(self) -> bool:
         return self._hub.has_room()
 
     async def yield_to_loop(self) -> None:
-        for feature in self.features.hooks["flush_updates"]:
+        for feature in self._features.hooks["flush_updates"]:
             await feature.flush_updates()
         await self._hub.yield_to_loop()
 
     # ------------------------------------------------------------ turns
 
     def model(self) -> Model:
-        return self.models.require()
+        return self._runner.models.require()
 
     async def prepare_turn(self) -> bool:
-        reached = self.conversation.meter.check()
+        reached = self._runner.conversation.meter.check()
         if reached is not None:
             await self._hub.emit(reached)
             return False
@@ -170,33 +170,33 @@ class TurnIO(Component, AgentIO):
         return await self._runner.requests.next()
 
     async def finish_message(self, message: Message) -> Message:
-        for feature in self.features.hooks["finish_message"]:
+        for feature in self._features.hooks["finish_message"]:
             message = await feature.finish_message(message)
         return message
 
     def due(self, kind: QueueKind) -> int:
-        return self.conversation.queue.due(kind) + self.features.pending(kind)
+        return self._runner.conversation.queue.due(kind) + self._features.pending(kind)
 
     def take(self, kind: QueueKind) -> QueuedMessage:
-        return self.features.take(kind) or self.conversation.queue.take(kind)
+        return self._features.take(kind) or self._runner.conversation.queue.take(kind)
 
     def will_retry(self, answer: ModelAnswer) -> bool:
-        return self.features.will_rerun() or self._runner.retries.wants(answer)
+        return self._features.will_rerun() or self._runner.retries.wants(answer)
 
     # ------------------------------------------------------------ tools
 
     def runs_alone(self, call: ToolCall) -> bool:
-        tool = self.toolset.find(call.name)
+        tool = self._runner.toolset.find(call.name)
         return tool is not None and tool.alone
 
     def interrupted(self) -> bool:
-        queue = self.conversation.queue
+        queue = self._runner.conversation.queue
         return queue.interrupts and bool(queue.due("steering"))
 
     async def before_tool(self, call: ToolCall, *, whole: bool) -> AcceptedCall | Deny:
         from ludolf.tools.schema import check_arguments
 
-        tool = self.toolset.find(call.name)
+        tool = self._runner.toolset.find(call.name)
         if tool is None:
             raise ToolFailure(f"Tool {call.name} not found")
         arguments = call.arguments
@@ -204,7 +204,7 @@ class TurnIO(Component, AgentIO):
         args = check_arguments(call.name, tool.parameters, prepared)
         if not whole:
             raise ToolFailure(BROKEN.format(name=call.name))
-        verdict = await self.features.before_tool(call, tool, args)
+        verdict = await self._features.before_tool(call, tool, args)
         if isinstance(verdict, Deny):
             return verdict
         return AcceptedCall(tool, verdict, self._context(call))
@@ -216,7 +216,7 @@ class TurnIO(Component, AgentIO):
         def post(partial: ToolOutput) -> None:
             self._hub.post(tool_update(call, partial))
 
-        model, cwd = self.models.current, self.workspace.cwd
+        model, cwd = self._runner.models.current, self._runner.workspace.cwd
         return ToolContext(
             call_id=call.id,
             cwd=cwd,
@@ -224,13 +224,13 @@ class TurnIO(Component, AgentIO):
             post=post,
             takes_images=model is None or model.takes_images,
             input_limits=model.input_limits if model is not None else None,
-            environment=self.toolset.environment,
-            documents=self.toolset.documents,
-            walls=self.features.walls(cwd),
+            environment=self._runner.toolset.environment,
+            documents=self._runner.toolset.documents,
+            walls=self._features.walls(cwd),
         )
 
     async def after_tool(self, call: ToolCall, output: ToolOutput, is_error: bool) -> Outcome:
-        return await self.features.after_tool(call, Outcome(output, is_error))
+        return await self._features.after_tool(call, Outcome(output, is_error))
 
 
 class PromptRunner(Component):
