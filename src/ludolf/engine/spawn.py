@@ -8,7 +8,7 @@ from ludolf.engine.bundles import Bundles
 from ludolf.engine.conversation import Conversation, Meter
 from ludolf.engine.engine import Engine, Plugs
 from ludolf.engine.feature import Features
-from ludolf.engine.features.subagents.task import SubagentTask
+from ludolf.engine.features.subagents.subagent import SubagentTask
 from ludolf.engine.models import Models
 from ludolf.engine.resources import Resources
 from ludolf.engine.toolset import Toolset

@@ -129,15 +129,8 @@ EntryBody = (
 )
 
 
-def make_entry(
-    body: EntryBody,
-    *,
-    entry_id: str,
-    parent_id: str | None,
-    timestamp: str,
-    message_json: bytes | None = None,
-) -> Entry:
-    """Make the entry for a body. `message_json` is the message if it is already encoded."""
+def make_entry(body: EntryBody, *, entry_id: str, parent_id: str | None, timestamp: str) -> Entry:
+    """Make the entry for a body."""
     kind = str(body.__struct_config__.tag)
     start = b'{"type":"' + kind.encode() + b'"'
     place = (dumps(entry_id), dumps(parent_id), dumps(timestamp))
@@ -145,10 +138,8 @@ def make_entry(
     if not isinstance(body, MessageBody):
         line = start + envelope + dumps(body)[len(start) :] + b"\n"
         return Entry(kind, entry_id, parent_id, timestamp, line, sound=True)
-    if message_json is None:
-        message_json = encode_message(body.message)
     head = start + envelope + b',"message":'
-    line = head + message_json + b"}\n"
+    line = head + encode_message(body.message) + b"}\n"
     inside = msgspec.Raw(memoryview(line)[len(head) : -2])
     return Entry(kind, entry_id, parent_id, timestamp, line, inside, decoded=body.message)
 

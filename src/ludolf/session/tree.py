@@ -112,9 +112,7 @@ class Session:
             return None
         return self._by_id.get(entry.parent_id)
 
-    def append(
-        self, body: EntryBody, message_json: bytes | None = None, *, timestamp: str | None = None
-    ) -> Entry:
+    def append(self, body: EntryBody, *, timestamp: str | None = None) -> Entry:
         """Add an entry after the leaf, in memory and on disk; it becomes the leaf.
 
         Raises:
@@ -127,7 +125,6 @@ class Session:
             entry_id=new_entry_id(self._by_id),
             parent_id=self.leaf,
             timestamp=timestamp or iso_time(),
-            message_json=message_json,
         )
         self._take(entry)
         self._store(entry)

@@ -1,18 +1,29 @@
-"""One subagent, from its start to its outcome."""
+"""One subagent: its task, its progress, the tool that hands over its result, and its run."""
 
 import asyncio
 import time
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import msgspec
 
 from ludolf.agent.events import MessageEnd, MessageUpdate, ToolEnd, ToolStart
+from ludolf.agent.scope import Scope
+from ludolf.agent.tool import ToolContext, ToolDefaults, ToolFailure, ToolOutput, text_output
 from ludolf.ai.draft import Draft
-from ludolf.ai.messages import AssistantMessage, CustomMessage, Text, UserMessage, text_of
-from ludolf.base import CommandError, now_ms
+from ludolf.ai.messages import (
+    AssistantMessage,
+    CustomMessage,
+    Text,
+    ThinkingLevel,
+    UserMessage,
+    text_of,
+)
+from ludolf.ai.models import Model
+from ludolf.base import CommandError, dumps, now_ms
 from ludolf.engine.conversation import Meter
-from ludolf.engine.features.subagents.task import SubagentOutcome, SubagentTask
-from ludolf.engine.features.subagents.yield_tool import NAME as YIELD
-from ludolf.engine.features.subagents.yield_tool import YieldTool
+from ludolf.engine.features.subagents.agents import Agent
 from ludolf.engine.hub import Hub, Sink
 from ludolf.protocol.events import AgentSettled, Event, ThinkingLevelChanged
 from ludolf.protocol.subagent_events import (
@@ -30,12 +41,127 @@ from ludolf.protocol.subagent_events import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from ludolf.ai.models import Model
     from ludolf.engine.engine import Engine
     from ludolf.session.entries import UsageBody
     from ludolf.session.tree import Session
+
+
+class SubagentTask(msgspec.Struct, frozen=True, kw_only=True):
+    """`wanted` are the model patterns asked for; `is_fallback` if none of them was available.
+
+    The subagent runs in `scope`.
+    """
+
+    id: str
+    name: str
+    index: int
+    call_id: str
+    agent: Agent
+    assignment: str
+    context: str
+    file: Path
+    model: Model
+    level: ThinkingLevel
+    wanted: tuple[str, ...]
+    scope: Scope
+    is_fallback: bool = False
+
+    @property
+    def prompt(self) -> str:
+        return f"Your assignment:\n\n{self.assignment}"
+
+    def progress(self, status: SubagentStatus) -> Progress:
+        """Return the progress of a subagent that has not started yet."""
+        return Progress(
+            index=self.index,
+            id=self.id,
+            agent=self.agent.name,
+            agent_source=self.agent.source,
+            status=status,
+            task=self.prompt,
+            assignment=self.assignment,
+            recent_tools=(),
+            recent_output=(),
+            tool_count=0,
+            requests=0,
+            tokens=0,
+            cost=0,
+            duration_ms=0,
+        )
+
+
+class SubagentOutcome(msgspec.Struct, frozen=True, kw_only=True):
+    """How a subagent ended: its result, or an error with the partial result."""
+
+    status: Literal["completed", "failed", "aborted"]
+    text: str = ""
+    error: str | None = None
+
+
+YIELD = "yield"
+
+
+class YieldTool(ToolDefaults):
+    """`outcome` is None until the subagent has submitted a result."""
+
+    name = YIELD
+    label = YIELD
+    description = (
+        "Hand over the result of your assignment and end. Call it exactly once, as the last thing "
+        "you do: with `result.data` if the work is done, with `result.error` if it cannot be done. "
+        "Only what is in here reaches the one who asked; nothing else that you wrote does."
+    )
+    parameters: Mapping[str, Any] = {
+        "type": "object",
+        "properties": {
+            "result": {
+                "type": "object",
+                "description": "Either data or error.",
+                "properties": {
+                    "data": {"description": "The result: a text, or JSON where it was asked for."},
+                    "error": {"type": "string", "description": "Why the work cannot be done."},
+                },
+            }
+        },
+        "required": ["result"],
+    }
+    read_only = True
+    snippet = "Hand over the result of the assignment and end"
+    guidelines = ("End by calling yield with the result; it is the only thing that is passed on.",)
+
+    def __init__(self, when_given: Callable[[], None]) -> None:
+        self._when_given = when_given
+        self.outcome: SubagentOutcome | None = None
+
+    def prepare(self, args: Mapping[str, Any]) -> Mapping[str, Any]:
+        if "result" not in args and ("data" in args or "error" in args):
+            return {"result": dict(args)}
+        result = args.get("result")
+        return {"result": {"data": result}} if isinstance(result, str) else args
+
+    async def execute(self, args: Mapping[str, Any], ctx: ToolContext) -> ToolOutput:
+        result = args["result"]
+        error, data = result.get("error"), result.get("data")
+        if error is None and data is None:
+            raise ToolFailure("The result must contain either data or error.")
+        self._when_given()
+        if error is not None:
+            self.outcome = SubagentOutcome(
+                status="failed", text=_result_text(data), error=str(error)
+            )
+            return _ending(f"Task aborted: {error}", {"status": "aborted", "error": str(error)})
+        self.outcome = SubagentOutcome(status="completed", text=_result_text(data))
+        return _ending("Result submitted.", {"data": data, "status": "success"})
+
+
+def _ending(text: str, details: dict[str, Any]) -> ToolOutput:
+    return text_output(text, details).replace(ends_run=True)
+
+
+def _result_text(data: Any) -> str:
+    if data is None:
+        return ""
+    return data if isinstance(data, str) else dumps(data).decode()
 
 
 class SubagentSubscription:
@@ -332,7 +458,7 @@ class Subagent:
         return SubagentOutcome(status="completed", text=f"{said}\n{UNASKED}")
 
 
-def _spent(session: "Session", model: "Model") -> "tuple[UsageBody, ...]":
+def _spent(session: "Session", model: Model) -> "tuple[UsageBody, ...]":
     """Return its usage by model, including that of its own subagents."""
     from ludolf.session.entries import UsageBody
     from ludolf.session.stats import OTHER_WORK, Tally

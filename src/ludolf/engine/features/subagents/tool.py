@@ -14,10 +14,8 @@ from ludolf.config.models.selection import choose_model
 from ludolf.engine.bundles import Bundles
 from ludolf.engine.engine import Engine
 from ludolf.engine.features.subagents.agents import DEFAULT, Agent, find_agents, project_folder
-from ludolf.engine.features.subagents.registry import SubagentRegistry
-from ludolf.engine.features.subagents.subagent import SubagentSubscription
-from ludolf.engine.features.subagents.subagents import SubagentSpawner
-from ludolf.engine.features.subagents.task import SubagentTask
+from ludolf.engine.features.subagents.subagent import SubagentSubscription, SubagentTask
+from ludolf.engine.features.subagents.subagents import SubagentRegistry, SubagentSpawner
 from ludolf.engine.models import Models
 from ludolf.engine.workspace import Workspace
 from ludolf.protocol.subagent_events import SubagentStatus
