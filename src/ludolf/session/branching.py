@@ -4,14 +4,13 @@ import os
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from ludolf.base import CommandError, Warn, dumps
+from ludolf.base import CommandError, Warn, dumps, unused_id
 from ludolf.session.entries import (
     Entry,
     LabelBody,
     entry_of,
     fields,
     make_entry,
-    new_entry_id,
     role_of,
     text_field,
 )
@@ -180,7 +179,7 @@ def _labels(session: Session, chained: list[Entry]) -> list[Entry]:
         if label is None:
             continue
         body = LabelBody(target_id=entry.id, label=label[0])
-        name = new_entry_id(used)
+        name = unused_id(used)
         used.add(name)
         labels.append(make_entry(body, entry_id=name, parent_id=parent, timestamp=label[1]))
         parent = name

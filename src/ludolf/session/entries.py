@@ -1,7 +1,6 @@
 """Entries of a session file: parse the envelope, decode the body on demand, encode lines."""
 
 import re
-from collections.abc import Container
 from typing import Any
 
 import msgspec
@@ -17,7 +16,7 @@ from ludolf.ai.messages import (
     Usage,
     decode_message,
 )
-from ludolf.base import Value, dumps, loads, short_id, uuid4
+from ludolf.base import Value, dumps, loads
 
 VERSION = 3
 NO_MESSAGE = msgspec.Raw(b"")
@@ -335,15 +334,6 @@ def _is_utf8(line: bytes) -> bool:
     except UnicodeDecodeError:
         return False
     return True
-
-
-def new_entry_id(used: Container[str]) -> str:
-    """Return an id that is not in `used`."""
-    for _ in range(100):
-        name = short_id()
-        if name not in used:
-            return name
-    return uuid4()
 
 
 def time_ms(stamp: str) -> int:

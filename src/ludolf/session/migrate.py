@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from ludolf.base import dumps
-from ludolf.session.entries import VERSION, header_version, new_entry_id, read_object
+from ludolf.base import dumps, unused_id
+from ludolf.session.entries import VERSION, header_version, read_object
 
 
 def migrate(lines: list[bytes]) -> list[bytes]:
@@ -41,7 +41,7 @@ def _link(header: dict[str, Any], entries: list[dict[str, Any]]) -> set[int]:
     parent: str | None = None
     for item in entries:
         if not isinstance(item.get("id"), str):
-            item["id"] = new_entry_id(used)
+            item["id"] = unused_id(used)
             used.add(item["id"])
             changed.add(id(item))
         if "parentId" not in item:

@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Literal
 
-from ludolf.base import CommandError, Warn, dumps, iso_time, uuid7
+from ludolf.base import CommandError, Warn, dumps, iso_time, unused_id, uuid7
 from ludolf.session.context import ContextView
 from ludolf.session.entries import (
     VERSION,
@@ -15,7 +15,6 @@ from ludolf.session.entries import (
     SessionInfoBody,
     fields,
     make_entry,
-    new_entry_id,
     text_field,
 )
 from ludolf.session.reader import Loaded, parse_lines, read_lines, read_session
@@ -122,7 +121,7 @@ class Session:
             raise SessionReadOnly(self.read_only)
         entry = make_entry(
             body,
-            entry_id=new_entry_id(self._by_id),
+            entry_id=unused_id(self._by_id),
             parent_id=self.leaf,
             timestamp=timestamp or iso_time(),
         )

@@ -10,6 +10,7 @@ from msgspec import structs
 
 from ludolf.agent.tool import ToolFailure
 from ludolf.ai.draft import Draft, StreamEvent
+from ludolf.ai.encoded_cache import IdentityCache
 from ludolf.ai.messages import Message, OpaqueMessage, Thinking
 from ludolf.ai.provider import Provider, Request
 from ludolf.ai.record.scrubbing import replace_spans
@@ -51,7 +52,7 @@ class Mask:
         self._current: dict[str, Secret] = {}
         self._finder: Finder[str] = Finder(())
         self._numbers: dict[str, int] = {}
-        self._copies: dict[int, tuple[Any, Any]] = {}
+        self._copies: IdentityCache[Any] = IdentityCache()
 
     def provider(self, inner: Provider) -> Provider:
         return MaskedProvider(inner, self)
@@ -106,10 +107,7 @@ class Mask:
     # ------------------------------------------------------------ hiding
 
     def _message(self, message: Message | OpaqueMessage) -> Any:
-        known = self._copies.get(id(message))
-        if known is None or known[0] is not message:
-            known = self._copies[id(message)] = (message, self._without(message))
-        return known[1]
+        return self._copies.get(message, lambda: self._without(message))
 
     def _without(self, value: Any, *, keys: bool = True) -> Any:
         if isinstance(value, str):
@@ -150,7 +148,7 @@ class Mask:
                 current.setdefault(self._placeholder(form), form)
         self._current = current
         if len(self._placeholders) != before:
-            self._copies = {}
+            self._copies.clear()
             # Placeholders that stand in a text already stay whole.
             texts = (*self._placeholders, *self._placeholders.values())
             self._finder = Finder((text, len(text)) for text in texts)

@@ -119,9 +119,7 @@ class Handoffs(Component):
         files = collect_files(messages, before)
         text = words.handoff_request(self._fitting(messages), instructions)
         most = min(DOCUMENT_LIMIT, model.max_tokens)
-        answer = await self._compactor.summaries.ask(
-            words.SYSTEM_PROMPT, text, most, None, source="handoff"
-        )
+        answer = await self._compactor.summaries.ask(text, most, None, source="handoff")
         document = text_of(answer.content) + words.file_blocks(files)
         return _Document(document, files, answer.usage)
 

@@ -38,9 +38,6 @@ class Texts(msgspec.Struct):
     prefix: str | None = None
     usage: Usage | None = None
 
-    def count(self, usage: Usage) -> None:
-        self.usage = usage if self.usage is None else add_usage(self.usage, usage)
-
 
 class Summaries:
     def __init__(self, requests: Requests) -> None:
@@ -65,21 +62,20 @@ class Summaries:
         texts = Texts()
         if prepared.history:
             text = words.history_request(prepared.history, prepared.previous_summary, instructions)
-            most = summary_limit(settings, limit)
-            answer = await self.ask(words.SYSTEM_PROMPT, text, most, reason)
-            texts.history = text_of(answer.content)
-            texts.count(answer.usage)
+            answer = await self.ask(text, summary_limit(settings, limit), reason)
+            texts.history, texts.usage = text_of(answer.content), answer.usage
         if prepared.prefix:
-            text = words.prefix_request(prepared.prefix)
-            most = summary_limit(settings, limit, prefix=True)
-            answer = await self.ask(words.SYSTEM_PROMPT, text, most, reason)
-            texts.prefix = text_of(answer.content)
-            texts.count(answer.usage)
+            text, most = (
+                words.prefix_request(prepared.prefix),
+                summary_limit(settings, limit, prefix=True),
+            )
+            answer = await self.ask(text, most, reason)
+            texts.prefix, before = text_of(answer.content), texts.usage
+            texts.usage = answer.usage if before is None else add_usage(before, answer.usage)
         return texts
 
     async def ask(
         self,
-        system: str,
         text: str,
         limit: int,
         reason: CompactionReason | None,
@@ -91,9 +87,10 @@ class Summaries:
         Raises:
             SummaryFailed: an error, a cut answer, or a tool call instead of one.
         """
-        start = _attempt_start(reason, source)
-        answer = await self._attempts(await self._request(system, text, limit), start)
-        message = answer.message
+        start = SummaryRetryStart(source=source)
+        if reason is not None:
+            start = SummaryRetryStart(source="compaction", reason=reason)
+        message = (await self._attempts(await self._request(text, limit), start)).message
         if message.stop_reason == "error":
             raise SummaryFailed(f"Summarization failed: {message.error_message}")
         if message.stop_reason == "length":
@@ -102,12 +99,13 @@ class Summaries:
             raise SummaryFailed("Summarization failed: the model did not write a summary")
         return message
 
-    async def _request(self, system: str, text: str, limit: int) -> Request:
+    async def _request(self, text: str, limit: int) -> Request:
+        from ludolf.session.summary_text import SYSTEM_PROMPT
+
         question = UserMessage(content=(Text(text=text),), timestamp=now_ms())
-        base = await self._requests.empty()
         return structs.replace(
-            base,
-            system=system,
+            await self._requests.empty(),
+            system=SYSTEM_PROMPT,
             messages=(question,),
             max_tokens=limit,
             session_id=uuid7(),
@@ -126,12 +124,6 @@ class Summaries:
             await hub.emit(scheduled)
             await asyncio.sleep(scheduled.delay_ms / 1000)
             await hub.emit(start)
-
-
-def _attempt_start(reason: CompactionReason | None, source: SummarySource) -> SummaryRetryStart:
-    if reason is None:
-        return SummaryRetryStart(source=source)
-    return SummaryRetryStart(source="compaction", reason=reason)
 
 
 async def _ignore(events: Iterable[StreamEvent]) -> None:

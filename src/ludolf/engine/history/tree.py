@@ -91,9 +91,8 @@ class TreeNavigation(Component):
         if isinstance(prepared, str):
             raise SummaryFailed(prepared)
         request = words.branch_request(prepared.messages, instructions, replace=replace)
-        answer = await self._summaries.ask(
-            words.SYSTEM_PROMPT, request, min(SUMMARY_LIMIT, model.max_tokens), None
-        )
+        most = min(SUMMARY_LIMIT, model.max_tokens)
+        answer = await self._summaries.ask(request, most, None)
         return BranchSummaryBody(
             from_id=old_leaf or "root",
             summary=words.branch_summary(text_of(answer.content), prepared.files),

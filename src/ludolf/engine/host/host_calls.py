@@ -8,34 +8,32 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Generic
 
+import msgspec
+
 from ludolf.agent.questions import AnswerT, Questions, QuestionT
 from ludolf.agent.tool import ToolFailure
 from ludolf.base import short_id
+from ludolf.engine.hub import Hub
+from ludolf.protocol.host_events import HostToolCancel, HostUriCancel
 
 
-class HostCall(Generic[QuestionT]):
+class HostCall(msgspec.Struct, Generic[QuestionT], frozen=True):
     """`what` names the call in errors."""
 
-    def __init__(self, what: str, about: QuestionT, timeout_ms: float | None) -> None:
-        self.what = what
-        self.about = about
-        self.limit = None if timeout_ms is None else timeout_ms / 1000
-
-    @property
-    def aborted(self) -> str:
-        return f"{self.what} was aborted"
-
-    @property
-    def too_slow(self) -> str:
-        return f"{self.what} gave no result in {self.limit:g} s"
+    what: str
+    about: QuestionT
+    timeout_ms: float | None
 
 
 class HostCalls(Questions[HostCall[QuestionT], AnswerT]):
-    """`cancel` withdraws a call at the host; `gone` is the error after the host has left."""
+    """`cancelled` withdraws a call at the host; `gone` is the error after the host has left."""
 
-    def __init__(self, cancel: Callable[[str], None], gone: str) -> None:
+    def __init__(
+        self, hub: Hub, cancelled: type[HostToolCancel] | type[HostUriCancel], gone: str
+    ) -> None:
         super().__init__()
-        self._cancel = cancel
+        self._hub = hub
+        self._cancelled = cancelled
         self._gone = gone
         self._is_gone = False
 
@@ -50,23 +48,27 @@ class HostCalls(Questions[HostCall[QuestionT], AnswerT]):
         if self._is_gone:
             raise ToolFailure(self._gone)
         id = f"host_{short_id()}{short_id()}"
+        limit = None if call.timeout_ms is None else call.timeout_ms / 1000
         try:
-            return await self.ask(id, call, lambda: send(id), call.limit)
+            return await self.ask(id, call, lambda: send(id), limit)
         except asyncio.CancelledError:
             if self._is_gone:
                 raise asyncio.CancelledError(self._gone) from None
             self._cancel(id)
-            raise asyncio.CancelledError(call.aborted) from None
+            raise asyncio.CancelledError(f"{call.what} was aborted") from None
         except TimeoutError:
             self._cancel(id)
-            raise ToolFailure(call.too_slow) from None
+            raise ToolFailure(f"{call.what} gave no result in {limit:g} s") from None
 
     def withdraw(self, is_withdrawn: Callable[[QuestionT], bool]) -> None:
         """Fail the calls that can no longer be answered; the host receives a cancellation."""
         for id, call in self.waiting():
             if is_withdrawn(call.about):
                 self._cancel(id)
-                self.fail(id, ToolFailure(call.aborted))
+                self.fail(id, ToolFailure(f"{call.what} was aborted"))
+
+    def _cancel(self, id: str) -> None:
+        self._hub.post(self._cancelled(id=f"host_cancel_{short_id()}", target_id=id))
 
     def disconnect(self) -> None:
         """Fail all calls: the host is gone."""

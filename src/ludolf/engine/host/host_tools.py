@@ -7,7 +7,7 @@ import msgspec
 
 from ludolf.agent.tool import ToolContext, ToolDefaults, ToolFailure, ToolOutput
 from ludolf.ai.messages import Part, text_of
-from ludolf.base import CommandError, short_id
+from ludolf.base import CommandError
 from ludolf.engine.host.host_calls import HostCall, HostCalls
 from ludolf.engine.hub import Hub
 from ludolf.engine.toolset import Toolset
@@ -36,7 +36,7 @@ class HostTools:
     def __init__(self, hub: Hub, toolset: Toolset) -> None:
         self._hub = hub
         self._toolset = toolset
-        self._calls: HostCalls[ToolContext, ToolOutput] = HostCalls(self._send_cancel, GONE)
+        self._calls: HostCalls[ToolContext, ToolOutput] = HostCalls(hub, HostToolCancel, GONE)
 
     def replace(self, tools: Sequence[Definition]) -> list[str]:
         """Replace the tools of the host, from the next request on.
@@ -89,10 +89,6 @@ class HostTools:
 
         call = HostCall(f'Host tool "{tool.name}"', ctx, tool.timeout_ms)
         return await self._calls.run(call, send)
-
-    def _send_cancel(self, id: str) -> None:
-        cancel_id = f"host_cancel_{short_id()}"
-        self._hub.post(HostToolCancel(id=cancel_id, target_id=id))
 
 
 class _HostTool(ToolDefaults):

@@ -124,7 +124,7 @@ class Logins(Feature):
         flow = flow_for(registry, provider)
         if way == "api-key" or flow is None:
             name = login_providers(registry)[provider]
-            key = await asker.key(f"API key for {name}:")
+            key = await asker.paste(f"API key for {name}:", None)
             await self.with_key(provider, key)
             return
         credential = await log_in(flow, way, asker, domain=domain, host=callback_host())
@@ -150,13 +150,7 @@ class _HostAsker(Asker):
             )
         )
 
-    async def paste(self, question: str, example: str) -> str | None:
-        return await self._input(question, example)
-
-    async def key(self, question: str) -> str:
-        return await self._input(question, None)
-
-    async def _input(self, question: str, example: str | None) -> str:
+    async def paste(self, question: str, example: str | None) -> str:
         text = await self.dialogs.input(question, example)
         self._asked = None
         if text is None:

@@ -8,6 +8,7 @@ from typing import TypeVar
 from msgspec import structs
 
 from ludolf.ai.access import Access
+from ludolf.ai.encoded_cache import IdentityCache
 from ludolf.ai.errors import RETRYABLE, ProviderError
 from ludolf.ai.messages import (
     AnyMessage,
@@ -38,7 +39,7 @@ class ImageBlock:
     provider made of it can be kept."""
 
     def __init__(self) -> None:
-        self._copies: dict[int, tuple[AnyMessage, AnyMessage]] = {}
+        self._copies: IdentityCache[AnyMessage] = IdentityCache()
 
     def apply(self, messages: Iterable[AnyMessage]) -> tuple[AnyMessage, ...]:
         return tuple(map(self._without, messages))
@@ -48,11 +49,8 @@ class ImageBlock:
             return message
         if not any(isinstance(part, Image) for part in message.content):
             return message
-        known = self._copies.get(id(message))
-        if known is None or known[0] is not message:
-            copy = structs.replace(message, content=_noted(message.content))
-            known = self._copies[id(message)] = (message, copy)
-        return known[1]
+        content = message.content
+        return self._copies.get(message, lambda: structs.replace(message, content=_noted(content)))
 
 
 def _noted(content: str | tuple[Part, ...]) -> tuple[Part, ...]:
@@ -166,10 +164,10 @@ class Attempts:
 
     def wants(self, answer: ModelAnswer) -> bool:
         """Return whether this failure is worth another attempt."""
-        retry = self._workspace.retry
-        if not retry.enabled or answer.kind not in RETRYABLE or self.count >= retry.max_retries:
+        if answer.kind not in RETRYABLE or (answer.kind == "garbled" and self._had_garbled):
             return False
-        if answer.kind == "garbled" and self._had_garbled:
+        retry = self._workspace.retry
+        if not retry.enabled or self.count >= retry.max_retries:
             return False
         return not retry.is_too_long(answer.retry_after)
 
