@@ -21,11 +21,10 @@ from ludolf.engine.conversation import Conversation, Meter
 from ludolf.engine.engine import Engine, Plugs
 from ludolf.engine.feature import Features
 from ludolf.engine.features.extensions import LazyExtensions
-from ludolf.engine.first_model import choose_first_model
-from ludolf.engine.history.start_session import start_session
 from ludolf.engine.models import ModelAccess, Models
 from ludolf.engine.project_trust import enter_folder, read_settings
 from ludolf.engine.resources import Resources
+from ludolf.engine.start import choose_first_model, start_session
 from ludolf.engine.toolset import Toolset
 from ludolf.engine.workspace import Workspace
 from ludolf.protocol.results import Limits

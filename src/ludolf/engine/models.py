@@ -118,7 +118,9 @@ class Models:
         CommandError: the model is unknown, or its provider has no key.
         """
         ensure_builtin(self.registry, provider)
-        model = self.registry.find(provider, model_id) or self._file(provider, model_id)
+        model = self.registry.find(provider, model_id)
+        if model is None and provider == FILES:  # a GGUF file need not be found before it is named
+            model = self.registry.expected(provider, model_id)
         if model is None:
             raise CommandError(f"Model not found: {provider}/{model_id}")
         if not self.registry.admits(model):
@@ -130,7 +132,8 @@ class Models:
     def cycle(self) -> CycledModel | None:
         """Select the next model of the scope, else of all that have a key; None without another."""
         if self.patterns:
-            self._find_scope()
+            found = resolve_scope(self.patterns, self.registry.available()).choices
+            self.scoped = tuple(ScopedModel(model=item.model, level=item.level) for item in found)
         pool = self.scoped or tuple(ScopedModel(model=m) for m in self.registry.available())
         if len(pool) <= 1:
             return None
@@ -203,14 +206,6 @@ class Models:
             return registry.find(provider, model_id) or registry.expected(provider, model_id)
         except ConfigError:
             return None
-
-    def _file(self, provider: str, model_id: str) -> Model | None:
-        """A GGUF file need not be found before it is named."""
-        return self.registry.expected(provider, model_id) if provider == FILES else None
-
-    def _find_scope(self) -> None:
-        found = resolve_scope(self.patterns, self.registry.available()).choices
-        self.scoped = tuple(ScopedModel(model=item.model, level=item.level) for item in found)
 
     # ------------------------------------------------------------ fast mode
 

@@ -43,8 +43,7 @@ def spawn(parent: Engine, task: SubagentTask, plugs: Plugs) -> Engine:
         inherited = feature.for_subagent(bundles)
         if inherited is not None:
             features.add(inherited)
-    shared = [tool for tool in _provided(parent) if _may_have(task, tool.name)]
-    toolset.provide("parent", shared)
+    toolset.provide("parent", _provided(parent, task))
     models.record()
     return engine
 
@@ -70,15 +69,11 @@ def _tools(parent: Engine, task: SubagentTask) -> tuple[str, ...]:
     return wanted
 
 
-def _provided(parent: Engine) -> list[Tool]:
-    """Return the active tools of the host or of the embedding program."""
-    toolset = parent.toolset
-    active = (tool for tool in toolset.active() if tool.name not in toolset.tools)
-    return [tool for tool in active if tool.name not in NOT_SHARED]
-
-
-def _may_have(task: SubagentTask, name: str) -> bool:
-    return task.agent.tools is None or name in task.agent.tools
+def _provided(parent: Engine, task: SubagentTask) -> list[Tool]:
+    """Return the active tools of the host or of the embedding program, as far as allowed."""
+    refused, wanted = (*parent.toolset.tools, *NOT_SHARED), task.agent.tools
+    active = (tool for tool in parent.toolset.active() if tool.name not in refused)
+    return [tool for tool in active if wanted is None or tool.name in wanted]
 
 
 class SharedMeter(Meter):

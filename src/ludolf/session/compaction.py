@@ -122,7 +122,8 @@ class _Work:
         if self.previous is not None:
             body = fields(self.previous)
             self.previous_summary = text_field(body, "summary") or None
-            self.start = self._kept_from(text_field(body, "firstKeptEntryId"), last)
+            first = text_field(body, "firstKeptEntryId")
+            self.start = next((i for i in range(last) if path[i].id == first), last + 1)
 
     def find_cut(self, keep: int) -> int | None:
         """Return the index of the first entry to keep unchanged; None if nothing is kept."""
@@ -164,9 +165,6 @@ class _Work:
             return ""
         role = role_of(entry)
         return "" if role == "system" else role
-
-    def _kept_from(self, first: str, last: int) -> int:
-        return next((i for i in range(last) if self.path[i].id == first), last + 1)
 
     def _walk_back(self, keep: int) -> int | None:
         total = 0

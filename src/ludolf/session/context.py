@@ -48,12 +48,12 @@ class ContextView:
     def __init__(self) -> None:
         self.fresh_from = 0
         self.compacted_from: int | None = None
-        self.thinking_level: str | None = None
         self._seen = 0
         self._slots: list[Entry] = []
         self._messages: list[Message | OpaqueMessage] = []
         self._edits: dict[str, Message | OpaqueMessage] = {}
         self._model_entry: Entry | None = None
+        self._level_entry: Entry | None = None
         self._stale = True
 
     @property
@@ -65,6 +65,12 @@ class ContextView:
     def model(self) -> ModelRef | None:
         """Provider and id of the model that was selected, or that answered, last."""
         return None if self._model_entry is None else _model_of(self._model_entry)
+
+    @property
+    def thinking_level(self) -> str | None:
+        if self._level_entry is None:
+            return None
+        return text_field(fields(self._level_entry), "thinkingLevel") or None
 
     def forget(self) -> None:
         """Invalidate the context after the path or the omitted entries have changed."""
@@ -81,8 +87,7 @@ class ContextView:
         if self._stale or any(entry.type in ("compaction", "context_edit") for entry in new):
             self._rebuild(path, omitted)
             return
-        for entry in new:
-            self._add_settings(entry)
+        self._find_settings(new)
         self._slots.extend(_speaking(new, omitted))
         self._seen = len(path)
 
@@ -105,15 +110,9 @@ class ContextView:
             for entry in self._slots
         ]
 
-    def _add_settings(self, entry: Entry) -> None:
-        if entry.type == "thinking_level_change":
-            self.thinking_level = text_field(fields(entry), "thinkingLevel") or None
-        elif entry.type == "model_change" or role_of(entry) == "assistant":
-            self._model_entry = entry
-
     def _rebuild(self, path: Sequence[Entry], omitted: AbstractSet[str]) -> None:
         self._messages = []
-        self._model_entry = self.thinking_level = None
+        self._model_entry = self._level_entry = None
         self._find_settings(path)
         cut = _last_index(path, "compaction")
         edits = _edits(path)
@@ -127,17 +126,16 @@ class ContextView:
         self.fresh_from = self._fresh_from(path, len(front))
         self._seen, self._stale = len(path), False
 
-    def _find_settings(self, path: Sequence[Entry]) -> None:
-        # Backwards, since only the last entry of each kind counts and has to be decoded.
-        for entry in reversed(path):
-            if self.thinking_level is None and entry.type == "thinking_level_change":
-                self.thinking_level = text_field(fields(entry), "thinkingLevel") or None
-            elif self._model_entry is None and (
-                entry.type == "model_change" or role_of(entry) == "assistant"
-            ):
-                self._model_entry = entry
-            if self.thinking_level is not None and self._model_entry is not None:
-                return
+    def _find_settings(self, entries: Sequence[Entry]) -> None:
+        """Find the last entry that sets the level, and the last one that sets the model."""
+        levels = (each for each in reversed(entries) if each.type == "thinking_level_change")
+        models = (
+            each
+            for each in reversed(entries)
+            if each.type == "model_change" or role_of(each) == "assistant"
+        )
+        self._level_entry = next(levels, self._level_entry)
+        self._model_entry = next(models, self._model_entry)
 
     def _fresh_from(self, path: Sequence[Entry], least: int) -> int:
         last_edit = _last_index(path, "context_edit")

@@ -168,7 +168,9 @@ def read_entry(line: bytes) -> Entry | None:
     try:
         head = _envelope.decode(line)
     except _UNREADABLE:
-        return _read_odd(line)
+        # JavaScript writes lone surrogates and invalid UTF-8; msgspec does not decode them.
+        body = read_object(line)
+        return entry_of(body) if body is not None else None
     return Entry(head.type, head.id, head.parent_id, head.timestamp, line, head.message)
 
 
@@ -205,12 +207,6 @@ def entry_of(body: dict[str, Any]) -> Entry | None:
     )
 
 
-def _read_odd(line: bytes) -> Entry | None:
-    # JavaScript writes lone surrogates and invalid UTF-8; msgspec does not decode them.
-    body = read_object(line)
-    return entry_of(body) if body is not None else None
-
-
 def fields(entry: Entry) -> dict[str, Any]:
     """Decode all fields of an entry; the result is not cached."""
     return read_object(entry.line) or {}
@@ -240,7 +236,8 @@ def _find_role(entry: Entry) -> str:
             match = _FIRST_ROLE.match(entry.message)
             if match is not None:
                 return match[1].decode()
-            return _role_of_odd(entry)
+            role = text_field(read_object(bytes(entry.message)) or {}, "role")
+            return role or "unknown"
         case "custom_message":
             return "custom"
         case "branch_summary":
@@ -249,12 +246,6 @@ def _find_role(entry: Entry) -> str:
             return "compactionSummary"
         case _:
             return "-"
-
-
-def _role_of_odd(entry: Entry) -> str:
-    value = read_object(bytes(entry.message))
-    role = value.get("role") if value is not None else None
-    return role if isinstance(role, str) and role else "unknown"
 
 
 def message_of(entry: Entry) -> Message | OpaqueMessage:

@@ -167,7 +167,7 @@ class SessionFile:
                 "Its changes are not part of this conversation until the file is opened again."
             )
         assert self._descriptor is not None
-        self._torn = not _ends_with_newline(self._descriptor, size)
+        self._torn = size > 0 and os.pread(self._descriptor, 1, size - 1) != b"\n"
         self._size = size
 
     def _make(self) -> None:
@@ -343,7 +343,3 @@ def _is_free(path: Path) -> bool:
     except FileNotFoundError:
         return True
     return stat.S_ISREG(status.st_mode) and status.st_size == 0
-
-
-def _ends_with_newline(descriptor: int, size: int) -> bool:
-    return size == 0 or os.pread(descriptor, 1, size - 1) == b"\n"

@@ -22,7 +22,7 @@ from ludolf.protocol.events import Warned
 if TYPE_CHECKING:
     from ludolf.ai.provider import Provider
     from ludolf.engine.feature import Send
-    from ludolf.engine.features.secrets_mask import Mask
+    from ludolf.engine.features.secrets import Mask
     from ludolf.engine.host.approvals import Approvals
     from ludolf.protocol.commands import UiAnswer
     from ludolf.tools.sandbox.sandbox import Sandbox
@@ -80,7 +80,7 @@ class Safety(Feature):
         elif self.mask is not None:
             self.mask.variables = frozenset(secrets.variables)
         else:
-            from ludolf.engine.features.secrets_mask import Mask
+            from ludolf.engine.features.secrets import Mask
 
             self.mask = Mask(self._bundles, secrets.variables, self._hides)
 

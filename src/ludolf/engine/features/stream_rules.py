@@ -232,7 +232,9 @@ class StreamRules(Component, Feature):
             self.conversation.hub.post(StreamRuleHit(rules=records))
         rest = [rule for rule in rules if rule not in cutting]
         if cutting or (rest and not in_tool):
-            self._count_interruption()
+            self._interruptions += 1
+            if self._interruptions == MOST_INTERRUPTIONS:
+                self.conversation.hub.report(INTERRUPTED_OFTEN)
         if in_tool and rest:
             block = update.draft.snapshot().content[update.event.index]
             assert isinstance(block, ToolCall)
@@ -243,11 +245,6 @@ class StreamRules(Component, Feature):
             self._cut = cutting
             names = ", ".join(rule.name for rule in cutting)
             raise StreamCut(f"{RULE_MATCHED}{'s' if len(cutting) > 1 else ''}: {names}")
-
-    def _count_interruption(self) -> None:
-        self._interruptions += 1
-        if self._interruptions == MOST_INTERRUPTIONS:
-            self.conversation.hub.report(INTERRUPTED_OFTEN)
 
     def _cuts(self, rule: StreamRule, *, in_tool: bool) -> bool:
         mode = rule.interrupt or self.workspace.settings.ttsr.interrupt_mode

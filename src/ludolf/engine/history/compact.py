@@ -2,7 +2,7 @@
 
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING
 
 from ludolf.agent.io import RunEnd
 from ludolf.agent.scope import Aborted, Scope
@@ -101,7 +101,10 @@ class Compactor(Component):
             raise CommandError(BUSY)
         refused = self.refusal()
         if refused is not None:
-            await self._refuse_manual(refused)
+            # Decided before the first wait: a run in progress must not change the verdict.
+            self.conversation.hub.post(CompactionStart(reason="manual"))
+            await self._end("manual", error=_PREFIX["manual"] + refused)
+            raise CommandError(refused)
         with self._on_demand() as scope:
             await stop()
             try:
@@ -150,12 +153,6 @@ class Compactor(Component):
         return await self._recover(problem, scope)
 
     # ------------------------------------------------------------ private
-
-    async def _refuse_manual(self, text: str) -> NoReturn:
-        # Decided before the first wait: a run in progress must not change the verdict.
-        self.conversation.hub.post(CompactionStart(reason="manual"))
-        await self._end("manual", error=_PREFIX["manual"] + text)
-        raise CommandError(text)
 
     def _overflowed(self, message: AssistantMessage, said: bool) -> str | None:
         model = self.models.current

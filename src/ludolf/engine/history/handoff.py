@@ -114,7 +114,7 @@ class Handoffs(Component):
         from ludolf.session.compaction import collect_files
 
         model, view = self.models.require(), self.conversation.session.context
-        messages = _readable(view.messages())
+        messages = [each for each in view.messages() if not isinstance(each, OpaqueMessage)]
         before = [entry for entry in view.entries if entry.type == "compaction"]
         files = collect_files(messages, before)
         text = words.handoff_request(self._fitting(messages), instructions)
@@ -142,7 +142,3 @@ class Handoffs(Component):
 
 def _name(session: Session) -> str | None:
     return str(session.path) if session.path is not None else None
-
-
-def _readable(messages: Sequence[Message | OpaqueMessage]) -> tuple[Message, ...]:
-    return tuple(message for message in messages if not isinstance(message, OpaqueMessage))

@@ -16,7 +16,7 @@ from ludolf.engine.conversation import Conversation
 from ludolf.engine.feature import SessionMove, Vetoed
 from ludolf.protocol.results import OpenedSession
 from ludolf.session.entries import SessionHeader, ThinkingLevelChangeBody
-from ludolf.session.finder import SessionRecord, list_sessions
+from ludolf.session.finder import SessionRecord, check_cwd, list_sessions, newest
 from ludolf.session.reader import NotASession, read_header
 from ludolf.session.tree import Session, new_session, open_session
 from ludolf.session.views import user_text
@@ -125,8 +125,6 @@ class SessionSwitcher(Component):
         Raises:
             CommandError: sessions are not stored at all, or this one cannot be opened.
         """
-        from ludolf.session.finder import newest
-
         conversation = self.conversation
         if conversation.session.path is None:
             raise CommandError("open_session requires session persistence (omit --no-session)")
@@ -247,8 +245,6 @@ class SessionSwitcher(Component):
         return session
 
     def _check_folder(self, header: SessionHeader, target: Path) -> None:
-        from ludolf.session.finder import check_cwd
-
         check_cwd(header, target, self.conversation.place.cwd)
         if header.cwd:
             self.features.check_folder(Path(header.cwd), target)

@@ -21,10 +21,10 @@ from ludolf.protocol.events import (
     SummaryRetryStart,
     SummarySource,
 )
+from ludolf.session.context import CompactionSettings
 
 if TYPE_CHECKING:
     from ludolf.session.compaction import Preparation
-    from ludolf.session.context import CompactionSettings
 
 
 class SummaryFailed(LudolfError):
@@ -46,7 +46,7 @@ class Summaries:
     async def for_compaction(
         self,
         prepared: "Preparation",
-        settings: "CompactionSettings",
+        settings: CompactionSettings,
         reason: CompactionReason,
         instructions: str | None,
     ) -> Texts:
@@ -65,11 +65,8 @@ class Summaries:
             answer = await self.ask(text, summary_limit(settings, limit), reason)
             texts.history, texts.usage = text_of(answer.content), answer.usage
         if prepared.prefix:
-            text, most = (
-                words.prefix_request(prepared.prefix),
-                summary_limit(settings, limit, prefix=True),
-            )
-            answer = await self.ask(text, most, reason)
+            text = words.prefix_request(prepared.prefix)
+            answer = await self.ask(text, summary_limit(settings, limit, prefix=True), reason)
             texts.prefix, before = text_of(answer.content), texts.usage
             texts.usage = answer.usage if before is None else add_usage(before, answer.usage)
         return texts

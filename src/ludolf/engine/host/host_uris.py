@@ -12,7 +12,7 @@ import msgspec
 from ludolf.agent.tool import Document, Documents, ToolFailure
 from ludolf.base import CommandError
 from ludolf.engine.feature import Feature
-from ludolf.engine.host.host_calls import HostCall, HostCalls
+from ludolf.engine.host.host_tools import HostCall, HostCalls
 from ludolf.engine.hub import Hub
 from ludolf.engine.toolset import Toolset
 from ludolf.protocol.host_events import HostUriCancel, HostUriRequest

@@ -39,11 +39,12 @@ from ludolf.protocol.subagent_events import (
     SubagentProgress,
     SubagentStatus,
 )
+from ludolf.session.entries import UsageBody
+from ludolf.session.stats import OTHER_WORK, Tally
+from ludolf.session.tree import Session
 
 if TYPE_CHECKING:
     from ludolf.engine.engine import Engine
-    from ludolf.session.entries import UsageBody
-    from ludolf.session.tree import Session
 
 
 class SubagentTask(msgspec.Struct, frozen=True, kw_only=True):
@@ -430,7 +431,10 @@ class Subagent:
         for _ in range(REMINDERS):
             if not self._has_no_result(engine):
                 return
-            engine.runner.start((_reminder(),), woken=True)
+            reminder = CustomMessage(
+                custom_type="task-reminder", content=REMINDER, display=False, timestamp=now_ms()
+            )
+            engine.runner.start((reminder,), woken=True)
             await engine.settled()
 
     def _has_no_result(self, engine: "Engine") -> bool:
@@ -458,19 +462,10 @@ class Subagent:
         return SubagentOutcome(status="completed", text=f"{said}\n{UNASKED}")
 
 
-def _spent(session: "Session", model: Model) -> "tuple[UsageBody, ...]":
+def _spent(session: Session, model: Model) -> tuple[UsageBody, ...]:
     """Return its usage by model, including that of its own subagents."""
-    from ludolf.session.entries import UsageBody
-    from ludolf.session.stats import OTHER_WORK, Tally
-
     entries = []
     for key, usage in Tally(session).by_model().items():
         provider, _, name = (model.key if key == OTHER_WORK else key).partition("/")
         entries.append(UsageBody(kind=SPENT, provider=provider, model=name, usage=usage))
     return tuple(entries)
-
-
-def _reminder() -> CustomMessage:
-    return CustomMessage(
-        custom_type="task-reminder", content=REMINDER, display=False, timestamp=now_ms()
-    )

@@ -103,7 +103,8 @@ class SubagentRegistry:
         """
         if not id and not file:
             raise CommandError(NEITHER)
-        path = self._files.get(id) if id else self._known(file or "")
+        known = self._files if id else {str(path): path for path in self._files.values()}
+        path = known.get(id or file or "")
         if path is None:
             raise CommandError(UNKNOWN.format(wanted=id or file))
         data, reset = _from_byte(path, start)
@@ -118,9 +119,6 @@ class SubagentRegistry:
             "entries": entries,
             "messages": [one["message"] for one in entries if one.get("type") == "message"],
         }
-
-    def _known(self, file: str) -> Path | None:
-        return next((path for path in self._files.values() if str(path) == file), None)
 
 
 def _from_byte(path: Path, start: int) -> tuple[bytes, bool]:
