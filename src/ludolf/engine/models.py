@@ -1,10 +1,13 @@
 """The current model and thinking level, with the registry and the providers behind them."""
 
+import os
 from collections.abc import Sequence
 from typing import Literal
 
 import msgspec
 
+from ludolf.ai.access import Access
+from ludolf.ai.builtin.models import PROVIDER, offline_model, scripted_model
 from ludolf.ai.http.transport import Transport
 from ludolf.ai.local import FILES, SERVERS
 from ludolf.ai.messages import THINKING_LEVELS, ThinkingLevel
@@ -13,13 +16,38 @@ from ludolf.ai.registry import Providers
 from ludolf.base import CommandError, ConfigError, Value
 from ludolf.config.models.registry import LOCAL, ModelRegistry
 from ludolf.config.models.selection import ModelChoice, resolve_scope
-from ludolf.engine.builtin import ensure_builtin
 from ludolf.engine.conversation import Conversation
 from ludolf.engine.feature import Features
 from ludolf.engine.workspace import Workspace
 from ludolf.protocol.events import ThinkingLevelChanged
 from ludolf.protocol.results import CycledModel
 from ludolf.session.entries import EntryBody, ModelChangeBody, ThinkingLevelChangeBody
+
+SCRIPT_VARIABLE = "LUDOLF_SCRIPT"
+OFFLINE_VARIABLE = "LUDOLF_OFFLINE_MODEL"
+_OFF = ("0", "false", "no", "off")
+
+
+def ensure_builtin(registry: ModelRegistry, wanted: str) -> None:
+    """Register the built-in models if one of them is asked for by name."""
+    if wanted == PROVIDER or wanted.startswith(f"{PROVIDER}/"):
+        _register(registry, scripted=True)
+
+
+def fallback(registry: ModelRegistry) -> ModelChoice | None:
+    """Return the model to use when none is configured: a script if one is named, else offline."""
+    scripted = bool(os.environ.get(SCRIPT_VARIABLE))
+    if not scripted and os.environ.get(OFFLINE_VARIABLE, "").strip().lower() in _OFF:
+        return None
+    _register(registry, scripted=scripted)
+    model = registry.find(PROVIDER, "scripted" if scripted else "offline")
+    return ModelChoice(model=model) if model else None
+
+
+def _register(registry: ModelRegistry, *, scripted: bool) -> None:
+    # A model without a script has nothing to say: it is there for those who ask for it.
+    more = (scripted_model(),) if scripted else ()
+    registry.register((offline_model(), *more), Access())
 
 
 class ScopedModel(Value):

@@ -19,11 +19,10 @@ from ludolf.config.models.selection import (
     thinking_level,
 )
 from ludolf.config.settings.options import Options
-from ludolf.engine.builtin import SCRIPT_VARIABLE, ensure_builtin, fallback
 from ludolf.engine.bundles import Bundles
 from ludolf.engine.conversation import Conversation
 from ludolf.engine.feature import Feature
-from ludolf.engine.models import Models, ScopedModel
+from ludolf.engine.models import SCRIPT_VARIABLE, Models, ScopedModel, ensure_builtin, fallback
 from ludolf.engine.workspace import Workspace
 from ludolf.session import finder
 from ludolf.session.entries import SessionInfoBody, ThinkingLevelChangeBody

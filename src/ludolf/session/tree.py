@@ -17,8 +17,7 @@ from ludolf.session.entries import (
     make_entry,
     text_field,
 )
-from ludolf.session.reader import Loaded, parse_lines, read_lines, read_session
-from ludolf.session.repair import repair
+from ludolf.session.reader import Loaded, parse_lines, read_lines, read_session, repair
 from ludolf.session.store import SessionFile, rewrite
 
 # A message that a host has received must be on disk, so the first message creates the file.
@@ -44,7 +43,6 @@ class Session:
         self._path: list[Entry] | None = []
         self._labels: dict[str, Entry] = {}
         self._name: str | None = None
-        self._holding = False
         self._omitted: set[str] = set()
         self._view = ContextView()
 
@@ -127,7 +125,7 @@ class Session:
         )
         self._take(entry)
         self._store(entry)
-        if self.sync == "always" and not self._holding:
+        if self.sync == "always":
             self.flush()
         return entry
 
@@ -137,12 +135,8 @@ class Session:
         if self._file is None:
             yield
             return
-        self._holding = True
-        try:
-            with self._file.together():
-                yield
-        finally:
-            self._holding = False
+        with self._file.together():
+            yield
         if self.sync == "always":
             self.flush()
 
@@ -174,7 +168,7 @@ class Session:
 
     def flush(self) -> None:
         """Write pending entries and sync the file, unless syncing is off."""
-        if self._file is not None and self._file.exists:
+        if self._file is not None and self._file.exists and not self._file.holding:
             self._file.flush(sync=self.sync != "off")
 
     def close(self) -> None:
