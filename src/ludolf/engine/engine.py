@@ -250,7 +250,8 @@ class Engine(Component):
 
     def commands(self) -> tuple[Any, ...]:
         """Return the items of `get_commands`: of extensions, then templates, then skills."""
-        return (*self.features.commands(), *self.resources.commands())
+        added = (item for each in self.features.hooks["commands"] for item in each.commands())
+        return (*added, *self.resources.commands())
 
     async def reload(self) -> None:
         """Read settings, models, skills, templates, context files and extensions again.

@@ -343,7 +343,7 @@ class Features:
     """The active features of an engine, from the outermost to the innermost.
 
     `hooks` maps the name of each hook to the features that override it, so that a hook that no
-    feature uses costs nothing.
+    feature uses costs nothing. Hooks that several components call have a method here.
     """
 
     def __init__(self) -> None:
@@ -371,9 +371,6 @@ class Features:
 
     # ------------------------------------------------------------ prompts
 
-    def handles_input(self) -> bool:
-        return any(feature.handles_input() for feature in self.hooks["handles_input"])
-
     async def before_input(self, prompt: PromptInput) -> PromptInput | None:
         for feature in self.hooks["before_input"]:
             changed = await feature.before_input(prompt)
@@ -382,33 +379,13 @@ class Features:
             prompt = changed
         return prompt
 
-    def prepares_runs(self) -> bool:
-        return any(feature.prepares_runs() for feature in self.hooks["prepares_runs"])
-
     async def before_run(self, message: UserMessage) -> tuple[CustomMessage, ...]:
         added: list[CustomMessage] = []
         for feature in self.hooks["before_run"]:
             added += await feature.before_run(message)
         return tuple(added)
 
-    def opening_messages(self) -> tuple[CustomMessage, ...]:
-        return tuple(
-            item
-            for feature in self.hooks["opening_messages"]
-            for item in feature.opening_messages()
-        )
-
     # ------------------------------------------------------------ turns
-
-    async def before_request(self, system: str, messages: History) -> tuple[str, History]:
-        for feature in self.hooks["before_request"]:
-            system, messages = await feature.before_request(system, messages)
-        return system, messages
-
-    def wrap_provider(self, provider: Provider) -> Provider:
-        for feature in self.hooks["wrap_provider"]:
-            provider = feature.wrap_provider(provider)
-        return provider
 
     async def before_tool(
         self, call: ToolCall, tool: Tool, args: Mapping[str, Any]
@@ -419,11 +396,6 @@ class Features:
                 return verdict
             args = verdict
         return args
-
-    async def after_tool(self, call: ToolCall, outcome: Outcome) -> Outcome:
-        for feature in reversed(self.hooks["after_tool"]):
-            outcome = await feature.after_tool(call, outcome)
-        return outcome
 
     def pending(self, kind: QueueKind) -> int:
         return sum(feature.pending(kind) for feature in self.hooks["pending"])
@@ -440,24 +412,8 @@ class Features:
     def will_rerun(self) -> bool:
         return any(feature.will_rerun() for feature in self.hooks["will_rerun"])
 
-    def rerun(self) -> None:
-        for feature in self.hooks["rerun"]:
-            if feature.will_rerun():
-                feature.rerun()
-
-    def continues(self, end: RunEnd) -> bool:
-        return any(feature.continues(end) for feature in self.hooks["continues"])
-
-    async def before_settle(self, outcome: str) -> bool:
-        asked = [await feature.before_settle(outcome) for feature in self.hooks["before_settle"]]
-        return any(asked)
-
     def will_wake(self) -> bool:
         return any(feature.will_wake() for feature in self.hooks["will_wake"])
-
-    def on_idle(self) -> bool:
-        waits = [feature.on_idle() for feature in self.hooks["on_idle"]]
-        return any(waits)
 
     # ------------------------------------------------------------ tools and commands
 
@@ -465,9 +421,6 @@ class Features:
         return {
             name: tool for feature in self.hooks["tools"] for name, tool in feature.tools().items()
         }
-
-    def commands(self) -> tuple[Any, ...]:
-        return tuple(item for feature in self.hooks["commands"] for item in feature.commands())
 
     def command_owner(self, text: str) -> Feature | None:
         """Return the feature whose command a text calls."""
@@ -480,10 +433,6 @@ class Features:
             if result is not None:
                 return result
         return None
-
-    def after_command(self) -> None:
-        for feature in self.hooks["after_command"]:
-            feature.after_command()
 
     def walls(self, cwd: Path) -> Walls | None:
         return _first(feature.walls(cwd) for feature in self.hooks["walls"])
@@ -504,13 +453,6 @@ class Features:
     def guard_code(self) -> None:
         for feature in self.hooks["guard_code"]:
             feature.guard_code()
-
-    def prompt_sections(self, tools: Iterable[str]) -> dict[str, str]:
-        names = tuple(tools)
-        sections: dict[str, str] = {}
-        for feature in self.hooks["prompt_sections"]:
-            sections.update(feature.prompt_sections(names))
-        return sections
 
 
 def _first(answers: Iterable[T | None]) -> T | None:

@@ -75,7 +75,8 @@ class Prompting(Component):
         if not self._runner.running and self._compactor.is_due():
             await self._compactor.before_prompt()
         added: tuple[CustomMessage, ...] = ()
-        if not self._runner.running and self.features.prepares_runs():
+        preparing = self.features.hooks["prepares_runs"]
+        if not self._runner.running and any(feature.prepares_runs() for feature in preparing):
             added = await self._stoppable(self.features.before_run(message))
         self._check(changed.when_busy)
         return self._accept(message, added, changed.when_busy)
@@ -106,7 +107,7 @@ class Prompting(Component):
 
     async def _changed(self, prompt: PromptInput) -> PromptInput | None:
         """Return the input as extensions change it; None if one of them handled it."""
-        if not self.features.handles_input():
+        if not any(feature.handles_input() for feature in self.features.hooks["handles_input"]):
             return prompt
         return await self._stoppable(self.features.before_input(prompt))
 

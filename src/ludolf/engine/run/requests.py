@@ -99,8 +99,11 @@ class Requests(Component):
         if access is None:
             raise ProviderError(_no_access(models.registry, model.provider), kind="auth")
         models.transport.will_ask(model)
+        provider = models.providers.get(model.api)
+        for feature in self.features.hooks["wrap_provider"]:
+            provider = feature.wrap_provider(provider)
         return Request(
-            provider=self.features.wrap_provider(models.providers.get(model.api)),
+            provider=provider,
             model=model,
             access=access,
             system="",
@@ -124,9 +127,10 @@ class Requests(Component):
             await models.resolve()
         if self.resources.override is None:
             await self.resources.load()
-        system, messages = await self.features.before_request(
-            self.resources.override or self.resources.system_prompt(), self._messages()
-        )
+        system = self.resources.override or self.resources.system_prompt()
+        messages = self._messages()
+        for feature in self.features.hooks["before_request"]:
+            system, messages = await feature.before_request(system, messages)
         acts = models.require().uses_tools
         return structs.replace(
             await self.empty(),

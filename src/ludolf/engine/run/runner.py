@@ -230,7 +230,10 @@ class TurnIO(AgentIO):
         )
 
     async def after_tool(self, call: ToolCall, output: ToolOutput, is_error: bool) -> Outcome:
-        return await self._features.after_tool(call, Outcome(output, is_error))
+        outcome = Outcome(output, is_error)
+        for feature in reversed(self._features.hooks["after_tool"]):
+            outcome = await feature.after_tool(call, outcome)
+        return outcome
 
 
 class PromptRunner(Component):
@@ -302,13 +305,15 @@ class PromptRunner(Component):
         self._idle.set()
         self._on_idle()
         self.conversation.session.flush()
-        if not self.features.on_idle():
+        waits = [feature.on_idle() for feature in self.features.hooks["on_idle"]]
+        if not any(waits):
             self.conversation.hub.post(AgentSettled())
         scope.close()
 
     async def _runs(self, prompts: Sequence[Message], scope: Scope) -> None:
+        hooks = self.features.hooks
         with suppress(Aborted):
-            for feature in self.features.hooks["prepare_run"]:
+            for feature in hooks["prepare_run"]:
                 await scope.run(feature.prepare_run())
         io = TurnIO(self, scope)
         self.toolset.report_unknown()
@@ -318,15 +323,18 @@ class PromptRunner(Component):
             line = await self._next_line(end, scope)
             if line is None:
                 outcome = _outcome(end, scope)
-                continues = await self.features.before_settle(outcome)
-                line = "steering" if continues and outcome == "completed" else None
-            prompts = self.features.opening_messages() if line is not None else ()
+                asked = [await each.before_settle(outcome) for each in hooks["before_settle"]]
+                line = "steering" if any(asked) and outcome == "completed" else None
+            opening = hooks["opening_messages"] if line is not None else ()
+            prompts = [message for feature in opening for message in feature.opening_messages()]
 
     async def _next_line(self, end: RunEnd, scope: Scope) -> QueueKind | None:
         """Return what follows a run: another attempt, a compaction, or queued messages."""
         answer = end.answer
-        if self.features.will_rerun() and not scope.aborted:
-            self.features.rerun()
+        rerunning = [each for each in self.features.hooks["rerun"] if each.will_rerun()]
+        if rerunning and not scope.aborted:
+            for feature in rerunning:
+                feature.rerun()
             return "steering"
         if answer is None or answer.kind == "aborted" or scope.aborted:
             await self.retries.stopped()
@@ -350,9 +358,12 @@ class PromptRunner(Component):
 
     def _next_message(self, end: RunEnd) -> QueueKind | None:
         queue, features = self.conversation.queue, self.features
-        if not len(queue):
-            return "steering" if features.pending("steering") or features.continues(end) else None
-        return "steering" if queue.due("steering") else "follow_up"
+        if len(queue):
+            return "steering" if queue.due("steering") else "follow_up"
+        if features.pending("steering"):
+            return "steering"
+        going_on = any(feature.continues(end) for feature in features.hooks["continues"])
+        return "steering" if going_on else None
 
     async def _retry(self, answer: ModelAnswer, scope: Scope) -> QueueKind | None:
         session = self.conversation.session

@@ -60,7 +60,8 @@ class Shell(Component):
         except Aborted:
             return BashResult(output="", cancelled=True, truncated=False)
         finally:
-            self.features.after_command()
+            for feature in self.features.hooks["after_command"]:
+                feature.after_command()
 
     def abort(self) -> None:
         """Kill every command; each is answered as cancelled."""
