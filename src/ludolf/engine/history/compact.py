@@ -278,17 +278,15 @@ class Compactor(Component):
             )
             if entry is not None:
                 return self._store(entry)
-        texts = await self.summaries.for_compaction(
+        history, prefix, usage = await self.summaries.for_compaction(
             prepared, self._settings(), reason, instructions
         )
         entry = CompactionBody(
-            summary=compaction_summary(
-                texts.history, texts.prefix, prepared.previous_summary, prepared.files
-            ),
+            summary=compaction_summary(history, prefix, prepared.previous_summary, prepared.files),
             first_kept_entry_id=prepared.first_kept_id,
             tokens_before=prepared.tokens_before,
             details=prepared.files,
-            usage=texts.usage,
+            usage=usage,
             from_hook=False,
         )
         return self._store(entry)

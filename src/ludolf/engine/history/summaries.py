@@ -4,7 +4,6 @@ import asyncio
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-import msgspec
 from msgspec import structs
 
 from ludolf.ai.draft import Draft, StreamEvent
@@ -31,14 +30,6 @@ class SummaryFailed(LudolfError):
     """The model wrote no usable summary; the text has the reason."""
 
 
-class Texts(msgspec.Struct):
-    """The summaries of one compaction, and what they cost together."""
-
-    history: str | None = None
-    prefix: str | None = None
-    usage: Usage | None = None
-
-
 class Summaries:
     def __init__(self, requests: Requests) -> None:
         self._requests = requests
@@ -49,8 +40,10 @@ class Summaries:
         settings: CompactionSettings,
         reason: CompactionReason,
         instructions: str | None,
-    ) -> Texts:
+    ) -> tuple[str | None, str | None, Usage | None]:
         """Summarise the history, and the first part of a turn that is cut in two.
+
+        Returns both summaries, None for one that is not needed, and what they cost together.
 
         Raises:
             SummaryFailed: one of the two failed; neither is used.
@@ -59,17 +52,17 @@ class Summaries:
         from ludolf.session.compaction import summary_limit
 
         limit = self._requests.models.require().max_tokens
-        texts = Texts()
+        history = prefix = usage = None
         if prepared.history:
             text = words.history_request(prepared.history, prepared.previous_summary, instructions)
             answer = await self.ask(text, summary_limit(settings, limit), reason)
-            texts.history, texts.usage = text_of(answer.content), answer.usage
+            history, usage = text_of(answer.content), answer.usage
         if prepared.prefix:
             text = words.prefix_request(prepared.prefix)
             answer = await self.ask(text, summary_limit(settings, limit, prefix=True), reason)
-            texts.prefix, before = text_of(answer.content), texts.usage
-            texts.usage = answer.usage if before is None else add_usage(before, answer.usage)
-        return texts
+            prefix = text_of(answer.content)
+            usage = answer.usage if usage is None else add_usage(usage, answer.usage)
+        return history, prefix, usage
 
     async def ask(
         self,
