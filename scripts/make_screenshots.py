@@ -38,7 +38,7 @@ def main() -> None:
 
 def _exported(folder: Path) -> str:
     from ludolf.page import export_html
-    from ludolf.session import open_session
+    from ludolf.session.tree import open_session
     from tests.browser.sample import CWD, sample_file
 
     source = folder / "session.jsonl"

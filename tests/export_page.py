@@ -9,7 +9,7 @@ from typing import Any
 
 from ludolf.base import without_surrogates
 from ludolf.page import export_html
-from ludolf.session import Session, open_session
+from ludolf.session.tree import Session, open_session
 
 ATTACKS = (
     "<script>window.pwned=1</script>",

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from ludolf.page import export_html
-from ludolf.session import open_session
+from ludolf.session.tree import open_session
 from tests.browser.chrome import Chrome
 from tests.browser.sample import CWD, long_lines
 from tests.export_page import no_warning

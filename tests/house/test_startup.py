@@ -72,7 +72,7 @@ LATER = (
     "ludolf.engine.host.approvals",
     "ludolf.engine.host.logins",
     "ludolf.engine.features.safety",
-    "ludolf.engine.features.secrets_mask",
+    "ludolf.engine.features.secrets",
     "ludolf.engine.features.subagents.",
     "ludolf.tools.",
 )

@@ -21,7 +21,7 @@ from ludolf.agent.events import (
 from ludolf.agent.io import AcceptedCall, Outcome, Queue, QueuedMessage, QueueKind, RunEnd
 from ludolf.agent.loop import SLICE_EVENTS, run_agent
 from ludolf.agent.scope import Aborted, Scope
-from ludolf.agent.tool import Allow, Deny, ToolContext, ToolOutput, text_output
+from ludolf.agent.tool import Deny, ToolContext, ToolOutput, text_output
 from ludolf.ai.access import Access
 from ludolf.ai.builtin.models import scripted_model
 from ludolf.ai.builtin.scripted import Scripted, ScriptedReply
@@ -98,7 +98,7 @@ class PlainOutside:
             await self.emit(tool_update(call, partial))
 
         context = ToolContext(call_id=call.id, cwd=Path(), report=report)
-        return AcceptedCall(self.tools[call.name], Allow(call.arguments), context)
+        return AcceptedCall(self.tools[call.name], call.arguments, context)
 
     async def after_tool(self, call: ToolCall, output: ToolOutput, is_error: bool) -> Outcome:
         return Outcome(structs.replace(output, details={"seen": call.id}), is_error)

@@ -10,7 +10,8 @@ import pytest
 
 from ludolf.base import dumps, loads
 from ludolf.client import Record
-from ludolf.session import message_json, open_session
+from ludolf.session.entries import message_json
+from ludolf.session.tree import open_session
 from tests.process.harness import Lab, messages, text_of, write_all
 from tests.process.script import answer, bash, say
 

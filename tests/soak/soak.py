@@ -15,7 +15,8 @@ from typing import Any
 import msgspec
 
 from ludolf.base import dumps, loads
-from ludolf.session import message_json, open_session
+from ludolf.session.entries import message_json
+from ludolf.session.tree import open_session
 from tests.loop.laws import check
 from tests.process.faults import Clock, fill_disk, free_disk
 from tests.process.harness import Lab

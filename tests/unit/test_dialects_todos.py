@@ -8,8 +8,7 @@ import pytest
 
 from ludolf.agent.tool import ToolContext, ToolFailure, ToolOutput
 from ludolf.base import CommandError
-from ludolf.engine.features.todo_tool import TodoTool
-from ludolf.engine.features.todos import Phases, TodoPlan, read_phases
+from ludolf.engine.features.todos import Phases, TodoPlan, TodoTool, read_phases
 
 PLAN = {
     "op": "init",

@@ -8,7 +8,7 @@ import pytest
 
 from ludolf.base import CommandError
 from ludolf.page import default_name, export_html
-from ludolf.session import Session, new_session
+from ludolf.session.tree import Session, new_session
 from tests.export_page import message, no_warning, session_of
 
 NAME = "ludolf-session-2026-11-15T06-20-38-644Z_sample"

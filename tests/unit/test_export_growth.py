@@ -9,7 +9,7 @@ import pytest
 
 from ludolf.page import Growth, page_policy, read_story, render_news, render_page
 from ludolf.page.page import _parts
-from ludolf.session import Session
+from ludolf.session.tree import Session
 from tests.export_page import (
     Reader,
     answer,

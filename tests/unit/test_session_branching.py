@@ -8,17 +8,10 @@ import pytest
 
 from ludolf.ai.messages import AssistantMessage, Text, Usage, UserMessage, text_of
 from ludolf.base import CommandError
-from ludolf.session import (
-    CompactionBody,
-    LabelBody,
-    MessageBody,
-    ModelChangeBody,
-    NotASession,
-    Session,
-    new_session,
-    open_session,
-)
 from ludolf.session.branching import clone, export_jsonl, fork, fork_file, import_file
+from ludolf.session.entries import CompactionBody, LabelBody, MessageBody, ModelChangeBody
+from ludolf.session.reader import NotASession
+from ludolf.session.tree import Session, new_session, open_session
 
 
 def user(text: str) -> MessageBody:

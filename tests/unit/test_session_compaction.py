@@ -14,15 +14,6 @@ from ludolf.ai.messages import (
     UserMessage,
     text_of,
 )
-from ludolf.session import (
-    BranchSummaryBody,
-    CompactionBody,
-    Entry,
-    MessageBody,
-    ModelChangeBody,
-    Session,
-    new_session,
-)
 from ludolf.session.compaction import (
     ALREADY,
     NO_BRANCH,
@@ -35,6 +26,13 @@ from ludolf.session.compaction import (
     summary_limit,
 )
 from ludolf.session.context import CompactionSettings, estimate_all, should_compact
+from ludolf.session.entries import (
+    BranchSummaryBody,
+    CompactionBody,
+    Entry,
+    MessageBody,
+    ModelChangeBody,
+)
 from ludolf.session.summary_text import (
     FileLists,
     branch_request,
@@ -44,6 +42,7 @@ from ludolf.session.summary_text import (
     prefix_request,
     serialize,
 )
+from ludolf.session.tree import Session, new_session
 
 SENTENCE = (
     "The quick brown fox jumps over the lazy dog while the committee discusses the agenda of the "
@@ -234,7 +233,7 @@ def test_details_of_an_extension_are_not_taken_for_file_lists() -> None:
             summary="s", first_kept_entry_id="", tokens_before=1, details=details, from_hook=True
         )
     )
-    assert collect_files((), entry) == FileLists()
+    assert collect_files((), (entry,)) == FileLists()
 
 
 def test_without_history_the_old_summary_or_a_note_stands_there() -> None:

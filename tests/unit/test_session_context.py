@@ -20,25 +20,22 @@ from ludolf.ai.messages import (
     UserMessage,
     text_of,
 )
-from ludolf.session import (
+from ludolf.session.context import (
+    ContextView,
+    has_known_usage,
+    message_tokens,
+    view_tokens,
+)
+from ludolf.session.entries import (
     BranchSummaryBody,
     CompactionBody,
     CustomMessageBody,
     MessageBody,
     ModelChangeBody,
-    Session,
     ThinkingLevelChangeBody,
-    build_context,
-    new_session,
-    open_session,
+    time_ms,
 )
-from ludolf.session.context import (
-    context_tokens,
-    has_known_usage,
-    message_tokens,
-    view_tokens,
-)
-from ludolf.session.entries import time_ms
+from ludolf.session.tree import Session, new_session, open_session
 
 
 def user(text: str) -> MessageBody:
@@ -84,17 +81,19 @@ def told(message: Message | OpaqueMessage) -> str:
 
 
 def texts(session: Session) -> list[str]:
-    """Both ways to compute the context must agree."""
+    """The context that grew and one that is built at once must agree."""
     found = [told(message) for message in session.context.messages()]
-    pure = build_context(session.path_to_leaf(), session.omitted)
-    assert [told(message) for message in pure.messages] == found
+    pure = ContextView()
+    pure.follow(session.path_to_leaf(), session.omitted)
+    assert [told(message) for message in pure.messages()] == found
+    assert view_tokens(pure) == view_tokens(session.context)
     return found
 
 
 def test_model_and_level_are_the_last_ones_on_the_path() -> None:
     session = memory()
-    empty = build_context(session.path_to_leaf())
-    assert (empty.messages, empty.model, empty.thinking_level) == ((), None, None)
+    empty = session.context
+    assert (empty.messages(), empty.model, empty.thinking_level) == ([], None, None)
     session.append(ModelChangeBody(provider="chosen", model_id="m1"))
     session.append(ThinkingLevelChangeBody(thinking_level="low"))
     first = session.append(user("q"))
@@ -279,9 +278,7 @@ def test_context_tokens_are_the_last_usage_plus_what_came_after() -> None:
     session.append(answer("a", total=1000))
     session.append(user("y" * 40))
     session.append(answer("failed", total=9, stop="error"))
-    messages = session.context.messages()
-    assert context_tokens(messages) == 1000 + 10 + 2
-    assert view_tokens(session.context) == 1012
+    assert view_tokens(session.context) == 1000 + 10 + 2
 
 
 def test_usage_from_before_a_compaction_counts_no_more() -> None:
@@ -291,7 +288,6 @@ def test_usage_from_before_a_compaction_counts_no_more() -> None:
     session.append(compaction("s" * 8, kept.id))
     view = session.context
     assert view_tokens(view) == 12
-    assert context_tokens(view.messages(), view.fresh_from) == 12
     assert not has_known_usage(view)
     session.append(answer("new", total=50))
     assert view_tokens(session.context) == 50

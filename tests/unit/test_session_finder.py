@@ -8,7 +8,7 @@ import pytest
 
 from ludolf.ai.messages import UserMessage
 from ludolf.base import CommandError
-from ludolf.session import MessageBody, new_session
+from ludolf.session.entries import MessageBody
 from ludolf.session.finder import (
     SessionElsewhere,
     SessionFolder,
@@ -22,6 +22,7 @@ from ludolf.session.finder import (
     move_old_sessions,
     read_record,
 )
+from ludolf.session.tree import new_session
 
 
 def no_warning(text: str) -> None:

@@ -7,12 +7,13 @@ from pathlib import Path
 import pytest
 
 from ludolf.ai.messages import UserMessage
-from ludolf.session import MessageBody, SessionReadOnly, new_session, open_session
+from ludolf.session.entries import MessageBody
+from ludolf.session.tree import SessionReadOnly, new_session, open_session
 
 HOLDER = """
 import sys
 from pathlib import Path
-from ludolf.session import open_session
+from ludolf.session.tree import open_session
 session = open_session(Path(sys.argv[1]), "/", print)
 print(session.read_only or "holding", flush=True)
 sys.stdin.read()

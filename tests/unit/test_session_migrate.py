@@ -17,11 +17,12 @@ from ludolf.ai.messages import (
 )
 from ludolf.base import CommandError
 from ludolf.page.live.watch import Follower
-from ludolf.session import MessageBody, Session, open_session
 from ludolf.session.branching import fork_file, import_file
+from ludolf.session.entries import MessageBody
 from ludolf.session.finder import SessionFolder, list_sessions
 from ludolf.session.library import rename, trash
 from ludolf.session.migrate import migrate
+from ludolf.session.tree import Session, open_session
 
 # A file as pi before version 2 wrote it: no version, no ids, header with the model.
 V1 = (

@@ -4,8 +4,9 @@ import json
 from pathlib import Path
 
 from ludolf.ai.messages import AssistantMessage, CompactionSummaryMessage, UserMessage, text_of
-from ludolf.session import MessageBody, Session, entry_json, open_session
+from ludolf.session.entries import MessageBody, entry_json
 from ludolf.session.stats import Tally
+from ludolf.session.tree import Session, open_session
 
 PI_0_79 = (
     '{"type":"session","version":3,"id":"01a1de0f-dfac-7e74-b731-0ecdf52001c3","timestamp'

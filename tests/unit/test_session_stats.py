@@ -15,8 +15,9 @@ from ludolf.ai.messages import (
     UserMessage,
 )
 from ludolf.base import dumps
-from ludolf.session import CompactionBody, MessageBody, Session, new_session, open_session
+from ludolf.session.entries import CompactionBody, MessageBody
 from ludolf.session.stats import OTHER_WORK, Tally
+from ludolf.session.tree import Session, new_session, open_session
 
 
 def no_warning(text: str) -> None:
@@ -101,7 +102,7 @@ def test_counts_and_sums_are_those_of_all_messages() -> None:
         "cost": 0.03,
         "contextUsage": {"tokens": 6030, "contextWindow": 200_000, "percent": 3.015},
     }
-    assert set(tally.by_model) == {"p/m", "p/m-2026"}
+    assert set(tally.by_model()) == {"p/m", "p/m-2026"}
 
 
 def test_a_tally_goes_on_from_where_it_was() -> None:
@@ -146,7 +147,7 @@ def test_abandoned_branches_and_summaries_were_paid_for_too() -> None:
     found = tally.stats(200_000)
     assert found.assistant_messages == 3
     assert found.tokens.input == 1010 + 1 + 900
-    assert tally.by_model[OTHER_WORK].output == 60
+    assert tally.by_model()[OTHER_WORK].output == 60
 
 
 def test_after_a_compaction_the_context_is_unknown_until_the_next_answer() -> None:

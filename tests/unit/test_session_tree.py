@@ -9,7 +9,8 @@ import pytest
 
 from ludolf.ai.messages import AssistantMessage, Text, Usage, UserMessage, text_of
 from ludolf.base import CommandError
-from ludolf.session import LabelBody, MessageBody, Session, new_session, open_session
+from ludolf.session.entries import LabelBody, MessageBody
+from ludolf.session.tree import Session, new_session, open_session
 from ludolf.session.views import fork_messages, last_assistant_text, tree_json
 
 HEADER = {

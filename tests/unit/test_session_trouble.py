@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from ludolf.ai.messages import AssistantMessage, Text, Usage, UserMessage, text_of
-from ludolf.session import MessageBody, Session, new_session, open_session
+from ludolf.session.entries import MessageBody
+from ludolf.session.tree import Session, new_session, open_session
 
 
 def user(text: str) -> MessageBody:

@@ -2,7 +2,7 @@
 
 import asyncio
 import traceback
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from ludolf.agent.events import AgentEvent, MessageEnd, MessageStart, ToolEnd, ToolStart, ToolUpdate
 from ludolf.agent.io import AcceptedCall, AgentIO, Outcome
@@ -61,14 +61,14 @@ class Batch:
             return await self._sequentially(slots, broken)
         for index, slot in enumerate(slots):
             if self._scope.aborted:
-                await self._emit_ends(slots[index:], with_starts=True)
+                await self._emit_groups(slots[index:], starts=True, ends=True)
                 break
             await self._admit(slot, broken)
         await self._execute_all([slot for slot in slots if slot.accepted and not slot.outcome])
         results: list[ToolResultMessage] = []
         for index, slot in enumerate(slots):
             if self._scope.aborted:
-                return (*results, *await self._emit_results(slots[index:]))
+                return (*results, *await self._emit_groups(slots[index:], results=True))
             results.append(await self._emit_result(slot))
         return tuple(results)
 
@@ -82,20 +82,18 @@ class Batch:
         results: list[ToolResultMessage] = []
         for index, slot in enumerate(slots):
             if self._scope.aborted:
-                return (*results, *await self._emit_rest(slots[index:]))
+                rest = await self._emit_groups(slots[index:], starts=True, ends=True, results=True)
+                return (*results, *rest)
             if index and self._io.interrupted():
-                await self._skip(slot)
+                await self._start(slot)
+                slot.outcome = Outcome(text_output(SKIPPED, details=dict(SKIPPED_DETAILS)), True)
+                await self._end(slot)
             else:
                 await self._admit(slot, broken)
             if slot.outcome is None:
                 await self._execute_all([slot])
             results.append(await self._emit_result(slot))
         return tuple(results)
-
-    async def _skip(self, slot: _Slot) -> None:
-        await self._start(slot)
-        slot.outcome = Outcome(text_output(SKIPPED, details=dict(SKIPPED_DETAILS)), True)
-        await self._end(slot)
 
     async def _refuse(self, slots: Sequence[_Slot]) -> tuple[ToolResultMessage, ...]:
         results = []
@@ -136,7 +134,8 @@ class Batch:
         try:
             await self._scope.run(work)
         except Aborted:
-            await self._emit_ends([slot for slot in slots if not slot.end_emitted])
+            open_slots = [slot for slot in slots if not slot.end_emitted]
+            await self._emit_groups(open_slots, ends=True)
 
     async def _concurrently(self, slots: Sequence[_Slot]) -> None:
         """Run calls in order with limited concurrency; an abort must be able to stop them all."""
@@ -158,7 +157,7 @@ class Batch:
         accepted, call = slot.accepted, slot.call
         assert accepted is not None
         try:
-            output = await accepted.tool.execute(accepted.verdict.args, accepted.context)
+            output = await accepted.tool.execute(accepted.args, accepted.context)
             return await self._io.after_tool(call, output, False)
         except ToolFailure as error:
             return await self._io.after_tool(call, error.output or _error(str(error)), True)
@@ -194,46 +193,32 @@ class Batch:
 
     # ------------------------------------------------------------ after an abort
 
-    async def _emit_ends(self, slots: Sequence[_Slot], *, with_starts: bool = False) -> None:
-        """End calls that an abort prevented, in groups, because there can be thousands."""
-        for group in _groups(slots):
+    async def _emit_groups(
+        self,
+        slots: Sequence[_Slot],
+        *,
+        starts: bool = False,
+        ends: bool = False,
+        results: bool = False,
+    ) -> tuple[ToolResultMessage, ...]:
+        """End calls that an abort prevented, in groups, because there can be thousands.
+
+        The events of one call follow each other. Returns the results, if they are emitted.
+        """
+        finals: list[ToolResultMessage] = []
+        for first in range(0, len(slots), _GROUP):
             events: list[AgentEvent] = []
-            for slot in group:
-                if with_starts:
+            for slot in slots[first : first + _GROUP]:
+                if starts:
                     events.append(_started(slot.call))
-                events.append(_ended(slot))
-            await self._io.emit_all(events)
-
-    async def _emit_results(self, slots: Sequence[_Slot]) -> tuple[ToolResultMessage, ...]:
-        finals: list[ToolResultMessage] = []
-        for group in _groups(slots):
-            events: list[AgentEvent] = []
-            for slot in group:
-                events += await self._result_events(slot, finals)
+                if ends:
+                    events.append(_ended(slot))
+                if results:
+                    result = _result(slot)
+                    finals.append(await self._finish(result))
+                    events += (MessageStart(message=result), MessageEnd(message=finals[-1]))
             await self._io.emit_all(events)
         return tuple(finals)
-
-    async def _emit_rest(self, slots: Sequence[_Slot]) -> tuple[ToolResultMessage, ...]:
-        """End sequential calls: emit each result before the next call starts."""
-        finals: list[ToolResultMessage] = []
-        for group in _groups(slots):
-            events: list[AgentEvent] = []
-            for slot in group:
-                events += (_started(slot.call), _ended(slot))
-                events += await self._result_events(slot, finals)
-            await self._io.emit_all(events)
-        return tuple(finals)
-
-    async def _result_events(
-        self, slot: _Slot, finals: list[ToolResultMessage]
-    ) -> tuple[AgentEvent, AgentEvent]:
-        result = _result(slot)
-        finals.append(await self._finish(result))
-        return MessageStart(message=result), MessageEnd(message=finals[-1])
-
-
-def _groups(slots: Sequence[_Slot]) -> Iterator[Sequence[_Slot]]:
-    return (slots[start : start + _GROUP] for start in range(0, len(slots), _GROUP))
 
 
 def _started(call: ToolCall) -> ToolStart:

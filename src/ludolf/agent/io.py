@@ -1,13 +1,13 @@
 """Interface between the agent loop and the engine, and the queue of messages between them."""
 
 from collections import deque
-from collections.abc import Sequence
-from typing import Literal, Protocol
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, Protocol
 
 import msgspec
 
 from ludolf.agent.events import AgentEvent, MessageUpdate, QueueUpdate
-from ludolf.agent.tool import Allow, Deny, Tool, ToolContext, ToolOutput
+from ludolf.agent.tool import Deny, Tool, ToolContext, ToolOutput
 from ludolf.ai.messages import (
     AssistantMessage,
     CustomMessage,
@@ -74,7 +74,7 @@ class AcceptedCall(msgspec.Struct, frozen=True):
     """A call that may run: its tool, validated arguments and tool context."""
 
     tool: Tool
-    verdict: Allow
+    args: Mapping[str, Any]
     context: ToolContext
 
 

@@ -206,12 +206,6 @@ class ToolDefaults:
         return args
 
 
-class Allow(msgspec.Struct, frozen=True):
-    """The call may run, with these arguments."""
-
-    args: Mapping[str, Any]
-
-
 class Deny(msgspec.Struct, frozen=True):
     """The call must not run. The reason is its error result; `ends_run` may end the run."""
 
@@ -219,7 +213,6 @@ class Deny(msgspec.Struct, frozen=True):
     ends_run: bool = False
 
 
-Verdict = Allow | Deny
 ExecutionMode = Literal["parallel", "sequential"]
 
 

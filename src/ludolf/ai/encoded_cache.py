@@ -1,23 +1,25 @@
-"""Cache of each message's encoded form, so that a request body is a join of bytes."""
+"""Caches by the identity of a message: its encoded form, or a changed copy."""
 
 from collections.abc import Callable
+from typing import Generic, TypeVar
 
 from ludolf.ai.history import HistoryAdapter, ModelMessage, plain_id
 from ludolf.ai.messages import AssistantMessage
 from ludolf.ai.provider import Request
 
+T = TypeVar("T")
 _LIMIT = 20_000
 
 
-class Pieces:
-    """Encoded forms by message identity. The entry keeps the message alive, so ids stay unique."""
+class IdentityCache(Generic[T]):
+    """Values by message identity. The entry keeps the message alive, so ids stay unique."""
 
     def __init__(self, limit: int = _LIMIT) -> None:
         self._limit = limit
-        self._entries: dict[int, tuple[object, bytes]] = {}
+        self._entries: dict[int, tuple[object, T]] = {}
 
-    def get(self, message: object, build: Callable[[], bytes]) -> bytes:
-        """Return the form of a message; call `build` if it is not cached."""
+    def get(self, message: object, build: Callable[[], T]) -> T:
+        """Return the value of a message; call `build` if it is not cached."""
         entry = self._entries.get(id(message))
         if entry is None:
             if len(self._entries) >= self._limit:
@@ -25,10 +27,17 @@ class Pieces:
             entry = self._entries[id(message)] = (message, build())
         return entry[1]
 
+    def clear(self) -> None:
+        self._entries.clear()
+
     def keep_for(self, first: object) -> None:
         """Clear the cache if the conversation does not start with a cached message."""
         if id(first) not in self._entries:
             self._entries.clear()
+
+
+class Pieces(IdentityCache[bytes]):
+    """Encoded forms of messages, so that a request body is a join of bytes."""
 
 
 class EncodedHistory:

@@ -1,8 +1,8 @@
 """Sum the usage of answers."""
 
-from msgspec import UNSET, UnsetType, structs
+from msgspec import UNSET, UnsetType
 
-from ludolf.ai.messages import Usage
+from ludolf.ai.messages import Cost, Usage
 
 
 def add_usage(first: Usage, second: Usage) -> Usage:
@@ -15,12 +15,12 @@ def add_usage(first: Usage, second: Usage) -> Usage:
         total_tokens=first.total_tokens + second.total_tokens,
         cache_write_1h=_both(first.cache_write_1h, second.cache_write_1h),
         reasoning=_both(first.reasoning, second.reasoning),
-        cost=structs.replace(
-            first.cost,
-            **{
-                name: getattr(first.cost, name) + getattr(second.cost, name)
-                for name in first.cost.__struct_fields__
-            },
+        cost=Cost(
+            input=first.cost.input + second.cost.input,
+            output=first.cost.output + second.cost.output,
+            cache_read=first.cost.cache_read + second.cost.cache_read,
+            cache_write=first.cost.cache_write + second.cost.cache_write,
+            total=first.cost.total + second.cost.total,
         ),
     )
 

@@ -5,7 +5,7 @@ import json
 import math
 import os
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Container, Mapping
 from typing import Any, Literal, Self, dataclass_transform
 
 import msgspec
@@ -94,6 +94,15 @@ def iso_time(ms: int | None = None) -> str:
 def short_id() -> str:
     """Return eight random hex digits, the id of a session entry."""
     return os.urandom(4).hex()
+
+
+def unused_id(used: Container[str]) -> str:
+    """Return a short id that is not in `used`."""
+    for _ in range(100):
+        name = short_id()
+        if name not in used:
+            return name
+    return uuid4()
 
 
 def uuid4() -> str:

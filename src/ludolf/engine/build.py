@@ -20,11 +20,10 @@ from ludolf.engine.conversation import Conversation, Meter
 from ludolf.engine.engine import Engine, Plugs
 from ludolf.engine.feature import Features
 from ludolf.engine.features.extensions import LazyExtensions
-from ludolf.engine.first_model import choose_first_model
-from ludolf.engine.history.start_session import start_session
 from ludolf.engine.models import ModelAccess, Models
 from ludolf.engine.project_trust import enter_folder, read_settings
 from ludolf.engine.resources import Resources
+from ludolf.engine.start import choose_first_model, start_session
 from ludolf.engine.toolset import Toolset
 from ludolf.engine.workspace import Workspace
 from ludolf.protocol.results import Limits
@@ -161,8 +160,7 @@ def _refresh_rules(bundles: Bundles) -> None:
         from ludolf.engine.features.stream_rules import StreamRules
 
         if bundles.features.find(StreamRules) is None:
-            rules = StreamRules(bundles.workspace, bundles.conversation, bundles.features)
-            bundles.features.add(rules)
+            bundles.features.add(StreamRules(bundles))
 
 
 def _release_safety(features: Features) -> None:

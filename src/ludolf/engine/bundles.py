@@ -17,3 +17,16 @@ class Bundles(msgspec.Struct, frozen=True):
     toolset: Toolset
     resources: Resources
     features: Features
+
+
+class Component:
+    """A part of an engine that uses several of its bundles."""
+
+    def __init__(self, bundles: Bundles) -> None:
+        self.bundles = bundles
+        self.workspace = bundles.workspace
+        self.conversation = bundles.conversation
+        self.models = bundles.models
+        self.toolset = bundles.toolset
+        self.resources = bundles.resources
+        self.features = bundles.features

@@ -9,12 +9,12 @@ from msgspec import structs
 from ludolf.agent.events import MessageEnd
 from ludolf.agent.io import Queue, QueuedMessage, QueueKind, QueueMode
 from ludolf.ai.messages import AssistantMessage, CustomMessage, UserMessage
-from ludolf.base import Value, iso_time
+from ludolf.base import iso_time
 from ludolf.config.settings.files import exposure
 from ludolf.engine.feature import Features
 from ludolf.engine.hub import Hub
 from ludolf.engine.workspace import Workspace
-from ludolf.protocol.events import Event
+from ludolf.protocol.events import Event, LimitReached
 from ludolf.protocol.results import Limits
 from ludolf.session.entries import CustomMessageBody, MessageBody
 from ludolf.session.finder import SessionFolder
@@ -85,43 +85,34 @@ class MessageQueue(Queue):
         self._hub.post(self.update())
 
 
-LimitName = Literal["turns", "tokens", "cost"]
-
-
-class Reached(Value):
-    limit: LimitName
-    used: float
-    maximum: float
-
-
 class Meter:
     """Counts what one prompt has used."""
 
     def __init__(self) -> None:
         self.limits = Limits()
-        self.reached: Reached | None = None
+        self.reached: LimitReached | None = None
         self.start()
 
     def start(self) -> None:
         """A new prompt begins."""
-        self._turns, self._tokens, self._cost = 0, 0, 0.0
+        self.turns, self.tokens, self.cost = 0, 0, 0.0
         self.reached = None
 
     def count(self, message: AssistantMessage) -> None:
-        self._turns += 1
-        self._tokens += message.usage.context
-        self._cost += message.usage.cost.total
+        self.turns += 1
+        self.tokens += message.usage.context
+        self.cost += message.usage.cost.total
 
-    def check(self) -> Reached | None:
+    def check(self) -> LimitReached | None:
         """The first limit that is used up, kept until the next prompt."""
-        used: tuple[tuple[LimitName, float, float | None], ...] = (
-            ("turns", self._turns, self.limits.max_turns),
-            ("tokens", self._tokens, self.limits.max_tokens),
-            ("cost", self._cost, self.limits.max_cost),
+        used: tuple[tuple[Literal["turns", "tokens", "cost"], float, float | None], ...] = (
+            ("turns", self.turns, self.limits.max_turns),
+            ("tokens", self.tokens, self.limits.max_tokens),
+            ("cost", self.cost, self.limits.max_cost),
         )
         for name, value, most in used:
             if most is not None and value >= most:
-                self.reached = Reached(limit=name, used=value, maximum=most)
+                self.reached = LimitReached(limit=name, used=value, maximum=most)
                 break
         return self.reached
 

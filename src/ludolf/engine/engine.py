@@ -3,7 +3,7 @@
 import asyncio
 import os
 from collections.abc import Awaitable, Callable
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -13,8 +13,8 @@ from ludolf.agent.io import QueueKind, QueueMode
 from ludolf.agent.scope import Scope, Tasks
 from ludolf.base import CommandError, ConfigError, check_path
 from ludolf.config.settings.settings import SettingsFiles
-from ludolf.engine.bundles import Bundles
-from ludolf.engine.feature import Send, SessionMove
+from ludolf.engine.bundles import Bundles, Component
+from ludolf.engine.feature import F, Send, SessionMove
 from ludolf.engine.history.compact import Compactor
 from ludolf.engine.history.handoff import Handoffs
 from ludolf.engine.history.sessions import Library, SessionSwitcher
@@ -28,8 +28,8 @@ from ludolf.engine.project_trust import (
     verify_code,
 )
 from ludolf.engine.run.prompting import Prompting
-from ludolf.engine.run.requests import EmptyRequests, Renew, Requests
-from ludolf.engine.run.runner import Drive, PromptRunner, Retries
+from ludolf.engine.run.requests import Renew, Requests
+from ludolf.engine.run.runner import PromptRunner
 from ludolf.engine.run.shell import Shell
 from ludolf.engine.toolset import offers_tasks
 from ludolf.protocol.events import CompactionResult, SessionInfoChanged, Warned
@@ -66,7 +66,7 @@ def _do_nothing() -> None:
     """Ends nothing: no mode serves the engine yet."""
 
 
-class Engine:
+class Engine(Component):
     """Made by `build`. Close it when done: it ends what runs and frees what it holds.
 
     Everything that `abort` stops runs in the scope `work`; that of a subagent is part of its
@@ -81,65 +81,34 @@ class Engine:
         renew: Renew | None = None,
         work: Scope | None = None,
     ) -> None:
-        self.bundles = bundles
-        self.workspace = bundles.workspace
-        self.conversation = bundles.conversation
-        self.models = bundles.models
-        self.toolset = bundles.toolset
-        self.resources = bundles.resources
-        self.features = bundles.features
+        super().__init__(bundles)
         self._plugs = plugs
         self.tasks = Tasks()
         self.work = work or Scope()
         self._shell_commands = Scope()
         self._logins_scope = Scope()
-        self._renewals: Renewals | None = None
-        self._todos: TodoPlan | None = None
-        self._host_uris: HostUris | None = None
-        self._logins: Logins | None = None
         self.mode: RunMode = "rpc"
         self.send: Send | None = None
         self.on_shutdown: Callable[[], None] = _do_nothing
         self._shutting_down = False
         self._tally: Tally | None = None
-        self._counted: Session | None = None
         self._assemble(renew or self._renew)
 
     def _assemble(self, renew: Renew) -> None:
-        workspace, conversation, models = self.workspace, self.conversation, self.models
-        toolset, resources, features = self.toolset, self.resources, self.features
-        self.empty_requests = EmptyRequests(workspace, models, features, renew)
-        summaries = Summaries(workspace, conversation.hub, models, self.empty_requests)
-        self.compactor = Compactor(workspace, conversation, models, features, summaries, self.work)
-        drive = Drive(
-            workspace=workspace,
-            conversation=conversation,
-            models=models,
-            toolset=toolset,
-            features=features,
-            requests=Requests(
-                self.empty_requests, conversation, models, toolset, resources, features
-            ),
-            retries=Retries(workspace, conversation),
-            compactor=self.compactor,
+        bundles, work = self.bundles, self.work
+        self.requests = Requests(bundles, renew)
+        summaries = Summaries(self.requests)
+        self.compactor = Compactor(bundles, summaries, work)
+        self.runner = PromptRunner(
+            bundles, self.requests, self.compactor, self.tasks, work, self._on_idle
         )
-        self.runner = PromptRunner(drive, resources, self.tasks, self.work, self._on_idle)
-        self.prompting = Prompting(drive, self.runner, resources, self.work)
-        self.sessions = SessionSwitcher(
-            conversation, models, features, self.stop_work, self._enter_folder
-        )
-        self.tree = TreeNavigation(workspace, conversation, models, features, summaries, self.work)
-        self.handoff = Handoffs(drive, self.sessions, self.work, lambda: self.runner.running)
-        self.library = Library(conversation)
-        self.shell = Shell(
-            workspace,
-            conversation,
-            toolset,
-            features,
-            self._shell_commands,
-            lambda: not self.runner.running,
-        )
-        self.host_tools = HostTools(conversation.hub, toolset)
+        self.prompting = Prompting(self.runner, work)
+        self.sessions = SessionSwitcher(bundles, self.stop_work, self._enter_folder)
+        self.tree = TreeNavigation(bundles, summaries, work)
+        self.handoff = Handoffs(self.runner, self.sessions, work)
+        self.library = Library(self.conversation)
+        self.shell = Shell(bundles, self._shell_commands, lambda: not self.runner.running)
+        self.host_tools = HostTools(self.conversation.hub, self.toolset)
 
     # ------------------------------------------------------------ state
 
@@ -168,8 +137,8 @@ class Engine:
     def stats(self) -> SessionStats:
         """Return counts and costs over all branches of the session."""
         session, model = self.session, self.models.current
-        if self._tally is None or self._counted is not session:
-            self._tally, self._counted = Tally(session), session
+        if self._tally is None or self._tally.session is not session:
+            self._tally = Tally(session)
         return self._tally.stats(model.context_window if model else None)
 
     @property
@@ -281,7 +250,8 @@ class Engine:
 
     def commands(self) -> tuple[Any, ...]:
         """Return the items of `get_commands`: of extensions, then templates, then skills."""
-        return (*self.features.commands(), *self.resources.commands())
+        added = (item for each in self.features.hooks["commands"] for item in each.commands())
+        return (*added, *self.resources.commands())
 
     async def reload(self) -> None:
         """Read settings, models, skills, templates, context files and extensions again.
@@ -420,44 +390,40 @@ class Engine:
         self.session.set_name(name)
         self.conversation.hub.post(SessionInfoChanged(name=self.session.name))
 
-    # ------------------------------------------------------------ features on first use
+    # ------------------------------------------------------------ made on first use
 
-    @property
+    @cached_property
     def todos(self) -> "TodoPlan":
-        if self._todos is None:
-            from ludolf.engine.features.todos import TodoPlan
+        from ludolf.engine.features.todos import TodoPlan
 
-            self._todos = TodoPlan(self.workspace, self.conversation, self.toolset, self.features)
-            self.features.add(self._todos)
-        return self._todos
+        return self._added(TodoPlan(self.bundles))
 
     @property
     def has_todos(self) -> bool:
         """Return whether the session had a todo list."""
-        return self._todos is not None and self._todos.was_used
+        return "todos" in vars(self) and self.todos.was_used
 
-    @property
+    @cached_property
     def host_uris(self) -> "HostUris":
-        if self._host_uris is None:
-            from ludolf.engine.host.host_uris import HostUris
+        from ludolf.engine.host.host_uris import HostUris
 
-            self._host_uris = HostUris(self.conversation.hub, self.toolset)
-            self.features.add(self._host_uris)
-        return self._host_uris
+        return self._added(HostUris(self.conversation.hub, self.toolset))
 
-    @property
+    @cached_property
     def logins(self) -> "Logins":
-        if self._logins is None:
-            from ludolf.engine.host.logins import Logins
+        from ludolf.engine.host.logins import Logins
 
-            self._logins = Logins(self.models.registry, self.send, self._logins_scope)
-            self.features.add(self._logins)
-        return self._logins
+        return self._added(Logins(self.models.registry, self.send, self._logins_scope))
 
-    async def _renew(self, provider: str) -> None:
+    @cached_property
+    def _renewals(self) -> "Renewals":
         from ludolf.engine.host.renewals import Renewals
 
-        if self._renewals is None:
-            registry, hub = self.models.registry, self.conversation.hub
-            self._renewals = Renewals(registry, hub, self.tasks)
+        return Renewals(self.models.registry, self.conversation.hub, self.tasks)
+
+    async def _renew(self, provider: str) -> None:
         await self._renewals.renew(provider)
+
+    def _added(self, feature: F) -> F:
+        self.features.add(feature)
+        return feature

@@ -27,7 +27,7 @@ from ludolf.ai.models import Model
 from ludolf.ai.provider import Provider
 from ludolf.base import LudolfError
 from ludolf.base.project_files import IsHidden
-from ludolf.protocol.events import CompactionReason, CompactionResult, Event
+from ludolf.protocol.events import CompactionEnd, CompactionReason, Event
 from ludolf.protocol.results import BashResult
 from ludolf.session.entries import BranchSummaryBody, CompactionBody, Entry
 
@@ -41,6 +41,7 @@ WhenBusy = Literal["steer", "followUp"]
 PromptSource = Literal["rpc", "extension"]
 SessionReason = Literal["startup", "reload", "new", "resume", "fork"]
 F = TypeVar("F", bound="Feature")
+T = TypeVar("T")
 # Returns False if the request cannot be shown.
 Send = Callable[["UiRequest"], bool | None]
 
@@ -211,7 +212,7 @@ class Feature:
         """
         return None
 
-    async def after_compact(self, end: "CompactionOutcome") -> None:
+    async def after_compact(self, end: CompactionEnd) -> None:
         """Called when a compaction has ended."""
 
     async def before_tree(
@@ -335,16 +336,6 @@ class Feature:
         """End what the feature runs."""
 
 
-class CompactionOutcome(msgspec.Struct, frozen=True, kw_only=True):
-    """How a compaction ended."""
-
-    reason: CompactionReason
-    result: CompactionResult | None = None
-    aborted: bool = False
-    will_retry: bool = False
-    error: str | None = None
-
-
 _HOOKS = tuple(name for name in vars(Feature) if not name.startswith("_"))
 
 
@@ -352,7 +343,7 @@ class Features:
     """The active features of an engine, from the outermost to the innermost.
 
     `hooks` maps the name of each hook to the features that override it, so that a hook that no
-    feature uses costs nothing.
+    feature uses costs nothing. Hooks that several components call have a method here.
     """
 
     def __init__(self) -> None:
@@ -380,9 +371,6 @@ class Features:
 
     # ------------------------------------------------------------ prompts
 
-    def handles_input(self) -> bool:
-        return any(feature.handles_input() for feature in self.hooks["handles_input"])
-
     async def before_input(self, prompt: PromptInput) -> PromptInput | None:
         for feature in self.hooks["before_input"]:
             changed = await feature.before_input(prompt)
@@ -391,33 +379,13 @@ class Features:
             prompt = changed
         return prompt
 
-    def prepares_runs(self) -> bool:
-        return any(feature.prepares_runs() for feature in self.hooks["prepares_runs"])
-
     async def before_run(self, message: UserMessage) -> tuple[CustomMessage, ...]:
         added: list[CustomMessage] = []
         for feature in self.hooks["before_run"]:
             added += await feature.before_run(message)
         return tuple(added)
 
-    def opening_messages(self) -> tuple[CustomMessage, ...]:
-        return tuple(
-            item
-            for feature in self.hooks["opening_messages"]
-            for item in feature.opening_messages()
-        )
-
     # ------------------------------------------------------------ turns
-
-    async def before_request(self, system: str, messages: History) -> tuple[str, History]:
-        for feature in self.hooks["before_request"]:
-            system, messages = await feature.before_request(system, messages)
-        return system, messages
-
-    def wrap_provider(self, provider: Provider) -> Provider:
-        for feature in self.hooks["wrap_provider"]:
-            provider = feature.wrap_provider(provider)
-        return provider
 
     async def before_tool(
         self, call: ToolCall, tool: Tool, args: Mapping[str, Any]
@@ -428,11 +396,6 @@ class Features:
                 return verdict
             args = verdict
         return args
-
-    async def after_tool(self, call: ToolCall, outcome: Outcome) -> Outcome:
-        for feature in reversed(self.hooks["after_tool"]):
-            outcome = await feature.after_tool(call, outcome)
-        return outcome
 
     def pending(self, kind: QueueKind) -> int:
         return sum(feature.pending(kind) for feature in self.hooks["pending"])
@@ -449,24 +412,8 @@ class Features:
     def will_rerun(self) -> bool:
         return any(feature.will_rerun() for feature in self.hooks["will_rerun"])
 
-    def rerun(self) -> None:
-        for feature in self.hooks["rerun"]:
-            if feature.will_rerun():
-                feature.rerun()
-
-    def continues(self, end: RunEnd) -> bool:
-        return any(feature.continues(end) for feature in self.hooks["continues"])
-
-    async def before_settle(self, outcome: str) -> bool:
-        asked = [await feature.before_settle(outcome) for feature in self.hooks["before_settle"]]
-        return any(asked)
-
     def will_wake(self) -> bool:
         return any(feature.will_wake() for feature in self.hooks["will_wake"])
-
-    def on_idle(self) -> bool:
-        waits = [feature.on_idle() for feature in self.hooks["on_idle"]]
-        return any(waits)
 
     # ------------------------------------------------------------ tools and commands
 
@@ -475,14 +422,10 @@ class Features:
             name: tool for feature in self.hooks["tools"] for name, tool in feature.tools().items()
         }
 
-    def commands(self) -> tuple[Any, ...]:
-        return tuple(item for feature in self.hooks["commands"] for item in feature.commands())
-
     def command_owner(self, text: str) -> Feature | None:
         """Return the feature whose command a text calls."""
-        return next(
-            (feature for feature in self.hooks["is_command"] if feature.is_command(text)), None
-        )
+        owners = (each for each in self.hooks["is_command"] if each.is_command(text))
+        return next(owners, None)
 
     async def run_bash(self, command: str, *, exclude: bool) -> BashResult | None:
         for feature in self.hooks["run_bash"]:
@@ -491,23 +434,17 @@ class Features:
                 return result
         return None
 
-    def after_command(self) -> None:
-        for feature in self.hooks["after_command"]:
-            feature.after_command()
-
     def walls(self, cwd: Path) -> Walls | None:
-        return next(filter(None, (feature.walls(cwd) for feature in self.hooks["walls"])), None)
+        return _first(feature.walls(cwd) for feature in self.hooks["walls"])
 
     def hides(self, cwd: Path) -> IsHidden | None:
-        return next(filter(None, (feature.hides(cwd) for feature in self.hooks["hides"])), None)
+        return _first(feature.hides(cwd) for feature in self.hooks["hides"])
 
     def writable(self, cwd: Path) -> tuple[Path, ...]:
         return tuple(path for feature in self.hooks["writable"] for path in feature.writable(cwd))
 
     def output_folder(self) -> Path | None:
-        return next(
-            filter(None, (feature.output_folder() for feature in self.hooks["output_folder"])), None
-        )
+        return _first(feature.output_folder() for feature in self.hooks["output_folder"])
 
     def check_folder(self, cwd: Path, file: Path | None) -> None:
         for feature in self.hooks["check_folder"]:
@@ -517,9 +454,6 @@ class Features:
         for feature in self.hooks["guard_code"]:
             feature.guard_code()
 
-    def prompt_sections(self, tools: Iterable[str]) -> dict[str, str]:
-        names = tuple(tools)
-        sections: dict[str, str] = {}
-        for feature in self.hooks["prompt_sections"]:
-            sections.update(feature.prompt_sections(names))
-        return sections
+
+def _first(answers: Iterable[T | None]) -> T | None:
+    return next((answer for answer in answers if answer is not None), None)

@@ -1,10 +1,13 @@
 """The current model and thinking level, with the registry and the providers behind them."""
 
+import os
 from collections.abc import Sequence
 from typing import Literal
 
 import msgspec
 
+from ludolf.ai.access import Access
+from ludolf.ai.builtin.models import PROVIDER, offline_model, scripted_model
 from ludolf.ai.http.transport import Transport
 from ludolf.ai.local import FILES, SERVERS
 from ludolf.ai.messages import THINKING_LEVELS, ThinkingLevel
@@ -13,13 +16,38 @@ from ludolf.ai.registry import Providers
 from ludolf.base import CommandError, ConfigError, Value
 from ludolf.config.models.registry import LOCAL, ModelRegistry
 from ludolf.config.models.selection import ModelChoice, resolve_scope
-from ludolf.engine.builtin import ensure_builtin
 from ludolf.engine.conversation import Conversation
 from ludolf.engine.feature import Features
 from ludolf.engine.workspace import Workspace
 from ludolf.protocol.events import ThinkingLevelChanged
 from ludolf.protocol.results import CycledModel
 from ludolf.session.entries import EntryBody, ModelChangeBody, ThinkingLevelChangeBody
+
+SCRIPT_VARIABLE = "LUDOLF_SCRIPT"
+OFFLINE_VARIABLE = "LUDOLF_OFFLINE_MODEL"
+_OFF = ("0", "false", "no", "off")
+
+
+def ensure_builtin(registry: ModelRegistry, wanted: str) -> None:
+    """Register the built-in models if one of them is asked for by name."""
+    if wanted == PROVIDER or wanted.startswith(f"{PROVIDER}/"):
+        _register(registry, scripted=True)
+
+
+def fallback(registry: ModelRegistry) -> ModelChoice | None:
+    """Return the model to use when none is configured: a script if one is named, else offline."""
+    scripted = bool(os.environ.get(SCRIPT_VARIABLE))
+    if not scripted and os.environ.get(OFFLINE_VARIABLE, "").strip().lower() in _OFF:
+        return None
+    _register(registry, scripted=scripted)
+    model = registry.find(PROVIDER, "scripted" if scripted else "offline")
+    return ModelChoice(model=model) if model else None
+
+
+def _register(registry: ModelRegistry, *, scripted: bool) -> None:
+    # A model without a script has nothing to say: it is there for those who ask for it.
+    more = (scripted_model(),) if scripted else ()
+    registry.register((offline_model(), *more), Access())
 
 
 class ScopedModel(Value):
@@ -118,7 +146,9 @@ class Models:
         CommandError: the model is unknown, or its provider has no key.
         """
         ensure_builtin(self.registry, provider)
-        model = self.registry.find(provider, model_id) or self._file(provider, model_id)
+        model = self.registry.find(provider, model_id)
+        if model is None and provider == FILES:  # a GGUF file need not be found before it is named
+            model = self.registry.expected(provider, model_id)
         if model is None:
             raise CommandError(f"Model not found: {provider}/{model_id}")
         if not self.registry.admits(model):
@@ -130,7 +160,8 @@ class Models:
     def cycle(self) -> CycledModel | None:
         """Select the next model of the scope, else of all that have a key; None without another."""
         if self.patterns:
-            self._find_scope()
+            found = resolve_scope(self.patterns, self.registry.available()).choices
+            self.scoped = tuple(ScopedModel(model=item.model, level=item.level) for item in found)
         pool = self.scoped or tuple(ScopedModel(model=m) for m in self.registry.available())
         if len(pool) <= 1:
             return None
@@ -203,14 +234,6 @@ class Models:
             return registry.find(provider, model_id) or registry.expected(provider, model_id)
         except ConfigError:
             return None
-
-    def _file(self, provider: str, model_id: str) -> Model | None:
-        """A GGUF file need not be found before it is named."""
-        return self.registry.expected(provider, model_id) if provider == FILES else None
-
-    def _find_scope(self) -> None:
-        found = resolve_scope(self.patterns, self.registry.available()).choices
-        self.scoped = tuple(ScopedModel(model=item.model, level=item.level) for item in found)
 
     # ------------------------------------------------------------ fast mode
 

@@ -16,7 +16,7 @@ from ludolf.config.auth.keys import ALSO_NEEDED
 from ludolf.config.models.registry import ModelRegistry
 from ludolf.config.models.selection import ModelChoice
 from ludolf.config.settings.home import expand
-from ludolf.engine.features.secret_sources import credentials, secrets_of_environment
+from ludolf.engine.features.secrets import credentials, secrets_of_environment
 from ludolf.engine.hub import Hub
 from ludolf.engine.models import ModelAccess
 from ludolf.engine.workspace import Workspace

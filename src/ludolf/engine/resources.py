@@ -178,7 +178,9 @@ class Resources:
         hidden = self._features.hides(home.cwd)
         files = LoadedItems() if options.no_context_files else load_context_files(home, hidden)
         tools = self._toolset.active()
-        more = self._features.prompt_sections(tool.name for tool in tools)
+        names, sections = tuple(tool.name for tool in tools), dict(self._sections)
+        for feature in self._features.hooks["prompt_sections"]:
+            sections |= feature.prompt_sections(names)
         read = prompt.PromptFiles(is_hidden=hidden, warnings=list(files.warnings))
         sources = prompt.PromptSources(
             cwd=home.cwd,
@@ -191,7 +193,7 @@ class Resources:
             ),
             context_files=files.items,
             skills=self.skills(),
-            extra={**self._sections, **more},
+            extra=sections,
         )
         self._warn(tuple(read.warnings))
         return sources

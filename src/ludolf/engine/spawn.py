@@ -5,13 +5,14 @@ from msgspec import structs
 from ludolf.agent.tool import Tool
 from ludolf.ai.messages import AssistantMessage
 from ludolf.engine.bundles import Bundles
-from ludolf.engine.conversation import Conversation, Meter, Reached
+from ludolf.engine.conversation import Conversation, Meter
 from ludolf.engine.engine import Engine, Plugs
 from ludolf.engine.feature import Features
-from ludolf.engine.features.subagents.task import SubagentTask
+from ludolf.engine.features.subagents.subagent import SubagentTask
 from ludolf.engine.models import Models
 from ludolf.engine.resources import Resources
 from ludolf.engine.toolset import Toolset
+from ludolf.protocol.events import LimitReached
 from ludolf.session.tree import Session, new_header
 
 # The todo list of the parent is the parent's; the others are provided again where they belong.
@@ -37,14 +38,12 @@ def spawn(parent: Engine, task: SubagentTask, plugs: Plugs) -> Engine:
     sections = {name: text for name, text in sections.items() if text}
     resources = Resources(workspace, toolset, conversation.hub, features, sections)
     bundles = Bundles(workspace, conversation, models, toolset, resources, features)
-    renew = parent.empty_requests.renew
-    engine = Engine(bundles, plugs, renew=renew, work=task.scope)
+    engine = Engine(bundles, plugs, renew=parent.requests.renew, work=task.scope)
     for feature in parent.features:
         inherited = feature.for_subagent(bundles)
         if inherited is not None:
             features.add(inherited)
-    shared = [tool for tool in _provided(parent) if _may_have(task, tool.name)]
-    toolset.provide("parent", shared)
+    toolset.provide("parent", _provided(parent, task))
     models.record()
     return engine
 
@@ -70,15 +69,11 @@ def _tools(parent: Engine, task: SubagentTask) -> tuple[str, ...]:
     return wanted
 
 
-def _provided(parent: Engine) -> list[Tool]:
-    """Return the active tools of the host or of the embedding program."""
-    toolset = parent.toolset
-    active = (tool for tool in toolset.active() if tool.name not in toolset.tools)
-    return [tool for tool in active if tool.name not in NOT_SHARED]
-
-
-def _may_have(task: SubagentTask, name: str) -> bool:
-    return task.agent.tools is None or name in task.agent.tools
+def _provided(parent: Engine, task: SubagentTask) -> list[Tool]:
+    """Return the active tools of the host or of the embedding program, as far as allowed."""
+    refused, wanted = (*parent.toolset.tools, *NOT_SHARED), task.agent.tools
+    active = (tool for tool in parent.toolset.active() if tool.name not in refused)
+    return [tool for tool in active if wanted is None or tool.name in wanted]
 
 
 class SharedMeter(Meter):
@@ -94,6 +89,6 @@ class SharedMeter(Meter):
     def count(self, message: AssistantMessage) -> None:
         self._parent.count(message)
 
-    def check(self) -> Reached | None:
+    def check(self) -> LimitReached | None:
         self.reached = self._parent.check()
         return self.reached

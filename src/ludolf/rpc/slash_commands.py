@@ -152,7 +152,7 @@ async def _usage(engine: Engine, words: str) -> None:
 
 
 async def _todo(engine: Engine, words: str) -> None:
-    from ludolf.engine.features.todo_tool import summary
+    from ludolf.engine.features.todos import summary
 
     _say(engine, summary(engine.todos.phases))
 

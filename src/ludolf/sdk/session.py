@@ -12,11 +12,10 @@ from ludolf.ai.models import Model
 from ludolf.base import CommandError, LudolfError
 from ludolf.config.settings.options import Options
 from ludolf.engine.build import build
-from ludolf.engine.builtin import ensure_builtin
 from ludolf.engine.bundles import Bundles
 from ludolf.engine.engine import Engine
 from ludolf.engine.feature import PromptInput, Vetoed
-from ludolf.engine.models import Models
+from ludolf.engine.models import Models, ensure_builtin
 from ludolf.functions.isolation import Failed, call
 from ludolf.functions.tool import make_tool
 from ludolf.protocol.commands import UiAnswer
@@ -26,8 +25,8 @@ from ludolf.sdk.backend import SpeakerBackend, make_known
 from ludolf.sdk.options import SessionOptions, start_options
 from ludolf.sdk.run import Run
 from ludolf.sdk.structured import ASK, REMIND, SOURCE, AnswerTool, NotAnswered
-from ludolf.session.file_lock import is_shared
 from ludolf.session.stats import SessionStats
+from ludolf.session.store import is_shared
 
 _DIALOGS = ("select", "confirm", "input", "editor")
 

@@ -4,7 +4,7 @@ import os
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from ludolf.base import CommandError, Warn, dumps, short_id
+from ludolf.base import CommandError, Warn, dumps, unused_id
 from ludolf.session.entries import (
     Entry,
     LabelBody,
@@ -15,7 +15,7 @@ from ludolf.session.entries import (
     text_field,
 )
 from ludolf.session.reader import read_lines, require_header
-from ludolf.session.store import make_folders
+from ludolf.session.store import make_folders, numbered, write_replacing
 from ludolf.session.tree import Session, new_header, new_session, open_session
 from ludolf.session.views import user_text
 
@@ -75,16 +75,13 @@ def import_file(source: Path, directory: Path) -> Path:
         raise CommandError(f"File not found: {source}")
     require_header(source)
     make_folders(directory)
-    target = directory / source.name
-    number = 0
-    while True:
+    for target in numbered(directory / source.name):
         try:
             _write_new(target, read_lines(source))
         except FileExistsError:
-            number += 1
-            target = directory / f"{source.stem}-{number}{source.suffix}"
-        else:
-            return target
+            continue
+        return target
+    raise AssertionError("unreachable")
 
 
 def export_jsonl(session: Session, target: Path | None = None, *, overwrite: bool = False) -> Path:
@@ -100,9 +97,7 @@ def export_jsonl(session: Session, target: Path | None = None, *, overwrite: boo
     lines = [dumps(header) + b"\n", *(entry.line for entry in _chained(session.path_to_leaf()))]
     try:
         if overwrite:
-            temporary = target.with_name(f".{target.name[:100]}.{short_id()}.tmp")
-            _write_new(temporary, lines)
-            os.replace(temporary, target)
+            write_replacing(target, lines)
         else:
             _write_new(target, lines)
     except FileExistsError:
@@ -184,17 +179,11 @@ def _labels(session: Session, chained: list[Entry]) -> list[Entry]:
         if label is None:
             continue
         body = LabelBody(target_id=entry.id, label=label[0])
-        name = _fresh_id(used)
+        name = unused_id(used)
+        used.add(name)
         labels.append(make_entry(body, entry_id=name, parent_id=parent, timestamp=label[1]))
         parent = name
     return labels
-
-
-def _fresh_id(used: set[str]) -> str:
-    while (name := short_id()) in used:
-        continue
-    used.add(name)
-    return name
 
 
 def _write_new(target: Path, lines: Iterable[bytes]) -> None:

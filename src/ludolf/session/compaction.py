@@ -2,11 +2,12 @@
 
 from collections.abc import Iterable, Sequence
 from collections.abc import Set as AbstractSet
+from itertools import takewhile
 
 import msgspec
 
 from ludolf.ai.messages import AssistantMessage, Message, OpaqueMessage
-from ludolf.session.context import CompactionSettings, build_context, context_tokens, entry_tokens
+from ludolf.session.context import CompactionSettings, ContextView, entry_tokens, view_tokens
 from ludolf.session.entries import Entry, fields, message_of, role_of, text_field
 from ludolf.session.summary_text import FileLists
 
@@ -53,14 +54,16 @@ def prepare(
     prefix = () if turn is None else work.messages(turn, cut)
     if not history and not prefix:
         return TOO_SMALL
-    context = build_context(path, omitted)
+    view = ContextView()
+    view.follow(path, omitted)
+    previous = () if work.previous is None else (work.previous,)
     return Preparation(
         first_kept_id=path[work.pull_back(cut)].id,
         history=history,
         prefix=prefix,
         previous_summary=work.previous_summary,
-        tokens_before=context_tokens(context.messages, context.fresh_from),
-        files=collect_files((*history, *prefix), work.previous),
+        tokens_before=view_tokens(view),
+        files=collect_files((*history, *prefix), previous),
     )
 
 
@@ -70,12 +73,12 @@ def summary_limit(settings: CompactionSettings, model_limit: int, *, prefix: boo
     return max(1, min(int(share * settings.reserve_tokens), model_limit))
 
 
-def collect_files(messages: Iterable[Message], previous: Entry | None = None) -> FileLists:
-    """Return the files of read, write and edit calls and of the previous summary."""
+def collect_files(messages: Iterable[Message], summaries: Iterable[Entry] = ()) -> FileLists:
+    """Return the files of read, write and edit calls and of earlier summaries."""
     read: set[str] = set()
     changed: set[str] = set()
-    if previous is not None:
-        _add_listed(previous, read, changed)
+    for summary in summaries:
+        _add_listed(summary, read, changed)
     for message in messages:
         for call in message.tool_calls if isinstance(message, AssistantMessage) else ():
             name = call.arguments.get("path")
@@ -96,27 +99,14 @@ def prepare_branch(
 
     They are the newest entries that fit the token budget, without tool results.
     """
-    common = 0
-    for old, new in zip(old_path, new_path, strict=False):
-        if old.id != new.id:
-            break
-        common += 1
-    left = old_path[common:]
+    same = (old.id == new.id for old, new in zip(old_path, new_path, strict=False))
+    left = old_path[sum(takewhile(bool, same)) :]
     taken = _fitting(left, budget, omitted)
     if not taken:
         return NO_BRANCH
-    read: set[str] = set()
-    changed: set[str] = set()
-    for entry in left:
-        if entry.type == "branch_summary":
-            _add_listed(entry, read, changed)
-    files = collect_files(_told(left, omitted))
-    changed.update(files.modified_files)
-    read.update(files.read_files)
-    lists = FileLists(
-        read_files=tuple(sorted(read - changed)), modified_files=tuple(sorted(changed))
-    )
-    return BranchPreparation(messages=tuple(_told(taken, omitted)), files=lists)
+    summaries = (entry for entry in left if entry.type == "branch_summary")
+    files = collect_files(_told(left, omitted), summaries)
+    return BranchPreparation(messages=tuple(_told(taken, omitted)), files=files)
 
 
 class _Work:
@@ -132,7 +122,8 @@ class _Work:
         if self.previous is not None:
             body = fields(self.previous)
             self.previous_summary = text_field(body, "summary") or None
-            self.start = self._kept_from(text_field(body, "firstKeptEntryId"), last)
+            first = text_field(body, "firstKeptEntryId")
+            self.start = next((i for i in range(last) if path[i].id == first), last + 1)
 
     def find_cut(self, keep: int) -> int | None:
         """Return the index of the first entry to keep unchanged; None if nothing is kept."""
@@ -174,9 +165,6 @@ class _Work:
             return ""
         role = role_of(entry)
         return "" if role == "system" else role
-
-    def _kept_from(self, first: str, last: int) -> int:
-        return next((i for i in range(last) if self.path[i].id == first), last + 1)
 
     def _walk_back(self, keep: int) -> int | None:
         total = 0

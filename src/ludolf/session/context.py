@@ -37,40 +37,23 @@ _EDITABLE = ("user", "assistant", "toolResult", "custom")
 ModelRef = tuple[str, str]
 
 
-class SessionContext(msgspec.Struct, frozen=True, kw_only=True):
-    """The conversation at the end of a path.
+class ContextView:
+    """Incremental context of a growing path; rebuilt after a compaction, an edit or `forget`.
 
     `fresh_from`: index of the first message whose usage counts for this context; a compaction or an
     edit came after the earlier ones. `compacted_from`: index of the first message after the last
     compaction.
     """
 
-    messages: tuple[Message | OpaqueMessage, ...]
-    model: ModelRef | None
-    thinking_level: str | None
-    fresh_from: int = 0
-    compacted_from: int | None = None
-
-
-def build_context(path: Sequence[Entry], omitted: AbstractSet[str] = frozenset()) -> SessionContext:
-    """Build the context of a path that begins at the root, without `omitted` entries."""
-    view = ContextView()
-    view.follow(path, omitted)
-    return view.context()
-
-
-class ContextView:
-    """Incremental context of a growing path; rebuilt after a compaction, an edit or `forget`."""
-
     def __init__(self) -> None:
         self.fresh_from = 0
         self.compacted_from: int | None = None
-        self.thinking_level: str | None = None
         self._seen = 0
         self._slots: list[Entry] = []
         self._messages: list[Message | OpaqueMessage] = []
         self._edits: dict[str, Message | OpaqueMessage] = {}
         self._model_entry: Entry | None = None
+        self._level_entry: Entry | None = None
         self._stale = True
 
     @property
@@ -83,31 +66,30 @@ class ContextView:
         """Provider and id of the model that was selected, or that answered, last."""
         return None if self._model_entry is None else _model_of(self._model_entry)
 
+    @property
+    def thinking_level(self) -> str | None:
+        if self._level_entry is None:
+            return None
+        return text_field(fields(self._level_entry), "thinkingLevel") or None
+
     def forget(self) -> None:
         """Invalidate the context after the path or the omitted entries have changed."""
         self._stale = True
 
     def follow(self, path: Sequence[Entry], omitted: AbstractSet[str]) -> None:
-        """Add the entries that were appended to the path since the last call."""
+        """Add the entries that were appended to the path since the last call.
+
+        The path begins at the root; `omitted` entries are left out.
+        """
         if len(path) == self._seen and not self._stale:
             return
         new = path[self._seen :]
         if self._stale or any(entry.type in ("compaction", "context_edit") for entry in new):
             self._rebuild(path, omitted)
             return
-        for entry in new:
-            self._add_settings(entry)
+        self._find_settings(new)
         self._slots.extend(_speaking(new, omitted))
         self._seen = len(path)
-
-    def context(self) -> SessionContext:
-        return SessionContext(
-            messages=tuple(self.messages()),
-            model=self.model,
-            thinking_level=self.thinking_level,
-            fresh_from=self.fresh_from,
-            compacted_from=self.compacted_from,
-        )
 
     def messages(self) -> Sequence[Message | OpaqueMessage]:
         """Return the messages; each is decoded once."""
@@ -128,15 +110,9 @@ class ContextView:
             for entry in self._slots
         ]
 
-    def _add_settings(self, entry: Entry) -> None:
-        if entry.type == "thinking_level_change":
-            self.thinking_level = text_field(fields(entry), "thinkingLevel") or None
-        elif entry.type == "model_change" or role_of(entry) == "assistant":
-            self._model_entry = entry
-
     def _rebuild(self, path: Sequence[Entry], omitted: AbstractSet[str]) -> None:
         self._messages = []
-        self._model_entry = self.thinking_level = None
+        self._model_entry = self._level_entry = None
         self._find_settings(path)
         cut = _last_index(path, "compaction")
         edits = _edits(path)
@@ -150,17 +126,16 @@ class ContextView:
         self.fresh_from = self._fresh_from(path, len(front))
         self._seen, self._stale = len(path), False
 
-    def _find_settings(self, path: Sequence[Entry]) -> None:
-        # Backwards, since only the last entry of each kind counts and has to be decoded.
-        for entry in reversed(path):
-            if self.thinking_level is None and entry.type == "thinking_level_change":
-                self.thinking_level = text_field(fields(entry), "thinkingLevel") or None
-            elif self._model_entry is None and (
-                entry.type == "model_change" or role_of(entry) == "assistant"
-            ):
-                self._model_entry = entry
-            if self.thinking_level is not None and self._model_entry is not None:
-                return
+    def _find_settings(self, entries: Sequence[Entry]) -> None:
+        """Find the last entry that sets the level, and the last one that sets the model."""
+        levels = (each for each in reversed(entries) if each.type == "thinking_level_change")
+        models = (
+            each
+            for each in reversed(entries)
+            if each.type == "model_change" or role_of(each) == "assistant"
+        )
+        self._level_entry = next(levels, self._level_entry)
+        self._model_entry = next(models, self._model_entry)
 
     def _fresh_from(self, path: Sequence[Entry], least: int) -> int:
         last_edit = _last_index(path, "context_edit")
@@ -247,20 +222,11 @@ def estimate_all(messages: Iterable[AnyMessage]) -> int:
     return sum(map(message_tokens, messages))
 
 
-def context_tokens(messages: Sequence[AnyMessage], fresh_from: int = 0) -> int:
+def view_tokens(view: ContextView) -> int:
     """Return the usage of the last successful answer plus estimates of the messages after it.
 
-    Without such an answer, all messages are estimated.
+    Without such an answer, all messages are estimated. Only the messages that count are decoded.
     """
-    for index in range(len(messages) - 1, fresh_from - 1, -1):
-        usage = known_usage(messages[index])
-        if usage:
-            return usage + estimate_all(messages[index + 1 :])
-    return estimate_all(messages)
-
-
-def view_tokens(view: ContextView) -> int:
-    """Return `context_tokens` of a view; decodes only the messages that it needs."""
     entries = view.entries
     later = 0
     for index in range(len(entries) - 1, -1, -1):

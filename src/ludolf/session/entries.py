@@ -128,15 +128,8 @@ EntryBody = (
 )
 
 
-def make_entry(
-    body: EntryBody,
-    *,
-    entry_id: str,
-    parent_id: str | None,
-    timestamp: str,
-    message_json: bytes | None = None,
-) -> Entry:
-    """Make the entry for a body. `message_json` is the message if it is already encoded."""
+def make_entry(body: EntryBody, *, entry_id: str, parent_id: str | None, timestamp: str) -> Entry:
+    """Make the entry for a body."""
     kind = str(body.__struct_config__.tag)
     start = b'{"type":"' + kind.encode() + b'"'
     place = (dumps(entry_id), dumps(parent_id), dumps(timestamp))
@@ -144,10 +137,8 @@ def make_entry(
     if not isinstance(body, MessageBody):
         line = start + envelope + dumps(body)[len(start) :] + b"\n"
         return Entry(kind, entry_id, parent_id, timestamp, line, sound=True)
-    if message_json is None:
-        message_json = encode_message(body.message)
     head = start + envelope + b',"message":'
-    line = head + message_json + b"}\n"
+    line = head + encode_message(body.message) + b"}\n"
     inside = msgspec.Raw(memoryview(line)[len(head) : -2])
     return Entry(kind, entry_id, parent_id, timestamp, line, inside, decoded=body.message)
 
@@ -177,7 +168,9 @@ def read_entry(line: bytes) -> Entry | None:
     try:
         head = _envelope.decode(line)
     except _UNREADABLE:
-        return _read_odd(line)
+        # JavaScript writes lone surrogates and invalid UTF-8; msgspec does not decode them.
+        body = read_object(line)
+        return entry_of(body) if body is not None else None
     return Entry(head.type, head.id, head.parent_id, head.timestamp, line, head.message)
 
 
@@ -214,12 +207,6 @@ def entry_of(body: dict[str, Any]) -> Entry | None:
     )
 
 
-def _read_odd(line: bytes) -> Entry | None:
-    # JavaScript writes lone surrogates and invalid UTF-8; msgspec does not decode them.
-    body = read_object(line)
-    return entry_of(body) if body is not None else None
-
-
 def fields(entry: Entry) -> dict[str, Any]:
     """Decode all fields of an entry; the result is not cached."""
     return read_object(entry.line) or {}
@@ -249,7 +236,8 @@ def _find_role(entry: Entry) -> str:
             match = _FIRST_ROLE.match(entry.message)
             if match is not None:
                 return match[1].decode()
-            return _role_of_odd(entry)
+            role = text_field(read_object(bytes(entry.message)) or {}, "role")
+            return role or "unknown"
         case "custom_message":
             return "custom"
         case "branch_summary":
@@ -258,12 +246,6 @@ def _find_role(entry: Entry) -> str:
             return "compactionSummary"
         case _:
             return "-"
-
-
-def _role_of_odd(entry: Entry) -> str:
-    value = read_object(bytes(entry.message))
-    role = value.get("role") if value is not None else None
-    return role if isinstance(role, str) and role else "unknown"
 
 
 def message_of(entry: Entry) -> Message | OpaqueMessage:

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from ludolf.base import dumps, short_id, uuid4
+from ludolf.base import dumps, unused_id
 from ludolf.session.entries import VERSION, header_version, read_object
 
 
@@ -41,7 +41,8 @@ def _link(header: dict[str, Any], entries: list[dict[str, Any]]) -> set[int]:
     parent: str | None = None
     for item in entries:
         if not isinstance(item.get("id"), str):
-            item["id"] = _new_id(used)
+            item["id"] = unused_id(used)
+            used.add(item["id"])
             changed.add(id(item))
         if "parentId" not in item:
             item["parentId"] = parent
@@ -71,12 +72,3 @@ def _rename_hook_messages(entries: list[dict[str, Any]]) -> set[int]:
             message["role"] = "custom"
             changed.add(id(item))
     return changed
-
-
-def _new_id(used: set[str]) -> str:
-    for _ in range(100):
-        name = short_id()
-        if name not in used:
-            used.add(name)
-            return name
-    return uuid4()

@@ -1,6 +1,5 @@
 """Counts, tokens and cost of a whole session, over all its branches."""
 
-from collections.abc import Callable
 from typing import Any, TypeVar
 
 import msgspec
@@ -80,14 +79,11 @@ _counted = msgspec.json.Decoder(_Counted)
 
 
 class Tally:
-    """Incremental totals of a session; calls `on_usage` with model and usage of each call."""
+    """Incremental totals of a session, over all its branches."""
 
-    def __init__(
-        self, session: Session, on_usage: Callable[[str, Usage], None] | None = None
-    ) -> None:
-        self.by_model: dict[str, Spent] = {}
-        self._on_usage = on_usage
-        self._session = session
+    def __init__(self, session: Session) -> None:
+        self._by_model: dict[str, Usage] = {}
+        self.session = session
         self._seen = 0
         self._roles: dict[str, int] = {}
         self._tool_calls = 0
@@ -97,10 +93,10 @@ class Tally:
         """Return the current totals; `context_usage` is missing without a context window."""
         self._catch_up()
         spent, roles = self._all, self._roles
-        path = self._session.path
+        path = self.session.path
         return SessionStats(
             session_file=str(path) if path is not None else None,
-            session_id=self._session.id,
+            session_id=self.session.id,
             user_messages=roles.get("user", 0),
             assistant_messages=roles.get("assistant", 0),
             tool_calls=self._tool_calls,
@@ -108,11 +104,16 @@ class Tally:
             total_messages=sum(roles.values()),
             tokens=_totals(spent),
             cost=spent.cost,
-            context_usage=context_usage(self._session.context, context_window),
+            context_usage=context_usage(self.session.context, context_window),
         )
 
+    def by_model(self) -> dict[str, Usage]:
+        """Return tokens and cost by model; summaries are counted under `OTHER_WORK`."""
+        self._catch_up()
+        return self._by_model
+
     def _catch_up(self) -> None:
-        entries = self._session.entries()
+        entries = self.session.entries()
         for index in range(self._seen, len(entries)):
             self._count(entries[index])
         self._seen = len(entries)
@@ -146,20 +147,8 @@ class Tally:
     def _spend(self, key: str, usage: Usage | None) -> None:
         if usage is not None:
             self._all.add(usage)
-            self.by_model.setdefault(key, Spent()).add(usage)
-            if self._on_usage is not None:
-                self._on_usage(key, usage)
-
-
-def usage_by_model(session: Session) -> dict[str, Usage]:
-    """Return tokens and cost by model; summaries are counted under `OTHER_WORK`."""
-    totals: dict[str, Usage] = {}
-
-    def add(key: str, usage: Usage) -> None:
-        totals[key] = add_usage(totals[key], usage) if key in totals else usage
-
-    Tally(session, add).stats()
-    return totals
+            known = self._by_model.get(key)
+            self._by_model[key] = usage if known is None else add_usage(known, usage)
 
 
 def context_usage(view: ContextView, context_window: int | None) -> ContextUsage | None:

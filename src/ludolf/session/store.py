@@ -1,4 +1,7 @@
-"""Append lines to the session file; keep them in memory while writing fails."""
+"""Append lines to the session file; keep them in memory while writing fails.
+
+An advisory lock admits one writing process per file; the kernel frees it with the process.
+"""
 
 import errno
 import os
@@ -9,11 +12,13 @@ from itertools import count
 from pathlib import Path
 
 from ludolf.base import Warn
-from ludolf.session import file_lock as lease
 
 # Bytes of the header line that are compared before each write.
 _COMPARED = 4096
 _APPENDING = os.O_APPEND | os.O_CLOEXEC | os.O_NOCTTY
+
+# Locks belong to the process: if it opens the file again, both share the lock.
+_held: dict[tuple[int, int], list[int]] = {}
 
 
 class SessionFile:
@@ -33,7 +38,7 @@ class SessionFile:
         self._synced = -1
         self._torn = False
         self._pending: list[bytes] = []
-        self._holding = False
+        self.holding = False
         self._failing = False
         self._told_foreign = False
 
@@ -63,17 +68,17 @@ class SessionFile:
     def add(self, line: bytes) -> None:
         """Append a line, after lines that could not be written before."""
         self._pending.append(line)
-        if not self._holding:
+        if not self.holding:
             self._drain()
 
     @contextmanager
     def together(self) -> Iterator[None]:
         """Write the lines that are added inside the block with one write, at its end."""
-        self._holding = True
+        self.holding = True
         try:
             yield
         finally:
-            self._holding = False
+            self.holding = False
             if self._pending:
                 self._drain()
 
@@ -167,7 +172,7 @@ class SessionFile:
                 "Its changes are not part of this conversation until the file is opened again."
             )
         assert self._descriptor is not None
-        self._torn = not _ends_with_newline(self._descriptor, size)
+        self._torn = size > 0 and os.pread(self._descriptor, 1, size - 1) != b"\n"
         self._size = size
 
     def _make(self) -> None:
@@ -187,7 +192,7 @@ class SessionFile:
         descriptor = os.open(self.path, flags, 0o600)
         if create:
             os.fchmod(descriptor, 0o600)
-        taken = lease.take(descriptor)
+        taken = take_lock(descriptor)
         if taken is None:
             os.close(descriptor)
             return False
@@ -233,7 +238,7 @@ class SessionFile:
 
     def _let_go(self) -> None:
         if self._descriptor is not None:
-            lease.release(self._descriptor)
+            release_lock(self._descriptor)
             self._descriptor = None
 
     def _tell_failure(self, problem: OSError) -> None:
@@ -246,6 +251,62 @@ class SessionFile:
             f"Session is not being saved: {self.path}: {reason}. {advice} "
             "Entries are kept in memory and written as soon as possible."
         )
+
+
+def take_lock(descriptor: int) -> int | None:
+    """Lock an open file for writing.
+
+    Returns the descriptor to write with: the argument, or, if this process already holds the lock,
+    a copy of the locked one (the argument is closed). None if another process writes the file.
+    """
+    place = _file_key(descriptor)
+    if _held.get(place):
+        shared = os.dup(_held[place][0])
+        os.close(descriptor)
+        _held[place].append(shared)
+        return shared
+    if not _lock(descriptor):
+        return None
+    _held.setdefault(place, []).append(descriptor)
+    return descriptor
+
+
+def release_lock(descriptor: int) -> None:
+    """Close a descriptor from `take_lock`; closing the last one releases the lock."""
+    holders = _held.get(place := _file_key(descriptor), [])
+    if descriptor in holders:
+        holders.remove(descriptor)
+    if not holders:
+        _held.pop(place, None)
+    os.close(descriptor)
+
+
+def is_shared(path: Path) -> bool:
+    """Return whether this process has the file open for writing more than once."""
+    try:
+        status = os.stat(path)
+    except OSError:
+        return False
+    return len(_held.get((status.st_dev, status.st_ino), ())) > 1
+
+
+def _file_key(descriptor: int) -> tuple[int, int]:
+    status = os.fstat(descriptor)
+    return status.st_dev, status.st_ino
+
+
+def _lock(descriptor: int) -> bool:
+    try:
+        import fcntl
+    except ImportError:  # a system without locks; writes of other processes are still detected
+        return True
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError:  # a file system without locks
+        return True
+    return True
 
 
 def make_folders(folder: Path) -> None:
@@ -272,7 +333,7 @@ def rewrite(
     """
     target = Path(os.path.realpath(path))
     descriptor = os.open(target, os.O_RDWR | os.O_NOFOLLOW | _APPENDING)
-    taken = lease.take(descriptor)
+    taken = take_lock(descriptor)
     if taken is None:
         os.close(descriptor)
         raise OSError(errno.EBUSY, "in use by another process", str(path))
@@ -283,13 +344,13 @@ def rewrite(
         lines = change(old)
         backup = _keep(target, old, f".v{version}")
         try:
-            _write_replacing(target, lines)
+            write_replacing(target, lines)
         except OSError:
             backup.unlink(missing_ok=True)
             raise
         os.chmod(backup, 0o600)
     finally:
-        lease.release(taken)
+        release_lock(taken)
     return lines, backup
 
 
@@ -304,12 +365,13 @@ def _keep(path: Path, lines: list[bytes], mark: str) -> Path:
         except OSError:
             if backup.exists():
                 continue
-            _write_replacing(backup, lines)
+            write_replacing(backup, lines)
         return backup
     raise AssertionError("unreachable")
 
 
-def _write_replacing(path: Path, lines: Iterable[bytes]) -> None:
+def write_replacing(path: Path, lines: Iterable[bytes]) -> None:
+    """Write a file with mode 0600 under another name, then move it to its path."""
     temporary = path.with_name(f".{path.name[:100]}.{os.urandom(4).hex()}.tmp")
     descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     try:
@@ -326,15 +388,14 @@ def _write_replacing(path: Path, lines: Iterable[bytes]) -> None:
 
 def _free_name(path: Path) -> Path:
     """Return the path if it is missing or an empty file, else the first free `-1`, `-2` …"""
-    return next(name for name in _names(path) if _is_free(name))
+    return next(name for name in numbered(path) if _is_free(name))
 
 
-def _names(path: Path) -> Iterator[Path]:
+def numbered(path: Path) -> Iterator[Path]:
+    """Yield the path, then its name with `-1`, `-2` …"""
     yield path
-    number = 1
-    while True:
+    for number in count(1):
         yield path.with_name(f"{path.stem}-{number}{path.suffix}")
-        number += 1
 
 
 def _is_free(path: Path) -> bool:
@@ -343,7 +404,3 @@ def _is_free(path: Path) -> bool:
     except FileNotFoundError:
         return True
     return stat.S_ISREG(status.st_mode) and status.st_size == 0
-
-
-def _ends_with_newline(descriptor: int, size: int) -> bool:
-    return size == 0 or os.pread(descriptor, 1, size - 1) == b"\n"

@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Literal
 
-from ludolf.base import CommandError, Warn, dumps, iso_time, short_id, uuid4, uuid7
+from ludolf.base import CommandError, Warn, dumps, iso_time, unused_id, uuid7
 from ludolf.session.context import ContextView
 from ludolf.session.entries import (
     VERSION,
@@ -17,8 +17,7 @@ from ludolf.session.entries import (
     make_entry,
     text_field,
 )
-from ludolf.session.reader import Loaded, parse_lines, read_lines, read_session
-from ludolf.session.repair import repair
+from ludolf.session.reader import Loaded, parse_lines, read_lines, read_session, repair
 from ludolf.session.store import SessionFile, rewrite
 
 # A message that a host has received must be on disk, so the first message creates the file.
@@ -44,7 +43,6 @@ class Session:
         self._path: list[Entry] | None = []
         self._labels: dict[str, Entry] = {}
         self._name: str | None = None
-        self._holding = False
         self._omitted: set[str] = set()
         self._view = ContextView()
 
@@ -111,9 +109,7 @@ class Session:
             return None
         return self._by_id.get(entry.parent_id)
 
-    def append(
-        self, body: EntryBody, message_json: bytes | None = None, *, timestamp: str | None = None
-    ) -> Entry:
+    def append(self, body: EntryBody, *, timestamp: str | None = None) -> Entry:
         """Add an entry after the leaf, in memory and on disk; it becomes the leaf.
 
         Raises:
@@ -123,14 +119,13 @@ class Session:
             raise SessionReadOnly(self.read_only)
         entry = make_entry(
             body,
-            entry_id=self._new_id(),
+            entry_id=unused_id(self._by_id),
             parent_id=self.leaf,
             timestamp=timestamp or iso_time(),
-            message_json=message_json,
         )
         self._take(entry)
         self._store(entry)
-        if self.sync == "always" and not self._holding:
+        if self.sync == "always":
             self.flush()
         return entry
 
@@ -140,12 +135,8 @@ class Session:
         if self._file is None:
             yield
             return
-        self._holding = True
-        try:
-            with self._file.together():
-                yield
-        finally:
-            self._holding = False
+        with self._file.together():
+            yield
         if self.sync == "always":
             self.flush()
 
@@ -177,7 +168,7 @@ class Session:
 
     def flush(self) -> None:
         """Write pending entries and sync the file, unless syncing is off."""
-        if self._file is not None and self._file.exists:
+        if self._file is not None and self._file.exists and not self._file.holding:
             self._file.flush(sync=self.sync != "off")
 
     def close(self) -> None:
@@ -249,13 +240,6 @@ class Session:
         yield self._header_line
         for entry in self._entries:
             yield entry.line
-
-    def _new_id(self) -> str:
-        for _ in range(100):
-            name = short_id()
-            if name not in self._by_id:
-                return name
-        return uuid4()
 
 
 def clean_name(name: str) -> str:

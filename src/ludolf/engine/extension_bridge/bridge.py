@@ -32,7 +32,6 @@ from ludolf.config.settings.trust import guarded_paths, save_decision
 from ludolf.engine.engine import Engine
 from ludolf.engine.extension_bridge.host import EngineHost, report_error
 from ludolf.engine.feature import (
-    CompactionOutcome,
     Feature,
     History,
     PromptInput,
@@ -51,6 +50,7 @@ from ludolf.extensions.session_view import EntryView, views
 from ludolf.functions.isolation import Failed, call
 from ludolf.protocol.events import (
     AgentSettled,
+    CompactionEnd,
     CompactionReason,
     EntryStored,
     Event,
@@ -533,7 +533,7 @@ class ExtensionBridge(Feature):
         decision: answers.CompactDecision | None = await self._decide(payload)
         return decision.compaction if decision is not None else None
 
-    async def after_compact(self, end: CompactionOutcome) -> None:
+    async def after_compact(self, end: CompactionEnd) -> None:
         if not self._extensions.extensions:
             return
         payload: payloads.Payload
@@ -542,7 +542,7 @@ class ExtensionBridge(Feature):
                 reason=end.reason,
                 aborted=end.aborted,
                 will_retry=end.will_retry,
-                error_message=end.error,
+                error_message=end.error_message,
             )
         else:
             entry = self._conversation.session.path_to_leaf()[-1]

@@ -52,7 +52,7 @@ class EngineHost:
         self.session = engine.conversation.session
         self.set_session_name = engine.set_session_name
         self.set_thinking_level = engine.models.set_level
-        self.request = engine.empty_requests.fresh
+        self.request = engine.requests.empty
         self.abort = engine.abort_run
         self.shutdown = engine.shutdown
         self.compact = engine.compact

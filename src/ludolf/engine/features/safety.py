@@ -22,7 +22,7 @@ from ludolf.protocol.events import Warned
 if TYPE_CHECKING:
     from ludolf.ai.provider import Provider
     from ludolf.engine.feature import Send
-    from ludolf.engine.features.secrets_mask import Mask
+    from ludolf.engine.features.secrets import Mask
     from ludolf.engine.host.approvals import Approvals
     from ludolf.protocol.commands import UiAnswer
     from ludolf.tools.sandbox.sandbox import Sandbox
@@ -34,15 +34,71 @@ TRUST_WITHDRAWN = (
 REMOVED = "A command in the sandbox made {path}, by which git would run other code. It was removed."
 
 
-class Safety(Feature):
-    """One for each host. Subagents use that of their parent: they ask the same host, and work
-    within the same walls."""
+class SharedSafety(Feature):
+    """The safety of a host as one engine uses it: its own engine, or that of a subagent.
+
+    Subagents ask the same host and work within the same walls. `bundles` are those of the engine.
+    """
+
+    def __init__(self, safety: "Safety", bundles: Bundles) -> None:
+        self._safety = safety
+        self._bundles = bundles
+
+    async def before_tool(
+        self, call: ToolCall, tool: Tool, args: Mapping[str, Any]
+    ) -> Mapping[str, Any] | Deny:
+        return await self._safety.review(call, tool, args, self._bundles)
+
+    async def after_tool(self, call: ToolCall, outcome: Outcome) -> Outcome:
+        self._safety.after_command()
+        return outcome
+
+    def on_idle(self) -> bool:
+        # Also for aborted commands, whose calls have no result to look at.
+        self._safety.after_command()
+        return False
+
+    def walls(self, cwd: Path) -> Walls | None:
+        """Raises:
+        ToolFailure: this folder cannot be worked in within the sandbox.
+        """
+        sandbox = self._safety.sandbox
+        return None if sandbox is None else sandbox.walls(cwd)
+
+    def hides(self, cwd: Path) -> IsHidden | None:
+        sandbox = self._safety.sandbox
+        if sandbox is None:
+            return None
+        try:
+            return sandbox.walls(cwd).hides
+        except ToolFailure:
+            return lambda path: True  # nothing can be done in this folder
+
+    def writable(self, cwd: Path) -> tuple[Path, ...]:
+        """Where commands in the sandbox can write; nothing without one."""
+        sandbox = self._safety.sandbox
+        return () if sandbox is None else sandbox.writable(cwd)
+
+    def output_folder(self) -> Path | None:
+        sandbox = self._safety.sandbox
+        return None if sandbox is None else sandbox.output_folder
+
+    def wrap_provider(self, provider: "Provider") -> "Provider":
+        mask = self._safety.mask
+        return provider if mask is None else mask.provider(provider)
+
+    def for_subagent(self, bundles: Bundles) -> Feature:
+        return SharedSafety(self._safety, bundles)
+
+
+class Safety(SharedSafety):
+    """The safety of one host, which owns the sandbox, the mask and the approvals."""
 
     def __init__(self, bundles: Bundles) -> None:
         """Raises:
         ConfigError: the settings are invalid, or the sandbox cannot be made.
         """
-        self._bundles = bundles
+        super().__init__(self, bundles)
         self.approvals: Approvals | None = None
         self.sandbox: Sandbox | None = None
         self.mask: Mask | None = None
@@ -51,11 +107,6 @@ class Safety(Feature):
         self._send: Send | None = None
         self._watched: tuple[Path, frozenset[Any]] | None = None
         self.renew()
-
-    @property
-    def is_active(self) -> bool:
-        parts = (self.approvals, self.sandbox, self.mask)
-        return any(part is not None for part in parts)
 
     def renew(self) -> None:
         """Apply changed settings. Approvals for the session stay.
@@ -80,16 +131,13 @@ class Safety(Feature):
         elif self.mask is not None:
             self.mask.variables = frozenset(secrets.variables)
         else:
-            from ludolf.engine.features.secrets_mask import Mask
+            from ludolf.engine.features.secrets import Mask
 
             self.mask = Mask(self._bundles, secrets.variables, self._hides)
 
     def guard_code(self) -> None:
         if self._asked is not None:
             self._rebuild(self._asked)
-
-    def for_subagent(self, bundles: Bundles) -> Feature:
-        return SharedSafety(self, bundles)
 
     def connect(self, send: "Send | None") -> None:
         self._send = send
@@ -122,19 +170,6 @@ class Safety(Feature):
 
     # ------------------------------------------------------------ calls
 
-    async def before_tool(
-        self, call: ToolCall, tool: Tool, args: Mapping[str, Any]
-    ) -> Mapping[str, Any] | Deny:
-        return await self.review(call, tool, args, self._bundles)
-
-    async def after_tool(self, call: ToolCall, outcome: Outcome) -> Outcome:
-        self.after_command()
-        return outcome
-
-    def on_idle(self) -> bool:
-        self.after_command()  # also for aborted commands, whose calls have no result to look at
-        return False
-
     async def review(
         self, call: ToolCall, tool: Tool, args: Mapping[str, Any], bundles: Bundles
     ) -> dict[str, Any] | Deny:
@@ -152,16 +187,6 @@ class Safety(Feature):
             if refused is not None:
                 return refused
         return real
-
-    def walls(self, cwd: Path) -> Walls | None:
-        """Raises:
-        ToolFailure: this folder cannot be worked in within the sandbox.
-        """
-        return None if self.sandbox is None else self.sandbox.walls(cwd)
-
-    def writable(self, cwd: Path) -> tuple[Path, ...]:
-        """Where commands in the sandbox can write; nothing without one."""
-        return () if self.sandbox is None else self.sandbox.writable(cwd)
 
     def _close_imports(self) -> None:
         """Import nothing more from folders that commands can write to, unless it is protected."""
@@ -192,20 +217,6 @@ class Safety(Feature):
                 f"The session {file} cannot be opened here: {error} To continue the conversation "
                 "here instead, start with --fork and this file."
             ) from error
-
-    def output_folder(self) -> Path | None:
-        return None if self.sandbox is None else self.sandbox.output_folder
-
-    def hides(self, cwd: Path) -> IsHidden | None:
-        if self.sandbox is None:
-            return None
-        try:
-            return self.sandbox.walls(cwd).hides
-        except ToolFailure:
-            return lambda path: True  # nothing can be done in this folder
-
-    def wrap_provider(self, provider: "Provider") -> "Provider":
-        return provider if self.mask is None else self.mask.provider(provider)
 
     def after_command(self) -> None:
         """Remove files that would run code outside the sandbox, and withdraw trust if needed.
@@ -260,43 +271,6 @@ class Safety(Feature):
             self._watched = (project, _signature(project))
 
 
-class SharedSafety(Feature):
-    """The safety of a parent, as a subagent uses it."""
-
-    def __init__(self, parent: Safety, bundles: Bundles) -> None:
-        self._parent = parent
-        self._bundles = bundles
-
-    async def before_tool(
-        self, call: ToolCall, tool: Tool, args: Mapping[str, Any]
-    ) -> Mapping[str, Any] | Deny:
-        return await self._parent.review(call, tool, args, self._bundles)
-
-    async def after_tool(self, call: ToolCall, outcome: Outcome) -> Outcome:
-        return await self._parent.after_tool(call, outcome)
-
-    def on_idle(self) -> bool:
-        return self._parent.on_idle()
-
-    def walls(self, cwd: Path) -> Walls | None:
-        return self._parent.walls(cwd)
-
-    def hides(self, cwd: Path) -> IsHidden | None:
-        return self._parent.hides(cwd)
-
-    def writable(self, cwd: Path) -> tuple[Path, ...]:
-        return self._parent.writable(cwd)
-
-    def output_folder(self) -> Path | None:
-        return self._parent.output_folder()
-
-    def wrap_provider(self, provider: "Provider") -> "Provider":
-        return self._parent.wrap_provider(provider)
-
-    def for_subagent(self, bundles: Bundles) -> Feature:
-        return SharedSafety(self._parent, bundles)
-
-
 def _withdraw_trust(bundles: Bundles) -> str:
     """Store the distrust; returns an error text if that failed."""
     from ludolf.config.settings.trust import save_decision
@@ -319,7 +293,7 @@ def refresh_safety(bundles: Bundles) -> None:
         safety.renew()
         return
     safety = Safety(bundles)
-    if safety.is_active:
+    if any(part is not None for part in (safety.approvals, safety.sandbox, safety.mask)):
         bundles.features.add(safety)
 
 

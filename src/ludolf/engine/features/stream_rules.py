@@ -5,12 +5,12 @@ before the tool runs.
 """
 
 import asyncio
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
 from ludolf.agent.events import MessageUpdate
 from ludolf.agent.io import Outcome, QueueKind, StreamCut
-from ludolf.agent.tool import ToolOutput
 from ludolf.ai.draft import BlockDelta, BlockEnd, BlockKind, Draft
 from ludolf.ai.messages import CustomMessage, Text, Thinking, ToolCall
 from ludolf.base import now_ms
@@ -22,9 +22,8 @@ from ludolf.config.resources.rules import (
     load_stream_rules,
 )
 from ludolf.config.resources.sources import LoadedItems
-from ludolf.engine.conversation import Conversation
-from ludolf.engine.feature import Feature, Features
-from ludolf.engine.workspace import Workspace
+from ludolf.engine.bundles import Bundles, Component
+from ludolf.engine.feature import Feature
 from ludolf.protocol.host_events import RULE_MATCHED, StreamRuleHit
 from ludolf.session.entries import CustomMessageBody
 
@@ -50,20 +49,18 @@ class RuleSearch:
         self._piece = event.delta
         self._seen[event.index] = self._seen.get(event.index, "")[-WINDOW:] + event.delta
 
-    def in_stream(self, rule: "StreamRule", index: int) -> bool:
+    def in_stream(self, rule: StreamRule, index: int) -> bool:
         """Whether a block matches a rule so far; each piece must be asked about once."""
         key = (rule.name, index)
         if key not in self._scans:
-            linear = [each for each in rule.patterns if isinstance(each, LinearPattern)]
-            self._scans[key] = [pattern.scan() for pattern in linear]
+            self._scans[key] = _scans(rule)
         return self._has_match(rule, self._scans[key], self._piece, self._seen[index])
 
-    def in_text(self, rule: "StreamRule", text: str) -> bool:
+    def in_text(self, rule: StreamRule, text: str) -> bool:
         """Whether a whole text matches a rule."""
-        linear = [each for each in rule.patterns if isinstance(each, LinearPattern)]
-        return self._has_match(rule, [pattern.scan() for pattern in linear], text, text)
+        return self._has_match(rule, _scans(rule), text, text)
 
-    def _has_match(self, rule: "StreamRule", scans: list[Scan], piece: str, text: str) -> bool:
+    def _has_match(self, rule: StreamRule, scans: list[Scan], piece: str, text: str) -> bool:
         if not rule.trusted and self.is_exhausted:
             return False
         budget = None if rule.trusted else self._budget
@@ -74,6 +71,10 @@ class RuleSearch:
             return False
         wild = (each for each in rule.patterns if not isinstance(each, LinearPattern))
         return any(found) or any(pattern.search(text) for pattern in wild)
+
+
+def _scans(rule: StreamRule) -> list[Scan]:
+    return [each.scan() for each in rule.patterns if isinstance(each, LinearPattern)]
 
 
 INJECTION = "ttsr-injection"
@@ -90,15 +91,11 @@ SEARCHED_LONG = (
 _KINDS: dict[BlockKind, str] = {"text": "text", "thinking": "thinking", "toolcall": "tool"}
 
 
-class StreamRules(Feature):
+class StreamRules(Component, Feature):
     """The rules of one engine, and which of them the session has seen."""
 
-    def __init__(
-        self, workspace: Workspace, conversation: Conversation, features: Features
-    ) -> None:
-        self._workspace = workspace
-        self._conversation = conversation
-        self._features = features
+    def __init__(self, bundles: Bundles) -> None:
+        super().__init__(bundles)
         self._rules: tuple[StreamRule, ...] | None = None
         self._fired: dict[tuple[str, str], int] = {}
         self._draft: Draft | None = None
@@ -110,7 +107,7 @@ class StreamRules(Feature):
         self._remarks: dict[str, list[StreamRule]] = {}
 
     def for_subagent(self, bundles: Any) -> "StreamRules":
-        return StreamRules(bundles.workspace, bundles.conversation, bundles.features)
+        return StreamRules(bundles)
 
     def reload(self) -> None:
         self._rules = None
@@ -120,14 +117,14 @@ class StreamRules(Feature):
 
     async def prepare_run(self) -> None:
         """Read the rule files; in a thread if there are any."""
-        settings, home = self._workspace.settings.ttsr, self._workspace.home
+        settings, home = self.workspace.settings.ttsr, self.workspace.home
         if self._rules is not None:
             return
         if not settings.enabled:
             self._rules = ()
             return
-        files = find_rule_files(home, self._features.hides(home.cwd))
-        trusted, disabled = self._workspace.files.trusted, settings.disabled_rules
+        files = find_rule_files(home, self.features.hides(home.cwd))
+        trusted, disabled = self.workspace.files.trusted, settings.disabled_rules
         work = partial(load_stream_rules, home, disabled, trusted=trusted, files=files)
         self._use(await asyncio.to_thread(work) if files.items else work())
 
@@ -150,7 +147,7 @@ class StreamRules(Feature):
         hits = [rule for rule in self._rules if self._breaks(rule, update, search)]
         if search.is_exhausted and not self._was_slow:
             self._was_slow = True
-            self._conversation.hub.report(SEARCHED_LONG)
+            self.conversation.hub.report(SEARCHED_LONG)
         if hits:
             self._hit(hits, update)
 
@@ -161,32 +158,27 @@ class StreamRules(Feature):
 
     def rerun(self) -> None:
         """Remove the interrupted answer from the context and add the rules."""
-        session = self._conversation.session
-        if self._workspace.settings.ttsr.context_mode == "discard" and session.leaf is not None:
+        session = self.conversation.session
+        if self.workspace.settings.ttsr.context_mode == "discard" and session.leaf is not None:
             session.omit(session.leaf)
         rules, self._cut = self._cut, ()
-        session.append(
-            CustomMessageBody(
-                custom_type=INJECTION,
-                content=self._text(rules, "system-interrupt"),
-                display=False,
-                details={"rules": [rule.name for rule in rules]},
-            )
-        )
+        session.append(CustomMessageBody(**self._injection(rules)))
 
     def opening_messages(self) -> tuple[CustomMessage, ...]:
         """Return the rules that were broken without an interruption, as one message."""
         rules, self._due = self._due, []
         if not rules:
             return ()
-        message = CustomMessage(
-            custom_type=INJECTION,
-            content=self._text(rules, "system-interrupt"),
-            display=False,
-            details={"rules": [rule.name for rule in rules]},
-            timestamp=now_ms(),
-        )
-        return (message,)
+        return (CustomMessage(**self._injection(rules), timestamp=now_ms()),)
+
+    def _injection(self, rules: Sequence[StreamRule]) -> dict[str, Any]:
+        """Return the fields of the message that shows rules to the model."""
+        return {
+            "custom_type": INJECTION,
+            "content": self._text(rules, "system-interrupt"),
+            "display": False,
+            "details": {"rules": [rule.name for rule in rules]},
+        }
 
     def pending(self, kind: QueueKind) -> int:
         return int(kind == "steering" and bool(self._due))
@@ -200,19 +192,13 @@ class StreamRules(Feature):
         if rules is None:
             return outcome
         note, output = Text(text=self._text(rules, "system-reminder")), outcome.output
-        changed = ToolOutput(
-            content=(note, *output.content),
-            details=output.details,
-            usage=output.usage,
-            ends_run=output.ends_run,
-        )
-        return Outcome(changed, outcome.is_error)
+        return Outcome(output.replace(content=(note, *output.content)), outcome.is_error)
 
     # ------------------------------------------------------------ private
 
     def _use(self, found: LoadedItems[StreamRule]) -> None:
         for text in found.warnings:
-            self._workspace.warn(f"Warning: {text}")
+            self.workspace.warn(f"Warning: {text}")
         self._rules = found.items
         self._was_slow = False
 
@@ -227,26 +213,28 @@ class StreamRules(Feature):
         return isinstance(event, BlockEnd) and _in_whole(rule, places, event, search)
 
     def _may_fire(self, rule: StreamRule) -> bool:
-        last = self._fired.get((self._conversation.session.id, rule.name))
+        last = self._fired.get((self.conversation.session.id, rule.name))
         if last is None:
             return True
-        chosen = self._workspace.settings.ttsr
+        chosen = self.workspace.settings.ttsr
         return chosen.repeat_mode == "after-gap" and self._length() - last >= chosen.repeat_gap
 
     def _length(self) -> int:
-        return len(self._conversation.session.context.entries)
+        return len(self.conversation.session.context.entries)
 
     def _hit(self, rules: list[StreamRule], update: MessageUpdate) -> None:
         for rule in rules:
-            self._fired[(self._conversation.session.id, rule.name)] = self._length()
+            self._fired[(self.conversation.session.id, rule.name)] = self._length()
         in_tool = update.event.kind == "toolcall"
         cutting = tuple(rule for rule in rules if self._cuts(rule, in_tool=in_tool))
         if cutting or in_tool:
             records = tuple(_record(rule) for rule in (cutting or rules))
-            self._conversation.hub.post(StreamRuleHit(rules=records))
+            self.conversation.hub.post(StreamRuleHit(rules=records))
         rest = [rule for rule in rules if rule not in cutting]
         if cutting or (rest and not in_tool):
-            self._count_interruption()
+            self._interruptions += 1
+            if self._interruptions == MOST_INTERRUPTIONS:
+                self.conversation.hub.report(INTERRUPTED_OFTEN)
         if in_tool and rest:
             block = update.draft.snapshot().content[update.event.index]
             assert isinstance(block, ToolCall)
@@ -258,16 +246,11 @@ class StreamRules(Feature):
             names = ", ".join(rule.name for rule in cutting)
             raise StreamCut(f"{RULE_MATCHED}{'s' if len(cutting) > 1 else ''}: {names}")
 
-    def _count_interruption(self) -> None:
-        self._interruptions += 1
-        if self._interruptions == MOST_INTERRUPTIONS:
-            self._conversation.hub.report(INTERRUPTED_OFTEN)
-
     def _cuts(self, rule: StreamRule, *, in_tool: bool) -> bool:
-        mode = rule.interrupt or self._workspace.settings.ttsr.interrupt_mode
+        mode = rule.interrupt or self.workspace.settings.ttsr.interrupt_mode
         return mode in ("always", "tool-only" if in_tool else "prose-only")
 
-    def _text(self, rules: tuple[StreamRule, ...] | list[StreamRule], tag: str) -> str:
+    def _text(self, rules: Sequence[StreamRule], tag: str) -> str:
         return "\n".join(
             f'<{tag} reason="rule_violation" rule="{rule.name}" path="{self._shown(rule)}">\n'
             f"The response was interrupted because it violated this rule. Follow it from now on:\n"
@@ -276,7 +259,7 @@ class StreamRules(Feature):
         )
 
     def _shown(self, rule: StreamRule) -> str:
-        cwd = self._workspace.home.cwd
+        cwd = self.workspace.home.cwd
         inside = rule.path.is_relative_to(cwd)
         return (rule.path.relative_to(cwd) if inside else rule.path).as_posix()
 

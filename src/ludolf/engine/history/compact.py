@@ -2,17 +2,15 @@
 
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING
 
 from ludolf.agent.io import RunEnd
 from ludolf.agent.scope import Aborted, Scope
 from ludolf.ai.messages import AssistantMessage
 from ludolf.base import CommandError, LudolfError
-from ludolf.engine.conversation import Conversation
-from ludolf.engine.feature import CompactionOutcome, Features, Vetoed
+from ludolf.engine.bundles import Bundles, Component
+from ludolf.engine.feature import Vetoed
 from ludolf.engine.history.summaries import Summaries, SummaryFailed
-from ludolf.engine.models import Models
-from ludolf.engine.workspace import Workspace
 from ludolf.protocol.events import (
     CompactionEnd,
     CompactionReason,
@@ -41,22 +39,11 @@ _PREFIX: dict[CompactionReason, str] = {
 }
 
 
-class Compactor:
+class Compactor(Component):
     """One compaction at a time. `running` is what `get_state` calls compacting."""
 
-    def __init__(
-        self,
-        workspace: Workspace,
-        conversation: Conversation,
-        models: Models,
-        features: Features,
-        summaries: Summaries,
-        work: Scope,
-    ) -> None:
-        self._workspace = workspace
-        self._conversation = conversation
-        self._models = models
-        self._features = features
+    def __init__(self, bundles: Bundles, summaries: Summaries, work: Scope) -> None:
+        super().__init__(bundles)
         self.summaries = summaries
         self._work = work
         self._recovered = False
@@ -97,8 +84,8 @@ class Compactor:
 
     def refusal(self) -> str | None:
         """Why a compaction now would be refused, or None."""
-        if self._conversation.session.read_only is not None:
-            return self._conversation.session.read_only
+        if self.conversation.session.read_only is not None:
+            return self.conversation.session.read_only
         prepared = self._prepare()
         return prepared if isinstance(prepared, str) else None
 
@@ -114,7 +101,10 @@ class Compactor:
             raise CommandError(BUSY)
         refused = self.refusal()
         if refused is not None:
-            await self._refuse_manual(refused)
+            # Decided before the first wait: a run in progress must not change the verdict.
+            self.conversation.hub.post(CompactionStart(reason="manual"))
+            await self._end("manual", error=_PREFIX["manual"] + refused)
+            raise CommandError(refused)
         with self._on_demand() as scope:
             await stop()
             try:
@@ -152,7 +142,7 @@ class Compactor:
     async def after_run(self, end: RunEnd, scope: Scope) -> bool:
         """What a finished run calls for; True if the run is to be tried again."""
         answer = end.answer
-        if answer is None or not self._workspace.settings.compaction.enabled:
+        if answer is None or not self.workspace.settings.compaction.enabled:
             return False
         problem = self._overflowed(answer.message, answer.kind == "overflow")
         if problem is None:
@@ -164,14 +154,8 @@ class Compactor:
 
     # ------------------------------------------------------------ private
 
-    async def _refuse_manual(self, text: str) -> NoReturn:
-        # Decided before the first wait: a run in progress must not change the verdict.
-        self._conversation.hub.post(CompactionStart(reason="manual"))
-        await self._end("manual", error=_PREFIX["manual"] + text)
-        raise CommandError(text)
-
     def _overflowed(self, message: AssistantMessage, said: bool) -> str | None:
-        model = self._models.current
+        model = self.models.current
         if model is None or (message.provider, message.model) != (model.provider, model.id):
             return None
         sent = message.usage.input + message.usage.cache_read
@@ -182,7 +166,7 @@ class Compactor:
         return None
 
     async def _recover(self, problem: str, scope: Scope) -> bool:
-        session = self._conversation.session
+        session = self.conversation.session
         if self._recovered:
             await self._end("overflow", error=GIVEN_UP[problem])
             return False
@@ -204,7 +188,7 @@ class Compactor:
 
     def _last_answer(self) -> frozenset[str]:
         """Return the failed answer and the results of its calls, which a retry leaves out."""
-        view, found = self._conversation.session.context, set()
+        view, found = self.conversation.session.context, set()
         for entry in reversed(view.entries):
             found.add(entry.id)
             if isinstance(view.message_at(entry), AssistantMessage):
@@ -212,14 +196,14 @@ class Compactor:
         return frozenset(found)
 
     def _is_near_limit(self) -> bool:
-        model = self._models.current
+        model = self.models.current
         if model is None or not model.context_window:
             return False
-        tokens = view_tokens(self._conversation.session.context)
+        tokens = view_tokens(self.conversation.session.context)
         return should_compact(tokens, model.context_window, self._settings())
 
     def _settings(self) -> CompactionSettings:
-        model, settings = self._models.current, self._workspace.settings.compaction
+        model, settings = self.models.current, self.workspace.settings.compaction
         reserve, keep = settings.limits(model.key if model else "")
         if model is not None and keep >= model.context_window - reserve:
             # Made for large windows: in this one the kept part would have to be compacted again.
@@ -231,7 +215,7 @@ class Compactor:
     def _prepare(self) -> "Preparation | str":
         from ludolf.session.compaction import prepare
 
-        session = self._conversation.session
+        session = self.conversation.session
         left_out = session.omitted | self._dropped
         return prepare(session.path_to_leaf(), self._settings(), left_out)
 
@@ -246,7 +230,7 @@ class Compactor:
         """Compact and emit the events; returns None if it was aborted."""
         self.running = True
         try:
-            await self._conversation.hub.emit(CompactionStart(reason=reason))
+            await self.conversation.hub.emit(CompactionStart(reason=reason))
             result = await scope.run(self._summarise(reason, instructions, will_retry))
         except (Aborted, Vetoed):
             await self._end(reason, aborted=True)
@@ -269,20 +253,16 @@ class Compactor:
         error: str | None = None,
     ) -> None:
         self.running = False
-        outcome = CompactionOutcome(
-            reason=reason, result=result, aborted=aborted, will_retry=will_retry, error=error
+        end = CompactionEnd(
+            reason=reason,
+            result=result,
+            aborted=aborted,
+            will_retry=will_retry,
+            error_message=error,
         )
-        for feature in self._features.hooks["after_compact"]:
-            await feature.after_compact(outcome)
-        await self._conversation.hub.emit(
-            CompactionEnd(
-                reason=reason,
-                result=result,
-                aborted=aborted,
-                will_retry=will_retry,
-                error_message=error,
-            )
-        )
+        for feature in self.features.hooks["after_compact"]:
+            await feature.after_compact(end)
+        await self.conversation.hub.emit(end)
 
     async def _summarise(
         self, reason: CompactionReason, instructions: str | None, will_retry: bool
@@ -292,36 +272,34 @@ class Compactor:
         prepared = self._prepare()
         if isinstance(prepared, str):
             raise SummaryFailed(prepared)
-        for feature in self._features.hooks["before_compact"]:
+        for feature in self.features.hooks["before_compact"]:
             entry = await feature.before_compact(
                 prepared, reason, instructions, will_retry=will_retry
             )
             if entry is not None:
                 return self._store(entry)
-        texts = await self.summaries.for_compaction(
+        history, prefix, usage = await self.summaries.for_compaction(
             prepared, self._settings(), reason, instructions
         )
         entry = CompactionBody(
-            summary=compaction_summary(
-                texts.history, texts.prefix, prepared.previous_summary, prepared.files
-            ),
+            summary=compaction_summary(history, prefix, prepared.previous_summary, prepared.files),
             first_kept_entry_id=prepared.first_kept_id,
             tokens_before=prepared.tokens_before,
             details=prepared.files,
-            usage=texts.usage,
+            usage=usage,
             from_hook=False,
         )
         return self._store(entry)
 
     def _store(self, entry: CompactionBody) -> CompactionResult:
-        self._conversation.session.append(entry)
+        self.conversation.session.append(entry)
         for dropped in self._dropped:
-            self._conversation.session.omit(dropped)
+            self.conversation.session.omit(dropped)
         return CompactionResult(
             summary=entry.summary,
             first_kept_entry_id=entry.first_kept_entry_id,
             tokens_before=entry.tokens_before,
-            estimated_tokens_after=estimate_all(self._conversation.session.context.messages()),
+            estimated_tokens_after=estimate_all(self.conversation.session.context.messages()),
             usage=entry.usage,
             details=entry.details,
         )

@@ -1,6 +1,6 @@
 """Hand off to a new session that begins with a summary document."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -8,10 +8,11 @@ import msgspec
 from ludolf.agent.scope import Aborted, Scope
 from ludolf.ai.messages import AssistantMessage, Message, OpaqueMessage, Usage, UserMessage, text_of
 from ludolf.base import CommandError
+from ludolf.engine.bundles import Component
 from ludolf.engine.feature import Vetoed
 from ludolf.engine.history.sessions import SessionSwitcher
 from ludolf.engine.history.summaries import SummaryFailed
-from ludolf.engine.run.runner import Drive
+from ludolf.engine.run.runner import PromptRunner
 from ludolf.protocol.results import HandedOver
 from ludolf.session.entries import CustomMessageBody
 from ludolf.session.tree import Session
@@ -48,23 +49,15 @@ class _Document(msgspec.Struct, frozen=True):
         )
 
 
-class Handoffs:
+class Handoffs(Component):
     """One at a time; `get_state` reports `running` as compacting."""
 
-    def __init__(
-        self,
-        drive: Drive,
-        sessions: SessionSwitcher,
-        work: Scope,
-        is_running: Callable[[], bool],
-    ) -> None:
-        self._drive = drive
-        self._conversation = drive.conversation
-        self._models = drive.models
-        self._compactor = drive.compactor
+    def __init__(self, runner: PromptRunner, sessions: SessionSwitcher, work: Scope) -> None:
+        super().__init__(runner.bundles)
+        self._runner = runner
+        self._compactor = runner.compactor
         self._sessions = sessions
         self._work = work
-        self._is_running = is_running
         self.running = False
 
     async def go(self, instructions: str | None) -> HandedOver:
@@ -76,12 +69,12 @@ class Handoffs:
         self._check()
         written = await self._write(instructions)
         self._check()
-        old = _name(self._conversation.session)
+        old = _name(self.conversation.session)
         try:
             await self._sessions.new(old, setup=written.begin)
         except Vetoed:
             return HandedOver(cancelled=True)
-        new = self._conversation.session
+        new = self.conversation.session
         return HandedOver(
             cancelled=False,
             document=written.document,
@@ -93,14 +86,14 @@ class Handoffs:
     # ------------------------------------------------------------ private
 
     def _check(self) -> None:
-        if self._is_running():
+        if self._runner.running:
             raise CommandError(BUSY)
         if self._compactor.manual_running or self.running:
             raise CommandError(COMPACTING)
-        messages = self._conversation.session.context.messages()
+        messages = self.conversation.session.context.messages()
         if not any(isinstance(message, UserMessage | AssistantMessage) for message in messages):
             raise CommandError(NOTHING)
-        self._models.require()
+        self.models.require()
 
     async def _write(self, instructions: str | None) -> _Document:
         self.running = True
@@ -113,22 +106,20 @@ class Handoffs:
             raise CommandError(str(error)) from error
         finally:
             self.running = False
-            for feature in self._drive.features:
+            for feature in self.features:
                 feature.on_handoff_end()
 
     async def _ask(self, instructions: str | None) -> _Document:
         from ludolf.session import summary_text as words
         from ludolf.session.compaction import collect_files
 
-        model, view = self._models.require(), self._conversation.session.context
-        messages = _readable(view.messages())
-        before = next((entry for entry in view.entries if entry.type == "compaction"), None)
+        model, view = self.models.require(), self.conversation.session.context
+        messages = [each for each in view.messages() if not isinstance(each, OpaqueMessage)]
+        before = [entry for entry in view.entries if entry.type == "compaction"]
         files = collect_files(messages, before)
         text = words.handoff_request(self._fitting(messages), instructions)
         most = min(DOCUMENT_LIMIT, model.max_tokens)
-        answer = await self._compactor.summaries.ask(
-            words.SYSTEM_PROMPT, text, most, None, source="handoff"
-        )
+        answer = await self._compactor.summaries.ask(text, most, None, source="handoff")
         document = text_of(answer.content) + words.file_blocks(files)
         return _Document(document, files, answer.usage)
 
@@ -137,12 +128,12 @@ class Handoffs:
         from ludolf.session.compaction import prepare_branch
         from ludolf.session.summary_text import serialize
 
-        window = self._models.require().context_window or UNKNOWN_WINDOW
-        reserve = self._drive.workspace.settings.branch_summary.reserve_tokens
+        window = self.models.require().context_window or UNKNOWN_WINDOW
+        reserve = self.workspace.settings.branch_summary.reserve_tokens
         room = window - min(reserve, window // 2)
         if len(serialize(messages)) <= room * CHARACTERS_PER_TOKEN:
             return messages
-        session = self._conversation.session
+        session = self.conversation.session
         prepared = prepare_branch(session.context.entries, (), room, session.omitted)
         if isinstance(prepared, str):
             raise SummaryFailed(prepared)
@@ -151,7 +142,3 @@ class Handoffs:
 
 def _name(session: Session) -> str | None:
     return str(session.path) if session.path is not None else None
-
-
-def _readable(messages: Sequence[Message | OpaqueMessage]) -> tuple[Message, ...]:
-    return tuple(message for message in messages if not isinstance(message, OpaqueMessage))

@@ -11,12 +11,12 @@ from msgspec import structs
 
 from ludolf.base import CommandError, check_path
 from ludolf.config.models.selection import as_level
+from ludolf.engine.bundles import Bundles, Component
 from ludolf.engine.conversation import Conversation
-from ludolf.engine.feature import Features, SessionMove, Vetoed
-from ludolf.engine.models import Models
+from ludolf.engine.feature import SessionMove, Vetoed
 from ludolf.protocol.results import OpenedSession
 from ludolf.session.entries import SessionHeader, ThinkingLevelChangeBody
-from ludolf.session.finder import SessionRecord, list_sessions
+from ludolf.session.finder import SessionRecord, check_cwd, list_sessions, newest
 from ludolf.session.reader import NotASession, read_header
 from ludolf.session.tree import Session, new_session, open_session
 from ludolf.session.views import user_text
@@ -32,7 +32,7 @@ def _folder_at(path: str, cwd: str) -> Path:
     return Path(os.path.normpath(Path(cwd, os.path.expanduser(check_path(path)))))
 
 
-class SessionSwitcher:
+class SessionSwitcher(Component):
     """Every change first stops what runs; the previous session is stored and closed.
 
     All changes raise Vetoed if a feature refuses them; nothing has changed then.
@@ -40,15 +40,11 @@ class SessionSwitcher:
 
     def __init__(
         self,
-        conversation: Conversation,
-        models: Models,
-        features: Features,
+        bundles: Bundles,
         stop: Callable[[], Awaitable[None]],
         enter_folder: Callable[[str], None],
     ) -> None:
-        self._conversation = conversation
-        self._models = models
-        self._features = features
+        super().__init__(bundles)
         self._stop = stop
         self._enter_folder = enter_folder
         # Sessions that were left while the disk refused their last entries.
@@ -62,10 +58,10 @@ class SessionSwitcher:
             if not session.unsaved:
                 self.unsaved.remove(session)
                 session.close()
-        if self._conversation.session.unsaved:
-            self._conversation.session.flush()
+        if self.conversation.session.unsaved:
+            self.conversation.session.flush()
         self._cancel_timer()
-        if self.unsaved or self._conversation.session.unsaved:
+        if self.unsaved or self.conversation.session.unsaved:
             loop = asyncio.get_running_loop()
             self._timer = loop.call_later(SAVE_AGAIN_SECONDS, self.save_all)
 
@@ -91,15 +87,15 @@ class SessionSwitcher:
         """
         if parent is not None:
             check_path(parent)
-        for feature in self._features:
+        for feature in self.features:
             await feature.before_switch("new", None)
         await self._stop()
-        place, old = self._conversation.place, self._conversation.session
+        place, old = self.conversation.place, self.conversation.session
         folder = place.folder if old.path is not None else None
-        report = self._conversation.hub.report
+        report = self.conversation.hub.report
         session = new_session(place.cwd, folder, report, parent_session=parent)
         async with self._replaced(session, SessionMove(reason="new", then=then)):
-            self._models.record()
+            self.models.record()
             written = setup(session) if setup is not None else None
             if written is not None:
                 await written
@@ -109,13 +105,13 @@ class SessionSwitcher:
         CommandError: the file is not a session, or its folder is gone or outside the sandbox.
         """
         target = self._find(path)
-        for feature in self._features:
+        for feature in self.features:
             await feature.before_switch("resume", str(target))
-        self._conversation.session.flush()
+        self.conversation.session.flush()
         self._check(target, path)
         await self._stop()
         session = self._open(target, path)
-        self._conversation.report_exposure(target)
+        self.conversation.report_exposure(target)
         async with self._replaced(session, SessionMove(reason="resume", then=then)):
             if session.header.cwd:
                 self._enter_folder(session.header.cwd)
@@ -129,9 +125,7 @@ class SessionSwitcher:
         Raises:
             CommandError: sessions are not stored at all, or this one cannot be opened.
         """
-        from ludolf.session.finder import newest
-
-        conversation = self._conversation
+        conversation = self.conversation
         if conversation.session.path is None:
             raise CommandError("open_session requires session persistence (omit --no-session)")
         before = conversation.place
@@ -160,7 +154,7 @@ class SessionSwitcher:
         )
 
     def _is_open(self, folder: Path, found: Path | None) -> bool:
-        session = self._conversation.session
+        session = self.conversation.session
         assert session.path is not None
         if found is not None:
             return session.path == found
@@ -168,7 +162,7 @@ class SessionSwitcher:
 
     def text_at(self, entry_id: str) -> str:
         """Return the text of a user's message; empty for any other entry."""
-        entry = self._conversation.session.get(entry_id)
+        entry = self.conversation.session.get(entry_id)
         return user_text(entry) if entry is not None else ""
 
     async def fork(self, entry_id: str, *, then: "Then | None" = None) -> str:
@@ -179,9 +173,9 @@ class SessionSwitcher:
         """
         from ludolf.session.branching import fork
 
-        for feature in self._features:
+        for feature in self.features:
             await feature.before_fork(entry_id, "before")
-        session, report = self._conversation.session, self._conversation.hub.report
+        session, report = self.conversation.session, self.conversation.hub.report
         forked, text = fork(session, entry_id, self._folder(), report)
         await self._stop()
         async with self._replaced(forked, SessionMove(reason="fork", then=then)):
@@ -194,10 +188,10 @@ class SessionSwitcher:
         """
         from ludolf.session.branching import clone
 
-        for feature in self._features:
-            await feature.before_fork(self._conversation.session.leaf or "", "at")
+        for feature in self.features:
+            await feature.before_fork(self.conversation.session.leaf or "", "at")
         await self._stop()
-        session, report = self._conversation.session, self._conversation.hub.report
+        session, report = self.conversation.session, self.conversation.hub.report
         copy = clone(session, self._folder(), report)
         async with self._replaced(copy, SessionMove(reason="fork", then=then)):
             self._resume()
@@ -207,9 +201,9 @@ class SessionSwitcher:
     @asynccontextmanager
     async def _replaced(self, session: Session, move: SessionMove) -> AsyncIterator[None]:
         """Replace the session; the block prepares the new one before features enter it."""
-        conversation, old = self._conversation, self._conversation.session
+        conversation, old = self.conversation, self.conversation.session
         target = str(session.path) if session.path is not None else None
-        for feature in self._features:
+        for feature in self.features:
             await feature.leave_session(move.reason, target)
         if len(conversation.queue):
             conversation.queue.clear_texts()  # written for the conversation that is left
@@ -219,7 +213,7 @@ class SessionSwitcher:
         self.save_all()
         yield
         entered = structs.replace(move, previous=old.path)
-        for feature in self._features:
+        for feature in self.features:
             await feature.enter_session(entered)
 
     def _check(self, target: Path, shown: str) -> None:
@@ -231,14 +225,14 @@ class SessionSwitcher:
             self._open(target, shown, write=False).close()
 
     def _open(self, target: Path, shown: str, *, write: bool = True) -> Session:
-        cwd = self._conversation.place.cwd
+        cwd = self.conversation.place.cwd
         self.save_all()
-        for session in (self._conversation.session, *self.unsaved):
+        for session in (self.conversation.session, *self.unsaved):
             if write and session.unsaved and session.path == target:
                 self.unsaved = [other for other in self.unsaved if other is not session]
                 return session
         try:
-            session = open_session(target, cwd, self._conversation.hub.report, write=write)
+            session = open_session(target, cwd, self.conversation.hub.report, write=write)
         except NotASession as error:
             raise CommandError(str(error)) from error
         except OSError as error:
@@ -251,25 +245,23 @@ class SessionSwitcher:
         return session
 
     def _check_folder(self, header: SessionHeader, target: Path) -> None:
-        from ludolf.session.finder import check_cwd
-
-        check_cwd(header, target, self._conversation.place.cwd)
+        check_cwd(header, target, self.conversation.place.cwd)
         if header.cwd:
-            self._features.check_folder(Path(header.cwd), target)
+            self.features.check_folder(Path(header.cwd), target)
 
     def _folder(self) -> Path | None:
-        path = self._conversation.session.path
+        path = self.conversation.session.path
         return path.parent if path is not None else None
 
     def _find(self, path: str) -> Path:
-        target = Path(self._conversation.place.cwd, check_path(path)).expanduser()
+        target = Path(self.conversation.place.cwd, check_path(path)).expanduser()
         if os.path.exists(target) and not os.path.isfile(target):
             raise CommandError(f"Session file is not a regular file: {path}")
         return target
 
     def _resume(self) -> None:
         """Take model and level from the conversation, if they are still available."""
-        session, models = self._conversation.session, self._models
+        session, models = self.conversation.session, self.models
         if session.leaf is None:
             models.record()
             return

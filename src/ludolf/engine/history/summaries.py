@@ -4,20 +4,15 @@ import asyncio
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-import msgspec
 from msgspec import structs
 
 from ludolf.ai.draft import Draft, StreamEvent
-from ludolf.ai.errors import RETRYABLE
 from ludolf.ai.messages import AssistantMessage, Text, Usage, UserMessage, text_of
 from ludolf.ai.provider import ModelAnswer, Request
 from ludolf.ai.stream import respond
 from ludolf.ai.usage import add_usage
 from ludolf.base import LudolfError, now_ms, uuid7
-from ludolf.engine.hub import Hub
-from ludolf.engine.models import Models
-from ludolf.engine.run.requests import EmptyRequests
-from ludolf.engine.workspace import Workspace
+from ludolf.engine.run.requests import Attempts, Requests
 from ludolf.protocol.events import (
     CompactionReason,
     SummaryRetryFinished,
@@ -25,44 +20,30 @@ from ludolf.protocol.events import (
     SummaryRetryStart,
     SummarySource,
 )
+from ludolf.session.context import CompactionSettings
 
 if TYPE_CHECKING:
     from ludolf.session.compaction import Preparation
-    from ludolf.session.context import CompactionSettings
 
 
 class SummaryFailed(LudolfError):
     """The model wrote no usable summary; the text has the reason."""
 
 
-class Texts(msgspec.Struct):
-    """The summaries of one compaction, and what they cost together."""
-
-    history: str | None = None
-    prefix: str | None = None
-    usage: Usage | None = None
-
-    def count(self, usage: Usage) -> None:
-        self.usage = usage if self.usage is None else add_usage(self.usage, usage)
-
-
 class Summaries:
-    def __init__(
-        self, workspace: Workspace, hub: Hub, models: Models, requests: EmptyRequests
-    ) -> None:
-        self._workspace = workspace
-        self._hub = hub
-        self._models = models
+    def __init__(self, requests: Requests) -> None:
         self._requests = requests
 
     async def for_compaction(
         self,
         prepared: "Preparation",
-        settings: "CompactionSettings",
+        settings: CompactionSettings,
         reason: CompactionReason,
         instructions: str | None,
-    ) -> Texts:
+    ) -> tuple[str | None, str | None, Usage | None]:
         """Summarise the history, and the first part of a turn that is cut in two.
+
+        Returns both summaries, None for one that is not needed, and what they cost together.
 
         Raises:
             SummaryFailed: one of the two failed; neither is used.
@@ -70,25 +51,21 @@ class Summaries:
         from ludolf.session import summary_text as words
         from ludolf.session.compaction import summary_limit
 
-        limit = self._models.require().max_tokens
-        texts = Texts()
+        limit = self._requests.models.require().max_tokens
+        history = prefix = usage = None
         if prepared.history:
             text = words.history_request(prepared.history, prepared.previous_summary, instructions)
-            most = summary_limit(settings, limit)
-            answer = await self.ask(words.SYSTEM_PROMPT, text, most, reason)
-            texts.history = text_of(answer.content)
-            texts.count(answer.usage)
+            answer = await self.ask(text, summary_limit(settings, limit), reason)
+            history, usage = text_of(answer.content), answer.usage
         if prepared.prefix:
             text = words.prefix_request(prepared.prefix)
-            most = summary_limit(settings, limit, prefix=True)
-            answer = await self.ask(words.SYSTEM_PROMPT, text, most, reason)
-            texts.prefix = text_of(answer.content)
-            texts.count(answer.usage)
-        return texts
+            answer = await self.ask(text, summary_limit(settings, limit, prefix=True), reason)
+            prefix = text_of(answer.content)
+            usage = answer.usage if usage is None else add_usage(usage, answer.usage)
+        return history, prefix, usage
 
     async def ask(
         self,
-        system: str,
         text: str,
         limit: int,
         reason: CompactionReason | None,
@@ -100,9 +77,10 @@ class Summaries:
         Raises:
             SummaryFailed: an error, a cut answer, or a tool call instead of one.
         """
-        start = _attempt_start(reason, source)
-        answer = await self._attempts(await self._request(system, text, limit), start)
-        message = answer.message
+        start = SummaryRetryStart(source=source)
+        if reason is not None:
+            start = SummaryRetryStart(source="compaction", reason=reason)
+        message = (await self._attempts(await self._request(text, limit), start)).message
         if message.stop_reason == "error":
             raise SummaryFailed(f"Summarization failed: {message.error_message}")
         if message.stop_reason == "length":
@@ -111,12 +89,13 @@ class Summaries:
             raise SummaryFailed("Summarization failed: the model did not write a summary")
         return message
 
-    async def _request(self, system: str, text: str, limit: int) -> Request:
+    async def _request(self, text: str, limit: int) -> Request:
+        from ludolf.session.summary_text import SYSTEM_PROMPT
+
         question = UserMessage(content=(Text(text=text),), timestamp=now_ms())
-        base = await self._requests.fresh()
         return structs.replace(
-            base,
-            system=system,
+            await self._requests.empty(),
+            system=SYSTEM_PROMPT,
             messages=(question,),
             max_tokens=limit,
             session_id=uuid7(),
@@ -124,36 +103,17 @@ class Summaries:
         )
 
     async def _attempts(self, request: Request, start: SummaryRetryStart) -> ModelAnswer:
-        retry = self._workspace.retry
-        hub, attempt, garbled = self._hub, 0, 0
+        hub, attempts = self._requests.conversation.hub, Attempts(self._requests.workspace)
         while True:
             answer = await respond(request, Draft(request.model), _ignore)
-            garbled += answer.kind == "garbled"
-            goes_on = retry.enabled and answer.kind in RETRYABLE and attempt < retry.max_retries
-            goes_on = goes_on and not (answer.kind == "garbled" and garbled > 1)
-            goes_on = goes_on and not retry.is_too_long(answer.retry_after)
-            if not goes_on:
-                if attempt:
+            if not attempts.wants(answer):
+                if attempts.count:
                     await hub.emit(SummaryRetryFinished())
                 return answer
-            attempt += 1
-            delay = retry.delay_ms(attempt, answer.retry_after)
-            await hub.emit(
-                SummaryRetryScheduled(
-                    attempt=attempt,
-                    max_attempts=retry.max_retries,
-                    delay_ms=delay,
-                    error_message=answer.message.error_message or "",
-                )
-            )
-            await asyncio.sleep(delay / 1000)
+            scheduled = attempts.schedule(answer, SummaryRetryScheduled)
+            await hub.emit(scheduled)
+            await asyncio.sleep(scheduled.delay_ms / 1000)
             await hub.emit(start)
-
-
-def _attempt_start(reason: CompactionReason | None, source: SummarySource) -> SummaryRetryStart:
-    if reason is None:
-        return SummaryRetryStart(source=source)
-    return SummaryRetryStart(source="compaction", reason=reason)
 
 
 async def _ignore(events: Iterable[StreamEvent]) -> None:

@@ -3,11 +3,9 @@
 from ludolf.agent.scope import Aborted, Scope
 from ludolf.ai.messages import UserMessage, text_of
 from ludolf.base import CommandError
-from ludolf.engine.conversation import Conversation
-from ludolf.engine.feature import Features, TreeMove, Vetoed
+from ludolf.engine.bundles import Bundles, Component
+from ludolf.engine.feature import TreeMove, Vetoed
 from ludolf.engine.history.summaries import Summaries, SummaryFailed
-from ludolf.engine.models import Models
-from ludolf.engine.workspace import Workspace
 from ludolf.protocol.results import Moved
 from ludolf.session.entries import BranchSummaryBody, Entry, LabelBody, fields, message_of
 
@@ -15,22 +13,11 @@ UNKNOWN_WINDOW = 128_000
 SUMMARY_LIMIT = 4096
 
 
-class TreeNavigation:
+class TreeNavigation(Component):
     """Moves to another entry; `get_state` reports `summarising` as compacting."""
 
-    def __init__(
-        self,
-        workspace: Workspace,
-        conversation: Conversation,
-        models: Models,
-        features: Features,
-        summaries: Summaries,
-        work: Scope,
-    ) -> None:
-        self._workspace = workspace
-        self._conversation = conversation
-        self._models = models
-        self._features = features
+    def __init__(self, bundles: Bundles, summaries: Summaries, work: Scope) -> None:
+        super().__init__(bundles)
         self._summaries = summaries
         self._work = work
         self.summarising = False
@@ -39,7 +26,7 @@ class TreeNavigation:
         """Raises:
         CommandError: the entry does not exist, or the summary failed.
         """
-        session, target_id = self._conversation.session, wish.target_id
+        session, target_id = self.conversation.session, wish.target_id
         target = session.get(target_id)
         if target is None:
             raise CommandError(f"Entry not found: {target_id}")
@@ -53,7 +40,7 @@ class TreeNavigation:
         old_leaf = session.leaf
         made: BranchSummaryBody | None = None
         try:
-            for feature in self._features.hooks["before_tree"]:
+            for feature in self.features.hooks["before_tree"]:
                 wish, written = await feature.before_tree(wish, leaf)
                 made = made or written
         except Vetoed:
@@ -68,7 +55,7 @@ class TreeNavigation:
         if wish.label:
             marked = summary.id if summary is not None else target_id
             session.append(LabelBody(target_id=marked, label=wish.label))
-        for feature in self._features.hooks["after_tree"]:
+        for feature in self.features.hooks["after_tree"]:
             await feature.after_tree(old_leaf, summary, by_feature=made is not None)
         return Moved(cancelled=False, text=text, summary_entry_id=summary.id if summary else None)
 
@@ -93,8 +80,8 @@ class TreeNavigation:
         from ludolf.session import summary_text as words
         from ludolf.session.compaction import prepare_branch
 
-        session, model = self._conversation.session, self._models.require()
-        reserve = self._workspace.settings.branch_summary.reserve_tokens
+        session, model = self.conversation.session, self.models.require()
+        reserve = self.workspace.settings.branch_summary.reserve_tokens
         prepared = prepare_branch(
             session.path_to_leaf(),
             session.path_to(leaf),
@@ -104,9 +91,8 @@ class TreeNavigation:
         if isinstance(prepared, str):
             raise SummaryFailed(prepared)
         request = words.branch_request(prepared.messages, instructions, replace=replace)
-        answer = await self._summaries.ask(
-            words.SYSTEM_PROMPT, request, min(SUMMARY_LIMIT, model.max_tokens), None
-        )
+        most = min(SUMMARY_LIMIT, model.max_tokens)
+        answer = await self._summaries.ask(request, most, None)
         return BranchSummaryBody(
             from_id=old_leaf or "root",
             summary=words.branch_summary(text_of(answer.content), prepared.files),

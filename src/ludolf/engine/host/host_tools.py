@@ -1,21 +1,86 @@
-"""Tools of the host: the model calls them, the host runs them."""
+"""Tools of the host: the model calls them, the host runs them.
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+A call waits until the host answers, the run is aborted, the host withdraws what is called, its
+time is up, or the host is gone. Documents of the host are called in the same way.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any, Generic
 
 import msgspec
 
+from ludolf.agent.questions import AnswerT, Questions, QuestionT
 from ludolf.agent.tool import ToolContext, ToolDefaults, ToolFailure, ToolOutput
 from ludolf.ai.messages import Part, text_of
 from ludolf.base import CommandError, short_id
-from ludolf.engine.host.host_calls import HostCall, HostCalls
 from ludolf.engine.hub import Hub
 from ludolf.engine.toolset import Toolset
-from ludolf.protocol.host_events import HostToolCall, HostToolCancel
+from ludolf.protocol.host_events import HostToolCall, HostToolCancel, HostUriCancel
 
 FAILED = "Host tool execution failed"
 GONE = "RPC client disconnected before host tool execution completed"
 SOURCE = "host"
+
+
+class HostCall(msgspec.Struct, Generic[QuestionT], frozen=True):
+    """`what` names the call in errors."""
+
+    what: str
+    about: QuestionT
+    timeout_ms: float | None
+
+
+class HostCalls(Questions[HostCall[QuestionT], AnswerT]):
+    """`cancelled` withdraws a call at the host; `gone` is the error after the host has left."""
+
+    def __init__(
+        self, hub: Hub, cancelled: type[HostToolCancel] | type[HostUriCancel], gone: str
+    ) -> None:
+        super().__init__()
+        self._hub = hub
+        self._cancelled = cancelled
+        self._gone = gone
+        self._is_gone = False
+
+    async def run(
+        self, call: HostCall[QuestionT], send: Callable[[str], Awaitable[None]]
+    ) -> AnswerT:
+        """Send the call under an id of its own, and wait for its answer.
+
+        Raises:
+            ToolFailure: the host reported an error, is gone, withdrew the tool or was too slow.
+        """
+        if self._is_gone:
+            raise ToolFailure(self._gone)
+        id = f"host_{short_id()}{short_id()}"
+        limit = None if call.timeout_ms is None else call.timeout_ms / 1000
+        try:
+            return await self.ask(id, call, lambda: send(id), limit)
+        except asyncio.CancelledError:
+            if self._is_gone:
+                raise asyncio.CancelledError(self._gone) from None
+            self._cancel(id)
+            raise asyncio.CancelledError(f"{call.what} was aborted") from None
+        except TimeoutError:
+            self._cancel(id)
+            raise ToolFailure(f"{call.what} gave no result in {limit:g} s") from None
+
+    def withdraw(self, is_withdrawn: Callable[[QuestionT], bool]) -> None:
+        """Fail the calls that can no longer be answered; the host receives a cancellation."""
+        for id, call in self.waiting():
+            if is_withdrawn(call.about):
+                self._cancel(id)
+                self.fail(id, ToolFailure(f"{call.what} was aborted"))
+
+    def _cancel(self, id: str) -> None:
+        self._hub.post(self._cancelled(id=f"host_cancel_{short_id()}", target_id=id))
+
+    def disconnect(self) -> None:
+        """Fail all calls: the host is gone."""
+        self._is_gone = True
+        for id, _ in self.waiting():
+            self.fail(id, ToolFailure(self._gone))
 
 
 class Definition(msgspec.Struct, frozen=True, kw_only=True):
@@ -36,7 +101,7 @@ class HostTools:
     def __init__(self, hub: Hub, toolset: Toolset) -> None:
         self._hub = hub
         self._toolset = toolset
-        self._calls: HostCalls[ToolContext, ToolOutput] = HostCalls(self._send_cancel, GONE)
+        self._calls: HostCalls[ToolContext, ToolOutput] = HostCalls(hub, HostToolCancel, GONE)
 
     def replace(self, tools: Sequence[Definition]) -> list[str]:
         """Replace the tools of the host, from the next request on.
@@ -58,9 +123,9 @@ class HostTools:
 
     def update(self, id: str, partial: ToolOutput) -> None:
         """Show the progress of a call."""
-        caller = self._calls.about(id)
-        if caller is not None and caller.post is not None:
-            caller.post(partial)
+        call = self._calls.about(id)
+        if call is not None and call.about.post is not None:
+            call.about.post(partial)
 
     def result(self, id: str, output: ToolOutput, *, failed: bool, is_error: bool) -> None:
         """Finish a call. `failed`: only the text counts; `is_error`: a complete error result."""
@@ -88,11 +153,7 @@ class HostTools:
             )
 
         call = HostCall(f'Host tool "{tool.name}"', ctx, tool.timeout_ms)
-        return await self._calls.ask(call, send)
-
-    def _send_cancel(self, id: str) -> None:
-        cancel_id = f"host_cancel_{short_id()}"
-        self._hub.post(HostToolCancel(id=cancel_id, target_id=id))
+        return await self._calls.run(call, send)
 
 
 class _HostTool(ToolDefaults):

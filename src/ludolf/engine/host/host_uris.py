@@ -5,14 +5,14 @@ The host names its schemes; what stands at an address is asked of it each time.
 
 import re
 from collections.abc import Collection, Iterable, Sequence
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import msgspec
 
 from ludolf.agent.tool import Document, Documents, ToolFailure
-from ludolf.base import CommandError, short_id
+from ludolf.base import CommandError
 from ludolf.engine.feature import Feature
-from ludolf.engine.host.host_calls import HostCall, HostCalls
+from ludolf.engine.host.host_tools import HostCall, HostCalls
 from ludolf.engine.hub import Hub
 from ludolf.engine.toolset import Toolset
 from ludolf.protocol.host_events import HostUriCancel, HostUriRequest
@@ -45,36 +45,26 @@ class HostDocument(msgspec.Struct, frozen=True, kw_only=True):
     immutable: bool | None = None
 
 
-class _Asked(msgspec.Struct, frozen=True):
-    scheme: str
-    operation: Literal["read", "write"]
-    address: str
-
-    @property
-    def words(self) -> str:
-        return f"Host URI {self.operation} for {self.address}"
-
-
-class HostUris(Feature):
+class HostUris(Feature, Documents):
     """The schemes of one host. They stay when the session changes."""
 
     def __init__(self, hub: Hub, toolset: Toolset) -> None:
         self._hub = hub
         self._toolset = toolset
         self._schemes: dict[str, Scheme] = {}
-        self._calls: HostCalls[_Asked, HostDocument] = HostCalls(self._send_cancel, GONE)
+        self._calls: HostCalls[str, HostDocument] = HostCalls(hub, HostUriCancel, GONE)
 
     def replace(self, schemes: Sequence[Scheme]) -> list[str]:
         """Take these from now on, and no others; of two with one name the later counts.
 
         Raises:
-            CommandError: one is not to be lent.
+            CommandError: a scheme is reserved.
         """
         for scheme in schemes:
             if scheme.name in RESERVED:
                 raise CommandError(f"Host URI scheme is reserved: {scheme.name}://")
         self._schemes = {scheme.name: scheme for scheme in schemes}
-        self._calls.withdraw(lambda asked: asked.scheme not in self._schemes)
+        self._calls.withdraw(lambda scheme: scheme not in self._schemes)
         self._toolset.documents = self
         return list(self._schemes)
 
@@ -84,9 +74,9 @@ class HostUris(Feature):
 
     def failed(self, id: str, error: str) -> None:
         """Fail a request; without an error text of the host a default is used."""
-        asked = self._calls.about(id)
-        if asked is not None:
-            self._calls.fail(id, ToolFailure(error or f"{asked.words} failed"))
+        call = self._calls.about(id)
+        if call is not None:
+            self._calls.fail(id, ToolFailure(error or f"{call.what} failed"))
 
     def disconnect(self) -> None:
         """Fail all requests: the host is gone."""
@@ -111,7 +101,7 @@ class HostUris(Feature):
 
     async def read(self, address: str) -> Document:
         scheme = self._scheme(address)
-        found = await self._ask(scheme, _Asked(scheme.name, "read", address))
+        found = await self._ask(scheme, "read", address)
         return Document(
             content=found.content,
             content_type=found.content_type,
@@ -122,7 +112,7 @@ class HostUris(Feature):
     async def write(self, address: str, content: str) -> None:
         self.check_writable(address)
         scheme = self._scheme(address)
-        await self._ask(scheme, _Asked(scheme.name, "write", address), content)
+        await self._ask(scheme, "write", address, content)
 
     # ------------------------------------------------------------ private
 
@@ -134,17 +124,20 @@ class HostUris(Feature):
             raise ToolFailure(f"No documents at {name}:// addresses: {address}. Known: {known}.")
         return scheme
 
-    async def _ask(self, scheme: Scheme, asked: _Asked, content: str | None = None) -> HostDocument:
+    async def _ask(
+        self,
+        scheme: Scheme,
+        operation: Literal["read", "write"],
+        address: str,
+        content: str | None = None,
+    ) -> HostDocument:
         async def send(id: str) -> None:
             await self._hub.emit(
-                HostUriRequest(id=id, operation=asked.operation, url=asked.address, content=content)
+                HostUriRequest(id=id, operation=operation, url=address, content=content)
             )
 
-        return await self._calls.ask(HostCall(asked.words, asked, scheme.timeout_ms), send)
-
-    def _send_cancel(self, id: str) -> None:
-        cancel_id = f"host_cancel_{short_id()}"
-        self._hub.post(HostUriCancel(id=cancel_id, target_id=id))
+        what = f"Host URI {operation} for {address}"
+        return await self._calls.run(HostCall(what, scheme.name, scheme.timeout_ms), send)
 
 
 def _line(scheme: Scheme, tools: Collection[str]) -> str | None:
@@ -154,9 +147,3 @@ def _line(scheme: Scheme, tools: Collection[str]) -> str | None:
         return None
     about = f": {scheme.description}" if scheme.description else ""
     return f"- {scheme.name}:// ({', '.join(usable)}){about}"
-
-
-if TYPE_CHECKING:
-
-    def _proof(uris: HostUris) -> Documents:
-        return uris

@@ -1,7 +1,6 @@
 """Logins over the protocol: keys from the host, and identity servers that its user visits."""
 
 import asyncio
-from typing import TYPE_CHECKING
 
 from ludolf.agent.scope import Aborted, Scope
 from ludolf.ai.errors import ProviderError
@@ -125,14 +124,14 @@ class Logins(Feature):
         flow = flow_for(registry, provider)
         if way == "api-key" or flow is None:
             name = login_providers(registry)[provider]
-            key = await asker.key(f"API key for {name}:")
+            key = await asker.paste(f"API key for {name}:", None)
             await self.with_key(provider, key)
             return
         credential = await log_in(flow, way, asker, domain=domain, host=callback_host())
         await asyncio.to_thread(registry.keyring.store_login, provider, credential)
 
 
-class _HostAsker:
+class _HostAsker(Asker):
     """Asks the user through the host; the last dialog can be withdrawn."""
 
     def __init__(self, send: Send) -> None:
@@ -151,13 +150,7 @@ class _HostAsker:
             )
         )
 
-    async def paste(self, question: str, example: str) -> str | None:
-        return await self._input(question, example)
-
-    async def key(self, question: str) -> str:
-        return await self._input(question, None)
-
-    async def _input(self, question: str, example: str | None) -> str:
+    async def paste(self, question: str, example: str | None) -> str:
         text = await self.dialogs.input(question, example)
         self._asked = None
         if text is None:
@@ -173,9 +166,3 @@ class _HostAsker:
     def _note(self, request: UiRequest) -> None:
         self._asked = request.id
         self._send(request)
-
-
-if TYPE_CHECKING:
-
-    def _proof(asker: _HostAsker) -> Asker:
-        return asker

@@ -9,9 +9,9 @@ from ludolf.agent.io import QueueKind
 from ludolf.agent.scope import Aborted, Scope
 from ludolf.ai.messages import CustomMessage, Image, Part, Text, UserMessage
 from ludolf.base import CommandError, now_ms
-from ludolf.engine.feature import Features, PromptInput, WhenBusy
-from ludolf.engine.resources import Resources
-from ludolf.engine.run.runner import Drive, PromptRunner
+from ludolf.engine.bundles import Component
+from ludolf.engine.feature import PromptInput, WhenBusy
+from ludolf.engine.run.runner import PromptRunner
 from ludolf.protocol.commands import Disposition
 
 T = TypeVar("T")
@@ -33,27 +33,20 @@ NO_KEY = (
     "variable in the environment, or choose another model; `ludolf models` shows those that are "
     "ready."
 )
-# How a prompt was accepted.
 
 
-class Prompting:
+class Prompting(Component):
     """Accepts all input of users. Input that needs no waiting is accepted without one."""
 
-    def __init__(
-        self, drive: Drive, runner: PromptRunner, resources: Resources, work: Scope
-    ) -> None:
-        self._drive = drive
+    def __init__(self, runner: PromptRunner, work: Scope) -> None:
+        super().__init__(runner.bundles)
         self._runner = runner
-        self._resources = resources
+        self._compactor = runner.compactor
         self._work = work
-
-    @property
-    def _features(self) -> Features:
-        return self._drive.features
 
     def is_command(self, text: str) -> bool:
         """Return whether a text calls a command of an extension."""
-        return self._features.command_owner(text) is not None
+        return self.features.command_owner(text) is not None
 
     async def prompt(self, prompt: PromptInput) -> Disposition:
         """Run the command that a prompt calls, or accept it like any other input.
@@ -61,7 +54,7 @@ class Prompting:
         Raises:
             CommandError: the prompt was refused.
         """
-        owner = self._features.command_owner(prompt.text)
+        owner = self.features.command_owner(prompt.text)
         if owner is not None:
             await owner.run_command(prompt.text)
             return "handled"
@@ -79,11 +72,12 @@ class Prompting:
         self._check(changed.when_busy)
         message = await self._message(changed)
         self._check(changed.when_busy)
-        if not self._runner.running and self._drive.compactor.is_due():
-            await self._drive.compactor.before_prompt()
+        if not self._runner.running and self._compactor.is_due():
+            await self._compactor.before_prompt()
         added: tuple[CustomMessage, ...] = ()
-        if not self._runner.running and self._features.prepares_runs():
-            added = await self._stoppable(self._features.before_run(message))
+        preparing = self.features.hooks["prepares_runs"]
+        if not self._runner.running and any(feature.prepares_runs() for feature in preparing):
+            added = await self._stoppable(self.features.before_run(message))
         self._check(changed.when_busy)
         return self._accept(message, added, changed.when_busy)
 
@@ -113,21 +107,21 @@ class Prompting:
 
     async def _changed(self, prompt: PromptInput) -> PromptInput | None:
         """Return the input as extensions change it; None if one of them handled it."""
-        if not self._features.handles_input():
+        if not any(feature.handles_input() for feature in self.features.hooks["handles_input"]):
             return prompt
-        return await self._stoppable(self._features.before_input(prompt))
+        return await self._stoppable(self.features.before_input(prompt))
 
     def _check(self, when_busy: WhenBusy | None) -> None:
         if self._runner.running:
             if when_busy is None:
                 raise CommandError(BUSY, code="busy")
             return
-        if self._drive.compactor.manual_running:
+        if self._compactor.manual_running:
             raise CommandError(COMPACTING)
-        model, session = self._drive.models.require(), self._drive.conversation.session
+        model, session = self.models.require(), self.conversation.session
         if session.read_only is not None:
             raise CommandError(session.read_only)
-        if not self._drive.models.registry.admits(model):
+        if not self.models.registry.admits(model):
             raise CommandError(NO_KEY.format(provider=model.provider))
 
     def _accept(
@@ -135,17 +129,17 @@ class Prompting:
     ) -> Disposition:
         if self._runner.running:
             return self._enqueue("steering" if when_busy == "steer" else "follow_up", message)
-        queue = self._drive.conversation.queue
+        queue = self.conversation.queue
         held, queue.next_prompt = queue.next_prompt, []
         self._runner.start((message, *held, *added))
         return "started"
 
     def _enqueue(self, kind: QueueKind, message: UserMessage) -> Disposition:
-        self._drive.conversation.queue.add(kind, message)
+        self.conversation.queue.add(kind, message)
         return "queued"
 
     async def _message(self, prompt: PromptInput) -> UserMessage:
-        text = self._resources.expand(prompt.text) if prompt.expand else prompt.text
+        text = self.resources.expand(prompt.text) if prompt.expand else prompt.text
         if not prompt.extra:
             message = UserMessage(content=(Text(text=text),), timestamp=now_ms())
         else:
@@ -159,8 +153,8 @@ class Prompting:
         from ludolf.tools.images import fit_block
         from ludolf.tools.options import image_limits
 
-        model = self._drive.models.current
-        resize = self._drive.workspace.settings.images.auto_resize
+        model = self.models.current
+        resize = self.workspace.settings.images.auto_resize
         limits = image_limits(model.input_limits if model else None) if resize else None
         notes: list[str] = []
         content: list[Part] = []

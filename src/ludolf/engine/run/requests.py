@@ -1,13 +1,15 @@
-"""Build requests to the model from the session."""
+"""Build requests to the model from the session, and decide when to repeat a failed one."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable
 from itertools import groupby
+from typing import TypeVar
 
 from msgspec import structs
 
 from ludolf.ai.access import Access
-from ludolf.ai.errors import ProviderError
+from ludolf.ai.encoded_cache import IdentityCache
+from ludolf.ai.errors import RETRYABLE, ProviderError
 from ludolf.ai.messages import (
     AnyMessage,
     CustomMessage,
@@ -20,16 +22,13 @@ from ludolf.ai.messages import (
     UserMessage,
 )
 from ludolf.ai.models import Model
-from ludolf.ai.provider import CacheRetention, Request
+from ludolf.ai.provider import CacheRetention, ModelAnswer, Request
 from ludolf.config.models.registry import ModelRegistry
 from ludolf.config.settings.home import env
 from ludolf.config.settings.settings import Settings
-from ludolf.engine.conversation import Conversation
-from ludolf.engine.feature import Features
-from ludolf.engine.models import Models
-from ludolf.engine.resources import Resources
-from ludolf.engine.toolset import Toolset
+from ludolf.engine.bundles import Bundles, Component
 from ludolf.engine.workspace import Workspace
+from ludolf.protocol.events import AutoRetryStart, SummaryRetryScheduled
 from ludolf.session.context import view_tokens
 
 NOTE = "Image reading is disabled."
@@ -40,7 +39,7 @@ class ImageBlock:
     provider made of it can be kept."""
 
     def __init__(self) -> None:
-        self._copies: dict[int, tuple[AnyMessage, AnyMessage]] = {}
+        self._copies: IdentityCache[AnyMessage] = IdentityCache()
 
     def apply(self, messages: Iterable[AnyMessage]) -> tuple[AnyMessage, ...]:
         return tuple(map(self._without, messages))
@@ -50,11 +49,8 @@ class ImageBlock:
             return message
         if not any(isinstance(part, Image) for part in message.content):
             return message
-        known = self._copies.get(id(message))
-        if known is None or known[0] is not message:
-            copy = structs.replace(message, content=_noted(message.content))
-            known = self._copies[id(message)] = (message, copy)
-        return known[1]
+        content = message.content
+        return self._copies.get(message, lambda: structs.replace(message, content=_noted(content)))
 
 
 def _noted(content: str | tuple[Part, ...]) -> tuple[Part, ...]:
@@ -72,28 +68,26 @@ NO_TOOLS = "\n\nYou cannot call tools here: answer from what you know and what y
 Renew = Callable[[str], Awaitable[None]]
 
 
-class EmptyRequests:
-    """Requests to a model that contain no messages yet.
+class Requests(Component):
+    """Requests to a model: empty ones, and those for the next answer of the conversation.
 
     `renew` renews a login; subagents use that of their parent, whose tasks outlive theirs.
     """
 
-    def __init__(
-        self, workspace: Workspace, models: Models, features: Features, renew: Renew
-    ) -> None:
-        self._workspace = workspace
-        self._models = models
-        self._features = features
+    def __init__(self, bundles: Bundles, renew: Renew) -> None:
+        super().__init__(bundles)
         self.renew = renew
+        self._image_block = ImageBlock()
+        self._cache: CacheRetention = "long" if env("CACHE_RETENTION") == "long" else "short"
 
-    async def fresh(self, model: Model | None = None) -> Request:
+    async def empty(self, model: Model | None = None) -> Request:
         """Return an empty request; waits until a login is renewed or a key command has run.
 
         Raises:
             ProviderError: no provider or no key for the model, or the login was not renewed.
         """
-        registry = self._models.registry
-        model = model or self._models.require()
+        registry = self.models.registry
+        model = model or self.models.require()
         if registry.ends_soon(model):
             await self.renew(model.provider)
         if not registry.runs_command(model):
@@ -101,12 +95,15 @@ class EmptyRequests:
         return self._to(model, await asyncio.to_thread(registry.access, model))
 
     def _to(self, model: Model, access: Access | None) -> Request:
-        models, settings = self._models, self._workspace.settings
+        models, settings = self.models, self.workspace.settings
         if access is None:
             raise ProviderError(_no_access(models.registry, model.provider), kind="auth")
         models.transport.will_ask(model)
+        provider = models.providers.get(model.api)
+        for feature in self.features.hooks["wrap_provider"]:
+            provider = feature.wrap_provider(provider)
         return Request(
-            provider=self._features.wrap_provider(models.providers.get(model.api)),
+            provider=provider,
             model=model,
             access=access,
             system="",
@@ -116,67 +113,79 @@ class EmptyRequests:
             thinking_budgets=thinking_budgets(settings),
             max_wait=settings.retry.provider.max_retry_delay_ms / 1000,
             patience=settings.patience,
-            cwd=str(self._workspace.cwd),
+            cwd=str(self.workspace.cwd),
         )
 
-
-class Requests:
-    """Requests for the next answer of the conversation."""
-
-    def __init__(
-        self,
-        empty: EmptyRequests,
-        conversation: Conversation,
-        models: Models,
-        toolset: Toolset,
-        resources: Resources,
-        features: Features,
-    ) -> None:
-        self._empty = empty
-        self._conversation = conversation
-        self._models = models
-        self._toolset = toolset
-        self._resources = resources
-        self._features = features
-        self._image_block = ImageBlock()
-        self._cache: CacheRetention = "long" if env("CACHE_RETENTION") == "long" else "short"
-
-    async def build(self, *, block_images: bool) -> Request:
+    async def next(self) -> Request:
         """Return the request for the next answer, with the conversation as it stands.
 
         Raises:
             ProviderError: no provider or no key for the current model.
         """
-        models, session = self._models, self._conversation.session
+        models = self.models
         if models.unresolved:
             await models.resolve()
-        if self._resources.override is None:
-            await self._resources.load()
-        system, messages = await self._features.before_request(
-            self._resources.override or self._resources.system_prompt(),
-            self._messages(block_images=block_images),
-        )
+        if self.resources.override is None:
+            await self.resources.load()
+        system = self.resources.override or self.resources.system_prompt()
+        messages = self._messages()
+        for feature in self.features.hooks["before_request"]:
+            system, messages = await feature.before_request(system, messages)
         acts = models.require().uses_tools
         return structs.replace(
-            await self._empty.fresh(),
+            await self.empty(),
             system=system if acts else system + NO_TOOLS,
             messages=messages,
-            tools=self._toolset.specs() if acts else (),
+            tools=self.toolset.specs() if acts else (),
             max_tokens=self._answer_limit(),
-            session_id=session.id,
+            session_id=self.conversation.session.id,
             cache=self._cache,
         )
 
-    def _messages(self, *, block_images: bool) -> tuple[Message | OpaqueMessage, ...]:
-        messages = self._conversation.session.context.messages()
-        return self._image_block.apply(messages) if block_images else tuple(messages)
+    def _messages(self) -> tuple[Message | OpaqueMessage, ...]:
+        messages = self.conversation.session.context.messages()
+        blocked = self.workspace.settings.images.block_images
+        return self._image_block.apply(messages) if blocked else tuple(messages)
 
     def _answer_limit(self) -> int | None:
         """Return a token limit if the conversation leaves less than the model could answer."""
-        model = self._models.require()
+        model = self.models.require()
         spare = min(SPARE_TOKENS, model.context_window // 8)
-        left = model.context_window - view_tokens(self._conversation.session.context) - spare
+        left = model.context_window - view_tokens(self.conversation.session.context) - spare
         return max(1, left) if left < model.max_tokens else None
+
+
+ScheduledT = TypeVar("ScheduledT", AutoRetryStart, SummaryRetryScheduled)
+
+
+class Attempts:
+    """The retry policy of one request. `count` is the number of retries so far."""
+
+    def __init__(self, workspace: Workspace) -> None:
+        self._workspace = workspace
+        self._had_garbled = False
+        self.count = 0
+
+    def wants(self, answer: ModelAnswer) -> bool:
+        """Return whether this failure is worth another attempt."""
+        if answer.kind not in RETRYABLE or (answer.kind == "garbled" and self._had_garbled):
+            return False
+        retry = self._workspace.retry
+        if not retry.enabled or self.count >= retry.max_retries:
+            return False
+        return not retry.is_too_long(answer.retry_after)
+
+    def schedule(self, answer: ModelAnswer, event: type[ScheduledT]) -> ScheduledT:
+        """Count the next attempt; returns the event that announces it and its delay."""
+        retry = self._workspace.retry
+        self.count += 1
+        self._had_garbled |= answer.kind == "garbled"
+        return event(
+            attempt=self.count,
+            max_attempts=retry.max_retries,
+            delay_ms=retry.delay_ms(self.count, answer.retry_after),
+            error_message=answer.message.error_message or "",
+        )
 
 
 def _no_access(registry: ModelRegistry, provider: str) -> str:
@@ -193,13 +202,6 @@ def _no_access(registry: ModelRegistry, provider: str) -> str:
 
 def thinking_budgets(settings: Settings) -> dict[str, int]:
     """Return the user's token budgets; providers choose for levels without one."""
-    budgets = settings.thinking_budgets
-    by_level = {
-        "minimal": budgets.minimal,
-        "low": budgets.low,
-        "medium": budgets.medium,
-        "high": budgets.high,
-        "xhigh": budgets.high,
-        "max": budgets.high,
-    }
-    return {level: budget for level, budget in by_level.items() if budget is not None}
+    budgets = structs.asdict(settings.thinking_budgets)
+    budgets |= {"xhigh": budgets["high"], "max": budgets["high"]}
+    return {level: budget for level, budget in budgets.items() if budget is not None}

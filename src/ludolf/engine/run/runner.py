@@ -4,9 +4,6 @@ import asyncio
 import traceback
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING
-
-import msgspec
 
 from ludolf.agent.batch import tool_update
 from ludolf.agent.events import (
@@ -20,21 +17,17 @@ from ludolf.agent.events import (
 from ludolf.agent.io import AcceptedCall, AgentIO, Outcome, QueuedMessage, QueueKind, RunEnd
 from ludolf.agent.loop import run_agent
 from ludolf.agent.scope import Aborted, Scope, Tasks
-from ludolf.agent.tool import Allow, Deny, ToolContext, ToolFailure, ToolOutput
+from ludolf.agent.tool import Deny, ToolContext, ToolFailure, ToolOutput
 from ludolf.ai.draft import Draft
-from ludolf.ai.errors import RETRYABLE
 from ludolf.ai.messages import AssistantMessage, Message, ToolCall
 from ludolf.ai.models import Model
 from ludolf.ai.provider import ModelAnswer, Request
+from ludolf.engine.bundles import Bundles, Component
 from ludolf.engine.conversation import Conversation
-from ludolf.engine.feature import Features
 from ludolf.engine.history.compact import Compactor
-from ludolf.engine.models import Models
-from ludolf.engine.resources import Resources
-from ludolf.engine.run.requests import Requests
-from ludolf.engine.toolset import Toolset
+from ludolf.engine.run.requests import Attempts, Requests
 from ludolf.engine.workspace import Workspace
-from ludolf.protocol.events import AgentSettled, AutoRetryEnd, AutoRetryStart, LimitReached
+from ludolf.protocol.events import AgentSettled, AutoRetryEnd, AutoRetryStart
 
 CANCELLED = "Retry cancelled"
 
@@ -46,51 +39,28 @@ class Retries:
         self._workspace = workspace
         self._hub = conversation.hub
         self._meter = conversation.meter
-        self._attempt = 0
-        self._garbled = False
+        self._attempts = Attempts(workspace)
         self._wait: Scope | None = None
         self._over = asyncio.Event()
 
     def wants(self, answer: ModelAnswer) -> bool:
-        """Whether this failure is worth another attempt."""
-        retry = self._workspace.retry
-        if not retry.enabled or answer.kind not in RETRYABLE:
+        """Return whether another attempt follows; the host is notified once of a used-up limit."""
+        if not self._attempts.wants(answer):
             return False
-        if self._attempt >= retry.max_retries or retry.is_too_long(answer.retry_after):
-            return False
-        if answer.kind == "garbled" and self._garbled:
-            return False
-        return not self._is_limited()
-
-    def _is_limited(self) -> bool:
-        """Return whether the prompt has used up a limit; the host is notified once."""
         was_reached = self._meter.reached is not None
         reached = self._meter.check()
         if reached is not None and not was_reached:
-            self._hub.post(
-                LimitReached(limit=reached.limit, used=reached.used, maximum=reached.maximum)
-            )
-        return reached is not None
+            self._hub.post(reached)
+        return reached is None
 
     async def before_next(self, answer: ModelAnswer, scope: Scope) -> bool:
         """Announce the next attempt and wait for its time; False if the wait was stopped."""
-        retry = self._workspace.retry
-        self._attempt += 1
-        self._garbled = self._garbled or answer.kind == "garbled"
-        error = answer.message.error_message or ""
-        delay = retry.delay_ms(self._attempt, answer.retry_after)
-        await self._hub.emit(
-            AutoRetryStart(
-                attempt=self._attempt,
-                max_attempts=retry.max_retries,
-                delay_ms=delay,
-                error_message=error,
-            )
-        )
+        scheduled = self._attempts.schedule(answer, AutoRetryStart)
+        await self._hub.emit(scheduled)
         self._wait = Scope()
         self._over.clear()
         try:
-            await scope.run(self._sleep(delay / 1000, self._wait))
+            await scope.run(self._sleep(scheduled.delay_ms / 1000, self._wait))
         except Aborted:
             await self._end(False, CANCELLED)
             self._over.set()
@@ -106,18 +76,18 @@ class Retries:
 
     async def answered(self, message: AssistantMessage) -> None:
         """Called with every finished answer: one that did not fail ends the retrying."""
-        if self._attempt and not message.failed:
+        if self._attempts.count and not message.failed:
             await self._end(True, None)
 
     async def stopped(self) -> None:
         """Called when a run was aborted: ends the attempts that were announced."""
-        if self._attempt:
+        if self._attempts.count:
             await self._end(False, CANCELLED)
 
     async def gave_up(self, answer: ModelAnswer) -> None:
         """Called when a run ended in failure and no attempt follows."""
-        if self._attempt:
-            await self._end(False, self._final_error(answer))
+        if self._attempts.count:
+            await self._end(False, answer.message.error_message or "Unknown error")
 
     async def abort_wait(self) -> None:
         """Stop a wait, if there is one, and return when its end has been sent."""
@@ -126,11 +96,8 @@ class Retries:
             await self._over.wait()
 
     async def _end(self, success: bool, error: str | None) -> None:
-        attempt, self._attempt, self._garbled = self._attempt, 0, False
+        attempt, self._attempts = self._attempts.count, Attempts(self._workspace)
         await self._hub.emit(AutoRetryEnd(success=success, attempt=attempt, final_error=error))
-
-    def _final_error(self, answer: ModelAnswer) -> str:
-        return answer.message.error_message or "Unknown error"
 
 
 BROKEN = (
@@ -139,26 +106,13 @@ BROKEN = (
 )
 
 
-class Drive(msgspec.Struct, frozen=True, kw_only=True):
-    """The components that run a prompt."""
-
-    workspace: Workspace
-    conversation: Conversation
-    models: Models
-    toolset: Toolset
-    features: Features
-    requests: Requests
-    retries: Retries
-    compactor: Compactor
-
-
-class TurnIO:
+class TurnIO(AgentIO):
     """Made for one prompt, whose scope it shares."""
 
-    def __init__(self, drive: Drive, scope: Scope) -> None:
-        self._drive = drive
-        self._hub = drive.conversation.hub
-        self._features = drive.features
+    def __init__(self, runner: "PromptRunner", scope: Scope) -> None:
+        self._runner = runner
+        self._hub = runner.conversation.hub
+        self._features = runner.features
         self._scope = scope
 
     # ------------------------------------------------------------ events
@@ -169,8 +123,8 @@ class TurnIO:
             return
         await self._hub.emit(event)
         if isinstance(event, MessageEnd) and isinstance(event.message, AssistantMessage):
-            self._drive.conversation.meter.count(event.message)
-            await self._drive.retries.answered(event.message)
+            self._runner.conversation.meter.count(event.message)
+            await self._runner.retries.answered(event.message)
 
     async def emit_all(self, events: Sequence[AgentEvent]) -> None:
         await self._hub.emit_all(events)
@@ -180,7 +134,7 @@ class TurnIO:
         for feature in self._features.hooks["before_turn_end"]:
             await feature.before_turn_end(event)
         await self._hub.emit(event)
-        held = self._drive.conversation.queue.after_turn
+        held = self._runner.conversation.queue.after_turn
         while held:
             message = held.pop(0)
             await self._hub.emit(MessageStart(message=message))
@@ -202,21 +156,18 @@ class TurnIO:
     # ------------------------------------------------------------ turns
 
     def model(self) -> Model:
-        return self._drive.models.require()
+        return self._runner.models.require()
 
     async def prepare_turn(self) -> bool:
-        reached = self._drive.conversation.meter.check()
+        reached = self._runner.conversation.meter.check()
         if reached is not None:
-            await self._hub.emit(
-                LimitReached(limit=reached.limit, used=reached.used, maximum=reached.maximum)
-            )
+            await self._hub.emit(reached)
             return False
-        await self._drive.compactor.if_near_limit(self._scope)
+        await self._runner.compactor.if_near_limit(self._scope)
         return True
 
     async def request(self) -> Request:
-        block_images = self._drive.workspace.settings.images.block_images
-        return await self._drive.requests.build(block_images=block_images)
+        return await self._runner.requests.next()
 
     async def finish_message(self, message: Message) -> Message:
         for feature in self._features.hooks["finish_message"]:
@@ -224,28 +175,28 @@ class TurnIO:
         return message
 
     def due(self, kind: QueueKind) -> int:
-        return self._drive.conversation.queue.due(kind) + self._features.pending(kind)
+        return self._runner.conversation.queue.due(kind) + self._features.pending(kind)
 
     def take(self, kind: QueueKind) -> QueuedMessage:
-        return self._features.take(kind) or self._drive.conversation.queue.take(kind)
+        return self._features.take(kind) or self._runner.conversation.queue.take(kind)
 
     def will_retry(self, answer: ModelAnswer) -> bool:
-        return self._features.will_rerun() or self._drive.retries.wants(answer)
+        return self._features.will_rerun() or self._runner.retries.wants(answer)
 
     # ------------------------------------------------------------ tools
 
     def runs_alone(self, call: ToolCall) -> bool:
-        tool = self._drive.toolset.find(call.name)
+        tool = self._runner.toolset.find(call.name)
         return tool is not None and tool.alone
 
     def interrupted(self) -> bool:
-        queue = self._drive.conversation.queue
+        queue = self._runner.conversation.queue
         return queue.interrupts and bool(queue.due("steering"))
 
     async def before_tool(self, call: ToolCall, *, whole: bool) -> AcceptedCall | Deny:
         from ludolf.tools.schema import check_arguments
 
-        tool = self._drive.toolset.find(call.name)
+        tool = self._runner.toolset.find(call.name)
         if tool is None:
             raise ToolFailure(f"Tool {call.name} not found")
         arguments = call.arguments
@@ -256,7 +207,7 @@ class TurnIO:
         verdict = await self._features.before_tool(call, tool, args)
         if isinstance(verdict, Deny):
             return verdict
-        return AcceptedCall(tool, Allow(verdict), self._context(call))
+        return AcceptedCall(tool, verdict, self._context(call))
 
     def _context(self, call: ToolCall) -> ToolContext:
         async def report(partial: ToolOutput) -> None:
@@ -265,42 +216,42 @@ class TurnIO:
         def post(partial: ToolOutput) -> None:
             self._hub.post(tool_update(call, partial))
 
-        drive, model = self._drive, self._drive.models.current
+        model, cwd = self._runner.models.current, self._runner.workspace.cwd
         return ToolContext(
             call_id=call.id,
-            cwd=drive.workspace.cwd,
+            cwd=cwd,
             report=report,
             post=post,
             takes_images=model is None or model.takes_images,
             input_limits=model.input_limits if model is not None else None,
-            environment=drive.toolset.environment,
-            documents=drive.toolset.documents,
-            walls=self._features.walls(drive.workspace.cwd),
+            environment=self._runner.toolset.environment,
+            documents=self._runner.toolset.documents,
+            walls=self._features.walls(cwd),
         )
 
     async def after_tool(self, call: ToolCall, output: ToolOutput, is_error: bool) -> Outcome:
-        return await self._features.after_tool(call, Outcome(output, is_error))
+        outcome = Outcome(output, is_error)
+        for feature in reversed(self._features.hooks["after_tool"]):
+            outcome = await feature.after_tool(call, outcome)
+        return outcome
 
 
-if TYPE_CHECKING:
-
-    def _proof(turn: TurnIO) -> AgentIO:
-        return turn
-
-
-class PromptRunner:
+class PromptRunner(Component):
     """At most one prompt runs at a time. `on_idle` is called when one has ended."""
 
     def __init__(
         self,
-        drive: Drive,
-        resources: Resources,
+        bundles: Bundles,
+        requests: Requests,
+        compactor: Compactor,
         tasks: Tasks,
         work: Scope,
         on_idle: Callable[[], None],
     ) -> None:
-        self._drive = drive
-        self._resources = resources
+        super().__init__(bundles)
+        self.requests = requests
+        self.compactor = compactor
+        self.retries = Retries(bundles.workspace, bundles.conversation)
         self._tasks = tasks
         self._work = work
         self._on_idle = on_idle
@@ -313,10 +264,6 @@ class PromptRunner:
     def running(self) -> bool:
         return not self._idle.is_set()
 
-    @property
-    def retries(self) -> Retries:
-        return self._drive.retries
-
     def start(self, prompts: Sequence[Message], *, woken: bool = False) -> None:
         """Begin; returns at once, so that the reply to a prompt leaves before its first event.
 
@@ -324,11 +271,11 @@ class PromptRunner:
         """
         assert not self.running
         self._idle.clear()
-        self._drive.compactor.on_prompt()
+        self.compactor.on_prompt()
         if not woken:
-            for feature in self._drive.features.hooks["on_prompt"]:
+            for feature in self.features.hooks["on_prompt"]:
                 feature.on_prompt()
-            self._drive.conversation.meter.start()
+            self.conversation.meter.start()
         self.scope = self._work.child()
         self._tasks.start(self._run(prompts, self.scope))
 
@@ -350,53 +297,57 @@ class PromptRunner:
             await self._close_broken(error)
         finally:
             self._rest(scope)
-        await self._drive.conversation.hub.room()
+        await self.conversation.hub.room()
 
     def _rest(self, scope: Scope) -> None:
         self.scope = None
-        self._resources.override = None
+        self.resources.override = None
         self._idle.set()
         self._on_idle()
-        self._drive.conversation.session.flush()
-        if not self._drive.features.on_idle():
-            self._drive.conversation.hub.post(AgentSettled())
+        self.conversation.session.flush()
+        waits = [feature.on_idle() for feature in self.features.hooks["on_idle"]]
+        if not any(waits):
+            self.conversation.hub.post(AgentSettled())
         scope.close()
 
     async def _runs(self, prompts: Sequence[Message], scope: Scope) -> None:
-        features = self._drive.features
+        hooks = self.features.hooks
         with suppress(Aborted):
-            for feature in features.hooks["prepare_run"]:
+            for feature in hooks["prepare_run"]:
                 await scope.run(feature.prepare_run())
-        io = TurnIO(self._drive, scope)
-        self._drive.toolset.report_unknown()
+        io = TurnIO(self, scope)
+        self.toolset.report_unknown()
         line: QueueKind | None = "steering"
         while line is not None:
             end = await run_agent(prompts, io, scope, line=line)
             line = await self._next_line(end, scope)
             if line is None:
                 outcome = _outcome(end, scope)
-                continues = await features.before_settle(outcome)
-                line = "steering" if continues and outcome == "completed" else None
-            prompts = features.opening_messages() if line is not None else ()
+                asked = [await each.before_settle(outcome) for each in hooks["before_settle"]]
+                line = "steering" if any(asked) and outcome == "completed" else None
+            opening = hooks["opening_messages"] if line is not None else ()
+            prompts = [message for feature in opening for message in feature.opening_messages()]
 
     async def _next_line(self, end: RunEnd, scope: Scope) -> QueueKind | None:
         """Return what follows a run: another attempt, a compaction, or queued messages."""
-        drive, answer = self._drive, end.answer
-        if drive.features.will_rerun() and not scope.aborted:
-            drive.features.rerun()
+        answer = end.answer
+        rerunning = [each for each in self.features.hooks["rerun"] if each.will_rerun()]
+        if rerunning and not scope.aborted:
+            for feature in rerunning:
+                feature.rerun()
             return "steering"
         if answer is None or answer.kind == "aborted" or scope.aborted:
-            await drive.retries.stopped()
+            await self.retries.stopped()
             return None
-        if drive.conversation.meter.reached is not None:
+        if self.conversation.meter.reached is not None:
             if answer.message.stop_reason == "error":
-                await drive.retries.gave_up(answer)
+                await self.retries.gave_up(answer)
             return None
-        if drive.retries.wants(answer):
+        if self.retries.wants(answer):
             return await self._retry(answer, scope)
         if answer.message.stop_reason == "error":
-            await drive.retries.gave_up(answer)
-        again = await drive.compactor.after_run(end, scope)
+            await self.retries.gave_up(answer)
+        again = await self.compactor.after_run(end, scope)
         if scope.aborted:
             return None
         if again:
@@ -406,16 +357,19 @@ class PromptRunner:
         return self._next_message(end)
 
     def _next_message(self, end: RunEnd) -> QueueKind | None:
-        queue, features = self._drive.conversation.queue, self._drive.features
-        if not len(queue):
-            return "steering" if features.pending("steering") or features.continues(end) else None
-        return "steering" if queue.due("steering") else "follow_up"
+        queue, features = self.conversation.queue, self.features
+        if len(queue):
+            return "steering" if queue.due("steering") else "follow_up"
+        if features.pending("steering"):
+            return "steering"
+        going_on = any(feature.continues(end) for feature in features.hooks["continues"])
+        return "steering" if going_on else None
 
     async def _retry(self, answer: ModelAnswer, scope: Scope) -> QueueKind | None:
-        session = self._drive.conversation.session
+        session = self.conversation.session
         # Not the leaf: a change of model may have been written after the failed answer.
         failed = session.context.entries[-1].id
-        if not await self._drive.retries.before_next(answer, scope):
+        if not await self.retries.before_next(answer, scope):
             return None
         session.omit(failed)
         return "steering"
@@ -423,14 +377,14 @@ class PromptRunner:
     async def _close_broken(self, error: Exception) -> None:
         """Send the events of a run that broke in the form of any other failed run."""
         text = f"Internal error: {type(error).__name__}: {error}"
-        message = Draft(self._drive.models.require()).finish("error", text)
+        message = Draft(self.models.require()).finish("error", text)
         for event in (
             MessageStart(message=message),
             MessageEnd(message=message),
             TurnEnd(message=message, tool_results=()),
             AgentEnd(messages=(message,), will_retry=False),
         ):
-            await self._drive.conversation.hub.emit(event)
+            await self.conversation.hub.emit(event)
 
 
 def _outcome(end: RunEnd, scope: Scope) -> str:

@@ -10,10 +10,7 @@ from ludolf.agent.scope import Aborted, Scope
 from ludolf.agent.tool import ToolFailure
 from ludolf.ai.messages import BashExecutionMessage
 from ludolf.base import CommandError, now_ms
-from ludolf.engine.conversation import Conversation
-from ludolf.engine.feature import Features
-from ludolf.engine.toolset import Toolset
-from ludolf.engine.workspace import Workspace
+from ludolf.engine.bundles import Bundles, Component
 from ludolf.protocol.events import ShellOutput
 from ludolf.protocol.results import BashResult
 from ludolf.session.entries import MessageBody
@@ -28,25 +25,14 @@ if TYPE_CHECKING:
 _PIECE = 64 * 1024
 
 
-class Shell:
+class Shell(Component):
     """Several commands may run at once, also during a run of the agent.
 
     `commands` is the scope that they run in.
     """
 
-    def __init__(
-        self,
-        workspace: Workspace,
-        conversation: Conversation,
-        toolset: Toolset,
-        features: Features,
-        commands: Scope,
-        is_idle: Callable[[], bool],
-    ) -> None:
-        self._workspace = workspace
-        self._conversation = conversation
-        self._toolset = toolset
-        self._features = features
+    def __init__(self, bundles: Bundles, commands: Scope, is_idle: Callable[[], bool]) -> None:
+        super().__init__(bundles)
         self._commands = commands
         self._is_idle = is_idle
         self.waiting: list[BashExecutionMessage] = []
@@ -59,7 +45,7 @@ class Shell:
         Raises:
             CommandError: the command could not be started.
         """
-        session = self._conversation.session
+        session = self.conversation.session
         with self._commands.open() as scope:
             result = await self._run(command, scope, exclude=exclude, reply_id=reply_id)
         self._keep(_message(command, result, exclude=exclude), session)
@@ -69,12 +55,13 @@ class Shell:
         self, command: str, scope: Scope, *, exclude: bool, reply_id: msgspec.Raw | None
     ) -> BashResult:
         try:
-            result = await scope.run(self._features.run_bash(command, exclude=exclude))
+            result = await scope.run(self.features.run_bash(command, exclude=exclude))
             return result or await self._execute(command, scope, reply_id)
         except Aborted:
             return BashResult(output="", cancelled=True, truncated=False)
         finally:
-            self._features.after_command()
+            for feature in self.features.hooks["after_command"]:
+                feature.after_command()
 
     def abort(self) -> None:
         """Kill every command; each is answered as cancelled."""
@@ -89,7 +76,7 @@ class Shell:
 
             for pid, name in WARDEN.end_all():
                 text = f"could not be ended: {name} (process {pid})"
-                self._workspace.warn(f"Warning: {text}")
+                self.workspace.warn(f"Warning: {text}")
 
     # ------------------------------------------------------------ private
 
@@ -99,7 +86,7 @@ class Shell:
         from ludolf.tools.output import OutputTail
         from ludolf.tools.process import StartError
 
-        with OutputTail(self._features.output_folder()) as tail:
+        with OutputTail(self.features.output_folder()) as tail:
             end: ProcessEnd | None = None  # stays None if it is aborted
             try:
                 end = await scope.run(self._stream(command, tail, reply_id))
@@ -125,15 +112,15 @@ class Shell:
     ) -> "ProcessEnd":
         from ludolf.tools.process import Running, inside, shell_command
 
-        settings = self._workspace.settings
+        settings = self.workspace.settings
         prepared = shell_command(
             command,
-            cwd=self._workspace.cwd,
-            env=self._toolset.environment(),
+            cwd=self.workspace.cwd,
+            env=self.toolset.environment(),
             shell_path=settings.shell_path,
             prefix=settings.shell_command_prefix,
         )
-        walls = self._features.walls(self._workspace.cwd)
+        walls = self.features.walls(self.workspace.cwd)
         async with Running(inside(prepared, walls)) as child:
             while chunk := await child.read():
                 await self._emit(tail.feed(chunk), reply_id)
@@ -143,11 +130,11 @@ class Shell:
     async def _emit(self, text: str, reply_id: msgspec.Raw | None) -> None:
         for start in range(0, len(text), _PIECE):
             piece = text[start : start + _PIECE]
-            await self._conversation.hub.emit(ShellOutput(id=reply_id, delta=piece))
+            await self.conversation.hub.emit(ShellOutput(id=reply_id, delta=piece))
 
     def _keep(self, message: BashExecutionMessage, session: Session) -> None:
         """Store the output in the conversation in which the command was started."""
-        if session.id != self._conversation.session.id:
+        if session.id != self.conversation.session.id:
             self._store_elsewhere(message, session)
             return
         self.waiting.append(message)
@@ -158,13 +145,13 @@ class Shell:
         """Store outputs that waited: none may come between a tool call and its result."""
         waiting, self.waiting = self.waiting, []
         for message in waiting:
-            self._store(message, self._conversation.session)
+            self._store(message, self.conversation.session)
 
     def _store(self, message: BashExecutionMessage, session: Session) -> None:
         try:
             session.append(MessageBody(message=message))
         except SessionReadOnly as error:
-            self._conversation.hub.report(f"The output of a command was not stored: {error}")
+            self.conversation.hub.report(f"The output of a command was not stored: {error}")
 
     def _store_elsewhere(self, message: BashExecutionMessage, session: Session) -> None:
         """Open the session that was left once more for this message."""
@@ -174,10 +161,10 @@ class Shell:
         if session.path is not None and session.saved:
             try:
                 session = open_session(
-                    session.path, session.header.cwd, self._conversation.hub.report
+                    session.path, session.header.cwd, self.conversation.hub.report
                 )
             except (NotASession, OSError) as error:
-                self._conversation.hub.report(f"The output of a command was not stored: {error}")
+                self.conversation.hub.report(f"The output of a command was not stored: {error}")
                 return
         self._store(message, session)
         session.close()

@@ -14,8 +14,7 @@ from ludolf.base import CommandError, Warn, short_id
 from ludolf.page import Growth, render_news, render_page
 from ludolf.session.entries import Entry, SessionHeader, read_entry
 from ludolf.session.migrate import migrate
-from ludolf.session.reader import NotASession, parse_lines
-from ludolf.session.repair import repair
+from ludolf.session.reader import NotASession, parse_lines, repair
 
 _CHUNK = 1 << 20
 # Number of bytes to keep, to detect that a file of the same name has different content.

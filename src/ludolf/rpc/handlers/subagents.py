@@ -14,7 +14,7 @@ from ludolf.protocol.commands import (
 from ludolf.rpc.connection import Call, ReplyData, Result, handles
 
 if TYPE_CHECKING:
-    from ludolf.engine.features.subagents.registry import SubagentRegistry
+    from ludolf.engine.features.subagents.subagents import SubagentRegistry
 
 
 def _registry(call: Call) -> "SubagentRegistry | None":
@@ -53,7 +53,7 @@ async def get_subagent_messages(call: Call) -> Result:
     registry = _registry(call)
     if registry is not None:
         return ReplyData(registry.transcript(command.subagent_id, command.session_file, start))
-    from ludolf.engine.features.subagents.registry import NEITHER, UNKNOWN
+    from ludolf.engine.features.subagents.subagents import NEITHER, UNKNOWN
 
     wanted = command.subagent_id or command.session_file
     raise CommandError(UNKNOWN.format(wanted=wanted) if wanted else NEITHER)

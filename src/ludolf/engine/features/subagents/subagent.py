@@ -1,17 +1,29 @@
-"""One subagent, from its start to its outcome."""
+"""One subagent: its task, its progress, the tool that hands over its result, and its run."""
 
 import asyncio
 import time
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import msgspec
 
 from ludolf.agent.events import MessageEnd, MessageUpdate, ToolEnd, ToolStart
+from ludolf.agent.scope import Scope
+from ludolf.agent.tool import ToolContext, ToolDefaults, ToolFailure, ToolOutput, text_output
 from ludolf.ai.draft import Draft
-from ludolf.ai.messages import AssistantMessage, CustomMessage, Text, UserMessage, text_of
-from ludolf.base import CommandError, now_ms
-from ludolf.engine.features.subagents.task import SubagentOutcome, SubagentTask
-from ludolf.engine.features.subagents.yield_tool import NAME, YieldTool
-from ludolf.engine.features.subagents.yield_tool import NAME as YIELD
+from ludolf.ai.messages import (
+    AssistantMessage,
+    CustomMessage,
+    Text,
+    ThinkingLevel,
+    UserMessage,
+    text_of,
+)
+from ludolf.ai.models import Model
+from ludolf.base import CommandError, dumps, now_ms
+from ludolf.engine.conversation import Meter
+from ludolf.engine.features.subagents.agents import Agent
 from ludolf.engine.hub import Hub, Sink
 from ludolf.protocol.events import AgentSettled, Event, ThinkingLevelChanged
 from ludolf.protocol.subagent_events import (
@@ -27,17 +39,132 @@ from ludolf.protocol.subagent_events import (
     SubagentProgress,
     SubagentStatus,
 )
+from ludolf.session.entries import UsageBody
+from ludolf.session.stats import OTHER_WORK, Tally
+from ludolf.session.tree import Session
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from ludolf.ai.models import Model
     from ludolf.engine.engine import Engine
-    from ludolf.session.entries import UsageBody
-    from ludolf.session.tree import Session
 
 
-# Between two frames while an answer streams. Ends of answers and calls are sent at once.
+class SubagentTask(msgspec.Struct, frozen=True, kw_only=True):
+    """`wanted` are the model patterns asked for; `is_fallback` if none of them was available.
+
+    The subagent runs in `scope`.
+    """
+
+    id: str
+    name: str
+    index: int
+    call_id: str
+    agent: Agent
+    assignment: str
+    context: str
+    file: Path
+    model: Model
+    level: ThinkingLevel
+    wanted: tuple[str, ...]
+    scope: Scope
+    is_fallback: bool = False
+
+    @property
+    def prompt(self) -> str:
+        return f"Your assignment:\n\n{self.assignment}"
+
+    def progress(self, status: SubagentStatus) -> Progress:
+        """Return the progress of a subagent that has not started yet."""
+        return Progress(
+            index=self.index,
+            id=self.id,
+            agent=self.agent.name,
+            agent_source=self.agent.source,
+            status=status,
+            task=self.prompt,
+            assignment=self.assignment,
+            recent_tools=(),
+            recent_output=(),
+            tool_count=0,
+            requests=0,
+            tokens=0,
+            cost=0,
+            duration_ms=0,
+        )
+
+
+class SubagentOutcome(msgspec.Struct, frozen=True, kw_only=True):
+    """How a subagent ended: its result, or an error with the partial result."""
+
+    status: Literal["completed", "failed", "aborted"]
+    text: str = ""
+    error: str | None = None
+
+
+YIELD = "yield"
+
+
+class YieldTool(ToolDefaults):
+    """`outcome` is None until the subagent has submitted a result."""
+
+    name = YIELD
+    label = YIELD
+    description = (
+        "Hand over the result of your assignment and end. Call it exactly once, as the last thing "
+        "you do: with `result.data` if the work is done, with `result.error` if it cannot be done. "
+        "Only what is in here reaches the one who asked; nothing else that you wrote does."
+    )
+    parameters: Mapping[str, Any] = {
+        "type": "object",
+        "properties": {
+            "result": {
+                "type": "object",
+                "description": "Either data or error.",
+                "properties": {
+                    "data": {"description": "The result: a text, or JSON where it was asked for."},
+                    "error": {"type": "string", "description": "Why the work cannot be done."},
+                },
+            }
+        },
+        "required": ["result"],
+    }
+    read_only = True
+    snippet = "Hand over the result of the assignment and end"
+    guidelines = ("End by calling yield with the result; it is the only thing that is passed on.",)
+
+    def __init__(self, when_given: Callable[[], None]) -> None:
+        self._when_given = when_given
+        self.outcome: SubagentOutcome | None = None
+
+    def prepare(self, args: Mapping[str, Any]) -> Mapping[str, Any]:
+        if "result" not in args and ("data" in args or "error" in args):
+            return {"result": dict(args)}
+        result = args.get("result")
+        return {"result": {"data": result}} if isinstance(result, str) else args
+
+    async def execute(self, args: Mapping[str, Any], ctx: ToolContext) -> ToolOutput:
+        result = args["result"]
+        error, data = result.get("error"), result.get("data")
+        if error is None and data is None:
+            raise ToolFailure("The result must contain either data or error.")
+        self._when_given()
+        if error is not None:
+            self.outcome = SubagentOutcome(
+                status="failed", text=_result_text(data), error=str(error)
+            )
+            return _ending(f"Task aborted: {error}", {"status": "aborted", "error": str(error)})
+        self.outcome = SubagentOutcome(status="completed", text=_result_text(data))
+        return _ending("Result submitted.", {"data": data, "status": "success"})
+
+
+def _ending(text: str, details: dict[str, Any]) -> ToolOutput:
+    return text_output(text, details).replace(ends_run=True)
+
+
+def _result_text(data: Any) -> str:
+    if data is None:
+        return ""
+    return data if isinstance(data, str) else dumps(data).decode()
+
+
 class SubagentSubscription:
     """`hub` is that of the host's engine."""
 
@@ -46,12 +173,13 @@ class SubagentSubscription:
         self.hub = hub
 
 
+# Between two frames while an answer streams. Ends of answers and calls are sent at once.
 PAUSE_SECONDS = 0.15
 RECENT_TOOLS, RECENT_LINES, TAIL = 5, 8, 8192
 _KEY_ARGUMENTS = ("path", "file_path", "command", "pattern", "url", "query")
 
 
-class SubagentProgressSink:
+class SubagentProgressSink(Sink):
     """A sink at the subagent's hub. Without a subscription it only counts."""
 
     def __init__(self, task: SubagentTask, subscription: SubagentSubscription) -> None:
@@ -66,8 +194,8 @@ class SubagentProgressSink:
         self._open: dict[str, str] = {}
         self._tools: list[RecentTool] = []
         self._lines: tuple[str, ...] = ()
-        self._tool_count = self._requests = self._tokens = 0
-        self._cost = 0.0
+        self._tool_count = 0
+        self._used = Meter()
         self._context: int | None = None
         self._yielded: list[Any] = []
         self._later: asyncio.TimerHandle | None = None
@@ -95,18 +223,25 @@ class SubagentProgressSink:
         task = self._task
         return Snapshot(
             id=task.id,
-            index=task.index,
-            agent=task.agent.name,
-            agent_source=task.agent.source,
             description=task.name,
             status=self.status,
             task=task.prompt,
             assignment=task.assignment,
-            session_file=str(task.file),
             last_update=self.updated,
             progress=self.progress(),
-            parent_tool_call_id=task.call_id,
+            **self._place(),
         )
+
+    def _place(self) -> dict[str, Any]:
+        """Return the fields of every frame that say which subagent it is about."""
+        task = self._task
+        return {
+            "index": task.index,
+            "agent": task.agent.name,
+            "agent_source": task.agent.source,
+            "session_file": str(task.file),
+            "parent_tool_call_id": task.call_id,
+        }
 
     def progress(self) -> Progress:
         task = self._task
@@ -117,9 +252,9 @@ class SubagentProgressSink:
             recent_tools=tuple(self._tools),
             recent_output=self._recent_output(),
             tool_count=self._tool_count,
-            requests=self._requests,
-            tokens=self._tokens,
-            cost=self._cost,
+            requests=self._used.turns,
+            tokens=self._used.tokens,
+            cost=self._used.cost,
             duration_ms=self.duration_ms,
             model_override=task.wanted,
             context_window=task.model.context_window,
@@ -160,9 +295,7 @@ class SubagentProgressSink:
 
     def _answered(self, message: AssistantMessage) -> None:
         self.last, self._draft = message, None
-        self._requests += 1
-        self._tokens += message.usage.context
-        self._cost += message.usage.cost.total
+        self._used.count(message)
         self._context = message.usage.context or self._context
         self._lines = _last_lines(text_of(message.content)) or self._lines
         self._send()
@@ -192,44 +325,23 @@ class SubagentProgressSink:
         if self._later is not None:
             self._later.cancel()
             self._later = None
-        if self._subscription.level == "off":
-            return
-        task = self._task
-        self._subscription.hub.send(
-            SubagentProgress(
-                payload=ProgressPayload(
-                    index=task.index,
-                    agent=task.agent.name,
-                    agent_source=task.agent.source,
-                    task=task.prompt,
-                    assignment=task.assignment,
-                    parent_tool_call_id=task.call_id,
-                    detached=True,
-                    session_file=str(task.file),
-                    progress=self.progress(),
-                )
+        if self._subscription.level != "off":
+            payload = ProgressPayload(
+                task=self._task.prompt,
+                assignment=self._task.assignment,
+                detached=True,
+                progress=self.progress(),
+                **self._place(),
             )
-        )
+            self._subscription.hub.send(SubagentProgress(payload=payload))
 
     def _send_lifecycle(self, status: Any) -> None:
-        if self._subscription.level == "off":
-            return
-        task = self._task
-        self._subscription.hub.send(
-            SubagentLifecycle(
-                payload=LifecyclePayload(
-                    id=task.id,
-                    agent=task.agent.name,
-                    agent_source=task.agent.source,
-                    description=task.name,
-                    status=status,
-                    session_file=str(task.file),
-                    parent_tool_call_id=task.call_id,
-                    index=task.index,
-                    detached=True,
-                )
+        if self._subscription.level != "off":
+            task = self._task
+            payload = LifecyclePayload(
+                id=task.id, description=task.name, status=status, detached=True, **self._place()
             )
-        )
+            self._subscription.hub.send(SubagentLifecycle(payload=payload))
 
 
 def _brief(event: ToolStart) -> str:
@@ -242,12 +354,6 @@ def _brief(event: ToolStart) -> str:
 def _last_lines(text: str) -> tuple[str, ...]:
     lines = [line for line in text[-TAIL:].splitlines() if line.strip()]
     return tuple(lines[-RECENT_LINES:])
-
-
-if TYPE_CHECKING:
-
-    def _proof(watch: SubagentProgressSink) -> Sink:
-        return watch
 
 
 SPENT = "subagent"
@@ -299,7 +405,7 @@ class Subagent:
     async def run(self, parent: "Engine", prepare: "Callable[[Engine], None]") -> None:
         """Run to the end and set `outcome`. `prepare` may add features to the new engine."""
         engine = self._engine = parent.spawn(self.task)
-        engine.toolset.provide(NAME, [self._yield])
+        engine.toolset.provide(YIELD, [self._yield])
         prepare(engine)
         detach = engine.conversation.hub.attach(self.watch)
         self.watch.started()
@@ -325,7 +431,10 @@ class Subagent:
         for _ in range(REMINDERS):
             if not self._has_no_result(engine):
                 return
-            engine.runner.start((_reminder(),), woken=True)
+            reminder = CustomMessage(
+                custom_type="task-reminder", content=REMINDER, display=False, timestamp=now_ms()
+            )
+            engine.runner.start((reminder,), woken=True)
             await engine.settled()
 
     def _has_no_result(self, engine: "Engine") -> bool:
@@ -353,19 +462,10 @@ class Subagent:
         return SubagentOutcome(status="completed", text=f"{said}\n{UNASKED}")
 
 
-def _spent(session: "Session", model: "Model") -> "tuple[UsageBody, ...]":
+def _spent(session: Session, model: Model) -> tuple[UsageBody, ...]:
     """Return its usage by model, including that of its own subagents."""
-    from ludolf.session.entries import UsageBody
-    from ludolf.session.stats import OTHER_WORK, usage_by_model
-
     entries = []
-    for key, usage in usage_by_model(session).items():
+    for key, usage in Tally(session).by_model().items():
         provider, _, name = (model.key if key == OTHER_WORK else key).partition("/")
         entries.append(UsageBody(kind=SPENT, provider=provider, model=name, usage=usage))
     return tuple(entries)
-
-
-def _reminder() -> CustomMessage:
-    return CustomMessage(
-        custom_type="task-reminder", content=REMINDER, display=False, timestamp=now_ms()
-    )

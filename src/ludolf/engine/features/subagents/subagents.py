@@ -1,8 +1,11 @@
-"""The subagents of one engine, and how their results return to it."""
+"""The subagents of a host with their names and files, and how results return to an engine."""
 
 import asyncio
+import os
+import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import msgspec
 from msgspec import structs
@@ -11,15 +14,123 @@ from ludolf.agent.events import MessageEnd, MessageStart
 from ludolf.agent.io import QueueKind
 from ludolf.agent.scope import Aborted, Tasks
 from ludolf.ai.messages import CustomMessage
-from ludolf.base import now_ms
+from ludolf.base import CommandError, loads, now_ms
 from ludolf.engine.engine import Engine
 from ludolf.engine.feature import Feature
-from ludolf.engine.features.subagents.registry import SubagentRegistry
-from ludolf.engine.features.subagents.subagent import Subagent
-from ludolf.engine.features.subagents.task import SubagentTask
+from ludolf.engine.features.subagents.subagent import Subagent, SubagentSubscription, SubagentTask
 from ludolf.protocol.events import AgentSettled, EntryStored
-from ludolf.protocol.subagent_events import AgentWaiting
+from ludolf.protocol.subagent_events import AgentWaiting, Snapshot
 from ludolf.session.entries import entry_json
+from ludolf.session.tree import Session
+
+MOST_FILES = 256
+LONGEST_NAME = 48
+_ODD = re.compile(r"[^A-Za-z0-9_-]+")
+NEITHER = "get_subagent_messages requires subagentId or sessionFile"
+UNKNOWN = "Unknown subagent or session file unavailable: {wanted}"
+
+
+class SubagentRegistry:
+    """One for each engine with a host, shared by all subagents below it."""
+
+    def __init__(self, subscription: SubagentSubscription) -> None:
+        self.subscription = subscription
+        self._live: dict[str, Subagent] = {}
+        self._files: dict[str, Path] = {}
+        self._temporary: Path | None = None
+
+    # ------------------------------------------------------------ agents
+
+    def enter(self, subagent: Subagent) -> None:
+        self._live[subagent.task.id] = subagent
+        self._files[subagent.task.id] = subagent.task.file
+        while len(self._files) > MOST_FILES:
+            del self._files[next(iter(self._files))]
+
+    def leave(self, subagent: Subagent) -> None:
+        self._live.pop(subagent.task.id, None)
+
+    def find(self, id: str) -> Subagent | None:
+        """Return the running subagent of this name."""
+        return self._live.get(id)
+
+    def snapshots(self) -> list[Snapshot]:
+        snapshots = [subagent.watch.snapshot() for subagent in self._live.values()]
+        return sorted(snapshots, key=lambda one: (one.index, one.id))
+
+    # ------------------------------------------------------------ names and files
+
+    def reserve(self, folder: Path, name: str, above: str = "") -> tuple[str, Path]:
+        """Reserve an unused name, and the file for it."""
+        plain = _ODD.sub("-", name).strip("-")[:LONGEST_NAME] or "Task"
+        wanted = f"{above}.{plain}" if above else plain
+        id, count = wanted, 1
+        # Some file systems ignore case.
+        taken = {known.lower() for known in self._files}
+        while id.lower() in taken or (folder / f"{id}.jsonl").exists():
+            count += 1
+            id = f"{wanted}-{count}"
+        # Reserved now, so that subagents of one call get different names.
+        self._files[id] = folder / f"{id}.jsonl"
+        return id, self._files[id]
+
+    def folder(self, session: Session) -> Path:
+        """Return the folder for subagents of a session: next to its file, with the same name."""
+        path = session.path
+        return self._temporary_folder() if path is None else path.with_suffix("")
+
+    def _temporary_folder(self) -> Path:
+        if self._temporary is None:
+            import tempfile
+
+            self._temporary = Path(tempfile.mkdtemp(prefix="ludolf-task-"))
+        return self._temporary
+
+    def close(self) -> None:
+        """Remove the files of subagents of a session without a file."""
+        if self._temporary is not None:
+            import shutil
+
+            shutil.rmtree(self._temporary, ignore_errors=True)
+
+    # ------------------------------------------------------------ transcripts
+
+    def transcript(self, id: str | None, file: str | None, start: int) -> dict[str, Any]:
+        """What an agent's session file holds from a byte on, in whole lines.
+
+        Raises:
+            CommandError: neither is named, or it is none of an agent of this process.
+        """
+        if not id and not file:
+            raise CommandError(NEITHER)
+        known = self._files if id else {str(path): path for path in self._files.values()}
+        path = known.get(id or file or "")
+        if path is None:
+            raise CommandError(UNKNOWN.format(wanted=id or file))
+        data, reset = _from_byte(path, start)
+        start = 0 if reset else start
+        whole = data[: data.rfind(b"\n") + 1]
+        entries = [loads(line) for line in whole.splitlines()]
+        return {
+            "sessionFile": str(path),
+            "fromByte": start,
+            "nextByte": start + len(whole),
+            "reset": reset,
+            "entries": entries,
+            "messages": [one["message"] for one in entries if one.get("type") == "message"],
+        }
+
+
+def _from_byte(path: Path, start: int) -> tuple[bytes, bool]:
+    """What stands there, and whether that is all of it, since the file ends before."""
+    try:
+        with path.open("rb") as file:
+            reset = start > file.seek(0, os.SEEK_END)
+            file.seek(0 if reset else start)
+            return file.read(), reset
+    except OSError:
+        return b"", start > 0
+
 
 RESULT = "async-result"
 # A subagent starts when its parent is idle, or after this time: the last words of the parent come

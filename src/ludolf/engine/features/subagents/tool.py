@@ -11,13 +11,11 @@ from ludolf.ai.messages import ThinkingLevel
 from ludolf.ai.models import Model, clamp_thinking
 from ludolf.base import ConfigError
 from ludolf.config.models.selection import choose_model
-from ludolf.engine.bundles import Bundles
+from ludolf.engine.bundles import Bundles, Component
 from ludolf.engine.engine import Engine
 from ludolf.engine.features.subagents.agents import DEFAULT, Agent, find_agents, project_folder
-from ludolf.engine.features.subagents.registry import SubagentRegistry
-from ludolf.engine.features.subagents.subagent import SubagentSubscription
-from ludolf.engine.features.subagents.subagents import SubagentSpawner
-from ludolf.engine.features.subagents.task import SubagentTask
+from ludolf.engine.features.subagents.subagent import SubagentSubscription, SubagentTask
+from ludolf.engine.features.subagents.subagents import SubagentRegistry, SubagentSpawner
 from ludolf.engine.models import Models
 from ludolf.engine.workspace import Workspace
 from ludolf.protocol.subagent_events import SubagentStatus
@@ -71,7 +69,7 @@ _ITEM = {
 }
 
 
-class TaskTool(ToolDefaults):
+class TaskTool(Component, ToolDefaults):
     name = "task"
     label = "task"
     parameters: Mapping[str, Any] = {
@@ -86,15 +84,13 @@ class TaskTool(ToolDefaults):
     snippet = "Start agents that work in the background and report back"
 
     def __init__(self, bundles: Bundles, subagents: SubagentSpawner, work: Scope) -> None:
-        self._workspace = bundles.workspace
-        self._models = bundles.models
-        self._features = bundles.features
+        super().__init__(bundles)
         self._subagents = subagents
         self._work = work
 
     @property
     def description(self) -> str:
-        kinds = find_agents(self._workspace, self._features)
+        kinds = find_agents(self.workspace, self.features)
         listed = [f"- {name}: {kind.description}" for name, kind in kinds.items()]
         return "\n".join((_ABOUT, "Kinds of agents:", *listed))
 
@@ -131,7 +127,7 @@ class TaskTool(ToolDefaults):
     def _kind(self, item: Mapping[str, Any]) -> Agent:
         if not str(item.get("task") or "").strip():
             raise ToolFailure("Every task needs a text that says what to do.")
-        known = find_agents(self._workspace, self._features)
+        known = find_agents(self.workspace, self.features)
         wanted = str(item.get("agent") or DEFAULT)
         if wanted not in known:
             raise ToolFailure(f'Unknown agent "{wanted}". Known: {", ".join(known) or "none"}.')
@@ -141,7 +137,7 @@ class TaskTool(ToolDefaults):
         self, item: Mapping[str, Any], kind: Agent, index: int, call: tuple[str, str]
     ) -> SubagentTask:
         name = str(item.get("name") or "").strip() or kind.name.capitalize()
-        chosen = choose(self._workspace, self._models, kind)
+        chosen = choose(self.workspace, self.models, kind)
         id, file = self._subagents.reserve(name)
         return SubagentTask(
             id=id,
@@ -162,7 +158,7 @@ class TaskTool(ToolDefaults):
     def _output(
         self, tasks: Sequence[SubagentTask], text: str, status: SubagentStatus
     ) -> ToolOutput:
-        folder = project_folder(self._workspace)
+        folder = project_folder(self.workspace)
         progress = [msgspec.to_builtins(task.progress(status)) for task in tasks]
         details = {
             "projectAgentsDir": str(folder) if folder is not None else None,
