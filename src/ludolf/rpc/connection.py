@@ -11,7 +11,6 @@ from ludolf.base import CommandError
 from ludolf.engine.engine import Engine
 from ludolf.protocol.commands import CommandSpec, Order
 from ludolf.protocol.dialects import Dialect, ServerInfo, make_dialect
-from ludolf.protocol.dialects.dialect import Traits
 from ludolf.protocol.events import Event
 from ludolf.protocol.framing import Frame, Head, Reply
 from ludolf.protocol.subagent_events import SubagentEvent, SubagentLifecycle, SubagentProgress
@@ -57,10 +56,13 @@ _OF_AGENTS = frozenset((SubagentEvent, SubagentLifecycle, SubagentProgress))
 _TYPE = re.compile(rb'\{"type":"([a-z_]+)"')
 
 
-class HostConnection:
+class HostConnection(Dialect):
     """A dialect with the filter and the limits that the host asked for."""
 
     def __init__(self, dialect: Dialect) -> None:
+        super().__init__()
+        self.name = dialect.name
+        self.traits = dialect.traits
         self._dialect = dialect
         self._wanted: frozenset[str] | None = None
         self._bounds: Bounds | None = None
@@ -69,14 +71,6 @@ class HostConnection:
         self.prompt_results = dialect.traits.prompt_results
         if dialect.traits.max_frame is not None:
             self.bound(1)
-
-    @property
-    def name(self) -> str:
-        return self._dialect.name
-
-    @property
-    def traits(self) -> Traits:
-        return self._dialect.traits
 
     def want(self, events: frozenset[str] | None) -> None:
         """Send only these events from now on; None is all."""
@@ -149,12 +143,6 @@ class HostConnection:
 def _is_wanted(line: bytes, wanted: frozenset[str]) -> bool:
     found = _TYPE.match(line)
     return found is None or found[1].decode() in wanted
-
-
-if TYPE_CHECKING:
-
-    def _proof(connection: HostConnection) -> Dialect:
-        return connection
 
 
 class ReplyData(msgspec.Struct, frozen=True):

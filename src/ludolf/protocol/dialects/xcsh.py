@@ -1,10 +1,10 @@
 """xcsh: oh-my-pi of spring 2026 with a plainer `ready`, and errors of handlers without an id."""
 
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import msgspec
 
-from ludolf.protocol.dialects.dialect import Dialect, ServerInfo, Traits
+from ludolf.protocol.dialects.dialect import ServerInfo, Traits, silent
 from ludolf.protocol.dialects.omp import Omp
 from ludolf.protocol.dialects.omp_messages import OmpMessages
 from ludolf.protocol.dialects.omp_replies import OmpReplies
@@ -31,7 +31,7 @@ class Xcsh(Omp):
         super().__init__()
         self.messages = _Messages()
         self.replies = _Replies(self.messages)
-        self._table[Warned] = self._table[ContextFilesUsed] = _unspoken
+        self._table[Warned] = self._table[ContextFilesUsed] = silent
 
     def greeting(self, info: ServerInfo) -> Frame | None:
         super().greeting(info)
@@ -66,11 +66,3 @@ class _Replies(OmpReplies):
 
     def system_prompt(self, text: str) -> Any:
         return text
-
-
-def _unspoken(event: Any) -> None:
-    """Send nothing: this family has no such event."""
-
-
-if TYPE_CHECKING:
-    _proof: Dialect = Xcsh()
