@@ -9,7 +9,7 @@ import msgspec
 
 from ludolf.base import CommandError
 from ludolf.engine.engine import Engine
-from ludolf.protocol.commands import CommandSpec, Order
+from ludolf.protocol.commands import COMMANDS, CommandSpec, Order
 from ludolf.protocol.dialects import Dialect, ServerInfo, make_dialect
 from ludolf.protocol.events import Event
 from ludolf.protocol.framing import Frame, Head, Reply
@@ -190,6 +190,20 @@ FUNCTIONS: dict[str, HandlerFunction] = {}
 def handles(run: HandlerFunction) -> HandlerFunction:
     """Register a function as the handler of the command with the name of the function."""
     FUNCTIONS[run.__name__] = run
+    return run
+
+
+def forwards(**functions: Callable[[Call], Any]) -> None:
+    """Register commands that only call a method; its value is the `data` of the reply."""
+    for name, function in functions.items():
+        FUNCTIONS[name] = _forwarding(function, has_data=COMMANDS[name].answer is not None)
+
+
+def _forwarding(function: Callable[[Call], Any], *, has_data: bool) -> HandlerFunction:
+    async def run(call: Call) -> Result:
+        value = function(call)
+        return ReplyData(value) if has_data else None
+
     return run
 
 

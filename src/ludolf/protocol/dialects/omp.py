@@ -26,24 +26,16 @@ if TYPE_CHECKING:
     from ludolf.protocol.ui import UiRequest
 
 
-def _warned(event: around.Warned) -> Frame:
-    return _notice("warning", event.message)
-
-
-def _instructed(event: around.ContextFilesUsed) -> Frame:
-    return _notice("info", f"Instructions from {', '.join(event.paths) or 'no file'}")
-
-
 def _notice(level: str, text: str) -> Frame:
     return line({"type": "notice", "level": level, "message": text, "source": "ludolf"})
 
 
 NOTICES: dict[type, Callable[[Any], Frame]] = {
-    around.Warned: _warned,
-    around.ContextFilesUsed: _instructed,
+    around.Warned: lambda event: _notice("warning", event.message),
+    around.ContextFilesUsed: lambda event: _notice(
+        "info", f"Instructions from {', '.join(event.paths) or 'no file'}"
+    ),
 }
-
-
 ACTION = "context-full"
 
 
@@ -102,10 +94,13 @@ class Omp(Pi):
         interrupt_mode="immediate",
     )
 
+    messages_kind = OmpMessages
+    replies_kind = OmpReplies
+
     def __init__(self) -> None:
         super().__init__()
-        self.messages = OmpMessages()
-        self.replies = OmpReplies(self.messages)
+        self.messages = self.messages_kind()
+        self.replies = self.replies_kind(self.messages)
         self._ends = EagerEnds()
         self._held: bytes | None = None
         self._aborting = 0
@@ -130,7 +125,7 @@ class Omp(Pi):
                 run.ToolStart: self._tool_start,
                 run.ToolUpdate: self._tool_update,
                 run.ToolEnd: self._tool_end,
-                run.QueueUpdate: self._queue_update,
+                run.QueueUpdate: self.messages.queue,
                 around.CompactionStart: compaction_start,
                 around.CompactionEnd: compaction_end,
                 around.ThinkingLevelChanged: self._level_changed,
@@ -247,8 +242,10 @@ class Omp(Pi):
 
     def _update(self, update: run.MessageUpdate) -> list[bytes]:
         event = update.event
-        if type(event) is BlockDelta:
-            self._piece(event)
+        if type(event) is BlockDelta and event.kind == "toolcall":
+            self.messages.argument(event)
+        elif type(event) is BlockDelta:
+            self.messages.first_token()
         message = update.draft.segments()
         inside = stream_event(event)
         if isinstance(event, BlockEnd) and isinstance(event.block, ToolCall):
@@ -263,15 +260,6 @@ class Omp(Pi):
             *message,
             b"}\n",
         ]
-
-    def _piece(self, event: BlockDelta) -> None:
-        if event.kind == "toolcall":
-            self.messages.argument(event)
-        else:
-            self.messages.first_token()
-
-    def _queue_update(self, event: run.QueueUpdate) -> None:
-        self.messages.queue(event)
 
     # ------------------------------------------------------------ tools
 

@@ -80,8 +80,10 @@ class PiEarly(Pi):
                 run.MessageEnd: self._message_end,
                 run.TurnEnd: self._turn_end,
                 run.ToolEnd: _tool_end,
-                around.ExtensionError: _extension_error,
-                around.Warned: _warned,
+                around.ExtensionError: lambda event: _error(
+                    f"{event.extension_path}: {event.error}"
+                ),
+                around.Warned: lambda event: _error(event.message),
             }
         )
         self._table.update(dict.fromkeys(_UNSPOKEN, silent))
@@ -95,7 +97,7 @@ class PiEarly(Pi):
             return None
         if reply.error is not None:
             text = _FAILED.get(reply.command, "") + reply.error.removeprefix(PARSE_FAILED)
-            return line({"type": "error", "error": text})
+            return _error(text)
         if reply.command == "bash":
             return _bash_end(reply)
         if reply.command == "compact" and isinstance(reply.data, around.CompactionResult):
@@ -186,7 +188,7 @@ class PiEarly(Pi):
             return None
         if event.result is not None:
             return self._compaction(event.result, auto=True)
-        return line({"type": "error", "error": event.error_message or "Auto-compaction failed"})
+        return _error(event.error_message or "Auto-compaction failed")
 
     def _compaction(self, result: around.CompactionResult, *, auto: bool) -> Frame:
         record = {
@@ -233,9 +235,5 @@ def _bash_end(reply: Reply) -> Frame:
     return line({"type": "bash_end", "message": message})
 
 
-def _extension_error(event: around.ExtensionError) -> Frame:
-    return line({"type": "error", "error": f"{event.extension_path}: {event.error}"})
-
-
-def _warned(event: around.Warned) -> Frame:
-    return line({"type": "error", "error": event.message})
+def _error(text: str) -> Frame:
+    return line({"type": "error", "error": text})

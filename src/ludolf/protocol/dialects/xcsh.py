@@ -16,37 +16,6 @@ from ludolf.protocol.framing import NO_ID, Frame, Reply, line
 _UNPARSED = ("internal_error", "invalid_parameter")
 
 
-class Xcsh(Omp):
-    name = "xcsh"
-    traits = Traits(
-        early_ack=True,
-        starts_when_idle=True,
-        opens_existing=True,
-        todos=True,
-        clears_todos=True,
-        interrupt_mode="wait",
-    )
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.messages = _Messages()
-        self.replies = _Replies(self.messages)
-        self._table[Warned] = self._table[ContextFilesUsed] = silent
-
-    def greeting(self, info: ServerInfo) -> Frame | None:
-        super().greeting(info)
-        return line({"type": "ready", "version": info.version})
-
-    def ending(self) -> dict[str, Any]:
-        return {}
-
-    def _model_changed(self) -> bytes:
-        return b""
-
-    def _level_changed(self, event: Any) -> Frame | None:
-        return None
-
-
 class _Messages(OmpMessages):
     """Results have a flag for warnings, which is never set."""
 
@@ -66,3 +35,35 @@ class _Replies(OmpReplies):
 
     def system_prompt(self, text: str) -> Any:
         return text
+
+
+class Xcsh(Omp):
+    name = "xcsh"
+    traits = Traits(
+        early_ack=True,
+        starts_when_idle=True,
+        opens_existing=True,
+        todos=True,
+        clears_todos=True,
+        interrupt_mode="wait",
+    )
+
+    messages_kind = _Messages
+    replies_kind = _Replies
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._table[Warned] = self._table[ContextFilesUsed] = silent
+
+    def greeting(self, info: ServerInfo) -> Frame | None:
+        super().greeting(info)
+        return line({"type": "ready", "version": info.version})
+
+    def ending(self) -> dict[str, Any]:
+        return {}
+
+    def _model_changed(self) -> bytes:
+        return b""
+
+    def _level_changed(self, event: Any) -> Frame | None:
+        return None
