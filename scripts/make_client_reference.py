@@ -9,12 +9,15 @@ from pathlib import Path
 from typing import Any
 
 from ludolf.client import Client, ClientOptions
-from ludolf.client.agents import AgentCommands
+from ludolf.client.base import SendingMethod
+from ludolf.client.commands import (
+    AgentCommands,
+    ModelCommands,
+    ProgramCommands,
+    PromptCommands,
+    SessionCommands,
+)
 from ludolf.client.connection import ClientConnection
-from ludolf.client.models import ModelCommands
-from ludolf.client.program import ProgramCommands
-from ludolf.client.prompting import PromptCommands
-from ludolf.client.sessions import SessionCommands
 
 PAGE = Path(__file__).parents[1] / "docs" / "client.md"
 BEGIN = "<!-- reference: made by scripts/make_client_reference.py -->\n"
@@ -71,11 +74,12 @@ def options() -> dict[str, str]:
 
 def methods(group: type[Any]) -> list[tuple[str, Any]]:
     """The public methods that a class itself defines, in their order."""
-    own = [(name, each) for name, each in vars(group).items() if inspect.isfunction(each)]
     return [
         (name, each)
-        for name, each in own
-        if not name.startswith("_") and (group is not ClientConnection or name in RECORDS)
+        for name, each in vars(group).items()
+        if (inspect.isfunction(each) or isinstance(each, SendingMethod))
+        and not name.startswith("_")
+        and (group is not ClientConnection or name in RECORDS)
     ]
 
 

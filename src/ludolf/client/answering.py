@@ -39,7 +39,7 @@ class HostAnswers:
         self._tasks = tasks
         self._send = send
         self._on_dialog = on_dialog
-        made = (_tool(function) for function in functions)
+        made = map(make_tool, functions)
         self._tools: dict[str, FunctionTool] = {tool.name: tool for tool in made}
         self._running: dict[str, asyncio.Task[Any]] = {}
 
@@ -133,7 +133,3 @@ def answer_to(request: UiRequest, value: Any) -> dict[str, Any]:
 
 def _content(output: ToolOutput) -> HostToolContent:
     return HostToolContent(content=list(output.content), details=output.details)
-
-
-def _tool(function: Callable[..., Any]) -> FunctionTool:
-    return make_tool(function)

@@ -2,23 +2,26 @@
 
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
-from typing import Any, Unpack, get_args
+from typing import Any, TypeVar, Unpack, get_args
 
 import msgspec
 from msgspec import UnsetType
 
 from ludolf.ai.messages import Image, Message
-from ludolf.client.agents import AgentCommands
 from ludolf.client.answering import answer_to
+from ludolf.client.base import AsyncSender, Params, SendingMethod
+from ludolf.client.commands import (
+    AgentCommands,
+    ModelCommands,
+    ProgramCommands,
+    PromptCommands,
+    SessionCommands,
+)
 from ludolf.client.connection import ClientConnection
 from ludolf.client.errors import ClientError, OddAnswer
 from ludolf.client.events import EventReader, TypedEvent
-from ludolf.client.models import ModelCommands
 from ludolf.client.options import ClientOptions
-from ludolf.client.program import ProgramCommands
-from ludolf.client.prompting import PromptCommands
 from ludolf.client.running import PromptRun
-from ludolf.client.sessions import SessionCommands
 from ludolf.protocol.answer import Answer, answer_of, checked
 from ludolf.protocol.commands import COMMANDS, Disposition
 from ludolf.protocol.ui import UiRequest
@@ -28,10 +31,17 @@ from ludolf.protocol.wire.pieces import TextDelta
 from ludolf.protocol.wire.stored import read_open
 
 TIMEOUT = 30.0
+R = TypeVar("R")
 
 
 class Client(
-    PromptCommands, ModelCommands, SessionCommands, ProgramCommands, AgentCommands, ClientConnection
+    PromptCommands,
+    ModelCommands,
+    SessionCommands,
+    ProgramCommands,
+    AgentCommands,
+    AsyncSender,
+    ClientConnection,
 ):
     """Starts the program and sends commands to it; `ClientOptions` lists its options.
 
@@ -118,8 +128,14 @@ class Client(
 
     # ------------------------------------------------------------ private
 
-    async def _call(self, command: str, /, **params: Any) -> Any:
+    async def _perform(self, method: SendingMethod[Any, R], params: Params) -> R:
+        return method.result(await self._answer(method.name, params), params)
+
+    async def _answer(self, command: str, params: Params) -> Any:
+        """Return the answer to a command, as the struct that its dialect has for it."""
         given = {_camel(name): value for name, value in params.items() if value is not None}
+        if "error" in params:
+            given["isError"] = params["error"] is not None
         spec = COMMANDS[command]
         if spec.unanswered:
             await self.send(command, **given)

@@ -15,7 +15,6 @@ from ludolf.client.errors import ClientError, NoAnswer, ProgramEnded, Refused, T
 from ludolf.client.events import Record
 from ludolf.client.options import ClientOptions, Start, plan_start
 from ludolf.client.process import Process
-from ludolf.protocol.wire.dialects import WireDialect
 
 # Bytes of events that are read ahead.
 FULL = 8 << 20
@@ -113,11 +112,15 @@ class ClientConnection:
     def __init__(self, *arguments: str, **options: Unpack[ClientOptions]) -> None:
         self._options = options
         self._start: Start = plan_start(arguments, options)
+        # The dialect of the program, and whether the program is this package's own.
+        self.wire = self._start.wire
+        self.is_ours = self._start.is_ours
         self._trace = options.get("trace")
         self._count = 0
         self._reading = asyncio.Lock()
         self._replies: dict[bytes, Record] = {}
-        self._unread = Unread()
+        # The events that came and were not handed out yet.
+        self.unread = Unread()
         self._chunks = LineChunks()
         self._waiting = 0
         self._last: deque[str] = deque(maxlen=8)
@@ -146,7 +149,7 @@ class ClientConnection:
         """
         self._process = await self._launch()
         try:
-            if self._start.wire.greets:
+            if self.wire.greets:
                 await self._greeted()
             if self._answers.tools:
                 await self.ask("set_host_tools", READY_SECONDS, tools=self._answers.tools)
@@ -204,7 +207,7 @@ class ClientConnection:
         key = dumps(command_id)
         async with self._limit(timeout, f"reply to {command_id!r}"):
             while key not in self._replies:
-                self._unread.check()
+                self.unread.check()
                 await self.read_until(lambda: key in self._replies)
         return self._replies.pop(key)
 
@@ -259,21 +262,6 @@ class ClientConnection:
 
     # ------------------------------------------------------------ for those who read themselves
 
-    @property
-    def wire(self) -> WireDialect:
-        """The dialect of the program."""
-        return self._start.wire
-
-    @property
-    def is_ours(self) -> bool:
-        """Whether the program is this package's own."""
-        return self._start.is_ours
-
-    @property
-    def unread(self) -> Unread:
-        """The events that came and were not handed out yet."""
-        return self._unread
-
     def new_id(self) -> str:
         """An id that no command has had."""
         self._count += 1
@@ -321,23 +309,23 @@ class ClientConnection:
             if len(self._replies) > _KEPT_REPLIES:
                 del self._replies[next(iter(self._replies))]
         elif not self._answers.take(record):
-            self._unread.add(record, size)
+            self.unread.add(record, size)
 
     async def _next_event(self) -> Record:
-        while not self._unread:
+        while not self.unread:
             self._waiting += 1
             try:
-                await self.read_until(lambda: bool(self._unread))
+                await self.read_until(lambda: bool(self.unread))
             finally:
                 self._waiting -= 1
-        return self._unread.take()
+        return self.unread.take()
 
     async def _pump(self) -> None:
         """Read records while no caller waits, so that calls and dialogs are answered."""
         try:
             while True:
-                await self._unread.room()
-                await self.read_until(self._unread.is_full)
+                await self.unread.room()
+                await self.read_until(self.unread.is_full)
         except ClientError:
             return  # callers that wait get the same error
 

@@ -4,72 +4,14 @@ from typing import Any
 
 import msgspec
 
-from ludolf.agent.events import (
-    AgentEnd,
-    AgentStart,
-    QueueUpdate,
-    ToolEnd,
-    ToolStart,
-    ToolUpdate,
-    TurnEnd,
-    TurnStart,
-)
+from ludolf.agent import events as run
 from ludolf.base import Value
-from ludolf.protocol.events import (
-    AgentSettled,
-    AutoRetryEnd,
-    AutoRetryStart,
-    CompactionEnd,
-    CompactionStart,
-    ContextFilesUsed,
-    ExtensionError,
-    LimitReached,
-    SessionInfoChanged,
-    SummaryRetryFinished,
-    SummaryRetryScheduled,
-    SummaryRetryStart,
-    ThinkingLevelChanged,
-    Warned,
-)
-from ludolf.protocol.host_events import (
-    CommandOutput,
-    ConfigUpdate,
-    HostToolCall,
-    HostToolCancel,
-    HostUriCancel,
-    HostUriRequest,
-    ModelChanged,
-    SessionInfoUpdate,
-    SessionSettled,
-    StreamRuleHit,
-    TodoAutoClear,
-    TodoReminder,
-)
-from ludolf.protocol.subagent_events import (
-    AgentWaiting,
-    SubagentEvent,
-    SubagentLifecycle,
-    SubagentProgress,
-)
+from ludolf.protocol import events as around
+from ludolf.protocol import host_events as host
+from ludolf.protocol.subagent_events import SubagentNews
 from ludolf.protocol.ui import UiRequest
+from ludolf.protocol.wire import early_frames, frames, omp_frames
 from ludolf.protocol.wire.dialects import WireDialect
-from ludolf.protocol.wire.early_frames import BashEnd, EarlyCompaction, EarlyError
-from ludolf.protocol.wire.frames import (
-    OPEN,
-    BashUpdate,
-    EntryAppended,
-    MessageEnd,
-    MessageStart,
-    MessageUpdate,
-    PromptResult,
-)
-from ludolf.protocol.wire.omp_frames import (
-    AutoCompactionEnd,
-    AutoCompactionStart,
-    CommandsUpdate,
-    Notice,
-    Ready,
-)
 from ludolf.protocol.wire.stored import read_open
 
 Record = dict[str, Any]
@@ -83,59 +25,56 @@ class UnknownEvent(msgspec.Struct, frozen=True):
 
 
 TypedEvent = (
-    AgentStart
-    | AgentEnd
-    | AgentSettled
-    | TurnStart
-    | TurnEnd
-    | MessageStart
-    | MessageUpdate
-    | MessageEnd
-    | ToolStart
-    | ToolUpdate
-    | ToolEnd
-    | QueueUpdate
-    | AutoRetryStart
-    | AutoRetryEnd
-    | CompactionStart
-    | CompactionEnd
-    | SummaryRetryScheduled
-    | SummaryRetryStart
-    | SummaryRetryFinished
-    | SessionInfoChanged
-    | ThinkingLevelChanged
-    | EntryAppended
-    | BashUpdate
-    | LimitReached
-    | ExtensionError
-    | Warned
-    | ContextFilesUsed
-    | HostToolCall
-    | HostToolCancel
-    | TodoReminder
-    | TodoAutoClear
-    | StreamRuleHit
-    | CommandOutput
-    | SessionInfoUpdate
-    | ModelChanged
-    | ConfigUpdate
-    | PromptResult
-    | SessionSettled
-    | HostUriRequest
-    | HostUriCancel
-    | AgentWaiting
-    | SubagentLifecycle
-    | SubagentProgress
-    | SubagentEvent
+    run.AgentStart
+    | run.AgentEnd
+    | around.AgentSettled
+    | run.TurnStart
+    | run.TurnEnd
+    | frames.MessageStart
+    | frames.MessageUpdate
+    | frames.MessageEnd
+    | run.ToolStart
+    | run.ToolUpdate
+    | run.ToolEnd
+    | run.QueueUpdate
+    | around.AutoRetryStart
+    | around.AutoRetryEnd
+    | around.CompactionStart
+    | around.CompactionEnd
+    | around.SummaryRetryScheduled
+    | around.SummaryRetryStart
+    | around.SummaryRetryFinished
+    | around.SessionInfoChanged
+    | around.ThinkingLevelChanged
+    | frames.EntryAppended
+    | frames.BashUpdate
+    | around.LimitReached
+    | around.ExtensionError
+    | around.Warned
+    | around.ContextFilesUsed
+    | host.HostToolCall
+    | host.HostToolCancel
+    | host.TodoReminder
+    | host.TodoAutoClear
+    | host.StreamRuleHit
+    | host.CommandOutput
+    | host.SessionInfoUpdate
+    | host.ModelChanged
+    | host.ConfigUpdate
+    | frames.PromptResult
+    | host.SessionSettled
+    | host.HostUriRequest
+    | host.HostUriCancel
+    | SubagentNews
     | UiRequest
-    | Ready
-    | CommandsUpdate
-    | AutoCompactionStart
-    | AutoCompactionEnd
-    | Notice
-    | EarlyCompaction
-    | EarlyError
-    | BashEnd
+    | omp_frames.Ready
+    | omp_frames.CommandsUpdate
+    | omp_frames.AutoCompactionStart
+    | omp_frames.AutoCompactionEnd
+    | omp_frames.Notice
+    | early_frames.EarlyCompaction
+    | early_frames.EarlyError
+    | early_frames.BashEnd
     | UnknownEvent
 )
 
@@ -159,4 +98,4 @@ class EventReader:
 
 def _from_own_to_open(name: str, kind: type[Any]) -> tuple[type[Any], ...]:
     own = (each for each in kind.__mro__ if issubclass(each, Value))
-    return tuple(each for each in (*own, *OPEN) if each.__struct_config__.tag == name)
+    return tuple(each for each in (*own, *frames.OPEN) if each.__struct_config__.tag == name)

@@ -12,11 +12,14 @@ from typing import Any, Self, TypeVar, Unpack
 from ludolf.ai.messages import Image
 from ludolf.base.loop_thread import LoopThread
 from ludolf.client import client
-from ludolf.client.blocking.agents import BlockingAgentCommands
-from ludolf.client.blocking.models import BlockingModelCommands
-from ludolf.client.blocking.program import BlockingProgramCommands
-from ludolf.client.blocking.prompting import BlockingPromptCommands
-from ludolf.client.blocking.sessions import BlockingSessionCommands
+from ludolf.client.base import BlockingSender, Params, SendingMethod
+from ludolf.client.commands import (
+    AgentCommands,
+    ModelCommands,
+    ProgramCommands,
+    PromptCommands,
+    SessionCommands,
+)
 from ludolf.client.connection import SECONDS, Match
 from ludolf.client.errors import ClientError
 from ludolf.client.events import Record, TypedEvent
@@ -28,11 +31,12 @@ T = TypeVar("T")
 
 
 class Client(
-    BlockingPromptCommands,
-    BlockingModelCommands,
-    BlockingSessionCommands,
-    BlockingProgramCommands,
-    BlockingAgentCommands,
+    PromptCommands,
+    ModelCommands,
+    SessionCommands,
+    ProgramCommands,
+    AgentCommands,
+    BlockingSender,
 ):
     """Runs a `ludolf.client.Client` in a thread with an event loop of its own, so that it works
     inside a program that has one too, such as a notebook.
@@ -124,8 +128,8 @@ class Client(
 
     # ------------------------------------------------------------ private
 
-    def _call(self, command: str, /, **params: Any) -> Any:
-        return self._wait(self._client._call(command, **params))
+    def _perform(self, method: SendingMethod[Any, T], params: Params) -> T:
+        return self._wait(self._client._perform(method, params))
 
     def _wait(self, work: Coroutine[Any, Any, T]) -> T:
         if self._thread is None:

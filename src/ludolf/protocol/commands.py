@@ -244,9 +244,8 @@ class CommandSpec(msgspec.Struct, frozen=True):
                in_turn: begins when earlier commands of this order have been answered
                own_task: runs in a task of its own from the start
 
-    `answer` and `sent` name structs of `protocol/wire`, which the server does not load: `answer` is
-    the `data` of the reply (None: the reply has no data), `sent` a stricter form of `params` for
-    schema and client (None: `params`).
+    `answer` names a struct of `protocol/wire`, which the server does not load: the `data` of the
+    reply (None: the reply has no data).
     """
 
     name: str
@@ -254,7 +253,6 @@ class CommandSpec(msgspec.Struct, frozen=True):
     answer: str | None = None
     order: Order = "now"
     aliases: tuple[str, ...] = ()
-    sent: str | None = None
     # The answer may be null.
     nullable: bool = False
     # The command is itself an answer of the host, and gets no reply.
@@ -284,17 +282,11 @@ class CommandSpec(msgspec.Struct, frozen=True):
 
 
 ROWS: tuple[CommandSpec, ...] = (
-    CommandSpec("prompt", Prompt, "Accepted", "in_turn", sent="PromptSchema", eager=True),
-    CommandSpec(
-        "steer", QueueMessage, "Accepted", "in_turn", sent="QueueMessageSchema", eager=True
-    ),
-    CommandSpec(
-        "follow_up", QueueMessage, "Accepted", "in_turn", sent="QueueMessageSchema", eager=True
-    ),
+    CommandSpec("prompt", Prompt, "Accepted", "in_turn", eager=True),
+    CommandSpec("steer", QueueMessage, "Accepted", "in_turn", eager=True),
+    CommandSpec("follow_up", QueueMessage, "Accepted", "in_turn", eager=True),
     CommandSpec("abort", Bare, None, "own_task", holds=True, interrupts=True),
-    CommandSpec(
-        "abort_and_prompt", Prompt, "Accepted", "in_turn", sent="PromptSchema", interrupts=True
-    ),
+    CommandSpec("abort_and_prompt", Prompt, "Accepted", "in_turn", interrupts=True),
     CommandSpec("clear_queue", Bare, "Queued"),
     CommandSpec("new_session", NewSession, "SessionChange", "in_turn", changes_session=True),
     CommandSpec("get_state", Bare, "State"),
@@ -310,13 +302,11 @@ ROWS: tuple[CommandSpec, ...] = (
         about_session=True,
     ),
     CommandSpec("get_available_models", Bare, "Models", waits=True),
-    CommandSpec(
-        "set_thinking_level", SetThinkingLevel, sent="SetThinkingLevelSchema", about_session=True
-    ),
+    CommandSpec("set_thinking_level", SetThinkingLevel, about_session=True),
     CommandSpec("cycle_thinking_level", Bare, "CycledLevel", nullable=True, about_session=True),
     CommandSpec("get_available_thinking_levels", Bare, "Levels"),
-    CommandSpec("set_steering_mode", SetMode, sent="SetQueueModeSchema"),
-    CommandSpec("set_follow_up_mode", SetMode, sent="SetQueueModeSchema"),
+    CommandSpec("set_steering_mode", SetMode),
+    CommandSpec("set_follow_up_mode", SetMode),
     CommandSpec("compact", Compact, "CompactionResult", "own_task"),
     CommandSpec("set_auto_compaction", SetEnabled),
     CommandSpec("set_auto_retry", SetEnabled),
@@ -336,33 +326,27 @@ ROWS: tuple[CommandSpec, ...] = (
     CommandSpec("get_commands", Bare, "CommandList"),
     CommandSpec("set_limits", SetLimits, "Limits"),
     CommandSpec("set_project_trust", SetProjectTrust, None, "in_turn"),
-    CommandSpec("extension_ui_response", UiAnswer, sent="UiAnswerSchema", unanswered=True),
+    CommandSpec("extension_ui_response", UiAnswer, unanswered=True),
     CommandSpec("list_sessions", ListSessions, "Sessions"),
     CommandSpec("rename_session", RenameSession),
     CommandSpec("delete_session", DeleteSession, "Trashed"),
     CommandSpec("navigate_tree", NavigateTree, "Moved", "in_turn"),
     CommandSpec("reload", Bare, None, "in_turn"),
     CommandSpec("get_capabilities", Bare, "Capabilities"),
-    CommandSpec("set_host_tools", SetHostTools, "HostToolNames", sent="SetHostToolsSchema"),
-    CommandSpec("host_tool_update", HostToolUpdate, sent="HostToolUpdateSchema", unanswered=True),
-    CommandSpec("host_tool_result", HostToolResult, sent="HostToolResultSchema", unanswered=True),
-    CommandSpec(
-        "set_host_uri_schemes", SetHostUriSchemes, "HostUriSchemes", sent="SetHostUriSchemesSchema"
-    ),
-    CommandSpec("host_uri_result", HostUriResult, sent="HostUriResultSchema", unanswered=True),
+    CommandSpec("set_host_tools", SetHostTools, "HostToolNames"),
+    CommandSpec("host_tool_update", HostToolUpdate, unanswered=True),
+    CommandSpec("host_tool_result", HostToolResult, unanswered=True),
+    CommandSpec("set_host_uri_schemes", SetHostUriSchemes, "HostUriSchemes"),
+    CommandSpec("host_uri_result", HostUriResult, unanswered=True),
     CommandSpec("handoff", Handoff, "HandedOver", "in_turn", changes_session=True),
     CommandSpec("open_session", OpenSession, "OpenedSession", "in_turn", changes_session=True),
     CommandSpec("set_fast_mode", SetEnabled, "FastMode"),
-    CommandSpec("set_interrupt_mode", SetMode, sent="SetInterruptModeSchema"),
-    CommandSpec("set_todos", SetTodos, "Todos", sent="SetTodosSchema", about_session=True),
+    CommandSpec("set_interrupt_mode", SetMode),
+    CommandSpec("set_todos", SetTodos, "Todos", about_session=True),
     CommandSpec("set_event_filter", SetEventFilter, "EventFilter"),
     CommandSpec("set_prompt_results", SetEnabled),
-    CommandSpec(
-        "negotiate_protocol", NegotiateProtocol, "Negotiated", sent="NegotiateProtocolSchema"
-    ),
-    CommandSpec(
-        "get_messages_page", GetMessagesPage, "ConversationPage", sent="GetMessagesPageSchema"
-    ),
+    CommandSpec("negotiate_protocol", NegotiateProtocol, "Negotiated"),
+    CommandSpec("get_messages_page", GetMessagesPage, "ConversationPage"),
     CommandSpec("get_available_commands", Bare, "CommandList"),
     CommandSpec("set_locale", SetLocale),
     CommandSpec("get_login_providers", Bare, "LoginProviders"),
@@ -370,16 +354,9 @@ ROWS: tuple[CommandSpec, ...] = (
     CommandSpec("logout", Logout, "LoggedOut", "in_turn"),
     CommandSpec("get_auth_status", Bare, "AuthStatuses"),
     CommandSpec("get_integrations", Bare, "Integrations"),
-    CommandSpec(
-        "set_subagent_subscription",
-        SetSubagentSubscription,
-        "Subscription",
-        sent="SetSubagentSubscriptionSchema",
-    ),
+    CommandSpec("set_subagent_subscription", SetSubagentSubscription, "Subscription"),
     CommandSpec("get_subagents", Bare, "Subagents"),
-    CommandSpec(
-        "get_subagent_messages", GetSubagentMessages, "Transcript", sent="GetSubagentMessagesSchema"
-    ),
+    CommandSpec("get_subagent_messages", GetSubagentMessages, "Transcript"),
     CommandSpec("cancel_subagent", CancelSubagent, "CancelledSubagent"),
     CommandSpec("steer_subagent", SteerSubagent),
 )

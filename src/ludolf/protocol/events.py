@@ -135,6 +135,15 @@ LifecycleEvent = (
     | ContextFilesUsed
 )
 Event = AgentEvent | LifecycleEvent | HostEvent | SubagentNews
+# Events that other families than pi do not have.
+ONLY_PI: tuple[type[Value], ...] = (
+    SummaryRetryScheduled,
+    SummaryRetryStart,
+    SummaryRetryFinished,
+    SessionInfoChanged,
+    EntryStored,
+    ShellOutput,
+)
 _SPOKEN: tuple[type[msgspec.Struct], ...] = (
     *get_args(AgentEvent),
     *get_args(LifecycleEvent),

@@ -9,9 +9,8 @@ import msgspec
 
 from ludolf.base import CommandError
 from ludolf.engine.engine import Engine
-from ludolf.protocol.commands import CommandSpec, Order
+from ludolf.protocol.commands import COMMANDS, CommandSpec, Order
 from ludolf.protocol.dialects import Dialect, ServerInfo, make_dialect
-from ludolf.protocol.dialects.dialect import Traits
 from ludolf.protocol.events import Event
 from ludolf.protocol.framing import Frame, Head, Reply
 from ludolf.protocol.subagent_events import SubagentEvent, SubagentLifecycle, SubagentProgress
@@ -57,10 +56,13 @@ _OF_AGENTS = frozenset((SubagentEvent, SubagentLifecycle, SubagentProgress))
 _TYPE = re.compile(rb'\{"type":"([a-z_]+)"')
 
 
-class HostConnection:
+class HostConnection(Dialect):
     """A dialect with the filter and the limits that the host asked for."""
 
     def __init__(self, dialect: Dialect) -> None:
+        super().__init__()
+        self.name = dialect.name
+        self.traits = dialect.traits
         self._dialect = dialect
         self._wanted: frozenset[str] | None = None
         self._bounds: Bounds | None = None
@@ -69,14 +71,6 @@ class HostConnection:
         self.prompt_results = dialect.traits.prompt_results
         if dialect.traits.max_frame is not None:
             self.bound(1)
-
-    @property
-    def name(self) -> str:
-        return self._dialect.name
-
-    @property
-    def traits(self) -> Traits:
-        return self._dialect.traits
 
     def want(self, events: frozenset[str] | None) -> None:
         """Send only these events from now on; None is all."""
@@ -151,12 +145,6 @@ def _is_wanted(line: bytes, wanted: frozenset[str]) -> bool:
     return found is None or found[1].decode() in wanted
 
 
-if TYPE_CHECKING:
-
-    def _proof(connection: HostConnection) -> Dialect:
-        return connection
-
-
 class ReplyData(msgspec.Struct, frozen=True):
     """The `data` of a reply; a list of bytes is JSON in pieces.
 
@@ -202,6 +190,20 @@ FUNCTIONS: dict[str, HandlerFunction] = {}
 def handles(run: HandlerFunction) -> HandlerFunction:
     """Register a function as the handler of the command with the name of the function."""
     FUNCTIONS[run.__name__] = run
+    return run
+
+
+def forwards(**functions: Callable[[Call], Any]) -> None:
+    """Register commands that only call a method; its value is the `data` of the reply."""
+    for name, function in functions.items():
+        FUNCTIONS[name] = _forwarding(function, has_data=COMMANDS[name].answer is not None)
+
+
+def _forwarding(function: Callable[[Call], Any], *, has_data: bool) -> HandlerFunction:
+    async def run(call: Call) -> Result:
+        value = function(call)
+        return ReplyData(value) if has_data else None
+
     return run
 
 

@@ -459,11 +459,13 @@ class Server:
             call = self._call(head, read_command(head, body))
             order = handler.order_of(call)
         except BadFrame as error:
-            self._refuse(error)
+            self._reply(
+                Reply(command="parse", id=error.id, error=str(error), untyped=error.untyped)
+            )
         except LudolfError as error:
             self._answer_refusal(head, error)
         except Exception as error:  # a bug in reading a line is an error reply, too
-            self._answer_bug(head, error)
+            self._reply(_bug(head.type, head.id, error))
         else:
             self._start(handler, call, order)
 
@@ -525,7 +527,7 @@ class Server:
             self._answer_refusal(call.head, error)
             return None
         except Exception as error:  # a bug in a handler is an error reply, not the end
-            self._answer_bug(call.head, error)
+            self._reply(_bug(call.head.type, call.head.id, error))
             return None
         if not started.done:
             return started
@@ -538,7 +540,7 @@ class Server:
         except LudolfError as error:
             self._answer_refusal(call.head, error)
         except Exception as error:  # as above
-            self._answer_bug(call.head, error)
+            self._reply(_bug(call.head.type, call.head.id, error))
         else:
             self._answer(call.head, result)
 
@@ -551,24 +553,17 @@ class Server:
             self._stdio.send(frame)
         return frame is not None
 
-    def _answer(self, head: Head, data: Result = None, *, error: str | None = None) -> None:
-        if isinstance(data, Silence):
-            return
-        if data is None:
-            self._reply(Reply(command=head.type, id=head.id, error=error))
-        else:
-            self._reply(Reply(command=head.type, id=head.id, data=data.data, more=data.more))
+    def _answer(self, head: Head, result: Result) -> None:
+        if isinstance(result, ReplyData):
+            data, more = result.data, result.more
+            self._reply(Reply(command=head.type, id=head.id, data=data, more=more))
+        elif result is None:
+            self._reply(Reply(command=head.type, id=head.id))
 
     def _answer_refusal(self, head: Head, error: LudolfError) -> None:
         code = error.code if isinstance(error, CommandError) else None
         field = error.field if isinstance(error, BadCommand) else None
         self._reply(Reply(command=head.type, id=head.id, error=str(error), code=code, field=field))
-
-    def _answer_bug(self, head: Head, error: Exception) -> None:
-        self._reply(_bug(head.type, head.id, error))
-
-    def _refuse(self, error: BadFrame) -> None:
-        self._reply(Reply(command="parse", id=error.id, error=str(error), untyped=error.untyped))
 
     def _reply(self, reply: Reply) -> None:
         try:

@@ -12,20 +12,10 @@ import msgspec
 from ludolf.base import CommandError
 from ludolf.engine.engine import Engine
 from ludolf.protocol.dialects.dialect import Traits
-from ludolf.protocol.host_events import (
-    CommandOutput,
-    ConfigUpdate,
-    ModelChanged,
-    SessionInfoUpdate,
-)
+from ludolf.protocol.host_events import CommandOutput, ConfigUpdate, ModelChanged, SessionInfoUpdate
 from ludolf.rpc.state import context_fill
 
 SlashFunction = Callable[[Engine, str], Awaitable[None]]
-
-
-class _Slash(msgspec.Struct, frozen=True):
-    description: str
-    run: SlashFunction
 
 
 def available_commands(engine: Engine, traits: Traits) -> tuple[Any, ...]:
@@ -35,8 +25,8 @@ def available_commands(engine: Engine, traits: Traits) -> tuple[Any, ...]:
         return found
     taken = _names(found)
     own = (
-        {"name": name, "description": slash.description, "source": "builtin"}
-        for name, slash in _COMMANDS.items()
+        {"name": name, "description": description, "source": "builtin"}
+        for name, (description, _) in _COMMANDS.items()
         if name not in taken
     )
     return (*found, *own)
@@ -54,7 +44,8 @@ def find(engine: Engine, message: str) -> tuple[str, str] | None:
 
 async def perform(engine: Engine, name: str, words: str) -> None:
     """Run the command and emit its output; an error is emitted as output too."""
-    await _COMMANDS[name].run(engine, words)
+    _, run = _COMMANDS[name]
+    await run(engine, words)
 
 
 def _names(commands: tuple[Any, ...]) -> set[str]:
@@ -158,14 +149,14 @@ async def _todo(engine: Engine, words: str) -> None:
 
 
 _ALIASES = {"models": "model"}
-_COMMANDS = {
-    "session": _Slash("Show the session: id, title, folder", _session),
-    "model": _Slash("Show the model, or choose another: /model [provider/id]", _model),
-    "rename": _Slash("Name the session: /rename <title>", _rename),
-    "compact": _Slash("Compact the conversation: /compact [what to keep]", _compact),
-    "export": _Slash("Write the session as a page: /export [path]", _export),
-    "tools": _Slash("Show the tools of the agent", _tools),
-    "context": _Slash("Show how full the context is", _context),
-    "usage": _Slash("Show tokens and cost of the session", _usage),
-    "todo": _Slash("Show the todo list", _todo),
+_COMMANDS: dict[str, tuple[str, SlashFunction]] = {
+    "session": ("Show the session: id, title, folder", _session),
+    "model": ("Show the model, or choose another: /model [provider/id]", _model),
+    "rename": ("Name the session: /rename <title>", _rename),
+    "compact": ("Compact the conversation: /compact [what to keep]", _compact),
+    "export": ("Write the session as a page: /export [path]", _export),
+    "tools": ("Show the tools of the agent", _tools),
+    "context": ("Show how full the context is", _context),
+    "usage": ("Show tokens and cost of the session", _usage),
+    "todo": ("Show the todo list", _todo),
 }

@@ -15,7 +15,7 @@ def state(engine: Engine) -> State:
     state = engine.state()
     if engine.has_todos:
         state = state.replace(todo_phases=engine.todos.phases)
-    if _has_subagents(engine):
+    if engine.features.will_wake():
         state = state.replace(has_pending_async_work=True)
     if engine.models.wants_fast:
         state = state.replace(fast_mode_enabled=True, fast_mode_active=engine.models.is_fast)
@@ -25,10 +25,6 @@ def state(engine: Engine) -> State:
 def is_settled(engine: Engine) -> bool:
     """Whether nothing runs or is queued, and nothing will start without a command."""
     return engine.is_settled and not engine.conversation.queue.said()
-
-
-def _has_subagents(engine: Engine) -> bool:
-    return engine.features.will_wake()
 
 
 def full_state(engine: Engine) -> dict[str, Any]:
@@ -47,7 +43,7 @@ def full_state(engine: Engine) -> dict[str, Any]:
         ],
         "contextUsage": context_fill(engine),
         "isSettled": is_settled(engine),
-        "hasPendingAsyncWork": _has_subagents(engine),
+        "hasPendingAsyncWork": engine.features.will_wake(),
     }
 
 

@@ -6,44 +6,17 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from msgspec import UNSET
 
-from ludolf.agent.events import (
-    AgentEnd,
-    AgentStart,
-    MessageEnd,
-    MessageStart,
-    MessageUpdate,
-    QueueUpdate,
-    ToolEnd,
-    ToolStart,
-    ToolUpdate,
-    TurnEnd,
-)
+from ludolf.agent import events as run
 from ludolf.ai.draft import BlockDelta, BlockEnd
 from ludolf.ai.messages import ToolCall
 from ludolf.base import now_ms
+from ludolf.protocol import events as around
 from ludolf.protocol.commands import COMMANDS
-from ludolf.protocol.dialects.dialect import Dialect, ServerInfo, Traits
+from ludolf.protocol.dialects.dialect import ServerInfo, Traits, silent, stream_event
 from ludolf.protocol.dialects.omp_messages import FAILED, OmpMessages, short_summary
 from ludolf.protocol.dialects.omp_replies import OmpReplies, model
 from ludolf.protocol.dialects.omp_subagents import not_terminal
 from ludolf.protocol.dialects.pi import EagerEnds, Pi
-from ludolf.protocol.dialects.pi_delta import stream_event
-from ludolf.protocol.events import (
-    AgentSettled,
-    AutoRetryEnd,
-    AutoRetryStart,
-    CompactionEnd,
-    CompactionStart,
-    ContextFilesUsed,
-    EntryStored,
-    SessionInfoChanged,
-    ShellOutput,
-    SummaryRetryFinished,
-    SummaryRetryScheduled,
-    SummaryRetryStart,
-    ThinkingLevelChanged,
-    Warned,
-)
 from ludolf.protocol.frame_limits import MAX_FRAME, MAX_REASSEMBLED, VERSIONS
 from ludolf.protocol.framing import Frame, Reply, line
 from ludolf.protocol.host_events import ConfigUpdate, SessionSettled
@@ -53,31 +26,26 @@ if TYPE_CHECKING:
     from ludolf.protocol.ui import UiRequest
 
 
-def _warned(event: Warned) -> Frame:
-    return _notice("warning", event.message)
-
-
-def _instructed(event: ContextFilesUsed) -> Frame:
-    return _notice("info", f"Instructions from {', '.join(event.paths) or 'no file'}")
-
-
 def _notice(level: str, text: str) -> Frame:
     return line({"type": "notice", "level": level, "message": text, "source": "ludolf"})
 
 
-NOTICES: dict[type, Callable[[Any], Frame]] = {Warned: _warned, ContextFilesUsed: _instructed}
-
-
+NOTICES: dict[type, Callable[[Any], Frame]] = {
+    around.Warned: lambda event: _notice("warning", event.message),
+    around.ContextFilesUsed: lambda event: _notice(
+        "info", f"Instructions from {', '.join(event.paths) or 'no file'}"
+    ),
+}
 ACTION = "context-full"
 
 
-def compaction_start(event: CompactionStart) -> Frame | None:
+def compaction_start(event: around.CompactionStart) -> Frame | None:
     if event.reason == "manual":
         return None
     return line({"type": "auto_compaction_start", "reason": event.reason, "action": ACTION})
 
 
-def compaction_end(event: CompactionEnd) -> Frame | None:
+def compaction_end(event: around.CompactionEnd) -> Frame | None:
     if event.reason == "manual":
         return None
     record: dict[str, Any] = {
@@ -103,14 +71,6 @@ def compaction_end(event: CompactionEnd) -> Frame | None:
 
 _ABORTS = frozenset(name for name, spec in COMMANDS.items() if spec.interrupts)
 _MODEL_CHANGES = ("set_model", "cycle_model")
-_UNSPOKEN: tuple[type, ...] = (
-    ShellOutput,
-    EntryStored,
-    SessionInfoChanged,
-    SummaryRetryScheduled,
-    SummaryRetryStart,
-    SummaryRetryFinished,
-)
 
 
 class Omp(Pi):
@@ -134,10 +94,13 @@ class Omp(Pi):
         interrupt_mode="immediate",
     )
 
+    messages_kind = OmpMessages
+    replies_kind = OmpReplies
+
     def __init__(self) -> None:
         super().__init__()
-        self.messages = OmpMessages()
-        self.replies = OmpReplies(self.messages)
+        self.messages = self.messages_kind()
+        self.replies = self.replies_kind(self.messages)
         self._ends = EagerEnds()
         self._held: bytes | None = None
         self._aborting = 0
@@ -151,28 +114,28 @@ class Omp(Pi):
         self._tells_titles = False
         self._table.update(
             {
-                AgentStart: self._agent_start,
-                AgentEnd: self._agent_end,
-                AgentSettled: self._agent_settled,
+                run.AgentStart: self._agent_start,
+                run.AgentEnd: self._agent_end,
+                around.AgentSettled: self._agent_settled,
                 AgentWaiting: self._agent_waiting,
-                MessageStart: self._message,
-                MessageUpdate: self._updates,
-                MessageEnd: self._message,
-                TurnEnd: self._turn_end,
-                ToolStart: self._tool_start,
-                ToolUpdate: self._tool_update,
-                ToolEnd: self._tool_end,
-                QueueUpdate: self._queue_update,
-                CompactionStart: compaction_start,
-                CompactionEnd: compaction_end,
-                ThinkingLevelChanged: self._level_changed,
-                AutoRetryStart: self._retry_start,
-                AutoRetryEnd: self._retry_ended,
+                run.MessageStart: self._message,
+                run.MessageUpdate: self._updates,
+                run.MessageEnd: self._message,
+                run.TurnEnd: self._turn_end,
+                run.ToolStart: self._tool_start,
+                run.ToolUpdate: self._tool_update,
+                run.ToolEnd: self._tool_end,
+                run.QueueUpdate: self.messages.queue,
+                around.CompactionStart: compaction_start,
+                around.CompactionEnd: compaction_end,
+                around.ThinkingLevelChanged: self._level_changed,
+                around.AutoRetryStart: self._retry_start,
+                around.AutoRetryEnd: self._retry_ended,
                 ConfigUpdate: _config_update,
                 SessionSettled: self._session_settled,
             }
         )
-        self._table.update({**dict.fromkeys(_UNSPOKEN, _silent), **NOTICES})
+        self._table.update({**dict.fromkeys(around.ONLY_PI, silent), **NOTICES})
 
     # ------------------------------------------------------------ start and replies
 
@@ -219,21 +182,21 @@ class Omp(Pi):
 
     # ------------------------------------------------------------ the run
 
-    def _agent_start(self, event: AgentStart) -> Frame:
+    def _agent_start(self, event: run.AgentStart) -> Frame:
         if self._settled:
             self.messages.new_prompt()
         self._held = None
         self._settled = False
         return line({"type": "agent_start"})
 
-    def _agent_end(self, event: AgentEnd) -> None:
+    def _agent_end(self, event: run.AgentEnd) -> None:
         messages = self.messages.render_all(event.messages)
         self._held = line({"type": "agent_end", "messages": messages, **self.ending()})
 
     def ending(self) -> dict[str, Any]:
         return {"isTerminal": True}
 
-    def _agent_settled(self, event: AgentSettled) -> Frame | None:
+    def _agent_settled(self, event: around.AgentSettled) -> Frame | None:
         self._settled = True
         if self._aborting:
             return None
@@ -241,7 +204,7 @@ class Omp(Pi):
         return held
 
     def _agent_waiting(self, event: AgentWaiting) -> Frame | None:
-        return not_terminal(self._agent_settled(AgentSettled()))
+        return not_terminal(self._agent_settled(around.AgentSettled()))
 
     def _session_settled(self, event: SessionSettled) -> Frame | None:
         """Behind the end that waits for the reply to an abort, or dropped with it."""
@@ -251,7 +214,7 @@ class Omp(Pi):
         self._held += settled
         return None
 
-    def _turn_end(self, event: TurnEnd) -> Frame:
+    def _turn_end(self, event: run.TurnEnd) -> Frame:
         self._open_calls.clear()
         self._told_early.clear()
         return line(
@@ -264,23 +227,25 @@ class Omp(Pi):
 
     # ------------------------------------------------------------ messages
 
-    def _message(self, event: MessageStart | MessageEnd) -> Frame | None:
+    def _message(self, event: run.MessageStart | run.MessageEnd) -> Frame | None:
         message = event.message
         if getattr(message, "tool_call_id", None) in self._told_early:
             return None
-        is_start = isinstance(event, MessageStart)
+        is_start = isinstance(event, run.MessageStart)
         self.messages.saw(message, is_start=is_start)
         kind = "message_start" if is_start else "message_end"
         return line({"type": kind, "message": self.messages.render(message)})
 
-    def _updates(self, update: MessageUpdate) -> Frame | None:
+    def _updates(self, update: run.MessageUpdate) -> Frame | None:
         pieces = [piece for item in self._ends.order(update) for piece in self._update(item)]
         return pieces or None
 
-    def _update(self, update: MessageUpdate) -> list[bytes]:
+    def _update(self, update: run.MessageUpdate) -> list[bytes]:
         event = update.event
-        if type(event) is BlockDelta:
-            self._piece(event)
+        if type(event) is BlockDelta and event.kind == "toolcall":
+            self.messages.argument(event)
+        elif type(event) is BlockDelta:
+            self.messages.first_token()
         message = update.draft.segments()
         inside = stream_event(event)
         if isinstance(event, BlockEnd) and isinstance(event.block, ToolCall):
@@ -296,28 +261,19 @@ class Omp(Pi):
             b"}\n",
         ]
 
-    def _piece(self, event: BlockDelta) -> None:
-        if event.kind == "toolcall":
-            self.messages.argument(event)
-        else:
-            self.messages.first_token()
-
-    def _queue_update(self, event: QueueUpdate) -> None:
-        self.messages.queue(event)
-
     # ------------------------------------------------------------ tools
 
-    def _tool_start(self, event: ToolStart) -> Frame:
+    def _tool_start(self, event: run.ToolStart) -> Frame:
         self._open_calls.add(event.tool_call_id)
         self.messages.call_began(event)
         return line(msgspec.to_builtins(event))
 
-    def _tool_update(self, event: ToolUpdate) -> Frame:
+    def _tool_update(self, event: run.ToolUpdate) -> Frame:
         record = msgspec.to_builtins(event)
         record["partialResult"].setdefault("details", {})
         return line(record)
 
-    def _tool_end(self, event: ToolEnd) -> Frame:
+    def _tool_end(self, event: run.ToolEnd) -> Frame:
         """Send a result at once while other calls run, and not again at its place."""
         self._open_calls.discard(event.tool_call_id)
         progress = self.messages.call_ended(event)
@@ -347,12 +303,12 @@ class Omp(Pi):
 
     # ------------------------------------------------------------ retries
 
-    def _retry_start(self, event: AutoRetryStart) -> Frame:
+    def _retry_start(self, event: around.AutoRetryStart) -> Frame:
         failed = {"errorMessage": event.error_message, "errorId": FAILED}
         self._retry_errors.append({"attempt": event.attempt, **failed})
         return line({**msgspec.to_builtins(event), "errorId": FAILED})
 
-    def _retry_ended(self, event: AutoRetryEnd) -> Frame | None:
+    def _retry_ended(self, event: around.AutoRetryEnd) -> Frame | None:
         """Return the frame that follows the reply to `abort_retry`."""
         record = msgspec.to_builtins(event)
         errors, self._retry_errors = self._retry_errors, []
@@ -374,7 +330,7 @@ class Omp(Pi):
         self._new_model = False
         return line({"type": "model_changed"})
 
-    def _level_changed(self, event: ThinkingLevelChanged) -> Frame | None:
+    def _level_changed(self, event: around.ThinkingLevelChanged) -> Frame | None:
         changed = line({"type": "thinking_level_changed", "thinkingLevel": event.level})
         return self._model_changed() + changed
 
@@ -388,14 +344,6 @@ def _whole(result: dict[str, Any], *, failed: bool) -> dict[str, Any]:
     return {} if made_here else {"isError": True}
 
 
-def _silent(event: Any) -> None:
-    """Send nothing: this family has no such event."""
-
-
 def _config_update(event: ConfigUpdate) -> Frame:
     record = msgspec.to_builtins(event)
     return line({**record, "model": model(record["model"])})
-
-
-if TYPE_CHECKING:
-    _proof: Dialect = Omp()

@@ -14,13 +14,7 @@ import msgspec
 
 from ludolf.agent.events import QueueUpdate, ToolEnd, ToolStart
 from ludolf.ai.draft import BlockDelta
-from ludolf.ai.messages import (
-    AssistantMessage,
-    Message,
-    ToolCall,
-    UserMessage,
-    text_of,
-)
+from ludolf.ai.messages import AssistantMessage, Message, ToolCall, UserMessage, text_of
 from ludolf.base import dumps
 from ludolf.protocol.dialects.omp_tools import (
     JsonObject,

@@ -3,18 +3,10 @@
 The message is joined from pieces that are JSON already; nothing is encoded twice.
 """
 
-from typing import TYPE_CHECKING
-
 from ludolf.agent.events import MessageUpdate
 from ludolf.ai.draft import BlockDelta, BlockEnd, BlockStart, Draft
-from ludolf.base import dumps
-from ludolf.protocol.dialects.dialect import Dialect, Render, ServerInfo, Traits
-from ludolf.protocol.dialects.pi_delta import stream_event
-from ludolf.protocol.events import Event
-from ludolf.protocol.framing import Frame, Reply, render_reply
-
-if TYPE_CHECKING:
-    from ludolf.protocol.ui import UiRequest
+from ludolf.protocol.dialects.dialect import Dialect, stream_event
+from ludolf.protocol.framing import Frame
 
 
 class EagerEnds:
@@ -52,28 +44,12 @@ class EagerEnds:
         return (MessageUpdate(BlockEnd(before.kind, before.index, block), update.draft),)
 
 
-class Pi:
+class Pi(Dialect):
     name = "pi"
-    traits = Traits()
 
     def __init__(self) -> None:
-        self._table: dict[type, Render] = {MessageUpdate: _update}
-
-    def greeting(self, info: ServerInfo) -> Frame | None:
-        return None
-
-    def begun(self, command: str) -> None:
-        """Ignored: no frame depends on the commands that run."""
-
-    def reply(self, reply: Reply) -> Frame | None:
-        return render_reply(reply)
-
-    def event(self, event: Event) -> Frame | None:
-        render = self._table.get(type(event))
-        return render(event) if render else dumps(event) + b"\n"
-
-    def ui(self, request: "UiRequest") -> Frame | None:
-        return dumps(request) + b"\n"
+        super().__init__()
+        self._table[MessageUpdate] = _update
 
 
 def _update(update: MessageUpdate) -> Frame:
@@ -85,7 +61,3 @@ def _update(update: MessageUpdate) -> Frame:
         *message,
         b'},"usage":%b}\n' % update.draft.usage_json,
     ]
-
-
-if TYPE_CHECKING:
-    _proof: Dialect = Pi()

@@ -1,46 +1,17 @@
 """pi of December 2025: no replies; an error is an `error` record."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import msgspec
 
-from ludolf.agent.events import (
-    AgentEnd,
-    AgentStart,
-    MessageEnd,
-    MessageStart,
-    MessageUpdate,
-    QueueUpdate,
-    ToolEnd,
-    ToolUpdate,
-    TurnEnd,
-    TurnStart,
-)
+from ludolf.agent import events as run
+from ludolf.agent.events import MessageUpdate
 from ludolf.ai.messages import Message, text_of
 from ludolf.base import iso_time, now_ms
-from ludolf.protocol.dialects.dialect import Dialect, ServerInfo, Traits
+from ludolf.protocol import events as around
+from ludolf.protocol.dialects.dialect import ServerInfo, Traits, silent, stream_event
 from ludolf.protocol.dialects.pi import EagerEnds, Pi
-from ludolf.protocol.dialects.pi_delta import stream_event
-from ludolf.protocol.events import (
-    AgentSettled,
-    AutoRetryEnd,
-    AutoRetryStart,
-    CompactionEnd,
-    CompactionResult,
-    CompactionStart,
-    ContextFilesUsed,
-    EntryStored,
-    Event,
-    ExtensionError,
-    SessionInfoChanged,
-    ShellOutput,
-    SummaryRetryFinished,
-    SummaryRetryScheduled,
-    SummaryRetryStart,
-    ThinkingLevelChanged,
-    Warned,
-)
 from ludolf.protocol.framing import PARSE_FAILED, Frame, Reply, line
 from ludolf.protocol.subagent_events import AgentWaiting
 
@@ -48,17 +19,12 @@ if TYPE_CHECKING:
     from ludolf.protocol.ui import UiRequest
 
 _UNSPOKEN: tuple[type, ...] = (
-    ToolUpdate,
-    AutoRetryStart,
-    AutoRetryEnd,
-    ShellOutput,
-    ContextFilesUsed,
-    EntryStored,
-    SessionInfoChanged,
-    SummaryRetryScheduled,
-    SummaryRetryStart,
-    SummaryRetryFinished,
-    ThinkingLevelChanged,
+    *around.ONLY_PI,
+    run.ToolUpdate,
+    around.AutoRetryStart,
+    around.AutoRetryEnd,
+    around.ContextFilesUsed,
+    around.ThinkingLevelChanged,
 )
 _FAILED = {"compact": "Compaction failed: ", "bash": "Bash command failed: "}
 # A prompt or shell command without its text is ignored: command and missing parameter.
@@ -102,24 +68,25 @@ class PiEarly(Pi):
         self._turn_held = False
         self._table.update(
             {
-                AgentStart: self._agent_start,
-                AgentEnd: self._agent_end,
-                TurnStart: self._turn_start,
-                QueueUpdate: self._queue_update,
-                AgentSettled: self._agent_settled,
+                run.AgentStart: self._agent_start,
+                run.AgentEnd: self._agent_end,
+                run.TurnStart: self._turn_start,
+                run.QueueUpdate: self._queue_update,
+                around.AgentSettled: self._agent_settled,
                 AgentWaiting: self._agent_waiting,
-                CompactionStart: self._compaction_start,
-                CompactionEnd: self._compaction_end,
-                MessageStart: _plain,
+                around.CompactionStart: self._compaction_start,
+                around.CompactionEnd: self._compaction_end,
                 MessageUpdate: self._updates,
-                MessageEnd: self._message_end,
-                TurnEnd: self._turn_end,
-                ToolEnd: _tool_end,
-                ExtensionError: _extension_error,
-                Warned: _warned,
+                run.MessageEnd: self._message_end,
+                run.TurnEnd: self._turn_end,
+                run.ToolEnd: _tool_end,
+                around.ExtensionError: lambda event: _error(
+                    f"{event.extension_path}: {event.error}"
+                ),
+                around.Warned: lambda event: _error(event.message),
             }
         )
-        self._table.update(dict.fromkeys(_UNSPOKEN, _silent))
+        self._table.update(dict.fromkeys(_UNSPOKEN, silent))
 
     def greeting(self, info: ServerInfo) -> Frame | None:
         self._info = info
@@ -130,18 +97,18 @@ class PiEarly(Pi):
             return None
         if reply.error is not None:
             text = _FAILED.get(reply.command, "") + reply.error.removeprefix(PARSE_FAILED)
-            return line({"type": "error", "error": text})
+            return _error(text)
         if reply.command == "bash":
             return _bash_end(reply)
-        if reply.command == "compact" and isinstance(reply.data, CompactionResult):
+        if reply.command == "compact" and isinstance(reply.data, around.CompactionResult):
             return self._compaction(reply.data, auto=False)
         return None
 
     def ui(self, request: "UiRequest") -> Frame | None:
         return None
 
-    def event(self, event: Event) -> Frame | None:
-        if not self._turn_held or isinstance(event, QueueUpdate):
+    def event(self, event: around.Event) -> Frame | None:
+        if not self._turn_held or isinstance(event, run.QueueUpdate):
             return super().event(event)
         self._turn_held = False
         return [_TURN, *_pieces(super().event(event))]
@@ -152,7 +119,7 @@ class PiEarly(Pi):
         pieces = [piece for item in self._ends.order(update) for piece in _update(item)]
         return pieces or None
 
-    def _agent_start(self, event: AgentStart) -> Frame | None:
+    def _agent_start(self, event: run.AgentStart) -> Frame | None:
         """Send the start of a prompt; a retry does not start another prompt."""
         self._held = None
         self._running = True
@@ -163,10 +130,10 @@ class PiEarly(Pi):
         self._said, self._ended = [], 0
         return _START
 
-    def _agent_end(self, event: AgentEnd) -> None:
+    def _agent_end(self, event: run.AgentEnd) -> None:
         self._held = _end(self._said[self._ended :])
 
-    def _agent_settled(self, event: AgentSettled) -> Frame | None:
+    def _agent_settled(self, event: around.AgentSettled) -> Frame | None:
         """A prompt that still waits, since the run was stopped, ends with it."""
         self._running = False
         unheard, self._begun = self._begun, 0
@@ -177,22 +144,22 @@ class PiEarly(Pi):
         self._open = self._open and held is None
         return held
 
-    def _turn_start(self, event: TurnStart) -> Frame | None:
+    def _turn_start(self, event: run.TurnStart) -> Frame | None:
         """After an answer without tools it is not clear yet whose turn it is."""
         if self._may_stop:
             self._turn_held = True
             return None
         return _TURN
 
-    def _turn_end(self, event: TurnEnd) -> Frame:
+    def _turn_end(self, event: run.TurnEnd) -> Frame:
         self._may_stop = not event.tool_results
-        return _plain(event)
+        return line(event)
 
-    def _message_end(self, event: MessageEnd) -> Frame:
+    def _message_end(self, event: run.MessageEnd) -> Frame:
         self._said.append(event.message)
-        return _plain(event)
+        return line(event)
 
-    def _queue_update(self, event: QueueUpdate) -> Frame | None:
+    def _queue_update(self, event: run.QueueUpdate) -> Frame | None:
         before, self._waiting = self._waiting, len(event.follow_up)
         if self._waiting > before and self._running:
             self._begun += 1
@@ -213,17 +180,17 @@ class PiEarly(Pi):
     def _agent_waiting(self, event: AgentWaiting) -> Frame | None:
         return self._release()
 
-    def _compaction_start(self, event: CompactionStart) -> Frame | None:
+    def _compaction_start(self, event: around.CompactionStart) -> Frame | None:
         return self._release() if event.reason == "threshold" else None
 
-    def _compaction_end(self, event: CompactionEnd) -> Frame | None:
+    def _compaction_end(self, event: around.CompactionEnd) -> Frame | None:
         if event.reason == "manual":
             return None
         if event.result is not None:
             return self._compaction(event.result, auto=True)
-        return line({"type": "error", "error": event.error_message or "Auto-compaction failed"})
+        return _error(event.error_message or "Auto-compaction failed")
 
-    def _compaction(self, result: CompactionResult, *, auto: bool) -> Frame:
+    def _compaction(self, result: around.CompactionResult, *, auto: bool) -> Frame:
         record = {
             "type": "compaction",
             "timestamp": iso_time(),
@@ -232,14 +199,6 @@ class PiEarly(Pi):
             "tokensBefore": result.tokens_before,
         }
         return line({**record, "auto": True} if auto else record)
-
-
-def _silent(event: Any) -> None:
-    """Send nothing: this family has no such event."""
-
-
-def _plain(event: Any) -> Frame:
-    return line(event)
 
 
 def _update(update: MessageUpdate) -> list[bytes]:
@@ -253,7 +212,7 @@ def _update(update: MessageUpdate) -> list[bytes]:
     ]
 
 
-def _tool_end(event: ToolEnd) -> Frame:
+def _tool_end(event: run.ToolEnd) -> Frame:
     record = msgspec.to_builtins(event)
     if event.is_error:
         record["result"] = text_of(event.result.content, "\n")
@@ -276,13 +235,5 @@ def _bash_end(reply: Reply) -> Frame:
     return line({"type": "bash_end", "message": message})
 
 
-def _extension_error(event: ExtensionError) -> Frame:
-    return line({"type": "error", "error": f"{event.extension_path}: {event.error}"})
-
-
-def _warned(event: Warned) -> Frame:
-    return line({"type": "error", "error": event.message})
-
-
-if TYPE_CHECKING:
-    _proof: Dialect = PiEarly()
+def _error(text: str) -> Frame:
+    return line({"type": "error", "error": text})

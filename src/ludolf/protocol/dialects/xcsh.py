@@ -1,10 +1,10 @@
 """xcsh: oh-my-pi of spring 2026 with a plainer `ready`, and errors of handlers without an id."""
 
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import msgspec
 
-from ludolf.protocol.dialects.dialect import Dialect, ServerInfo, Traits
+from ludolf.protocol.dialects.dialect import ServerInfo, Traits, silent
 from ludolf.protocol.dialects.omp import Omp
 from ludolf.protocol.dialects.omp_messages import OmpMessages
 from ludolf.protocol.dialects.omp_replies import OmpReplies
@@ -14,37 +14,6 @@ from ludolf.protocol.framing import NO_ID, Frame, Reply, line
 
 # Errors that this family reports without the id and the name of the command.
 _UNPARSED = ("internal_error", "invalid_parameter")
-
-
-class Xcsh(Omp):
-    name = "xcsh"
-    traits = Traits(
-        early_ack=True,
-        starts_when_idle=True,
-        opens_existing=True,
-        todos=True,
-        clears_todos=True,
-        interrupt_mode="wait",
-    )
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.messages = _Messages()
-        self.replies = _Replies(self.messages)
-        self._table[Warned] = self._table[ContextFilesUsed] = _unspoken
-
-    def greeting(self, info: ServerInfo) -> Frame | None:
-        super().greeting(info)
-        return line({"type": "ready", "version": info.version})
-
-    def ending(self) -> dict[str, Any]:
-        return {}
-
-    def _model_changed(self) -> bytes:
-        return b""
-
-    def _level_changed(self, event: Any) -> Frame | None:
-        return None
 
 
 class _Messages(OmpMessages):
@@ -68,9 +37,33 @@ class _Replies(OmpReplies):
         return text
 
 
-def _unspoken(event: Any) -> None:
-    """Send nothing: this family has no such event."""
+class Xcsh(Omp):
+    name = "xcsh"
+    traits = Traits(
+        early_ack=True,
+        starts_when_idle=True,
+        opens_existing=True,
+        todos=True,
+        clears_todos=True,
+        interrupt_mode="wait",
+    )
 
+    messages_kind = _Messages
+    replies_kind = _Replies
 
-if TYPE_CHECKING:
-    _proof: Dialect = Xcsh()
+    def __init__(self) -> None:
+        super().__init__()
+        self._table[Warned] = self._table[ContextFilesUsed] = silent
+
+    def greeting(self, info: ServerInfo) -> Frame | None:
+        super().greeting(info)
+        return line({"type": "ready", "version": info.version})
+
+    def ending(self) -> dict[str, Any]:
+        return {}
+
+    def _model_changed(self) -> bytes:
+        return b""
+
+    def _level_changed(self, event: Any) -> Frame | None:
+        return None

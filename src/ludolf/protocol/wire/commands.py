@@ -2,18 +2,14 @@
 
 from typing import Annotated, Any, Literal
 
+import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
-from ludolf.agent.io import (
-    QueueMode,
-)
+from ludolf.agent.io import QueueMode
 from ludolf.ai.messages import Image, Text, ThinkingLevel
 from ludolf.base import Value
-from ludolf.protocol import commands
 from ludolf.protocol.commands import COMMANDS
-from ludolf.protocol.results import (
-    TodoStatus,
-)
+from ludolf.protocol.results import TodoStatus
 from ludolf.protocol.subagent_events import Level
 
 InterruptMode = Literal["immediate", "wait"]
@@ -63,53 +59,6 @@ class Attachment(Value, kw_only=True):
     extracted_text: str | None = None
 
 
-class PromptSchema(commands.Prompt):
-    """`streamingBehavior` is required while the agent runs."""
-
-    images: list[ImageInput] | None = None
-    attachments: list[Attachment] | None = None
-
-
-class QueueMessageSchema(commands.QueueMessage):
-    images: list[ImageInput] | None = None
-
-
-# ---------------------------------------------------------------- words out of a few
-
-
-class SetThinkingLevelSchema(commands.SetThinkingLevel):
-    level: ThinkingLevel
-
-
-class SetQueueModeSchema(commands.SetMode):
-    mode: QueueMode
-
-
-class SetInterruptModeSchema(commands.SetMode):
-    mode: InterruptMode
-
-
-class NegotiateProtocolSchema(commands.NegotiateProtocol):
-    protocol_version: Literal[1, 2] = 1
-
-
-class GetMessagesPageSchema(commands.GetMessagesPage):
-    cursor: str | None = None
-    limit: Annotated[int, Meta(ge=1, le=256)] | None = None
-
-
-# ---------------------------------------------------------------- host tools and documents
-
-
-class UiAnswerSchema(commands.UiAnswer):
-    """`value` for a choice or a text, `confirmed` for yes and no; `cancelled` dismisses."""
-
-    id: str
-    value: str | UnsetType = UNSET
-    confirmed: bool | UnsetType = UNSET
-    cancelled: bool = False
-
-
 class HostTool(Value, kw_only=True):
     """A tool of the host; `parameters` is a JSON Schema. A hidden one is kept from the model."""
 
@@ -122,32 +71,11 @@ class HostTool(Value, kw_only=True):
     timeout_ms: float | None = None
 
 
-class SetHostToolsSchema(commands.SetHostTools):
-    """All tools at once; they replace those before."""
-
-    tools: list[HostTool]
-
-
 class HostToolContent(Value, kw_only=True):
     """`isError`: the result is an error."""
 
     content: list[Text | Image]
     details: Any = UNSET
-    is_error: bool = False
-
-
-class HostToolUpdateSchema(commands.HostToolUpdate):
-    """The result so far; it replaces the one before."""
-
-    id: str
-    partial_result: HostToolContent
-
-
-class HostToolResultSchema(commands.HostToolResult):
-    """With `isError` the texts are the error of the call."""
-
-    id: str
-    result: HostToolContent
     is_error: bool = False
 
 
@@ -159,34 +87,6 @@ class HostUriScheme(Value, kw_only=True):
     writable: bool = False
     immutable: bool = False
     timeout_ms: float | None = None
-
-
-class SetHostUriSchemesSchema(commands.SetHostUriSchemes):
-    """All schemes at once; they replace those before."""
-
-    schemes: list[HostUriScheme]
-
-
-class HostUriResultSchema(commands.HostUriResult):
-    """A document, in base64 for an image; with `isError`, `error` is the reason."""
-
-    id: str
-    content: str | None = None
-    content_type: str | None = None
-    notes: list[str] | None = None
-    immutable: bool | None = None
-    is_error: bool = False
-    error: str | None = None
-
-
-class SetSubagentSubscriptionSchema(commands.SetSubagentSubscription):
-    level: Level
-
-
-class GetSubagentMessagesSchema(commands.GetSubagentMessages):
-    """Either field names the subagent; the file is read from `fromByte` on."""
-
-    from_byte: int | None = None
 
 
 class TaskInput(Value, kw_only=True):
@@ -205,10 +105,88 @@ class PhaseInput(Value, kw_only=True):
     id: str | None = None
 
 
-class SetTodosSchema(commands.SetTodos):
-    phases: list[PhaseInput]
+# ---------------------------------------------------------------- the table
+
+Fields = dict[str, Any]
+_IMAGES: Fields = {"images": (list[ImageInput] | None, None)}
+_PROMPT: Fields = {
+    "__doc__": "`streamingBehavior` is required while the agent runs.",
+    **_IMAGES,
+    "attachments": (list[Attachment] | None, None),
+}
+# Types of fields that the server takes as any JSON, with their default if they have one.
+_STRICTER: dict[str, Fields] = {
+    "prompt": _PROMPT,
+    "abort_and_prompt": _PROMPT,
+    "steer": _IMAGES,
+    "follow_up": _IMAGES,
+    "set_thinking_level": {"level": ThinkingLevel},
+    "set_steering_mode": {"mode": QueueMode},
+    "set_follow_up_mode": {"mode": QueueMode},
+    "set_interrupt_mode": {"mode": InterruptMode},
+    "negotiate_protocol": {"protocol_version": (Literal[1, 2], 1)},
+    "get_messages_page": {
+        "cursor": (str | None, None),
+        "limit": (Annotated[int, Meta(ge=1, le=256)] | None, None),
+    },
+    "extension_ui_response": {
+        "__doc__": "`value` for a choice or a text, `confirmed` for yes and no; "
+        "`cancelled` dismisses.",
+        "id": str,
+        "value": (str | UnsetType, UNSET),
+        "confirmed": (bool | UnsetType, UNSET),
+        "cancelled": (bool, False),
+    },
+    "set_host_tools": {
+        "__doc__": "All tools at once; they replace those before.",
+        "tools": list[HostTool],
+    },
+    "host_tool_update": {
+        "__doc__": "The result so far; it replaces the one before.",
+        "id": str,
+        "partial_result": HostToolContent,
+    },
+    "host_tool_result": {
+        "__doc__": "With `isError` the texts are the error of the call.",
+        "id": str,
+        "result": HostToolContent,
+        "is_error": (bool, False),
+    },
+    "set_host_uri_schemes": {
+        "__doc__": "All schemes at once; they replace those before.",
+        "schemes": list[HostUriScheme],
+    },
+    "host_uri_result": {
+        "__doc__": "A document, in base64 for an image; with `isError`, `error` is the reason.",
+        "id": str,
+        "content": (str | None, None),
+        "content_type": (str | None, None),
+        "notes": (list[str] | None, None),
+        "immutable": (bool | None, None),
+        "is_error": (bool, False),
+        "error": (str | None, None),
+    },
+    "set_subagent_subscription": {"level": Level},
+    "get_subagent_messages": {
+        "__doc__": "Either field names the subagent; the file is read from `fromByte` on.",
+        "from_byte": (int | None, None),
+    },
+    "set_todos": {"phases": list[PhaseInput]},
+}
 
 
-SENT: dict[str, type[Value]] = {
-    name: globals()[spec.sent] if spec.sent else spec.params for name, spec in COMMANDS.items()
+def _sent(name: str, params: type[Value]) -> type[msgspec.Struct]:
+    """Return the parameters of a command with their stricter types."""
+    if name not in _STRICTER:
+        return params
+    fields = dict(_STRICTER[name])
+    own = {"__doc__": fields.pop("__doc__", None)}
+    typed = [
+        (key, *kind) if isinstance(kind, tuple) else (key, kind) for key, kind in fields.items()
+    ]
+    return msgspec.defstruct(f"{name}_sent", typed, bases=(params,), namespace=own)
+
+
+SENT: dict[str, type[msgspec.Struct]] = {
+    name: _sent(name, spec.params) for name, spec in COMMANDS.items()
 }

@@ -60,6 +60,7 @@ class EarlyError(Value, tag_field="type", tag="error"):
 
 EARLY: Replaced = {
     **COMMON,
+    **dict.fromkeys(around.ONLY_PI),
     run.AgentEnd: EarlyAgentEnd,
     around.AgentSettled: None,
     AgentWaiting: None,
@@ -71,13 +72,7 @@ EARLY: Replaced = {
     around.AutoRetryEnd: None,
     around.CompactionStart: None,
     around.CompactionEnd: EarlyCompaction,
-    around.SummaryRetryScheduled: None,
-    around.SummaryRetryStart: None,
-    around.SummaryRetryFinished: None,
-    around.SessionInfoChanged: None,
     around.ThinkingLevelChanged: None,
-    around.EntryStored: None,
-    around.ShellOutput: None,
     around.ExtensionError: EarlyError,
     around.Warned: None,
     around.ContextFilesUsed: None,

@@ -8,19 +8,8 @@ from ludolf.ai.messages import OpaqueMessage, ThinkingLevel
 from ludolf.base import Value
 from ludolf.protocol.commands import COMMANDS
 from ludolf.protocol.events import CompactionResult
-from ludolf.protocol.results import (
-    BashResult,
-    CycledModel,
-    HandedOver,
-    State,
-    TodoPhase,
-)
-from ludolf.protocol.wire.answers import (
-    ANSWERS,
-    Conversation,
-    ConversationPage,
-    Models,
-)
+from ludolf.protocol.results import BashResult, CycledModel, HandedOver, State, TodoPhase
+from ludolf.protocol.wire.answers import ANSWERS, Conversation, ConversationPage, Models
 from ludolf.protocol.wire.omp_messages import OmpMessage, OmpModel
 from ludolf.protocol.wire.stored import OpenKind
 from ludolf.session.stats import ContextUsage, SessionStats, TokenTotals

@@ -1,6 +1,6 @@
 """Frames of the dialects of oh-my-pi and xcsh."""
 
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Union, get_args
 
 from msgspec import Meta, field
 
@@ -30,17 +30,7 @@ from ludolf.protocol.wire.omp_messages import (
     OmpToolCall,
     OmpToolResultMessage,
 )
-from ludolf.protocol.wire.pieces import (
-    WholeTextDelta,
-    WholeTextEnd,
-    WholeTextStart,
-    WholeThinkingDelta,
-    WholeThinkingEnd,
-    WholeThinkingStart,
-    WholeToolcallDelta,
-    WholeToolcallEnd,
-    WholeToolcallStart,
-)
+from ludolf.protocol.wire.pieces import Piece, WholePiece
 
 # A field of the common struct that a dialect never writes: it is in no schema.
 Never = Annotated[bool, Meta(extra_json_schema={"absent": True})]
@@ -95,21 +85,15 @@ class OmpMessageEnd(MessageEnd):
     message: OmpMessage  # type: ignore[assignment]  # likewise
 
 
-class OmpToolcallEnd(WholeToolcallEnd):
-    tool_call: OmpToolCall
+if TYPE_CHECKING:
+    OmpPiece = Piece
+else:
+    *_OTHERS, _END = get_args(WholePiece)
 
+    class OmpToolcallEnd(_END):
+        tool_call: OmpToolCall
 
-OmpPiece = (
-    WholeTextStart
-    | WholeTextDelta
-    | WholeTextEnd
-    | WholeThinkingStart
-    | WholeThinkingDelta
-    | WholeThinkingEnd
-    | WholeToolcallStart
-    | WholeToolcallDelta
-    | OmpToolcallEnd
-)
+    OmpPiece = Union[(*_OTHERS, OmpToolcallEnd)]  # made of a tuple
 
 
 class OmpUpdate(MessageUpdate):
@@ -199,6 +183,7 @@ class Notice(Value, tag_field="type", tag="notice"):
 
 OMP: Replaced = {
     **COMMON,
+    **dict.fromkeys(around.ONLY_PI),
     run.AgentEnd: OmpAgentEnd,
     around.AgentSettled: None,
     AgentWaiting: None,
@@ -213,13 +198,7 @@ OMP: Replaced = {
     around.AutoRetryEnd: OmpRetryEnd,
     around.CompactionStart: AutoCompactionStart,
     around.CompactionEnd: AutoCompactionEnd,
-    around.SummaryRetryScheduled: None,
-    around.SummaryRetryStart: None,
-    around.SummaryRetryFinished: None,
-    around.SessionInfoChanged: None,
     around.ThinkingLevelChanged: OmpLevelChanged,
-    around.EntryStored: None,
-    around.ShellOutput: None,
     around.Warned: Notice,
     around.ContextFilesUsed: Notice,
     host.ConfigUpdate: OmpConfigUpdate,

@@ -1,5 +1,9 @@
 """Pieces of an answer while it streams: `assistantMessageEvent`, alone or with the whole so far."""
 
+from typing import TYPE_CHECKING, Union, get_args
+
+import msgspec
+
 from ludolf.ai.messages import AssistantMessage, ToolCall
 from ludolf.base import Value
 
@@ -78,51 +82,13 @@ Piece = (
 
 # ---------------------------------------------------------------- with the whole answer so far
 
-
-class WholeTextStart(TextStart):
-    partial: AssistantMessage
-
-
-class WholeTextDelta(TextDelta):
-    partial: AssistantMessage
-
-
-class WholeTextEnd(TextEnd):
-    partial: AssistantMessage
-
-
-class WholeThinkingStart(ThinkingStart):
-    partial: AssistantMessage
-
-
-class WholeThinkingDelta(ThinkingDelta):
-    partial: AssistantMessage
-
-
-class WholeThinkingEnd(ThinkingEnd):
-    partial: AssistantMessage
-
-
-class WholeToolcallStart(ToolcallStart, kw_only=True):
-    partial: AssistantMessage
-
-
-class WholeToolcallDelta(ToolcallDelta):
-    partial: AssistantMessage
-
-
-class WholeToolcallEnd(ToolcallEnd):
-    partial: AssistantMessage
-
-
-WholePiece = (
-    WholeTextStart
-    | WholeTextDelta
-    | WholeTextEnd
-    | WholeThinkingStart
-    | WholeThinkingDelta
-    | WholeThinkingEnd
-    | WholeToolcallStart
-    | WholeToolcallDelta
-    | WholeToolcallEnd
-)
+if TYPE_CHECKING:
+    WholePiece = Piece
+else:
+    _PARTIAL = [("partial", AssistantMessage)]
+    WholePiece = Union[  # noqa: UP007  # made of a tuple
+        tuple(
+            msgspec.defstruct(f"Whole{kind.__name__}", _PARTIAL, bases=(kind,), kw_only=True)
+            for kind in get_args(Piece)
+        )
+    ]

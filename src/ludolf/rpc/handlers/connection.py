@@ -2,11 +2,11 @@
 
 from ludolf import __version__
 from ludolf.base import CommandError
-from ludolf.protocol.commands import COMMANDS, SetProjectTrust, invalid_parameter
+from ludolf.protocol.commands import COMMANDS, invalid_parameter
 from ludolf.protocol.dialects import NAMES
 from ludolf.protocol.events import EVENT_NAMES
 from ludolf.protocol.frame_limits import VERSIONS
-from ludolf.rpc.connection import Call, ReplyData, Result, handles
+from ludolf.rpc.connection import FUNCTIONS, Call, ReplyData, Result, forwards, handles
 
 PROTOCOL_VERSION = 1
 
@@ -44,25 +44,15 @@ async def set_event_filter(call: Call) -> Result:
 
 
 @handles
-async def set_prompt_results(call: Call) -> Result:
+async def set_prompt_results(call: Call) -> None:
     call.connection.prompt_results = call.command.enabled
-    return None
 
 
-@handles
-async def set_locale(call: Call) -> Result:
-    """Accept the command without effect: answers follow the language of the prompts."""
-    return None
-
-
-@handles
-async def reload(call: Call) -> Result:
-    await call.engine.reload()
-    return None
-
-
-@handles
-async def set_project_trust(call: Call) -> Result:
-    command: SetProjectTrust = call.command
-    await call.engine.set_project_trust(command.trusted, remember=command.remember)
-    return None
+FUNCTIONS.update(
+    reload=lambda call: call.engine.reload(),
+    set_project_trust=lambda call: call.engine.set_project_trust(
+        call.command.trusted, remember=call.command.remember
+    ),
+)
+# Accepted without effect: answers follow the language of the prompts.
+forwards(set_locale=lambda call: None)

@@ -2,12 +2,7 @@
 
 from ludolf.base import CommandError
 from ludolf.protocol.commands import Login
-from ludolf.rpc.connection import Call, ReplyData, Result, handles
-
-
-@handles
-async def get_login_providers(call: Call) -> Result:
-    return ReplyData({"providers": call.engine.logins.providers()})
+from ludolf.rpc.connection import Call, ReplyData, Result, forwards, handles
 
 
 @handles
@@ -51,6 +46,7 @@ async def logout(call: Call) -> Result:
     return ReplyData({"providerId": provider, "removed": removed})
 
 
-@handles
-async def get_auth_status(call: Call) -> Result:
-    return ReplyData({"providers": call.engine.logins.status()})
+forwards(
+    get_login_providers=lambda call: {"providers": call.engine.logins.providers()},
+    get_auth_status=lambda call: {"providers": call.engine.logins.status()},
+)

@@ -2,7 +2,7 @@
 
 from ludolf import __version__
 from ludolf.protocol.commands import SetModel
-from ludolf.rpc.connection import Call, ReplyData, Result, handles
+from ludolf.rpc.connection import Call, ReplyData, Result, forwards, handles
 
 
 @handles
@@ -31,20 +31,9 @@ async def _find_local_models(call: Call, provider: str | None = None) -> None:
 
 
 @handles
-async def set_thinking_level(call: Call) -> Result:
-    call.engine.models.set_level(call.command.level)
-    return None
-
-
-@handles
 async def cycle_thinking_level(call: Call) -> Result:
     level = call.engine.models.cycle_level()
     return ReplyData(None if level is None else {"level": level})
-
-
-@handles
-async def get_available_thinking_levels(call: Call) -> Result:
-    return ReplyData({"levels": call.engine.models.levels()})
 
 
 @handles
@@ -65,3 +54,9 @@ async def get_integrations(call: Call) -> Result:
         status = "connected" if models.registry.admits(model) else "auth_error"
         state = {"state": status, "provider": model.provider}
     return ReplyData({"version": __version__, "model": state, "services": []})
+
+
+forwards(
+    set_thinking_level=lambda call: call.engine.models.set_level(call.command.level),
+    get_available_thinking_levels=lambda call: {"levels": call.engine.models.levels()},
+)

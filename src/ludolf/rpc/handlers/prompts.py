@@ -10,7 +10,7 @@ from ludolf.base import CommandError
 from ludolf.engine.feature import PromptInput
 from ludolf.protocol.commands import Prompt, QueueMessage, SetLimits
 from ludolf.protocol.images import read_attachments, read_images
-from ludolf.rpc.connection import Call, ReplyData, Result, handles
+from ludolf.rpc.connection import FUNCTIONS, Call, ReplyData, Result, forwards, handles
 
 
 @handles
@@ -36,16 +36,6 @@ def calls_extension(call: Call) -> bool:
     return call.engine.prompting.is_command(call.command.message)
 
 
-@handles
-async def steer(call: Call) -> Result:
-    return await _queue(call, "steering")
-
-
-@handles
-async def follow_up(call: Call) -> Result:
-    return await _queue(call, "follow_up")
-
-
 async def _queue(call: Call, kind: QueueKind) -> Result:
     command: QueueMessage = call.command
     images = tuple(read_images(call.head.type, command.images))
@@ -54,12 +44,11 @@ async def _queue(call: Call, kind: QueueKind) -> Result:
 
 
 @handles
-async def abort(call: Call) -> Result:
+async def abort(call: Call) -> None:
     """Abort the run, and prompts that were sent before and have not started yet."""
     earlier = call.earlier
     is_pending = earlier is not None and not earlier.done()
     await call.engine.abort(asyncio.wait((earlier,)) if is_pending and earlier else None)
-    return None
 
 
 @handles
@@ -68,34 +57,17 @@ async def abort_and_prompt(call: Call) -> Result:
     return await prompt(call)
 
 
-@handles
-async def clear_queue(call: Call) -> Result:
-    return ReplyData(call.engine.conversation.queue.clear_texts())
-
-
-@handles
-async def set_steering_mode(call: Call) -> Result:
-    return _set_mode(call, "steering")
-
-
-@handles
-async def set_follow_up_mode(call: Call) -> Result:
-    return _set_mode(call, "follow_up")
-
-
-def _set_mode(call: Call, kind: QueueKind) -> Result:
+def _set_mode(call: Call, kind: QueueKind) -> None:
     save = not call.connection.traits.forgets_modes
     call.engine.set_queue_mode(kind, call.command.mode, save=save)
-    return None
 
 
 @handles
-async def set_interrupt_mode(call: Call) -> Result:
+async def set_interrupt_mode(call: Call) -> None:
     mode = call.command.mode
     if mode not in ("immediate", "wait"):
         raise CommandError(f"Invalid mode: {mode}")
     call.engine.conversation.queue.interrupts = mode == "immediate"
-    return None
 
 
 @handles
@@ -105,18 +77,15 @@ async def set_limits(call: Call) -> Result:
     return ReplyData(command)
 
 
-@handles
-async def set_auto_retry(call: Call) -> Result:
-    call.engine.set_auto_retry(call.command.enabled)
-    return None
-
-
-@handles
-async def abort_retry(call: Call) -> Result:
-    await call.engine.runner.retries.abort_wait()
-    return None
-
-
-@handles
-async def set_todos(call: Call) -> Result:
-    return ReplyData({"todoPhases": call.engine.todos.set(call.command.phases)})
+FUNCTIONS.update(
+    steer=lambda call: _queue(call, "steering"),
+    follow_up=lambda call: _queue(call, "follow_up"),
+    abort_retry=lambda call: call.engine.runner.retries.abort_wait(),
+)
+forwards(
+    clear_queue=lambda call: call.engine.conversation.queue.clear_texts(),
+    set_steering_mode=lambda call: _set_mode(call, "steering"),
+    set_follow_up_mode=lambda call: _set_mode(call, "follow_up"),
+    set_auto_retry=lambda call: call.engine.set_auto_retry(call.command.enabled),
+    set_todos=lambda call: {"todoPhases": call.engine.todos.set(call.command.phases)},
+)

@@ -6,17 +6,7 @@ from typing import Any
 from ludolf.base import CommandError
 from ludolf.engine.feature import TreeMove, Vetoed
 from ludolf.protocol.commands import Handoff, NavigateTree, RenameSession
-from ludolf.rpc.connection import Call, ReplyData, Result, handles
-
-
-@handles
-async def new_session(call: Call) -> Result:
-    return await _change(call.engine.sessions.new(call.command.parent_session))
-
-
-@handles
-async def switch_session(call: Call) -> Result:
-    return await _change(call.engine.sessions.switch(call.command.session_path))
+from ludolf.rpc.connection import FUNCTIONS, Call, ReplyData, Result, forwards, handles
 
 
 @handles
@@ -33,11 +23,6 @@ async def fork(call: Call) -> Result:
         return ReplyData({"text": await sessions.fork(entry_id), "cancelled": False})
     except Vetoed:
         return ReplyData({"text": sessions.text_at(entry_id), "cancelled": True})
-
-
-@handles
-async def clone(call: Call) -> Result:
-    return await _change(call.engine.sessions.clone())
 
 
 async def _change(change: Coroutine[Any, Any, Any]) -> Result:
@@ -87,37 +72,29 @@ async def compact(call: Call) -> Result:
 
 
 @handles
-async def set_auto_compaction(call: Call) -> Result:
-    call.engine.set_auto_compaction(call.command.enabled)
-    return None
-
-
-@handles
-async def set_session_name(call: Call) -> Result:
-    call.engine.set_session_name(call.command.name)
-    return None
-
-
-@handles
-async def list_sessions(call: Call) -> Result:
-    return ReplyData({"sessions": call.engine.library.list(everywhere=call.command.all)})
-
-
-@handles
-async def rename_session(call: Call) -> Result:
+async def rename_session(call: Call) -> None:
     command: RenameSession = call.command
     if call.engine.library.is_current(command.session_path):
         call.engine.set_session_name(command.name)
     else:
         call.engine.library.rename(command.session_path, command.name)
-    return None
-
-
-@handles
-async def delete_session(call: Call) -> Result:
-    return ReplyData({"movedTo": str(call.engine.library.delete(call.command.session_path))})
 
 
 @handles
 async def export_html(call: Call) -> Result:
     return ReplyData({"path": await call.engine.export_html(call.command.output_path)})
+
+
+FUNCTIONS.update(
+    new_session=lambda call: _change(call.engine.sessions.new(call.command.parent_session)),
+    switch_session=lambda call: _change(call.engine.sessions.switch(call.command.session_path)),
+    clone=lambda call: _change(call.engine.sessions.clone()),
+)
+forwards(
+    set_auto_compaction=lambda call: call.engine.set_auto_compaction(call.command.enabled),
+    set_session_name=lambda call: call.engine.set_session_name(call.command.name),
+    list_sessions=lambda call: {"sessions": call.engine.library.list(everywhere=call.command.all)},
+    delete_session=lambda call: {
+        "movedTo": str(call.engine.library.delete(call.command.session_path))
+    },
+)

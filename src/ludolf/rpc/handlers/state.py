@@ -1,11 +1,14 @@
 """Commands that read the conversation and the state, and run shell commands for the user."""
 
+from collections.abc import Iterable
 from typing import Any
+
+import msgspec
 
 from ludolf.base import CommandError, dumps
 from ludolf.protocol.commands import Bash, GetMessagesPage
 from ludolf.protocol.framing import NO_ID
-from ludolf.rpc.connection import Call, ReplyData, Result, handles
+from ludolf.rpc.connection import Call, ReplyData, Result, forwards, handles
 from ludolf.rpc.state import context_fill, full_state, overhead_tokens, state
 from ludolf.session.tree import Session
 
@@ -53,12 +56,17 @@ def _page(session: Session, start: int, size: int, stamp: str) -> list[bytes]:
         if chosen and taken > MAX_BYTES:
             break
         chosen.append(message)
-    pieces = [b'{"messages":[']
-    for place, message in enumerate(chosen):
-        pieces += (b"," if place else b"", message)
     end = start + len(chosen)
     following = b',"nextCursor":"%b.%d"' % (stamp.encode(), end) if end < len(every) else b""
-    return [*pieces, b"]", following, b',"totalMessages":%d}' % len(every)]
+    return [*_list(b"messages", chosen), following, b',"totalMessages":%d}' % len(every)]
+
+
+def _list(name: bytes, items: Iterable[bytes | msgspec.Raw]) -> list[bytes]:
+    """Return the start of an object up to the end of its first field, a list of JSON values."""
+    pieces = [b'{"%b":[' % name]
+    for place, item in enumerate(items):
+        pieces += (b"," if place else b"", bytes(item))
+    return [*pieces, b"]"]
 
 
 @handles
@@ -68,11 +76,9 @@ async def get_state(call: Call) -> Result:
 
 @handles
 async def get_messages(call: Call) -> Result:
-    pieces = [b'{"messages":[']
-    for place, message in enumerate(call.engine.session.context.messages_json()):
-        pieces += (b"," if place else b"", bytes(message))
     engine = call.engine
-    return ReplyData([*pieces, b"]}"], lambda: {"nonMessageTokens": overhead_tokens(engine)})
+    pieces = [*_list(b"messages", engine.session.context.messages_json()), b"}"]
+    return ReplyData(pieces, lambda: {"nonMessageTokens": overhead_tokens(engine)})
 
 
 @handles
@@ -103,10 +109,8 @@ async def get_entries(call: Call) -> Result:
     from ludolf.session.views import entries_since
 
     session = call.engine.session
-    pieces = [b'{"entries":[']
-    for place, entry in enumerate(entries_since(session, call.command.since)):
-        pieces += (b"," if place else b"", entry_json(entry))
-    return ReplyData([*pieces, b'],"leafId":', dumps(session.leaf), b"}"])
+    entries = _list(b"entries", map(entry_json, entries_since(session, call.command.since)))
+    return ReplyData([*entries, b',"leafId":', dumps(session.leaf), b"}"])
 
 
 @handles
@@ -115,11 +119,6 @@ async def get_tree(call: Call) -> Result:
 
     session = call.engine.session
     return ReplyData([b'{"tree":', tree_json(session), b',"leafId":', dumps(session.leaf), b"}"])
-
-
-@handles
-async def get_commands(call: Call) -> Result:
-    return ReplyData({"commands": call.engine.commands()})
 
 
 @handles
@@ -140,7 +139,7 @@ async def bash(call: Call) -> Result:
     return ReplyData(result, lambda: about)
 
 
-@handles
-async def abort_bash(call: Call) -> Result:
-    call.engine.shell.abort()
-    return None
+forwards(
+    get_commands=lambda call: {"commands": call.engine.commands()},
+    abort_bash=lambda call: call.engine.shell.abort(),
+)

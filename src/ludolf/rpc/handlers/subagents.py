@@ -82,7 +82,7 @@ async def cancel_subagent(call: Call) -> Result:
 
 
 @handles
-async def steer_subagent(call: Call) -> Result:
+async def steer_subagent(call: Call) -> None:
     command: SteerSubagent = call.command
     if not command.message.strip():
         raise CommandError("The message to a subagent cannot be empty")
@@ -91,4 +91,3 @@ async def steer_subagent(call: Call) -> Result:
     if subagent is None:
         raise CommandError(f"Subagent not running: {command.subagent_id}")
     subagent.steer(command.message)
-    return None

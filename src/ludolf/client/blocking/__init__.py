@@ -1,1 +1,0 @@
-"""The typed commands without asyncio; all but `asking` is made by scripts/make_sync_client.py."""
