@@ -25,10 +25,11 @@ Five documents describe the protocols that Ludolf implements: **004**, the RPC d
 oh-my-pi 12.7.5; **001**, that of pi of December 2025; **000**, the protocol reference of xcsh in
 Korean. This page lists each sentence about the behaviour of a program as a requirement, in our own
 words, with its place in the document; line numbers of 002 ignore the diff marks.
-Each requirement names its dialects and the tests that prove it. The tests start the real
-program, communicate with it over pipes, and run once per dialect. If a document contradicts the
-program that it describes, or if Ludolf differs, a remark states the actual behaviour, and the
-tests prove it. `test_coverage.py` fails if a requirement has no test, or a test has no requirement.
+Each requirement names its dialects and the tests that prove it. The tests run once per dialect and
+communicate with the program over pipes; it runs in a thread, or in a process where that is the
+subject. If a document contradicts the program that it describes, or if Ludolf differs, a remark
+states the actual behaviour, and the tests prove it. `test_coverage.py` fails if a requirement has
+no test, or a test has no requirement.
 
 {now} requirements are implemented, {later} are not yet. [compatibility.md](compatibility.md) lists
 the intended differences from pi and their reasons.

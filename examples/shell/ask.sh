@@ -34,29 +34,34 @@ jq -r --unbuffered '
 exec 3>"$pipes/in" 4<"$pipes/seen"
 trap '' PIPE
 send() { printf '%s\n' "$1" >&3; } 2>/dev/null
-send "$(jq -nc --arg text "$message" '{id: "1", type: "prompt", message: $text}')"
-aborting=
-trap 'aborting=1; send "{\"type\":\"abort\"}"' INT
-
 tab=$(printf '\t')
-code=0
-while :; do
-  if ! IFS=$tab read -r word text <&4; then
-    # Interrupted, or the program ended early; then the reason is on stderr.
-    if [ -n "$aborting" ]; then aborting=; continue; fi
-    code=1
-    break
-  fi
-  case $word in
-    text) printf '%b' "$text" ;;
-    note) printf '%b\n' "$text" >&2 ;;
-    fail) printf '%b\n' "$text" >&2 ;;
-    send) send "$(printf '%b' "$text")" ;;
-    stop) case $text in error) code=1 ;; aborted) code=130 ;; *) code=0 ;; esac ;;
-    end) code=${text:-$code}; break ;;
-  esac
-done
+# Act on the lines of jq; returns the exit code.
+show() {
+  code=0
+  while IFS=$tab read -r word text; do
+    case $word in
+      text) printf '%b' "$text" ;;
+      note) printf '%b\n' "$text" >&2 ;;
+      fail) printf '%b\n' "$text" >&2 ;;
+      send) send "$(printf '%b' "$text")" ;;
+      stop) case $text in error) code=1 ;; aborted) code=130 ;; *) code=0 ;; esac ;;
+      end) return "${text:-$code}" ;;
+    esac
+  done
+  return 1 # the program ended early; the reason is on stderr
+}
+
+send "$(jq -nc --arg text "$message" '{id: "1", type: "prompt", message: $text}')"
+trap 'send "{\"type\":\"abort\"}"' INT
+# A shell that is about to block in `read` runs no trap until a line arrives. `wait` has no such
+# gap, so a background job reads, and this shell waits for it.
+{
+  show <&4
+  echo $? >"$pipes/code"
+} &
+reader=$!
+while kill -0 "$reader" 2>/dev/null; do wait "$reader"; done
 exec 3>&- # orderly shutdown: close stdin, read stdout to its end
 cat <&4 >/dev/null
 wait "$ludolf"
-exit "$code"
+exit "$(cat "$pipes/code")"

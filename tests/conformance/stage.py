@@ -9,7 +9,8 @@ import msgspec
 
 from ludolf.base import dumps, loads
 from ludolf.client import Record
-from tests.process.harness import Lab, text_of
+from tests.loop.program import ThreadLab
+from tests.process.harness import text_of
 from tests.process.model_server import Asked, ModelServer
 
 PIXEL = (
@@ -21,7 +22,7 @@ END = {"pi": "agent_settled", "pi-delta": "agent_settled"}
 IMAGE = {"type": "image", "data": PIXEL, "mimeType": "image/png"}
 
 
-class Stage(Lab):
+class Stage(ThreadLab):
     """A lab whose programs all speak one dialect."""
 
     def __init__(self, root: Path, server: ModelServer, dialect: str) -> None:

@@ -248,7 +248,7 @@ def _stop(scope: Scope) -> Any:
 
         scope.abort()
         try:
-            await asyncio.sleep(60)
+            await asyncio.Event().wait()
         except asyncio.CancelledError:
             raise asyncio.CancelledError("half of it") from None
         return text_output("all of it")

@@ -54,51 +54,33 @@ def _read_all(descriptor: int) -> bytes:
         return pipe.read()
 
 
-class ForkedChild:
-    """Has the members of `asyncio.subprocess.Process` that a client uses."""
+class PipeChild:
+    """Pipes on the loop, with the members of `asyncio.subprocess.Process` that a client uses."""
 
-    def __init__(self, pid: int, status: int) -> None:
-        self.pid = pid
-        self.returncode: int | None = None
-        self.stdin: asyncio.StreamWriter
-        self.stdout: asyncio.StreamReader
-        self.stderr: asyncio.StreamReader
+    pid: int
+    returncode: int | None = None
+    stdin: asyncio.StreamWriter
+    stdout: asyncio.StreamReader
+    stderr: asyncio.StreamReader
+
+    def __init__(self) -> None:
         self._transport = self  # which a client closes if a grandchild holds the output open
         self._pipes: list[asyncio.BaseTransport] = []
         self._loop = asyncio.get_running_loop()
-        self._ended: asyncio.Future[int] = self._loop.create_future()
-        self._loop.add_reader(status, self._end, status)
 
-    @classmethod
-    async def start(cls, words: Sequence[str], cwd: str, env: Mapping[str, str]) -> Self:
+    async def connect(self) -> tuple[int, int, int]:
+        """Open our ends of the pipes; returns those of the program."""
         stdin, feed = os.pipe()
         output, stdout = os.pipe()
         errors, stderr = os.pipe()
-        try:
-            pid, status = fork(words, cwd, env, (stdin, stdout, stderr))
-        finally:
-            for descriptor in (stdin, stdout, stderr):
-                os.close(descriptor)
-        child = cls(pid, status)
-        child.stdin = await child._writer(feed)
-        child.stdout = await child._reader(output)
-        child.stderr = await child._reader(errors)
-        return child
-
-    async def wait(self) -> int:
-        return await asyncio.shield(self._ended)
+        self.stdin = await self._writer(feed)
+        self.stdout = await self._reader(output)
+        self.stderr = await self._reader(errors)
+        return stdin, stdout, stderr
 
     def close(self) -> None:
         for pipe in self._pipes:
             pipe.close()
-
-    # ------------------------------------------------------------ private
-
-    def _end(self, status: int) -> None:
-        self._loop.remove_reader(status)
-        self.returncode = read_status(status)
-        self._ended.set_result(self.returncode)
-        self.stdin.close()
 
     async def _writer(self, descriptor: int) -> asyncio.StreamWriter:
         pipe = open(descriptor, "wb", buffering=0)  # noqa: SIM115, ASYNC230 - the transport closes it
@@ -115,3 +97,32 @@ class ForkedChild:
         transport, _ = await self._loop.connect_read_pipe(lambda: protocol, pipe)
         self._pipes.append(transport)
         return reader
+
+
+class ForkedChild(PipeChild):
+    """A process that the fork server started."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._ended: asyncio.Future[int] = self._loop.create_future()
+
+    @classmethod
+    async def start(cls, words: Sequence[str], cwd: str, env: Mapping[str, str]) -> Self:
+        child = cls()
+        theirs = await child.connect()
+        try:
+            child.pid, status = fork(words, cwd, env, theirs)
+        finally:
+            for descriptor in theirs:
+                os.close(descriptor)
+        child._loop.add_reader(status, child._end, status)
+        return child
+
+    async def wait(self) -> int:
+        return await asyncio.shield(self._ended)
+
+    def _end(self, status: int) -> None:
+        self._loop.remove_reader(status)
+        self.returncode = read_status(status)
+        self._ended.set_result(self.returncode)
+        self.stdin.close()

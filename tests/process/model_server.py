@@ -68,6 +68,21 @@ class ModelServer:
         self._thread.join(5)
 
 
+class TwoScripts(ModelServer):
+    """One script for the parent, one for all agents: who asks is told by the tools."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.of_agents: list[Reply] = []
+
+    def take(self, asked: Asked) -> Reply:
+        names = [tool["name"] for tool in asked.body.get("tools", ())]
+        if "yield" not in names or not self.of_agents:
+            return super().take(asked)
+        self.requests.append(asked)
+        return self.of_agents.pop(0)
+
+
 def _gates(reply: Reply) -> list[Gate]:
     found: list[Gate] = []
     for block in reply.blocks if isinstance(reply, Answer) else ():

@@ -10,7 +10,7 @@ import pytest
 
 from ludolf.client import Client, ClientError, NotStarted, ProgramEnded, TooMuchUnread, sync
 from ludolf.client.connection import Unread
-from tests.process.harness import WAIT_SECONDS, Lab, survivors
+from tests.process.harness import WAIT_SECONDS, Bell, Lab, survivors
 from tests.process.script import Gate, answer
 from tests.process.test_client_typed import typed
 
@@ -72,12 +72,13 @@ async def test_nothing_is_left_behind(lab: Lab) -> None:
 
 
 async def test_a_close_that_is_cancelled_still_ends_the_program(lab: Lab) -> None:
-    stubborn = 'import sys, time; print(\'{"type":"x"}\', flush=True); time.sleep(60)'
-    client = typed(lab, program=(sys.executable, "-c", stubborn))
+    bell = Bell(lab.work / "bell")
+    stubborn = "cat >/dev/null; echo >bell; exec sleep 60"
+    client = typed(lab, program=("sh", "-c", 'echo \'{"type":"x"}\';' + stubborn))
     await client.open()
     await client.wait_for("x")
     closing = asyncio.ensure_future(client.close())
-    await asyncio.sleep(0.05)
+    assert await asyncio.to_thread(bell.rings)
     closing.cancel()
     with pytest.raises(asyncio.CancelledError):
         await closing

@@ -82,7 +82,7 @@ async def test_an_async_factory_is_waited_for(lab: Lab) -> None:
         import asyncio
 
         async def extension(api):
-            await asyncio.sleep(0.01)
+            await asyncio.sleep(0)
             api.command("late", lambda args, ctx: ctx.ui.notify("here"))
         """,
     )

@@ -20,9 +20,9 @@ from ludolf.config.auth.oauth import FLOWS
 from tests.identity_server import IdentityServer
 from tests.process.extending import asked, dialog, reply, told
 from tests.process.harness import PROGRAM, WAIT_SECONDS, Finished, Lab, only, text_of
+from tests.process.model_server import TwoScripts
 from tests.process.script import answer, call
 from tests.process.test_protocol_page import Stage
-from tests.process.test_subagents import TwoScripts
 
 MODEL = ("--model", "xai/grok-4.3")
 KEY = "sk-login-0123456789abcdef"

@@ -17,9 +17,8 @@ from ludolf.tools.sandbox.policy import Ground
 from ludolf.tools.sandbox.sandbox import Sandbox, Using
 from tests.process.extending import lay, told
 from tests.process.harness import Bell, Lab, only, survivors, text_of
-from tests.process.model_server import ModelServer
+from tests.process.model_server import ModelServer, TwoScripts
 from tests.process.script import answer, bash, call
-from tests.process.test_subagents import TwoScripts
 
 pytestmark = pytest.mark.exec
 

@@ -28,7 +28,9 @@ def _no_proxy() -> object:
 
 
 @asynccontextmanager
-async def _dripping(first: bytes, drop: bytes) -> AsyncIterator[str]:
+async def _dripping(
+    first: bytes, drop: bytes, begun: asyncio.Event | None = None
+) -> AsyncIterator[str]:
     """A server that sends a beginning at once and then one drop after another, without end."""
 
     ending, ended = asyncio.Event(), asyncio.Event()
@@ -37,6 +39,8 @@ async def _dripping(first: bytes, drop: bytes) -> AsyncIterator[str]:
         with suppress(OSError, asyncio.IncompleteReadError):
             await reader.readuntil(b"\r\n\r\n")
             writer.write(first)
+            if begun is not None:
+                begun.set()
             while not ending.is_set():
                 writer.write(drop)
                 await writer.drain()
@@ -108,19 +112,19 @@ async def test_an_answer_that_is_slow_within_the_limits_is_taken() -> None:
 
 
 async def test_an_abort_does_not_wait_for_the_deadline() -> None:
-    transport = Transport()
+    transport, begun = Transport(), asyncio.Event()
 
     async def send() -> None:
         async with transport.post(url, {}, b"{}", patience=Patience()) as reply:
             await _read_all(reply)
 
     async with (
-        _dripping(b"HTTP/1.1 200 ", b"O") as url,
+        _dripping(b"HTTP/1.1 200 ", b"O", begun) as url,
         asyncio.timeout(LONG),
         asyncio.TaskGroup() as group,
     ):
         task = group.create_task(send())
-        await asyncio.sleep(0.1)
+        await begun.wait()
         task.cancel()
     await transport.close()
 

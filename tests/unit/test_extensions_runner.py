@@ -460,8 +460,12 @@ async def test_the_time_limit_stands_still_while_a_dialog_is_open(tmp_path: Path
     body = "if await ctx.ui.confirm('Sure?', 'x'): return {'block': True, 'reason': 'asked'}"
     await bench.load(_handlers("tool_call", body))
 
+    other = Bench(tmp_path, limit=0.2)
+    await other.load(_handlers("agent_start", HANG))
+
     async def answer_late() -> None:
-        await asyncio.sleep(0.6)
+        await other.runner.emit(payloads.AgentStart())
+        assert other.told() == [("agent_start", "took longer than 200 ms")]
         dialogs.answer(UiAnswer(id=sent[0].id, confirmed=True))
 
     async with asyncio.TaskGroup() as group:

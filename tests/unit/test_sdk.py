@@ -102,7 +102,7 @@ async def test_a_loop_left_early_aborts_the_run() -> None:
         try:
             while True:
                 yield "more "
-                await asyncio.sleep(0.001)
+                await asyncio.sleep(0)
         finally:
             ended.set()
 
@@ -131,7 +131,8 @@ async def test_a_slow_reader_holds_the_model_back() -> None:
         run = aiter(session.prompt("go"))
         for _ in range(20):
             await anext(run)
-        await asyncio.sleep(0.05)
+        for _ in range(5_000):  # turns of the loop: enough for a model that nothing holds
+            await asyncio.sleep(0)
         assert said < 1_000
         count = len([event async for event in run if isinstance(event, BlockDelta)])
     assert said == 5_000

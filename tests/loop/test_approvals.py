@@ -12,8 +12,8 @@ from ludolf.client import Client, Record
 from ludolf.engine.host.approvals import APPROVE, DENY, FOR_SESSION
 from tests.process.extending import asked, dialog, lay, reply, told
 from tests.process.harness import Lab, only, text_of
+from tests.process.model_server import TwoScripts
 from tests.process.script import answer, bash, call
-from tests.process.test_subagents import TwoScripts
 
 OPTIONS = [APPROVE, FOR_SESSION, DENY]
 HOST_TOOL = {"name": "peek", "description": "Look", "parameters": {"type": "object"}}

@@ -11,33 +11,19 @@ import pytest
 from ludolf.base import dumps, loads
 from ludolf.client import Client, Record
 from ludolf.client.connection import Match
+from tests.loop.program import ThreadLab
 from tests.process.harness import WAIT_SECONDS, Lab, only, text_of, types
-from tests.process.model_server import Asked, ModelServer
+from tests.process.model_server import Asked, TwoScripts
 from tests.process.script import Failure, Gate, Reply, answer, bash, call, say
 
 OMP = ("--rpc-dialect", "omp", "--no-session")
 DELTA = ("--rpc-dialect", "pi-delta", "--no-session")
 
 
-class TwoScripts(ModelServer):
-    """One script for the parent, one for all agents: who asks is told by the tools."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.of_agents: list[Reply] = []
-
-    def take(self, asked: Asked) -> Reply:
-        names = [tool["name"] for tool in asked.body.get("tools", ())]
-        if "yield" not in names or not self.of_agents:
-            return super().take(asked)
-        self.requests.append(asked)
-        return self.of_agents.pop(0)
-
-
 @pytest.fixture
 def desk(tmp_path: Path) -> Iterator[Lab]:
     with TwoScripts() as server:
-        yield Lab(tmp_path, server)
+        yield ThreadLab(tmp_path, server)
 
 
 def _script(lab: Lab, *replies: Reply) -> None:
