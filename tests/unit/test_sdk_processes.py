@@ -41,7 +41,8 @@ async def main():
     async with create_session(model=model, settings={}, agent_dir=Path("home")) as session:
         await session.prompt(f"(setsid sleep {SLEEP} &) ; sleep {SLEEP}")
         assert sleeping(SLEEP) == [], "a command that was stopped left something"
-        await session.prompt(f"sleep {SLEEP} & echo $!")
+        started = 'until [ "$(cat /proc/$!/comm)" = sleep ]; do :; done'
+        await session.prompt(f"sleep {SLEEP} & {started}; echo $!")
         (left,) = sleeping(SLEEP)
         (result,) = [m for m in session.messages[-2:] if isinstance(m, ToolResultMessage)]
         assert list(result.details["background"]) == [{"pid": left, "name": "sleep"}], result

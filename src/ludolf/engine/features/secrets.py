@@ -17,7 +17,7 @@ from msgspec import structs
 from ludolf.agent.tool import ToolFailure
 from ludolf.ai.access import Access
 from ludolf.ai.draft import Draft, StreamEvent
-from ludolf.ai.encoded_cache import IdentityCache
+from ludolf.ai.identity_cache import IdentityCache
 from ludolf.ai.messages import Message, OpaqueMessage, Thinking
 from ludolf.ai.models import Model
 from ludolf.ai.provider import Provider, Request
