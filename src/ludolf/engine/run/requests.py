@@ -8,8 +8,8 @@ from typing import TypeVar
 from msgspec import structs
 
 from ludolf.ai.access import Access
-from ludolf.ai.identity_cache import IdentityCache
 from ludolf.ai.errors import RETRYABLE, ProviderError
+from ludolf.ai.identity_cache import IdentityCache
 from ludolf.ai.messages import (
     AnyMessage,
     CustomMessage,
