@@ -125,8 +125,12 @@ import os
 kill = os.kill
 
 def refuse(pid, number):
-    if open(f"/proc/{pid}/comm").read() == "sleep\\\\n":
-        raise PermissionError  # as if it had become somebody else
+    try:
+        name = open(f"/proc/{pid}/comm").read()
+    except OSError:
+        name = ""  # it has ended meanwhile
+    if name == "sleep\\\\n":
+        raise PermissionError  # as if it ran as another user
     kill(pid, number)
 
 os.kill = refuse

@@ -1,5 +1,6 @@
 """The page for writers of hosts: its examples are played to the real program, its hosts run."""
 
+import contextlib
 import json
 import os
 import queue
@@ -148,8 +149,10 @@ class Stage:
         threading.Thread(target=self._listen, args=(program.stdout,), daemon=True).start()
 
     def _listen(self, stdout: IO[bytes]) -> None:
-        for line in stdout:
-            self._frames.put(json.loads(line))
+        # The stream is closed at the end of the example, maybe while this thread reads.
+        with contextlib.suppress(ValueError):
+            for line in stdout:
+                self._frames.put(json.loads(line))
 
     def play(self, line: str) -> None:
         direction, _, text = line.partition(" ")
