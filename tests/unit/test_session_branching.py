@@ -19,10 +19,7 @@ from ludolf.session import (
     open_session,
 )
 from ludolf.session.branching import clone, export_jsonl, fork, fork_file, import_file
-
-
-def user(text: str) -> MessageBody:
-    return MessageBody(message=UserMessage(content=(Text(text=text),), timestamp=1))
+from tests.session_samples import no_warning, user
 
 
 def answer(text: str) -> MessageBody:
@@ -37,10 +34,6 @@ def answer(text: str) -> MessageBody:
             timestamp=2,
         )
     )
-
-
-def no_warning(text: str) -> None:
-    raise AssertionError(text)
 
 
 def texts(session: Session) -> list[str]:

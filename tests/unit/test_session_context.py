@@ -39,10 +39,7 @@ from ludolf.session.context import (
     view_tokens,
 )
 from ludolf.session.entries import time_ms
-
-
-def user(text: str) -> MessageBody:
-    return MessageBody(message=UserMessage(content=(Text(text=text),), timestamp=1))
+from tests.session_samples import no_warning, user
 
 
 def answer(text: str, total: int = 0, stop: Any = "stop") -> MessageBody:
@@ -63,10 +60,6 @@ def compaction(summary: str, first_kept: str) -> CompactionBody:
     return CompactionBody(
         summary=summary, first_kept_entry_id=first_kept, tokens_before=7, from_hook=False
     )
-
-
-def no_warning(text: str) -> None:
-    raise AssertionError(text)
 
 
 def memory() -> Session:

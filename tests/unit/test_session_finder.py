@@ -22,10 +22,7 @@ from ludolf.session.finder import (
     move_old_sessions,
     read_record,
 )
-
-
-def no_warning(text: str) -> None:
-    raise AssertionError(text)
+from tests.session_samples import no_warning
 
 
 def make(

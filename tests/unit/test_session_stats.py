@@ -17,10 +17,7 @@ from ludolf.ai.messages import (
 from ludolf.base import dumps
 from ludolf.session import CompactionBody, MessageBody, Session, new_session, open_session
 from ludolf.session.stats import OTHER_WORK, Tally
-
-
-def no_warning(text: str) -> None:
-    raise AssertionError(text)
+from tests.session_samples import no_warning
 
 
 def user(text: str) -> MessageBody:

@@ -11,6 +11,7 @@ from ludolf.ai.messages import AssistantMessage, Text, Usage, UserMessage, text_
 from ludolf.base import CommandError
 from ludolf.session import LabelBody, MessageBody, Session, new_session, open_session
 from ludolf.session.views import fork_messages, last_assistant_text, tree_json
+from tests.session_samples import no_warning, user
 
 HEADER = {
     "type": "session",
@@ -19,10 +20,6 @@ HEADER = {
     "timestamp": "2026-10-01T00:00:00.000Z",
     "cwd": "/project",
 }
-
-
-def user(text: str) -> MessageBody:
-    return MessageBody(message=UserMessage(content=(Text(text=text),), timestamp=1))
 
 
 def answer(text: str, stop: Any = "stop") -> MessageBody:
@@ -37,10 +34,6 @@ def answer(text: str, stop: Any = "stop") -> MessageBody:
             timestamp=2,
         )
     )
-
-
-def no_warning(text: str) -> None:
-    raise AssertionError(text)
 
 
 def memory() -> Session:
