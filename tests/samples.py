@@ -5,6 +5,8 @@ from typing import Any, get_args
 import msgspec
 from msgspec import inspect
 
+from ludolf.agent.tool import ToolOutput
+
 _DEEP = 8
 _ENTRY = b'{"type":"custom","id":"e1","parentId":null,"timestamp":"","customType":"x"}'
 
@@ -55,3 +57,8 @@ def _plain(kind: inspect.Type) -> Any:
             return {"x": [1, None, "y"]}
         case _:
             raise NotImplementedError(f"no sample for {kind}")
+
+
+async def ignore(partial: ToolOutput) -> None:
+    """Take the progress of a tool and do nothing."""
+    del partial

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.conformance.proof import dialects_of, ids_of
+from tests.conformance.proof import dialects_of, groups_of
+from tests.conformance.sections import ALL
 from tests.conformance.stage import Stage
 from tests.process.model_server import ModelServer
 
@@ -14,11 +15,13 @@ MakeStage = Callable[[], Stage]
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    ids = ids_of(metafunc.function)
-    if not ids:
+    groups = groups_of(metafunc.function)
+    if not groups:
         return
     assert "dialect" in metafunc.fixturenames, f"{metafunc.function.__name__} takes no dialect"
-    metafunc.parametrize("dialect", dialects_of(ids), indirect=True, scope="module")
+    found = {dialect for ids in groups for dialect in dialects_of(ids)}
+    dialects = [dialect for dialect in ALL if dialect in found]
+    metafunc.parametrize("dialect", dialects, indirect=True, scope="module")
 
 
 @pytest.fixture(scope="module")

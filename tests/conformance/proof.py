@@ -30,19 +30,23 @@ class Proof(msgspec.Struct, frozen=True):
 
 
 def proves(*ids: str) -> Callable[[Test], Test]:
-    """Name the requirements that a test proves; it runs in every dialect that they all hold in."""
+    """Name the requirements that a test proves; it runs in every dialect that they all hold in.
+
+    A statement that several documents make has one test with one such mark for each of them; it
+    runs in the dialects of all marks.
+    """
 
     def mark(test: Test) -> Test:
-        setattr(test, _MARK, ids)
+        setattr(test, _MARK, (ids, *groups_of(test)))
         return test
 
     return mark
 
 
-def ids_of(test: object) -> tuple[str, ...]:
-    """What a test proves; nothing unless it was marked."""
-    ids: tuple[str, ...] = getattr(test, _MARK, ())
-    return ids
+def groups_of(test: object) -> tuple[tuple[str, ...], ...]:
+    """What a test proves, by mark; nothing unless it was marked."""
+    groups: tuple[tuple[str, ...], ...] = getattr(test, _MARK, ())
+    return groups
 
 
 def dialects_of(ids: tuple[str, ...]) -> tuple[Dialect, ...]:
@@ -56,8 +60,8 @@ def proofs() -> Iterator[Proof]:
     for path in sorted(HERE.glob("test_*.py")):
         module = importlib.import_module(f"tests.conformance.{path.stem}")
         for name, found in vars(module).items():
-            if name.startswith("test_") and ids_of(found):
-                yield Proof(path.stem, name, ids_of(found))
+            if name.startswith("test_"):
+                yield from (Proof(path.stem, name, ids) for ids in groups_of(found))
     for (folder, stem), tests in ELSEWHERE.items():
         for name, ids in tests.items():
             yield Proof(stem, name, ids, folder)

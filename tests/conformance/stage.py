@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from ludolf.base import dumps, loads
-from ludolf.client import Record
+from ludolf.client import Client, Record
 from tests.loop.program import ThreadLab
 from tests.process.harness import text_of
 from tests.process.model_server import Asked, ModelServer
@@ -32,6 +32,11 @@ class Stage(ThreadLab):
     @property
     def env(self) -> dict[str, str]:
         return {**super().env, "LUDOLF_RPC_DIALECT": self.dialect}
+
+    @property
+    def end(self) -> str:
+        """The event that ends a prompt."""
+        return END.get(self.dialect, "agent_end")
 
     @property
     def models_file(self) -> Path:
@@ -88,11 +93,16 @@ class Story(msgspec.Struct, frozen=True):
 
     def run(self, command_id: str) -> list[Record]:
         """What came after the reply to a prompt until the agent was at rest."""
-        ends = END.get(self.stage.dialect, "agent_end")
         start = next(n for n, one in enumerate(self.records) if _is_reply(one, command_id))
         later = self.records[start + 1 :]
-        end = next(n for n, one in enumerate(later) if one["type"] == ends)
+        end = next(n for n, one in enumerate(later) if one["type"] == self.stage.end)
         return later[: end + 1]
+
+
+async def ask(stage: Stage, client: Client, name: str, text: str | None = None) -> None:
+    """Prompt, by default with the id as the text, and wait for the end of it."""
+    await client.request("prompt", id=name, message=name if text is None else text)
+    await client.wait_for(stage.end)
 
 
 def tell(stage: Stage, act: Act) -> Story:

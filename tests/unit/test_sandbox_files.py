@@ -19,6 +19,7 @@ from ludolf.tools.read import ReadTool
 from ludolf.tools.sandbox.file_access import FileWalls, Tmp
 from ludolf.tools.sandbox.policy import Confinement, Ground, Policy
 from ludolf.tools.write import WriteTool
+from tests.samples import ignore
 
 SECRET = "the-secret-key"
 
@@ -277,16 +278,12 @@ def test_what_is_no_file_is_refused(place: Place) -> None:
 @pytest.mark.skipif(not os.path.exists("/proc/self/environ"), reason="there is no /proc")
 def test_our_own_environment_is_no_file_to_read_sandbox_or_not(place: Place) -> None:
     (place.work / "env").symlink_to(f"/proc/{os.getpid()}/environ")
-    ctx = ToolContext(call_id="c", cwd=place.work, report=_ignore)
+    ctx = ToolContext(call_id="c", cwd=place.work, report=ignore)
     for path in ("/proc/self/environ", "/proc/thread-self/environ", "env"):
         assert "may contain keys" in place.refusal(place.read, path)
         with pytest.raises(ToolFailure, match="may contain keys"):
             asyncio.run(ReadTool(BuiltinToolOptions()).execute({"path": path}, ctx))
     assert "Linux" in place.read("/proc/version")
-
-
-async def _ignore(partial: ToolOutput) -> None:
-    del partial
 
 
 # ---------------------------------------------------------------- races

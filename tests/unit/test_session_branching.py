@@ -12,10 +12,7 @@ from ludolf.session.branching import clone, export_jsonl, fork, fork_file, impor
 from ludolf.session.entries import CompactionBody, LabelBody, MessageBody, ModelChangeBody
 from ludolf.session.reader import NotASession
 from ludolf.session.tree import Session, new_session, open_session
-
-
-def user(text: str) -> MessageBody:
-    return MessageBody(message=UserMessage(content=(Text(text=text),), timestamp=1))
+from tests.session_samples import no_warning, user
 
 
 def answer(text: str) -> MessageBody:
@@ -30,10 +27,6 @@ def answer(text: str) -> MessageBody:
             timestamp=2,
         )
     )
-
-
-def no_warning(text: str) -> None:
-    raise AssertionError(text)
 
 
 def texts(session: Session) -> list[str]:

@@ -36,10 +36,7 @@ from ludolf.session.entries import (
     time_ms,
 )
 from ludolf.session.tree import Session, new_session, open_session
-
-
-def user(text: str) -> MessageBody:
-    return MessageBody(message=UserMessage(content=(Text(text=text),), timestamp=1))
+from tests.session_samples import no_warning, user
 
 
 def answer(text: str, total: int = 0, stop: Any = "stop") -> MessageBody:
@@ -60,10 +57,6 @@ def compaction(summary: str, first_kept: str) -> CompactionBody:
     return CompactionBody(
         summary=summary, first_kept_entry_id=first_kept, tokens_before=7, from_hook=False
     )
-
-
-def no_warning(text: str) -> None:
-    raise AssertionError(text)
 
 
 def memory() -> Session:

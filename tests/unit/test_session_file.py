@@ -4,11 +4,10 @@ import json
 import os
 import stat
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from ludolf.ai.messages import AssistantMessage, OpaqueMessage, Text, Usage, UserMessage, text_of
+from ludolf.ai.messages import OpaqueMessage, UserMessage
 from ludolf.session.entries import (
     CustomBody,
     MessageBody,
@@ -19,42 +18,9 @@ from ludolf.session.entries import (
     message_of,
 )
 from ludolf.session.reader import NotASession
-from ludolf.session.tree import Session, SessionReadOnly, new_session, open_session
+from ludolf.session.tree import SessionReadOnly, new_session, open_session
 from ludolf.session.views import entries_since
-
-
-def user(text: str) -> MessageBody:
-    return MessageBody(message=UserMessage(content=(Text(text=text),), timestamp=1))
-
-
-def answer(text: str) -> MessageBody:
-    return MessageBody(
-        message=AssistantMessage(
-            content=(Text(text=text),),
-            api="anthropic-messages",
-            provider="mock",
-            model="large",
-            usage=Usage(input=100, output=20, total_tokens=120),
-            stop_reason="stop",
-            timestamp=2,
-        )
-    )
-
-
-def no_warning(text: str) -> None:
-    raise AssertionError(text)
-
-
-def texts(session: Session) -> list[str]:
-    found = []
-    for message in session.context.messages():
-        assert isinstance(message, UserMessage | AssistantMessage)
-        found.append(text_of(message.content))
-    return found
-
-
-def stored(path: Path) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in path.read_bytes().splitlines()]
+from tests.session_samples import answer, is_json, no_warning, stored, texts, user
 
 
 def small_session(folder: Path) -> Path:
@@ -153,7 +119,7 @@ def test_a_file_cut_at_any_byte_opens_and_goes_on(tmp_path: Path) -> None:
         cut_file.write_bytes(whole[:cut])
         warnings: list[str] = []
         session = open_session(cut_file, "/project", warnings.append)
-        complete = len([line for line in whole[:cut].split(b"\n")[1:] if _is_json(line)])
+        complete = len([line for line in whole[:cut].split(b"\n")[1:] if is_json(line)])
         assert len(session.entries()) == complete, cut
         session.append(user("after the crash"))
         session.close()
@@ -161,16 +127,9 @@ def test_a_file_cut_at_any_byte_opens_and_goes_on(tmp_path: Path) -> None:
         again = open_session(cut_file, "/project", warnings.append)
         assert len(again.entries()) == complete + 1, cut
         assert texts(again)[-1] == "after the crash"
-        torn = not _is_json(whole[:cut].split(b"\n")[-1] or b"{}")
+        torn = not is_json(whole[:cut].split(b"\n")[-1] or b"{}")
         assert bool(warnings) == torn, (cut, warnings)
         again.close()
-
-
-def _is_json(line: bytes) -> bool:
-    try:
-        return isinstance(json.loads(line), dict)
-    except ValueError:
-        return False
 
 
 def test_a_cut_header_is_no_session_and_stays_untouched(tmp_path: Path) -> None:

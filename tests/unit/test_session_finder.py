@@ -23,10 +23,7 @@ from ludolf.session.finder import (
     read_record,
 )
 from ludolf.session.tree import new_session
-
-
-def no_warning(text: str) -> None:
-    raise AssertionError(text)
+from tests.session_samples import no_warning
 
 
 def make(

@@ -9,6 +9,7 @@ import pytest
 from ludolf.ai.messages import UserMessage
 from ludolf.session.entries import MessageBody
 from ludolf.session.tree import SessionReadOnly, new_session, open_session
+from tests.session_samples import no_warning
 
 HOLDER = """
 import sys
@@ -22,10 +23,6 @@ sys.stdin.read()
 
 def user(text: str) -> MessageBody:
     return MessageBody(message=UserMessage(content=text, timestamp=1))
-
-
-def no_warning(text: str) -> None:
-    raise AssertionError(text)
 
 
 def made(folder: Path) -> Path:

@@ -23,6 +23,7 @@ from ludolf.session.finder import SessionFolder, list_sessions
 from ludolf.session.library import rename, trash
 from ludolf.session.migrate import migrate
 from ludolf.session.tree import Session, open_session
+from tests.session_samples import no_warning
 
 # A file as pi before version 2 wrote it: no version, no ids, header with the model.
 V1 = (
@@ -46,10 +47,6 @@ V1 = (
 
 def ignore(text: str) -> None:
     pass
-
-
-def no_warning(text: str) -> None:
-    raise AssertionError(text)
 
 
 def told(session: Session) -> list[str]:

@@ -7,6 +7,7 @@ from ludolf.ai.messages import AssistantMessage, CompactionSummaryMessage, UserM
 from ludolf.session.entries import MessageBody, entry_json
 from ludolf.session.stats import Tally
 from ludolf.session.tree import Session, open_session
+from tests.session_samples import no_warning
 
 PI_0_79 = (
     '{"type":"session","version":3,"id":"01a1de0f-dfac-7e74-b731-0ecdf52001c3","timestamp'
@@ -99,10 +100,6 @@ PI_0_87 = (
     'acheWrite":0,"total":0.00035999999999999997}},"stopReason":"stop","timestamp":179472'
     '5535985,"responseId":"chatcmpl-mock","rawStopReason":"stop"}}\n'
 )
-
-
-def no_warning(text: str) -> None:
-    raise AssertionError(text)
 
 
 def told(session: Session) -> list[str]:

@@ -18,10 +18,7 @@ from ludolf.base import dumps
 from ludolf.session.entries import CompactionBody, MessageBody
 from ludolf.session.stats import OTHER_WORK, Tally
 from ludolf.session.tree import Session, new_session, open_session
-
-
-def no_warning(text: str) -> None:
-    raise AssertionError(text)
+from tests.session_samples import no_warning
 
 
 def user(text: str) -> MessageBody:

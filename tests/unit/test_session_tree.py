@@ -12,6 +12,7 @@ from ludolf.base import CommandError
 from ludolf.session.entries import LabelBody, MessageBody
 from ludolf.session.tree import Session, new_session, open_session
 from ludolf.session.views import fork_messages, last_assistant_text, tree_json
+from tests.session_samples import no_warning, user
 
 HEADER = {
     "type": "session",
@@ -20,10 +21,6 @@ HEADER = {
     "timestamp": "2026-10-01T00:00:00.000Z",
     "cwd": "/project",
 }
-
-
-def user(text: str) -> MessageBody:
-    return MessageBody(message=UserMessage(content=(Text(text=text),), timestamp=1))
 
 
 def answer(text: str, stop: Any = "stop") -> MessageBody:
@@ -38,10 +35,6 @@ def answer(text: str, stop: Any = "stop") -> MessageBody:
             timestamp=2,
         )
     )
-
-
-def no_warning(text: str) -> None:
-    raise AssertionError(text)
 
 
 def memory() -> Session:

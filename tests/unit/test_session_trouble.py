@@ -1,58 +1,14 @@
 """Appending goes on through full disks, vanished folders and other programs' changes."""
 
-import json
 import os
 import resource
 import shutil
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from ludolf.ai.messages import AssistantMessage, Text, Usage, UserMessage, text_of
-from ludolf.session.entries import MessageBody
-from ludolf.session.tree import Session, new_session, open_session
-
-
-def user(text: str) -> MessageBody:
-    return MessageBody(message=UserMessage(content=(Text(text=text),), timestamp=1))
-
-
-def answer(text: str) -> MessageBody:
-    return MessageBody(
-        message=AssistantMessage(
-            content=(Text(text=text),),
-            api="anthropic-messages",
-            provider="mock",
-            model="large",
-            usage=Usage(input=100, output=20, total_tokens=120),
-            stop_reason="stop",
-            timestamp=2,
-        )
-    )
-
-
-def no_warning(text: str) -> None:
-    raise AssertionError(text)
-
-
-def texts(session: Session) -> list[str]:
-    found = []
-    for message in session.context.messages():
-        assert isinstance(message, UserMessage | AssistantMessage)
-        found.append(text_of(message.content))
-    return found
-
-
-def stored(path: Path) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in path.read_bytes().splitlines()]
-
-
-def _is_json(line: bytes) -> bool:
-    try:
-        return isinstance(json.loads(line), dict)
-    except ValueError:
-        return False
+from ludolf.session.tree import new_session, open_session
+from tests.session_samples import answer, is_json, no_warning, stored, texts, user
 
 
 def test_entries_that_a_full_disk_refused_are_written_when_room_returns(tmp_path: Path) -> None:
@@ -139,7 +95,7 @@ def test_growth_by_another_program_is_told_once_and_its_torn_line_closed(tmp_pat
     assert len(warnings) == 1
     assert "changed by another program" in warnings[0]
     lines = session.path.read_bytes().splitlines()
-    assert [_is_json(line) for line in lines] == [True, True, False, True, True]
+    assert [is_json(line) for line in lines] == [True, True, False, True, True]
 
 
 def test_a_file_replaced_by_an_editor_is_followed(tmp_path: Path) -> None:
@@ -240,7 +196,7 @@ def test_a_session_whose_header_follows_damage_is_still_recognised(tmp_path: Pat
     session = open_session(made.path, "/project", warnings.append)
     session.append(answer("two"))
     assert session.path == made.path
-    assert [_is_json(line) for line in made.path.read_bytes().splitlines()] == [False, *[True] * 3]
+    assert [is_json(line) for line in made.path.read_bytes().splitlines()] == [False, *[True] * 3]
     assert len(warnings) == 1
 
 

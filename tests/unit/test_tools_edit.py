@@ -14,10 +14,7 @@ from ludolf.ai.messages import text_of
 from ludolf.tools.diff import Comparison
 from ludolf.tools.edit import EditTool
 from ludolf.tools.replacements import Span, splice
-
-
-async def ignore(partial: ToolOutput) -> None:
-    del partial
+from tests.samples import ignore
 
 
 def edit(cwd: Path, *pairs: tuple[str, str], path: str = "f.txt") -> ToolOutput:

@@ -14,10 +14,7 @@ from ludolf.agent.tool import ToolContext, ToolFailure, ToolOutput
 from ludolf.ai.messages import Image, text_of
 from ludolf.tools import BuiltinToolOptions
 from ludolf.tools.read import ReadTool
-
-
-async def ignore(partial: ToolOutput) -> None:
-    del partial
+from tests.samples import ignore
 
 
 def read(

@@ -18,12 +18,9 @@ from ludolf.tools.find import FindTool
 from ludolf.tools.grep import GrepTool
 from ludolf.tools.ls import LsTool
 from ludolf.tools.search import glob_expression, matching_lines, walk
+from tests.samples import ignore
 
 GREPS = [GrepTool(), GrepTool(None)]
-
-
-async def ignore(partial: ToolOutput) -> None:
-    del partial
 
 
 def run(tool: Tool, cwd: Path, **args: Any) -> ToolOutput:

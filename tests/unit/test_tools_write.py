@@ -15,10 +15,7 @@ from ludolf.ai.messages import text_of
 from ludolf.tools.files import replace_file, settle_in_thread
 from ludolf.tools.paths import file_lock
 from ludolf.tools.write import WriteTool
-
-
-async def ignore(partial: ToolOutput) -> None:
-    del partial
+from tests.samples import ignore
 
 
 def write(cwd: Path, path: str, content: str) -> ToolOutput:
