@@ -34,6 +34,7 @@ ALLOWED = {
         "_hold_still": "stops the program for a time",
         "_end": "ends the program at a random moment",
         "_step": "waits between random steps",
+        "_resources_at_rest": "polls until commands in the background have ended",
     },
     "unit/test_ai_transport.py": {"serve": "is a server that drips at a pace"},
     "unit/test_tools_bash.py": {

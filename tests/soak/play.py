@@ -10,7 +10,7 @@ _SHELL = (
     "echo hi",
     "sleep 0.05; echo late; exit 3",
     "sleep 20",
-    "sleep 32 & echo left",
+    "sleep 5 & echo left",
     "yes 0123456789 | head -c 300000",
     "printf '\\377\\033]0;x\\007'",
 )

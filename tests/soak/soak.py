@@ -29,6 +29,7 @@ LIFE = 1250  # commands in one life of the program
 PATIENCE = 0.15
 MEMORY_GROWTH_KIB = 96 << 10
 DESCRIPTOR_GROWTH = 8
+POLLS = 200
 THREADS_MOST = 40
 
 
@@ -100,9 +101,18 @@ class Run:
                 await self._rest()
                 start = self.host.resources()
         await self._rest()
-        self._compare(start, self.host.resources())
+        self._compare(start, await self._resources_at_rest(start))
         ended = await self._end()
         self._judge(ended=ended)
+
+    async def _resources_at_rest(self, start: dict[str, int]) -> dict[str, int]:
+        """Resources once commands in the background have ended; each holds a descriptor."""
+        for _ in range(POLLS):
+            end = self.host.resources()
+            if end["descriptors"] - start["descriptors"] <= DESCRIPTOR_GROWTH:
+                break
+            await asyncio.sleep(0.1)
+        return end
 
     async def _step(self) -> None:
         chance, host = self._chance, self.host
