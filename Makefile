@@ -26,9 +26,10 @@ run: $(VENV)/.runtime ## Set up and answer PROMPT with the built-in model: no ke
 	@echo
 	@$(PY) -m ludolf --model ludolf/offline --no-session -p "$(PROMPT)" </dev/null
 	@echo
-	@echo 'That was the built-in offline model, which follows fixed rules. Go on with:'
+	@echo 'That was the built-in offline model, which follows fixed rules. Next steps:'
 	@echo '  make run PROMPT="help"   what the offline model understands'
-	@echo '  $(VENV)/bin/ludolf --help  all options; README.md tells how to connect a real model'
+	@echo '  . $(VENV)/bin/activate   put `ludolf` on the PATH of this shell'
+	@echo '  ludolf --help            all options; README.md shows how to connect a real model'
 
 test: $(VENV)/.dev $(VENV)/.system ## Set up and run all tests
 	@LUDOLF_TEST_GGUF= $(PY) -m pytest -n $(WORKERS) --dist loadgroup
