@@ -68,9 +68,10 @@ fmt: $(VENV)/.dev ## Format, and fix what the linter can fix
 screenshots: $(VENV)/.dev $(VENV)/.system ## Make the pictures of docs/page.md anew (Chromium)
 	@$(PY) scripts/make_screenshots.py
 
+# Not --quiet: strict mode counts only warnings that are printed.
 docs: $(DOCS)/.made ## Build the pages as a site in site/: search, API reference, links checked
 	@$(DOCS)/bin/python scripts/make_site.py build/docs
-	@NO_MKDOCS_2_WARNING=1 $(DOCS)/bin/mkdocs build --quiet
+	@NO_MKDOCS_2_WARNING=1 $(DOCS)/bin/mkdocs build --strict
 	@echo 'Open site/index.html in a browser.'
 
 setup: $(VENV)/.dev ## Set up .venv for development

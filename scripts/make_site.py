@@ -105,6 +105,7 @@ def folder_page(folder: Path) -> str:
     """Return a page with the files of a folder: links to pages and data, else their content."""
     name = folder.relative_to(ROOT).as_posix()
     files = sorted(path for path in folder.rglob("*") if path.is_file())
+    files.sort(key=lambda path: path.relative_to(folder).parts[0].startswith("."))
     if ROOT / "docs" in folder.parents:
         lines = [f"- [{_title(path)}]({path.name})" for path in files]
         return (
