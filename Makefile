@@ -11,12 +11,13 @@ ROUNDS ?= 1
 VENV := .venv
 PY := $(VENV)/bin/python
 INSTALL := $(PY) -m pip install --quiet --disable-pip-version-check
-COMPILE := $(UV) pip compile pyproject.toml --quiet --universal --python-version 3.11 \
-	--generate-hashes --custom-compile-command "make lock"
+DOCS := .venv-docs
+COMPILE := $(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes \
+	--custom-compile-command "make lock"
 
 .DEFAULT_GOAL := help
 .PHONY: help run test soak audit test-peers test-clients test-local-model bench check fmt screenshots \
-	setup lock clean
+	docs setup lock clean
 
 help: ## List these targets
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -26,9 +27,10 @@ run: $(VENV)/.runtime ## Set up and answer PROMPT with the built-in model: no ke
 	@echo
 	@$(PY) -m ludolf --model ludolf/offline --no-session -p "$(PROMPT)" </dev/null
 	@echo
-	@echo 'That was the built-in offline model, which follows fixed rules. Go on with:'
+	@echo 'That was the built-in offline model, which follows fixed rules. Next steps:'
 	@echo '  make run PROMPT="help"   what the offline model understands'
-	@echo '  $(VENV)/bin/ludolf --help  all options; README.md tells how to connect a real model'
+	@echo '  . $(VENV)/bin/activate   put `ludolf` on the PATH of this shell'
+	@echo '  ludolf --help            all options; README.md shows how to connect a real model'
 
 test: $(VENV)/.dev $(VENV)/.system ## Set up and run all tests
 	@LUDOLF_TEST_GGUF= $(PY) -m pytest -n $(WORKERS) --dist loadgroup
@@ -66,14 +68,22 @@ fmt: $(VENV)/.dev ## Format, and fix what the linter can fix
 screenshots: $(VENV)/.dev $(VENV)/.system ## Make the pictures of docs/page.md anew (Chromium)
 	@$(PY) scripts/make_screenshots.py
 
+# Not --quiet: strict mode counts only warnings that are printed.
+docs: $(DOCS)/.made ## Build the pages as a site in site/: search, API reference, links checked
+	@$(DOCS)/bin/python scripts/make_site.py build/docs
+	@NO_MKDOCS_2_WARNING=1 $(DOCS)/bin/mkdocs build --strict
+	@echo 'Open site/index.html in a browser.'
+
 setup: $(VENV)/.dev ## Set up .venv for development
 
 lock: ## Renew the lock files (needs uv); FLAGS=--upgrade takes newer versions
-	@$(COMPILE) $(FLAGS) --group dev -o requirements-dev.lock >/dev/null
-	@$(COMPILE) $(FLAGS) --group build -c requirements-dev.lock -o requirements.lock >/dev/null
+	@$(COMPILE) $(FLAGS) pyproject.toml --group dev -o requirements-dev.lock >/dev/null
+	@$(COMPILE) $(FLAGS) pyproject.toml --group build -c requirements-dev.lock -o requirements.lock \
+		>/dev/null
+	@$(COMPILE) $(FLAGS) --group docs -c requirements-dev.lock -o requirements-docs.lock >/dev/null
 
 clean: ## Remove everything that can be made again
-	@rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	@rm -rf $(VENV) $(DOCS) build dist site .mypy_cache .pytest_cache .ruff_cache .hypothesis
 	@find src tests scripts bench -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(VENV)/.made:
@@ -92,6 +102,13 @@ $(VENV)/.runtime: $(VENV)/.made requirements.lock pyproject.toml
 $(VENV)/.dev: $(VENV)/.runtime requirements-dev.lock
 	@echo "Installing the tools for tests and checks ..."
 	@$(INSTALL) --require-hashes -r requirements-dev.lock
+	@touch $@
+
+$(DOCS)/.made: requirements-docs.lock
+	@echo "Installing the tools for the site into $(DOCS) ..."
+	@$(PYTHON) -m venv $(DOCS)
+	@$(DOCS)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes \
+		-r requirements-docs.lock
 	@touch $@
 
 # What some tests need from the system's packages, if we may install them; without it they are

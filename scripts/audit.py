@@ -18,7 +18,7 @@ from importlib.metadata import Distribution, PackagePath, distributions
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-LOCKS = ("requirements.lock", "requirements-dev.lock")
+LOCKS = ("requirements.lock", "requirements-dev.lock", "requirements-docs.lock")
 _PIN = re.compile(r"^([A-Za-z0-9._-]+)==([^\s;\\]+)")
 _PLACE = re.compile(r"://|^-[fi]\b|--index-url|--extra-index-url|--find-links|--trusted-host| @ ")
 # Written when a package is installed or used, so locks and records do not contain them.

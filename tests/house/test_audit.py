@@ -20,7 +20,7 @@ c==2.0 ; python_version < '4' \\
 def test_our_locks_are_sound(name: str) -> None:
     text = (ROOT / name).read_text()
     assert list(lock_problems(text)) == []
-    assert pins(text)["aiohttp"]
+    assert len(pins(text)) > 10
 
 
 def test_pins_are_read() -> None:

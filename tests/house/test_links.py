@@ -19,6 +19,9 @@ LINK = re.compile(r"!?\[(?:[^\[\]]|\[[^\]]*\])*\]\(\s*<?([^()\s<>]+)>?(?:\s+\"[^
 HEADING = re.compile(r"^#{1,6}\s+(.+?)\s*#*$")
 ANCHOR = re.compile(r"<a (?:id|name)=\"([^\"]+)\"")
 ELSEWHERE = re.compile(r"^[a-z][a-z0-9+.-]*:")
+PICTURE = re.compile(r"<img [^>]*src=\"([^\"]+)\"")
+# Folders of the machine on which a page was written. /home/me and /home/ada are examples.
+MACHINE = re.compile(r"(?<![\w.~>}])/(?:work|root|Users|home/(?!(?:me|ada)\b))[/\w.-]*")
 REACHED_BY_FOLDER = "docs/decisions/"
 
 
@@ -39,7 +42,8 @@ def prose(text: str) -> Iterator[str]:
 def links(text: str) -> list[str]:
     # A line break may be inside of a link's text, and code in backticks is no link.
     joined = re.sub(r"`[^`]*`", "", "\n".join(prose(text)))
-    return [target for target in LINK.findall(joined) if not ELSEWHERE.match(target)]
+    targets = (*LINK.findall(joined), *PICTURE.findall(joined))
+    return [target for target in targets if not ELSEWHERE.match(target)]
 
 
 def anchors(text: str) -> set[str]:
@@ -82,15 +86,22 @@ def test_every_guide_is_linked_from_the_readme() -> None:
     assert guides - named - {"README.md", "examples/README.md"} == set()
 
 
+@pytest.mark.parametrize("document", DOCUMENTS)
+def test_a_document_names_no_folder_of_the_machine_it_was_written_on(document: str) -> None:
+    assert MACHINE.findall((ROOT / document).read_text(encoding="utf-8")) == []
+
+
 def test_links_that_lead_nowhere_are_found() -> None:
     text = (
         "# One\n## One\n[a](#one) [b](#one-1) [c](docs) [d](https://example.com)\n"
         "[e](#two) ![f](none.png) [g](docs/protocol.md#none) `[h](none)`\n```\n[i](none)\n```\n"
+        '<img src="no.png" width="300" alt="j">\n'
     )
 
     assert missing("CHANGELOG.md", text.replace("#one", "#unreleased").replace("-1", "")) == [
         "#two",
         "none.png",
         "docs/protocol.md#none",
+        "no.png",
     ]
     assert anchors(text) == {"one", "one-1"}

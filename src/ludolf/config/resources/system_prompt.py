@@ -63,7 +63,8 @@ def build_sections(sources: PromptSources) -> dict[str, str]:
     if sources.custom is None:
         sections["tools"] = _tools(sources.tools)
         sections["rules"] = _rules(sources.tools, sources.guidelines)
-        sections["docs"] = _docs()
+        if docs := _docs():
+            sections["docs"] = docs
     if sources.addenda:
         sections["addendum"] = "\n\n".join(sources.addenda)
     if sources.context_files:
@@ -177,9 +178,12 @@ def _rules(tools: Sequence[PromptTool], guidelines: Iterable[str]) -> str:
 
 
 def _docs() -> str:
+    """Name the folder of pages that is part of every install; empty if it is missing."""
     named = env("PACKAGE_DIR")
-    folder = Path(named) if named else Path(__file__).parents[2]
-    place = str(folder / "docs").replace("\\", "/")
+    folder = (Path(named) if named else Path(__file__).parents[2]) / "docs"
+    if not folder.is_dir():
+        return ""
+    place = str(folder).replace("\\", "/")
     return (
         f"Ludolf's documentation is in {place}. Read it only when the user asks about Ludolf "
         "itself: its settings, models, skills, templates, extensions or protocol."

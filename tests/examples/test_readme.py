@@ -1,0 +1,64 @@
+"""What a newcomer reads first: its hosts run, its figures are measured."""
+
+import re
+import shutil
+import sys
+
+import pytest
+
+from tests.examples.ground import ROOT, Ground
+
+PAGE = (ROOT / "README.md").read_text()
+HOSTS = dict(re.findall(r"^```\w+ file=(\S+)\n(.*?)^```$", PAGE, re.DOTALL | re.MULTILINE))
+PROGRAMS = {"host.py": sys.executable, "host.mjs": shutil.which("node")}
+MOST_LINES = 14
+_ROW = re.compile(r"^ *\|(.+)\|$", re.MULTILINE)
+
+
+def _rows(text: str) -> list[list[str]]:
+    return [[cell.strip() for cell in row.split("|")] for row in _ROW.findall(text)]
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_a_host_of_the_readme_prints_an_answer_and_ends(name: str, ground: Ground) -> None:
+    program = PROGRAMS[name]
+    if program is None:
+        pytest.skip(f"{name} needs node")
+    (ground.work / name).write_text(HOSTS[name])
+    ground.script({"text": "A folder with one file."})
+
+    done = ground.run(program, name)
+
+    assert (done.code, done.stdout.decode().strip()) == (0, "A folder with one file."), done.stderr
+    assert len(HOSTS[name].splitlines()) <= MOST_LINES
+
+
+def test_a_host_of_the_readme_ends_when_its_prompt_is_refused(ground: Ground) -> None:
+    (ground.work / "host.py").write_text(HOSTS["host.py"].replace('"message"', '"massage"'))
+
+    assert ground.run(sys.executable, "host.py").code == 0
+
+
+def test_the_figures_of_the_readme_are_those_of_the_performance_page() -> None:
+    measured = {
+        f"{row[0]}, {row[1]}": [row[2], row[3], row[5]]
+        for row in _rows((ROOT / "docs/performance.md").read_text())
+        if len(row) == 10
+    }
+    figures = {row[0]: row[1:] for row in _rows(PAGE) if len(row) == 4 and row[1][:1].isdigit()}
+
+    assert len(figures) >= 4
+    assert {label: measured.get(label) for label in figures} == figures
+
+
+def test_the_first_screen_names_the_limits_and_the_folder() -> None:
+    screen = PAGE.partition("## Two commands")[0]
+
+    assert len(screen.splitlines()) <= 48
+    for fact in ("terminal interface", "Windows", "MCP", "`~/.pi/agent`", "`LUDOLF_DIR`"):
+        assert fact in screen
+
+
+@pytest.mark.parametrize("name", ["README.md", "docs/embedding.md", "docs/sdk.md"])
+def test_a_page_that_starts_ludolf_says_how_the_shell_finds_it(name: str) -> None:
+    assert ". .venv/bin/activate" in (ROOT / name).read_text()
