@@ -407,3 +407,17 @@ def test_the_blocking_form_raises_what_happened() -> None:
         sync_alone(model=answering()) as session,
     ):
         session.ask("which?", City)
+
+
+async def test_a_failing_gate_blocks_the_call_and_warns_the_program(tmp_path: Path) -> None:
+    def extension(api: Api) -> None:
+        api.on("tool_call", lambda event, ctx: {"blok": True})
+
+    warned: list[str] = []
+    async with alone(
+        model=adder, tools=[add], extensions=[extension], on_warning=warned.append
+    ) as session:
+        answer = await session.prompt("add")
+    assert "failed, so this call was blocked: tool_call: unknown key 'blok'" in answer.text
+    (text,) = warned
+    assert text.startswith("Extension error (")

@@ -45,7 +45,7 @@ from ludolf.extensions.context import TrustContext
 from ludolf.extensions.dialogs import Dialogs
 from ludolf.extensions.extensions import Extensions
 from ludolf.extensions.loader import LoadError, factory_origin, find_extensions
-from ludolf.extensions.runner import HookRunner, Limit
+from ludolf.extensions.runner import GateFailed, HookRunner, Limit
 from ludolf.extensions.session_view import EntryView, views
 from ludolf.functions.isolation import Failed, call
 from ludolf.protocol.events import (
@@ -374,13 +374,19 @@ class ExtensionBridge(Feature):
         payload = payloads.ToolCalled(tool_name=call.name, tool_call_id=call.id, input=args)
         try:
             answer: answers.ToolCallDecision | None = await self._runner.verdict(payload)
-        except Failed as error:
-            raise ToolFailure(str(error)) from error
+        except GateFailed as error:
+            raise ToolFailure(self._refusal(error)) from error
         if answer is None:
             return args
         if answer.block:
             return Deny(answer.reason or Deny().reason, ends_run=answer.terminate)
         return dict(answer.input)
+
+    def _refusal(self, error: GateFailed) -> str:
+        """Return the text of a failed gate for the model and the user."""
+        if error.raised and self._engine.mode == "rpc":
+            return str(error)  # the text that hosts of pi receive
+        return f"The extension {error.path} failed, so this call was blocked: {error}"
 
     async def after_tool(self, call: ToolCall, outcome: Outcome) -> Outcome:
         if not self._wants("tool_result"):
@@ -470,6 +476,8 @@ class ExtensionBridge(Feature):
             answer = await self._runner.verdict(payload)
             if isinstance(answer, answers.BashElsewhere):
                 return await self._run_elsewhere(answer.operations, command, cwd)
+        except GateFailed as error:
+            raise CommandError(self._refusal(error)) from error
         except Failed as error:
             raise CommandError(str(error)) from error
         return None if answer is None else BashResult(**structs.asdict(answer))
