@@ -30,6 +30,7 @@ from ludolf.extensions.host import (
 from ludolf.extensions.payloads import PromptOptions
 from ludolf.extensions.providers import Registration
 from ludolf.protocol.events import EntryStored, ExtensionError
+from ludolf.protocol.ui import UiRequest
 from ludolf.session.entries import CustomBody, entry_json
 
 
@@ -42,6 +43,12 @@ def report_error(engine: Engine, path: str, event: str, text: str) -> None:
         sys.stderr.write(f"{line}\n")
     elif engine.mode == "sdk":
         engine.workspace.warn(line)
+
+
+def print_notice(notice: UiRequest) -> None:
+    """Write a notice of an extension to stderr, in print mode."""
+    mark = {"warning": "Warning: ", "error": "Error: "}.get(notice.notify_type or "info", "")
+    sys.stderr.write(f"{mark}{notice.message}\n")
 
 
 class EngineHost:
