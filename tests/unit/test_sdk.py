@@ -437,12 +437,31 @@ async def test_a_failing_gate_blocks_the_call_and_warns_the_program(tmp_path: Pa
             'Unknown thinking level "ultra". Levels: off, minimal, low, medium, high, xhigh, max.',
         ),
         ({"cwd": "/no/such"}, "The working folder does not exist: /no/such"),
+        (
+            {"model": "no/such"},
+            'Model "no/such" not found. `ludolf models` lists the available models.',
+        ),
+        (
+            {"approval": "sometimes"},
+            'Invalid approval mode "sometimes". Valid values: never, on-write, always, rules',
+        ),
+        (
+            {"sandbox": "half"},
+            'Invalid sandbox mode "half". Valid values: off, workspace, read-only',
+        ),
+        (
+            {"sandbox_network": "off"},
+            "Only a sandbox can switch the network off: choose the sandbox mode workspace or "
+            "read-only.",
+        ),
+        ({"model": None, "api_key": "k"}, "An API key is for one model: name the model too."),
+        ({"name": " "}, "The name of a session must not be empty."),
         ({"store": "disk"}, 'Unknown store "disk". Use "memory" or "files".'),
     ],
 )
 async def test_an_invalid_option_is_a_config_error(options: dict[str, Any], text: str) -> None:
     with pytest.raises(ConfigError) as error:
-        async with alone(model=parrot, **options):
+        async with alone(**{"model": parrot, **options}):
             pass
     assert str(error.value) == text
 
