@@ -119,7 +119,7 @@ def _event(hook: Hook, when: str) -> Iterator[str]:
     elif hook.keys:
         lines.append(f"May return: {_listed(_fields(hook.answer))}")
     if hook.blocks:
-        lines.append("A handler that fails says no")
+        lines.append("A handler that fails, or whose answer is invalid, denies the action")
     yield "".join(f"- {line}\n" for line in lines) + "\n" * bool(lines)
 
 

@@ -72,6 +72,61 @@ async def test_a_raising_gate_is_a_closed_gate(lab: Lab) -> None:
     assert (text_of(end["result"]), end["isError"]) == ("the gate is broken", True)
     assert refused["error"] == "the gate is broken"
     assert not (lab.work / "a.txt").exists()
+    assert errors(told(lab)) == [
+        ("tool_call", "the gate is broken"),
+        ("user_bash", "the gate is broken"),
+    ]
+
+
+GATES = {
+    "raises": ("event, ctx", "raise RuntimeError('oops')", "oops"),
+    "parameters": ("event", "pass", "tool_call handlers must take (event, ctx): "),
+    "no dict": ("event, ctx", "return True", "tool_call handlers must return a dict or None"),
+    "a typo": ("event, ctx", "return {'blok': True}", "tool_call: unknown key 'blok'"),
+}
+
+
+@pytest.mark.parametrize("name", GATES)
+def test_a_failing_gate_is_reported_on_stderr_and_the_model_reads_which_failed(
+    lab: Lab, name: str
+) -> None:
+    parameters, body, text = GATES[name]
+    path = lay(
+        lab,
+        f"""
+        def extension(api):
+            @api.on("tool_call")
+            def gate({parameters}):
+                {body}
+        """,
+    )
+    lab.server.add(answer(bash("touch a.txt")), answer("Done."))
+    done = lab.run("-p", "Go")
+    assert done.code == 0
+    assert not (lab.work / "a.txt").exists()
+    assert f"Extension error ({path}, tool_call): {text}" in done.stderr
+    (result,) = [one for one in messages(lab.entries) if one["role"] == "toolResult"]
+    assert text_of(result).startswith(
+        f"The extension {path} failed, so this call was blocked: {text}"
+    )
+
+
+async def test_a_gate_with_a_typo_is_reported_to_the_host_and_the_call_blocked(lab: Lab) -> None:
+    path = lay(
+        lab,
+        """
+        def extension(api):
+            api.on("tool_call", lambda event, ctx: {"blok": True})
+        """,
+    )
+    lab.server.add(answer(bash("touch a.txt")), answer("Done."))
+    async with lab.client() as client:
+        events = await client.prompt_and_collect("Go")
+    ((event, text),) = errors(told(lab))
+    assert (event, "'blok'" in text) == ("tool_call", True)
+    (end,) = only(events, "tool_execution_end")
+    assert text_of(end["result"]).startswith(f"The extension {path} failed")
+    assert not (lab.work / "a.txt").exists()
 
 
 def test_errors_are_told_on_stderr_where_there_is_no_wire(lab: Lab) -> None:

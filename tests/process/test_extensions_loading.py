@@ -172,10 +172,64 @@ async def test_of_two_tools_of_one_name_the_first_stays(lab: Lab) -> None:
 
 async def test_typescript_is_passed_over_with_a_word(lab: Lab) -> None:
     path = lay(lab, "export default function () {}", "theirs.ts")
+    other = lay(lab, "export default function () {}", "yours.js")
     async with lab.client() as client:
         await client.ask("get_state")
-    assert f"not supported; write it in Python: {path}" in client.process.stderr
+    assert f"not supported; write it in Python. Not loaded: {path}, {other}." in (
+        client.process.stderr
+    )
+    async with lab.client() as client:
+        await client.ask("get_state")
+    assert "not supported" not in client.process.stderr
     assert errors(told(lab)) == []
+
+
+async def test_a_host_that_names_a_typescript_extension_works_without_it(lab: Lab) -> None:
+    path = write(lab.work / "bridge.ts", "export default function () {}")
+    lab.server.add(answer("Hello."))
+    async with lab.client("-e", str(path)) as client:
+        await client.prompt_and_collect("Hi")
+    ((event, text),) = errors(told(lab))
+    assert (event, "not supported" in text) == ("load", True)
+    assert f'Failed to load extension "{path}"' in client.process.stderr
+
+
+def test_a_typescript_extension_named_by_hand_ends_the_start(lab: Lab) -> None:
+    path = write(lab.work / "bridge.ts", "export default function () {}")
+    done = lab.run("-e", str(path), "-p", "Hi")
+    assert done.code == 1
+    assert f'Failed to load extension "{path}"' in done.stderr
+
+
+async def test_a_command_of_a_named_extension_has_the_source_that_pi_sends(lab: Lab) -> None:
+    path = write(
+        lab.work / "named.py",
+        "def extension(api):\n    api.command('hi')(lambda args, ctx: None)\n",
+    )
+    async with lab.client("-e", str(path)) as client:
+        (command,) = (await client.ask("get_commands"))["commands"]
+    assert command["sourceInfo"] == {
+        "path": str(path),
+        "source": "cli",
+        "scope": "temporary",
+        "origin": "top-level",
+    }
+
+
+def test_notices_of_a_command_are_printed_in_print_mode(lab: Lab) -> None:
+    lay(
+        lab,
+        """
+        def extension(api):
+            @api.command("hello")
+            async def hello(args, ctx):
+                ctx.ui.notify(f"Hello, {args}.")
+                ctx.ui.notify("Take care.", "warning")
+        """,
+    )
+    done = lab.run("-p", "/hello Ada")
+    assert "Hello, Ada.\nWarning: Take care.\n" in done.stderr
+    assert done.stdout == b""
 
 
 # ---------------------------------------------------------------- flags

@@ -139,7 +139,7 @@ def test_a_skill_that_is_not_there_is_told_on_stderr(lab: Lab) -> None:
 def test_an_unknown_model_ends_the_start(lab: Lab) -> None:
     done = lab.run("--model", "nobody/knows-it", "--mode", "rpc")
     assert (done.code, done.stdout) == (1, b"")
-    assert 'Model "nobody/knows-it" not found. Use --list-models' in done.stderr
+    assert 'Model "nobody/knows-it" not found. `ludolf models`' in done.stderr
 
 
 @pytest.mark.parametrize("flag", ["--version", "--help"])

@@ -405,7 +405,7 @@ async def test_under_landlock_a_project_whose_code_changes_loses_its_trust(root:
     [
         ({}, ("--sandbox", "workspaces"), "off, workspace, read-only"),
         ({}, ("--sandbox", "workspace", "--sandbox-network", "no"), "on, off"),
-        ({}, ("--sandbox-network", "off"), "needs --sandbox"),
+        ({}, ("--sandbox-network", "off"), "Only a sandbox can switch the network off"),
         ({"mode": "workspace", "netwrok": False}, (), "sandbox"),
         ({"mode": "readonly"}, (), "sandbox"),
         ("workspace", (), "sandbox"),

@@ -65,6 +65,16 @@ def test_replies_are_used_up_in_order_and_the_end_says_so() -> None:
     ]
 
 
+def test_a_strict_script_fails_when_it_is_used_up(tmp_path: Path) -> None:
+    file = tmp_path / "script.json"
+    file.write_text('{"strict": true, "replies": [{"text": "One"}]}')
+    for provider in (Scripted([ScriptedReply(text="One")], strict=True), make(Transport())):
+        assert said(ask(provider, LUDOLF_SCRIPT=str(file))) == "One"
+        over = ask(provider, LUDOLF_SCRIPT=str(file)).message
+        assert over.stop_reason == "error"
+        assert over.error_message == "The script has no reply left for this request."
+
+
 def test_a_reply_streams_its_blocks_in_chunks() -> None:
     content = (
         PlaybackBlock(thinking="Hm", signature="s"),
@@ -224,7 +234,7 @@ REPLIES: list[dict[str, Any]] = [{"text": "One"}, {"content": [{"tool": "ls", "a
 def test_a_script_file_is_a_list_an_object_or_lines(tmp_path: Path, text: str) -> None:
     file = tmp_path / "script.json"
     file.write_text(text, "utf-8")
-    assert load_script(str(file)) == [
+    assert list(load_script(str(file)).replies) == [
         ScriptedReply(text="One"),
         ScriptedReply(content=(PlaybackBlock(tool="ls"),)),
     ]
@@ -233,7 +243,9 @@ def test_a_script_file_is_a_list_an_object_or_lines(tmp_path: Path, text: str) -
 def test_one_reply_alone_is_a_script(tmp_path: Path) -> None:
     file = tmp_path / "script.jsonl"
     file.write_text('{"text": "One", "delayMs": 1, "pauseMs": 1, "perRead": 3}')
-    assert load_script(str(file)) == [ScriptedReply(text="One", delay_ms=1, pause_ms=1, per_read=3)]
+    assert list(load_script(str(file)).replies) == [
+        ScriptedReply(text="One", delay_ms=1, pause_ms=1, per_read=3)
+    ]
 
 
 def test_the_environment_names_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -253,6 +265,8 @@ def test_the_environment_names_the_file(tmp_path: Path, monkeypatch: pytest.Monk
         ('[{"content": [{"text": "a", "tool": "b"}]}]', "exactly one of text, thinking and tool"),
         ('[{"error": {"status": 500}}]', "reply 1: "),
         ("7", "expected a list of replies"),
+        ('{"replies": [], "strickt": true}', "unknown field strickt"),
+        ('{"replies": [], "strict": 1}', "strict must be true or false"),
         ("{nothing", "cannot be played: "),
     ],
 )
@@ -281,7 +295,7 @@ def test_every_example_of_the_manual_is_a_script(tmp_path: Path) -> None:
     for number, block in enumerate(blocks):
         file = tmp_path / f"{number}.json"
         file.write_text(block.split("\n", 1)[1].split("```")[0])
-        assert load_script(str(file))
+        assert load_script(str(file)).replies
 
 
 def test_the_model_record_leads_back_to_the_provider() -> None:

@@ -109,30 +109,30 @@ def test_a_pattern_of_the_command_line_finds_its_model(
 @pytest.mark.parametrize(
     ("pattern", "provider", "text"),
     [
-        ("nosuch", None, 'Model "nosuch" not found. Use --list-models to see available models.'),
-        ("m*", None, 'Model "m*" not found. Use --list-models to see available models.'),
+        ("nosuch", None, 'Model "nosuch" not found. `ludolf models` lists the available models.'),
+        ("m*", None, 'Model "m*" not found. `ludolf models` lists the available models.'),
         (
             "qqrs:bogus",
             None,
-            'Model "qqrs:bogus" not found. Use --list-models to see available models.',
+            'Model "qqrs:bogus" not found. `ludolf models` lists the available models.',
         ),
         (
             "qqtwo",
             "bad",
-            'Unknown provider "bad". Use --list-models to see available providers/models.',
+            'Unknown provider "bad". `ludolf models` lists the available models.',
         ),
         (
             "qqboth",
             None,
             'Model "qqboth" is ambiguous across providers: '
             "mock/qqboth, nokey/qqboth, other/qqboth. "
-            "More than one matching provider is authenticated. Use --provider or provider/model.",
+            "More than one matching provider is authenticated. Name it as provider/model.",
         ),
         (
             "qqnone",
             None,
             'Model "qqnone" is ambiguous across providers: nokey/qqnone, nokey2/qqnone. '
-            "No matching provider is authenticated. Use --provider or provider/model.",
+            "No matching provider is authenticated. Name it as provider/model.",
         ),
     ],
 )

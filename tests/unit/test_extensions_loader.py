@@ -9,7 +9,12 @@ from ludolf.config.resources.entry_points import installed
 from ludolf.config.settings.home import Home
 from ludolf.config.settings.settings import SettingsFiles
 from ludolf.extensions.extensions import Extensions
-from ludolf.extensions.loader import ExtensionFile, ExtensionFiles, find_extensions
+from ludolf.extensions.loader import (
+    ExtensionFile,
+    ExtensionFiles,
+    find_extensions,
+    unsupported_warning,
+)
 from ludolf.extensions.payloads import AgentStart
 from tests.extension_host import Bench
 
@@ -101,7 +106,34 @@ def test_scripts_of_other_languages_are_reported_and_not_run(tmp_path: Path) -> 
     found = _find(home)
     assert found.origins == []
     assert found.unsupported == scripts
-    assert str(scripts[0]) in found.warnings()[0]
+
+
+def test_scripts_of_other_languages_are_named_in_one_warning_once(tmp_path: Path) -> None:
+    home = _home(tmp_path)
+    one, two, three = (tmp_path / name for name in ("a.ts", "b.ts", "c.ts"))
+    first = unsupported_warning(home, [one, two], store=True)
+    assert first is not None
+    assert f"Not loaded: {one}, {two}." in first
+    assert unsupported_warning(home, [one, two], store=True) is None
+    later = unsupported_warning(home, [one, two, three], store=True)
+    assert later is not None
+    assert f"Not loaded: {three}." in later
+    assert unsupported_warning(home, [two], store=True) is None
+
+
+def test_a_run_that_may_not_write_settings_does_not_store_the_warning(tmp_path: Path) -> None:
+    home = _home(tmp_path)
+    for _ in range(2):
+        assert unsupported_warning(home, [tmp_path / "a.ts"], store=False) is not None
+    assert list(home.agent.iterdir()) == []
+
+
+@pytest.mark.parametrize("text", ["{", "[]", '{"unsupportedExtensions": 3}'])
+def test_an_invalid_file_of_notices_is_replaced(text: str, tmp_path: Path) -> None:
+    home = _home(tmp_path)
+    home.notices_file.write_text(text)
+    assert unsupported_warning(home, [tmp_path / "a.ts"], store=True) is not None
+    assert unsupported_warning(home, [tmp_path / "a.ts"], store=True) is None
 
 
 @pytest.mark.parametrize(
@@ -109,6 +141,7 @@ def test_scripts_of_other_languages_are_reported_and_not_run(tmp_path: Path) -> 
     [
         ("missing.py", "Extension path does not exist: missing.py"),
         ("x.ts", "JavaScript and TypeScript extensions are not supported; write it in Python"),
+        ("pack", "JavaScript and TypeScript extensions are not supported; write it in Python"),
         ("bare", "No extension in {}: it needs __init__.py, extension.py or *.py files"),
     ],
 )
@@ -117,8 +150,11 @@ def test_a_given_path_without_an_extension_is_an_explicit_error(
 ) -> None:
     home = _home(tmp_path)
     _write(home.cwd / "x.ts")
+    _write(home.cwd / "pack" / "index.ts")
     (home.cwd / "bare").mkdir()
-    (found,) = _find(home, name).errors
+    files = _find(home, name)
+    (found,) = files.errors
+    assert files.unsupported == []
     assert found.error == error.format(home.cwd / name)
     assert found.explicit
 

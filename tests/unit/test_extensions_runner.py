@@ -309,22 +309,60 @@ async def test_the_first_block_of_a_tool_call_stands(tmp_path: Path) -> None:
         ("raise RuntimeError('gate broke')", "gate broke"),
         ("raise SystemExit(1)", "tried to exit the program (code 1)"),
         ("return 'yes'", "tool_call handlers must return a dict or None, not str"),
+        ("return True", "tool_call handlers must return a dict or None, not bool"),
         ("return {'input': 3}", "input: Expected `object`, got `int`"),
+        ("return {'block': 'yes'}", "block: Expected `bool`, got `str`"),
+        ("return {'reason': 'no'}", 'tool_call: "reason" and "terminate" need "block"'),
+        (
+            "return {'blok': True}",
+            "tool_call: unknown key 'blok' in the answer. Keys: input, block, reason, terminate",
+        ),
     ],
 )
-async def test_a_failing_gate_blocks_the_call(body: str, text: str, tmp_path: Path) -> None:
+async def test_a_failing_gate_blocks_the_call_and_is_reported(
+    body: str, text: str, tmp_path: Path
+) -> None:
     bench = await _bench(tmp_path, "tool_call", body)
     with pytest.raises(Failed) as failed:
         await bench.runner.verdict(_call({}))
     assert str(failed.value) == text
-    assert bench.reports == []
+    assert bench.told() == [("tool_call", text)]
 
 
-@pytest.mark.parametrize("body", ["raise RuntimeError('x')", "return {}", "return {'result': 1}"])
+async def test_a_gate_with_the_wrong_parameters_is_reported_with_the_right_ones(
+    tmp_path: Path,
+) -> None:
+    bench = Bench(tmp_path)
+    await bench.load("def extension(api):\n api.on('tool_call', lambda event: None)")
+    with pytest.raises(Failed, match=r"must take \(event, ctx\)"):
+        await bench.runner.verdict(_call({}))
+
+
+async def test_an_unknown_key_of_another_answer_is_reported_and_the_rest_applies(
+    tmp_path: Path,
+) -> None:
+    bench = await _bench(tmp_path, "tool_result", "return {'content': 'new', 'isError': True}")
+    final = await bench.runner.transform(RESULT)
+    assert (text_of(final.content), final.is_error) == ("new", False)
+    ((event, text),) = bench.told()
+    assert event == "tool_result"
+    assert text.startswith("tool_result: unknown key 'isError' in the answer.")
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "raise RuntimeError('x')",
+        "return {}",
+        "return {'result': 1}",
+        "return {'result': {'output': ''}, 'blok': True}",
+    ],
+)
 async def test_a_shell_command_fails_with_its_handler(body: str, tmp_path: Path) -> None:
     bench = await _bench(tmp_path, "user_bash", body)
-    with pytest.raises(Failed):
+    with pytest.raises(Failed) as failed:
         await bench.runner.verdict(BASH)
+    assert bench.told() == [("user_bash", str(failed.value))]
 
 
 # ---------------------------------------------------------------- order and failure

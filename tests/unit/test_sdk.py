@@ -4,6 +4,7 @@ import asyncio
 import dataclasses
 import enum
 import gc
+import os
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,8 @@ from ludolf.sdk import (
     ModelContext,
     NotAnswered,
     PromptFailed,
+    Scripted,
+    ScriptedReply,
     Text,
     Thinking,
     ToolCall,
@@ -407,3 +410,225 @@ def test_the_blocking_form_raises_what_happened() -> None:
         sync_alone(model=answering()) as session,
     ):
         session.ask("which?", City)
+
+
+async def test_a_failing_gate_blocks_the_call_and_warns_the_program(tmp_path: Path) -> None:
+    def extension(api: Api) -> None:
+        api.on("tool_call", lambda event, ctx: {"blok": True})
+
+    warned: list[str] = []
+    async with alone(
+        model=adder, tools=[add], extensions=[extension], on_warning=warned.append
+    ) as session:
+        answer = await session.prompt("add")
+    assert "failed, so this call was blocked: tool_call: unknown key 'blok'" in answer.text
+    (text,) = warned
+    assert text.startswith("Extension error (")
+
+
+# ---------------------------------------------------------------- invalid options
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        (
+            {"thinking": "ultra"},
+            'Unknown thinking level "ultra". Levels: off, minimal, low, medium, high, xhigh, max.',
+        ),
+        ({"cwd": "/no/such"}, "The working folder does not exist: /no/such"),
+        (
+            {"model": "no/such"},
+            'Model "no/such" not found. `ludolf models` lists the available models.',
+        ),
+        (
+            {"approval": "sometimes"},
+            'Invalid approval mode "sometimes". Valid values: never, on-write, always, rules',
+        ),
+        (
+            {"sandbox": "half"},
+            'Invalid sandbox mode "half". Valid values: off, workspace, read-only',
+        ),
+        (
+            {"sandbox_network": "off"},
+            "Only a sandbox can switch the network off: choose the sandbox mode workspace or "
+            "read-only.",
+        ),
+        ({"model": None, "api_key": "k"}, "An API key is for one model: name the model too."),
+        ({"name": " "}, "The name of a session must not be empty."),
+        ({"store": "disk"}, 'Unknown store "disk". Use "memory" or "files".'),
+    ],
+)
+async def test_an_invalid_option_is_a_config_error(options: dict[str, Any], text: str) -> None:
+    with pytest.raises(ConfigError) as error:
+        async with alone(**{"model": parrot, **options}):
+            pass
+    assert str(error.value) == text
+
+
+async def test_an_unknown_thinking_level_is_refused_later_too() -> None:
+    async with alone(model=parrot) as session:
+        with pytest.raises(ConfigError, match="Levels: off, minimal"):
+            session.set_thinking("ultra")  # type: ignore[arg-type]  # on purpose
+
+
+# ---------------------------------------------------------------- scripts
+
+
+async def test_a_script_is_a_model() -> None:
+    script = Scripted([ScriptedReply(text="One")], strict=True)
+    async with alone(model=script) as session:
+        assert (await session.prompt("Hi")).text == "One"
+        with pytest.raises(PromptFailed, match="no reply left"):
+            await session.prompt("Again")
+    assert len(script.requests) == 2
+
+
+# ---------------------------------------------------------------- conversations
+
+
+def stored(folder: Path, **more: Any) -> AgentSession:
+    return alone(model=parrot, store="files", session_dir=folder, agent_dir=folder, **more)
+
+
+async def test_a_session_moves_between_stored_conversations(tmp_path: Path) -> None:
+    async with stored(tmp_path, name="first") as session:
+        await session.prompt("one")
+        first, first_id = session.path, session.id
+        assert first is not None
+        assert await session.new_session(parent=first)
+        await session.prompt("two")
+        session.set_session_name("second")
+        second = session.path
+        assert second is not None
+        assert session.name == "second"
+        assert await session.switch_session(first)
+        assert (session.id, session.name) == (first_id, "first")
+        session.rename_session(second, "other")
+        session.rename_session(first, "mine")
+        assert {one.name for one in session.list_sessions()} == {"other", "mine"}
+        with pytest.raises(CommandError, match="Cannot delete the current session"):
+            session.delete_session(first)
+        assert session.delete_session(second).is_file()
+        assert [one.path for one in session.list_sessions(everywhere=True)] == [str(first)]
+
+
+async def test_a_missing_file_and_one_that_is_open_are_not_switched_to(tmp_path: Path) -> None:
+    async with stored(tmp_path) as one, stored(tmp_path) as two:
+        await one.prompt("one")
+        await two.prompt("two")
+        assert one.path is not None
+        with pytest.raises(CommandError, match="Session file not found"):
+            await two.switch_session(tmp_path / "nowhere.jsonl")
+        with pytest.raises(CommandError, match="already open in this program"):
+            await two.switch_session(one.path)
+        assert await one.switch_session(one.path)
+        assert (await two.prompt("three")).text == "three "
+
+
+async def test_a_conversation_is_forked_cloned_and_moved_in() -> None:
+    async with alone(model=parrot) as session:
+        await session.prompt("one")
+        await session.prompt("two")
+        first, second = session.get_fork_messages()
+        assert (first.text, second.text) == ("one", "two")
+        before = session.id
+        assert await session.clone()
+        assert session.id != before
+        assert len(session.messages) == 4
+        moved = await session.navigate_tree(second.entry_id, label="here")
+        assert (moved.cancelled, moved.text) == (False, "two")
+        await session.prompt("three")
+        (root,) = session.history.tree()
+        assert root.entry.id == session.history.branch()[0].id
+        texts = [message.text for message in session.get_fork_messages()]
+        assert texts == ["one", "two", "three"]
+        with pytest.raises(CommandError, match="Entry not found: nothing"):
+            await session.navigate_tree("nothing")
+        assert await session.fork(second.entry_id) == "two"
+        assert len(session.messages) == 2
+
+
+async def test_an_extension_may_refuse_every_change() -> None:
+    def extension(api: Api) -> None:
+        for event in ("session_before_switch", "session_before_fork", "session_before_tree"):
+            api.on(event, lambda event, ctx: {"cancel": True})
+
+    async with alone(model=parrot, extensions=[extension]) as session:
+        await session.prompt("one")
+        (message,) = session.get_fork_messages()
+        assert not await session.new_session()
+        assert not await session.clone()
+        assert await session.fork(message.entry_id) is None
+        assert (await session.navigate_tree(message.entry_id)).cancelled
+        assert len(session.messages) == 2
+
+
+async def test_a_command_of_the_user_runs_and_the_model_reads_it(tmp_path: Path) -> None:
+    async with alone(model=parrot, cwd=tmp_path) as session:
+        result = await session.bash("echo out; exit 3")
+        assert (result.output, result.exit_code, result.cancelled) == ("out\n", 3, False)
+        await session.bash("echo quiet", exclude_from_context=True)
+        await session.prompt("go")
+        shown = str(session.engine.session.context.messages())
+        assert "echo out" in shown
+        async with asyncio.TaskGroup() as group:
+            os.mkfifo(tmp_path / "started")
+            waiting = group.create_task(session.bash("echo > started; exec sleep 1000"))
+            await asyncio.to_thread((tmp_path / "started").read_text)
+            session.abort_bash()
+        assert waiting.result().cancelled
+
+
+async def test_limits_change_and_are_checked() -> None:
+    async with alone(model=adder, tools=[add]) as session:
+        assert session.set_limits(max_turns=1).max_turns == 1
+        assert (await session.prompt("add")).stop_reason == "toolUse"
+        session.set_limits()
+        assert (await session.prompt("add")).stop_reason == "stop"
+        with pytest.raises(CommandError):
+            session.set_limits(max_turns=0)
+
+
+async def test_a_conversation_is_exported(tmp_path: Path) -> None:
+    async with stored(tmp_path, cwd=tmp_path) as session:
+        await session.prompt("hello")
+        written = await session.export_html("page.html")
+    assert written == tmp_path / "page.html"
+    assert "hello" in written.read_text()
+
+
+def test_a_blocking_session_has_all_of_it(tmp_path: Path) -> None:
+    session = ludolf.sync.create_session(
+        model=parrot, settings={}, store="files", session_dir=tmp_path, agent_dir=tmp_path
+    )
+    with session:
+        session.prompt("one")
+        (message,) = session.get_fork_messages()
+        assert message.text == "one"
+        first = session.path
+        assert first is not None
+        session.set_session_name("first")
+        assert session.name == "first"
+        assert session.clone()
+        assert session.fork(message.entry_id) == "one"
+        assert session.switch_session(first)
+        assert session.navigate_tree(message.entry_id).text == "one"
+        assert len(session.history.entries()) > 1
+        session.rename_session(first, "mine")
+        assert "mine" in {one.name for one in session.list_sessions()}
+        assert session.bash("echo hi").output == "hi\n"
+        session.abort_bash()
+        assert session.set_limits(max_turns=2).max_turns == 2
+        assert session.export_html(tmp_path / "page.html").is_file()
+        assert session.new_session()
+        assert session.delete_session(first).is_file()
+
+
+def _members(kind: type[Any]) -> set[str]:
+    return {name for name in dir(kind) if not name.startswith("_")}
+
+
+def test_both_forms_of_a_session_have_the_same_members() -> None:
+    assert _members(AgentSession) - _members(BlockingSession) == {"engine"}
+    assert _members(BlockingSession) - _members(AgentSession) == {"stream", "stream_text"}

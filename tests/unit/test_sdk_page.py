@@ -27,10 +27,18 @@ def _title(at: int) -> str:
     return str(_HEADING.findall(PAGE[:at])[-1])
 
 
+SCRIPTS = (ROOT / "docs" / "scripted-provider.md").read_text()
 EXAMPLES = [
-    pytest.param(found[2], id=f"{number} {_title(found.start())}")
-    for number, found in enumerate(_FENCE.finditer(PAGE))
-    if found[1] == "python"
+    *(
+        pytest.param(found[2], id=f"{number} {_title(found.start())}")
+        for number, found in enumerate(_FENCE.finditer(PAGE))
+        if found[1] == "python"
+    ),
+    *(
+        pytest.param(found[2], id="scripts")
+        for found in _FENCE.finditer(SCRIPTS)
+        if found[1] == "python"
+    ),
 ]
 
 
@@ -92,7 +100,7 @@ def test_every_option_is_in_the_table(name: str) -> None:
 @pytest.mark.parametrize("kind", [AgentSession, BlockingSession])
 def test_every_member_of_a_session_is_in_the_table(kind: type[Any]) -> None:
     table = PAGE.partition("### `AgentSession`")[2].partition("### `Run`")[0]
-    members = [name for name in vars(kind) if not name.startswith("_")]
+    members = [name for name in dir(kind) if not name.startswith("_")]
     assert [name for name in members if not re.search(rf"\b{name}\b", table)] == []
 
 
@@ -114,6 +122,9 @@ WITH_EXAMPLES = (
     "ludolf.sdk.session.AgentSession.ask",
     "ludolf.sdk.session.AgentSession.steer",
     "ludolf.sdk.session.AgentSession.abort",
+    "ludolf.sdk.session.AgentSession.bash",
+    "ludolf.sdk.history.SessionHistory.switch_session",
+    "ludolf.sdk.history.SessionHistory.fork",
     "ludolf.sdk.run.Run",
     "ludolf.sdk.run.Run.text",
     "ludolf.sdk.options.SessionOptions",

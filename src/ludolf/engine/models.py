@@ -121,7 +121,7 @@ class Models:
             raise CommandError(
                 "No model selected. Set an API key in the environment (for example "
                 "ANTHROPIC_API_KEY), store one with `ludolf auth login`, add a provider to "
-                "models.json, or choose one with --model; `ludolf models list --all` shows all."
+                "models.json, or choose another model; `ludolf models list --all` shows all."
             )
         return self.current
 

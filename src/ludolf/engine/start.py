@@ -73,7 +73,7 @@ def start_session(bundles: Bundles, enter_folder: Callable[[str], None]) -> Star
 
 def _check_flags(options: Options) -> None:
     if options.name is not None and not options.name.strip():
-        raise ConfigError("--name requires a non-empty value")
+        raise ConfigError("The name of a session must not be empty.")
     others = {
         "--session": options.session is not None,
         "--continue": options.continue_last,
@@ -207,7 +207,7 @@ def _check_choice(
         )
     if workspace.options.api_key:
         if named is None:
-            raise ConfigError("--api-key requires a model to be specified via --model")
+            raise ConfigError("An API key is for one model: name the model too.")
         registry.keyring.use(named.model.provider, workspace.options.api_key)
 
 

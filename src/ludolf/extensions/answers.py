@@ -12,7 +12,8 @@ from ludolf.session.entries import CompactionBody, CustomBody, CustomMessageBody
 
 # ---------------------------------------------------------------- dicts
 
-# Keys are in snake_case; other keys are ignored. None is always allowed and changes nothing.
+# Keys are in snake_case. Other keys have no effect and are reported; in tool_call and user_bash
+# they deny the action. None is always allowed and changes nothing.
 Content = str | Sequence[Any]
 
 

@@ -11,6 +11,7 @@ from ludolf.protocol.ui import UiRequest
 Read = Callable[[UiAnswer], Any]
 NoticeLevel = Literal["info", "warning", "error"]
 Placement = Literal["aboveEditor", "belowEditor"]
+Show = Callable[[UiRequest], None]
 
 
 def _ignore(*args: Any, **options: Any) -> None: ...
@@ -138,10 +139,16 @@ class UiMethods:
 
 
 class Dialogs(UiMethods, TerminalUi):
-    """Sends dialogs to the host, if there is one, and matches its answers."""
+    """Sends dialogs to the host, if there is one, and matches its answers.
 
-    def __init__(self, send: Callable[[UiRequest], bool | None] | None) -> None:
+    `show` takes notices where no host shows them.
+    """
+
+    def __init__(
+        self, send: Callable[[UiRequest], bool | None] | None, show: Show | None = None
+    ) -> None:
         self._host = send or _ignore
+        self._show = show
         self._questions: Questions[Read, Any] = Questions()
         self._closed = send is None
         if send is None:
@@ -184,6 +191,8 @@ class Dialogs(UiMethods, TerminalUi):
 
     def _send(self, request: UiRequest) -> None:
         self._host(request)
+        if self._show is not None and request.method == "notify":
+            self._show(request)
 
 
 def _value(response: UiAnswer) -> str | None:

@@ -5,15 +5,17 @@ import os
 import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import msgspec
 
-from ludolf.base import LudolfError, Value
+from ludolf.base import ConfigError, LudolfError, Value
 from ludolf.config.resources.entry_points import installed
 from ludolf.config.resources.sources import Source, SourceDetails, find_sources
+from ludolf.config.settings.files import read_object, write_object
 from ludolf.config.settings.home import Home
 from ludolf.config.settings.settings import SettingsFiles
 from ludolf.functions.isolation import Failed, call_now, describe
@@ -22,6 +24,8 @@ _numbers = itertools.count(1)
 _BLOCK = re.compile(r"(?m)^# /// script\s*$\s(?P<content>(^#(| .*)$\s)+)^# ///$")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 _SCRIPTS = (".ts", ".js", ".mjs", ".cjs", ".mts", ".cts")
+# Key of the reported scripts in the file of notices.
+_NOTICE = "unsupportedExtensions"
 _FOREIGN = "JavaScript and TypeScript extensions are not supported; write it in Python"
 
 
@@ -47,7 +51,9 @@ class ExtensionFile(msgspec.Struct, frozen=True, kw_only=True):
 
     def info(self) -> SourceDetails:
         if self.source is not None:
-            return self.source.info(self.path)
+            info = self.source.info(self.path)
+            # As in pi: hosts recognise commands of `-e` by this source.
+            return info.replace(source="cli", base_dir=None) if self.explicit else info
         return SourceDetails(path=str(self.path), source="auto", scope="user", origin="package")
 
 
@@ -65,6 +71,8 @@ class LoadError(Value):
     path: str
     error: str
     explicit: bool = False
+    # In a language that Ludolf does not run.
+    foreign: bool = False
 
     def __str__(self) -> str:
         return f'Failed to load extension "{self.path}": {self.error}'
@@ -82,10 +90,6 @@ class ExtensionFiles:
     def origins(self) -> list[ExtensionFile]:
         return list(self._by_path.values())
 
-    def warnings(self) -> tuple[str, ...]:
-        """Return one warning for each unsupported script."""
-        return tuple(f"{_FOREIGN}: {path}" for path in self.unsupported)
-
     def add(self, file: ExtensionFile) -> None:
         """Add an extension, unless its real path was added before."""
         self._by_path.setdefault(file.real_path, file)
@@ -101,19 +105,20 @@ class ExtensionFiles:
         if not sources:
             self._refuse(path, f"Extension path does not exist: {path}")
             return
-        source = sources[0]
-        if source.path.suffix in _SCRIPTS:
-            self._refuse(str(source.path), _FOREIGN)
-            return
+        source, before = sources[0], len(self.unsupported)
         files = list(self._scan(source.path, as_package=True))
-        if not files:
+        scripts = self.unsupported[before:]
+        if not files and (scripts or source.path in self.unsupported):
+            del self.unsupported[before:]
+            self._refuse(str(source.path), _FOREIGN, foreign=True)
+        elif not files:
             needs = "it needs __init__.py, extension.py or *.py files"
             self._refuse(str(source.path), f"No extension in {source.path}: {needs}")
         for file, package in files:
             self.add(ExtensionFile(path=file, source=source, package=package, explicit=True))
 
-    def _refuse(self, path: str, text: str) -> None:
-        self.errors.append(LoadError(path=path, error=text, explicit=True))
+    def _refuse(self, path: str, text: str, *, foreign: bool = False) -> None:
+        self.errors.append(LoadError(path=path, error=text, explicit=True, foreign=foreign))
 
     def _scan(self, place: Path, *, as_package: bool) -> Iterator[tuple[Path, Path | None]]:
         """Yield the files at a path, each with its package folder.
@@ -144,6 +149,29 @@ class ExtensionFiles:
             yield path, None
         elif path.suffix in _SCRIPTS and path not in self.unsupported:
             self.unsupported.append(path)
+
+
+def unsupported_warning(home: Home, paths: Sequence[Path], *, store: bool) -> str | None:
+    """Return one warning for the scripts that no earlier run reported, or None.
+
+    `store` records them, so that later runs do not report them again.
+    """
+    reported = _reported(home)
+    new = [path for path in paths if str(path) not in reported]
+    if not new:
+        return None
+    if store:
+        with suppress(OSError):  # the warning is then repeated
+            write_object(home.notices_file, {_NOTICE: [*reported, *map(str, new)]})
+    once = " This warning is not repeated." if store else ""
+    return f"{_FOREIGN}. Not loaded: {', '.join(map(str, new))}.{once}"
+
+
+def _reported(home: Home) -> list[str]:
+    try:
+        return list(map(str, read_object(home.notices_file).get(_NOTICE, ())))
+    except (ConfigError, TypeError):
+        return []  # an invalid file is written again
 
 
 def find_extensions(

@@ -138,12 +138,15 @@ def tool_call(state: Dispatch, answer: HandlerAnswer, owner: Path) -> None:
     if answer.get("input") is not None:
         state.change(input=read(dict[str, Any], answer["input"], "input", rename=False))
     state.answer = answers.ToolCallDecision(input=state.payload.input)
-    if answer.get("block"):
-        reason = answer.get("reason")
+    if answer.get("block") is None:
+        if answer.get("reason") is not None or answer.get("terminate") is not None:
+            raise BadAnswer('tool_call: "reason" and "terminate" need "block"')
+    elif read(bool, answer["block"], "block"):
+        reason, terminate = answer.get("reason"), answer.get("terminate")
         state.answer = state.answer.replace(
             block=True,
             reason=None if reason is None else read(str, reason, "reason"),
-            terminate=bool(answer.get("terminate")),
+            terminate=terminate is not None and read(bool, terminate, "terminate"),
         )
         state.final = True
 

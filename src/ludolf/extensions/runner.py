@@ -1,5 +1,6 @@
 """Call handlers of extensions, in load order, then in order of registration."""
 
+import inspect
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
@@ -28,6 +29,18 @@ class HookHandler(msgspec.Struct, frozen=True, eq=False):
     context: Any
     place: int = 0
     thread: bool = False
+
+
+class GateFailed(Failed):
+    """Raised when a handler of a blocking event failed, which denies the action.
+
+    `raised`: its own code raised the error, so the text is that of its author.
+    """
+
+    def __init__(self, text: str, path: Path, *, raised: bool) -> None:
+        super().__init__(text)
+        self.path = path
+        self.raised = raised
 
 
 class HookRunner:
@@ -76,7 +89,8 @@ class HookRunner:
         """Return the combined answer, or None if no handler answered.
 
         Raises:
-            Failed: a handler of a blocking event (tool_call, user_bash) failed.
+            GateFailed: a handler of a blocking event (tool_call, user_bash) failed. The error is
+                also reported.
         """
         return (await self.dispatch(payload)).answer
 
@@ -84,7 +98,7 @@ class HookRunner:
         """Call the handlers in order; `context` replaces theirs.
 
         Raises:
-            Failed: as in `verdict`.
+            GateFailed: as in `verdict`.
         """
         state = Dispatch(payload)
         hook = HOOKS[payload.type]
@@ -92,9 +106,10 @@ class HookRunner:
             try:
                 await self._ask(handler, hook, state, context)
             except (Failed, BadAnswer) as error:
-                if hook.blocks:
-                    raise Failed(str(error)) from error
                 self.report(str(handler.path), hook.name, str(error))
+                if hook.blocks:
+                    raised = isinstance(error, Failed)
+                    raise GateFailed(str(error), handler.path, raised=raised) from error
             if state.final:
                 break
         return state
@@ -102,21 +117,56 @@ class HookRunner:
     async def _ask(self, handler: HookHandler, hook: Hook, state: Dispatch, context: Any) -> None:
         ctx = handler.context if context is None else context
         limit = self.limit.get(hook.name) if isinstance(self.limit, Mapping) else self.limit
-        answer = await call(
-            handler.function, state.payload, ctx, thread=handler.thread, limit=limit
-        )
+        try:
+            answer = await call(
+                handler.function, state.payload, ctx, thread=handler.thread, limit=limit
+            )
+        except Failed as error:
+            _check_signature(handler.function, hook, error)
+            raise
         if answer is None or hook.kind == "notify":
             return
         if hook.rule is None:
             state.change(payload=answer)
         elif isinstance(answer, Mapping):
-            hook.rule(state, answer, handler.path)
+            hook.rule(state, self._known(answer, hook, handler), handler.path)
         else:
             kind = type(answer).__name__
             raise BadAnswer(f"{hook.name} handlers must return a dict or None, not {kind}")
+
+    def _known(
+        self, answer: Mapping[Any, Any], hook: Hook, handler: HookHandler
+    ) -> Mapping[str, Any]:
+        """Return the keys of an answer that the event has; report others, or refuse them."""
+        unknown = [key for key in answer if key not in hook.keys]
+        if not unknown:
+            return answer
+        names = ", ".join(map(repr, unknown))
+        text = f"{hook.name}: unknown key {names} in the answer. Keys: {', '.join(hook.keys)}"
+        if hook.blocks:
+            raise BadAnswer(text)
+        self.report(str(handler.path), hook.name, text)
+        return {key: value for key, value in answer.items() if key in hook.keys}
 
     def _set(self, name: str, handlers: tuple[HookHandler, ...]) -> None:
         if handlers:
             self._handlers[name] = handlers
         else:
             self._handlers.pop(name, None)
+
+
+def _check_signature(function: Callable[..., Any], hook: Hook, error: Failed) -> None:
+    """Explain an error that comes from the parameters of a handler.
+
+    Raises:
+        BadAnswer: the function cannot be called with an event and a context.
+    """
+    if not isinstance(error.__cause__, TypeError):
+        return
+    try:
+        inspect.signature(function).bind(None, None)
+    except TypeError:
+        text = f"{hook.name} handlers must take (event, ctx): {error}"
+        raise BadAnswer(text) from error
+    except ValueError:
+        return  # a function of native code has no signature to check

@@ -21,6 +21,13 @@ from ludolf.agent.events import (
     TurnEnd,
     TurnStart,
 )
+from ludolf.ai.builtin.scripted import (
+    PlaybackBlock,
+    Scripted,
+    ScriptedFailure,
+    ScriptedReply,
+    ScriptedUsage,
+)
 from ludolf.ai.draft import BlockDelta, BlockEnd, BlockStart
 from ludolf.ai.messages import (
     AssistantMessage,
@@ -35,6 +42,7 @@ from ludolf.ai.messages import (
 from ludolf.ai.models import Model, ModelCost
 from ludolf.base import CommandError, ConfigError, LudolfError
 from ludolf.extensions.providers import ModelContext, ModelOptions
+from ludolf.extensions.session_view import EntryView, SessionView, TreeNodeView
 from ludolf.functions.results import ToolError, ToolResult
 from ludolf.protocol.answer import Answer, PromptFailed
 from ludolf.protocol.events import (
@@ -44,12 +52,16 @@ from ludolf.protocol.events import (
     CompactionEnd,
     CompactionStart,
 )
+from ludolf.protocol.results import BashResult, Limits, Moved
 from ludolf.sdk import sync
 from ludolf.sdk.backend import ModelBackend
 from ludolf.sdk.options import SessionOptions
 from ludolf.sdk.run import Run, SessionEvent
 from ludolf.sdk.session import AgentSession, create_session
 from ludolf.sdk.structured import NotAnswered
+from ludolf.session.finder import SessionRecord
+from ludolf.session.stats import SessionStats
+from ludolf.session.views import ForkMessage
 
 __all__ = [
     "AgentEnd",
@@ -60,6 +72,7 @@ __all__ = [
     "AssistantMessage",
     "AutoRetryEnd",
     "AutoRetryStart",
+    "BashResult",
     "BlockDelta",
     "BlockEnd",
     "BlockStart",
@@ -67,7 +80,10 @@ __all__ = [
     "CompactionEnd",
     "CompactionStart",
     "ConfigError",
+    "EntryView",
+    "ForkMessage",
     "Image",
+    "Limits",
     "LudolfError",
     "MessageEnd",
     "MessageStart",
@@ -76,11 +92,20 @@ __all__ = [
     "ModelContext",
     "ModelCost",
     "ModelOptions",
+    "Moved",
     "NotAnswered",
+    "PlaybackBlock",
     "PromptFailed",
     "Run",
+    "Scripted",
+    "ScriptedFailure",
+    "ScriptedReply",
+    "ScriptedUsage",
     "SessionEvent",
     "SessionOptions",
+    "SessionRecord",
+    "SessionStats",
+    "SessionView",
     "Text",
     "Thinking",
     "ToolCall",
@@ -90,6 +115,7 @@ __all__ = [
     "ToolResultMessage",
     "ToolStart",
     "ToolUpdate",
+    "TreeNodeView",
     "TurnEnd",
     "TurnStart",
     "Usage",

@@ -3,9 +3,10 @@
 import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal, TypedDict
+from typing import Any, Literal, TypedDict, get_args
 
-from ludolf.ai.messages import ThinkingLevel
+from ludolf.ai.builtin.scripted import Scripted
+from ludolf.ai.messages import THINKING_LEVELS, ThinkingLevel
 from ludolf.ai.models import Model
 from ludolf.base import ConfigError
 from ludolf.config.settings.options import Options
@@ -19,8 +20,9 @@ Factory = Callable[..., Any]
 class SessionOptions(TypedDict, total=False):
     """Options of `create_session`. All are optional.
 
-    model           `provider/id` or part of an id; a `Model`; an async generator function that
-                    answers; or an object with `id`, `models()` and `stream(...)`
+    model           `provider/id` or part of an id; a `Model`; a `Scripted` model; an async
+                    generator function that answers; or an object with `id`, `models()` and
+                    `stream(...)`
     api_key         API key for the model, for this session only
     thinking        thinking level, `off` to `max`
     cwd             working folder of the tools; default: the current folder
@@ -59,7 +61,7 @@ class SessionOptions(TypedDict, total=False):
     'toolUse'
     """
 
-    model: str | Model | Speaker | ModelBackend
+    model: str | Model | Scripted | Speaker | ModelBackend
     api_key: str
     thinking: ThinkingLevel
     cwd: str | os.PathLike[str]
@@ -98,13 +100,17 @@ def start_options(given: SessionOptions) -> Options:
     """Convert session options to engine options.
 
     Raises:
-        ConfigError: an option is unknown, or two of them contradict each other.
+        ConfigError: an option is unknown or invalid, or two of them contradict each other.
     """
     unknown = set(given) - SessionOptions.__optional_keys__
     if unknown:
         names = ", ".join(sorted(SessionOptions.__optional_keys__))
         raise ConfigError(f"Unknown option: {', '.join(sorted(unknown))}. Options: {names}.")
     cwd = Path(given.get("cwd") or os.getcwd()).expanduser().absolute()
+    if not cwd.is_dir():
+        raise ConfigError(f"The working folder does not exist: {cwd}")
+    if "thinking" in given:
+        check_level(given["thinking"])
     options = Options(cwd=cwd)
     for name in _SAME:
         if name in given:
@@ -118,9 +124,24 @@ def start_options(given: SessionOptions) -> Options:
     return options
 
 
+def check_level(level: str) -> ThinkingLevel:
+    """Return a valid thinking level.
+
+    Raises:
+        ConfigError: the level is unknown; the text lists the valid ones.
+    """
+    for known in THINKING_LEVELS:
+        if known == level:
+            return known
+    levels = ", ".join(THINKING_LEVELS)
+    raise ConfigError(f'Unknown thinking level "{level}". Levels: {levels}.')
+
+
 def _place(options: Options, given: SessionOptions) -> None:
     session = given.get("session")
     store = given.get("store", "memory" if session is None else "files")
+    if store not in get_args(Store):
+        raise ConfigError(f'Unknown store "{store}". Use "memory" or "files".')
     if store == "memory" and session is not None:
         raise ConfigError('Only stored sessions can be continued: remove store="memory".')
     options.no_session = store == "memory"

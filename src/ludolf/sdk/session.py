@@ -2,11 +2,12 @@
 
 import warnings
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import Any, Self, TypeVar, Unpack
 
 from ludolf.ai.access import Access
+from ludolf.ai.builtin.models import scripted_model
+from ludolf.ai.builtin.scripted import Scripted
 from ludolf.ai.messages import Image, Message, ThinkingLevel
 from ludolf.ai.models import Model
 from ludolf.base import CommandError, LudolfError
@@ -14,15 +15,17 @@ from ludolf.config.settings.options import Options
 from ludolf.engine.build import build
 from ludolf.engine.bundles import Bundles
 from ludolf.engine.engine import Engine
-from ludolf.engine.feature import PromptInput, Vetoed
+from ludolf.engine.feature import PromptInput
 from ludolf.engine.models import Models, ensure_builtin
 from ludolf.functions.isolation import Failed, call
 from ludolf.functions.tool import make_tool
 from ludolf.protocol.commands import UiAnswer
 from ludolf.protocol.events import CompactionResult
+from ludolf.protocol.results import BashResult, Limits
 from ludolf.protocol.ui import UiRequest
 from ludolf.sdk.backend import SpeakerBackend, make_known
-from ludolf.sdk.options import SessionOptions, start_options
+from ludolf.sdk.history import SessionHistory
+from ludolf.sdk.options import SessionOptions, check_level, start_options
 from ludolf.sdk.run import Run
 from ludolf.sdk.structured import ASK, REMIND, SOURCE, AnswerTool, NotAnswered
 from ludolf.session.stats import SessionStats
@@ -67,7 +70,7 @@ def create_session(**options: Unpack[SessionOptions]) -> "AgentSession":
     return AgentSession(**options)
 
 
-class AgentSession:
+class AgentSession(SessionHistory):
     """A conversation with an agent, opened by `async with` or `open`.
 
     Sessions are independent: one program may open several, each with its own model, tools and
@@ -227,10 +230,43 @@ class AgentSession:
 
     # ------------------------------------------------------------ changes
 
-    async def new_session(self) -> None:
-        """Start a new conversation."""
-        with suppress(Vetoed):
-            await self.engine.sessions.new(None)
+    async def bash(self, command: str, *, exclude_from_context: bool = False) -> BashResult:
+        """Run a shell command in the working folder and wait for it, also during a run.
+
+        The model reads the command and its output with the next prompt, unless they are excluded.
+
+        >>> import asyncio
+        >>> async def main() -> tuple[str, int | None]:
+        ...     async with create_session(model="ludolf/offline") as session:
+        ...         result = await session.bash("cat a.txt")
+        ...         return result.output, result.exit_code
+        >>> asyncio.run(main())
+        ('hi\\n', 0)
+
+        Raises:
+            CommandError: the command could not be started, or an extension refused it.
+        """
+        return await self.engine.shell.run(command, exclude=exclude_from_context)
+
+    def abort_bash(self) -> None:
+        """End the commands of `bash`; each returns as cancelled."""
+        self.engine.shell.abort()
+
+    def set_limits(
+        self,
+        *,
+        max_turns: int | None = None,
+        max_tokens: int | None = None,
+        max_cost: float | None = None,
+    ) -> Limits:
+        """Replace the limits of each prompt; a limit that is left out does not apply.
+
+        Raises:
+            CommandError: a limit is not positive.
+        """
+        limits = Limits(max_turns=max_turns, max_tokens=max_tokens, max_cost=max_cost).check()
+        self.engine.conversation.meter.limits = limits
+        return limits
 
     async def set_model(self, model: str) -> Model:
         """Select another model by `provider/id` or part of an id, and return it.
@@ -247,7 +283,12 @@ class AgentSession:
         return self.engine.models.set_model(choice.model.provider, choice.model.id)
 
     def set_thinking(self, level: ThinkingLevel) -> None:
-        self.engine.models.set_level(level)
+        """Select a thinking level; the model may support fewer and use the nearest one.
+
+        Raises:
+            ConfigError: the level is unknown.
+        """
+        self.engine.models.set_level(check_level(level))
 
     # ------------------------------------------------------------ state
 
@@ -309,6 +350,9 @@ class AgentSession:
             access = Access(key=key) if key else None
             models.registry.register([model], lambda one: access or keyring.access(one.provider))
             options.model = model.key
+        elif isinstance(model, Scripted):
+            models.providers.register(model)
+            options.model = scripted_model().key
         else:
             author = SpeakerBackend(model) if callable(model) else model
             options.model = make_known(models, author)

@@ -16,12 +16,17 @@ from typing import Any, Self, TypeVar, Unpack
 from ludolf.ai.messages import Image, Message, ThinkingLevel
 from ludolf.ai.models import Model
 from ludolf.base.loop_thread import LoopThread
+from ludolf.extensions.session_view import SessionView
 from ludolf.protocol.answer import Answer
 from ludolf.protocol.events import CompactionResult
+from ludolf.protocol.results import BashResult, Limits, Moved
+from ludolf.sdk.history import FilePath
 from ludolf.sdk.options import SessionOptions
 from ludolf.sdk.run import Run, SessionEvent
 from ludolf.sdk.session import AgentSession
+from ludolf.session.finder import SessionRecord
 from ludolf.session.stats import SessionStats
+from ludolf.session.views import ForkMessage
 
 T = TypeVar("T")
 
@@ -31,7 +36,80 @@ def create_session(**options: Unpack[SessionOptions]) -> "BlockingSession":
     return BlockingSession(**options)
 
 
-class BlockingSession:
+class BlockingHistory:
+    """The blocking form of `SessionHistory`: each method raises and returns the same."""
+
+    _session: AgentSession
+
+    def _wait(self, work: Coroutine[Any, Any, T]) -> T:
+        raise NotImplementedError
+
+    @property
+    def history(self) -> SessionView:
+        """Return the entries of the conversation with all its branches, for reading while idle."""
+        return self._session.history
+
+    @property
+    def name(self) -> str | None:
+        return self._session.name
+
+    def new_session(self, *, parent: FilePath | None = None) -> bool:
+        """Start a new conversation; returns False if an extension refused."""
+        return self._wait(self._session.new_session(parent=parent))
+
+    def switch_session(self, path: FilePath) -> bool:
+        """Continue the conversation of a session file; returns False if an extension refused."""
+        return self._wait(self._session.switch_session(path))
+
+    def get_fork_messages(self) -> tuple[ForkMessage, ...]:
+        """Return the user messages that `fork` can start before: `entry_id` and `text`."""
+        return self._wait(_called(self._session.get_fork_messages))
+
+    def fork(self, entry_id: str) -> str | None:
+        """Start a conversation with everything before a user message; returns its text."""
+        return self._wait(self._session.fork(entry_id))
+
+    def clone(self) -> bool:
+        """Continue in a copy of the conversation; returns False if an extension refused."""
+        return self._wait(self._session.clone())
+
+    def navigate_tree(
+        self,
+        entry_id: str,
+        *,
+        summarize: bool = False,
+        instructions: str | None = None,
+        label: str | None = None,
+    ) -> Moved:
+        """Continue at another entry of the conversation, on a new branch."""
+        return self._wait(
+            self._session.navigate_tree(
+                entry_id, summarize=summarize, instructions=instructions, label=label
+            )
+        )
+
+    def list_sessions(self, *, everywhere: bool = False) -> tuple[SessionRecord, ...]:
+        """Return the stored sessions of the folder, or of all folders, the last used first."""
+        return self._wait(_called(lambda: self._session.list_sessions(everywhere=everywhere)))
+
+    def set_session_name(self, name: str) -> None:
+        """Name this session."""
+        self._wait(_called(lambda: self._session.set_session_name(name)))
+
+    def rename_session(self, path: FilePath, name: str) -> None:
+        """Name a stored session."""
+        self._wait(_called(lambda: self._session.rename_session(path, name)))
+
+    def delete_session(self, path: FilePath) -> Path:
+        """Move a session file to the trash folder; returns its new path."""
+        return self._wait(_called(lambda: self._session.delete_session(path)))
+
+    def export_html(self, path: FilePath | None = None) -> Path:
+        """Write the conversation as an HTML page; returns its path."""
+        return self._wait(self._session.export_html(path))
+
+
+class BlockingSession(BlockingHistory):
     """Run an `AgentSession` in a thread with a separate event loop.
 
     It therefore works inside a program that already runs a loop, such as a notebook.
@@ -126,9 +204,34 @@ class BlockingSession:
         """Replace the older part of the conversation with a summary."""
         return self._wait(self._session.compact(instructions))
 
-    def new_session(self) -> None:
-        """Start a new conversation."""
-        self._wait(self._session.new_session())
+    def bash(self, command: str, *, exclude_from_context: bool = False) -> BashResult:
+        """Run a shell command in the working folder and wait for it.
+
+        >>> with create_session(model="ludolf/offline") as session:
+        ...     session.bash("cat a.txt").output
+        'hi\\n'
+        """
+        return self._wait(self._session.bash(command, exclude_from_context=exclude_from_context))
+
+    def abort_bash(self) -> None:
+        """End the commands of `bash`, from another thread; each returns as cancelled."""
+        self._wait(_called(self._session.abort_bash))
+
+    def set_limits(
+        self,
+        *,
+        max_turns: int | None = None,
+        max_tokens: int | None = None,
+        max_cost: float | None = None,
+    ) -> Limits:
+        """Replace the limits of each prompt; a limit that is left out does not apply."""
+        return self._wait(
+            _called(
+                lambda: self._session.set_limits(
+                    max_turns=max_turns, max_tokens=max_tokens, max_cost=max_cost
+                )
+            )
+        )
 
     def set_model(self, model: str) -> Model:
         return self._wait(self._session.set_model(model))
@@ -145,8 +248,16 @@ class BlockingSession:
         return self._session.model
 
     @property
+    def id(self) -> str:
+        return self._session.id
+
+    @property
     def path(self) -> Path | None:
         return self._session.path
+
+    @property
+    def running(self) -> bool:
+        return self._session.running
 
     def stats(self) -> SessionStats:
         return self._wait(_called(self._session.stats))

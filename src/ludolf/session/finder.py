@@ -30,7 +30,8 @@ class SessionElsewhere(CommandError):
 
     def __init__(self, path: Path, cwd: str) -> None:
         super().__init__(
-            f"Session found in different project: {cwd}. Use --fork {path} to continue it here."
+            f"Session found in different project: {cwd}. Continue it there, or continue a copy of "
+            f"it here: ludolf --fork {path}"
         )
         self.path = path
 

@@ -283,11 +283,20 @@ def release_lock(descriptor: int) -> None:
 
 def is_shared(path: Path) -> bool:
     """Return whether this process has the file open for writing more than once."""
+    return _times_held(path) > 1
+
+
+def is_held(path: Path) -> bool:
+    """Return whether this process has the file open for writing."""
+    return _times_held(path) > 0
+
+
+def _times_held(path: Path) -> int:
     try:
         status = os.stat(path)
     except OSError:
-        return False
-    return len(_held.get((status.st_dev, status.st_ino), ())) > 1
+        return 0
+    return len(_held.get((status.st_dev, status.st_ino), ()))
 
 
 def _file_key(descriptor: int) -> tuple[int, int]:

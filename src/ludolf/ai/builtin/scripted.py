@@ -158,17 +158,28 @@ def make(transport: Transport) -> Provider:
     return Scripted()
 
 
+class Script(msgspec.Struct, frozen=True):
+    """A script file. `strict`: a request without a reply fails instead of being answered."""
+
+    replies: tuple[ScriptedReply, ...]
+    strict: bool = False
+
+
 class Scripted:
     """Plays its replies in order, each once; without replies it reads the script file first.
 
-    `requests` records the requests, for tests.
+    A request that no reply is left for gets an answer that says so; with `strict` it fails, so
+    that a test does not pass by accident. `requests` records the requests, for tests.
     """
 
     api = API
     abort_text = "Request was aborted"
 
-    def __init__(self, replies: Sequence[ScriptedReply] | None = None) -> None:
+    def __init__(
+        self, replies: Sequence[ScriptedReply] | None = None, *, strict: bool = False
+    ) -> None:
         self._left: list[ScriptedReply] | None = None if replies is None else list(replies)
+        self._strict = strict
         self._calls = 0
         self.requests: list[Request] = []
 
@@ -180,7 +191,8 @@ class Scripted:
         self.requests.append(request)
         if self._left is None:
             path = request.access.environment.get(VARIABLE) or os.environ.get(VARIABLE, "")
-            self._left = load_script(path)
+            script = load_script(path)
+            self._left, self._strict = list(script.replies), self._strict or script.strict
         reply = self._next(_last_user_text(request))
         await asyncio.sleep(reply.delay_ms / 1000)
         if reply.error is not None and not reply.pieces:
@@ -205,7 +217,10 @@ class Scripted:
             if reply.match is None or reply.match in text:
                 return left.pop(place)
         rest = f" Replies left for other requests: {len(left)}." if left else ""
-        return ScriptedReply(text=f"The script has no reply left for this request.{rest}")
+        over = f"The script has no reply left for this request.{rest}"
+        if self._strict:
+            raise ProviderError(over, kind="bad_request")
+        return ScriptedReply(text=over)
 
     def _with_ids(self, pieces: Iterable[PlaybackBlock]) -> Iterable[PlaybackBlock]:
         for piece in pieces:
@@ -219,8 +234,8 @@ class Scripted:
 # ---------------------------------------------------------------- the file
 
 
-def load_script(path: str) -> list[ScriptedReply]:
-    """Read a script: a JSON list, an object with `replies`, or one reply per line.
+def load_script(path: str) -> Script:
+    """Read a script: a JSON list, an object with `replies` and `strict`, or one reply per line.
 
     Raises:
         ProviderError: the file is missing or is not a script; the text names the line.
@@ -235,24 +250,34 @@ def load_script(path: str) -> list[ScriptedReply]:
     except OSError as error:
         raise _bad_script(path, error.strerror or str(error)) from error
     try:
-        return [_reply(path, place, item) for place, item in _items(text)]
+        items, strict = _items(text)
     except ValueError as error:
         raise _bad_script(path, str(error)) from error
+    return Script(tuple(_reply(path, place, item) for place, item in items), strict)
 
 
-def _items(text: str) -> list[tuple[str, Any]]:
+def _items(text: str) -> tuple[list[tuple[str, Any]], bool]:
+    """Return the replies with their places, and whether the script is strict."""
     try:
         value = loads(text)
     except ValueError:
         lines = [(number, line) for number, line in enumerate(text.split("\n"), 1) if line.strip()]
         if len(lines) < 2:
             raise
-        return [(f"line {number}", loads(line)) for number, line in lines]
-    if isinstance(value, dict):
-        value = value.get("replies", [value])
+        return [(f"line {number}", loads(line)) for number, line in lines], False
+    strict: Any = False
+    if isinstance(value, dict) and "replies" in value:
+        unknown = set(value) - {"replies", "strict"}
+        if unknown:
+            raise ValueError(f"unknown field {', '.join(sorted(unknown))}")
+        value, strict = value["replies"], value.get("strict", False)
+        if not isinstance(strict, bool):
+            raise ValueError("strict must be true or false")
+    elif isinstance(value, dict):
+        value = [value]
     if not isinstance(value, list):
         raise ValueError("expected a list of replies")
-    return [(f"reply {number}", item) for number, item in enumerate(value, 1)]
+    return [(f"reply {number}", item) for number, item in enumerate(value, 1)], strict
 
 
 def _reply(path: str, place: str, item: Any) -> ScriptedReply:

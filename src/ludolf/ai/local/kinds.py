@@ -54,4 +54,4 @@ def _how_to_get(provider: str, kind: ServerKind, model_id: str) -> str:
         return f'Get it with "ollama pull {model_id}".'
     if provider == "lmstudio":
         return f'Get it with "lms get {model_id}", or load it in the app.'
-    return f"See what {kind.title} serves with `ludolf --list-models {provider}`."
+    return f"See what {kind.title} serves with `ludolf models list {provider}`."

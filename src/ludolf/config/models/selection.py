@@ -15,6 +15,7 @@ from ludolf.config.models.patterns import id_order, is_glob, matches_glob
 from ludolf.config.models.registry import LOCAL, ModelRegistry
 from ludolf.config.settings.settings import Settings
 
+_LIST = "`ludolf models` lists the available models."
 # Tried in this order if nothing else selects a model. A cloud account may exist for other
 # reasons than models, so the two clouds come last.
 PREFERRED: dict[str, str] = {
@@ -127,8 +128,7 @@ def choose_model(registry: ModelRegistry, pattern: str, provider: str | None = N
     if provider is not None:
         owner = _known_provider(registry, provider)
         if owner is None:
-            hint = "Use --list-models to see available providers/models."
-            raise ConfigError(f'Unknown provider "{provider}". {hint}')
+            raise ConfigError(f'Unknown provider "{provider}". {_LIST}')
         wanted = pattern
         if wanted.lower().startswith(f"{owner.lower()}/"):
             wanted = wanted[len(owner) + 1 :]
@@ -247,8 +247,7 @@ def _among_all(registry: ModelRegistry, pattern: str, owner: str | None, rest: s
         if choice is None and registry.local.look_now():
             choice = match_pattern(pattern, registry.all())
         if choice is None:
-            hint = "Use --list-models to see available models."
-            raise ConfigError(f'Model "{pattern}" not found. {hint}')
+            raise ConfigError(f'Model "{pattern}" not found. {_LIST}')
         return choice
     return ModelChoice(model=same[0]) if same else _custom(registry, owner, rest)
 
@@ -261,7 +260,7 @@ def _only_admitted(registry: ModelRegistry, pattern: str, same: list[Model]) -> 
     why = "More than one matching provider is" if admitted else "No matching provider is"
     raise ConfigError(
         f'Model "{pattern}" is ambiguous across providers: {names}. '
-        f"{why} authenticated. Use --provider or provider/model."
+        f"{why} authenticated. Name it as provider/model."
     )
 
 

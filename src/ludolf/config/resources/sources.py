@@ -29,7 +29,7 @@ class SourceDetails(Value, kw_only=True):
     """The source of a command, as sent to hosts."""
 
     path: str
-    source: Literal["auto", "local"]
+    source: Literal["auto", "local", "cli"]
     scope: ScopeName
     origin: Literal["top-level", "package"]
     base_dir: str | None = None
@@ -37,7 +37,7 @@ class SourceDetails(Value, kw_only=True):
     @property
     def location(self) -> Literal["user", "project", "path"]:
         # Named on the command line or in settings of any scope.
-        named = self.source == "local" or self.scope == "temporary"
+        named = self.source != "auto" or self.scope == "temporary"
         if named:
             return "path"
         return "project" if self.scope == "project" else "user"

@@ -102,7 +102,7 @@ def read_approvals(files: SettingsFiles, mode: str | None) -> tuple[Approval, ..
     """
     own, theirs = read_strictly(files, "approval", Approval)
     if mode is not None:
-        own = msgspec.structs.replace(own, mode=check_choice("--approval", mode, MODES))
+        own = msgspec.structs.replace(own, mode=check_choice("approval mode", mode, MODES))
     return tuple(each for each in (own, theirs) if each.chosen != "never" or each.rules)
 
 

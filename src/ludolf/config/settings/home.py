@@ -51,6 +51,11 @@ class Home(msgspec.Struct, frozen=True, kw_only=True):
     def trust_file(self) -> Path:
         return self.agent / "trust.json"
 
+    @property
+    def notices_file(self) -> Path:
+        """Notices that users have received and that are not repeated."""
+        return self.agent / "ludolf-notices.json"
+
 
 def find_home(cwd: Path | None = None, environ: Mapping[str, str] = os.environ) -> Home:
     """Return the folders of a process in `cwd`, from its environment."""

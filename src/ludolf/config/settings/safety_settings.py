@@ -42,13 +42,16 @@ def read_sandbox(files: SettingsFiles, options: Options) -> SandboxSettings:
     own, theirs = read_strictly(files, "sandbox", SandboxSettings)
     mode, network = own.mode, own.network
     if options.sandbox is not None:
-        mode = check_choice("--sandbox", options.sandbox, MODES)
+        mode = check_choice("sandbox mode", options.sandbox, MODES)
     if options.sandbox_network is not None:
-        asked = check_choice("--sandbox-network", options.sandbox_network, ("on", "off"))
+        asked = check_choice("sandbox network", options.sandbox_network, ("on", "off"))
         network = asked == "on"
     mode = max(mode, theirs.mode, key=MODES.index)
     if mode == "off" and options.sandbox_network == "off":
-        raise ConfigError("--sandbox-network off needs --sandbox workspace or --sandbox read-only")
+        raise ConfigError(
+            "Only a sandbox can switch the network off: choose the sandbox mode workspace or "
+            "read-only."
+        )
     hide = (*own.hide, *theirs.hide)
     return own.replace(mode=mode, network=network and theirs.network, hide=hide)
 

@@ -30,7 +30,7 @@ from ludolf.ai.models import Model
 from ludolf.base import CommandError, ConfigError, dumps, loads, now_ms
 from ludolf.config.settings.trust import guarded_paths, save_decision
 from ludolf.engine.engine import Engine
-from ludolf.engine.extension_bridge.host import EngineHost, report_error
+from ludolf.engine.extension_bridge.host import EngineHost, print_notice, report_error
 from ludolf.engine.feature import (
     Feature,
     History,
@@ -44,8 +44,13 @@ from ludolf.extensions import answers, payloads
 from ludolf.extensions.context import TrustContext
 from ludolf.extensions.dialogs import Dialogs
 from ludolf.extensions.extensions import Extensions
-from ludolf.extensions.loader import LoadError, factory_origin, find_extensions
-from ludolf.extensions.runner import HookRunner, Limit
+from ludolf.extensions.loader import (
+    LoadError,
+    factory_origin,
+    find_extensions,
+    unsupported_warning,
+)
+from ludolf.extensions.runner import GateFailed, HookRunner, Limit
 from ludolf.extensions.session_view import EntryView, views
 from ludolf.functions.isolation import Failed, call
 from ludolf.protocol.events import (
@@ -81,7 +86,7 @@ class ExtensionBridge(Feature):
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
         self._conversation = engine.conversation
-        self._dialogs = Dialogs(engine.send)
+        self._dialogs = Dialogs(engine.send, print_notice if engine.mode == "print" else None)
         self._teller = Teller()
         self._updates: list[payloads.Payload] = []
         self._deadline: float | None = None
@@ -129,7 +134,8 @@ class ExtensionBridge(Feature):
             errors += await self._load_found(extensions)
         keep_imports(bundles)
         for error in errors:
-            if error.explicit:
+            # Hosts of pi pass extensions that only pi runs; the session works without them.
+            if error.explicit and not (error.foreign and self._engine.mode == "rpc"):
                 raise ConfigError(str(error))
             workspace.warn(f"Warning: {error}")
             self.report(error.path, "load", error.error)
@@ -152,7 +158,9 @@ class ExtensionBridge(Feature):
             paths=options.extensions,
             discover=not options.no_extensions,
         )
-        for text in found.warnings():
+        store = workspace.files.given is None
+        text = unsupported_warning(workspace.home, found.unsupported, store=store)
+        if text is not None:
             workspace.warn(f"Warning: {text}")
         factories = [factory_origin(factory) for factory in options.factories]
         return [*found.errors, *await extensions.load([*factories, *found.origins])]
@@ -374,13 +382,19 @@ class ExtensionBridge(Feature):
         payload = payloads.ToolCalled(tool_name=call.name, tool_call_id=call.id, input=args)
         try:
             answer: answers.ToolCallDecision | None = await self._runner.verdict(payload)
-        except Failed as error:
-            raise ToolFailure(str(error)) from error
+        except GateFailed as error:
+            raise ToolFailure(self._refusal(error)) from error
         if answer is None:
             return args
         if answer.block:
             return Deny(answer.reason or Deny().reason, ends_run=answer.terminate)
         return dict(answer.input)
+
+    def _refusal(self, error: GateFailed) -> str:
+        """Return the text of a failed gate for the model and the user."""
+        if error.raised and self._engine.mode == "rpc":
+            return str(error)  # the text that hosts of pi receive
+        return f"The extension {error.path} failed, so this call was blocked: {error}"
 
     async def after_tool(self, call: ToolCall, outcome: Outcome) -> Outcome:
         if not self._wants("tool_result"):
@@ -470,6 +484,8 @@ class ExtensionBridge(Feature):
             answer = await self._runner.verdict(payload)
             if isinstance(answer, answers.BashElsewhere):
                 return await self._run_elsewhere(answer.operations, command, cwd)
+        except GateFailed as error:
+            raise CommandError(self._refusal(error)) from error
         except Failed as error:
             raise CommandError(str(error)) from error
         return None if answer is None else BashResult(**structs.asdict(answer))

@@ -30,15 +30,25 @@ from ludolf.extensions.host import (
 from ludolf.extensions.payloads import PromptOptions
 from ludolf.extensions.providers import Registration
 from ludolf.protocol.events import EntryStored, ExtensionError
+from ludolf.protocol.ui import UiRequest
 from ludolf.session.entries import CustomBody, entry_json
 
 
 def report_error(engine: Engine, path: str, event: str, text: str) -> None:
-    """Report a failure of an extension to the host, and on stderr in the modes without a host."""
+    """Report a failure of an extension to the host, and as a warning in modes without a host."""
     error = ExtensionError(extension_path=path, event=event, error=text)
     engine.conversation.hub.post(error)
+    line = f"Extension error ({path}, {event}): {text}"
     if engine.mode in ("json", "print"):
-        sys.stderr.write(f"Extension error ({path}, {event}): {text}\n")
+        sys.stderr.write(f"{line}\n")
+    elif engine.mode == "sdk":
+        engine.workspace.warn(line)
+
+
+def print_notice(notice: UiRequest) -> None:
+    """Write a notice of an extension to stderr, in print mode."""
+    mark = {"warning": "Warning: ", "error": "Error: "}.get(notice.notify_type or "info", "")
+    sys.stderr.write(f"{mark}{notice.message}\n")
 
 
 class EngineHost:

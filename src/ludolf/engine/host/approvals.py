@@ -27,7 +27,7 @@ DENIED = (
 )
 NO_HOST = (
     "Not run: this call of {tool} needs approval, but no host is connected to approve it. "
-    "A rule in the settings (approval.rules) could allow it, or --approval never."
+    'A rule in the settings (approval.rules) could allow it, or the approval mode "never".'
 )
 TOO_LATE = "Not run: this call of {tool} was not approved within {seconds:g} seconds."
 _MOST_SHOWN = 400

@@ -149,7 +149,7 @@ class Sandbox:
                 return means
         raise NoSandbox(
             f"No sandbox is available here: {'; '.join(reasons)}. Install bubblewrap "
-            "(for example: apt install bubblewrap), or start with --sandbox off."
+            '(for example: apt install bubblewrap), or start with the sandbox mode "off".'
         )
 
     def _bubblewrap(self, policy: Policy) -> Bubblewrap | str:
