@@ -324,6 +324,14 @@ def test_the_last_session_of_the_folder_is_the_default(lab: Lab) -> None:
     served.end()
 
 
+def test_a_session_without_a_name_is_announced_by_its_first_prompt(lab: Lab) -> None:
+    lab.server.add(scripted("Hello."))
+    lab.run("-p", "Is the harbour open?")
+    served = View(lab)
+    assert served.name == "Is the harbour open?"
+    served.end()
+
+
 def test_a_port_can_be_chosen_and_a_taken_one_is_told(lab: Lab, source: Path) -> None:
     with _server_of_our_own() as taken:
         port = taken.getsockname()[1]
