@@ -11,7 +11,7 @@ Usage:
   ludolf models list|show|refresh|schema ...      list models, fetch new ones from providers
   ludolf sessions list|find|show|rename|delete|import    manage stored sessions
   ludolf export [SESSION] [FILE]                  write a session as an HTML page, or as .jsonl
-  ludolf view [SESSION|--all]                     follow a session in the browser, or list all
+  ludolf view [SESSION]                           follow a session in the browser, or list all
   ludolf schema ...                               print JSON Schema or TypeScript types of frames
   ludolf install-alias pi|omp|xcsh|pi-early       install Ludolf under the name of another program
 Run `ludolf auth -h`, `ludolf models -h` and so on for details.
