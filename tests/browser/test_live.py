@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from ludolf.page.live.server import LiveServer
+from ludolf.page.live.server import LiveServer, SessionRoutes
 from ludolf.page.live.watch import Watch
 from tests.browser.chrome import Page
 from tests.browser.view import view
@@ -173,7 +173,7 @@ class Served:
         self._thread.start()
         watch = Watch(path, no_warning)
         watch.load()
-        self.server = LiveServer(watch)
+        self.server = LiveServer(SessionRoutes(watch))
         self._run(self._start(watch))
 
     async def _start(self, watch: Watch) -> None:

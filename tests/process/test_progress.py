@@ -178,6 +178,24 @@ def test_work_that_is_done_at_once_shows_nothing(lab: Lab) -> None:
         assert terminal.seen == ""
 
 
+def test_a_list_of_sessions_of_all_folders_fits_in_80_columns(lab: Lab) -> None:
+    for number in range(3):
+        folder = lab.agent / "sessions" / f"--{number}--"
+        folder.mkdir(parents=True)
+        head = header() | {
+            "id": f"01a1e052-7777-7{number}00-8000-0123456789ab",
+            "cwd": "/srv/" + "x" * 70,
+        }
+        line = message("u0", None, "user", content="y" * 200)
+        (folder / "s.jsonl").write_bytes(b"".join(dumps(item) + b"\n" for item in (head, line)))
+    program = [*PROGRAM, "sessions", "list", "--all"]
+    with Terminal(lab, program, whole=True, COLUMNS="80") as terminal:
+        assert terminal.end()[0] == 0
+        lines = terminal.seen.splitlines()
+    assert [len(line) <= 80 for line in lines] == [True] * 4
+    assert lines[0].split() == ["id", "last", "used", "messages", "folder", "name"]
+
+
 @pytest.mark.parametrize("words", [("export",), ("--export",)])
 def test_an_export_at_a_terminal_says_where_the_page_is(lab: Lab, words: tuple[str, ...]) -> None:
     text = "**x** " * 50

@@ -176,6 +176,25 @@ async def test_two_programs_never_write_one_session(lab: Lab) -> None:
     assert len(messages(read_entries(path))) == 4
 
 
+async def test_a_session_opened_next_to_its_writer_is_continued_once_the_writer_is_gone(
+    lab: Lab,
+) -> None:
+    async with lab.client() as first:
+        await _say(lab, first, "One", "1")
+        path = Path((await first.ask("get_state"))["sessionFile"])
+        async with lab.client() as second:
+            await second.ask("switch_session", sessionPath=str(path))
+            await _say(lab, first, "Two", "2")
+            refused = await second.request("prompt", message="Me too")
+            assert "in use by another process" in refused["error"]
+            await first.process.kill()
+            await _say(lab, second, "Three", "3")
+    assert [text_of(message) for message in messages(read_entries(path))] == [
+        *("One", "1", "Two", "2", "Three", "3")
+    ]
+    assert "'Two'" in _sent(lab)
+
+
 # ---------------------------------------------------------------- damage
 
 

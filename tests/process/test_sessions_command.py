@@ -1,12 +1,23 @@
 """`ludolf sessions` and `ludolf export`, typed as a person would."""
 
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 
 from ludolf.base import dumps, loads
 from tests.process.harness import Lab
 from tests.process.script import answer
+
+_ANSWER = {
+    "role": "assistant",
+    "api": "x",
+    "provider": "x",
+    "model": "m",
+    "usage": {},
+    "stopReason": "stop",
+    "timestamp": 1,
+}
 
 
 def _write(lab: Lab, folder: str, session_id: str, *texts: str) -> Path:
@@ -107,6 +118,105 @@ def test_deleted_sessions_are_kept_in_the_trash(lab: Lab) -> None:
     assert str(kept) in done.stdout.decode()
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("sessions", "show", "01a1"),
+        ("sessions", "rename", "01a1", "name"),
+        ("sessions", "delete", "01a1"),
+        ("sessions", "export", "01a1"),
+        ("export", "01a1"),
+        ("--export", "01a1"),
+        ("view", "01a1"),
+        ("-p", "--session", "01a1", "hello"),
+        ("-p", "--fork", "01a1", "hello"),
+        ("--mode", "rpc", "--session", "01a1"),
+    ],
+)
+def test_the_beginning_of_several_ids_is_refused_with_a_list(
+    lab: Lab, words: tuple[str, ...]
+) -> None:
+    files = [_write(lab, "--x--", f"01a1e052-{n}", f"talk {n}") for n in "34"]
+    before = [path.read_bytes() for path in files]
+    done = lab.run(*words)
+    assert done.code == 1
+    assert done.stderr.startswith("Error: 2 sessions have an id that begins with '01a1'.")
+    assert "  01a1e052-3  2026-01-01 " in done.stderr
+    assert "talk 4\n" in done.stderr
+    assert [path.read_bytes() for path in files] == before
+    assert lab.server.requests == []
+
+
+def test_the_list_reports_files_that_other_users_can_read(lab: Lab) -> None:
+    with TemporaryDirectory() as folder:  # the folders of tests are private as a whole
+        place = Path(folder).resolve()
+        place.chmod(0o755)
+        lab_file = place / "s.jsonl"
+        head = {"type": "session", "version": 3, "id": "aaaa-1", "timestamp": "", "cwd": "/srv"}
+        lab_file.write_bytes(dumps(head) + b"\n")
+        lab_file.chmod(0o644)
+        words = ("sessions", "--session-dir", folder, "list", "--all")
+        done = lab.run(*words)
+        advice = f"To keep all sessions private: chmod 700 {folder}"
+        assert done.stderr == f"Other users can read 1 session file. {advice}\n"
+        assert lab.run(*words, "--json").stderr == ""
+        place.chmod(0o700)
+        assert lab.run(*words).stderr == ""
+
+
+def test_last_is_understood_wherever_a_session_is_named(told: Lab) -> None:
+    (path,) = told.sessions
+    assert told.run("--export", "last", "a.html").code == 0
+    assert told.run("--export", path.stem.rpartition("_")[2][:8], "b.html").code == 0
+    assert told.run("--export", str(path), "c.html").code == 0
+    assert told.run("export").stdout.startswith(b"Exported to: ")
+    assert len(list(told.work.glob("*.html"))) == 4
+    told.server.add(answer("Still closed."), answer("Closed."))
+    assert told.run("-p", "--session", "last", "and now?").stdout == b"Still closed.\n"
+    assert told.sessions == [path]
+    assert told.run("-p", "--fork", "last", "and now?").stdout == b"Closed.\n"
+    assert len(told.sessions) == 2
+
+
+@pytest.mark.parametrize("words", [("--session",), ("--fork",), ("--export",)])
+def test_last_without_a_session_is_an_error(lab: Lab, words: tuple[str, ...]) -> None:
+    done = lab.run(*words, "last", "hello")
+    assert (done.code, done.stderr) == (1, "Error: This folder has no sessions yet.\n")
+
+
+def test_a_new_session_file_is_reported_to_a_person_and_not_to_a_host(lab: Lab) -> None:
+    lab.server.add(answer("fine"), answer("fine"))
+    done = lab.run("-p", "--session", "tlak.jsonl", "hello")
+    path = lab.work / "tlak.jsonl"
+    assert done.stderr == f"Warning: no session file {path}; a new session is created there.\n"
+    assert lab.run("-p", "--session", "tlak.jsonl", "again").stderr == ""
+    assert lab.run("--mode", "rpc", "--session", "other.jsonl").stderr == ""
+
+
+def test_a_session_that_a_skill_began_is_listed_by_its_name_and_arguments(lab: Lab) -> None:
+    skill = '<skill name="greet" location="/srv/greet/SKILL.md">\nBe kind.\n</skill>\n\nBob'
+    _write(lab, "--x--", "aaaa-1", skill)
+    (line,) = lab.run("sessions", "list", "--all").stdout.decode().splitlines()[1:]
+    assert line.endswith("  greet: Bob")
+    (record,) = lab.run("sessions", "list", "--all", "--json").records
+    assert record["firstMessage"] == skill
+    assert "greet: Bob" in lab.run("sessions", "find", "kind", "--all").stdout.decode()
+
+
+def test_thinking_is_marked(lab: Lab) -> None:
+    path = _write(lab, "--x--", "aaaa-1", "sum?")
+    content = [
+        {"type": "thinking", "thinking": "Two\nnumbers."},
+        {"type": "text", "text": "Four."},
+    ]
+    message = {**_ANSWER, "content": content}
+    body = {"type": "message", "id": "a1", "parentId": "e0", "timestamp": "t", "message": message}
+    with path.open("ab") as file:
+        file.write(dumps(body) + b"\n")
+    text = lab.run("sessions", "show", str(path)).stdout.decode()
+    assert text.endswith("## assistant\n> thinking: Two\n> numbers.\n\nFour.\n")
+
+
 @pytest.mark.parametrize("word", ["show", "delete", "export"])
 def test_an_unknown_session_is_an_error_that_names_it(lab: Lab, word: str) -> None:
     done = lab.run("sessions", word, "zzzz")
@@ -168,12 +278,28 @@ def test_a_session_is_carried_to_another_folder_as_a_file(told: Lab) -> None:
     named = told.run("sessions", "export", "last", "--jsonl")
     (default,) = told.work.glob("session-*.jsonl")
     assert named.stdout.decode() == f"Exported to: {default.name}\n"
-    done = told.run("sessions", "--session-dir", "talks", "import", "talk.jsonl", "talk.jsonl")
+    done = told.run("sessions", "--session-dir", "talks", "import", "talk.jsonl")
     assert done.code == 0
-    names = sorted(path.name for path in (told.work / "talks").iterdir())
-    assert names == ["talk-1.jsonl", "talk.jsonl"]
+    assert [path.name for path in (told.work / "talks").iterdir()] == ["talk.jsonl"]
     shown = told.run("sessions", "--session-dir", "talks", "show", "last").stdout.decode()
     assert "The harbour is closed." in shown
+
+
+def test_a_session_is_imported_once(told: Lab) -> None:
+    assert told.run("export", "last", "talk.jsonl").code == 0
+    talks = ("sessions", "--session-dir", "talks")
+    kept = told.work / "talks" / "talk.jsonl"
+    assert told.run(*talks, "import", "talk.jsonl").stdout.decode() == f"Imported as {kept}\n"
+    again = told.run(*talks, "import", "talk.jsonl")
+    assert (again.code, again.stdout.decode()) == (0, f"Already imported: {kept}\n")
+    before = kept.read_bytes()
+    with (told.work / "talk.jsonl").open("ab") as file:
+        file.write(b'{"type":"custom","id":"c1","parentId":null,"timestamp":"t"}\n')
+    other = told.run(*talks, "import", "talk.jsonl")
+    assert other.code == 1
+    assert f"already there, with other content: {kept}" in other.stderr
+    assert "--fork talk.jsonl" in other.stderr
+    assert [path.read_bytes() for path in kept.parent.iterdir()] == [before]
 
 
 def test_an_import_of_what_is_no_session_is_refused(lab: Lab) -> None:

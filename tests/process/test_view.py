@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from ludolf.base import dumps
+from ludolf.base import dumps, loads
 from tests.export_page import answer, header, message, text
 from tests.process.harness import PROGRAM, WAIT_SECONDS, Lab
 from tests.process.script import answer as scripted
@@ -322,6 +322,48 @@ def test_the_last_session_of_the_folder_is_the_default(lab: Lab) -> None:
     assert served.name == "Greeting"
     assert b"Hello." in served.ask(served.root)[1]
     served.end()
+
+
+def test_a_session_without_a_name_is_announced_by_its_first_prompt(lab: Lab) -> None:
+    lab.server.add(scripted("Hello."))
+    lab.run("-p", "Is the harbour open?")
+    served = View(lab)
+    assert served.name == "Is the harbour open?"
+    served.end()
+
+
+def test_all_sessions_are_listed_by_folder_with_their_live_pages(lab: Lab) -> None:
+    lab.server.add(scripted("Hello."))
+    lab.run("-p", "Is the <b>harbour</b> open?")
+    path = lab.run("sessions", "list", "--json").records[0]["path"]
+    head = loads(Path(path).read_bytes().splitlines()[0]) | {"id": "other", "cwd": "/srv/ot&her"}
+    other = Path(path).parent.with_name("--srv--") / "o.jsonl"
+    other.parent.mkdir()
+    other.write_bytes(dumps(head) + b"\n")
+    served = View(lab, "--all")
+    assert served.name == "All sessions"
+    response, body = served.ask(served.root)
+    page = body.decode()
+    assert "script" not in (response.headers["Content-Security-Policy"] or "")
+    assert f"<h2>{lab.work}</h2>" in page
+    assert "<h2>/srv/ot&amp;her</h2>" in page
+    assert "Is the &lt;b&gt;harbour&lt;/b&gt; open?" in page
+    keys = re.findall(r'<a href="([0-9a-f]{16}/)"', page)
+    pages = [served.ask(served.root + key)[1] for key in keys]
+    assert [b"Hello." in each for each in pages].count(True) == 1
+    news = [served.ask(f"{served.root}{key}session.jsonl")[1] for key in keys]
+    assert sorted(news) == sorted([Path(path).read_bytes(), other.read_bytes()])
+    assert served.status(served.root + "0123456789abcdef/") == 404
+    assert served.status("/wrong/" + keys[0]) == 404
+    assert served.end() == 0
+
+
+def test_all_and_a_session_contradict_each_other(lab: Lab) -> None:
+    done = lab.run("view", "--all", "last")
+    assert (done.code, done.stderr) == (
+        1,
+        "Error: --all shows every session. Leave out last, or --all.\n",
+    )
 
 
 def test_a_port_can_be_chosen_and_a_taken_one_is_told(lab: Lab, source: Path) -> None:

@@ -325,6 +325,15 @@ async def test_a_stored_session_goes_on_where_it_ended(tmp_path: Path) -> None:
         assert session.path == path
 
 
+async def test_the_beginning_of_several_session_ids_is_rejected(tmp_path: Path) -> None:
+    places: dict[str, Any] = {"session_dir": tmp_path / "kept", "cwd": tmp_path}
+    for _ in range(2):
+        async with alone(model=parrot, store="files", **places) as session:
+            await session.prompt("hello")
+    with pytest.raises(CommandError, match="2 sessions have an id that begins with '0'"):
+        await alone(model=parrot, session="0", **places).open()
+
+
 async def test_a_session_file_has_one_writer_in_a_program_too(tmp_path: Path) -> None:
     places: dict[str, Any] = {"session_dir": tmp_path / "kept", "cwd": tmp_path}
     async with alone(model=parrot, store="files", **places) as session:

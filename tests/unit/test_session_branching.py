@@ -165,13 +165,17 @@ def test_a_copy_for_another_project_holds_all_branches(tmp_path: Path) -> None:
 
 
 def test_an_import_never_overwrites(tmp_path: Path) -> None:
-    source = talk(tmp_path / "a").path
+    source, other = talk(tmp_path / "a").path, talk(tmp_path / "c").path
     assert source is not None
+    assert other is not None
+    other = other.rename(other.with_name(source.name))
     first = import_file(source, tmp_path / "b")
-    second = import_file(source, tmp_path / "b")
+    second = import_file(other, tmp_path / "b")
     assert first.name == source.name
     assert second.name == f"{source.stem}-1.jsonl"
-    assert first.read_bytes() == second.read_bytes() == source.read_bytes()
+    assert first.read_bytes() == source.read_bytes()
+    assert second.read_bytes() == other.read_bytes()
+    assert import_file(source, tmp_path / "b") == first
 
 
 def test_an_import_of_nothing_or_of_something_else_is_refused(tmp_path: Path) -> None:

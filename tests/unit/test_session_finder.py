@@ -19,8 +19,10 @@ from ludolf.session.finder import (
     find_id,
     latest,
     list_sessions,
+    local_time,
     move_old_sessions,
     read_record,
+    short_ids,
 )
 from ludolf.session.tree import new_session
 from tests.session_samples import no_warning
@@ -75,15 +77,77 @@ def test_in_a_shared_folder_only_this_project_counts(tmp_path: Path) -> None:
     assert [record.id for record in list_sessions(place, everywhere=True)] == ["other", "mine"]
 
 
-def test_an_exact_id_beats_a_prefix_and_the_newest_prefix_wins(tmp_path: Path) -> None:
+def test_an_exact_id_beats_a_prefix(tmp_path: Path) -> None:
     place = SessionFolder(agent_dir=tmp_path, cwd="/project")
     exact = make(place, "abc", 100)
-    make(place, "abcd", 50)
-    newest = make(place, "abce", 10)
+    other = make(place, "abcd", 50)
     assert find(place, "abc") == exact
-    assert find(place, "ab") == newest
+    assert find(place, "abcd") == find(place, "abcd"[:4]) == other
     assert find_id(place, "abcd") is not None
     assert find_id(place, "ab") is None
+
+
+def test_an_exact_id_of_another_project_beats_a_prefix_here(tmp_path: Path) -> None:
+    place = SessionFolder(agent_dir=tmp_path, cwd="/project")
+    make(place, "abcd", 1)
+    exact = make(SessionFolder(agent_dir=tmp_path, cwd="/elsewhere"), "abc", 100)
+    with pytest.raises(SessionElsewhere) as info:
+        find(place, "abc")
+    assert info.value.path == exact
+
+
+def test_a_prefix_of_several_ids_is_refused_with_id_time_and_name_of_each(tmp_path: Path) -> None:
+    place = SessionFolder(agent_dir=tmp_path, cwd="/project")
+    make(place, "01a1e052-7777", 50, "first talk")
+    make(place, "01a1e052-7788", 10, "second\ntalk")
+    with pytest.raises(CommandError) as info:
+        find(place, "01a1")
+    head, newest, oldest = str(info.value).splitlines()
+    assert head == "2 sessions have an id that begins with '01a1'. Use a longer id:"
+    assert newest.split()[0] == "01a1e052-778"
+    assert oldest.split()[0] == "01a1e052-777"
+    assert newest.endswith(f"  {local_time(1_999_990)}  second talk")
+    assert find(place, "01a1e052-778").name.endswith("_01a1e052-7788.jsonl")
+    with pytest.raises(CommandError, match="2 sessions have an id"):
+        find(SessionFolder(agent_dir=tmp_path, cwd="/elsewhere"), "01a1")
+
+
+def test_a_long_list_of_matches_is_cut(tmp_path: Path) -> None:
+    place = SessionFolder(agent_dir=tmp_path, cwd="/project")
+    for number in range(12):
+        make(place, f"abc-{number:02}", number)
+    with pytest.raises(CommandError) as info:
+        find(place, "abc")
+    lines = str(info.value).splitlines()
+    assert (len(lines), lines[-1]) == (12, "  and 2 more")
+
+
+def test_copies_of_one_session_are_not_ambiguous(tmp_path: Path) -> None:
+    place = SessionFolder(agent_dir=tmp_path, cwd="/project")
+    old, new = make(place, "abcd", 10), place.folder / "copy.jsonl"
+    new.write_bytes(old.read_bytes())
+    assert find(place, "ab") == find(place, "abcd") == new
+
+
+def test_last_is_the_newest_session_unless_it_is_an_id(tmp_path: Path) -> None:
+    place = SessionFolder(agent_dir=tmp_path, cwd="/project")
+    with pytest.raises(CommandError, match="no sessions yet"):
+        find(place, "last")
+    make(place, "older", 10)
+    newer = make(place, "newer", 1)
+    assert find(place, "last") == newer
+    named = make(place, "last", 100)
+    assert find(place, "last") == named
+
+
+def test_short_ids_are_as_long_as_needed_and_at_least_8() -> None:
+    assert short_ids(["0123456789-a", "0123456789-b", "f" * 20, "abc", "abcd"]) == {
+        "0123456789-a": "0123456789-a",
+        "0123456789-b": "0123456789-b",
+        "f" * 20: "f" * 8,
+        "abc": "abc",
+        "abcd": "abcd",
+    }
 
 
 def test_a_path_is_taken_as_a_path(tmp_path: Path) -> None:

@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 from ludolf.ai.messages import UserMessage
-from ludolf.session.entries import MessageBody
+from ludolf.session.entries import MessageBody, make_entry
 from ludolf.session.tree import SessionReadOnly, new_session, open_session
+from ludolf.session.views import user_text
 from tests.session_samples import no_warning
 
 HOLDER = """
@@ -114,3 +115,49 @@ def test_an_old_version_in_use_is_not_rewritten(tmp_path: Path) -> None:
         assert session.read_only is not None
         assert path.read_bytes() == old
         holder.kill()
+
+
+def test_a_session_is_taken_over_with_its_new_entries_when_the_writer_is_gone(
+    tmp_path: Path,
+) -> None:
+    path = made(tmp_path)
+    with start_holder(path) as holder:
+        assert said(holder) == "holding"
+        session = open_session(path, "/project", no_warning)
+        writer = open_session(path, "/project", no_warning, write=False)
+        entry = make_entry(user("two"), entry_id="0000beef", parent_id=writer.leaf, timestamp="t")
+        with path.open("ab") as file:
+            file.write(entry.line)
+        assert "in use by another process" in (session.refusal() or "")
+        holder.kill()
+    session.append(user("three"))
+    session.close()
+    stored = open_session(path, "/project", no_warning, write=False)
+    assert [user_text(entry) for entry in stored.path_to_leaf()] == ["one", "two", "three"]
+    assert [user_text(entry) for entry in session.path_to_leaf()] == ["one", "two", "three"]
+
+
+def test_another_leaf_is_kept_when_a_session_is_taken_over(tmp_path: Path) -> None:
+    path = made(tmp_path)
+    with start_holder(path) as holder:
+        assert said(holder) == "holding"
+        session = open_session(path, "/project", no_warning)
+        session.branch_to(None)
+        holder.kill()
+    session.append(user("other"))
+    session.close()
+    assert [user_text(entry) for entry in session.path_to_leaf()] == ["other"]
+    assert len(path.read_bytes().splitlines()) == 3
+
+
+def test_a_file_that_became_another_session_is_not_taken_over(tmp_path: Path) -> None:
+    path, other = made(tmp_path), made(tmp_path)
+    with start_holder(path) as holder:
+        assert said(holder) == "holding"
+        session = open_session(path, "/project", no_warning)
+        holder.kill()
+    other.replace(path)
+    before = path.read_bytes()
+    with pytest.raises(SessionReadOnly, match="replaced by another session"):
+        session.append(user("two"))
+    assert path.read_bytes() == before

@@ -10,8 +10,8 @@ Usage:
   ludolf auth login|logout|status|check ...       manage API keys and logins
   ludolf models list|show|refresh|schema ...      list models, fetch new ones from providers
   ludolf sessions list|find|show|rename|delete|import    manage stored sessions
-  ludolf export SESSION [FILE]                    write a session as an HTML page, or as .jsonl
-  ludolf view [SESSION]                           follow a session in the browser
+  ludolf export [SESSION] [FILE]                  write a session as an HTML page, or as .jsonl
+  ludolf view [SESSION]                           follow a session in the browser, or list all
   ludolf schema ...                               print JSON Schema or TypeScript types of frames
   ludolf install-alias pi|omp|xcsh|pi-early       install Ludolf under the name of another program
 Run `ludolf auth -h`, `ludolf models -h` and so on for details.
@@ -36,9 +36,9 @@ Model
 
 Session
   -c, --continue                  continue the last session of this folder (also -r, --resume)
-  --session PATH|ID               continue this session
+  --session SESSION               continue a session: a path, an id or its beginning, or `last`
   --session-id ID                 continue the session with this id, or create it
-  --fork PATH|ID                  start a new session as a copy of this one
+  --fork SESSION                  start a new session as a copy of this one
   --session-dir DIR               store sessions in DIR
   --no-session                    do not store the session
   -n, --name NAME                 name the session

@@ -68,9 +68,9 @@ def run(words: Sequence[str]) -> int:
 
         return subcommands.run("models", ["list", arguments.list_models])
     if arguments.export is not None:
-        from ludolf.cli.subcommands.sessions import export_file
+        from ludolf.cli.subcommands.sessions import export_named
 
-        return export_file(arguments.export, *arguments.messages[:1])
+        return export_named(arguments.session_dir, arguments.export, *arguments.messages[:1])
     return _start(arguments)
 
 
@@ -90,12 +90,23 @@ def _start(arguments: Arguments) -> int:
     if arguments.mode == "json" or arguments.print_mode or piped:
         from ludolf.cli.one_shot import run_one_shot
 
+        if arguments.session is not None:
+            _warn_of_new_file(str(arguments.cwd), arguments.session)
         as_events = dialect if arguments.mode == "json" else None
         return run_one_shot(arguments, dialect=as_events)
     from ludolf.cli.help import NO_TERMINAL
 
     sys.stderr.write(NO_TERMINAL)
     return NO_TERMINAL_MODE
+
+
+def _warn_of_new_file(cwd: str, session: str) -> None:
+    """Warn a user who may have misspelt a path; hosts and programs create files this way."""
+    from ludolf.session.finder import as_path
+
+    path = as_path(cwd, session)
+    if path is not None and not path.exists():
+        sys.stderr.write(f"Warning: no session file {path}; a new session is created there.\n")
 
 
 def _in_our_words(words: Sequence[str]) -> Sequence[str]:

@@ -130,7 +130,6 @@ class Conversation:
     ) -> None:
         self._workspace = workspace
         self._session: Session | None = None
-        self._exposures: set[str] = set()
         self.place = place
         self.meter = meter
         self.hub = Hub(self._record, workspace.warn, features)
@@ -152,10 +151,9 @@ class Conversation:
             self.place = structs.replace(self.place, cwd=cwd)
 
     def report_exposure(self, path: Path) -> None:
-        """Report a private file that other users can read, once; its mode is not changed."""
+        """Report a private file that other users can read; its mode is not changed."""
         text = exposure(path)
-        if text is not None and text not in self._exposures:
-            self._exposures.add(text)
+        if text is not None:
             self.hub.report(text)
 
     def _record(self, *events: Event) -> None:

@@ -293,7 +293,7 @@ class Models:
 
     def _store(self, change: EntryBody) -> None:
         # A choice counts also where it cannot be written: it goes along to the next session.
-        if self._conversation.session.read_only is None:
+        if self._conversation.session.refusal() is None:
             self._conversation.session.append(change)
 
     def _kept_level(self) -> ThinkingLevel:

@@ -115,7 +115,6 @@ def _existing(workspace: Workspace, place: finder.SessionFolder) -> Path | None:
 def _opened(bundles: Bundles, path: Path) -> StartedSession:
     cwd = bundles.conversation.place.cwd
     session = open_session(path, cwd, bundles.conversation.hub.report)
-    bundles.conversation.report_exposure(path)
     try:
         finder.check_cwd(session.header, path, cwd)
         bundles.features.check_folder(Path(session.header.cwd or cwd), path)

@@ -27,6 +27,7 @@ from ludolf.page.formatting import spent_line, stamp, tokens
 from ludolf.page.markdown import render_markdown
 from ludolf.page.page_model import Item, Story, usage_of, ways_on
 from ludolf.page.text import attribute, content, data_image, one_line, plain_lines, terminal_lines
+from ludolf.session.views import prompt_title, skill_parts
 
 # "+ 12 text": sign, number, one space, the line. Gaps are written "     ...".
 _NUMBERED = re.compile(r"([-+ ])( *[0-9]{1,9}) (.*)\Z", re.DOTALL)
@@ -368,8 +369,6 @@ def _pretty(value: Any) -> str:
     return pretty if len(pretty) < 6 * len(plain) + 200 else plain
 
 
-_SKILL = re.compile(r'<skill name="([^"\n]{1,200})"[^>\n]{0,2000}>\n?')
-_SKILL_END = "\n</skill>"
 _ROLES = {"user": "You", "assistant": "Assistant", "system": "System", "custom": "Extension"}
 # Title and fields of entries that are shown as one line.
 _QUIET_LINES = {
@@ -424,7 +423,7 @@ def snippet(story: Story, item: Item, limit: int = 90) -> str:
     message = item.message
     match message:
         case UserMessage() | CustomMessage():
-            text = _without_skill(text_of(message.content, "\n\n")) or "(image)"
+            text = prompt_title(text_of(message.content, "\n\n")) or "(image)"
         case AssistantMessage():
             text = text_of(message.content, " ").strip() or _calls_line(message)
         case ToolResultMessage():
@@ -491,26 +490,12 @@ def _link(item: Item, css: str, inside: str) -> str:
 def _user(parts: str | tuple[Part, ...]) -> str:
     text = text_of(parts, "\n\n")
     images = "".join(image_figures(parts)) if not isinstance(parts, str) else ""
-    skill = _skill(text)
+    skill = skill_parts(text)
     if skill is None:
         return prose(text, breaks=True) + images
     name, inside, rest = skill
     skill_text = fold(f"Skill {content(name)}", prose(inside))
     return skill_text + prose(rest, breaks=True) + images
-
-
-def _skill(text: str) -> tuple[str, str, str] | None:
-    """Return name and text of the skill at the start of a prompt, and the rest of the prompt."""
-    start = _SKILL.match(text)
-    end = text.find(_SKILL_END, start.end()) if start is not None else -1
-    if start is None or end < 0:
-        return None
-    return start[1], text[start.end() : end], text[end + len(_SKILL_END) :]
-
-
-def _without_skill(text: str) -> str:
-    skill = _skill(text)
-    return text if skill is None else f"{skill[0]}: {skill[2].strip()}".rstrip(": ")
 
 
 def _assistant(story: Story, item: Item) -> str:

@@ -31,7 +31,7 @@ class SessionOptions(TypedDict, total=False):
     system_prompt   replaces the built-in system prompt
     append_system_prompt  text appended to the system prompt
     store           "memory" (default) or "files": where the conversation is stored
-    session         session file or id to continue; "last" for the last one of the folder
+    session         session file, id or its beginning; "last" for the last one of the folder
     session_dir     folder of session files
     name            name of the session
     settings        settings.json as a dict; settings files are then neither read nor written

@@ -14,6 +14,7 @@ from ludolf.session.entries import (
     role_of,
     text_field,
 )
+from ludolf.session.finder import with_id
 from ludolf.session.reader import read_lines, require_header
 from ludolf.session.store import make_folders, numbered, write_replacing
 from ludolf.session.tree import Session, new_header, new_session, open_session
@@ -67,17 +68,28 @@ def fork_file(source: Path, cwd: str, directory: Path | None, warn: Warn) -> Ses
 def import_file(source: Path, directory: Path) -> Path:
     """Copy a session file into a folder under its own name, or that name with a number.
 
+    Returns the file that is there already if it has the same content.
+
     Raises:
-        CommandError: the file is missing.
+        CommandError: the file is missing, or the folder has other content under the same id.
         NotASession: the file is not a session file.
     """
     if not source.exists():
         raise CommandError(f"File not found: {source}")
-    require_header(source)
+    header, lines = require_header(source), read_lines(source)
+    present = with_id(directory, header.id)
+    if present is not None:
+        if read_lines(present) == lines:
+            return present
+        raise CommandError(
+            f"Cannot import {source}: the session {header.id} is already there, with other "
+            f"content: {present}. To replace it, delete it with `ludolf sessions delete` first; "
+            f"to continue a copy, use --fork {source}."
+        )
     make_folders(directory)
     for target in numbered(directory / source.name):
         try:
-            _write_new(target, read_lines(source))
+            _write_new(target, lines)
         except FileExistsError:
             continue
         return target

@@ -2,7 +2,8 @@
 
 import os
 import re
-from collections.abc import Iterator
+import time
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import msgspec
@@ -20,9 +21,14 @@ from ludolf.session.entries import (
 from ludolf.session.reader import Loaded, NotASession, read_header, read_session
 from ludolf.session.store import make_folders
 from ludolf.session.tree import clean_name
-from ludolf.session.views import user_text
+from ludolf.session.views import prompt_title, user_text
 
 _SESSION_ID = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?\Z")
+
+# Length of short ids; sessions and characters of a title in an error.
+_SHORT = 8
+_LISTED = 10
+_TITLE = 48
 
 
 class SessionElsewhere(CommandError):
@@ -65,6 +71,11 @@ class SessionRecord(Value, kw_only=True):
     message_count: int
     first_message: str
 
+    @property
+    def title(self) -> str:
+        """The name, else the first prompt."""
+        return self.name or prompt_title(self.first_message)
+
 
 def encode_cwd(cwd: str) -> str:
     """Return the folder name for a project; different projects may share one."""
@@ -96,21 +107,42 @@ def newest(folder: Path) -> Path | None:
     return next((path for path, _ in _files(folder) if _has_messages(path)), None)
 
 
+def as_path(cwd: str, wanted: str) -> Path | None:
+    """Return the path that the name of a session is; None for an id and for `last`.
+
+    Raises:
+        CommandError: no file can have this path.
+    """
+    if "/" in wanted or "\\" in wanted or wanted.endswith(".jsonl"):
+        return Path(cwd, os.path.expanduser(check_path(wanted)))
+    return None
+
+
 def find(place: SessionFolder, wanted: str) -> Path:
-    """Return the session file for a path, an id, or the prefix of an id.
+    """Return the session file for a path, an id, `last`, or an unambiguous prefix of an id.
 
     Raises:
         SessionElsewhere: only another project has it.
-        CommandError: no session matches.
+        CommandError: no session matches, or several do.
     """
-    if "/" in wanted or "\\" in wanted or wanted.endswith(".jsonl"):
-        return Path(place.cwd, os.path.expanduser(check_path(wanted)))
+    named = as_path(place.cwd, wanted)
+    if named is not None:
+        return named
     here = list(_sessions(place))
-    path = _match(here, wanted)
+    path = _with_id(here, wanted)
+    if path is None and wanted == "last":
+        if not here:
+            raise CommandError("This folder has no sessions yet.")
+        path = here[0][0]
     if path is not None:
         return path
     everywhere = list(_all_sessions(place))
-    path = _match(everywhere, wanted)
+    path = _with_id(everywhere, wanted)
+    if path is None:
+        path = _with_prefix(here, wanted)
+        if path is not None:
+            return path
+        path = _with_prefix(everywhere, wanted)
     if path is None:
         raise CommandError(f"No session found matching '{wanted}'")
     raise SessionElsewhere(path, dict(everywhere)[path].cwd)
@@ -119,6 +151,11 @@ def find(place: SessionFolder, wanted: str) -> Path:
 def find_id(place: SessionFolder, session_id: str) -> Path | None:
     """Return the file of this project with exactly this session id."""
     return next((path for path, header in _sessions(place) if header.id == session_id), None)
+
+
+def with_id(folder: Path, session_id: str) -> Path | None:
+    """Return the file of a folder with exactly this session id, of any project."""
+    return _with_id(list(_files(folder)), session_id)
 
 
 def check_cwd(header: SessionHeader, path: Path | None, current: str) -> None:
@@ -219,14 +256,54 @@ def _has_messages(path: Path) -> bool:
         return False
 
 
-def _match(found: list[tuple[Path, SessionHeader]], wanted: str) -> Path | None:
-    for path, header in found:
-        if header.id == wanted:
-            return path
+def _with_id(found: list[tuple[Path, SessionHeader]], wanted: str) -> Path | None:
+    return next((path for path, header in found if header.id == wanted), None)
+
+
+def _with_prefix(found: list[tuple[Path, SessionHeader]], wanted: str) -> Path | None:
+    # Copies of a session have one id; the last changed one counts, as for a complete id.
+    matches: dict[str, Path] = {}
     for path, header in found:
         if wanted and header.id.startswith(wanted):
-            return path
-    return None
+            matches.setdefault(header.id, path)
+    if len(matches) > 1:
+        raise CommandError(_ambiguous(wanted, matches, short_ids(header.id for _, header in found)))
+    return next(iter(matches.values()), None)
+
+
+def _ambiguous(wanted: str, matches: dict[str, Path], short: dict[str, str]) -> str:
+    shown = list(matches.items())[:_LISTED]
+    width = max(len(short[session_id]) for session_id, _ in shown)
+    lines = [f"{len(matches)} sessions have an id that begins with '{wanted}'. Use a longer id:"]
+    for session_id, path in shown:
+        record = read_record(path)
+        used = local_time(record.modified) if record is not None else ""
+        title = " ".join(record.title.split()) if record is not None else ""
+        cut = title if len(title) <= _TITLE else f"{title[: _TITLE - 1]}…"
+        lines.append(f"  {short[session_id]:{width}}  {used:16}  {cut}".rstrip())
+    if len(matches) > _LISTED:
+        lines.append(f"  and {len(matches) - _LISTED} more")
+    return "\n".join(lines)
+
+
+def short_ids(ids: Iterable[str]) -> dict[str, str]:
+    """Return for each id its first characters, at least 8, that no other id begins with."""
+    ordered = sorted(set(ids))
+    short = {}
+    for before, own, after in zip(["", *ordered], ordered, [*ordered[1:], ""], strict=False):
+        shared = max(_shared_length(own, before), _shared_length(own, after))
+        short[own] = own[: max(_SHORT, shared + 1)]
+    return short
+
+
+def _shared_length(one: str, other: str) -> int:
+    unequal = (at for at, (a, b) in enumerate(zip(one, other, strict=False)) if a != b)
+    return next(unequal, min(len(one), len(other)))
+
+
+def local_time(milliseconds: int) -> str:
+    """Return a time for lists, in the zone of the user."""
+    return time.strftime("%Y-%m-%d %H:%M", time.localtime(milliseconds / 1000))
 
 
 def _name(entries: list[Entry]) -> str | None:

@@ -55,9 +55,21 @@ class SessionFile:
         Raises:
             OSError: the file cannot be opened for writing.
         """
+        self.begin_at(size, torn=torn, header_at=header_at)
+        return self.lock()
+
+    def lock(self) -> bool:
+        """Lock the existing file; return False if another process holds the lock.
+
+        Raises:
+            OSError: the file cannot be opened for writing.
+        """
+        return self._open(create=False)
+
+    def begin_at(self, size: int, *, torn: bool, header_at: int) -> None:
+        """Append to a file of this size from now on."""
         self.exists = True
         self._size, self._torn, self._header_at = size, torn, header_at
-        return self._open(create=False)
 
     def create(self) -> None:
         """Create the file with the whole session."""

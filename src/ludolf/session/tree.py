@@ -17,7 +17,14 @@ from ludolf.session.entries import (
     make_entry,
     text_field,
 )
-from ludolf.session.reader import Loaded, parse_lines, read_lines, read_session, repair
+from ludolf.session.reader import (
+    Loaded,
+    NotASession,
+    parse_lines,
+    read_lines,
+    read_session,
+    repair,
+)
 from ludolf.session.store import SessionFile, rewrite
 
 # A message that a host has received must be on disk, so the first message creates the file.
@@ -35,6 +42,7 @@ class Session:
         self.header = header
         self.leaf: str | None = None
         self.read_only: str | None = None
+        self._in_use = False
         self.sync: Literal["turn", "always", "off"] = "turn"
         self._header_line = dumps(header) + b"\n"
         self._file = SessionFile(path, self._lines, warn) if path is not None else None
@@ -115,8 +123,9 @@ class Session:
         Raises:
             SessionReadOnly: the session cannot be written.
         """
-        if self.read_only is not None:
-            raise SessionReadOnly(self.read_only)
+        reason = self.refusal()
+        if reason is not None:
+            raise SessionReadOnly(reason)
         entry = make_entry(
             body,
             entry_id=unused_id(self._by_id),
@@ -128,6 +137,15 @@ class Session:
         if self.sync == "always":
             self.flush()
         return entry
+
+    def refusal(self) -> str | None:
+        """Return why entries cannot be added, or None.
+
+        If another process had the file, try the lock again and load the entries that it added.
+        """
+        if self._in_use:
+            self._take_over()
+        return self.read_only
 
     @contextmanager
     def together(self) -> Iterator[None]:
@@ -192,7 +210,7 @@ class Session:
         self._header_line = loaded.header_line
         self._entries = loaded.entries
         self._by_id = {entry.id: entry for entry in loaded.entries}
-        self.leaf = loaded.entries[-1].id if loaded.entries else None
+        self.leaf = _last_id(loaded.entries)
         self._path = None
         for entry in loaded.entries:
             if entry.type in ("label", "session_info"):
@@ -202,13 +220,44 @@ class Session:
         assert self._file is not None
         try:
             size, torn, header_at = loaded.size, loaded.torn, loaded.header_at
-            if not self._file.attach(size, torn=torn, header_at=header_at):
+            self._in_use = not self._file.attach(size, torn=torn, header_at=header_at)
+            if self._in_use:
                 self.read_only = (
                     f"Session is in use by another process: {self.path}. "
                     "Fork it or start a new session to continue."
                 )
         except OSError as problem:
             self.read_only = f"Session file cannot be written: {self.path}: {problem.strerror}"
+
+    def _take_over(self) -> None:
+        """Continue the file if its writer is gone; a leaf at the end follows the new end."""
+        assert self._file is not None
+        try:
+            if not self._file.lock():
+                return
+            loaded = read_session(self._file.path)
+        except (NotASession, OSError) as problem:
+            self._refuse(str(problem))
+            return
+        if loaded.header_line != self._header_line:
+            self._refuse("it was replaced by another session")
+            return
+        repair(loaded.entries, 0, self._file.path, _unreported)
+        leaf, was_at_end = self.leaf, self.leaf == _last_id(self._entries)
+        self._restore(loaded)
+        if not was_at_end and (leaf is None or leaf in self._by_id):
+            self.leaf = leaf
+        self._view.forget()
+        self._file.begin_at(loaded.size, torn=loaded.torn, header_at=loaded.header_at)
+        self.read_only, self._in_use = None, False
+
+    def _refuse(self, reason: str) -> None:
+        assert self._file is not None
+        self._file.close()
+        self.read_only = (
+            f"Session file cannot be continued: {self.path}: {reason}. "
+            "Fork it or start a new session to continue."
+        )
 
     def _take(self, entry: Entry) -> None:
         self._entries.append(entry)
@@ -240,6 +289,14 @@ class Session:
         yield self._header_line
         for entry in self._entries:
             yield entry.line
+
+
+def _last_id(entries: Sequence[Entry]) -> str | None:
+    return entries[-1].id if entries else None
+
+
+def _unreported(text: str) -> None:
+    """Drop a warning that was reported when the file was opened."""
 
 
 def clean_name(name: str) -> str:

@@ -1,11 +1,15 @@
 """Views of a session for hosts: tree with labels, fork points, last answer."""
 
+import re
 from collections.abc import Sequence
 
 from ludolf.ai.messages import AssistantMessage, UserMessage, text_of
 from ludolf.base import CommandError, Value, dumps
 from ludolf.session.entries import Entry, entry_json, message_of, role_of
 from ludolf.session.tree import Session
+
+_SKILL = re.compile(r'<skill name="([^"\n]{1,200})"[^>\n]{0,2000}>\n?')
+_SKILL_END = "\n</skill>"
 
 
 class ForkMessage(Value):
@@ -29,6 +33,21 @@ def fork_messages(session: Session) -> tuple[ForkMessage, ...]:
 def user_text(entry: Entry) -> str:
     message = message_of(entry)
     return text_of(message.content) if isinstance(message, UserMessage) else ""
+
+
+def skill_parts(text: str) -> tuple[str, str, str] | None:
+    """Return name and text of the skill at the start of a prompt, and the rest of the prompt."""
+    start = _SKILL.match(text)
+    end = text.find(_SKILL_END, start.end()) if start is not None else -1
+    if start is None or end < 0:
+        return None
+    return start[1], text[start.end() : end], text[end + len(_SKILL_END) :]
+
+
+def prompt_title(text: str) -> str:
+    """Return a prompt as the user wrote it: the name of a skill instead of its text."""
+    skill = skill_parts(text)
+    return text if skill is None else f"{skill[0]}: {skill[2].strip()}".rstrip(": ")
 
 
 def last_assistant_text(session: Session) -> str | None:

@@ -1,15 +1,18 @@
 """`ludolf sessions`: list, search, show, rename, delete, export and import stored sessions."""
 
+import os
 import sys
-import time
 from argparse import ArgumentParser, Namespace
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from ludolf.ai.messages import AssistantMessage, Message, ToolResultMessage
+from msgspec import structs
+
+from ludolf.ai.messages import AssistantMessage, Message, Thinking, ToolResultMessage
 from ludolf.base import CommandError, Value
-from ludolf.cli.terminal import columns, one_line, plain, say, say_json, table
+from ludolf.cli.terminal import columns, one_line, plain, say, say_json, table, width
+from ludolf.config.settings.files import is_exposed
 from ludolf.config.settings.home import expand, find_home, session_dir_override
 from ludolf.engine.build import current_folder, warn_on_stderr
 from ludolf.session.finder import (
@@ -17,8 +20,9 @@ from ludolf.session.finder import (
     SessionFolder,
     SessionRecord,
     find,
-    latest,
     list_sessions,
+    local_time,
+    short_ids,
 )
 from ludolf.session.library import SearchHit, rename, search, spoken_text, trash
 from ludolf.session.tree import open_session
@@ -90,7 +94,7 @@ def _parser() -> ArgumentParser:
 
 
 def _add_export(parser: ArgumentParser) -> None:
-    parser.add_argument("session", help=SESSION_NAMES)
+    parser.add_argument("session", nargs="?", default="last", help=f"{SESSION_NAMES} (the default)")
     parser.add_argument("file", nargs="?", help="default: a new file in the current folder")
     parser.add_argument("--force", action="store_true", help="replace a file that exists")
     parser.add_argument(
@@ -120,13 +124,8 @@ def locate(place: SessionFolder, name: str) -> Path:
     """Return the file of a session of this or another project.
 
     Raises:
-        CommandError: the session does not exist.
+        CommandError: the session does not exist, or several match.
     """
-    if name == "last":
-        newest = latest(place)
-        if newest is None:
-            raise CommandError("This folder has no sessions yet.")
-        return newest
     try:
         path = find(place, name)
     except SessionElsewhere as elsewhere:
@@ -140,37 +139,53 @@ def locate(place: SessionFolder, name: str) -> Path:
 
 
 def _list(arguments: Namespace, place: SessionFolder) -> int:
-    records = list_sessions(place, everywhere=arguments.all)[: arguments.limit]
+    records = list_sessions(place, everywhere=arguments.all)
+    shown = records[: arguments.limit]
     if arguments.json:
-        _lines(records)
-    elif records:
-        say(_table(records, arguments.all))
+        _lines(shown)
+    elif shown:
+        say(_table(shown, short_ids(record.id for record in records), arguments.all))
+        _warn_of_exposure(records, place)
     else:
         more = "" if arguments.all else " in this folder; --all lists those of all folders"
         sys.stderr.write(f"No sessions{more}.\n")
     return 0
 
 
-def _table(records: Sequence[SessionRecord], everywhere: bool) -> str:
-    heads = ["id", "last used", "messages", *(["folder"] if everywhere else []), "name"]
-    rows = [heads, *(_row(record, everywhere) for record in records)]
-    room = columns()
-    taken = sum(max(len(row[at]) for row in rows) + 2 for at in range(len(heads) - 1))
-    for row in rows:
-        row[-1] = one_line(row[-1], max(20, room - taken))
-    return table(rows)
+def _table(records: Sequence[SessionRecord], short: dict[str, str], everywhere: bool) -> str:
+    rows = [["id", "last used", "messages"]]
+    for record in records:
+        used = local_time(record.modified)
+        rows.append([one_line(short[record.id], 36), used, str(record.message_count)])
+    room = columns() - sum(max(map(width, column)) + 2 for column in zip(*rows, strict=True))
+    if everywhere:
+        folders = ["folder", *(_folder(record.cwd, max(10, room // 2)) for record in records)]
+        room -= max(map(width, folders)) + 2
+        rows = [[*row, folder] for row, folder in zip(rows, folders, strict=True)]
+    names = ["name", *(one_line(record.title, max(10, room)) for record in records)]
+    return table([[*row, name] for row, name in zip(rows, names, strict=True)])
 
 
-def _row(record: SessionRecord, everywhere: bool) -> list[str]:
-    used = time.strftime("%Y-%m-%d %H:%M", time.localtime(record.modified / 1000))
-    folder = [one_line(record.cwd, 40)] if everywhere else []
-    return [
-        one_line(record.id, 36),
-        used,
-        str(record.message_count),
-        *folder,
-        record.name or record.first_message,
-    ]
+def _folder(cwd: str, limit: int) -> str:
+    """Return a folder in at most `limit` columns; its end says most."""
+    home = os.path.expanduser("~")
+    text = f"~{cwd[len(home) :]}" if f"{cwd}/".startswith(f"{home}/") else cwd
+    text = " ".join(plain(text).split())
+    if width(text) <= limit:
+        return text
+    while text and width(text) > limit - 1:
+        text = text[1:]
+    return f"…{text}"
+
+
+def _warn_of_exposure(records: Sequence[SessionRecord], place: SessionFolder) -> None:
+    count = sum(is_exposed(Path(record.path)) for record in records)
+    if count:
+        folder = place.custom or place.root
+        files = "1 session file" if count == 1 else f"{count} session files"
+        warn_on_stderr(
+            f"Other users can read {files}. To keep all sessions private: chmod 700 {folder}"
+        )
 
 
 def _find(arguments: Namespace, place: SessionFolder) -> int:
@@ -191,7 +206,7 @@ def _find(arguments: Namespace, place: SessionFolder) -> int:
 
 def _match_lines(match: SessionMatch) -> str:
     record, room = match.session, columns()
-    title = one_line(record.name or record.first_message, max(20, room - 38))
+    title = one_line(record.title, max(20, room - 38))
     lines = [f"{one_line(record.id, 36)}  {title}"]
     lines += [
         f"    {hit.role}: {one_line(hit.excerpt, room - 8 - len(hit.role))}"
@@ -228,10 +243,24 @@ def _spoken(message: Message) -> str:
     who = message.role
     if isinstance(message, ToolResultMessage):
         who = f"{message.tool_name}{' failed' if message.is_error else ''}"
-    text = plain(spoken_text(message)).strip()
+    text = plain(_marked_text(message)).strip()
     if isinstance(message, AssistantMessage) and message.error_message:
         text += f"\n({message.stop_reason}: {plain(message.error_message)})"
     return f"## {plain(who)}\n{text}\n"
+
+
+def _marked_text(message: Message) -> str:
+    """Return the text of a message with its thinking as a quotation."""
+    if not isinstance(message, AssistantMessage):
+        return spoken_text(message)
+    pieces = []
+    for block in message.content:
+        text = spoken_text(structs.replace(message, content=(block,))).strip()
+        if isinstance(block, Thinking):
+            text = "> thinking: " + text.replace("\n", "\n> ") + "\n" if text else ""
+        if text:
+            pieces.append(text)
+    return "\n".join(pieces)
 
 
 def _rename(arguments: Namespace, place: SessionFolder) -> int:
@@ -250,8 +279,10 @@ def _import(arguments: Namespace, place: SessionFolder) -> int:
     from ludolf.session.branching import import_file
 
     for file in arguments.files:
+        before = set(place.folder.glob("*.jsonl"))
         try:
-            say(f"Imported as {import_file(file.expanduser(), place.folder)}")
+            path = import_file(file.expanduser(), place.folder)
+            say(f"Already imported: {path}" if path in before else f"Imported as {path}")
         except OSError as error:
             raise CommandError(f"Cannot import {file}: {error.strerror}") from error
     return 0
@@ -261,6 +292,18 @@ def _export(arguments: Namespace, place: SessionFolder) -> int:
     path = str(locate(place, arguments.session))
     as_page = not arguments.jsonl and Path(arguments.file or "").suffix != ".jsonl"
     return export_file(path, arguments.file, as_page=as_page, overwrite=arguments.force)
+
+
+def export_named(session_dir: str | None, name: str, file: str | None = None) -> int:
+    """Write the page of a session for `--export`, which takes a path of any form or an id.
+
+    Raises:
+        CommandError: the session does not exist, or the page cannot be written.
+    """
+    path = Path(name).expanduser()
+    return export_file(
+        str(path if path.is_file() else locate(session_place(session_dir), name)), file
+    )
 
 
 def export_file(

@@ -2,17 +2,21 @@
 
 import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+from ludolf.base import CommandError
 from ludolf.cli.progress import working
 from ludolf.cli.subcommands.sessions import SESSION_NAMES, locate, session_place
 from ludolf.cli.terminal import one_line, plain, say
 from ludolf.engine.build import warn_on_stderr
-from ludolf.page.live.server import LiveServer
+from ludolf.page.live.server import LiveServer, Routes, SessionRoutes
 from ludolf.page.live.watch import Watch
+from ludolf.session.finder import SessionFolder, list_sessions
 
+# A title, and a function that begins to follow files inside the event loop.
+Served = tuple[str, Callable[[], Routes]]
 _SIGINT = 130
 _LEAD = """\
 <!doctype html><meta charset="utf-8"><meta name="referrer" content="no-referrer">
@@ -35,32 +39,53 @@ def run(words: Sequence[str]) -> int:
         allow_abbrev=False,
         description="Show a session in the browser and update the page while the session grows.",
     )
-    parser.add_argument("session", nargs="?", default="last", help=f"{SESSION_NAMES} (the default)")
+    parser.add_argument("session", nargs="?", help=f"{SESSION_NAMES} (the default)")
+    parser.add_argument("--all", action="store_true", help="show a list of all sessions")
     parser.add_argument("--port", type=int, default=0, metavar="N", help="default: any free port")
     parser.add_argument("--open", action="store_true", help="open the page in the browser")
     parser.add_argument("--session-dir", metavar="DIR", help="folder of sessions")
     arguments = parser.parse_args(words)
-    path = locate(session_place(arguments.session_dir), arguments.session)
-    watch = Watch(path, warn_on_stderr)
-    with working("Loading the session"):
-        watch.load()
-    code = asyncio.run(_serve(watch, arguments.port, opens=arguments.open))
+    place = session_place(arguments.session_dir)
+    if arguments.all and arguments.session is not None:
+        raise CommandError(f"--all shows every session. Leave out {arguments.session}, or --all.")
+    served = _all(place) if arguments.all else _one(locate(place, arguments.session or "last"))
+    code = asyncio.run(_serve(served, arguments.port, opens=arguments.open))
     # Ctrl-C is the normal way to end this command, so it is not a failure.
     return 0 if code == _SIGINT else code
 
 
-async def _serve(watch: Watch, port: int, *, opens: bool) -> int:
+def _one(path: Path) -> Served:
+    watch = Watch(path, warn_on_stderr)
+    with working("Loading the session"):
+        watch.load()
+
+    def begin() -> Routes:
+        watch.start()
+        return SessionRoutes(watch)
+
+    return watch.name, begin
+
+
+def _all(place: SessionFolder) -> Served:
+    from ludolf.page.live.index import SessionIndex
+
+    return "All sessions", lambda: SessionIndex(
+        lambda: list_sessions(place, everywhere=True), warn_on_stderr
+    )
+
+
+async def _serve(served: Served, port: int, *, opens: bool) -> int:
     from asyncio import Event
 
     from ludolf.rpc.signals import Stop, watch_signals
 
     stop = Stop()
     watch_signals(stop)
-    server = LiveServer(watch)
-    await server.start(port)
+    name, begin = served
+    server = LiveServer(begin())
     try:
-        watch.start()
-        say(f"{one_line(plain(watch.name), 80)}\n{server.url}")
+        await server.start(port)
+        say(f"{one_line(plain(name), 80)}\n{server.url}")
         sys.stdout.flush()
         with _opened(server.url if opens else ""):
             return await stop.race(Event().wait()) or 0

@@ -107,13 +107,25 @@ def stamp(path: Path) -> Stamp | None:
 
 def exposure(path: Path) -> str | None:
     """Return a warning if other users can read the file; None if modes prevent it."""
+    mode = _mode_for_others(path)
+    if mode is None:
+        return None
+    return f"Other users can read {path} (mode {mode:04o}). To keep it private: chmod 600 {path}"
+
+
+def is_exposed(path: Path) -> bool:
+    """Return whether the modes of the file and of its folders let other users read it."""
+    return _mode_for_others(path) is not None
+
+
+def _mode_for_others(path: Path) -> int | None:
     try:
         mode = stat.S_IMODE(os.stat(path).st_mode)
         if not mode & _READ_BY_OTHERS or not all(map(_is_open, path.absolute().parents)):
             return None
     except OSError:
         return None
-    return f"Other users can read {path} (mode {mode:04o}). To keep it private: chmod 600 {path}"
+    return mode
 
 
 def _is_open(folder: Path) -> bool:

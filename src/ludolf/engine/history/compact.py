@@ -84,8 +84,9 @@ class Compactor(Component):
 
     def refusal(self) -> str | None:
         """Why a compaction now would be refused, or None."""
-        if self.conversation.session.read_only is not None:
-            return self.conversation.session.read_only
+        refusal = self.conversation.session.refusal()
+        if refusal is not None:
+            return refusal
         prepared = self._prepare()
         return prepared if isinstance(prepared, str) else None
 

@@ -111,7 +111,6 @@ class SessionSwitcher(Component):
         self._check(target, path)
         await self._stop()
         session = self._open(target, path)
-        self.conversation.report_exposure(target)
         async with self._replaced(session, SessionMove(reason="resume", then=then)):
             if session.header.cwd:
                 self._enter_folder(session.header.cwd)

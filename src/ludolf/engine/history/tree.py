@@ -30,8 +30,9 @@ class TreeNavigation(Component):
         target = session.get(target_id)
         if target is None:
             raise CommandError(f"Entry not found: {target_id}")
-        if session.read_only is not None and (wish.summarize or wish.label):
-            raise CommandError(session.read_only)
+        refusal = session.refusal() if wish.summarize or wish.label else None
+        if refusal is not None:
+            raise CommandError(refusal)
         if target_id == session.leaf:
             if wish.label:
                 session.append(LabelBody(target_id=target_id, label=wish.label))

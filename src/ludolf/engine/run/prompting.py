@@ -119,8 +119,9 @@ class Prompting(Component):
         if self._compactor.manual_running:
             raise CommandError(COMPACTING)
         model, session = self.models.require(), self.conversation.session
-        if session.read_only is not None:
-            raise CommandError(session.read_only)
+        refusal = session.refusal()
+        if refusal is not None:
+            raise CommandError(refusal)
         if not self.models.registry.admits(model):
             raise CommandError(NO_KEY.format(provider=model.provider))
 

@@ -3,7 +3,7 @@
 import os
 from collections.abc import Awaitable, Callable
 from hmac import compare_digest
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from ludolf.base import CommandError, dumps
 from ludolf.page import page_policy
@@ -31,22 +31,26 @@ _HEADERS = {
 _HTML = "text/html; charset=utf-8"
 
 
-class LiveServer:
-    """Serve one watched session below a secret path."""
+class Routes(Protocol):
+    """The pages that a server offers."""
 
-    def __init__(self, watch: Watch) -> None:
+    async def route(self, place: str) -> "Handler | None":
+        """Return the function that answers requests for a place; None if there is none."""
+
+    async def close(self) -> None:
+        """Release waiting pages and files."""
+
+
+class LiveServer:
+    """Serve pages below a secret path."""
+
+    def __init__(self, routes: Routes) -> None:
         import secrets
 
-        self._watch = watch
+        self._routes = routes
         self._token = secrets.token_urlsafe(24)
         self._port = 0
         self._runner: AppRunner | None = None
-        self._acts: dict[str, Handler] = {
-            "": self._page,
-            "events": self._events,
-            "news": self._news,
-            "session.jsonl": self._lines,
-        }
 
     @property
     def url(self) -> str:
@@ -76,7 +80,7 @@ class LiveServer:
 
     async def close(self) -> None:
         """Send the end event to pages, and stop listening."""
-        await self._watch.close()
+        await self._routes.close()
         if self._runner is not None:
             await self._runner.cleanup()
 
@@ -86,9 +90,10 @@ class LiveServer:
         if not self._is_ours(request):
             return _refusal(403, "Foreign host or origin.\n")
         token, slash, place = request.match_info["path"].partition("/")
-        act = self._acts.get(place) if slash else None
         sent = token.encode("utf-8", "replace")
-        if not compare_digest(sent, self._token.encode()) or act is None:
+        is_known = compare_digest(sent, self._token.encode()) and bool(slash)
+        act = await self._routes.route(place) if is_known else None
+        if act is None:
             return _refusal(404, "Not found.\n")
         return await act(request)
 
@@ -104,7 +109,24 @@ class LiveServer:
         goes_there = request.headers.get("Sec-Fetch-Mode") == "navigate"
         return site in ("none", "same-origin") or goes_there
 
-    # ------------------------------------------------------------ routes
+
+class SessionRoutes:
+    """The page of one watched session, its news, and its file."""
+
+    def __init__(self, watch: Watch) -> None:
+        self._watch = watch
+        self._acts: dict[str, Handler] = {
+            "": self._page,
+            "events": self._events,
+            "news": self._news,
+            "session.jsonl": self._lines,
+        }
+
+    async def route(self, place: str) -> "Handler | None":
+        return self._acts.get(place)
+
+    async def close(self) -> None:
+        await self._watch.close()
 
     async def _page(self, request: "Request") -> "StreamResponse":
         await self._watch.refresh()
@@ -156,6 +178,24 @@ class LiveServer:
         except ConnectionError:
             pass  # the page was closed
         return response
+
+
+def page_route(render: Callable[[], Awaitable[bytes]], policy: str) -> "Handler":
+    """Return a route to a page that is rendered for each request."""
+
+    async def answer(request: "Request") -> "StreamResponse":
+        return await _send(request, [await render()], {"Content-Security-Policy": policy})
+
+    return answer
+
+
+def missing_route(text: str) -> "Handler":
+    """Return a route that says why there is nothing."""
+
+    async def answer(_: "Request") -> "StreamResponse":
+        return _refusal(404, f"{text}\n")
+
+    return answer
 
 
 def _reason(problem: OSError | OverflowError) -> str:

@@ -12,6 +12,7 @@ import msgspec
 from ludolf.agent.scope import Tasks
 from ludolf.base import CommandError, Warn, short_id
 from ludolf.page import Growth, render_news, render_page
+from ludolf.page.summary import title
 from ludolf.session.entries import Entry, SessionHeader, read_entry
 from ludolf.session.migrate import migrate
 from ludolf.session.reader import NotASession, parse_lines, repair
@@ -225,7 +226,8 @@ class Watch:
 
     @property
     def name(self) -> str:
-        return self._growth.story.name or self._growth.story.header.id
+        """The name of the session, else its first prompt."""
+        return title(self._growth.story)
 
     def load(self) -> None:
         """Read the file for the first time.

@@ -280,7 +280,7 @@ class SubagentSpawner(Feature):
     def _store_usage(self, subagent: Subagent) -> None:
         """Count the usage of a subagent as usage of the session."""
         session, hub = self._engine.session, self._engine.conversation.hub
-        for body in subagent.spent if session.read_only is None else ():
+        for body in subagent.spent if session.refusal() is None else ():
             entry = session.append(structs.replace(body, note=subagent.task.id))
             hub.post(EntryStored(entry=msgspec.Raw(entry_json(entry))))
 
