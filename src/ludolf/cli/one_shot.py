@@ -84,7 +84,9 @@ def _speak_last(engine: Engine, stdio: Stdio, make: Callable[[str], str]) -> int
     if not isinstance(last, AssistantMessage):
         return 0
     if last.failed:
-        sys.stderr.write((last.error_message or f"Request {last.stop_reason}") + "\n")
+        from ludolf.cli.failure_text import failure_text
+
+        sys.stderr.write(failure_text(last) + "\n")
         return 1
     for block in last.content:
         if isinstance(block, Text):
