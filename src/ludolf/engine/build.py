@@ -122,7 +122,7 @@ def _workspace(options: Options, warn: Warn) -> Workspace:
         home = structs.replace(home, agent=options.agent_dir)
     workspace = Workspace(options, home, warn)
     read_settings(workspace)
-    for text in workspace.files.warnings:
+    for text in (*workspace.files.warnings, *workspace.files.remarks):
         warn(f"Warning: {text}")
     return workspace
 
