@@ -34,6 +34,12 @@ def failure_text(message: AssistantMessage) -> str:
     return f"Error from {name}: {cause.rstrip('.')}{number}. {step}".rstrip()
 
 
+def short_cause(text: str) -> str:
+    """Return the cause in a provider's error text, without JSON or HTML around it."""
+    status, cause = _cause(text.strip())
+    return f"{cause} ({status})" if status else cause
+
+
 def _refused(address: str) -> str:
     text = f"the server at {address} refused the connection."
     if _LOOPBACK.match(address):
@@ -53,7 +59,7 @@ def _cause(text: str) -> tuple[int | None, str]:
     if value is not None:
         code, found = _message(value)
         return status or code, _short(rest[:start] + (found or "no message"))
-    if "<html" in rest[:1000].lower() or rest[:9].lower() == "<!doctype":
+    if rest.lower().startswith(("<html", "<!doctype", "<head", "<body")):
         title = _TITLE.search(rest)
         return status, f"the server sent a web page{f' ({title[1]})' if title else ''}"
     return status, _BROKEN if rest == "terminated" else _short(rest or "no message")

@@ -184,6 +184,7 @@ def choose_first_model(
         if not _may_come_later(workspace):
             raise
         late = LateModel(options, models)
+    ensure_builtin(registry, settings.default_provider or "")
     pool = _model_pool(workspace, registry)
     choice = initial_model(registry, settings, chosen=named, scope=pool, resumed=resumed)
     if choice is not None and named is None:
