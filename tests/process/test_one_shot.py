@@ -86,6 +86,22 @@ def test_a_failed_answer_goes_to_stderr_and_the_code_is_1(lab: Lab) -> None:
     assert "no such thing" in done.stderr
 
 
+@pytest.mark.parametrize("blocked", [False, True])
+def test_an_image_that_the_model_does_not_receive_is_reported(lab: Lab, blocked: bool) -> None:
+    (lab.work / "dot.png").write_bytes(_PIXEL)
+    if blocked:
+        lab.settings(images={"blockImages": True})
+        reason = "images.blockImages is set in settings.json"
+    else:
+        models = (lab.agent / "models.json").read_text()
+        (lab.agent / "models.json").write_text(models.replace('"text","image"', '"text"'))
+        reason = "claude/large does not take images"
+    lab.server.add(answer("A dot?"))
+    done = lab.run("-p", "@dot.png", "What is it?")
+    assert done.code == 0
+    assert done.stderr == f"Warning: The images of the prompt were not sent: {reason}.\n"
+
+
 def test_the_text_of_a_failure_names_the_model_and_the_next_step(lab: Lab) -> None:
     body = {"type": "error", "error": {"type": "authentication_error", "message": "bad key"}}
     lab.server.add(Failure(status=401, body=dumps(body)))
