@@ -294,6 +294,9 @@ def test_an_unknown_name_is_refused_with_the_nearest_one(registry: ModelRegistry
         choose_model(registry, "sonet")
     with pytest.raises(ConfigError, match="ludolf models refresh nvidia"):
         default_of(registry, "nvidia")
+    registry.local_servers = False
+    with pytest.raises(ConfigError, match=r'^No models of ollama .* Start it with "ollama serve"'):
+        default_of(registry, "ollama")
 
 
 @pytest.mark.parametrize(

@@ -116,6 +116,8 @@ def default_of(registry: ModelRegistry, provider: str) -> ModelChoice:
     """
     if provider.lower() in LOCAL:
         registry.local.look_now()
+        if not registry.of_provider(provider.lower()):
+            raise ConfigError(_none_here(provider.lower()))
     owner = require_provider(registry, provider)
     models = registry.of_provider(owner)
     if not models:
@@ -125,6 +127,14 @@ def default_of(registry: ModelRegistry, provider: str) -> ModelChoice:
         )
     preferred = registry.find(owner, PREFERRED.get(owner, ""))
     return ModelChoice(model=preferred or models[0])
+
+
+def _none_here(provider: str) -> str:
+    from ludolf.ai.local.kinds import KINDS
+
+    kind = KINDS.get(provider)
+    text = f"No models of {provider} were found on this machine."
+    return f"{text} {kind.start}" if kind else f"{text} Pass the path of a file with --model."
 
 
 def require_provider(registry: ModelRegistry, name: str) -> str:
@@ -272,16 +282,18 @@ def _among_all(registry: ModelRegistry, pattern: str, owner: str | None, rest: s
             choice = match_pattern(pattern, registry.all())
         if choice is None:
             hint = "Use --list-models to see available models."
-            near = did_you_mean(pattern, _names(models))
+            near = did_you_mean(pattern, _names(models, words="/" not in pattern))
             raise ConfigError(f'Model "{pattern}" not found.{near} {hint}')
         return choice
     return ModelChoice(model=same[0]) if same else _custom(registry, owner, rest)
 
 
-def _names(models: Iterable[Model]) -> Iterator[str]:
+def _names(models: Iterable[Model], *, words: bool) -> Iterator[str]:
     """Yield what users call models: their ids, with and without provider, and words of the ids."""
     for model in models:
-        yield from (*re.findall(r"[a-z]{4,}", model.id.lower()), model.id, model.key)
+        if words:
+            yield from re.findall(r"[a-z]{4,}", model.id.lower())
+        yield from (model.id, model.key)
 
 
 def _only_admitted(registry: ModelRegistry, pattern: str, same: list[Model]) -> Model:
