@@ -13,6 +13,8 @@ _TITLE = re.compile(r"<(?:title|h1)[^>]*>\s*([^<]*\S)\s*<", re.I)
 _UNREACHED = re.compile(r"^Connection error: .*\((?:proxy )?(\S+)\)$", re.S)
 _REFUSED = re.compile(r"refused|Connect call failed", re.I)
 _LOOPBACK = re.compile(r"^(https?://)?(127\.0\.0\.1|localhost|\[::1\])([:/]|$)")
+# Failures that Ludolf reports about itself.
+_OWN = ("Internal error: ", "Replay of ")
 _SENTENCE_END = (".", "!", "?")
 _BROKEN = "the connection broke before the answer was complete"
 
@@ -20,7 +22,7 @@ _BROKEN = "the connection broke before the answer was complete"
 def failure_text(message: AssistantMessage) -> str:
     """Return the sentence for a failed answer; the message keeps the provider's own text."""
     text = (message.error_message or f"Request {message.stop_reason}").strip()
-    if message.stop_reason != "error" or text.startswith("Internal error: "):
+    if message.stop_reason != "error" or text.startswith(_OWN):
         return f"Error: {text}"
     name = f"{message.provider}/{message.model}"
     address = _UNREACHED.match(text)
