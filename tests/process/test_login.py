@@ -422,11 +422,34 @@ def test_a_terminal_that_gives_no_key_is_told_so(lab: Lab) -> None:
     assert not (lab.agent / "auth.json").exists()
 
 
-def _type_key(lab: Lab, typed: bytes) -> tuple[int, bytes]:
+def test_the_list_of_providers_fits_a_terminal_and_offers_no_local_server(lab: Lab) -> None:
+    code, screen = _type_key(lab, b"grok\n", question=b"Provider: ")
+    assert code == 1
+    lines = screen.decode().partition("Provider: ")[0].splitlines()
+    assert len(lines) < 24
+    assert max(map(len, lines)) <= 80
+    assert lines[0] == "Common providers:"
+    assert lines[1].split()[0] == "anthropic"
+    names = " ".join(lines).split()
+    assert {"openai", "groq", "nvidia", "claude"} <= set(names)
+    assert set(names).isdisjoint(("ollama", "vllm", "lmstudio", "llama.cpp", "gguf", "ludolf"))
+    assert b'Unknown provider. Did you mean "groq"?' in screen
+
+
+def test_a_stored_key_is_not_called_a_login(lab: Lab) -> None:
+    stored = _auth(lab, "login", "groq", "--api-key-stdin", stdin=KEY)
+    path = lab.agent / "auth.json"
+    assert stored.stderr == f"The key of groq was stored in {path}. It was not checked.\n"
+
+
+def _type_key(
+    lab: Lab, typed: bytes, *, question: bytes = b"API key for openai:"
+) -> tuple[int, bytes]:
     """What a login says in a terminal where somebody types this."""
     terminal, end = pty.openpty()
+    provider = ["openai"] if b"openai" in question else []
     with subprocess.Popen(
-        [*PROGRAM, "auth", "login", "openai"],
+        [*PROGRAM, "auth", "login", *provider],
         cwd=lab.work,
         env=lab.env,
         stdin=end,
@@ -435,7 +458,7 @@ def _type_key(lab: Lab, typed: bytes) -> tuple[int, bytes]:
     ) as program:
         os.close(end)
         screen = b""
-        while b"API key for openai:" not in screen:
+        while question not in screen:
             screen += os.read(terminal, 1024)
         os.write(terminal, typed)
         screen += _rest_of(terminal)

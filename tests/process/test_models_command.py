@@ -118,7 +118,7 @@ def test_every_kind_of_list_is_read_and_one_failure_stops_no_other(home: Home) -
         ["anthropic", "2 listed, 2 new"],
         ["google", "1 listed, 1 new"],
         ["openrouter", "1 listed, 1 new"],
-        ["groq", 'failed: 401 {"error": {"message": "no [redacted] here"}}'],
+        ["groq", "failed: no [redacted] here (401)"],
         ["mistral", "1 listed, 1 new"],
     ]
     assert lines[-1] == f"Stored in {home.store}; used from the next start on."
@@ -267,6 +267,16 @@ def test_an_answer_that_is_no_list_changes_nothing(home: Home, answer: bytes) ->
     assert not home.store.exists()
 
 
+def test_a_web_page_instead_of_a_list_is_one_short_line(home: Home) -> None:
+    html = b"<!DOCTYPE html>\n<html><head><title>Not Found</title></head><body>x</body></html>"
+    page = Canned(status=404, headers={"Content-Type": "text/html"}, chunks=[html])
+    with Loopback(page) as server:
+        home.configure(groq={"baseUrl": server.url})
+        done = home.run("models", "refresh", GROQ_API_KEY="k")
+    assert done.returncode == 1
+    assert done.stdout == "groq  failed: the server sent a web page (Not Found) (404)\n"
+
+
 def test_a_start_asks_nobody_for_lists(home: Home) -> None:
     with Loopback(page({"data": []})) as server:
         home.configure(groq={"baseUrl": server.url})
@@ -327,6 +337,52 @@ def test_show_tells_all_of_one_model(home: Home) -> None:
     assert (several.returncode, several.stdout) == (1, "")
     assert "Several providers have claude-sonnet-5. Choose one: " in several.stderr
     assert "anthropic/claude-sonnet-5" in several.stderr
+
+
+def test_the_default_model_is_set_and_shown(home: Home) -> None:
+    settings = home.agent / "settings.json"
+    settings.write_text('{"theme": "dark"}')
+    unset = home.run("models", "default")
+    assert (unset.returncode, unset.stdout) == (1, "")
+    assert "No default model is set. Sessions start with ludolf/offline." in unset.stderr
+    done = home.run("models", "default", "anthropic/claude-opus-4-8:high", ANTHROPIC_API_KEY="k")
+    told = "Default model: anthropic/claude-opus-4-8 with thinking level high."
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout == f"{told} Stored in {settings}\n"
+    assert json.loads(settings.read_text()) == {
+        "theme": "dark",
+        "defaultProvider": "anthropic",
+        "defaultModel": "claude-opus-4-8",
+        "defaultThinkingLevel": "high",
+    }
+    shown = home.run("models", "default", ANTHROPIC_API_KEY="k")
+    assert (shown.returncode, shown.stdout) == (0, "anthropic/claude-opus-4-8\n")
+    keyless = home.run("models", "default")
+    assert (keyless.returncode, keyless.stdout) == (1, shown.stdout)
+    assert "ANTHROPIC_API_KEY" in keyless.stderr
+    assert keyless.stderr.endswith("Sessions start with ludolf/offline.\n")
+
+
+def test_the_default_model_may_lack_a_key_but_must_exist(home: Home) -> None:
+    keyless = home.run("models", "default", "haiku")
+    assert keyless.returncode == 0
+    assert "Warning: anthropic has no credentials. Set ANTHROPIC_API_KEY" in keyless.stderr
+    before = (home.agent / "settings.json").read_text()
+    for pattern, text in (
+        ("sonet", 'Model "sonet" not found. Did you mean "sonnet"?'),
+        ("anthropic/claude-opus-48", 'Did you mean "claude-opus-4-8"?'),
+        ("antropic/claude", 'Model "antropic/claude" not found.'),
+    ):
+        lost = home.run("models", "default", pattern)
+        assert (lost.returncode, lost.stdout) == (1, "")
+        assert text in lost.stderr
+    assert (home.agent / "settings.json").read_text() == before
+
+
+def test_the_offline_model_can_be_the_default(home: Home) -> None:
+    assert home.run("models", "default", "ludolf/offline").returncode == 0
+    done = home.run("-p", "list the files here", ANTHROPIC_API_KEY="k")
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 def test_schema_prints_what_is_published(home: Home) -> None:

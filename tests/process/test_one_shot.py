@@ -5,7 +5,8 @@ import subprocess
 
 import pytest
 
-from ludolf.base import loads
+from ludolf.base import dumps, loads
+from tests.loopback import nobody
 from tests.process.harness import PROGRAM, WAIT_SECONDS, Lab, messages, only, text_of, types
 from tests.process.script import STRAY, Failure, Gate, answer, bash, say
 
@@ -83,6 +84,46 @@ def test_a_failed_answer_goes_to_stderr_and_the_code_is_1(lab: Lab) -> None:
     done = lab.run("-p", "Go")
     assert (done.code, done.stdout) == (1, b"")
     assert "no such thing" in done.stderr
+
+
+@pytest.mark.parametrize("blocked", [False, True])
+def test_an_image_that_the_model_does_not_receive_is_reported(lab: Lab, blocked: bool) -> None:
+    (lab.work / "dot.png").write_bytes(_PIXEL)
+    if blocked:
+        lab.settings(images={"blockImages": True})
+        reason = "images.blockImages is set in settings.json"
+    else:
+        models = (lab.agent / "models.json").read_text()
+        (lab.agent / "models.json").write_text(models.replace('"text","image"', '"text"'))
+        reason = "claude/large does not take images"
+    lab.server.add(answer("A dot?"))
+    done = lab.run("-p", "@dot.png", "What is it?")
+    assert done.code == 0
+    assert done.stderr == f"Warning: The images of the prompt were not sent: {reason}.\n"
+
+
+def test_the_text_of_a_failure_names_the_model_and_the_next_step(lab: Lab) -> None:
+    body = {"type": "error", "error": {"type": "authentication_error", "message": "bad key"}}
+    lab.server.add(Failure(status=401, body=dumps(body)))
+    done = lab.run("-p", "Go")
+    assert done.stderr == (
+        'Error from claude/large: bad key (401). Check the key with "ludolf auth status claude".\n'
+    )
+    (failed,) = [each for each in messages(lab.entries) if each["role"] == "assistant"]
+    assert failed["errorMessage"] == f"401 {dumps(body).decode()}"
+
+
+def test_a_server_of_this_machine_that_does_not_run_is_named_at_once(lab: Lab) -> None:
+    with nobody() as url:
+        models = (lab.agent / "models.json").read_text().replace(lab.server.url, url)
+        (lab.agent / "models.json").write_text(models)
+        done = lab.run("-p", "Go")
+    assert done.code == 1
+    assert done.stderr == (
+        f"Error from claude/large: the server at {url} refused the connection. "
+        'Start the server, or correct "baseUrl" in models.json.\n'
+    )
+    assert len([each for each in messages(lab.entries) if each["role"] == "assistant"]) == 1
 
 
 def test_print_mode_asks_again_after_a_passing_failure(lab: Lab) -> None:

@@ -250,7 +250,7 @@ def test_other_tools_are_an_error_of_a_strict_replay(lab: Lab, fresh: Fresh, fil
     )
     assert (done.code, done.stdout) == (1, b"")
     assert done.stderr == (
-        f"Replay of {file}: a request differs from recorded exchange 1: "
+        f"Error: Replay of {file}: a request differs from recorded exchange 1: "
         "the tools are not those recorded: with ls and without write\n"
     )
 

@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager, suppress
 import pytest
 
 from ludolf.ai.access import Patience
-from ludolf.ai.errors import ProviderError
+from ludolf.ai.errors import RETRYABLE, ProviderError
 from ludolf.ai.http.oauth import ask
 from ludolf.ai.http.proxy import Proxy, proxies, proxy_for, proxy_secrets, use_proxy
 from ludolf.ai.http.transport import HttpRequest, HttpResponse, Transport, check
@@ -266,3 +266,14 @@ def test_what_a_proxy_sends_back_is_redacted() -> None:
     shown = redact(f"407 you sent Basic {login}, that is me:hidden-word or hidden-word", ())
     assert "hidden-word" not in shown
     assert login not in shown
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
+async def test_a_refused_port_of_this_machine_is_not_worth_a_retry(host: str) -> None:
+    transport = Transport()
+    with nobody() as url, pytest.raises(ProviderError, match=r"^Connection error: ") as caught:
+        async with transport.post(url.replace("127.0.0.1", host), {}, b"{}"):
+            pass
+    await transport.close()
+    assert caught.value.kind == "unreachable"
+    assert caught.value.kind not in RETRYABLE

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import stat
 import time
 from pathlib import Path
@@ -13,6 +14,7 @@ from ludolf.ai.access import Access
 from ludolf.base import CommandError, ConfigError, dumps, now_ms
 from ludolf.config.auth.credentials import checked_key, choose_way, login_methods, login_providers
 from ludolf.config.auth.keyring import Keyring, import_old_credentials
+from ludolf.config.auth.keys import ALSO_NEEDED, KEY_VARIABLES
 from ludolf.config.auth.status import CredentialStatus, auth_status
 from ludolf.config.models.registry import ModelRegistry
 from ludolf.config.settings.value_syntax import Resolver, literal, names_in, run_command
@@ -373,3 +375,12 @@ def test_what_cannot_be_a_key_is_refused_without_showing_it(key: str) -> None:
 
 def test_a_key_is_stored_so_that_it_means_itself() -> None:
     assert Resolver(ENVIRON).resolve(checked_key(" !a$KEY\n")) == "!a$KEY"
+
+
+def test_the_page_of_keys_lists_the_variables_of_every_provider() -> None:
+    text = (Path(__file__).parents[2] / "docs" / "keys.md").read_text()
+    page = text.partition("## Variables")[2].partition("## Commands")[0]
+    rows = dict(re.findall(r"^\| `([^`]+)` \| (.*) \|$", page, re.M))
+    for provider, variables in KEY_VARIABLES.items():
+        also = (name for group in ALSO_NEEDED.get(provider, ()) for name in group)
+        assert all(f"`{name}`" in rows[provider] for name in (*variables, *also)), provider

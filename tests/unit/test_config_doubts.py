@@ -9,6 +9,7 @@ import pytest
 from ludolf.base import ConfigError
 from ludolf.config.settings.home import Home
 from ludolf.config.settings.options import Options
+from ludolf.config.settings.safety_settings import read_sandbox
 from ludolf.config.settings.settings import SettingsFiles
 from ludolf.engine.build import build
 
@@ -179,3 +180,9 @@ def test_a_doubt_ends_the_start(home: Home) -> None:
     options = Options(cwd=home.cwd, agent_dir=home.agent)
     with pytest.raises(ConfigError, match="approvals"):
         build(options, warn=lambda text: None)
+
+
+def test_a_wrong_mode_of_the_sandbox_is_refused_with_the_valid_ones(home: Home) -> None:
+    home.settings_file.write_text(json.dumps({"sandbox": {"mode": "workspce"}}))
+    with pytest.raises(ConfigError, match=r"Valid values: off, workspace, read-only$"):
+        read_sandbox(SettingsFiles(home), Options(cwd=home.cwd))

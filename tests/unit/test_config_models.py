@@ -16,10 +16,11 @@ from ludolf.config.auth.keyring import Keyring
 from ludolf.config.auth.keys import KEY_VARIABLES
 from ludolf.config.auth.oauth import FLOWS
 from ludolf.config.models.catalog import catalog_models, catalog_providers
+from ludolf.config.models.ranking import PREFERRED
 from ludolf.config.models.registry import LOCAL as LOCAL_PROVIDERS
 from ludolf.config.models.registry import ModelRegistry
 from ludolf.config.models.routes import ROUTES
-from ludolf.config.models.selection import PREFERRED, choose_model
+from ludolf.config.models.selection import choose_model
 from ludolf.config.settings.value_syntax import Resolver
 
 LOCAL = {"baseUrl": "http://h", "api": "openai-completions", "apiKey": "k"}
@@ -399,3 +400,25 @@ def test_overrides_also_change_models_that_are_registered(tmp_path: Path) -> Non
     changed = found.find("mine", "m")
     assert changed is not None
     assert changed.context_window == 9
+
+
+def test_unknown_keys_and_values_of_models_json_are_explained(tmp_path: Path) -> None:
+    entry = {
+        **LOCAL,
+        "apikey": "k",
+        "models": [{"id": "a", "reasonning": True, "//": "note"}, {"id": "b", "input": ["video"]}],
+        "modelOverrides": {"c": {"cost": {"inptu": 1}, "shiny": True}},
+    }
+    path = tmp_path / "models.json"
+    path.write_text(json.dumps({"$schema": "x", "providers": {"lab": entry}}))
+    registry = ModelRegistry(path, Keyring(tmp_path / "auth.json"))
+    where = f"{path}: unknown key"
+    assert registry.warnings == [
+        f'{where} "providers.lab.apikey". Did you mean "apiKey"?',
+        f'{where} "providers.lab.models.0.reasonning". Did you mean "reasoning"?',
+        f'{where} "providers.lab.modelOverrides.c.cost.inptu". Did you mean "input"?',
+        f'{where} "providers.lab.modelOverrides.c.shiny".',
+    ]
+    (error,) = registry.errors
+    assert "models.1.input.0: Invalid enum value 'video'. Valid values: text, image" in error
+    assert registry.find("lab", "a") is not None

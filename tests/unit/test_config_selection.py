@@ -1,6 +1,7 @@
 """Choosing models: patterns, scopes, and the start."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -11,9 +12,12 @@ from ludolf.config.models.registry import ModelRegistry
 from ludolf.config.models.selection import (
     ModelChoice,
     choose_model,
+    default_of,
     initial_model,
+    missing_key,
     resolve_scope,
     thinking_level,
+    unusable_default,
 )
 from ludolf.config.settings.settings import Settings
 from ludolf.config.settings.value_syntax import Resolver
@@ -221,6 +225,134 @@ def test_a_lost_model_of_a_resumed_session_is_told(registry: ModelRegistry) -> N
 def test_a_saved_default_without_key_is_passed_over(registry: ModelRegistry) -> None:
     saved = Settings(default_provider="nokey", default_model="qqnone")
     assert tell(initial_model(registry, saved)) == "mock/only"
+
+
+@pytest.mark.parametrize(
+    ("provider", "model_id", "reason"),
+    [
+        ("nokey", "qqnone", 'has no credentials: Set "apiKey" of the provider "nokey" in '),
+        ("anthropic", "claude-sonnet-5", "has no credentials: Set ANTHROPIC_API_KEY in "),
+        ("mock", "gone", "is unknown."),
+        ("gone", "m", "is unknown."),
+    ],
+)
+def test_a_saved_default_that_cannot_be_used_has_a_reason(
+    registry: ModelRegistry, provider: str, model_id: str, reason: str
+) -> None:
+    saved = Settings(default_provider=provider, default_model=model_id)
+    text = unusable_default(registry, saved) or ""
+    assert text.startswith(f"The default model {provider}/{model_id} of settings.json {reason}")
+    assert unusable_default(registry, Settings()) is None
+    usable = Settings(default_provider="mock", default_model="only")
+    assert unusable_default(registry, usable) is None
+
+
+@pytest.mark.parametrize(
+    ("provider", "text"),
+    [
+        (
+            "anthropic",
+            "Set ANTHROPIC_API_KEY in the environment, or run `ludolf auth login anthropic`.",
+        ),
+        ("openai-codex", "Run `ludolf auth login openai-codex`."),
+        (
+            "cloudflare-workers-ai",
+            "Set CLOUDFLARE_API_KEY and CLOUDFLARE_ACCOUNT_ID in the environment, or run "
+            "`ludolf auth login cloudflare-workers-ai`.",
+        ),
+    ],
+)
+def test_a_missing_key_is_named_by_its_variable(
+    registry: ModelRegistry, provider: str, text: str
+) -> None:
+    assert missing_key(registry, provider) == text
+
+
+@pytest.mark.parametrize(
+    ("provider", "expected"),
+    [
+        ("mock", "mock/only"),
+        ("MOCK", "mock/only"),
+        ("anthropic", "anthropic/claude-opus-4-8"),
+        ("google", "google/gemini-3.1-pro-preview"),
+    ],
+)
+def test_a_provider_alone_has_a_default_model(
+    registry: ModelRegistry, provider: str, expected: str
+) -> None:
+    assert default_of(registry, provider).model.key == expected
+
+
+def test_an_unknown_name_is_refused_with_the_nearest_one(registry: ModelRegistry) -> None:
+    with pytest.raises(
+        ConfigError, match=r'^Unknown provider "antropic"\. Did you mean "anthropic"'
+    ):
+        default_of(registry, "antropic")
+    with pytest.raises(
+        ConfigError, match=r'^Model "sonet" not found\. Did you mean "sonnet"\? Use'
+    ):
+        choose_model(registry, "sonet")
+    with pytest.raises(ConfigError, match="ludolf models refresh nvidia"):
+        default_of(registry, "nvidia")
+    registry.local_servers = False
+    with pytest.raises(ConfigError, match=r'^No models of ollama .* Start it with "ollama serve"'):
+        default_of(registry, "ollama")
+
+
+@pytest.mark.parametrize(
+    ("variable", "pattern", "expected"),
+    [
+        ("", "sonnet", "anthropic/claude-sonnet-"),
+        ("", "opus", "anthropic/claude-opus-"),
+        ("", "haiku", "anthropic/claude-haiku-"),
+        ("", "claude", "anthropic/claude-"),
+        ("", "gpt", "openai/gpt-"),
+        ("", "gemini", "google/gemini-"),
+        ("", "deepseek", "deepseek/deepseek-"),
+        ("ANTHROPIC_API_KEY", "sonnet", "anthropic/claude-sonnet-"),
+        ("OPENAI_API_KEY", "gpt", "openai/gpt-"),
+        ("GEMINI_API_KEY", "gemini", "google/gemini-"),
+        ("OPENROUTER_API_KEY", "sonnet", "openrouter/anthropic/claude-sonnet-"),
+        ("OPENROUTER_API_KEY", "gemini", "openrouter/google/gemini-"),
+        ("OPENROUTER_API_KEY", "gpt", "openrouter/openai/gpt-"),
+        ("OPENROUTER_API_KEY", "deepseek", "openrouter/deepseek/deepseek-"),
+        ("AWS_PROFILE", "sonnet", "amazon-bedrock/us.anthropic.claude-sonnet-"),
+    ],
+)
+def test_part_of_a_name_means_an_ordinary_model_of_the_maker_or_of_the_key(
+    tmp_path: Path, variable: str, pattern: str, expected: str
+) -> None:
+    environ = {variable: "k"} if variable else {}
+    key = choose_model(registry_in(tmp_path, {}, **environ), pattern).model.key
+    assert key.startswith(expected)
+    special = re.compile(r"\b(batch|realtime|safeguard|lite|mini|nano|preview|audio|oss|202[45])")
+    assert special.search(key) is None
+
+
+def test_of_several_versions_the_newest_is_meant_and_special_ones_only_by_name(
+    tmp_path: Path,
+) -> None:
+    ids = (
+        "zz-9",
+        "zz-10",
+        "zz-10-lite",
+        "zz-11-preview",
+        "zz-10-20260101",
+        "zz-70b",
+        "zz-10:batch",
+    )
+    models = [{"id": model_id} for model_id in ids]
+    registry = registry_in(tmp_path, {"mock": {**BASE, "apiKey": "k", "models": models}})
+    for pattern, expected in (
+        ("zz", "zz-10"),
+        ("zz-1", "zz-10"),
+        ("-lite", "zz-10-lite"),
+        ("preview", "zz-11-preview"),
+        (":batch", "zz-10:batch"),
+        ("zz-10-2", "zz-10-20260101"),
+        ("zz-7", "zz-70b"),
+    ):
+        assert choose_model(registry, pattern).model.id == expected
 
 
 def test_preferred_providers_come_before_any_other(tmp_path: Path) -> None:

@@ -243,3 +243,31 @@ def test_silence_of_a_model_has_its_limits(
     put(home.settings_file, written)
     patience = SettingsFiles(home).current.patience
     assert patience == Patience(connect=30, first=first, between=between)
+
+
+def test_keys_that_look_misspelt_are_named_and_those_of_pi_are_not(home: Home) -> None:
+    put(
+        home.settings_file,
+        {
+            "defaultprovider": "x",
+            "theme": "dark",
+            "lastChangelogVersion": "1",
+            "mine": 1,
+            "retry": {"maxRetrys": 1},
+        },
+    )
+    files = SettingsFiles(home)
+    assert files.remarks == [
+        f'{home.settings_file}: unknown key "defaultprovider". Did you mean "defaultProvider"?',
+        f'{home.settings_file}: unknown key "retry.maxRetrys". Did you mean "maxRetries"?',
+    ]
+    assert files.warnings == []
+
+
+def test_a_value_outside_a_set_is_reported_with_the_valid_ones(home: Home) -> None:
+    put(home.settings_file, {"steeringMode": "some", "defaultThinkingLevel": "ultra"})
+    first, second = SettingsFiles(home).warnings
+    assert first.endswith(
+        "; the default is used. Valid values: off, minimal, low, medium, high, xhigh, max"
+    )
+    assert second.endswith("; the default is used. Valid values: all, one-at-a-time")

@@ -5,6 +5,7 @@ ProviderError
 ├── kind rate_limit    too many requests: wait, then retry
 ├── kind overloaded    the provider is busy or failing: wait, then retry
 ├── kind network       the connection failed or broke: wait, then retry
+├── kind unreachable   a server on this machine does not run; a retry would fail at once too
 ├── kind timeout       the provider stopped sending: wait, then retry
 ├── kind garbled       an event cannot be parsed: retry once
 ├── kind auth          the key is missing or refused
@@ -24,6 +25,7 @@ ErrorKind = Literal[
     "rate_limit",
     "overloaded",
     "network",
+    "unreachable",
     "timeout",
     "garbled",
     "auth",

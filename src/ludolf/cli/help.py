@@ -8,7 +8,7 @@ Usage:
   ludolf --mode json [options] [messages...]      the same, as JSON events
   ludolf --mode rpc [options]                     serve a host: JSON lines on stdin and stdout
   ludolf auth login|logout|status|check ...       manage API keys and logins
-  ludolf models list|show|refresh|schema ...      list models, fetch new ones from providers
+  ludolf models list|show|default|refresh ...     list models, set the default, fetch new ones
   ludolf sessions list|find|show|rename|delete|import    manage stored sessions
   ludolf export [SESSION] [FILE]                  write a session as an HTML page, or as .jsonl
   ludolf view [SESSION]                           follow a session in the browser, or list all

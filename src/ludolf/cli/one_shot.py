@@ -70,6 +70,22 @@ async def _converse(engine: Engine, prompts: Sequence[PromptInput]) -> None:
     for prompt in prompts:
         await engine.prompting.prompt(prompt)
         await engine.settled()
+        _report_unseen(engine, prompt)
+
+
+def _report_unseen(engine: Engine, prompt: PromptInput) -> None:
+    """Warn that the model did not receive the images of a prompt."""
+    model = engine.models.current
+    has_images = any(isinstance(part, Image) for part in prompt.extra)
+    if not has_images or model is None:
+        return
+    if not model.takes_images:
+        reason = f"{model.key} does not take images"
+    elif engine.workspace.settings.images.block_images:
+        reason = "images.blockImages is set in settings.json"
+    else:
+        return
+    sys.stderr.write(f"Warning: The images of the prompt were not sent: {reason}.\n")
 
 
 def _speak_last(engine: Engine, stdio: Stdio, make: Callable[[str], str]) -> int:
@@ -84,7 +100,9 @@ def _speak_last(engine: Engine, stdio: Stdio, make: Callable[[str], str]) -> int
     if not isinstance(last, AssistantMessage):
         return 0
     if last.failed:
-        sys.stderr.write((last.error_message or f"Request {last.stop_reason}") + "\n")
+        from ludolf.cli.failure_text import failure_text
+
+        sys.stderr.write(failure_text(last) + "\n")
         return 1
     for block in last.content:
         if isinstance(block, Text):

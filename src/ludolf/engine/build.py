@@ -66,9 +66,12 @@ def _start(bundles: Bundles) -> Engine:
     workspace, models, features = bundles.workspace, bundles.models, bundles.features
     started = start_session(bundles, lambda cwd: enter_folder(bundles, cwd, refresh))
     bundles.conversation.replace(started.session)
-    late_model = choose_first_model(workspace, models, started)
     registry = models.registry
-    for text in (*registry.errors, *registry.keyring.warnings, *registry.warnings):
+    # Before the choice, which may fail because of them.
+    for text in registry.errors:
+        workspace.warn(f"Warning: {text}")
+    late_model = choose_first_model(workspace, models, started)
+    for text in (*registry.keyring.warnings, *registry.warnings):
         workspace.warn(f"Warning: {text}")
     models.transport.begin(models.current, models.level)
     started.finish(workspace.options, models)
@@ -119,7 +122,7 @@ def _workspace(options: Options, warn: Warn) -> Workspace:
         home = structs.replace(home, agent=options.agent_dir)
     workspace = Workspace(options, home, warn)
     read_settings(workspace)
-    for text in workspace.files.warnings:
+    for text in (*workspace.files.warnings, *workspace.files.remarks):
         warn(f"Warning: {text}")
     return workspace
 

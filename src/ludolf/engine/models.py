@@ -44,6 +44,14 @@ def fallback(registry: ModelRegistry) -> ModelChoice | None:
     return ModelChoice(model=model) if model else None
 
 
+def restored_builtin(registry: ModelRegistry, resumed: tuple[str, str] | None) -> Model | None:
+    """Return the built-in model that a session used, unless it is off or has no script."""
+    if resumed is None or resumed[0] != PROVIDER:
+        return None
+    choice = fallback(registry)
+    return choice.model if choice is not None and choice.model.id == resumed[1] else None
+
+
 def _register(registry: ModelRegistry, *, scripted: bool) -> None:
     # A model without a script has nothing to say: it is there for those who ask for it.
     more = (scripted_model(),) if scripted else ()
@@ -230,6 +238,9 @@ class Models:
 
     def _named(self, provider: str, model_id: str) -> Model | None:
         registry = self.registry
+        builtin = restored_builtin(registry, (provider, model_id))
+        if builtin is not None:
+            return builtin
         try:
             return registry.find(provider, model_id) or registry.expected(provider, model_id)
         except ConfigError:

@@ -1,11 +1,12 @@
 """Choose what an engine starts with: its session, its model and its thinking level."""
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import msgspec
 
+from ludolf.ai.builtin.models import PROVIDER as BUILT_IN
 from ludolf.ai.messages import ThinkingLevel
 from ludolf.base import CommandError, ConfigError
 from ludolf.config.models.registry import LOCAL, ModelRegistry
@@ -14,15 +15,24 @@ from ludolf.config.models.selection import (
     ModelPool,
     as_level,
     choose_model,
+    default_of,
     initial_model,
     resolve_scope,
     thinking_level,
+    unusable_default,
 )
 from ludolf.config.settings.options import Options
 from ludolf.engine.bundles import Bundles
 from ludolf.engine.conversation import Conversation
 from ludolf.engine.feature import Feature
-from ludolf.engine.models import SCRIPT_VARIABLE, Models, ScopedModel, ensure_builtin, fallback
+from ludolf.engine.models import (
+    SCRIPT_VARIABLE,
+    Models,
+    ScopedModel,
+    ensure_builtin,
+    fallback,
+    restored_builtin,
+)
 from ludolf.engine.workspace import Workspace
 from ludolf.session import finder
 from ludolf.session.entries import SessionInfoBody, ThinkingLevelChangeBody
@@ -164,23 +174,21 @@ def choose_first_model(
         ConfigError: the model asked for does not exist or cannot be used.
     """
     options, settings, registry = workspace.options, workspace.settings, models.registry
+    resumed = started.session.context.model if started.resumed else None
     late: LateModel | None = None
     named: ModelChoice | None = None
     try:
-        named = _named_model(options, registry) or models.access.recorded
+        named = _named_model(options, registry, resumed) or models.access.recorded
     except ConfigError:
         if not _may_come_later(workspace):
             raise
         late = LateModel(options, models)
+    ensure_builtin(registry, settings.default_provider or "")
     pool = _model_pool(workspace, registry)
-    context = started.session.context
-    choice = initial_model(
-        registry,
-        settings,
-        chosen=named,
-        scope=pool,
-        resumed=context.model if started.resumed else None,
-    )
+    choice = initial_model(registry, settings, chosen=named, scope=pool, resumed=resumed)
+    if choice is not None and named is None:
+        builtin = restored_builtin(registry, resumed)
+        choice = ModelChoice(model=builtin) if builtin is not None else choice
     models.by_default = choice is None and not os.environ.get(SCRIPT_VARIABLE)
     choice = choice or fallback(registry)
     _check_choice(choice, named, workspace, models)
@@ -188,11 +196,31 @@ def choose_first_model(
     if choice is None:
         models.start_with(None, "off", scoped)
         return late
-    if choice.warning:
-        workspace.warn(f"Warning: {choice.warning}")
+    by_settings = not (named or late or resumed or pool.choices)
+    for text in _remarks(workspace, registry, choice, by_settings=by_settings):
+        workspace.warn(f"Warning: {text}")
     models.start_with(choice.model, _level(workspace, models, choice, named, started), scoped)
     models.patterns = _local_patterns(options, settings.enabled_models)
     return late
+
+
+def _remarks(
+    workspace: Workspace, registry: ModelRegistry, choice: ModelChoice, *, by_settings: bool
+) -> Iterator[str]:
+    """Yield the warnings for a user who may expect another model."""
+    is_builtin, key = choice.model.provider == BUILT_IN, choice.model.key
+    if choice.warning:
+        yield choice.warning
+    unusable = unusable_default(registry, workspace.settings) if by_settings else None
+    if unusable is not None:
+        yield f"{unusable} {key} is used instead."
+    if by_settings and not is_builtin and os.environ.get(SCRIPT_VARIABLE):
+        yield (
+            f"{SCRIPT_VARIABLE} is set, but {key} answers, because it is configured. To play the "
+            "script, pass --model ludolf/scripted."
+        )
+    if is_builtin and workspace.options.record is not None:
+        yield f"{key} sends no requests, so --record stores none. Choose another with --model."
 
 
 def _check_choice(
@@ -216,11 +244,19 @@ def _may_come_later(workspace: Workspace) -> bool:
     return bool(options.extensions) or has_own
 
 
-def _named_model(options: Options, registry: ModelRegistry) -> ModelChoice | None:
-    if not options.model:
+def _named_model(
+    options: Options, registry: ModelRegistry, resumed: tuple[str, str] | None = None
+) -> ModelChoice | None:
+    """Return the model of `--model`, or the default one of `--provider` alone."""
+    if options.model:
+        ensure_builtin(registry, options.provider or options.model)
+        return choose_model(registry, options.model, options.provider)
+    if not options.provider or options.models or options.replay is not None:
         return None
-    ensure_builtin(registry, options.provider or options.model)
-    return choose_model(registry, options.model, options.provider)
+    ensure_builtin(registry, options.provider)
+    choice = default_of(registry, options.provider)
+    # A continued session keeps its model if that is one of the provider.
+    return None if resumed and resumed[0] == choice.model.provider else choice
 
 
 def _model_pool(workspace: Workspace, registry: ModelRegistry) -> ModelPool:

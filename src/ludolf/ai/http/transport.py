@@ -6,13 +6,14 @@ import threading
 import time
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
+from errno import ECONNREFUSED
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import msgspec
 
 from ludolf.ai.access import Patience
 from ludolf.ai.errors import ErrorKind, ProviderError, kind_of_status, retry_after
-from ludolf.ai.http.proxy import proxy_for
+from ludolf.ai.http.proxy import LOOPBACK, proxy_for
 from ludolf.ai.http.sse import SseParser
 
 if TYPE_CHECKING:
@@ -227,7 +228,11 @@ class Transport:
             reason = error.os_error.strerror or error
             is_proxy = isinstance(error, aiohttp.ClientProxyConnectionError)
             target = f"proxy {error.host}:{error.port}" if is_proxy else _origin(url)
-            raise ProviderError(f"Connection error: {reason} ({target})") from error
+            unreachable = error.os_error.errno == ECONNREFUSED and error.host in LOOPBACK
+            raise ProviderError(
+                f"Connection error: {reason} ({target})",
+                kind="unreachable" if unreachable else None,
+            ) from error
         except aiohttp.ClientHttpProxyError as error:
             text = f"The proxy refused the connection: {error.status} {error.message}"
             kind: ErrorKind = "auth" if error.status == 407 else "network"

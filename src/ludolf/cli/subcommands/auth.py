@@ -13,7 +13,8 @@ from ludolf.ai.http.oauth import OAuthMethod
 from ludolf.ai.http.oauth_login import Asker, log_in
 from ludolf.ai.models import Model
 from ludolf.base import CommandError, LudolfError, Value, iso_time, now_ms
-from ludolf.cli.terminal import say, say_json, table
+from ludolf.base.near import did_you_mean
+from ludolf.cli.terminal import columns, say, say_json, table
 from ludolf.config.auth.credentials import (
     checked_key,
     choose_way,
@@ -27,13 +28,17 @@ from ludolf.config.auth.keys import OAuth
 from ludolf.config.auth.oauth import callback_host
 from ludolf.config.auth.renewal import renew
 from ludolf.config.auth.status import CredentialStatus, auth_status
-from ludolf.config.models.registry import ModelRegistry
+from ludolf.config.models.registry import LOCAL, ModelRegistry
 from ludolf.config.models.selection import choose_model
 from ludolf.config.settings.files import exposure
 from ludolf.config.settings.home import find_home
 from ludolf.config.settings.settings import SettingsFiles
 
 _CODES = {"ready": 0, "not_ready": 1, "invalid": 2}
+_COMMON = (
+    *("anthropic", "openai", "openai-codex", "google", "openrouter", "github-copilot"),
+    *("xai", "deepseek", "mistral", "groq"),
+)
 _UNITS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000}
 _DURATION = re.compile(r"(\d+)(ms|s|m|h)")
 _BEARER = re.compile(r"bearer +(.+)", re.IGNORECASE)
@@ -262,7 +267,8 @@ def _login(registry: ModelRegistry, arguments: Namespace) -> int:
         provider = _asked_provider(registry)
     names = login_providers(registry)
     if provider not in names:
-        raise CommandError(f"Unknown provider. Choose one of: {', '.join(sorted(names))}")
+        near = did_you_mean(provider, names)
+        raise CommandError(f"Unknown provider.{near} Choose one of: {', '.join(sorted(names))}")
     method = "api-key" if arguments.api_key_stdin else arguments.method
     if arguments.api_key_stdin and arguments.method not in (None, "api-key"):
         raise CommandError(f"--api-key-stdin cannot be combined with --method {arguments.method}")
@@ -273,7 +279,12 @@ def _login(registry: ModelRegistry, arguments: Namespace) -> int:
     else:
         _log_in(registry, provider, way, arguments.domain)
     path = registry.keyring.path
-    sys.stderr.write(f"Logged in to {names[provider]}. Stored in {path}\n")
+    if way == "api-key":
+        sys.stderr.write(
+            f"The key of {names[provider]} was stored in {path}. It was not checked.\n"
+        )
+    else:
+        sys.stderr.write(f"Logged in to {names[provider]}. Stored in {path}\n")
     if provider in nameless(registry):
         from ludolf.cli.help import NAMELESS
 
@@ -297,12 +308,28 @@ def _log_in(registry: ModelRegistry, provider: str, way: OAuthMethod, domain: st
 def _asked_provider(registry: ModelRegistry) -> str:
     if not sys.stdin.isatty():
         raise CommandError("The provider is missing. Usage: ludolf auth login PROVIDER")
-    for name, title in login_providers(registry).items():
-        sys.stderr.write(f"  {name}" + (f"  ({title})" if title != name else "") + "\n")
+    names = _offered(registry)
+    sys.stderr.write(f"Common providers:\n{_in_columns(names[: len(_COMMON)])}")
+    sys.stderr.write(f"Others:\n{_in_columns(sorted(names[len(_COMMON) :]))}")
     provider = _line("Provider: ")
     if not provider:
         raise CommandError("No provider was entered")
     return provider
+
+
+def _offered(registry: ModelRegistry) -> list[str]:
+    """Return the providers to log in to, common ones first; local servers need no key."""
+    names = dict.fromkeys((*_COMMON, *login_providers(registry)))
+    return [name for name in names if name not in LOCAL]
+
+
+def _in_columns(names: Sequence[str]) -> str:
+    """Lay out names in columns, read downwards, for the width of a terminal."""
+    wide = max(map(len, names)) + 2
+    across = max(1, (columns(80) - 2) // wide)
+    down = -(-len(names) // across)
+    lines = ("".join(name.ljust(wide) for name in names[row::down]) for row in range(down))
+    return "".join(f"  {line.rstrip()}\n" for line in lines)
 
 
 def _given_key(name: str, *, from_stdin: bool) -> str:
@@ -375,7 +402,8 @@ def _logout(registry: ModelRegistry, arguments: Namespace) -> int:
 def _status(registry: ModelRegistry, arguments: Namespace) -> int:
     provider = arguments.provider
     if provider and provider not in (*registry.keyring.stored(), *login_providers(registry)):
-        raise CommandError("Unknown provider. See: ludolf models list --all")
+        near = did_you_mean(provider, login_providers(registry))
+        raise CommandError(f"Unknown provider.{near} See: ludolf models list --all")
     statuses = auth_status(registry, (provider,) if provider else ())
     keyring = registry.keyring
     warnings = (*keyring.warnings, *keyring.resolver.warnings)

@@ -1,4 +1,4 @@
-"""`ludolf models`: list models, show one, fetch new ones, print a schema."""
+"""`ludolf models`: list models, show one, set the default, fetch new ones, print a schema."""
 
 import sys
 from argparse import ArgumentParser, Namespace
@@ -9,6 +9,7 @@ import msgspec
 
 from ludolf.ai.models import Model, thinking_levels
 from ludolf.base import CommandError, dumps
+from ludolf.base.near import did_you_mean
 from ludolf.cli.help import NAMELESS, NO_MODELS
 from ludolf.cli.terminal import say_json, table
 from ludolf.config.auth.credentials import nameless
@@ -53,7 +54,7 @@ def _parser() -> ArgumentParser:
     parser = ArgumentParser(
         prog="ludolf models",
         allow_abbrev=False,
-        description="List models, show one, fetch new ones from providers, print a schema.",
+        description="List models, show one, set the default one, fetch new ones, print a schema.",
     )
     parser.set_defaults(act=_list, search=(), all=False, json=False)
     words = parser.add_subparsers(metavar="COMMAND", help="default: list")
@@ -70,6 +71,8 @@ def _parser() -> ArgumentParser:
     show = word("show", _show, "show the properties of one model")
     show.add_argument("model", metavar="PROVIDER/ID")
     show.add_argument("--json", action="store_true", help="print JSON, for scripts")
+    default = word("default", _default, "show the default model, or set it in settings.json")
+    default.add_argument("model", nargs="?", metavar="MODEL", help="as --model takes it")
     refresh = word("refresh", _refresh, "fetch lists of models from providers and store them")
     refresh.add_argument(
         "provider", nargs="?", metavar="PROVIDER", help="default: all that offer a list"
@@ -106,6 +109,17 @@ def _show(home: Home, arguments: Namespace) -> int:
     else:
         sys.stdout.write(table(_rows(registry, model)))
     return 0
+
+
+def _default(home: Home, arguments: Namespace) -> int:
+    from ludolf.cli.subcommands.models_default import set_default, show_default
+
+    registry = _open_registry(home)
+    _tell_problems(home, registry)
+    files = SettingsFiles(home)
+    if arguments.model is None:
+        return show_default(registry, files)
+    return set_default(registry, files, arguments.model)
 
 
 def _refresh(home: Home, arguments: Namespace) -> int:
@@ -191,7 +205,8 @@ def _find(registry: ModelRegistry, name: str) -> Model:
     keys = [one.key for one in registry.all() if one.id.lower() == pattern.lower()]
     if keys:
         raise CommandError(f"Several providers have {pattern}. Choose one: {', '.join(keys)}")
-    raise CommandError(f'Model "{name}" was not found. See: ludolf models list --all {name}')
+    near = did_you_mean(pattern, (one.key for one in registry.all()))
+    raise CommandError(f'Model "{name}" was not found.{near} See: ludolf models list --all {name}')
 
 
 def _facts(registry: ModelRegistry, model: Model) -> dict[str, Any]:

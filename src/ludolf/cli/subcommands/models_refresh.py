@@ -14,6 +14,7 @@ from ludolf.ai.model_lists import ListedModel, can_list, list_models
 from ludolf.ai.models import Model
 from ludolf.ai.secrets import redact, secrets_in
 from ludolf.base import CommandError, ConfigError
+from ludolf.cli.failure_text import short_cause
 from ludolf.config.auth.credentials import gateway_of, nameless
 from ludolf.config.models.catalog import catalog_models
 from ludolf.config.models.models_file import ModelEntry
@@ -118,7 +119,7 @@ async def _ask(registry: ModelRegistry, transport: Transport, model: Model) -> R
         secrets = tuple(secrets_in(access, model.base_url))
         listed = await list_models(transport, model, access)
     except ProviderError as error:
-        return RefreshReport(provider=provider, problem=redact(str(error), secrets))
+        return RefreshReport(provider=provider, problem=short_cause(redact(str(error), secrets)))
     return RefreshReport(provider=provider, news=_news(registry, provider, listed))
 
 

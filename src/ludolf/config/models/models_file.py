@@ -11,6 +11,7 @@ from ludolf.ai.models import CostTier, Model, ModelCost
 from ludolf.base import ConfigError, Value
 from ludolf.config.models.routes import route_of
 from ludolf.config.settings.files import read_object
+from ludolf.config.settings.mistakes import inner_type, unknown_keys, valid_values
 from ludolf.config.settings.settings import merge
 
 T = TypeVar("T", bound=msgspec.Struct)
@@ -167,6 +168,8 @@ class ModelsDocument(Value):
 class ModelsFile(msgspec.Struct, frozen=True, kw_only=True):
     providers: dict[str, ProviderEntry] = {}
     errors: tuple[str, ...] = ()
+    # Unknown keys, which are ignored.
+    warnings: tuple[str, ...] = ()
 
 
 def read_models(path: Path) -> ModelsFile:
@@ -194,7 +197,9 @@ def read_models(path: Path) -> ModelsFile:
             providers[provider] = entry
     if wrong:
         errors.insert(0, _schema_error(wrong, path))
-    return ModelsFile(providers=providers, errors=tuple(errors))
+    unknown = unknown_keys({"providers": entries}, ModelsDocument)
+    warnings = tuple(f"{path}: {text}" for text in unknown)
+    return ModelsFile(providers=providers, errors=tuple(errors), warnings=warnings)
 
 
 def make_model(provider: str, owner: ProviderEntry, entry: ModelEntry, kin: Model | None) -> Model:
@@ -336,11 +341,12 @@ def _problems(value: Any, kind: Any, where: str) -> Iterator[str]:
         msgspec.convert(value, kind)
     except msgspec.ValidationError as error:
         inner = list(_inner_problems(value, kind, where))
-        yield from inner or [f"{where}: {str(error).partition(' - at ')[0]}"]
+        text = str(error).partition(" - at ")[0]
+        yield from inner or [f"{where}: {text}{valid_values(kind)}"]
 
 
 def _inner_problems(value: Any, kind: Any, where: str) -> Iterator[str]:
-    kind = _structured(kind)
+    kind = inner_type(kind)
     parts = get_args(kind)
     if isinstance(kind, type) and issubclass(kind, msgspec.Struct) and isinstance(value, dict):
         for field in structs.fields(kind):
@@ -355,15 +361,6 @@ def _inner_problems(value: Any, kind: Any, where: str) -> Iterator[str]:
     elif get_origin(kind) is tuple and isinstance(value, list):
         for place, item in enumerate(value):
             yield from _problems(item, parts[0], f"{where}.{place}")
-
-
-def _structured(kind: Any) -> Any:
-    """Return the type without `Annotated` and `None`."""
-    if get_origin(kind) is Annotated:
-        return _structured(get_args(kind)[0])
-    members = [part for part in get_args(kind) if part is not type(None)]
-    union = type(None) in get_args(kind)
-    return _structured(members[0]) if union and len(members) == 1 else kind
 
 
 def _refusal(provider: str, entry: ProviderEntry, raw: Mapping[str, Any]) -> str | None:

@@ -71,6 +71,7 @@ class ModelRegistry:
             return
         self._stamp = current
         self._file = read_models(self.path)
+        self.warnings += [text for text in self._file.warnings if text not in self.warnings]
         self._models.clear()
         self._build_errors.clear()
 

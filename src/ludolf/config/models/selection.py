@@ -2,7 +2,7 @@
 
 import os
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import msgspec
 
@@ -10,42 +10,15 @@ from ludolf.ai.local import FILE_SUFFIX, FILES
 from ludolf.ai.messages import THINKING_LEVELS, ThinkingLevel
 from ludolf.ai.models import Model
 from ludolf.base import ConfigError
+from ludolf.base.near import did_you_mean
+from ludolf.config.auth.keys import ALSO_NEEDED, KEY_VARIABLES
 from ludolf.config.models.models_file import ModelEntry, ProviderEntry, make_model
-from ludolf.config.models.patterns import id_order, is_glob, matches_glob
+from ludolf.config.models.patterns import is_glob, matches_glob
+from ludolf.config.models.ranking import PREFERRED, best_match
 from ludolf.config.models.registry import LOCAL, ModelRegistry
 from ludolf.config.settings.settings import Settings
 
 _LIST = "`ludolf models` lists the available models."
-# Tried in this order if nothing else selects a model. A cloud account may exist for other
-# reasons than models, so the two clouds come last.
-PREFERRED: dict[str, str] = {
-    "anthropic": "claude-opus-4-8",
-    "openai": "gpt-5.5",
-    "openai-codex": "gpt-5.5",
-    "google": "gemini-3.1-pro-preview",
-    "openrouter": "moonshotai/kimi-k2.6",
-    "deepseek": "deepseek-v4-pro",
-    "xai": "grok-4.7",
-    "github-copilot": "gpt-5.4",
-    "groq": "openai/gpt-oss-120b",
-    "cerebras": "gpt-oss-120b",
-    "zai": "glm-5.3",
-    "zai-coding-cn": "glm-5.3",
-    "mistral": "devstral-medium-latest",
-    "minimax": "MiniMax-M2.7",
-    "minimax-cn": "MiniMax-M2.7",
-    "moonshotai": "kimi-k2.6",
-    "moonshotai-cn": "kimi-k2.6",
-    "kimi-coding": "kimi-for-coding",
-    "huggingface": "moonshotai/Kimi-K2.6",
-    "together": "moonshotai/Kimi-K2.6",
-    "fireworks": "accounts/fireworks/models/kimi-k2p6",
-    "vercel-ai-gateway": "zai/glm-5.1",
-    "azure-openai-responses": "gpt-5.4",
-    "google-vertex": "gemini-3.1-pro-preview",
-    "amazon-bedrock": "us.anthropic.claude-opus-4-6-v1",
-}
-_DATED = re.compile(r"-\d{8}$")
 
 
 class ModelChoice(msgspec.Struct, frozen=True, kw_only=True):
@@ -108,11 +81,10 @@ def match_exact(pattern: str, models: Iterable[Model]) -> Model | None:
 
 
 def match_part(pattern: str, models: Iterable[Model]) -> Model | None:
-    """Return a model whose id or name contains the pattern; ids without a date first."""
+    """Return the preferred model whose id or name contains the pattern."""
     lowered = pattern.lower()
     matches = [m for m in models if lowered in m.id.lower() or lowered in m.name.lower()]
-    undated = [model for model in matches if not _DATED.search(model.id)]
-    return max(undated or matches, key=lambda model: id_order(model.id), default=None)
+    return best_match(pattern, matches)
 
 
 def choose_model(registry: ModelRegistry, pattern: str, provider: str | None = None) -> ModelChoice:
@@ -126,18 +98,58 @@ def choose_model(registry: ModelRegistry, pattern: str, provider: str | None = N
     if local is not None:
         return local
     if provider is not None:
-        owner = _known_provider(registry, provider)
-        if owner is None:
-            raise ConfigError(f'Unknown provider "{provider}". {_LIST}')
+        owner = require_provider(registry, provider)
         wanted = pattern
         if wanted.lower().startswith(f"{owner.lower()}/"):
             wanted = wanted[len(owner) + 1 :]
         return _in_provider(registry, owner, wanted) or _custom(registry, owner, wanted)
     head, slash, rest = pattern.partition("/")
-    owner = _known_provider(registry, head) if slash else None
-    if owner is not None and (choice := _in_provider(registry, owner, rest)):
+    named = _known_provider(registry, head) if slash else None
+    if named is not None and (choice := _in_provider(registry, named, rest)):
         return choice
-    return _among_all(registry, pattern, owner, rest)
+    return _among_all(registry, pattern, named, rest)
+
+
+def default_of(registry: ModelRegistry, provider: str) -> ModelChoice:
+    """Return the default model of a provider, for `--provider` without `--model`.
+
+    Raises:
+        ConfigError: the provider is unknown, or no model of it is known.
+    """
+    if provider.lower() in LOCAL:
+        registry.local.look_now()
+        if not registry.of_provider(provider.lower()):
+            raise ConfigError(_none_here(provider.lower()))
+    owner = require_provider(registry, provider)
+    models = registry.of_provider(owner)
+    if not models:
+        raise ConfigError(
+            f"Ludolf ships no models of {owner}. Pass one with --model {owner}/ID, or fetch "
+            f"their list: ludolf models refresh {owner}"
+        )
+    preferred = registry.find(owner, PREFERRED.get(owner, ""))
+    return ModelChoice(model=preferred or models[0])
+
+
+def _none_here(provider: str) -> str:
+    from ludolf.ai.local.kinds import KINDS
+
+    kind = KINDS.get(provider)
+    text = f"No models of {provider} were found on this machine."
+    return f"{text} {kind.start}" if kind else f"{text} Pass the path of a file with --model."
+
+
+def require_provider(registry: ModelRegistry, name: str) -> str:
+    """Return the id of a provider, in its own spelling.
+
+    Raises:
+        ConfigError: the provider is unknown.
+    """
+    owner = _known_provider(registry, name)
+    if owner is None:
+        near = did_you_mean(name, registry.providers())
+        raise ConfigError(f'Unknown provider "{name}".{near} {_LIST}')
+    return owner
 
 
 def resolve_scope(patterns: Iterable[str], models: Sequence[Model]) -> ModelPool:
@@ -182,6 +194,29 @@ def initial_model(
         return other
     text = f"Could not restore model {resumed[0]}/{resumed[1]}. Using {other.model.key}"
     return ModelChoice(model=other.model, warning=text)
+
+
+def unusable_default(registry: ModelRegistry, settings: Settings) -> str | None:
+    """Return why the default model of the settings cannot be used; None if it can, or is unset."""
+    provider, model_id = settings.default_provider, settings.default_model
+    if not provider or not model_id or _usable(registry, provider, model_id) is not None:
+        return None
+    exists = registry.find(provider, model_id) is not None
+    reason = f"has no credentials: {missing_key(registry, provider)}" if exists else "is unknown."
+    return f"The default model {provider}/{model_id} of settings.json {reason}"
+
+
+def missing_key(registry: ModelRegistry, provider: str) -> str:
+    """Return a sentence that says how to give a provider a key."""
+    if registry.entry(provider) is not None and provider not in KEY_VARIABLES:
+        return f'Set "apiKey" of the provider "{provider}" in {registry.path}.'
+    variables = KEY_VARIABLES.get(provider, ())
+    command = f"run `ludolf auth login {provider}`"
+    if not variables:
+        return f"{command[0].upper()}{command[1:]}."
+    # The last variable is the one of an API key; those before it hold tokens.
+    also = [" or ".join(group) for group in ALSO_NEEDED.get(provider, ())]
+    return f"Set {' and '.join((variables[-1], *also))} in the environment, or {command}."
 
 
 def thinking_level(
@@ -247,9 +282,18 @@ def _among_all(registry: ModelRegistry, pattern: str, owner: str | None, rest: s
         if choice is None and registry.local.look_now():
             choice = match_pattern(pattern, registry.all())
         if choice is None:
-            raise ConfigError(f'Model "{pattern}" not found. {_LIST}')
+            near = did_you_mean(pattern, _names(models, words="/" not in pattern))
+            raise ConfigError(f'Model "{pattern}" not found.{near} {_LIST}')
         return choice
     return ModelChoice(model=same[0]) if same else _custom(registry, owner, rest)
+
+
+def _names(models: Iterable[Model], *, words: bool) -> Iterator[str]:
+    """Yield what users call models: their ids, with and without provider, and words of the ids."""
+    for model in models:
+        if words:
+            yield from re.findall(r"[a-z]{4,}", model.id.lower())
+        yield from (model.id, model.key)
 
 
 def _only_admitted(registry: ModelRegistry, pattern: str, same: list[Model]) -> Model:

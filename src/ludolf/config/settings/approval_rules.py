@@ -10,6 +10,7 @@ import msgspec
 
 from ludolf.base import ConfigError, Value
 from ludolf.config.models.patterns import matches_path, reaches
+from ludolf.config.settings.mistakes import valid_values
 from ludolf.config.settings.settings import Settings, SettingsFiles
 
 T = TypeVar("T", bound=Value)
@@ -130,7 +131,8 @@ def read_strictly(files: SettingsFiles, key: str, kind: type[T]) -> tuple[T, T]:
         try:
             return kind() if raw is None else msgspec.convert(raw, kind)
         except msgspec.ValidationError as error:
-            raise ConfigError(f"Invalid setting in {name}: {key}: {error}") from None
+            valid = valid_values(kind, str(error).partition(" - at ")[2])
+            raise ConfigError(f"Invalid setting in {name}: {key}: {error}{valid}") from None
 
     return read(files.user, files.user_name), read(files.project, files.project_name)
 

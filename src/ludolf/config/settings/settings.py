@@ -213,7 +213,8 @@ class SettingsFiles:
     """Settings of one session: `current` is merged, `user` and `project` are single files.
 
     An invalid file is reported in `warnings`, counts as empty and is never written. `doubts` are
-    reasons why a safety setting may be present but could not be parsed.
+    reasons why a safety setting may be present but could not be parsed. `remarks` name keys that
+    look misspelt.
     """
 
     def __init__(
@@ -225,13 +226,14 @@ class SettingsFiles:
         self.given = given
         self.warnings: list[str] = []
         self.doubts: list[str] = []
+        self.remarks: list[str] = []
         self._user: dict[str, Any] = {}
         self._project: dict[str, Any] = {}
         self.load()
 
     def load(self) -> None:
         """Read both files again."""
-        self.warnings, self.doubts = [], []
+        self.warnings, self.doubts, self.remarks = [], [], []
         if self.given is not None:
             self._look_for_doubts(self.given, None)
             self._user, errors = keep_sound(migrate(dict(self.given)), Settings)
@@ -287,7 +289,13 @@ class SettingsFiles:
             self._doubt(doubt_of_invalid(path, error))
             return {}
         self._look_for_doubts(raw, path)
-        sound, errors = keep_sound(migrate(raw), Settings)
+        migrated = migrate(raw)
+        if migrated:
+            from ludolf.config.settings.mistakes import misspelt_keys
+
+            texts = misspelt_keys(migrated, Settings)
+            self.remarks += [f"{path}: {text}" for text in texts]
+        sound, errors = keep_sound(migrated, Settings)
         self.warnings += [f"Invalid setting in {path}: {text}" for text in errors]
         return sound
 
@@ -392,6 +400,8 @@ def keep_sound(
         try:
             msgspec.convert(value, group)
         except msgspec.ValidationError as error:
+            from ludolf.config.settings.mistakes import valid_values
+
             del sound[name]
-            errors.append(f"{where}{name}: {error}; the default is used")
+            errors.append(f"{where}{name}: {error}; the default is used{valid_values(group)}")
     return sound, errors

@@ -9,6 +9,7 @@ from ludolf.agent.io import QueueKind
 from ludolf.agent.scope import Aborted, Scope
 from ludolf.ai.messages import CustomMessage, Image, Part, Text, UserMessage
 from ludolf.base import CommandError, now_ms
+from ludolf.config.models.selection import missing_key
 from ludolf.engine.bundles import Component
 from ludolf.engine.feature import PromptInput, WhenBusy
 from ludolf.engine.run.runner import PromptRunner
@@ -29,9 +30,8 @@ NOT_QUEUED = (
     "Use prompt() or execute the command when not streaming."
 )
 NO_KEY = (
-    "No API key found for {provider}. Store one with `ludolf auth login {provider}`, set its "
-    "variable in the environment, or choose another model; `ludolf models` shows those that are "
-    "ready."
+    "No API key found for {provider}. {key} Without one, {model} cannot be used; `ludolf models` "
+    "lists the models that are ready."
 )
 
 
@@ -123,7 +123,8 @@ class Prompting(Component):
         if refusal is not None:
             raise CommandError(refusal)
         if not self.models.registry.admits(model):
-            raise CommandError(NO_KEY.format(provider=model.provider))
+            key = missing_key(self.models.registry, model.provider)
+            raise CommandError(NO_KEY.format(provider=model.provider, key=key, model=model.key))
 
     def _accept(
         self, message: UserMessage, added: Sequence[CustomMessage], when_busy: WhenBusy | None

@@ -1,0 +1,73 @@
+"""Explain mistakes in configuration files: unknown keys and values outside a fixed set."""
+
+from collections.abc import Iterator, Mapping
+from typing import Annotated, Any, Literal, get_args, get_origin
+
+import msgspec
+
+from ludolf.base.near import did_you_mean
+
+# Keys of pi that Ludolf does not read; most are for its terminal interface.
+_OF_PI = frozenset(
+    (
+        *("theme", "quietStartup", "tuiMode", "fullscreen", "hideThinkingBlock", "terminal"),
+        *("showCacheMissNotices", "externalEditor", "doubleEscapeAction", "treeFilterMode"),
+        *("editorPaddingX", "outputPad", "autocompleteMaxVisible", "showHardwareCursor"),
+        *("markdown", "warnings", "collapseChangelog", "lastChangelogVersion", "trackingId"),
+        *("enableInstallTelemetry", "enableAnalytics", "apiKeys"),
+    )
+)
+
+
+def misspelt_keys(raw: Mapping[str, Any], kind: type[msgspec.Struct]) -> Iterator[str]:
+    """Yield a text for each key that resembles a known one; other keys may belong to pi."""
+    for text in unknown_keys(raw, kind):
+        if "Did you mean" in text:
+            yield text
+
+
+def unknown_keys(raw: Any, kind: Any, where: str = "") -> Iterator[str]:
+    """Yield a text for each unknown key of an object and of the objects in it."""
+    kind = inner_type(kind)
+    if isinstance(kind, type) and issubclass(kind, msgspec.Struct) and isinstance(raw, dict):
+        types = {field.encode_name: field.type for field in msgspec.structs.fields(kind)}
+        for name, value in raw.items():
+            if name in types:
+                yield from unknown_keys(value, types[name], f"{where}{name}.")
+            elif name[:1].isalpha() and name not in _OF_PI:  # `$schema` and `//` are comments
+                yield f'unknown key "{where}{name}".{did_you_mean(name, types)}'
+    elif get_origin(kind) is dict and isinstance(raw, dict):
+        for name, value in raw.items():
+            yield from unknown_keys(value, get_args(kind)[1], f"{where}{name}.")
+    elif get_origin(kind) is tuple and isinstance(raw, list):
+        for place, value in enumerate(raw):
+            yield from unknown_keys(value, get_args(kind)[0], f"{where}{place}.")
+
+
+def valid_values(kind: Any, path: str = "") -> str:
+    """Return `. Valid values: …` if a type, or its field at a path such as `$.mode`, has a set."""
+    for name in path.strip("$.` ").split(".") if path else ():
+        kind = inner_type(kind)
+        fields = msgspec.structs.fields(kind) if isinstance(kind, type) else ()
+        kind = next((field.type for field in fields if field.encode_name == name), None)
+    values = list(_literals(kind))
+    return f". Valid values: {', '.join(values)}" if values else ""
+
+
+def inner_type(kind: Any) -> Any:
+    """Return the type without `Annotated` and `None`."""
+    if get_origin(kind) is Annotated:
+        return inner_type(get_args(kind)[0])
+    members = [part for part in get_args(kind) if part is not type(None)]
+    union = type(None) in get_args(kind)
+    return inner_type(members[0]) if union and len(members) == 1 else kind
+
+
+def _literals(kind: Any) -> Iterator[str]:
+    if get_origin(kind) is Literal:
+        yield from map(str, get_args(kind))
+        return
+    if get_origin(kind) in (dict, list):
+        return
+    for part in get_args(kind):
+        yield from _literals(part)
