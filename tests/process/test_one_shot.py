@@ -101,8 +101,9 @@ def test_print_mode_continues_a_session(lab: Lab) -> None:
 
 
 def test_a_blank_line_separates_stdin_from_the_message(lab: Lab) -> None:
+    (lab.work / "empty.txt").touch()
     lab.server.add(answer("Hello."))
-    assert lab.run("-p", "What is that?", stdin=b"hi\n").code == 0
+    assert lab.run("-p", "@empty.txt", "What is that?", stdin=b"hi\n").code == 0
     assert _prompts(lab) == ["hi\n\nWhat is that?"]
 
 

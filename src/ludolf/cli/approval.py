@@ -54,6 +54,8 @@ class TerminalApproval:
         self._progress = progress
         self._answer = answer
         self._loop = asyncio.get_running_loop()
+        # A question whose time is over still waits for its line.
+        self._terminal = threading.Lock()
 
     def ask(self, request: UiRequest) -> bool:
         """Show a dialog; returns False if it is not about a tool call."""
@@ -65,7 +67,7 @@ class TerminalApproval:
 
     def _converse(self, request: UiRequest) -> None:
         yes, always, no = request.options or ("", "", "")
-        with self._progress.held():
+        with self._terminal, self._progress.held():
             letter = _read_letter("\n".join(_details(request)))
         value = {"y": yes, "a": always}.get(letter, no)
         with suppress(RuntimeError):  # the program is ending, and the loop is closed

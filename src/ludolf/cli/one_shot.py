@@ -205,8 +205,8 @@ def gather_prompts(arguments: Arguments) -> list[PromptInput]:
     messages = _messages(arguments.messages)
     for name in arguments.files:
         text += _file_text((arguments.cwd / os.path.expanduser(name)).absolute(), images)
-    # The tags around files separate them from the rest, as in pi.
-    blank = "\n\n" if text and messages and not arguments.files else ""
+    # The text of a file ends with a tag and a line end, which separate it already, as in pi.
+    blank = "\n\n" if text and messages and not text.endswith("\n") else ""
     text += blank + "".join(messages[:1])
     first = [PromptInput(text=text, extra=tuple(images))] if text or images else []
     return [*first, *(PromptInput(text=message) for message in messages[1:])]
