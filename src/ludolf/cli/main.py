@@ -101,9 +101,6 @@ def _run_subcommand(options: Sequence[str], words: Sequence[str]) -> int:
     """Run a subcommand with the options before it that apply to it."""
     from ludolf.cli import subcommands
 
-    # From here on Ctrl-C raises, so that a question at the terminal restores its settings.
-    if signal.getsignal(signal.SIGINT) is signal.SIG_DFL:
-        signal.signal(signal.SIGINT, signal.default_int_handler)
     given = parse(options)
     if given.version or given.help:
         return run(options)

@@ -1,5 +1,6 @@
 """Subcommands `ludolf WORD ...`: one module each, imported on use."""
 
+import signal
 import sys
 from collections.abc import Sequence
 from importlib import import_module
@@ -73,8 +74,12 @@ def run(name: str, words: Sequence[str]) -> int:
         LudolfError: the command failed; the text is for the user.
     """
     module, function = MODULES[name]
+    act = getattr(import_module(f"ludolf.cli.subcommands.{module}"), function)
+    # From here on Ctrl-C raises: locks are released, and the terminal gets its settings back.
+    if signal.getsignal(signal.SIGINT) is signal.SIG_DFL:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
-        code: int = getattr(import_module(f"ludolf.cli.subcommands.{module}"), function)(words)
+        code: int = act(words)
     except SystemExit as end:  # of argparse, after an error or a help text
         return int(end.code or 0)
     return code
