@@ -1,6 +1,7 @@
 """Ludolf: a headless coding agent that hosts embed over stdin and stdout, or in Python."""
 
-from typing import TYPE_CHECKING, Any
+# Type checkers take it for true. The module typing would delay the start.
+TYPE_CHECKING = False
 
 if TYPE_CHECKING:
     from ludolf.sdk import AgentSession as AgentSession
@@ -12,7 +13,7 @@ __version__ = "1.0.0"
 _SDK = ("AgentSession", "Answer", "create_session", "sync")
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> object:
     # The command line imports this package too, and must not pay for the SDK.
     if name not in _SDK:
         raise AttributeError(f"module 'ludolf' has no attribute {name!r}")

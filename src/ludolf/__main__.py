@@ -6,7 +6,7 @@ import sys
 if not sys.flags.safe_path:
     del sys.path[0]
 
-from ludolf.cli.main import main
+from ludolf.cli.start import main
 
 if __name__ == "__main__":
     main()

@@ -185,7 +185,8 @@ async def test_a_host_that_leaves_approves_nothing(lab: Lab) -> None:
 @pytest.mark.parametrize("words", [("-p",), ("--mode", "json")])
 def test_where_nobody_can_be_asked_the_call_is_denied(lab: Lab, words: tuple[str, ...]) -> None:
     lab.server.add(answer(bash("touch made")), answer("Then not."))
-    done = lab.run(*words, "--approval", "on-write", "Go")
+    lab.settings(approval={"mode": "on-write"})
+    done = lab.run(*words, "Go")
     assert done.code == 0
     assert "no host is connected to approve it" in str(lab.server.requests[1].body)
     assert not (lab.work / "made").exists()

@@ -79,10 +79,22 @@ def test_a_link_that_leads_nowhere_is_left_as_it_is(lab: Lab, folder: Path) -> N
     assert not (folder / "gone").exists()
 
 
-def test_a_second_one_does_not_replace_the_first(lab: Lab, folder: Path) -> None:
+def test_a_second_one_leaves_the_first_as_it_is(lab: Lab, folder: Path) -> None:
     _alias(lab, "pi", "--dir", str(folder))
     before = (folder / "pi").read_text()
-    assert _alias(lab, "pi", "--dir", str(folder)).code == 1
+    done = _alias(lab, "pi", "--dir", str(folder))
+    assert done.code == 0
+    assert done.stdout.startswith(b"Already there: ")
+    assert (folder / "pi").read_text() == before
+
+
+def test_an_alias_of_another_installation_is_updated(lab: Lab, folder: Path) -> None:
+    _alias(lab, "pi", "--dir", str(folder))
+    before = (folder / "pi").read_text()
+    (folder / "pi").write_text(before.replace("exec ", "exec /gone"))
+    done = _alias(lab, "pi", "--dir", str(folder))
+    assert done.code == 0
+    assert done.stdout.startswith(b"Updated ")
     assert (folder / "pi").read_text() == before
 
 

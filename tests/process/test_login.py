@@ -600,7 +600,7 @@ def test_nothing_stored_is_an_answer_too(lab: Lab) -> None:
     assert _auth(lab, "status", "openai").stdout == b"openai  nothing\n"
     assert _auth(lab, "logout", "openai").code == 1
     assert _auth(lab, "check").code == 2
-    assert _auth(lab, "nonsense").code == 2
+    assert _auth(lab, "nonsense").code == 1
 
 
 def test_keys_of_an_old_version_are_there_from_the_first_start(lab: Lab) -> None:

@@ -394,7 +394,7 @@ def test_models_alone_lists_what_can_be_used(home: Home) -> None:
     assert home.run("models", GROQ_API_KEY="k").stdout.startswith("provider  model")
 
 
-@pytest.mark.parametrize("words", [("models", "nonsense"), ("update",)])
+@pytest.mark.parametrize("words", [("models", "shw"), ("models", "show"), ("sessions", "x")])
 def test_words_that_say_nothing_are_refused_with_the_usage(
     home: Home, words: tuple[str, ...]
 ) -> None:

@@ -6,9 +6,10 @@ import subprocess
 import pytest
 
 from ludolf.base import dumps, loads
+from ludolf.cli.one_shot import CUT_OFF, NO_ANSWER, WAITING
 from tests.loopback import nobody
 from tests.process.harness import PROGRAM, WAIT_SECONDS, Lab, messages, only, text_of, types
-from tests.process.script import STRAY, Failure, Gate, answer, bash, say
+from tests.process.script import STRAY, Block, Failure, Gate, answer, bash, say, think
 
 _PIXEL = base64.b64decode(
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9"
@@ -73,9 +74,9 @@ def test_a_missing_file_ends_the_start(lab: Lab) -> None:
 
 def test_further_messages_are_prompted_one_after_another(lab: Lab) -> None:
     lab.server.add(answer("One."), answer("Two."), answer("Three."))
-    done = lab.run("-p", "first", "second", "third")
-    assert (done.code, done.stdout) == (0, b"Three.\n")
-    assert _prompts(lab) == ["first", "second", "third"]
+    done = lab.run("-p", "the first", "second", "third")
+    assert (done.code, done.stdout, done.stderr) == (0, b"Three.\n", "")
+    assert _prompts(lab) == ["the first", "second", "third"]
     assert len(lab.sessions) == 1
 
 
@@ -138,6 +139,98 @@ def test_print_mode_continues_a_session(lab: Lab) -> None:
     done = lab.run("-c", "-p", "Who am I?")
     assert done.stdout == b"Ada.\n"
     assert _prompts(lab) == ["I am Ada", "Who am I?"]
+
+
+def test_a_blank_line_separates_stdin_from_the_message(lab: Lab) -> None:
+    (lab.work / "empty.txt").touch()
+    lab.server.add(answer("Hello."))
+    assert lab.run("-p", "@empty.txt", "What is that?", stdin=b"hi\n").code == 0
+    assert _prompts(lab) == ["hi\n\nWhat is that?"]
+
+
+@pytest.mark.parametrize("mode", [("-p",), ("--mode", "json")])
+def test_words_without_quotes_are_one_prompt(lab: Lab, mode: tuple[str, ...]) -> None:
+    lab.server.add(answer("A file."))
+    done = lab.run(*mode, "what", "is", "in", "this", "folder?")
+    assert done.code == 0
+    assert _prompts(lab) == ["what is in this folder?"]
+    assert done.stderr.startswith('Note: these words are one prompt: "what is in this folder?"')
+
+
+@pytest.mark.parametrize("mode", [("-p",), ("--mode", "json")])
+@pytest.mark.parametrize("blocks", [(), (think("Hm."),)])
+def test_an_answer_without_text_ends_with_1(
+    lab: Lab, mode: tuple[str, ...], blocks: tuple[Block, ...]
+) -> None:
+    lab.server.add(answer(*blocks))
+    done = lab.run(*mode, "Go")
+    assert done.code == 1
+    if mode == ("-p",):
+        assert (done.stdout, done.stderr) == (b"", f"{NO_ANSWER}\n")
+
+
+@pytest.mark.parametrize("mode", [("-p",), ("--mode", "json")])
+def test_a_limit_that_was_reached_ends_with_1(lab: Lab, mode: tuple[str, ...]) -> None:
+    lab.server.add(answer("Looking.", bash("echo hi")), answer("Done."))
+    assert lab.run(*mode, "--max-turns", "1", "Go").code == 1
+
+
+def test_an_answer_that_was_cut_off_is_printed_with_a_warning(lab: Lab) -> None:
+    lab.server.add(answer("Half", stop="length"))
+    done = lab.run("-p", "Go")
+    assert (done.code, done.stdout, done.stderr) == (0, b"Half\n", f"{CUT_OFF}\n")
+
+
+def test_a_folder_is_not_taken_for_a_missing_file(lab: Lab) -> None:
+    (lab.work / "demo").mkdir()
+    done = lab.run("-p", "@demo", "Hi")
+    assert (done.code, done.stdout) == (1, b"")
+    assert done.stderr.startswith(f"Error: {lab.work / 'demo'} is a folder.")
+
+
+def test_an_unknown_command_does_not_reach_the_model(lab: Lab) -> None:
+    prompts = lab.agent / "prompts"
+    prompts.mkdir()
+    (prompts / "review.md").write_text("Review $1.")
+    done = lab.run("-p", "/revew main.py")
+    assert (done.code, done.stdout) == (1, b"")
+    assert done.stderr == "Error: Unknown command: /revew. Commands: /review.\n"
+    assert lab.server.requests == []
+
+
+@pytest.mark.parametrize("text", ["/review main.py", "/tmp is full", "/usr/bin/env is missing"])
+def test_a_command_and_a_path_reach_the_model(lab: Lab, text: str) -> None:
+    prompts = lab.agent / "prompts"
+    prompts.mkdir()
+    (prompts / "review.md").write_text("/review is: $1")
+    lab.server.add(answer("Fine."))
+    assert lab.run("-p", text).stdout == b"Fine.\n"
+
+
+def test_print_mode_says_that_it_waits_for_stdin(lab: Lab) -> None:
+    lab.server.add(answer("Hello."))
+    process = subprocess.Popen(
+        [*PROGRAM, "-p", "Go"],
+        cwd=lab.work,
+        env=lab.env,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    with process:
+        assert process.stderr is not None
+        assert process.stderr.readline().decode() == f"{WAITING}\n"
+        out, _ = process.communicate(b"", WAIT_SECONDS)
+    assert (process.returncode, out) == (0, b"Hello.\n")
+
+
+@pytest.mark.parametrize(
+    ("word", "near"), [("--modle", "--model"), ("--no-sesion", "--no-session")]
+)
+def test_a_misspelt_option_is_answered_with_the_right_one(lab: Lab, word: str, near: str) -> None:
+    done = lab.run(word, "-p", "Go")
+    assert (done.code, done.stdout) == (1, b"")
+    assert done.stderr == f"Error: Unknown option: {word}. Did you mean {near}?\n"
 
 
 def test_an_unknown_option_ends_the_start(lab: Lab) -> None:
@@ -226,15 +319,15 @@ def test_json_mode_speaks_the_chosen_dialect(lab: Lab) -> None:
 
 def test_json_mode_takes_several_messages_and_stdin(lab: Lab) -> None:
     lab.server.add(answer("One."), answer("Two."))
-    done = lab.run("--mode", "json", "first", "second", stdin=b"in: ")
+    done = lab.run("--mode", "json", "the first", "second", stdin=b"in: ")
     assert types(done.records).count("agent_settled") == 2
-    assert _prompts(lab) == ["in:first", "second"]
+    assert _prompts(lab) == ["in:\n\nthe first", "second"]
 
 
-def test_json_mode_tells_a_failed_answer_and_ends_with_0(lab: Lab) -> None:
+def test_json_mode_sends_a_failed_answer_and_ends_with_1(lab: Lab) -> None:
     lab.server.add(_REFUSED)
     done = lab.run("--mode", "json", "Go")
-    assert done.code == 0
+    assert (done.code, done.stderr) == (1, "")
     last = only(done.records, "turn_end")[-1]["message"]
     assert last["stopReason"] == "error"
     assert "no such thing" in last["errorMessage"]

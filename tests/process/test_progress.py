@@ -1,10 +1,12 @@
 """Progress on stderr: seen at a real terminal, and nowhere else."""
 
+import fcntl
 import os
 import pty
 import re
 import subprocess
 import sys
+import termios
 import threading
 import time
 from collections.abc import Sequence
@@ -15,7 +17,7 @@ import pytest
 from ludolf.base import dumps
 from tests.export_page import header, message
 from tests.process.harness import PROGRAM, SOURCE, WAIT_SECONDS, Lab
-from tests.process.script import Failure, Gate, Tokens, answer
+from tests.process.script import Failure, Gate, Tokens, answer, bash, call, say
 
 BUSY = Failure(status=529, body=b'{"error":{"type":"x","message":"too \\u001b[31mbusy\\u001b[0m"}}')
 CLEARED = "\r\x1b[2K"
@@ -29,10 +31,19 @@ with working("Writing \\x1b[1mthe page") as told:
 
 
 class Terminal:
-    """A program whose stderr is a terminal; stdout too if asked."""
+    """A program whose stderr is a terminal; stdout too if asked.
+
+    With `controls`, it is also stdin and the controlling terminal.
+    """
 
     def __init__(
-        self, lab: Lab, program: Sequence[str], *, whole: bool = False, **env: str
+        self,
+        lab: Lab,
+        program: Sequence[str],
+        *,
+        whole: bool = False,
+        controls: bool = False,
+        **env: str,
     ) -> None:
         self._master, slave = pty.openpty()
         self._seen = bytearray()
@@ -40,9 +51,11 @@ class Terminal:
             program,
             cwd=lab.work,
             env={**lab.env, "PYTHONPATH": str(SOURCE), "TERM": "xterm", **env},
-            stdin=subprocess.PIPE,
+            stdin=slave if controls else subprocess.PIPE,
             stdout=slave if whole else subprocess.PIPE,
             stderr=slave,
+            start_new_session=controls,
+            preexec_fn=_take_terminal if controls else None,
         )
         os.close(slave)
         self._reader = threading.Thread(target=self._read, daemon=True)
@@ -67,6 +80,9 @@ class Terminal:
             assert time.monotonic() < deadline, self.seen
             time.sleep(0.01)
 
+    def type(self, keys: str) -> None:
+        os.write(self._master, keys.encode())
+
     def end(self, stdin: bytes = b"") -> tuple[int, str]:
         """Let it come to its end; gives the code and stdout."""
         out, _ = self.process.communicate(stdin, 2 * WAIT_SECONDS)
@@ -82,12 +98,113 @@ class Terminal:
             self._seen += data
 
 
+def _take_terminal() -> None:
+    fcntl.ioctl(2, termios.TIOCSCTTY, 0)
+
+
+def shown(seen: str) -> str:
+    """What stays on the screen: without the lines that were erased."""
+    return re.sub(r"[^\n]*\r\x1b\[2K", "", seen.replace("\r\n", "\n"))
+
+
 def _ask(lab: Lab, *words: str, whole: bool = False, **env: str) -> Terminal:
-    terminal = Terminal(lab, [*PROGRAM, *words], whole=whole, **env)
+    terminal = Terminal(lab, [*PROGRAM, *words], whole=whole, controls=False, **env)
     assert terminal.process.stdin is not None
     terminal.process.stdin.close()
     terminal.process.stdin = None
     return terminal
+
+
+# ---------------------------------------------------------------- answers at a terminal
+
+
+def test_an_answer_is_shown_as_it_arrives(lab: Lab) -> None:
+    gate = Gate()
+    lab.server.add(answer(say("The harbour ", gate, "is closed.\nTruly."), size=100))
+    with _ask(lab, "-p", "Go", whole=True) as terminal:
+        terminal.wait_for("The harbour ")
+        assert "closed" not in terminal.seen
+        gate.open()
+        assert terminal.end()[0] == 0
+        seen = terminal.seen
+    assert shown(seen) == "The harbour is closed.\nTruly.\n"
+
+
+def test_the_text_before_a_tool_and_the_answer_are_shown_once_each(lab: Lab) -> None:
+    lab.server.add(answer("Looking.", bash("echo hi")), answer(say("It says"), say("hi.")))
+    with _ask(lab, "-p", "Go", whole=True) as terminal:
+        assert terminal.end()[0] == 0
+        assert shown(terminal.seen) == "Looking.\nIt says\nhi.\n"
+
+
+def test_escape_sequences_of_a_model_do_not_reach_the_terminal(lab: Lab) -> None:
+    lab.server.add(answer("a\x1b]0;title\x07b \x1b[31mred\x1b[0m", size=3))
+    with _ask(lab, "-p", "Go", whole=True, TERM="dumb") as terminal:
+        assert terminal.end()[0] == 0
+        assert terminal.seen == "ab red\r\n"
+
+
+@pytest.mark.parametrize("whole", [True, False])
+def test_the_status_line_names_the_model_the_seconds_and_the_tool(lab: Lab, whole: bool) -> None:
+    gate = Gate()
+    lab.server.add(answer("Looking.\n", bash("read line < fifo")), answer(gate, "Done."))
+    os.mkfifo(lab.work / "fifo")
+    with _ask(lab, "-p", "Go", whole=whole) as terminal:
+        terminal.wait_for(" s · bash read line < fifo")
+        (lab.work / "fifo").write_text("hi\n")
+        assert gate.reached.wait(WAIT_SECONDS)
+        assert re.search(r"claude/large · \d+ s", terminal.seen)
+        gate.open()
+        code, out = terminal.end()
+        seen = terminal.seen
+    assert code == 0
+    assert "claude/large" not in shown(seen)
+    assert shown(seen) + out == ("Looking.\n\nDone.\n" if whole else "Done.\n")
+
+
+@pytest.mark.exec
+def test_a_task_at_a_terminal_is_done_without_an_option(lab: Lab) -> None:
+    lab.server.add(answer("Fixed."))
+    with Terminal(lab, [*PROGRAM, "fix it"], whole=True, controls=True) as terminal:
+        assert terminal.end()[0] == 0
+        assert shown(terminal.seen) == "Fixed.\n"
+
+
+# ---------------------------------------------------------------- approval at a terminal
+
+
+@pytest.mark.parametrize(("keys", "made"), [("y\n", True), ("n\n", False), ("\nwhat\na\n", True)])
+def test_the_user_is_asked_before_a_tool_runs(lab: Lab, keys: str, made: bool) -> None:
+    write = call("write", {"path": "new.txt", "content": "one\ntwo\n"})
+    lab.server.add(answer(write), answer("Done."))
+    words = [*PROGRAM, "--approval", "on-write", "-p", "Go"]
+    with Terminal(lab, words, whole=True, controls=True) as terminal:
+        terminal.wait_for("Allow it? [y]es, [n]o")
+        terminal.type(keys)
+        assert terminal.end()[0] == 0
+        seen = shown(terminal.seen)
+    assert "Allow write: new.txt\n  + one\n  + two\n" in seen
+    assert (lab.work / "new.txt").exists() is made
+
+
+def test_always_allows_the_same_call_without_a_second_question(lab: Lab) -> None:
+    lab.server.add(answer(bash("touch made")), answer(bash("touch made")), answer("Done."))
+    words = [*PROGRAM, "--approval", "always", "-p", "Go"]
+    with Terminal(lab, words, whole=True, controls=True) as terminal:
+        terminal.wait_for("Allow it?")
+        terminal.type("a\n")
+        assert terminal.end()[0] == 0
+        assert terminal.seen.count("Allow it?") == 1
+
+
+def test_without_a_terminal_approval_is_refused_at_the_start(lab: Lab) -> None:
+    done = lab.run("--approval", "on-write", "-p", "Go")
+    assert (done.code, done.stdout) == (1, b"")
+    assert "--approval on-write needs a terminal where it can ask" in done.stderr
+    assert lab.server.requests == []
+
+
+# ---------------------------------------------------------------- progress
 
 
 def test_a_retry_counts_down_and_leaves_no_trace(lab: Lab) -> None:

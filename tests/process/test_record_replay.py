@@ -368,7 +368,7 @@ def test_a_full_disk_costs_the_recording_and_not_the_run(lab: Lab, file: str) ->
     lab.server.add(answer("x" * 20_000), answer("Fine."))
     script = 'ulimit -f 16; exec "$@"'
     done = lab.run(
-        *("-p", "--no-session", "--record", file, "One", "Two"),
+        *("-p", "--no-session", "--record", file, "Number one", "Number two"),
         program=("bash", "-c", script, "bash", *PROGRAM),
     )
     assert (done.code, done.stdout) == (0, b"Fine.\n")

@@ -1,73 +1,102 @@
 """Texts of `--help` and of a start without a task."""
 
+# Hosts look for options in this text: one line each, which begins with the long form.
 HELP = """\
 ludolf: a headless coding agent that hosts embed over stdin and stdout
 
 Usage:
   ludolf -p [options] [@files...] [messages...]   print the answer and exit
+  ludolf "TASK"                                   the same
   ludolf --mode json [options] [messages...]      the same, as JSON events
-  ludolf --mode rpc [options]                     serve a host: JSON lines on stdin and stdout
-  ludolf auth login|logout|status|check ...       manage API keys and logins
-  ludolf models list|show|default|refresh ...     list models, set the default, fetch new ones
-  ludolf sessions list|find|show|rename|delete|import    manage stored sessions
-  ludolf export [SESSION] [FILE]                  write a session as an HTML page, or as .jsonl
-  ludolf view [SESSION]                           follow a session in the browser, or list all
-  ludolf schema ...                               print JSON Schema or TypeScript types of frames
-  ludolf install-alias pi|omp|xcsh|pi-early       install Ludolf under the name of another program
-Run `ludolf auth -h`, `ludolf models -h` and so on for details.
+  ludolf --mode rpc [options]                     serve a host: JSON lines
 
-Text from stdin is put before the first message. @file adds a text or image file to it.
-`--` ends the options. Without a key and a model, the built-in offline model answers.
+Commands (`ludolf auth -h`, `ludolf models -h` and so on show details):
+  ludolf auth login|logout|status|check ...       manage API keys and logins
+  ludolf models list|show|default|refresh ...     list models, set the default
+  ludolf sessions list|find|show|rename|delete|import    manage sessions
+  ludolf export [SESSION] [FILE]                  write an HTML page, or .jsonl
+  ludolf view [SESSION]                           show sessions in the browser
+  ludolf schema ...                               JSON Schema or TypeScript
+  ludolf install-alias pi|omp|xcsh|pi-early       install under another name
+
+Text from stdin is put before the first message, with a blank line between
+them; </dev/null leaves stdin out. @file adds a text or image file. Each quoted
+message is a prompt of its own, and only the last answer is printed; single
+words without quotes are one prompt. `--` ends the options. Without a key and a
+model, the built-in offline model answers.
+
+At a terminal, the answer is shown as it arrives, with a status line on stderr.
+
+Exit codes of -p and --mode json:
+  0    there is an answer
+  1    error: the request failed, the model gave no answer, a limit was
+       reached, or the arguments are invalid
+  2    a command was called with invalid arguments, or there is no task
+  130  interrupted with Ctrl-C (143: by SIGTERM, 129: by SIGHUP)
 
 Output
-  -p, --print                     print the answer on stdout and exit
+  --print, -p                     print the answer on stdout and exit
   --mode text|json|rpc            format of stdout
-  --rpc-dialect NAME              protocol dialect: pi (default; complete messages), pi-delta
-                                  (deltas only), omp, xcsh, pi-early
+  --rpc-dialect NAME              protocol dialect: pi (default; complete
+                                  messages), pi-delta (deltas only), omp, xcsh,
+                                  pi-early
   --export SESSION [FILE]         write a session as an HTML page and exit
 
 Model
-  --model PATTERN                 provider/id or part of an id; `:LEVEL` sets the thinking level
-  --provider NAME                 search for --model at this provider only
-  --models A,B                    models to start with and to cycle through; globs allowed
+  --model PATTERN                 provider/id or part of an id; `:LEVEL` sets
+                                  the thinking level
+  --provider NAME                 search for the model at this provider only
+  --models A,B                    models to start with and to cycle through;
+                                  globs allowed
   --thinking LEVEL                off, minimal, low, medium, high, xhigh, max
-  --api-key KEY                   API key for --model, for this run only
-  --list-models [SEARCH]          list the models that have credentials and exit
+  --api-key KEY                   API key for the model, for this run only
+  --list-models [SEARCH]          list the models with credentials and exit
 
 Session
-  -c, --continue                  continue the last session of this folder (also -r, --resume)
-  --session SESSION               continue a session: a path, an id or its beginning, or `last`
-  --session-id ID                 continue the session with this id, or create it
+  --continue, -c                  continue the last session of this folder
+  --resume, -r                    the same
+  --session SESSION               continue a session: a path, an id or its
+                                  beginning, or `last`
+  --session-id ID                 continue the session with this id, or create
+                                  it
   --fork SESSION                  start a new session as a copy of this one
   --session-dir DIR               store sessions in DIR
   --no-session                    do not store the session
-  -n, --name NAME                 name the session
+  --name, -n NAME                 name the session
 
 Tools
-  -t, --tools A,B                 enable only these: read, write, edit, bash, grep, find, ls
-  -xt, --exclude-tools A,B        disable these
-  -nbt, --no-builtin-tools        disable the built-in tools
-  -nt, --no-tools                 disable all tools
+  --tools, -t A,B                 enable only these: read, write, edit, bash,
+                                  grep, find, ls
+  --exclude-tools, -xt A,B        disable these
+  --no-builtin-tools, -nbt        disable the built-in tools
+  --no-tools, -nt                 disable all tools
 
 Safety (see docs/safety.md)
-  --approval MODE                 ask the host before tools run: never (default), on-write, always,
+  --approval MODE                 ask before tools run, at the terminal or the
+                                  host: never (default), on-write, always,
                                   rules (approval.rules in the settings decide)
-  --sandbox MODE                  restrict what tools can write: off (default), workspace (only
-                                  this folder is writable), read-only
-  --sandbox-network on|off        network access for commands in the sandbox (default: on)
-  --mask-secrets                  replace secret values with placeholders in requests to the model
-  -a, --approve                   trust the project's .pi folder (settings, extensions) in this run
-  -na, --no-approve               do not trust it
+  --sandbox MODE                  restrict what tools can write: off (default),
+                                  workspace (only this folder is writable),
+                                  read-only
+  --sandbox-network on|off        network access for commands in the sandbox
+                                  (default: on)
+  --mask-secrets                  replace secret values with placeholders in
+                                  requests to the model
+  --approve, -a                   trust the project's .pi folder (settings,
+                                  extensions) in this run
+  --no-approve, -na               do not trust it
 
 Prompts, skills, extensions
   --system-prompt TEXT|FILE       replace the built-in system prompt
-  --append-system-prompt TEXT|FILE  append to the system prompt; repeatable
-  -nc, --no-context-files         ignore AGENTS.md and CLAUDE.md
-  --skill PATH                    add a skill; repeatable (-ns, --no-skills: disable all others)
+  --append-system-prompt TEXT|FILE
+                                  append to the system prompt; repeatable
+  --no-context-files, -nc         ignore AGENTS.md and CLAUDE.md
+  --skill PATH                    add a skill; repeatable
+  --no-skills, -ns                disable all other skills
   --prompt-template PATH          add a prompt template; repeatable
-                                  (-np, --no-prompt-templates: disable all others)
-  -e, --extension PATH            load this extension; repeatable
-                                  (-ne, --no-extensions: disable all others)
+  --no-prompt-templates, -np      disable all other prompt templates
+  --extension, -e PATH            load this extension; repeatable
+  --no-extensions, -ne            disable all other extensions
 
 Limits per prompt
   --max-turns N                   stop the run after N model responses
@@ -75,36 +104,45 @@ Limits per prompt
   --max-cost USD                  stop the run when it has cost this much
 
 Tests without a model server
-  --record FILE                   record the model traffic in a new file, without keys
-  --replay FILE                   answer from a recording; needs no key and no network
-  --replay-strict                 fail if a request differs from the recorded one
-  --replay-speed N                1 replays with the recorded pauses (default: no pauses)
+  --record FILE                   record the model traffic in a new file,
+                                  without keys
+  --replay FILE                   answer from a recording; needs no key and no
+                                  network
+  --replay-strict                 fail if a request differs from the recording
+  --replay-speed N                1 replays with the recorded pauses (default:
+                                  no pauses)
 
 Other
   --offline                       no network access except to the model
-  -h, --help                      show this text and exit
-  -v, --version                   show the version and exit
+  --help, -h                      show this text and exit
+  --version, -v                   show the version and exit
 
-Accepted for compatibility, no effect: --theme, --use-theme, --no-themes, --tui-mode, --verbose,
---no-mcp.
+Accepted for compatibility, no effect: --theme, --use-theme, --no-themes,
+--tui-mode, --verbose, --no-mcp.
 
 Environment
-  ANTHROPIC_API_KEY, OPENAI_API_KEY, GEMINI_API_KEY and the keys of other providers
+  ANTHROPIC_API_KEY, OPENAI_API_KEY, GEMINI_API_KEY, keys of other providers
   LUDOLF_DIR                      folder of settings, keys, models and sessions
                                   (default: ~/.pi/agent)
   LUDOLF_CODING_AGENT_SESSION_DIR folder of sessions
-  LUDOLF_RPC_DIALECT              same as --rpc-dialect
-  LUDOLF_OFFLINE_MODEL=0          disable the built-in model: a missing model or key is an error
-  LUDOLF_LOCAL_SERVERS            addresses of local model servers; 0 disables the search
-  LUDOLF_SCRIPT                   script that the built-in model ludolf/scripted plays
-PI_... variables of pi work too; a LUDOLF_... variable of the same name takes precedence.
+  LUDOLF_RPC_DIALECT              sets the protocol dialect
+  LUDOLF_OFFLINE_MODEL=0          disable the built-in model: a missing model or
+                                  key is an error
+  LUDOLF_LOCAL_SERVERS            addresses of local model servers; 0 disables
+                                  the search
+  LUDOLF_SCRIPT                   script that the built-in model ludolf/scripted
+                                  plays
+PI_... variables of pi work too; a LUDOLF_... variable of the same name takes
+precedence.
 
 Examples
   ludolf -p "what is in this folder?"
   git diff | ludolf -p "review this change"
-  ludolf --model anthropic/claude-sonnet-5:high -p @notes.md "turn these notes into issues"
+  ludolf --model anthropic/claude-sonnet-5:high -p @notes.md "make issues of it"
   ludolf --model ollama/qwen3:8b -p "explain this error: ..."
   echo '{"type":"get_state"}' | ludolf --mode rpc
+The end of stdin ends the RPC mode and stops a running prompt: a host keeps
+stdin open until it has received agent_settled.
 """
 
 NO_TERMINAL = """\

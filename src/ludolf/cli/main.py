@@ -2,16 +2,18 @@
 
 import gc
 import os
+import signal
 import sys
 from collections.abc import Sequence
 
 from ludolf import __version__
 from ludolf.base import ConfigError, LudolfError
-from ludolf.config.settings.arguments import Arguments, parse
+from ludolf.config.settings.arguments import Arguments, first_word, parse
 from ludolf.config.settings.home import env
 
 USAGE_ERROR = 1
 NO_TERMINAL_MODE = 2
+CLOSED_PIPE = 128 + signal.SIGPIPE
 # Start-up allocates many objects and frees few; garbage collection took a tenth of its time.
 NEW_OBJECTS_PER_COLLECTION = 20_000
 
@@ -29,6 +31,8 @@ def main(words: Sequence[str] | None = None) -> None:
         code = USAGE_ERROR
     except KeyboardInterrupt:
         code = 130
+    except BrokenPipeError:
+        code = CLOSED_PIPE
     _leave(code)
 
 
@@ -38,15 +42,20 @@ def run(words: Sequence[str]) -> int:
     Raises:
         LudolfError: the run could not start; the text is for the user.
     """
-    if words and words[0][:1].islower():
-        from ludolf.cli import subcommands
+    if words and _is_subcommand(words[0]):
+        return _run_subcommand((), words)
+    words = _in_our_words(words)
+    # Only the first word can be a subcommand, and none after -p or --mode: a message must not be
+    # mistaken for one.
+    at = first_word(words)
+    if at is not None:
+        if _is_subcommand(words[at]):
+            return _run_subcommand(words[:at], words[at:])
+        _warn_of_slip(words[at])
+    return _run_mode(parse(words))
 
-        # Only the first argument can be a subcommand, so that no message after an option is
-        # mistaken for one.
-        if words[0] in subcommands.MODULES:
-            return subcommands.run(words[0], words[1:])
-        subcommands.warn_of_slip(words[0])
-    arguments = parse(_in_our_words(words))
+
+def _run_mode(arguments: Arguments) -> int:
     if arguments.api_key:
         from ludolf.cli.process_list import hide
 
@@ -74,6 +83,34 @@ def run(words: Sequence[str]) -> int:
     return _start(arguments)
 
 
+def _is_subcommand(word: str) -> bool:
+    if not word[:1].isalpha():
+        return False
+    from ludolf.cli.subcommands import MODULES
+
+    return word in MODULES
+
+
+def _warn_of_slip(word: str) -> None:
+    from ludolf.cli.subcommands import warn_of_slip
+
+    warn_of_slip(word)
+
+
+def _run_subcommand(options: Sequence[str], words: Sequence[str]) -> int:
+    """Run a subcommand with the options before it that apply to it."""
+    from ludolf.cli import subcommands
+
+    given = parse(options)
+    if given.version or given.help:
+        return run(options)
+    if given.offline:
+        os.environ["PI_OFFLINE"] = "1"
+    if given.session_dir is not None:
+        os.environ["LUDOLF_CODING_AGENT_SESSION_DIR"] = given.session_dir
+    return subcommands.run(words[0], words[1:])
+
+
 def _start(arguments: Arguments) -> int:
     from ludolf.engine.build import current_folder
 
@@ -87,7 +124,8 @@ def _start(arguments: Arguments) -> int:
 
         return run_rpc(arguments, dialect)
     piped = not (sys.stdin and sys.stdin.isatty() and sys.stdout.isatty())
-    if arguments.mode == "json" or arguments.print_mode or piped:
+    has_task = bool(arguments.messages or arguments.files)
+    if arguments.mode == "json" or arguments.print_mode or piped or has_task:
         from ludolf.cli.one_shot import run_one_shot
 
         if arguments.session is not None:
@@ -170,10 +208,14 @@ def _own_dialect() -> str:
 
 def _leave(code: int) -> None:
     """Flush the streams and exit at once; threads may still be waiting for input."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
     from ludolf.rpc.signals import die_by
 
     for stream in (sys.stdout, sys.stderr):
         if stream is not None:
-            stream.flush()
+            try:
+                stream.flush()
+            except BrokenPipeError:
+                code = code or CLOSED_PIPE
     die_by(code)
     os._exit(code)

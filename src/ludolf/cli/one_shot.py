@@ -4,14 +4,15 @@ import asyncio
 import base64
 import contextlib
 import os
+import re
 import sys
+import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from ludolf.ai.messages import AssistantMessage, Image, Part, Text
-from ludolf.base import ConfigError, dumps
-from ludolf.cli.progress import ProgressLine, ProgressSink
-from ludolf.cli.terminal import plain
+from ludolf.base import CommandError, ConfigError, dumps
+from ludolf.cli.progress import AnswerSink, ProgressLine, ProgressSink, is_watched
 from ludolf.config.settings.arguments import Arguments
 from ludolf.config.settings.options import Options
 from ludolf.engine.build import build
@@ -22,16 +23,30 @@ from ludolf.rpc.connection import FrameSink
 from ludolf.rpc.signals import Stop, watch_signals
 from ludolf.rpc.stdio import Stdio
 
+NO_ANSWER = "The model gave no answer: its last message has no text."
+CUT_OFF = "Warning: the answer reached the limit of output tokens and was cut off."
+WAITING = (
+    "Reading the prompt from stdin until it ends. To leave stdin out, start the program with "
+    "</dev/null."
+)
+_PATIENCE_SECONDS = 2.0
+_COMMAND = re.compile(r"/([A-Za-z][\w:.-]*)(?=\s|$)")
+
 
 def run_one_shot(arguments: Arguments, *, dialect: str | None) -> int:
     """Run the prompts in order: with a dialect emit events, else print the last answer as text.
 
     Raises:
-        ConfigError: the prompt is missing in print mode, or a file is missing.
+        ConfigError: the prompt is missing in print mode, a file is missing, or a question before
+            tool calls was asked for and no user can answer it.
     """
     prompts = gather_prompts(arguments)
     if not prompts and dialect is None:
         raise ConfigError('No prompt. Pass one, for example: ludolf -p "list the files here"')
+    if dialect is None and arguments.approval is not None:
+        from ludolf.cli.approval import check_approval
+
+        check_approval(arguments.approval)
     return asyncio.run(_main(arguments, prompts, dialect))
 
 
@@ -41,36 +56,143 @@ async def _main(options: Options, prompts: Sequence[PromptInput], dialect: str |
         progress.show(lambda: "Loading")
         engine = build(options, progress.say)
         progress.hide()
-        engine.conversation.hub.attach(ProgressSink(progress))
-        return await _answer(engine, prompts, dialect, stop)
+        run = OneShot(engine, prompts, dialect, progress)
+        return await run.answer(stop)
 
 
-async def _answer(
-    engine: Engine, prompts: Sequence[PromptInput], dialect: str | None, stop: Stop
-) -> int:
-    make = plain if sys.stdout.isatty() else str
-    with Stdio(on_broken=lambda: stop(1)) as stdio:
-        watch_signals(stop)
-        if dialect is not None:
-            stdio.send(dumps(engine.session.header) + b"\n")
-            engine.conversation.hub.attach(FrameSink(make_dialect(dialect), stdio))
-            engine.conversation.hub.begin()
-        await engine.start("print" if dialect is None else "json")
-        code = await stop.race(_converse(engine, prompts))
-        if code is None:
-            code = 0 if dialect is not None else _speak_last(engine, stdio, make)
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(5):
-                await engine.close()
-        await stdio.drain(5)
-        return code
+class OneShot:
+    """One run of print or JSON mode; `dialect` is None in print mode."""
 
+    def __init__(
+        self,
+        engine: Engine,
+        prompts: Sequence[PromptInput],
+        dialect: str | None,
+        progress: ProgressLine,
+    ) -> None:
+        self._engine = engine
+        self._prompts = prompts
+        self._dialect = dialect
+        self._progress = progress
+        # At a terminal answers are written as they arrive, else the last one at the end.
+        self._streams = dialect is None and sys.stdout.isatty()
 
-async def _converse(engine: Engine, prompts: Sequence[PromptInput]) -> None:
-    for prompt in prompts:
-        await engine.prompting.prompt(prompt)
-        await engine.settled()
-        _report_unseen(engine, prompt)
+    async def answer(self, stop: Stop) -> int:
+        """Run the prompts and return the exit code."""
+        engine = self._engine
+        screen = os.dup(1) if self._streams else -1
+        broken = False
+
+        def on_broken() -> None:
+            nonlocal broken
+            broken = True
+            stop(1)
+
+        with Stdio(on_broken) as stdio:
+            watch_signals(stop)
+            self._attach(stdio, screen, on_broken)
+            await engine.start("print" if self._dialect is None else "json")
+            self._offer_approval()
+            code = await stop.race(self._converse())
+            self._progress.hide()
+            if code is None:
+                code = self._result(stdio)
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(5):
+                    await engine.close()
+            await stdio.drain(5)
+            return code or int(broken)
+
+    def _attach(self, stdio: Stdio, screen: int, on_broken: Callable[[], None]) -> None:
+        hub = self._engine.conversation.hub
+        if self._dialect is not None:
+            hub.attach(ProgressSink(self._progress))
+            stdio.send(dumps(self._engine.session.header) + b"\n")
+            hub.attach(FrameSink(make_dialect(self._dialect), stdio))
+            hub.begin()
+            return
+        hub.attach(ProgressSink(self._progress, self._model_name))
+        if self._streams:
+            hub.attach(AnswerSink(screen, self._progress, on_broken))
+
+    def _model_name(self) -> str:
+        model = self._engine.models.current
+        return f"{model.provider}/{model.id}" if model else ""
+
+    def _offer_approval(self) -> None:
+        if self._dialect is not None or not is_watched():
+            return
+        from ludolf.cli.approval import TerminalApproval, can_ask
+
+        if can_ask():
+            asking = TerminalApproval(self._progress, self._engine.answer_dialog)
+            self._engine.ask_approval(asking.ask)
+
+    async def _converse(self) -> None:
+        for prompt in self._prompts:
+            if self._dialect is None and prompt.text.startswith("/"):
+                self._check_command(prompt.text)
+            await self._engine.prompting.prompt(prompt)
+            await self._engine.settled()
+            _report_unseen(self._engine, prompt)
+
+    def _check_command(self, text: str) -> None:
+        """Raises:
+        CommandError: the text calls a command that does not exist.
+        """
+        call = _COMMAND.match(text)
+        if call is None or os.path.exists(call[0]) or self._engine.handles(text):
+            return
+        from difflib import get_close_matches
+
+        names = [command.name for command in self._engine.commands()]
+        near = get_close_matches(call[1], names, 3) or names[:10]
+        known = ", ".join(f"/{name}" for name in near)
+        hint = f" Commands: {known}." if known else ""
+        workspace = self._engine.workspace
+        if not workspace.files.trusted and workspace.home.project.is_dir():
+            hint += " Commands of an untrusted project are not loaded (see --approve)."
+        raise CommandError(f"Unknown command: {call[0]}.{hint}")
+
+    def _result(self, stdio: Stdio) -> int:
+        """Return the exit code; in print mode also print the last answer or the error."""
+        text = self._failure()
+        if self._dialect is not None:
+            return 0 if text is None else 1
+        if text is not None:
+            sys.stderr.write(text + "\n")
+            return 1
+        last = self._last_answer()
+        if last is None:
+            return 0
+        if last.stop_reason == "length":
+            sys.stderr.write(CUT_OFF + "\n")
+        if not self._streams:
+            for block in last.content:
+                if isinstance(block, Text):
+                    stdio.send(block.text.encode("utf-8", "replace") + b"\n")
+        return 0
+
+    def _failure(self) -> str | None:
+        """Return why there is not an answer; None if there is one, or none was asked for."""
+        reached = self._engine.conversation.meter.reached
+        if reached is not None:
+            return f"Stopped: the limit of {reached.maximum:g} for {reached.limit} was reached."
+        last = self._last_answer()
+        if last is None:
+            return None
+        if last.failed:
+            from ludolf.cli.failure_text import failure_text
+
+            return failure_text(last)
+        if not any(isinstance(block, Text) and block.text.strip() for block in last.content):
+            return NO_ANSWER
+        return None
+
+    def _last_answer(self) -> AssistantMessage | None:
+        messages = self._engine.session.context.messages()
+        last = messages[-1] if messages else None
+        return last if isinstance(last, AssistantMessage) else None
 
 
 def _report_unseen(engine: Engine, prompt: PromptInput) -> None:
@@ -88,28 +210,6 @@ def _report_unseen(engine: Engine, prompt: PromptInput) -> None:
     sys.stderr.write(f"Warning: The images of the prompt were not sent: {reason}.\n")
 
 
-def _speak_last(engine: Engine, stdio: Stdio, make: Callable[[str], str]) -> int:
-    """Print the last answer, one line per text block; errors go to stderr."""
-    reached = engine.conversation.meter.reached
-    if reached is not None:
-        text = f"Stopped: the limit of {reached.maximum:g} for {reached.limit} was reached."
-        sys.stderr.write(text + "\n")
-        return 1
-    messages = engine.session.context.messages()
-    last = messages[-1] if messages else None
-    if not isinstance(last, AssistantMessage):
-        return 0
-    if last.failed:
-        from ludolf.cli.failure_text import failure_text
-
-        sys.stderr.write(failure_text(last) + "\n")
-        return 1
-    for block in last.content:
-        if isinstance(block, Text):
-            stdio.send(make(block.text).encode("utf-8", "replace") + b"\n")
-    return 0
-
-
 # ---------------------------------------------------------------- prompts
 
 
@@ -120,21 +220,45 @@ def gather_prompts(arguments: Arguments) -> list[PromptInput]:
         ConfigError: a file is missing.
     """
     text, images = _stdin_text(), list[Part]()
+    messages = _messages(arguments.messages)
     for name in arguments.files:
         text += _file_text((arguments.cwd / os.path.expanduser(name)).absolute(), images)
-    text += "".join(arguments.messages[:1])
+    # The text of a file ends with a tag and a line end, which separate it already, as in pi.
+    blank = "\n\n" if text and messages and not text.endswith("\n") else ""
+    text += blank + "".join(messages[:1])
     first = [PromptInput(text=text, extra=tuple(images))] if text or images else []
-    return [*first, *(PromptInput(text=message) for message in arguments.messages[1:])]
+    return [*first, *(PromptInput(text=message) for message in messages[1:])]
+
+
+def _messages(words: list[str]) -> list[str]:
+    """Join several words to one message, which the user did not quote."""
+    if len(words) <= 1 or any(len(word.split()) != 1 for word in words):
+        return words
+    if any(word.startswith("/") for word in words[1:]):
+        return words
+    message = " ".join(words)
+    sys.stderr.write(
+        f'Note: these words are one prompt: "{message}". To avoid this note, quote it.\n'
+    )
+    return [message]
 
 
 def _stdin_text() -> str:
     if sys.stdin is None or sys.stdin.isatty():
         return ""
-    return sys.stdin.buffer.read().decode("utf-8", "replace").strip()
+    reminder = threading.Timer(_PATIENCE_SECONDS, lambda: sys.stderr.write(f"{WAITING}\n"))
+    reminder.daemon = True
+    reminder.start()
+    try:
+        return sys.stdin.buffer.read().decode("utf-8", "replace").strip()
+    finally:
+        reminder.cancel()
 
 
 def _file_text(path: Path, images: list[Part]) -> str:
     """Return the text for a file; an image is added to `images`."""
+    if path.is_dir():
+        raise ConfigError(f"{path} is a folder. @ takes files; name a folder in the message.")
     if not path.is_file():
         raise ConfigError(f"File not found: {path}")
     data = path.read_bytes()

@@ -1,4 +1,4 @@
-"""Progress line on stderr for long operations, if stderr is a terminal."""
+"""Status line on stderr, and answers as they arrive, if these streams are terminals."""
 
 import os
 import re
@@ -9,8 +9,18 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Self
 
+from ludolf.agent.events import (
+    AgentStart,
+    MessageEnd,
+    MessageStart,
+    MessageUpdate,
+    ToolEnd,
+    ToolStart,
+)
+from ludolf.ai.draft import BlockDelta, BlockEnd
+from ludolf.ai.messages import AssistantMessage, Text
 from ludolf.base import loads
-from ludolf.cli.terminal import one_line, unguarded
+from ludolf.cli.terminal import one_line, plain, unguarded
 from ludolf.protocol.events import (
     AgentSettled,
     AutoRetryEnd,
@@ -27,6 +37,8 @@ from ludolf.protocol.events import (
 _PATIENCE_SECONDS = 0.5
 _STEP_SECONDS = 0.25
 _SIGNS = "◐◓◑◒"
+# Characters of an escape sequence that are kept until its end arrives.
+_LONGEST_SEQUENCE = 256
 _MESSAGE = re.compile(r'"message"\s*:\s*("(?:[^"\\]|\\.)*")')
 
 
@@ -53,6 +65,8 @@ class ProgressLine:
         self._wake = threading.Condition()
         self._thread: threading.Thread | None = None
         self._over = False
+        # Whether other text stands on the line of the cursor.
+        self._taken = False
 
     def __enter__(self) -> Self:
         return self
@@ -89,13 +103,38 @@ class ProgressLine:
             self._clear()
             sys.stderr.write(text + "\n")
 
+    def write(self, fd: int, text: str) -> None:
+        """Write text to a terminal; the progress line stays away from a line that has begun.
+
+        Raises:
+            OSError: the terminal is gone.
+        """
+        data = text.encode("utf-8", "replace")
+        with self._wake:
+            self._clear()
+            while data:
+                data = data[os.write(fd, data) :]
+            self._taken = not text.endswith("\n")
+            self._wake.notify()
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """Erase the progress line, and draw none while the user answers a question."""
+        with self._wake:
+            before, self._taken = self._taken, True
+            self._clear()
+        yield
+        with self._wake:
+            self._taken = before
+            self._wake.notify()
+
     # ------------------------------------------------------------ private
 
     def _draw_all(self) -> None:
         with self._wake:
             while not self._over:
                 now = time.monotonic()
-                if self._text is None:
+                if self._text is None or self._taken:
                     self._wake.wait()
                 elif now < self._due:
                     self._wake.wait(self._due - now)
@@ -136,20 +175,35 @@ def working(what: str) -> Iterator[Callable[[int, int], None]]:
 
 
 class ProgressSink:
-    """Event sink that shows compaction and retries as progress."""
+    """Event sink that shows compaction and retries as progress.
 
-    def __init__(self, progress: ProgressLine) -> None:
+    With a `model`, it also shows the model, the seconds and the running tool of each run.
+    """
+
+    def __init__(self, progress: ProgressLine, model: Callable[[], str] | None = None) -> None:
         self._progress = progress
+        self._model = model
+        self._began: float | None = None
+        self._tools: dict[str, str] = {}
+        self._tool = ""
 
     def take(self, event: Event) -> None:
         match event:
+            case AgentStart():
+                self._began = self._began or time.monotonic()
+                self._show_run()
+            case ToolStart() | ToolEnd():
+                self._note_tool(event)
             case CompactionStart():
                 self._progress.show(_elapsed("Compacting the context"))
             case AutoRetryStart() | SummaryRetryScheduled():
                 self._progress.show(_countdown(event), at_once=True)
             case SummaryRetryStart():
                 self._progress.show(_elapsed("Summarizing again"))
-            case AutoRetryEnd() | CompactionEnd() | SummaryRetryFinished() | AgentSettled():
+            case AutoRetryEnd() | CompactionEnd() | SummaryRetryFinished():
+                self._show_run()
+            case AgentSettled():
+                self._began = None
                 self._progress.hide()
 
     def has_room(self) -> bool:
@@ -157,6 +211,93 @@ class ProgressSink:
 
     async def room(self) -> None:
         return
+
+    def _note_tool(self, event: ToolStart | ToolEnd) -> None:
+        if isinstance(event, ToolStart):
+            named = (event.args.get(key) for key in ("command", "path", "pattern"))
+            what = next((text for text in named if isinstance(text, str)), "")
+            self._tools[event.tool_call_id] = f"{event.tool_name} {what}".strip()
+        else:
+            self._tools.pop(event.tool_call_id, None)
+        self._tool = next(reversed(self._tools.values()), "")
+
+    def _show_run(self) -> None:
+        began, model = self._began, self._model
+        if began is None or model is None:
+            self._progress.hide()
+            return
+
+        def text() -> str:
+            parts = (model(), f"{time.monotonic() - began:.0f} s", self._tool)
+            return " · ".join(filter(None, parts))
+
+        self._progress.show(text)
+
+
+class AnswerSink:
+    """Event sink that writes the text of answers to a terminal as it arrives.
+
+    `on_broken` is called if the terminal is gone.
+    """
+
+    def __init__(self, fd: int, progress: ProgressLine, on_broken: Callable[[], None]) -> None:
+        self._fd = fd
+        self._progress = progress
+        self._on_broken = on_broken
+        self._held = ""
+        self._is_open = False
+        self._streamed: set[int] = set()
+
+    def take(self, event: Event) -> None:
+        match event:
+            case MessageStart(message=AssistantMessage()):
+                self._streamed.clear()
+            case MessageUpdate(event=BlockDelta(kind="text", index=index, delta=delta)):
+                self._streamed.add(index)
+                self._add(delta)
+            case MessageUpdate(event=BlockEnd(kind="text")):
+                self._end_block()
+            case MessageEnd(message=AssistantMessage() as message):
+                self._end_block()
+                self._write_others(message)
+
+    def has_room(self) -> bool:
+        return True
+
+    async def room(self) -> None:
+        return
+
+    def _write_others(self, message: AssistantMessage) -> None:
+        """Write the text blocks that arrived without deltas."""
+        for index, block in enumerate(message.content):
+            if isinstance(block, Text) and block.text and index not in self._streamed:
+                self._add(block.text)
+                self._end_block()
+
+    def _add(self, text: str) -> None:
+        """Write text, except for an escape sequence whose end has not arrived."""
+        text = self._held + text
+        begin = text.rfind("\x1b")
+        if begin < 0 or "\n" in text[begin:] or len(text) - begin > _LONGEST_SEQUENCE:
+            begin = len(text)
+        self._held = text[begin:]
+        self._write(plain(text[:begin]))
+
+    def _end_block(self) -> None:
+        rest, self._held = plain(self._held), ""
+        self._write(rest)
+        if self._is_open:
+            self._write("\n")
+            self._is_open = False
+
+    def _write(self, text: str) -> None:
+        if not text:
+            return
+        self._is_open = True
+        try:
+            self._progress.write(self._fd, text)
+        except OSError:
+            self._on_broken()
 
 
 def _elapsed(what: str) -> Callable[[], str]:

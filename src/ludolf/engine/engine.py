@@ -244,6 +244,11 @@ class Engine(Component):
         for feature in self.features:
             feature.disconnect()
 
+    def ask_approval(self, send: Send) -> None:
+        """Ask through `send` before tool calls; other dialogs are not shown by it."""
+        for feature in self.features:
+            feature.connect(send)
+
     def answer_dialog(self, answer: "UiAnswer") -> None:
         for feature in self.features:
             feature.answer_dialog(answer)
@@ -252,6 +257,12 @@ class Engine(Component):
         """Return the items of `get_commands`: of extensions, then templates, then skills."""
         added = (item for each in self.features.hooks["commands"] for item in each.commands())
         return (*added, *self.resources.commands())
+
+    def handles(self, text: str) -> bool:
+        """Return whether a text calls a command, or an extension may take it as input."""
+        if self.prompting.is_command(text) or self.resources.expand(text) != text:
+            return True
+        return any(feature.handles_input() for feature in self.features.hooks["handles_input"])
 
     async def reload(self) -> None:
         """Read settings, models, skills, templates, context files and extensions again.

@@ -9,6 +9,7 @@ import msgspec
 from ludolf.base import LudolfError, Value
 from ludolf.config.models.models_file import ProviderEntry
 from ludolf.config.resources.sources import SourceDetails
+from ludolf.config.settings.arguments import unknown_option
 from ludolf.extensions.loader import ExtensionFile, LoadError
 from ludolf.extensions.providers import Registration, backend_registration, registration
 from ludolf.extensions.runner import HookRunner
@@ -123,7 +124,7 @@ class Registry:
         errors = []
         for name, value in self._given.items():
             if name not in flags:
-                errors.append(f"Unknown option: --{name}")
+                errors.append(unknown_option(f"--{name}"))
             elif flags[name].type is str and not isinstance(value, str):
                 errors.append(f'Extension flag "--{name}" requires a value')
         return tuple(errors)

@@ -1,26 +1,35 @@
 """Subcommands `ludolf WORD ...`: one module each, imported on use."""
 
+import signal
 import sys
 from collections.abc import Sequence
 from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from argparse import ArgumentParser
 
 # Word -> module in this folder; its `run(words) -> int` takes the arguments after the word.
 # A module of several words has a function for each.
 MODULES: dict[str, tuple[str, str]] = {
     "auth": ("auth", "run"),
+    "config": ("packages", "run_config"),
     "export": ("sessions", "run_export"),
     "install": ("packages", "run"),
     "install-alias": ("alias", "run"),
+    "list": ("packages", "run_list"),
+    "login": ("packages", "run_login"),
+    "logout": ("packages", "run_logout"),
     "models": ("models", "run"),
     "remove": ("packages", "run"),
     "schema": ("schema", "run"),
     "sessions": ("sessions", "run"),
     "uninstall": ("packages", "run"),
-    "update": ("models", "run_update"),
+    "update": ("packages", "run_update"),
     "view": ("view", "run"),
 }
 # Words of pi that are only refused or translated; they are not suggested for misspelt words.
-_OF_PI = ("install", "remove", "uninstall", "update")
+_OF_PI = ("config", "install", "list", "login", "logout", "remove", "uninstall", "update")
 _ALIKE = 0.82
 
 
@@ -29,9 +38,33 @@ def warn_of_slip(word: str) -> None:
     from difflib import get_close_matches
 
     names = [name for name in MODULES if name not in _OF_PI]
-    for name in get_close_matches(word, names, 1, _ALIKE):
+    for name in get_close_matches(word.lower(), names, 1, _ALIKE):
         text = f'"{word}" is sent to the model as a message. Did you mean `ludolf {name}`?'
         sys.stderr.write(f"Warning: {text}\n")
+
+
+def with_default(parser: "ArgumentParser", words: Sequence[str], default: str) -> list[str]:
+    """Insert the default command if `words` begin with an option or argument of it."""
+    options = parser._option_string_actions
+    commands: dict[str, ArgumentParser] = {}
+    for action in parser._actions:
+        if isinstance(action.choices, dict):
+            commands.update(action.choices)
+    at = 0
+    while at < len(words) and words[at].partition("=")[0] in options:
+        flag, equals, _ = words[at].partition("=")
+        at += 2 if options[flag].nargs is None and not equals else 1
+    if at >= len(words) or words[at] in commands or _is_slip(words[at], tuple(commands)):
+        return list(words)
+    if not words[at].startswith("-") and not commands[default]._get_positional_actions():
+        return list(words)
+    return [*words[:at], default, *words[at:]]
+
+
+def _is_slip(word: str, names: Sequence[str]) -> bool:
+    from difflib import get_close_matches
+
+    return bool(get_close_matches(word, names, 1, _ALIKE))
 
 
 def run(name: str, words: Sequence[str]) -> int:
@@ -41,8 +74,12 @@ def run(name: str, words: Sequence[str]) -> int:
         LudolfError: the command failed; the text is for the user.
     """
     module, function = MODULES[name]
+    act = getattr(import_module(f"ludolf.cli.subcommands.{module}"), function)
+    # From here on Ctrl-C raises: locks are released, and the terminal gets its settings back.
+    if signal.getsignal(signal.SIGINT) is signal.SIG_DFL:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
-        code: int = getattr(import_module(f"ludolf.cli.subcommands.{module}"), function)(words)
+        code: int = act(words)
     except SystemExit as end:  # of argparse, after an error or a help text
         return int(end.code or 0)
     return code

@@ -20,7 +20,7 @@ exec {python} -P -c {code} "$0" "$@"
 # The name by which the script was started becomes `sys.argv[0]`.
 _CODE = (
     "import sys; del sys.argv[0]; sys.path.append({packages!r}); "
-    "from ludolf.cli.main import main; main()"
+    "from ludolf.cli.start import main; main()"
 )
 
 
@@ -37,8 +37,8 @@ def run(words: Sequence[str]) -> int:
         _remove(path)
         sys.stdout.write(f"Removed {path}\n")
         return 0
-    _make(path)
-    sys.stdout.write(f"Made {path}: it starts Ludolf with the dialect {path.name}\n")
+    done = _make(path)
+    sys.stdout.write(f"{done} {path}: it starts Ludolf with the dialect {path.name}\n")
     for line in _standing(path):
         sys.stdout.write(f"{line}\n")
     return 0
@@ -63,7 +63,8 @@ def _own_folder() -> Path:
     return user_dir() / ".local" / "bin"
 
 
-def _make(path: Path) -> None:
+def _make(path: Path) -> str:
+    """Write the alias; returns a word for what was done."""
     import shlex
 
     import ludolf
@@ -79,9 +80,21 @@ def _make(path: Path) -> None:
             os.fchmod(file.fileno(), 0o755)
             file.write(text)
     except FileExistsError:
-        raise CommandError(f"{path} already exists and was not changed") from None
+        return _renew(path, text)
     except OSError as error:
         raise CommandError(f"{path} cannot be written: {error.strerror}") from error
+    return "Made"
+
+
+def _renew(path: Path, text: str) -> str:
+    """Bring an alias that exists up to date."""
+    if not _is_ours(path):
+        raise CommandError(f"{path} already exists and was not changed")
+    if path.read_text(encoding="utf-8") == text:
+        return "Already there:"
+    _remove(path)
+    _make(path)
+    return "Updated"
 
 
 def _open_own(path: str, flags: int) -> int:

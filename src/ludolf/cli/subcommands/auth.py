@@ -14,6 +14,7 @@ from ludolf.ai.http.oauth_login import Asker, log_in
 from ludolf.ai.models import Model
 from ludolf.base import CommandError, LudolfError, Value, iso_time, now_ms
 from ludolf.base.near import did_you_mean
+from ludolf.cli.subcommands import with_default
 from ludolf.cli.terminal import columns, say, say_json, table
 from ludolf.config.auth.credentials import (
     checked_key,
@@ -204,7 +205,8 @@ def run(words: Sequence[str]) -> int:
     Raises:
         LudolfError: the command failed; the text is for the user.
     """
-    arguments, rest = _parser().parse_known_args(words)
+    parser = _parser()
+    arguments, rest = parser.parse_known_args(with_default(parser, words, "status"))
     if rest:
         # Print only the names of options: the other arguments may contain a key.
         flags = ", ".join(word.partition("=")[0] for word in rest if word.startswith("--"))

@@ -11,6 +11,7 @@ from ludolf.ai.models import Model, thinking_levels
 from ludolf.base import CommandError, dumps
 from ludolf.base.near import did_you_mean
 from ludolf.cli.help import NAMELESS, NO_MODELS
+from ludolf.cli.subcommands import with_default
 from ludolf.cli.terminal import say_json, table
 from ludolf.config.auth.credentials import nameless
 from ludolf.config.auth.keyring import Keyring
@@ -28,7 +29,8 @@ def run(words: Sequence[str]) -> int:
     Raises:
         LudolfError: the command failed; the text is for the user.
     """
-    arguments = _parser().parse_args(words)
+    parser = _parser()
+    arguments = parser.parse_args(with_default(parser, words, "list"))
     home = find_home()
     act: Callable[[Home, Namespace], int] = arguments.act
     return act(home, arguments)

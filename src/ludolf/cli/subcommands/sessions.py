@@ -11,6 +11,7 @@ from msgspec import structs
 
 from ludolf.ai.messages import AssistantMessage, Message, Thinking, ToolResultMessage
 from ludolf.base import CommandError, Value
+from ludolf.cli.subcommands import with_default
 from ludolf.cli.terminal import columns, one_line, plain, say, say_json, table, width
 from ludolf.config.settings.files import is_exposed
 from ludolf.config.settings.home import expand, find_home, session_dir_override
@@ -41,7 +42,8 @@ def run(words: Sequence[str]) -> int:
     Raises:
         CommandError: the session does not exist or cannot be changed.
     """
-    arguments = _parser().parse_args(words)
+    parser = _parser()
+    arguments = parser.parse_args(with_default(parser, words, "list"))
     place = session_place(arguments.session_dir)
     act: Callable[[Namespace, SessionFolder], int] = arguments.act
     return act(arguments, place)

@@ -52,6 +52,37 @@ def parse(words: Sequence[str]) -> Arguments:
     return arguments
 
 
+def first_word(words: Sequence[str]) -> int | None:
+    """Return the place of the first word after the options; None if it can only be a message.
+
+    Raises:
+        ConfigError: as `parse`.
+    """
+    arguments, rest = Arguments(), list(words)
+    while rest and all(
+        each is None for each in (arguments.mode, arguments.list_models, arguments.export)
+    ):
+        if not rest[0].startswith(("-", "@")):
+            return len(words) - len(rest)
+        word = rest.pop(0)
+        if word in ("--", "-p", "--print"):
+            return None
+        _take(arguments, word, rest)
+    return None
+
+
+def unknown_option(flag: str) -> str:
+    """Return the error text for an unknown option, with the one that it resembles."""
+    from difflib import get_close_matches
+
+    flags = (*VALUES, *SWITCHES, "--print", "--list-models")
+    names = [each.removeprefix("--") for each in flags if each.startswith("--")]
+    given = flag.strip("-")
+    near = get_close_matches(given, names, 3, 0.75)
+    near.sort(key=lambda name: sorted(name) != sorted(given))  # exchanged letters come first
+    return f"Unknown option: {flag}" + "".join(f". Did you mean --{name}?" for name in near[:1])
+
+
 def _take(arguments: Arguments, word: str, rest: list[str]) -> None:
     flag, equals, value = word.partition("=")
     if not flag.startswith("--"):
@@ -73,7 +104,7 @@ def _take(arguments: Arguments, word: str, rest: list[str]) -> None:
     elif word.startswith("--") and len(word) > 2:
         _unknown(arguments, flag, value if equals else None, rest)
     elif word.startswith("-") and len(word) > 1:
-        raise ConfigError(f"Unknown option: {word}")
+        raise ConfigError(unknown_option(word))
     else:
         _positional(arguments, word)
 

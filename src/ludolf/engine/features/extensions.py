@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING
 
 from ludolf.base import ConfigError
+from ludolf.config.settings.arguments import unknown_option
 from ludolf.engine.engine import Engine
 from ludolf.engine.feature import Feature, SessionMove
 from ludolf.engine.workspace import Workspace
@@ -24,7 +25,7 @@ class LazyExtensions(Feature):
         """
         if not may_have_extensions(self._engine.workspace):
             for flag in self._engine.workspace.options.flags:
-                raise ConfigError(f"Unknown option: {flag}")
+                raise ConfigError(unknown_option(flag))
         await self.enter_session(SessionMove(reason="startup"))
 
     async def enter_session(self, move: SessionMove) -> None:
