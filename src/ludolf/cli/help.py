@@ -12,6 +12,7 @@ Usage:
   ludolf sessions list|find|show|rename|delete|import    manage stored sessions
   ludolf export SESSION [FILE]                    write a session as an HTML page, or as .jsonl
   ludolf view [SESSION]                           follow a session in the browser
+  ludolf settings list|get|set|unset|path         show and change settings
   ludolf trust [DIR]                              trust the .pi folder of a project
   ludolf schema ...                               print JSON Schema or TypeScript types of frames
   ludolf install-alias pi|omp|xcsh|pi-early       install Ludolf under the name of another program

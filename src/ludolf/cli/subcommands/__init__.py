@@ -15,6 +15,7 @@ MODULES: dict[str, tuple[str, str]] = {
     "remove": ("packages", "run"),
     "schema": ("schema", "run"),
     "sessions": ("sessions", "run"),
+    "settings": ("settings", "run"),
     "trust": ("trust", "run"),
     "uninstall": ("packages", "run"),
     "update": ("models", "run_update"),
