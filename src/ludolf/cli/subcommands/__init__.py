@@ -8,6 +8,7 @@ from importlib import import_module
 # A module of several words has a function for each.
 MODULES: dict[str, tuple[str, str]] = {
     "auth": ("auth", "run"),
+    "doctor": ("doctor", "run"),
     "export": ("sessions", "run_export"),
     "install": ("packages", "run"),
     "install-alias": ("alias", "run"),
