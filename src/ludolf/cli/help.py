@@ -14,7 +14,8 @@ Usage:
   ludolf view [SESSION]                           follow a session in the browser
   ludolf settings list|get|set|unset|path         show and change settings
   ludolf trust [DIR]                              trust the .pi folder of a project
-  ludolf doctor [--online]                        check installation, configuration, keys
+  ludolf doctor                                   check installation, configuration, keys
+  ludolf completion bash|zsh|fish                 print a completion script for a shell
   ludolf schema ...                               print JSON Schema or TypeScript types of frames
   ludolf install-alias pi|omp|xcsh|pi-early       install Ludolf under the name of another program
 Run `ludolf auth -h`, `ludolf models -h` and so on for details.

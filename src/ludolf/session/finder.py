@@ -120,6 +120,11 @@ def find_id(place: SessionFolder, session_id: str) -> Path | None:
     return next((path for path, header in _sessions(place) if header.id == session_id), None)
 
 
+def session_ids(place: SessionFolder) -> Iterator[str]:
+    """Yield the ids of the sessions of this project, last changed first; reads only headers."""
+    return (header.id for _, header in _sessions(place))
+
+
 def check_cwd(header: SessionHeader, path: Path | None, current: str) -> None:
     """Check that the working directory of a session exists.
 
