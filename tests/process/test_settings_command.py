@@ -74,7 +74,9 @@ def test_lists_and_entries_of_objects_are_written_as_typed(lab: Lab) -> None:
 
 
 def test_each_key_is_listed_with_its_source(lab: Lab) -> None:
-    rows = {row["key"]: row for row in lab.run("settings", "list", "--json").records}
+    done = lab.run("settings", "--json")
+    assert done.stdout == lab.run("settings", "list", "--json").stdout
+    rows = {row["key"]: row for row in done.records}
     assert rows["defaultProvider"]["source"] == "user"
     assert rows["defaultProvider"]["value"] == "claude"
     assert rows["sync"]["source"] == "default"
@@ -108,3 +110,14 @@ def test_a_setting_of_pi_without_effect_is_marked(lab: Lab) -> None:
 
 def test_the_path_is_printed(lab: Lab) -> None:
     assert lab.run("settings", "path").stdout.decode() == f"{lab.agent / 'settings.json'}\n"
+
+
+@pytest.mark.parametrize(("refused", "value"), [(False, b"off\n"), (True, b"turn\n")])
+def test_a_stored_refusal_is_stronger_than_the_default_trust(
+    lab: Lab, refused: bool, value: bytes
+) -> None:
+    lab.settings(defaultProjectTrust="always")
+    assert lab.run("settings", "set", "sync", "off", "--project").stderr == ""
+    if refused:
+        assert lab.run("trust", "--revoke").code == 0
+    assert lab.run("settings", "get", "sync").stdout == value

@@ -22,6 +22,7 @@ from ludolf.config.settings.files import exposure
 from ludolf.config.settings.home import Home, env, expand, session_dir_override
 from ludolf.config.settings.options import Options
 from ludolf.config.settings.settings import SettingsFiles
+from ludolf.config.settings.trust import guarded_paths, trusted_settings
 
 EXTRAS = {
     "azure": "azure.identity",
@@ -42,13 +43,13 @@ class Finding(Value):
 
 def checks(home: Home, *, online: bool) -> Iterator[Finding]:
     """Yield all findings; only `online` connects to other machines."""
-    files = SettingsFiles(home)
+    files, problem = _files(home)
     registry = ModelRegistry(home.models_file, Keyring(home.auth_file))
     registry.local_servers = files.current.local_servers
     yield from _program()
     yield from _home_folder(home)
     yield from _settings(files)
-    yield from _project(home)
+    yield from _project(files, problem)
     yield from _models(registry, files)
     yield from _servers(registry)
     if online:
@@ -192,21 +193,25 @@ def _settings(files: SettingsFiles) -> Iterator[Finding]:
         yield _ok("settings", str(files.home.settings_file))
 
 
-def _project(home: Home) -> Iterator[Finding]:
-    from ludolf.config.settings.trust import guarded_paths, trust_state
-
+def _files(home: Home) -> tuple[SettingsFiles, str | None]:
+    """Return the settings in effect, and why trust could not be decided."""
     try:
-        state = trust_state(home)
+        return trusted_settings(home), None
     except ConfigError as error:
-        yield _error("trust", str(error), "Correct trust.json in the agent folder, or remove it.")
-        return
-    if not guarded_paths(home):
-        yield _ok("trust", f"{home.cwd} has nothing that needs trust")
-    elif state == "trusted":
+        return SettingsFiles(home), str(error)
+
+
+def _project(files: SettingsFiles, problem: str | None) -> Iterator[Finding]:
+    home = files.home
+    if problem:
+        yield _error("trust", problem, f"Correct {home.trust_file}, or remove it.")
+    elif files.trusted:
         yield _ok("trust", f"{home.cwd} is trusted")
+    elif not guarded_paths(home):
+        yield _ok("trust", f"{home.cwd} has nothing that needs trust")
     else:
-        text = f"{home.cwd} is not trusted ({state}): its settings and resources are ignored"
-        yield _warning("trust", text, "Trust it with `ludolf trust`.")
+        text = f"{home.cwd} is not trusted: its settings and resources are ignored"
+        yield _warning("trust", text, "Look at it and trust it with `ludolf trust`.")
 
 
 def _sessions(home: Home, files: SettingsFiles) -> Iterator[Finding]:

@@ -15,7 +15,7 @@ from ludolf.config.settings.json_edit import with_value, without
 from ludolf.config.settings.lock import settings_lock
 from ludolf.config.settings.reference import Setting, find_setting, json_text, settings_table
 from ludolf.config.settings.settings import SettingsFiles
-from ludolf.config.settings.trust import save_decision, trust_state
+from ludolf.config.settings.trust import save_decision, trust_state, trusted_settings
 from ludolf.engine.build import current_folder
 
 
@@ -39,6 +39,8 @@ def run(words: Sequence[str]) -> int:
     Raises:
         LudolfError: the key or the value is invalid, or the file cannot be changed.
     """
+    if words and words[0] in ("--json", "--project"):
+        words = ("list", *words)
     arguments = _parser().parse_args(words)
     act: Callable[[Home, Namespace], int] = arguments.act
     return act(find_home(current_folder()), arguments)
@@ -111,16 +113,13 @@ def _files(home: Home, arguments: Namespace) -> SettingsFiles:
         raw = _read(home, home.project_settings_file)
         return SettingsFiles(home, given=raw)
     try:
-        trusted = trust_state(home) == "trusted"
+        files = trusted_settings(home)
     except ConfigError as error:
         sys.stderr.write(f"Warning: {home.cwd} is not trusted: {error}\n")
-        trusted = False
-    always = SettingsFiles(home)
-    trusted = trusted or always.user.default_project_trust == "always"
-    files = SettingsFiles(home, trusted=True) if trusted else always
+        files = SettingsFiles(home)
     for text in (*files.warnings, *files.doubts):
         sys.stderr.write(f"Warning: {text}\n")
-    if not trusted and home.project_settings_file.is_file():
+    if not files.trusted and home.project_settings_file.is_file():
         sys.stderr.write(
             f"Warning: {home.project_settings_file} is ignored, since the folder is not trusted. "
             "Trust it with `ludolf trust`.\n"
@@ -222,6 +221,6 @@ def _change(home: Home, path: Path, edit: Callable[[str], str]) -> bool:
             save_decision(home, trusted=True)
     except OSError as error:
         raise CommandError(f"{path} cannot be written: {error.strerror}") from error
-    if not own and not was_trusted:
+    if not own and not trusted_settings(home).trusted:
         sys.stderr.write(f"Warning: {home.cwd} is not trusted. Trust it with `ludolf trust`.\n")
     return new != old

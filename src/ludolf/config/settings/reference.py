@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 from msgspec import inspect
 
+from ludolf.ai.messages import THINKING_LEVELS
 from ludolf.base import CommandError, dumps
 from ludolf.config.settings.approval_rules import Approval
 from ludolf.config.settings.safety_settings import SandboxSettings, SecretSettings
@@ -142,7 +143,9 @@ def _words(kind: inspect.Type) -> str:
             parts = [_words(one) for one in types if not isinstance(one, inspect.NoneType)]
             return " or ".join(parts)
         case inspect.LiteralType(values=values):
-            return " or ".join(f"`{value}`" for value in values)
+            levels = set(values) <= set(THINKING_LEVELS)
+            ordered = sorted(values, key=THINKING_LEVELS.index) if levels else values
+            return " or ".join(f"`{value}`" for value in ordered)
         case inspect.VarTupleType(item_type=item):
             return "list" if isinstance(item, inspect.UnionType) else f"list of {_words(item)}"
         case inspect.DictType(value_type=value) if not isinstance(value, inspect.AnyType):

@@ -10,6 +10,7 @@ import msgspec
 from ludolf.base import ConfigError
 from ludolf.config.settings.files import read_object, write_object
 from ludolf.config.settings.home import Home, project_agents_skills
+from ludolf.config.settings.settings import SettingsFiles
 
 _GUARDED = (
     "settings.json",
@@ -105,6 +106,20 @@ def trust_state(home: Home) -> TrustState:
     if not saved[1]:
         return "refused"
     return "changed" if _has_changed(home, saved[0]) else "trusted"
+
+
+def trusted_settings(home: Home) -> SettingsFiles:
+    """Return the settings that a session here would use; stores nothing.
+
+    Raises:
+        ConfigError: as `trust_state`.
+    """
+    files = SettingsFiles(home)
+    state = trust_state(home)
+    always = files.user.default_project_trust == "always"
+    if state == "trusted" or (state == "undecided" and always):
+        return SettingsFiles(home, trusted=True)
+    return files
 
 
 def save_decision(home: Home, *, trusted: bool) -> None:
