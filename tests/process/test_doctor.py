@@ -1,8 +1,7 @@
 """`ludolf doctor`: finds what is wrong, says what to do, prints no key."""
 
-import os
-from collections.abc import Iterator
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 
@@ -22,13 +21,6 @@ def _findings(lab: Lab, *words: str, code: int = 0, **env: str) -> dict[str, lis
     for record in done.records:
         found.setdefault(record["area"], []).append(record)
     return found
-
-
-def _opened(folder: Path) -> Iterator[Path]:
-    """Let other users enter a folder and its parents, as far as the test owns them."""
-    for place in (folder, *folder.parents):
-        if place.stat().st_uid == os.getuid() and place.parts[1:2] == ("tmp",):
-            yield place
 
 
 def test_a_sound_installation_has_no_error(lab: Lab) -> None:
@@ -66,15 +58,15 @@ def test_a_default_model_without_credentials_is_named(lab: Lab) -> None:
 
 
 def test_session_files_that_others_can_read_are_counted(lab: Lab) -> None:
-    folder = lab.agent / "sessions" / "--x--"
-    folder.mkdir(parents=True)
-    (folder / "a.jsonl").write_text("{}\n")
-    (folder / "a.jsonl").chmod(0o644)
-    for place in _opened(folder):
-        place.chmod(place.stat().st_mode | 0o011)
-    if not all(place.stat().st_mode & 0o011 for place in folder.parents):
-        pytest.skip("other users cannot enter a folder above, which the test does not own")
-    sessions = _findings(lab)["sessions"]
+    # Not in the folder of the test, since pytest keeps other users out of its parent.
+    with TemporaryDirectory() as name:
+        folder = Path(name)
+        folder.chmod(0o755)
+        if not all(place.stat().st_mode & 0o011 for place in folder.parents):
+            pytest.skip(f"other users cannot enter the parents of {folder}")
+        (folder / "a.jsonl").write_text("{}\n")
+        (folder / "a.jsonl").chmod(0o644)
+        sessions = _findings(lab, LUDOLF_CODING_AGENT_SESSION_DIR=name)["sessions"]
     assert "1 files" in sessions[0]["text"]
     assert sessions[1]["status"] == "warning"
     assert "chmod" in sessions[1]["hint"]

@@ -106,3 +106,12 @@ def test_json_describes_the_folder_and_changes_nothing(lab: Lab) -> None:
 def test_a_missing_folder_is_an_error(lab: Lab) -> None:
     done = lab.run("trust", "no-such")
     assert (done.code, done.stderr) == (1, f"Error: {lab.work / 'no-such'} is not a folder\n")
+
+
+def test_a_file_name_cannot_pass_for_other_lines(lab: Lab) -> None:
+    lay_in_project(lab, LOADS, "a\n  harmless.py")
+    for at in range(120):
+        lay_in_project(lab, LOADS, f"b{at}.py")
+    shown = lab.run("trust", "--yes").stdout.decode().splitlines()
+    assert "  .pi/extensions/a harmless.py" in shown
+    assert "  and 21 more; --json lists all" in shown

@@ -314,15 +314,15 @@ def _sandbox(home: Home) -> Iterator[Finding]:
     from ludolf.tools.sandbox.sandbox import Sandbox
 
     ground = Ground(mode="read-only", network=True, home=home.user, agent=home.agent)
-    reasons: list[str] = []
+    reasons: dict[str, str] = {}
     kinds: tuple[Literal["bwrap", "landlock"], ...] = ("bwrap", "landlock")
     for kind in kinds:
         try:
             Sandbox(ground, home.cwd, kind).close()
         except (NoSandbox, OSError) as error:
-            reasons.append(f"{kind}: {error}")
+            reasons[kind] = str(error)
         else:
             yield _ok("sandbox", f"{kind} works")
-            return
-    for reason in reasons:
-        yield _warning("sandbox", reason)
+    one_works = len(reasons) < len(kinds)
+    for name, reason in reasons.items():
+        yield _ok("sandbox", f"{name}: {reason}") if one_works else _warning("sandbox", reason)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from ludolf.base import CommandError, ConfigError, Value
-from ludolf.cli.terminal import say, say_json, table
+from ludolf.cli.terminal import one_line, say, say_json, table
 from ludolf.config.settings.executed import files_below, project_code
 from ludolf.config.settings.home import Home, expand, find_home
 from ludolf.config.settings.trust import (
@@ -19,6 +19,8 @@ from ludolf.config.settings.trust import (
 )
 from ludolf.engine.build import current_folder
 
+# Files of an extension are few; a longer list would hide the first ones.
+MOST_SHOWN = 100
 _STATES: dict[TrustState, str] = {
     "trusted": "trusted",
     "changed": "has changed since it was trusted",
@@ -131,12 +133,18 @@ def _show(report: TrustReport) -> None:
         say("The folder has no settings, extensions, skills or other resources that need trust.")
         return
     say("Trust covers these settings and resources:")
-    for name in report.resources:
-        say(f"  {name}")
+    _show_names(report.resources)
     if report.code:
         say("Ludolf runs code from these files, or commands that they name:")
-    for name in report.code:
-        say(f"  {name}")
+    _show_names(report.code)
+
+
+def _show_names(names: Sequence[str]) -> None:
+    """Print names on a line each, since a name with a line break could pass for several."""
+    for name in names[:MOST_SHOWN]:
+        say(f"  {one_line(name, 1000)}")
+    if len(names) > MOST_SHOWN:
+        say(f"  and {len(names) - MOST_SHOWN} more; --json lists all")
 
 
 def _agrees(folder: Path) -> bool:
