@@ -16,6 +16,10 @@ Commands (`ludolf auth -h`, `ludolf models -h` and so on show details):
   ludolf sessions list|find|show|rename|delete|import    manage sessions
   ludolf export [SESSION] [FILE]                  write an HTML page, or .jsonl
   ludolf view [SESSION]                           show sessions in the browser
+  ludolf settings list|get|set|unset|path         show and change settings
+  ludolf trust [DIR]                              trust a project's .pi folder
+  ludolf doctor                                   check installation and keys
+  ludolf completion bash|zsh|fish                 print a completion script
   ludolf schema ...                               JSON Schema or TypeScript
   ludolf install-alias pi|omp|xcsh|pi-early       install under another name
 

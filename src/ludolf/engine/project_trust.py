@@ -11,7 +11,7 @@ from ludolf.engine.workspace import Workspace
 
 CHANGED = (
     "The code of {folder} has changed since it was trusted: its settings and resources are not "
-    "used any more. Look at it, then trust it again."
+    "used any more. Look at it, then trust it again with `ludolf trust`."
 )
 NOT_APPLIED = "Safety settings were not applied; the previous ones stay in effect: {error}"
 

@@ -158,6 +158,11 @@ def with_id(folder: Path, session_id: str) -> Path | None:
     return _with_id(list(_files(folder)), session_id)
 
 
+def session_ids(place: SessionFolder) -> Iterator[str]:
+    """Yield the ids of the sessions of this project, last changed first; reads only headers."""
+    return (header.id for _, header in _sessions(place))
+
+
 def check_cwd(header: SessionHeader, path: Path | None, current: str) -> None:
     """Check that the working directory of a session exists.
 

@@ -13,7 +13,9 @@ if TYPE_CHECKING:
 # A module of several words has a function for each.
 MODULES: dict[str, tuple[str, str]] = {
     "auth": ("auth", "run"),
+    "completion": ("completion", "run"),
     "config": ("packages", "run_config"),
+    "doctor": ("doctor", "run"),
     "export": ("sessions", "run_export"),
     "install": ("packages", "run"),
     "install-alias": ("alias", "run"),
@@ -24,6 +26,8 @@ MODULES: dict[str, tuple[str, str]] = {
     "remove": ("packages", "run"),
     "schema": ("schema", "run"),
     "sessions": ("sessions", "run"),
+    "settings": ("settings", "run"),
+    "trust": ("trust", "run"),
     "uninstall": ("packages", "run"),
     "update": ("packages", "run_update"),
     "view": ("view", "run"),
@@ -33,12 +37,16 @@ _OF_PI = ("config", "install", "list", "login", "logout", "remove", "uninstall",
 _ALIKE = 0.82
 
 
+def names() -> tuple[str, ...]:
+    """Return the subcommands of Ludolf, without those that exist only for users of pi."""
+    return tuple(name for name in MODULES if name not in _OF_PI)
+
+
 def warn_of_slip(word: str) -> None:
     """Warn that a misspelt subcommand is sent to the model as a message."""
     from difflib import get_close_matches
 
-    names = [name for name in MODULES if name not in _OF_PI]
-    for name in get_close_matches(word.lower(), names, 1, _ALIKE):
+    for name in get_close_matches(word.lower(), names(), 1, _ALIKE):
         text = f'"{word}" is sent to the model as a message. Did you mean `ludolf {name}`?'
         sys.stderr.write(f"Warning: {text}\n")
 

@@ -57,6 +57,17 @@ def refresh(home: Home, registry: ModelRegistry, provider: str | None, *, offlin
     return 1 if any(report.problem for report in reports) else 0
 
 
+def ask_providers(registry: ModelRegistry) -> list[RefreshReport]:
+    """Ask all providers with credentials for their lists; stores nothing.
+
+    Raises:
+        CommandError: the run is offline.
+    """
+    if env_flag("OFFLINE"):
+        raise CommandError(OFFLINE)
+    return asyncio.run(_ask_all(registry, _to_ask(registry, None)))
+
+
 def _to_ask(registry: ModelRegistry, provider: str | None) -> list[Model]:
     """Return one model per provider whose server offers a list."""
     if provider is None:

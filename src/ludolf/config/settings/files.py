@@ -71,7 +71,16 @@ def read_object(
 
 
 def write_object(path: Path, value: dict[str, Any]) -> None:
-    """Replace a JSON file atomically; follow links and keep the mode of an existing file.
+    """Replace a JSON file as `replace_text` does.
+
+    Raises:
+        OSError: the file could not be written; the old one is unchanged.
+    """
+    replace_text(path, json.dumps(value, indent=2, ensure_ascii=False))
+
+
+def replace_text(path: Path, text: str) -> None:
+    """Replace a file atomically; follow links and keep the mode of an existing file.
 
     A new file is readable by its owner only.
 
@@ -81,7 +90,7 @@ def write_object(path: Path, value: dict[str, Any]) -> None:
     # Otherwise a link to a shared dotfiles folder would be replaced by a regular file.
     target = Path(os.path.realpath(path))
     fresh = target.with_name(f".{target.name}.{os.getpid()}.{os.urandom(4).hex()}")
-    data = json.dumps(value, indent=2, ensure_ascii=False).encode("utf-8", "surrogatepass")
+    data = text.encode("utf-8", "surrogatepass")
     handle = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     try:
         with os.fdopen(handle, "wb") as stream:

@@ -1,7 +1,7 @@
 """settings.json of the user and of the trusted project: merged and validated key by key."""
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -255,6 +255,16 @@ class SettingsFiles:
     @property
     def project_name(self) -> str:
         return str(self.home.project_settings_file)
+
+    def stated(self, path: Sequence[str]) -> tuple[Literal["user", "project"], Any] | None:
+        """Return the file that decides a setting, and its value there; None for the default."""
+        for scope, raw in (("project", self._project), ("user", self._user)):
+            value: Any = raw
+            for name in path:
+                value = value.get(name) if isinstance(value, dict) else None
+            if value is not None:
+                return scope, value  # type: ignore[return-value]  # one of the two above
+        return None
 
     def save(self, changes: Mapping[str, Any]) -> str | None:
         """Apply changes and write only them to the user's file; None removes a key.

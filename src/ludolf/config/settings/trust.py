@@ -10,6 +10,7 @@ import msgspec
 from ludolf.base import ConfigError
 from ludolf.config.settings.files import read_object, write_object
 from ludolf.config.settings.home import Home, project_agents_skills
+from ludolf.config.settings.settings import SettingsFiles
 
 _GUARDED = (
     "settings.json",
@@ -26,7 +27,11 @@ _GUARDED = (
 )
 
 
-_LEFT_ASIDE = "its settings and resources are ignored (see --approve)"
+_LEFT_ASIDE = (
+    "its settings and resources are ignored. Trust it with `ludolf trust`, or for one run with "
+    "--approve"
+)
+TrustState = Literal["trusted", "changed", "refused", "undecided"]
 
 
 class Trust(msgspec.Struct, frozen=True, kw_only=True):
@@ -79,6 +84,44 @@ def saved_decision(trust_file: Path, cwd: Path) -> tuple[Path, bool] | None:
     return None
 
 
+def stored_decisions(home: Home) -> dict[str, bool]:
+    """Return all stored decisions by folder.
+
+    Raises:
+        ConfigError: trust.json is invalid.
+    """
+    decisions = read_object(home.trust_file)
+    return {folder: verdict for folder, verdict in decisions.items() if isinstance(verdict, bool)}
+
+
+def trust_state(home: Home) -> TrustState:
+    """Return the state of this folder by the stored decisions; stores nothing.
+
+    Raises:
+        ConfigError: a file of decisions is invalid, or the code of the folder cannot be checked.
+    """
+    saved = saved_decision(home.trust_file, home.cwd)
+    if saved is None:
+        return "undecided"
+    if not saved[1]:
+        return "refused"
+    return "changed" if _has_changed(home, saved[0]) else "trusted"
+
+
+def trusted_settings(home: Home) -> SettingsFiles:
+    """Return the settings that a session here would use; stores nothing.
+
+    Raises:
+        ConfigError: as `trust_state`.
+    """
+    files = SettingsFiles(home)
+    state = trust_state(home)
+    always = files.user.default_project_trust == "always"
+    if state == "trusted" or (state == "undecided" and always):
+        return SettingsFiles(home, trusted=True)
+    return files
+
+
 def save_decision(home: Home, *, trusted: bool) -> None:
     """Store a decision for this folder, in the format of pi.
 
@@ -127,17 +170,12 @@ def add_imports(home: Home, paths: Iterable[Path]) -> None:
 
 def _judge(home: Home, folder: Path) -> Trust:
     """Compare the code of the project with its digest from when `folder` was trusted."""
-    from ludolf.config.settings.executed import NOTHING, digest
+    from ludolf.config.settings.executed import digest
 
     try:
-        record, now = _stored_record(home), digest(home)
-        if record is not None:
-            changed = record["digest"] != now or _differ(record["imports"])
-        elif os.path.realpath(home.cwd) != str(folder) and _stored_record(home, folder):
-            # That decision was about the code of another folder.
-            changed = now != NOTHING
-        else:
-            return _trust_first_use(home, now)
+        changed = _has_changed(home, folder)
+        if changed is None:
+            return _trust_first_use(home, digest(home))
     except ConfigError as error:
         text = f"{home.cwd} is not trusted, since its code cannot be checked: {error}"
         return Trust(trusted=False, notice=f"{text}; {_LEFT_ASIDE}")
@@ -145,6 +183,19 @@ def _judge(home: Home, folder: Path) -> Trust:
         return Trust(trusted=True)
     text = f"{home.cwd} has changed since it was trusted: {_LEFT_ASIDE}"
     return Trust(trusted=False, notice=text)
+
+
+def _has_changed(home: Home, folder: Path) -> bool | None:
+    """Return whether the code differs from when `folder` was trusted; None without a digest."""
+    from ludolf.config.settings.executed import NOTHING, digest
+
+    record, now = _stored_record(home), digest(home)
+    if record is not None:
+        return record["digest"] != now or _differ(record["imports"])
+    if os.path.realpath(home.cwd) != str(folder) and _stored_record(home, folder):
+        # That decision was about the code of another folder.
+        return now != NOTHING
+    return None
 
 
 def _trust_first_use(home: Home, now: str) -> Trust:

@@ -1,0 +1,101 @@
+"""`ludolf doctor`: finds what is wrong, says what to do, prints no key."""
+
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pytest
+
+from ludolf.base import dumps, loads
+from ludolf.client import Record
+from tests.loopback import JSON_BODY, Canned, Loopback
+from tests.process.harness import Lab
+
+SECRET = "sk-very-secret-value"
+
+
+def _findings(lab: Lab, *words: str, code: int = 0, **env: str) -> dict[str, list[Record]]:
+    done = lab.run("doctor", "--json", *words, stdin=b"", **env)
+    assert done.code == code, (done.stdout, done.stderr)
+    assert SECRET.encode() not in done.stdout
+    found: dict[str, list[Record]] = {}
+    for record in done.records:
+        found.setdefault(record["area"], []).append(record)
+    return found
+
+
+def test_a_sound_installation_has_no_error(lab: Lab) -> None:
+    found = _findings(lab, ANTHROPIC_API_KEY=SECRET)
+    assert {"ludolf", "python", "home", "settings", "models", "tool", "sessions"} <= set(found)
+    anthropic = next(one for one in found["provider"] if one["text"].startswith("anthropic"))
+    assert anthropic["status"] == "ok"
+    assert "ANTHROPIC_API_KEY" in anthropic["text"]
+    assert {one["status"] for one in found["server"]} == {"ok"}  # the model server of the test
+    text = lab.run("doctor").stdout.decode()
+    assert text.startswith("ok       ludolf     ")
+
+
+def test_mistakes_are_errors_with_a_next_step(lab: Lab) -> None:
+    lab.settings(sandbox={"mode": "on"})
+    (lab.agent / "models.json").write_text('{"providers": {"x": {"baseUrl": 3}}}')
+    found = _findings(lab, code=1)
+    for area in ("settings", "models"):
+        assert found[area][0]["status"] == "error"
+        assert found[area][0]["hint"]
+
+
+def test_an_invalid_setting_and_an_untrusted_project_are_warnings(lab: Lab) -> None:
+    lab.settings(sync="perhaps")
+    (lab.work / ".pi" / "skills").mkdir(parents=True)
+    found = _findings(lab)
+    assert found["settings"][0]["status"] == "warning"
+    assert "ludolf trust" in found["trust"][0]["hint"]
+
+
+def test_a_default_model_without_credentials_is_named(lab: Lab) -> None:
+    lab.settings(defaultProvider="anthropic", defaultModel="claude-sonnet-5")
+    (warning,) = _findings(lab)["model"]
+    assert (warning["status"], warning["hint"]) == ("warning", "ludolf auth login anthropic")
+
+
+def test_session_files_that_others_can_read_are_counted(lab: Lab) -> None:
+    # Not in the folder of the test, since pytest keeps other users out of its parent.
+    with TemporaryDirectory() as name:
+        folder = Path(name)
+        folder.chmod(0o755)
+        if not all(place.stat().st_mode & 0o011 for place in folder.parents):
+            pytest.skip(f"other users cannot enter the parents of {folder}")
+        (folder / "a.jsonl").write_text("{}\n")
+        (folder / "a.jsonl").chmod(0o644)
+        sessions = _findings(lab, LUDOLF_CODING_AGENT_SESSION_DIR=name)["sessions"]
+    assert "1 files" in sessions[0]["text"]
+    assert sessions[1]["status"] == "warning"
+    assert "chmod" in sessions[1]["hint"]
+
+
+def test_a_home_that_is_not_a_folder_is_an_error(lab: Lab) -> None:
+    place = lab.root / "file"
+    place.write_text("")
+    assert _findings(lab, code=1, LUDOLF_DIR=str(place))["home"][0]["status"] == "error"
+
+
+def test_a_configured_server_that_does_not_listen_is_a_warning(lab: Lab) -> None:
+    models = loads((lab.agent / "models.json").read_bytes())
+    models["providers"] = {"mine": {**models["providers"]["claude"]}}
+    models["providers"]["mine"]["baseUrl"] = "http://127.0.0.1:1"
+    (lab.agent / "models.json").write_bytes(dumps(models))
+    (server,) = _findings(lab)["server"]
+    assert (server["status"], "127.0.0.1:1" in server["text"]) == ("warning", True)
+
+
+@pytest.mark.parametrize(("status", "code"), [(200, 0), (401, 1)])
+def test_only_online_asks_the_providers(lab: Lab, status: int, code: int) -> None:
+    reply = Canned(status=status, headers=JSON_BODY, chunks=[dumps({"data": [{"id": "m"}]})])
+    with Loopback(reply) as server:
+        entry = {"baseUrl": server.url, "api": "openai-completions", "apiKey": SECRET}
+        providers = {"mine": {**entry, "models": [{"id": "m"}]}}
+        (lab.agent / "models.json").write_bytes(dumps({"providers": providers}))
+        assert "online" not in _findings(lab)
+        assert not server.requests
+        (online,) = _findings(lab, "--online", code=code)["online"]
+    assert online["status"] == ("error" if code else "ok")
+    assert "mine" in online["text"]
