@@ -220,7 +220,7 @@ def test_an_unknown_dialect_is_refused_with_the_list(lab: Lab) -> None:
     done = lab.run("--mode", "rpc", "--rpc-dialect", "klingon")
     assert done.code == 1
     assert done.stdout == b""
-    for name in ("pi", "pi-delta", "omp", "xcsh", "pi-early"):
+    for name in ("pi", "pi-0.79", "pi-delta", "omp", "xcsh", "pi-early"):
         assert name in done.stderr
 
 

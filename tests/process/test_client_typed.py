@@ -39,7 +39,7 @@ from tests.process.extending import lay
 from tests.process.harness import RPC, WAIT_SECONDS, Lab, Patient, survivors
 from tests.process.script import Gate, answer, call
 
-DIALECTS = ("pi", "pi-delta", "omp", "xcsh", "pi-early")
+DIALECTS = ("pi", "pi-0.79", "pi-delta", "omp", "xcsh", "pi-early")
 # Parameters that a method does not have: another name for one, and what follows from another.
 LEFT_OUT = {"handoff": {"instructions"}, "host_uri_result": {"is_error"}}
 

@@ -13,7 +13,7 @@ Usage:
   ludolf export SESSION [FILE]                    write a session as an HTML page, or as .jsonl
   ludolf view [SESSION]                           follow a session in the browser
   ludolf schema ...                               print JSON Schema or TypeScript types of frames
-  ludolf install-alias pi|omp|xcsh|pi-early       install Ludolf under the name of another program
+  ludolf install-alias NAME                       install Ludolf as pi, omp, xcsh or pi-early
 Run `ludolf auth -h`, `ludolf models -h` and so on for details.
 
 Text from stdin is put before the first message. @file adds a text or image file to it.
@@ -22,8 +22,9 @@ Text from stdin is put before the first message. @file adds a text or image file
 Output
   -p, --print                     print the answer on stdout and exit
   --mode text|json|rpc            format of stdout
-  --rpc-dialect NAME              protocol dialect: pi (default; complete messages), pi-delta
-                                  (deltas only), omp, xcsh, pi-early
+  --rpc-dialect NAME              protocol dialect: pi (default; complete messages), pi-0.79
+                                  (exactly this version), pi-delta (deltas only), omp, xcsh,
+                                  pi-early
   --export SESSION [FILE]         write a session as an HTML page and exit
 
 Model

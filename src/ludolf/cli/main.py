@@ -12,6 +12,8 @@ from ludolf.config.settings.home import env
 
 USAGE_ERROR = 1
 NO_TERMINAL_MODE = 2
+# Dialects that a program name selects.
+_NAMED_DIALECTS = ("omp", "xcsh", "pi-early", "pi-0.79")
 # Start-up allocates many objects and frees few; garbage collection took a tenth of its time.
 NEW_OBJECTS_PER_COLLECTION = 20_000
 
@@ -152,9 +154,10 @@ def _guard_terminal() -> None:
 
 
 def _own_dialect() -> str:
-    """Return the dialect of the program name: `omp`, `xcsh` or `pi-early`, else `pi`."""
-    name = os.path.basename(sys.argv[0]).partition(".")[0]
-    return name if name in ("omp", "xcsh", "pi-early") else "pi"
+    """Return the dialect that the program is named after, perhaps with an extension; else `pi`."""
+    name = os.path.basename(sys.argv[0])
+    named = (each for each in _NAMED_DIALECTS if name == each or name.startswith(f"{each}."))
+    return next(named, "pi")
 
 
 def _leave(code: int) -> None:

@@ -191,7 +191,7 @@ def _plain(value: Any) -> Any:
 
 DRAFT = "https://json-schema.org/draft/2020-12/schema"
 # What goes before the names of replies that differ from those of pi.
-_FAMILIES = {"pi": "", "pi-delta": "Delta", "omp": "Omp", "xcsh": "Xcsh"}
+_FAMILIES = {"pi": "", "pi-0.79": "Exact", "pi-delta": "Delta", "omp": "Omp", "xcsh": "Xcsh"}
 _NOTHING = (None, type(None), UnsetType)
 _ANY_ID = {"description": "Any JSON; it comes back unchanged."}
 
