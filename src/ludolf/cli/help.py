@@ -51,8 +51,8 @@ Tools
   -nt, --no-tools                 disable all tools
 
 Safety (see docs/safety.md)
-  --approval MODE                 ask the host before tools run: never (default), on-write, always,
-                                  rules (approval.rules in the settings decide)
+  --approval MODE                 ask the host before tools run: never (default), on-command,
+                                  on-write, always, rules (approval.rules in the settings decide)
   --sandbox MODE                  restrict what tools can write: off (default), workspace (only
                                   this folder is writable), read-only
   --sandbox-network on|off        network access for commands in the sandbox (default: on)

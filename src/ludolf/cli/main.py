@@ -7,13 +7,11 @@ from collections.abc import Sequence
 
 from ludolf import __version__
 from ludolf.base import ConfigError, LudolfError
+from ludolf.cli.dialect import dialect_of
 from ludolf.config.settings.arguments import Arguments, parse
-from ludolf.config.settings.home import env
 
 USAGE_ERROR = 1
 NO_TERMINAL_MODE = 2
-# Dialects that a program name selects.
-_NAMED_DIALECTS = ("omp", "xcsh", "pi-early", "pi-0.79")
 # Start-up allocates many objects and frees few; garbage collection took a tenth of its time.
 NEW_OBJECTS_PER_COLLECTION = 20_000
 
@@ -54,7 +52,7 @@ def run(words: Sequence[str]) -> int:
 
         hide(arguments.api_key)
     if arguments.version:
-        sys.stdout.write(f"{__version__}\n")
+        sys.stdout.write(_version_of(arguments.rpc_dialect or dialect_of()) + "\n")
         return 0
     if arguments.help:
         from ludolf.cli.help import HELP
@@ -76,11 +74,16 @@ def run(words: Sequence[str]) -> int:
     return _start(arguments)
 
 
+def _version_of(dialect: str) -> str:
+    """Return the version; hosts of omp look for its name before it."""
+    return f"omp/{__version__}" if dialect == "omp" else __version__
+
+
 def _start(arguments: Arguments) -> int:
     from ludolf.engine.build import current_folder
 
     arguments.cwd = current_folder()
-    dialect = arguments.rpc_dialect or env("RPC_DIALECT") or _own_dialect()
+    dialect = arguments.rpc_dialect or dialect_of()
     if arguments.mode == "rpc":
         if arguments.files:
             sys.stderr.write("Error: @file arguments are not supported in RPC mode\n")
@@ -102,7 +105,7 @@ def _start(arguments: Arguments) -> int:
 
 def _in_our_words(words: Sequence[str]) -> Sequence[str]:
     """Translate the flags of omp or xcsh if their dialect is selected."""
-    if _dialect_of(words) not in ("omp", "xcsh"):
+    if dialect_of(words) not in ("omp", "xcsh"):
         return words
     from ludolf.config.settings.omp_arguments import in_our_words
 
@@ -115,15 +118,6 @@ def _in_our_words(words: Sequence[str]) -> Sequence[str]:
         except OSError as error:
             raise ConfigError(f"--cwd {translated.cwd}: {error.strerror}") from error
     return translated.words
-
-
-def _dialect_of(words: Sequence[str]) -> str:
-    """Return the dialect from `--rpc-dialect`, else the environment, else the program name."""
-    for at, word in enumerate(words):
-        flag, equals, value = word.partition("=")
-        if flag == "--rpc-dialect" and (equals or words[at + 1 :]):
-            return value if equals else words[at + 1]
-    return env("RPC_DIALECT") or _own_dialect()
 
 
 def _fill_descriptors() -> None:
@@ -151,13 +145,6 @@ def _guard_terminal() -> None:
             from ludolf.cli.terminal import guarded
 
             setattr(sys, name, guarded(stream))
-
-
-def _own_dialect() -> str:
-    """Return the dialect that the program is named after, perhaps with an extension; else `pi`."""
-    name = os.path.basename(sys.argv[0])
-    named = (each for each in _NAMED_DIALECTS if name == each or name.startswith(f"{each}."))
-    return next(named, "pi")
 
 
 def _leave(code: int) -> None:
