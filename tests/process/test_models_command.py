@@ -377,3 +377,13 @@ def test_elsewhere_the_list_is_one_model_a_line(lab: Lab) -> None:
 
 def test_the_version_in_the_dialect_omp_has_its_name(lab: Lab) -> None:
     assert lab.run("--version", LUDOLF_RPC_DIALECT="omp").stdout.decode() == f"omp/{__version__}\n"
+
+
+def test_whole_prices_are_written_without_a_fraction(lab: Lab) -> None:
+    path = lab.agent / "models.json"
+    data = json.loads(path.read_text())
+    prices = {"input": 3, "output": 0.5, "cacheRead": 0, "cacheWrite": 0}
+    data["providers"]["claude"]["models"][0]["cost"] = prices
+    path.write_text(json.dumps(data))
+    words = ("models", "show", f"claude/{data['providers']['claude']['models'][0]['id']}", "--json")
+    assert json.dumps(loads(lab.run(*words).stdout)["cost"]) == json.dumps(prices)
