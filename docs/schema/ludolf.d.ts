@@ -627,35 +627,6 @@ export interface DeleteSessionResponse {
   data: Trashed;
 }
 
-export interface DeltaGetStateResponse {
-  type: "response";
-  /** Any JSON; it comes back unchanged. */
-  id?: unknown;
-  command: "get_state";
-  success: true;
-  data: DeltaState;
-}
-
-/** `model` is missing when none is selected. */
-export interface DeltaState {
-  model?: Model;
-  thinkingLevel: "high" | "low" | "max" | "medium" | "minimal" | "off" | "xhigh";
-  isStreaming: boolean;
-  isCompacting: boolean;
-  steeringMode: "all" | "one-at-a-time";
-  followUpMode: "all" | "one-at-a-time";
-  sessionFile?: string;
-  sessionId: string;
-  sessionName?: string;
-  autoCompactionEnabled: boolean;
-  messageCount: number;
-  pendingMessageCount: number;
-  todoPhases?: TodoPhase[];
-  hasPendingAsyncWork?: boolean;
-  fastModeEnabled?: boolean;
-  fastModeActive?: boolean;
-}
-
 /** A reminder that the program itself put into the conversation. */
 export interface DeveloperMessage {
   role: "developer";
@@ -760,6 +731,147 @@ export interface EventFilter {
 export interface EventPayload {
   id: string;
   event: unknown;
+}
+
+export interface ExactAbortAndPromptResponse {
+  type: "response";
+  /** Any JSON; it comes back unchanged. */
+  id?: unknown;
+  command: "abort_and_prompt";
+  success: true;
+}
+
+export interface ExactCycleModelResponse {
+  type: "response";
+  /** Any JSON; it comes back unchanged. */
+  id?: unknown;
+  command: "cycle_model";
+  success: true;
+  data: ExactCycledModel | null;
+}
+
+export interface ExactCycleThinkingLevelResponse {
+  type: "response";
+  /** Any JSON; it comes back unchanged. */
+  id?: unknown;
+  command: "cycle_thinking_level";
+  success: true;
+  data: ExactCycledLevel | null;
+}
+
+export interface ExactCycledLevel {
+  level: "high" | "low" | "medium" | "minimal" | "off" | "xhigh";
+}
+
+/** `isScoped`: chosen among those of `--models`. */
+export interface ExactCycledModel {
+  model: Model;
+  thinkingLevel: "high" | "low" | "medium" | "minimal" | "off" | "xhigh";
+  isScoped: boolean;
+}
+
+export interface ExactFollowUpResponse {
+  type: "response";
+  /** Any JSON; it comes back unchanged. */
+  id?: unknown;
+  command: "follow_up";
+  success: true;
+}
+
+export interface ExactForkResponse {
+  type: "response";
+  /** Any JSON; it comes back unchanged. */
+  id?: unknown;
+  command: "fork";
+  success: true;
+  data: ExactForked;
+}
+
+/** `text` is the message that the new session ends before; missing if it was cancelled. */
+export interface ExactForked {
+  cancelled: boolean;
+  text?: string;
+}
+
+export interface ExactGetAvailableThinkingLevelsResponse {
+  type: "response";
+  /** Any JSON; it comes back unchanged. */
+  id?: unknown;
+  command: "get_available_thinking_levels";
+  success: true;
+  data: ExactLevels;
+}
+
+export interface ExactGetLastAssistantTextResponse {
+  type: "response";
+  /** Any JSON; it comes back unchanged. */
+  id?: unknown;
+  command: "get_last_assistant_text";
+  success: true;
+  data: ExactLastText;
+}
+
+export interface ExactGetStateResponse {
+  type: "response";
+  /** Any JSON; it comes back unchanged. */
+  id?: unknown;
+  command: "get_state";
+  success: true;
+  data: ExactState;
+}
+
+/** `text` is missing before the first answer. */
+export interface ExactLastText {
+  text?: string;
+}
+
+export interface ExactLevels {
+  levels: ("high" | "low" | "medium" | "minimal" | "off" | "xhigh")[];
+}
+
+export interface ExactPromptResponse {
+  type: "response";
+  /** Any JSON; it comes back unchanged. */
+  id?: unknown;
+  command: "prompt";
+  success: true;
+}
+
+/** `model` has the id `unknown` when none is selected. */
+export interface ExactState {
+  model: Model;
+  thinkingLevel: "high" | "low" | "medium" | "minimal" | "off" | "xhigh";
+  isStreaming: boolean;
+  isCompacting: boolean;
+  steeringMode: "all" | "one-at-a-time";
+  followUpMode: "all" | "one-at-a-time";
+  sessionFile?: string;
+  sessionId: string;
+  sessionName?: string;
+  autoCompactionEnabled: boolean;
+  messageCount: number;
+  pendingMessageCount: number;
+  todoPhases?: TodoPhase[];
+  hasPendingAsyncWork?: boolean;
+  fastModeEnabled?: boolean;
+  fastModeActive?: boolean;
+}
+
+export interface ExactSteerResponse {
+  type: "response";
+  /** Any JSON; it comes back unchanged. */
+  id?: unknown;
+  command: "steer";
+  success: true;
+}
+
+/** The piece with the whole answer so far, twice. */
+export interface ExactUpdate {
+  type: "message_update";
+  assistantMessageEvent: WholePiece;
+  message: AssistantMessage;
+  /** The same in all frames of a message; for hosts that want prompt results. */
+  messageId?: string;
 }
 
 export interface ExportHtmlCommand {
@@ -3337,7 +3449,9 @@ export type Command = PromptCommand | SteerCommand | FollowUpCommand | AbortComm
 
 export type PiFrame = AgentStart | AgentEnd | TurnStart | TurnEnd | MessageStart | WholeUpdate | MessageEnd | AnyToolStart | ToolUpdate | ToolEnd | QueueUpdate | AgentSettled | AutoRetryStart | AutoRetryEnd | CompactionStart | CompactionEnd | SummaryRetryScheduled | SummaryRetryStart | SummaryRetryFinished | SessionInfoChanged | ThinkingLevelChanged | EntryAppended | BashUpdate | LimitReached | ExtensionError | Warned | ContextFilesUsed | HostToolCall | HostToolCancel | HostUriRequest | HostUriCancel | TodoReminder | TodoAutoClear | StreamRuleHit | CommandOutput | SessionInfoUpdate | ModelChanged | ConfigUpdate | PromptResult | SessionSettled | AgentWaiting | SubagentLifecycle | SubagentProgress | SubagentEvent | Chunk | Header | SelectRequest | ConfirmRequest | InputRequest | EditorRequest | NotifyRequest | SetStatusRequest | SetWidgetRequest | SetTitleRequest | SetEditorTextRequest | OpenUrlRequest | CancelRequest | PromptResponse | SteerResponse | FollowUpResponse | AbortResponse | AbortAndPromptResponse | ClearQueueResponse | NewSessionResponse | GetStateResponse | GetMessagesResponse | SetModelResponse | CycleModelResponse | GetAvailableModelsResponse | SetThinkingLevelResponse | CycleThinkingLevelResponse | GetAvailableThinkingLevelsResponse | SetSteeringModeResponse | SetFollowUpModeResponse | CompactResponse | SetAutoCompactionResponse | SetAutoRetryResponse | AbortRetryResponse | BashResponse | AbortBashResponse | GetSessionStatsResponse | ExportHtmlResponse | SwitchSessionResponse | ForkResponse | BranchResponse | CloneResponse | GetForkMessagesResponse | GetBranchMessagesResponse | GetEntriesResponse | GetTreeResponse | GetLastAssistantTextResponse | SetSessionNameResponse | GetCommandsResponse | SetLimitsResponse | SetProjectTrustResponse | ListSessionsResponse | RenameSessionResponse | DeleteSessionResponse | NavigateTreeResponse | ReloadResponse | GetCapabilitiesResponse | SetHostToolsResponse | SetHostUriSchemesResponse | HandoffResponse | OpenSessionResponse | SetFastModeResponse | SetInterruptModeResponse | SetTodosResponse | SetEventFilterResponse | SetPromptResultsResponse | NegotiateProtocolResponse | GetMessagesPageResponse | GetAvailableCommandsResponse | SetLocaleResponse | GetLoginProvidersResponse | LoginResponse | LogoutResponse | GetAuthStatusResponse | GetIntegrationsResponse | SetSubagentSubscriptionResponse | GetSubagentsResponse | GetSubagentMessagesResponse | CancelSubagentResponse | SteerSubagentResponse | FailedResponse;
 
-export type PiDeltaFrame = AgentStart | AgentEnd | TurnStart | TurnEnd | BegunStart | PieceUpdate | MessageEnd | AnyToolStart | ToolUpdate | ToolEnd | QueueUpdate | AgentSettled | AutoRetryStart | AutoRetryEnd | CompactionStart | FailedCompactionEnd | SummaryRetryScheduled | SummaryRetryStart | SummaryRetryFinished | SessionInfoChanged | ThinkingLevelChanged | EntryAppended | BashUpdate | LimitReached | ExtensionError | Warned | ContextFilesUsed | HostToolCall | HostToolCancel | HostUriRequest | HostUriCancel | TodoReminder | TodoAutoClear | StreamRuleHit | CommandOutput | SessionInfoUpdate | ModelChanged | ConfigUpdate | PromptResult | SessionSettled | AgentWaiting | SubagentLifecycle | SubagentProgress | SubagentEvent | Chunk | Header | SelectRequest | ConfirmRequest | InputRequest | EditorRequest | NotifyRequest | SetStatusRequest | SetWidgetRequest | SetTitleRequest | SetEditorTextRequest | OpenUrlRequest | CancelRequest | PromptResponse | SteerResponse | FollowUpResponse | AbortResponse | AbortAndPromptResponse | ClearQueueResponse | NewSessionResponse | DeltaGetStateResponse | GetMessagesResponse | SetModelResponse | CycleModelResponse | GetAvailableModelsResponse | SetThinkingLevelResponse | CycleThinkingLevelResponse | GetAvailableThinkingLevelsResponse | SetSteeringModeResponse | SetFollowUpModeResponse | CompactResponse | SetAutoCompactionResponse | SetAutoRetryResponse | AbortRetryResponse | BashResponse | AbortBashResponse | GetSessionStatsResponse | ExportHtmlResponse | SwitchSessionResponse | ForkResponse | BranchResponse | CloneResponse | GetForkMessagesResponse | GetBranchMessagesResponse | GetEntriesResponse | GetTreeResponse | GetLastAssistantTextResponse | SetSessionNameResponse | GetCommandsResponse | SetLimitsResponse | SetProjectTrustResponse | ListSessionsResponse | RenameSessionResponse | DeleteSessionResponse | NavigateTreeResponse | ReloadResponse | GetCapabilitiesResponse | SetHostToolsResponse | SetHostUriSchemesResponse | HandoffResponse | OpenSessionResponse | SetFastModeResponse | SetInterruptModeResponse | SetTodosResponse | SetEventFilterResponse | SetPromptResultsResponse | NegotiateProtocolResponse | GetMessagesPageResponse | GetAvailableCommandsResponse | SetLocaleResponse | GetLoginProvidersResponse | LoginResponse | LogoutResponse | GetAuthStatusResponse | GetIntegrationsResponse | SetSubagentSubscriptionResponse | GetSubagentsResponse | GetSubagentMessagesResponse | CancelSubagentResponse | SteerSubagentResponse | FailedResponse;
+export type Pi079Frame = AgentStart | AgentEnd | TurnStart | TurnEnd | MessageStart | ExactUpdate | MessageEnd | AnyToolStart | ToolUpdate | ToolEnd | QueueUpdate | AutoRetryStart | AutoRetryEnd | CompactionStart | FailedCompactionEnd | SessionInfoChanged | ThinkingLevelChanged | ExtensionError | HostToolCall | HostToolCancel | HostUriRequest | HostUriCancel | PromptResult | SessionSettled | SubagentLifecycle | SubagentProgress | SubagentEvent | Chunk | Header | SelectRequest | ConfirmRequest | InputRequest | EditorRequest | NotifyRequest | SetStatusRequest | SetWidgetRequest | SetTitleRequest | SetEditorTextRequest | OpenUrlRequest | CancelRequest | ExactPromptResponse | ExactSteerResponse | ExactFollowUpResponse | AbortResponse | ExactAbortAndPromptResponse | ClearQueueResponse | NewSessionResponse | ExactGetStateResponse | GetMessagesResponse | SetModelResponse | ExactCycleModelResponse | GetAvailableModelsResponse | SetThinkingLevelResponse | ExactCycleThinkingLevelResponse | ExactGetAvailableThinkingLevelsResponse | SetSteeringModeResponse | SetFollowUpModeResponse | CompactResponse | SetAutoCompactionResponse | SetAutoRetryResponse | AbortRetryResponse | BashResponse | AbortBashResponse | GetSessionStatsResponse | ExportHtmlResponse | SwitchSessionResponse | ExactForkResponse | BranchResponse | CloneResponse | GetForkMessagesResponse | GetBranchMessagesResponse | GetEntriesResponse | GetTreeResponse | ExactGetLastAssistantTextResponse | SetSessionNameResponse | GetCommandsResponse | SetLimitsResponse | SetProjectTrustResponse | ListSessionsResponse | RenameSessionResponse | DeleteSessionResponse | NavigateTreeResponse | ReloadResponse | GetCapabilitiesResponse | SetHostToolsResponse | SetHostUriSchemesResponse | HandoffResponse | OpenSessionResponse | SetFastModeResponse | SetInterruptModeResponse | SetTodosResponse | SetEventFilterResponse | SetPromptResultsResponse | NegotiateProtocolResponse | GetMessagesPageResponse | GetAvailableCommandsResponse | SetLocaleResponse | GetLoginProvidersResponse | LoginResponse | LogoutResponse | GetAuthStatusResponse | GetIntegrationsResponse | SetSubagentSubscriptionResponse | GetSubagentsResponse | GetSubagentMessagesResponse | CancelSubagentResponse | SteerSubagentResponse | FailedResponse;
+
+export type PiDeltaFrame = AgentStart | AgentEnd | TurnStart | TurnEnd | BegunStart | PieceUpdate | MessageEnd | AnyToolStart | ToolUpdate | ToolEnd | QueueUpdate | AgentSettled | AutoRetryStart | AutoRetryEnd | CompactionStart | FailedCompactionEnd | SummaryRetryScheduled | SummaryRetryStart | SummaryRetryFinished | SessionInfoChanged | ThinkingLevelChanged | EntryAppended | BashUpdate | LimitReached | ExtensionError | Warned | ContextFilesUsed | HostToolCall | HostToolCancel | HostUriRequest | HostUriCancel | TodoReminder | TodoAutoClear | StreamRuleHit | CommandOutput | SessionInfoUpdate | ModelChanged | ConfigUpdate | PromptResult | SessionSettled | AgentWaiting | SubagentLifecycle | SubagentProgress | SubagentEvent | Chunk | Header | SelectRequest | ConfirmRequest | InputRequest | EditorRequest | NotifyRequest | SetStatusRequest | SetWidgetRequest | SetTitleRequest | SetEditorTextRequest | OpenUrlRequest | CancelRequest | PromptResponse | SteerResponse | FollowUpResponse | AbortResponse | AbortAndPromptResponse | ClearQueueResponse | NewSessionResponse | GetStateResponse | GetMessagesResponse | SetModelResponse | CycleModelResponse | GetAvailableModelsResponse | SetThinkingLevelResponse | CycleThinkingLevelResponse | GetAvailableThinkingLevelsResponse | SetSteeringModeResponse | SetFollowUpModeResponse | CompactResponse | SetAutoCompactionResponse | SetAutoRetryResponse | AbortRetryResponse | BashResponse | AbortBashResponse | GetSessionStatsResponse | ExportHtmlResponse | SwitchSessionResponse | ForkResponse | BranchResponse | CloneResponse | GetForkMessagesResponse | GetBranchMessagesResponse | GetEntriesResponse | GetTreeResponse | GetLastAssistantTextResponse | SetSessionNameResponse | GetCommandsResponse | SetLimitsResponse | SetProjectTrustResponse | ListSessionsResponse | RenameSessionResponse | DeleteSessionResponse | NavigateTreeResponse | ReloadResponse | GetCapabilitiesResponse | SetHostToolsResponse | SetHostUriSchemesResponse | HandoffResponse | OpenSessionResponse | SetFastModeResponse | SetInterruptModeResponse | SetTodosResponse | SetEventFilterResponse | SetPromptResultsResponse | NegotiateProtocolResponse | GetMessagesPageResponse | GetAvailableCommandsResponse | SetLocaleResponse | GetLoginProvidersResponse | LoginResponse | LogoutResponse | GetAuthStatusResponse | GetIntegrationsResponse | SetSubagentSubscriptionResponse | GetSubagentsResponse | GetSubagentMessagesResponse | CancelSubagentResponse | SteerSubagentResponse | FailedResponse;
 
 export type OmpFrame = AgentStart | OmpAgentEnd | TurnStart | OmpTurnEnd | OmpMessageStart | OmpUpdate | OmpMessageEnd | AnyToolStart | OmpToolUpdate | OmpToolEnd | OmpRetryStart | OmpRetryEnd | AutoCompactionStart | AutoCompactionEnd | OmpLevelChanged | LimitReached | ExtensionError | Notice | HostToolCall | HostToolCancel | HostUriRequest | HostUriCancel | TodoReminder | TodoAutoClear | StreamRuleHit | CommandOutput | SessionInfoUpdate | ModelChanged | OmpConfigUpdate | PromptResult | SessionSettled | SubagentLifecycle | SubagentProgress | SubagentEvent | OmpReady | CommandsUpdate | Chunk | Header | SelectRequest | ConfirmRequest | InputRequest | EditorRequest | NotifyRequest | SetStatusRequest | SetWidgetRequest | SetTitleRequest | SetEditorTextRequest | OpenUrlRequest | CancelRequest | OmpPromptResponse | OmpSteerResponse | OmpFollowUpResponse | AbortResponse | OmpAbortAndPromptResponse | ClearQueueResponse | NewSessionResponse | OmpGetStateResponse | OmpGetMessagesResponse | OmpSetModelResponse | OmpCycleModelResponse | OmpGetAvailableModelsResponse | SetThinkingLevelResponse | CycleThinkingLevelResponse | GetAvailableThinkingLevelsResponse | SetSteeringModeResponse | SetFollowUpModeResponse | OmpCompactResponse | SetAutoCompactionResponse | SetAutoRetryResponse | AbortRetryResponse | OmpBashResponse | AbortBashResponse | OmpGetSessionStatsResponse | ExportHtmlResponse | SwitchSessionResponse | ForkResponse | BranchResponse | CloneResponse | GetForkMessagesResponse | GetBranchMessagesResponse | GetEntriesResponse | GetTreeResponse | GetLastAssistantTextResponse | SetSessionNameResponse | GetCommandsResponse | SetLimitsResponse | SetProjectTrustResponse | ListSessionsResponse | RenameSessionResponse | DeleteSessionResponse | NavigateTreeResponse | ReloadResponse | GetCapabilitiesResponse | SetHostToolsResponse | SetHostUriSchemesResponse | OmpHandoffResponse | OpenSessionResponse | SetFastModeResponse | SetInterruptModeResponse | SetTodosResponse | SetEventFilterResponse | SetPromptResultsResponse | NegotiateProtocolResponse | OmpGetMessagesPageResponse | GetAvailableCommandsResponse | SetLocaleResponse | GetLoginProvidersResponse | LoginResponse | LogoutResponse | GetAuthStatusResponse | GetIntegrationsResponse | SetSubagentSubscriptionResponse | GetSubagentsResponse | GetSubagentMessagesResponse | CancelSubagentResponse | SteerSubagentResponse | OmpFailedResponse;
 
@@ -3348,6 +3462,7 @@ export type PiEarlyFrame = AgentStart | EarlyAgentEnd | TurnStart | TurnEnd | Me
 /** The frames by dialect. */
 export interface Frames {
   "pi": PiFrame;
+  "pi-0.79": Pi079Frame;
   "pi-delta": PiDeltaFrame;
   "omp": OmpFrame;
   "xcsh": XcshFrame;

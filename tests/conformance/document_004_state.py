@@ -28,6 +28,7 @@ RPC4-state-13 `pendingMessageCount` counts the queued messages.
         dialects=ONLY_PI,
         text="""
 RPC4-state-14 `model` is null while no model is selected.
+    Ours: an object with the id `unknown`, as pi sends.
 """,
     ),
     Section(

@@ -105,11 +105,11 @@ def test_messages_and_queued_messages_are_counted(states: Story) -> None:
 
 
 @proves("RPC4-state-14")
-async def test_without_a_model_it_is_null(stage: Stage) -> None:
+async def test_without_a_model_its_id_is_unknown(stage: Stage) -> None:
     stage.keep_providers()
     async with stage.client(LUDOLF_OFFLINE_MODEL="0") as client:
         state = await client.ask("get_state")
-    assert state["model"] is None
+    assert state["model"]["id"] == "unknown"
 
 
 @proves("RPC4-messages-01", "RPC3-states-05")

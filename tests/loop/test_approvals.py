@@ -484,7 +484,7 @@ async def _says_touch(context: Any) -> Any:
     [
         ({"approval": {"mode": "allways"}}, (), "approval"),
         ({"approval": True}, (), "approval"),
-        ({}, ("--approval", "sometimes"), "never, on-write, always, rules"),
+        ({}, ("--approval", "sometimes"), "never, on-command, on-write, always, rules"),
     ],
 )
 def test_a_mistake_ends_the_start(

@@ -5,8 +5,9 @@ from typing import Any
 
 from ludolf.base import loads
 from ludolf.client import Client, Record
+from tests.process.extending import dialog, reply
 from tests.process.harness import Lab, only, text_of, types
-from tests.process.script import Failure, Gate, answer, bash, say
+from tests.process.script import Failure, Gate, answer, bash, call, say
 
 OMP = ("--rpc-dialect", "omp", "--no-session")
 
@@ -220,7 +221,7 @@ def test_an_unknown_dialect_is_refused_with_the_list(lab: Lab) -> None:
     done = lab.run("--mode", "rpc", "--rpc-dialect", "klingon")
     assert done.code == 1
     assert done.stdout == b""
-    for name in ("pi", "pi-delta", "omp", "xcsh", "pi-early"):
+    for name in ("pi", "pi-0.79", "pi-delta", "omp", "xcsh", "pi-early"):
         assert name in done.stderr
 
 
@@ -237,3 +238,47 @@ async def test_updates_carry_the_message_and_end_texts_before_the_next_block(lab
     for update in updates:
         assert list(update) == ["type", "assistantMessageEvent", "message", "messageId"]
         assert update["assistantMessageEvent"]["partial"] == update["message"]
+
+
+# ---------------------------------------------------------------- approval
+
+
+async def test_a_question_has_the_title_and_the_options_of_omp(lab: Lab) -> None:
+    lab.server.add(answer(bash("echo hi\necho \u200bho")), answer("Done."))
+    async with lab.client(*OMP, "--approval-mode", "write") as client:
+        await client.ask("prompt", message="Go")
+        request = await dialog(client, "select")
+        await reply(client, request, value="Approve")
+        told = await client.collect("agent_end")
+    assert request["title"] == "Allow tool: bash\nCommand: echo hi\necho \\u200bho"
+    assert request["options"] == ["Approve", "Deny"]
+    (end,) = only(told, "tool_execution_end")
+    assert not end["isError"]
+
+
+async def test_files_are_named_in_the_question_and_long_texts_cut(lab: Lab) -> None:
+    edit = {"path": "a.txt", "edits": [{"oldText": "x", "newText": "y"}]}
+    written = {"path": "a.txt", "content": "x" * 2003}
+    lab.server.add(answer(call("write", written), call("edit", edit, "call_2")), answer("Done."))
+    async with lab.client(*OMP, "--approval-mode", "always-ask") as client:
+        await client.ask("prompt", message="Go")
+        titles = []
+        for _ in range(2):
+            request = await dialog(client, "select")
+            titles.append(request["title"])
+            await reply(client, request, value="Deny")
+        await client.collect("agent_end")
+    content = "x" * 2000 + "[…3ch elided…]"
+    assert titles == [
+        f"Allow tool: write\nPath: a.txt\nContent:\n{content}",
+        "Allow tool: edit\nFile: a.txt",
+    ]
+
+
+async def test_the_approval_mode_write_lets_files_be_written(lab: Lab) -> None:
+    lab.server.add(answer(call("write", {"path": "a.txt", "content": "x"})), answer("Done."))
+    async with lab.client(*OMP, "--approval-mode", "write") as client:
+        await client.ask("prompt", message="Go")
+        told = await client.collect("agent_end")
+    assert only(told, "extension_ui_request") == []
+    assert (lab.work / "a.txt").read_text() == "x"

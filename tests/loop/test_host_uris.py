@@ -50,7 +50,7 @@ def _texts(told: list[Record]) -> list[str]:
     return [text_of(end["result"]) for end in only(told, "tool_execution_end")]
 
 
-@pytest.mark.parametrize("dialect", ["pi", "pi-delta", "omp", "xcsh", "pi-early"])
+@pytest.mark.parametrize("dialect", ["pi", "pi-0.79", "pi-delta", "omp", "xcsh", "pi-early"])
 async def test_a_document_is_asked_for_and_its_text_reaches_the_model(
     lab: Lab, dialect: str
 ) -> None:

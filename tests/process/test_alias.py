@@ -51,6 +51,19 @@ def test_it_takes_words_with_spaces_and_tells_the_version(lab: Lab, folder: Path
     assert text_of(said[0]["message"]) == 'two  "words'
 
 
+def test_the_alias_of_pi_079_is_named_pi(lab: Lab, folder: Path) -> None:
+    done = _alias(lab, "pi-0.79", "--dir", str(folder))
+    assert f"Made {folder}/pi: it starts Ludolf with the dialect pi-0.79" in done.stdout.decode()
+    assert [path.name for path in folder.iterdir()] == ["pi"]
+    words = ("--mode", "json", "--model", "ludolf/offline", "--no-session", "hello")
+    records = lab.run(*words, program=(str(folder / "pi"),)).records
+    assert records[-1]["type"] == "agent_end"
+    other = lab.run("install-alias", "omp", program=(str(folder / "pi"),))
+    assert (other.code, (folder / "omp").exists()) == (0, True)
+    assert _alias(lab, "--remove", "pi-0.79", "--dir", str(folder)).code == 0
+    assert not (folder / "pi").exists()
+
+
 def test_it_stands_beside_the_command_that_makes_it(lab: Lab, folder: Path) -> None:
     """The first alias is started as a program of its own, so the second one joins it."""
     _alias(lab, "pi", "--dir", str(folder))

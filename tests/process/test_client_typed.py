@@ -37,9 +37,9 @@ from ludolf.protocol.wire.stored import MessageEntry
 from tests.frames import frames_in
 from tests.process.extending import lay
 from tests.process.harness import RPC, WAIT_SECONDS, Lab, Patient, survivors
-from tests.process.script import Gate, answer, call
+from tests.process.script import Failure, Gate, answer, call
 
-DIALECTS = ("pi", "pi-delta", "omp", "xcsh", "pi-early")
+DIALECTS = ("pi", "pi-0.79", "pi-delta", "omp", "xcsh", "pi-early")
 # Parameters that a method does not have: another name for one, and what follows from another.
 LEFT_OUT = {"handoff": {"instructions"}, "host_uri_result": {"is_error"}}
 
@@ -289,6 +289,12 @@ async def test_a_loop_left_early_aborts_the_run(lab: Lab, dialect: str) -> None:
         again = await client.prompt_and_wait("Again")
         gate.open()
     assert (again.text, len(again.messages)) == ("Here.", 2)
+
+
+async def test_without_an_event_for_the_end_a_retry_is_waited_for(lab: Lab) -> None:
+    lab.server.add(Failure(status=529), answer("Now it works."))
+    async with speaking(lab, "pi-0.79") as client:
+        assert (await client.prompt_and_wait("Go")).text == "Now it works."
 
 
 async def test_whoever_cancels_the_waiting_aborts_the_run(lab: Lab) -> None:

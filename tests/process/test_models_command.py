@@ -11,7 +11,10 @@ from typing import Any
 
 import pytest
 
+from ludolf import __version__
+from ludolf.base import loads
 from tests.loopback import JSON_BODY, Canned, Loopback
+from tests.process.harness import Lab
 
 SOURCE = Path(__file__).parents[2] / "src"
 KEYS = {
@@ -401,3 +404,42 @@ def test_words_that_say_nothing_are_refused_with_the_usage(
     done = home.run(*words)
     assert (done.returncode, done.stdout) == (2, "")
     assert "usage: ludolf" in done.stderr
+
+
+# ---------------------------------------------------------------- as omp
+
+
+@pytest.mark.parametrize("words", [("list", "--json"), ("ls", "--json"), ("--json",)])
+def test_in_the_dialect_omp_the_list_is_one_object(lab: Lab, words: tuple[str, ...]) -> None:
+    done = lab.run("models", *words, LUDOLF_RPC_DIALECT="omp")
+    (line,) = done.stdout.splitlines()
+    models = {model["selector"]: model for model in loads(line)["models"]}
+    model = models["claude/large"]
+    assert list(model) == [
+        *("provider", "id", "selector", "name", "contextWindow", "maxTokens"),
+        *("reasoning", "thinking", "input", "cost"),
+    ]
+    assert (model["provider"], model["id"]) == ("claude", "large")
+    for each in models.values():
+        assert (each["thinking"] is None) == (not each["reasoning"])
+
+
+def test_elsewhere_the_list_is_one_model_a_line(lab: Lab) -> None:
+    short, long = lab.run("models", "--json"), lab.run("models", "list", "--json")
+    assert short.stdout == long.stdout
+    assert len(long.stdout.splitlines()) > 1
+    assert "selector" not in loads(long.stdout.splitlines()[0])
+
+
+def test_the_version_in_the_dialect_omp_has_its_name(lab: Lab) -> None:
+    assert lab.run("--version", LUDOLF_RPC_DIALECT="omp").stdout.decode() == f"omp/{__version__}\n"
+
+
+def test_whole_prices_are_written_without_a_fraction(lab: Lab) -> None:
+    path = lab.agent / "models.json"
+    data = json.loads(path.read_text())
+    prices = {"input": 3, "output": 0.5, "cacheRead": 0, "cacheWrite": 0}
+    data["providers"]["claude"]["models"][0]["cost"] = prices
+    path.write_text(json.dumps(data))
+    words = ("models", "show", f"claude/{data['providers']['claude']['models'][0]['id']}", "--json")
+    assert json.dumps(loads(lab.run(*words).stdout)["cost"]) == json.dumps(prices)

@@ -60,10 +60,25 @@ async def test_a_configured_model_wins(lab: Lab) -> None:
     assert (model["provider"], model["id"]) == ("claude", "large")
 
 
+@pytest.mark.parametrize("dialect", ["pi", "pi-0.79", "pi-delta"])
+async def test_without_any_model_the_state_names_an_unknown_one(lab: Lab, dialect: str) -> None:
+    _forget_models(lab)
+    async with lab.client("--rpc-dialect", dialect, LUDOLF_OFFLINE_MODEL="0") as client:
+        model = (await client.ask("get_state"))["model"]
+    assert model == {
+        **dict.fromkeys(("id", "name", "api", "provider"), "unknown"),
+        "baseUrl": "",
+        "reasoning": False,
+        "input": [],
+        "cost": {"input": 0, "output": 0, "cacheRead": 0, "cacheWrite": 0},
+        "contextWindow": 0,
+        "maxTokens": 0,
+    }
+
+
 async def test_without_any_model_rpc_mode_serves_all_but_prompts(lab: Lab) -> None:
     _forget_models(lab)
     async with lab.client(LUDOLF_OFFLINE_MODEL="0") as client:
-        assert (await client.ask("get_state"))["model"] is None
         reply = await client.request("prompt", message="Hi")
         assert (await client.ask("bash", command="echo hi"))["output"] == "hi\n"
     assert not reply["success"]

@@ -7,10 +7,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ludolf.ai.builtin.models import scripted_model
 from ludolf.ai.draft import BlockDelta, BlockEnd, BlockStart, Draft
 from ludolf.ai.messages import Text, Thinking, ToolCall, Usage
 from ludolf.ai.models import Model, ModelCost
-from ludolf.base import dumps
+from ludolf.base import dumps, loads
 
 
 def model() -> Model:
@@ -189,3 +190,10 @@ def test_the_named_reason_is_the_reason_of_the_final_message_only() -> None:
     assert draft.snapshot().stop_reason == "stop"
     assert draft.finish().stop_reason == "length"
     assert draft.finish().response_model == "concrete"
+
+
+def test_whole_costs_are_written_without_a_fraction() -> None:
+    draft = Draft(scripted_model().replace(cost=ModelCost(input=1_000_000, output=0.5)))
+    draft.count(Usage(input=2, output=1))
+    cost = loads(draft.usage_json)["cost"]
+    assert [repr(cost[name]) for name in ("input", "output", "cacheRead")] == ["2", "5e-07", "0"]

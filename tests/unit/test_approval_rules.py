@@ -291,6 +291,7 @@ def test_modes_ask_about_what_they_say() -> None:
     unknown = CallFacts(tool="deploy", read_only=False)
     expected = {
         "never": ("allow", "allow", "allow"),
+        "on-command": ("allow", "allow", "ask"),
         "on-write": ("allow", "ask", "ask"),
         "always": ("ask", "ask", "ask"),
         "rules": ("ask", "ask", "ask"),
@@ -407,5 +408,5 @@ def test_a_slip_in_the_settings_is_an_error_and_never_a_default(value: Any, tmp_
 
 
 def test_an_unknown_mode_on_the_command_line_is_an_error(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="never, on-write, always, rules"):
+    with pytest.raises(ConfigError, match="never, on-command, on-write, always, rules"):
         read_approvals(settings_files(tmp_path, None, None), "sometimes")

@@ -22,7 +22,7 @@ from ludolf.config.settings.omp_arguments import in_our_words
         ("--no-lsp --no-title hi", "hi"),
         ("--yolo --auto-approve=1 hi", "--approval never --approval never hi"),
         ("--approval-mode always-ask hi", "--approval always hi"),
-        ("--approval-mode=write hi", "--approval on-write hi"),
+        ("--approval-mode=write hi", "--approval on-command hi"),
         ("--approval-mode yolo hi", "--approval never hi"),
         ("--approval-mode sometimes", "--approval sometimes"),
         ("--no-pty=1 hi", "hi"),

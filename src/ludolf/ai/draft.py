@@ -461,7 +461,7 @@ class Draft:
                 out.append(b",")
             out += block.segments()
         if not self._tail:
-            self._tail = self._make_tail()
+            self._tail = message_tail(self.envelope())
         out.append(self._tail)
         return out
 
@@ -493,10 +493,9 @@ class Draft:
             return BlockStart(kind, index, value.id, value.name)
         return BlockStart(kind, index)
 
-    def _make_tail(self) -> bytes:
-        head = structs.replace(self.message_head(), usage=self.usage, **self._response)
-        # `content` is the first field after the role: remove it and keep the rest of the object.
-        return b"]" + dumps(head).removeprefix(b'{"role":"assistant","content":[]')
+    def envelope(self) -> AssistantMessage:
+        """Return the current message without its content."""
+        return structs.replace(self.message_head(), usage=self.usage, **self._response)
 
     def message_head(self) -> AssistantMessage:
         """Return the message before any content arrived."""
@@ -509,6 +508,12 @@ class Draft:
             stop_reason="stop",
             timestamp=self.timestamp,
         )
+
+
+def message_tail(envelope: AssistantMessage) -> bytes:
+    """Return the JSON of a message after its content, from the bracket that closes the list."""
+    # `content` is the first field after the role: remove it and keep the rest of the object.
+    return b"]" + dumps(envelope).removeprefix(b'{"role":"assistant","content":[]')
 
 
 def _call_head(call_id: str, name: str) -> bytes:

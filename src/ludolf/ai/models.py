@@ -19,10 +19,10 @@ class CostTier(Value):
 class ModelCost(Value, omit_defaults=False):
     """US dollars per million tokens."""
 
-    input: float = 0
-    output: float = 0
-    cache_read: float = 0
-    cache_write: float = 0
+    input: int | float = 0
+    output: int | float = 0
+    cache_read: int | float = 0
+    cache_write: int | float = 0
     tiers: tuple[CostTier, ...] | UnsetType = UNSET
 
 
@@ -57,6 +57,12 @@ class Model(Value, kw_only=True):
         return f"{self.provider}/{self.id}"
 
 
+def plain(dollars: float) -> int | float:
+    """Return an integer if the amount is one, so that it is written as in pi: 1, not 1.0."""
+    # The first test also excludes infinity and integers too long for JSON readers.
+    return int(dollars) if abs(dollars) < 2**53 and dollars == int(dollars) else dollars
+
+
 def price(model: Model, usage: Usage, factor: float = 1) -> Usage:
     """Return the usage with its cost in dollars, multiplied by `factor`.
 
@@ -76,11 +82,11 @@ def price(model: Model, usage: Usage, factor: float = 1) -> Usage:
     writes = rates.cache_write * short_writes + 2 * rates.input * long_writes
     cost_write = writes / 1e6 * factor
     cost = Cost(
-        input=cost_input,
-        output=cost_output,
-        cache_read=cost_read,
-        cache_write=cost_write,
-        total=cost_input + cost_output + cost_read + cost_write,
+        input=plain(cost_input),
+        output=plain(cost_output),
+        cache_read=plain(cost_read),
+        cache_write=plain(cost_write),
+        total=plain(cost_input + cost_output + cost_read + cost_write),
     )
     return structs.replace(usage, cost=cost)
 

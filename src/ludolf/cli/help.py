@@ -21,7 +21,7 @@ Commands (`ludolf auth -h`, `ludolf models -h` and so on show details):
   ludolf doctor                                   check installation and keys
   ludolf completion bash|zsh|fish                 print a completion script
   ludolf schema ...                               JSON Schema or TypeScript
-  ludolf install-alias pi|omp|xcsh|pi-early       install under another name
+  ludolf install-alias NAME                       install as pi, omp, xcsh ...
 
 Text from stdin is put before the first message, with a blank line between
 them; </dev/null leaves stdin out. @file adds a text or image file. Each quoted
@@ -42,7 +42,8 @@ Output
   --print, -p                     print the answer on stdout and exit
   --mode text|json|rpc            format of stdout
   --rpc-dialect NAME              protocol dialect: pi (default; complete
-                                  messages), pi-delta (deltas only), omp, xcsh,
+                                  messages), pi-0.79 (exactly this version),
+                                  pi-delta (deltas only), omp, xcsh,
                                   pi-early
   --export SESSION [FILE]         write a session as an HTML page and exit
 
@@ -77,8 +78,9 @@ Tools
 
 Safety (see docs/safety.md)
   --approval MODE                 ask before tools run, at the terminal or the
-                                  host: never (default), on-write, always,
-                                  rules (approval.rules in the settings decide)
+                                  host: never (default), on-command, on-write,
+                                  always, rules (approval.rules in the settings
+                                  decide)
   --sandbox MODE                  restrict what tools can write: off (default),
                                   workspace (only this folder is writable),
                                   read-only

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 
 from ludolf import __version__
 from ludolf.base import ConfigError, LudolfError
+from ludolf.cli.dialect import dialect_of
 from ludolf.config.settings.arguments import Arguments, first_word, parse
-from ludolf.config.settings.home import env
 
 USAGE_ERROR = 1
 NO_TERMINAL_MODE = 2
@@ -61,7 +61,7 @@ def _run_mode(arguments: Arguments) -> int:
 
         hide(arguments.api_key)
     if arguments.version:
-        sys.stdout.write(f"{__version__}\n")
+        sys.stdout.write(_version_of(arguments.rpc_dialect or dialect_of()) + "\n")
         return 0
     if arguments.help:
         from ludolf.cli.help import HELP
@@ -111,11 +111,16 @@ def _run_subcommand(options: Sequence[str], words: Sequence[str]) -> int:
     return subcommands.run(words[0], words[1:])
 
 
+def _version_of(dialect: str) -> str:
+    """Return the version; hosts of omp look for its name before it."""
+    return f"omp/{__version__}" if dialect == "omp" else __version__
+
+
 def _start(arguments: Arguments) -> int:
     from ludolf.engine.build import current_folder
 
     arguments.cwd = current_folder()
-    dialect = arguments.rpc_dialect or env("RPC_DIALECT") or _own_dialect()
+    dialect = arguments.rpc_dialect or dialect_of()
     if arguments.mode == "rpc":
         if arguments.files:
             sys.stderr.write("Error: @file arguments are not supported in RPC mode\n")
@@ -149,7 +154,7 @@ def _warn_of_new_file(cwd: str, session: str) -> None:
 
 def _in_our_words(words: Sequence[str]) -> Sequence[str]:
     """Translate the flags of omp or xcsh if their dialect is selected."""
-    if _dialect_of(words) not in ("omp", "xcsh"):
+    if dialect_of(words) not in ("omp", "xcsh"):
         return words
     from ludolf.config.settings.omp_arguments import in_our_words
 
@@ -162,15 +167,6 @@ def _in_our_words(words: Sequence[str]) -> Sequence[str]:
         except OSError as error:
             raise ConfigError(f"--cwd {translated.cwd}: {error.strerror}") from error
     return translated.words
-
-
-def _dialect_of(words: Sequence[str]) -> str:
-    """Return the dialect from `--rpc-dialect`, else the environment, else the program name."""
-    for at, word in enumerate(words):
-        flag, equals, value = word.partition("=")
-        if flag == "--rpc-dialect" and (equals or words[at + 1 :]):
-            return value if equals else words[at + 1]
-    return env("RPC_DIALECT") or _own_dialect()
 
 
 def _fill_descriptors() -> None:
@@ -198,12 +194,6 @@ def _guard_terminal() -> None:
             from ludolf.cli.terminal import guarded
 
             setattr(sys, name, guarded(stream))
-
-
-def _own_dialect() -> str:
-    """Return the dialect of the program name: `omp`, `xcsh` or `pi-early`, else `pi`."""
-    name = os.path.basename(sys.argv[0]).partition(".")[0]
-    return name if name in ("omp", "xcsh", "pi-early") else "pi"
 
 
 def _leave(code: int) -> None:

@@ -10,7 +10,7 @@ import msgspec
 from ludolf.client.errors import ClientError
 from ludolf.protocol.wire.dialects import WIRE, WireDialect
 
-DialectName = Literal["pi", "pi-delta", "omp", "xcsh", "pi-early"]
+DialectName = Literal["pi", "pi-0.79", "pi-delta", "omp", "xcsh", "pi-early"]
 # -P: nothing in the folder that the program works in may pose as a module.
 PROGRAM = (sys.executable, "-P", "-m", "ludolf", "--mode", "rpc")
 _FLAG = "--rpc-dialect"

@@ -79,14 +79,20 @@ class PromptRun:
     async def _ends_with(self, record: Record) -> bool:
         kind = record["type"]
         self._started = self._started or kind == "agent_start"
+        if kind == "agent_end" and self._is_polled:
+            return not record.get("willRetry") and await self._is_at_rest()
         if kind == self._wire.end:
             return record.get("isTerminal") is not False
         if kind == "error" and not self._wire.answers and not self._started:
             self.is_over = True
             raise Refused(f"prompt: {record.get('error')}")
-        # Older programs never report that they are idle: they are polled.
-        asks = kind == "agent_end" and self._wire.name == "pi" and not self._connection.is_ours
-        return asks and not record.get("willRetry") and await self._is_at_rest()
+        return False
+
+    @property
+    def _is_polled(self) -> bool:
+        """Whether the program never reports that it is idle, as older ones."""
+        name = self._wire.name
+        return name == "pi-0.79" or (name == "pi" and not self._connection.is_ours)
 
     async def _is_at_rest(self) -> bool:
         while not self._connection.unread:

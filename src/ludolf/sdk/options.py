@@ -41,8 +41,8 @@ class SessionOptions(TypedDict, total=False):
                     files; default: False
     trust_project   whether to load the project's .pi folder; default: as the user decided
     max_turns, max_tokens, max_cost  limits per prompt; the cost is in US dollars
-    approval        "never" (default), "on-write", "always" or "rules": which tool calls need
-                    approval; `on_dialog` answers, and without it they are denied
+    approval        "never" (default), "on-command", "on-write", "always" or "rules": which tool
+                    calls need approval; `on_dialog` answers, and without it they are denied
     sandbox         "off" (default), "workspace" or "read-only": what bash and file tools may write
     sandbox_network "on" (default) or "off"
     mask_secrets    replace secret values with placeholders in requests to the model
@@ -81,7 +81,7 @@ class SessionOptions(TypedDict, total=False):
     max_turns: int
     max_tokens: int
     max_cost: float
-    approval: Literal["never", "on-write", "always", "rules"]
+    approval: Literal["never", "on-command", "on-write", "always", "rules"]
     sandbox: Literal["off", "workspace", "read-only"]
     sandbox_network: Literal["on", "off"]
     mask_secrets: bool

@@ -9,15 +9,16 @@ from pathlib import Path
 from ludolf.base import CommandError
 from ludolf.config.settings.home import expand, user_dir
 
-# Each name selects the dialect of the same name.
-NAMES = ("pi", "omp", "xcsh", "pi-early")
+# Alias -> the name of its file. Each selects the dialect of the same name; hosts of pi 0.79 start
+# a program named `pi`.
+FILES = {"pi": "pi", "pi-0.79": "pi", "omp": "omp", "xcsh": "xcsh", "pi-early": "pi-early"}
 _MARK = "# Made by `ludolf install-alias`."
 _SCRIPT = """\
 #!/bin/sh
 {mark} To remove it: ludolf install-alias --remove {name}
-exec {python} -P -c {code} "$0" "$@"
+exec {python} -P -c {code} "{program}" "$@"
 """
-# The name by which the script was started becomes `sys.argv[0]`.
+# The name by which the script was started, or that of the alias, becomes `sys.argv[0]`.
 _CODE = (
     "import sys; del sys.argv[0]; sys.path.append({packages!r}); "
     "from ludolf.cli.start import main; main()"
@@ -32,13 +33,13 @@ def run(words: Sequence[str]) -> int:
     """
     arguments = _parser().parse_args(words)
     folder = expand(arguments.dir).absolute() if arguments.dir else _own_folder()
-    path = folder / arguments.name
+    path = folder / FILES[arguments.name]
     if arguments.remove:
         _remove(path)
         sys.stdout.write(f"Removed {path}\n")
         return 0
-    done = _make(path)
-    sys.stdout.write(f"{done} {path}: it starts Ludolf with the dialect {path.name}\n")
+    done = _make(path, arguments.name)
+    sys.stdout.write(f"{done} {path}: it starts Ludolf with the dialect {arguments.name}\n")
     for line in _standing(path):
         sys.stdout.write(f"{line}\n")
     return 0
@@ -50,7 +51,7 @@ def _parser() -> ArgumentParser:
         allow_abbrev=False,
         description="Install Ludolf under the name of another program, for hosts that start it.",
     )
-    parser.add_argument("name", choices=NAMES, help="name of the alias")
+    parser.add_argument("name", choices=FILES, help="name of the alias; pi-0.79 is installed as pi")
     parser.add_argument("--dir", metavar="DIR", help="folder (default: the folder of ludolf)")
     parser.add_argument("--remove", action="store_true", help="remove the alias")
     return parser
@@ -58,12 +59,13 @@ def _parser() -> ArgumentParser:
 
 def _own_folder() -> Path:
     program = Path(sys.argv[0])
-    if program.name in ("ludolf", *NAMES) and program.is_file():
+    file = {"ludolf": "ludolf", **FILES}.get(program.name)
+    if file is not None and program.with_name(file).is_file():
         return program.absolute().parent
     return user_dir() / ".local" / "bin"
 
 
-def _make(path: Path) -> str:
+def _make(path: Path, name: str) -> str:
     """Write the alias; returns a word for what was done."""
     import shlex
 
@@ -72,7 +74,8 @@ def _make(path: Path) -> str:
     packages = str(Path(ludolf.__file__).parents[1])
     code = shlex.quote(_CODE.format(packages=packages))
     python = shlex.quote(sys.executable)
-    text = _SCRIPT.format(mark=_MARK, name=path.name, python=python, code=code)
+    program = "$0" if path.name == name else f"${{0%/*}}/{name}"
+    text = _SCRIPT.format(mark=_MARK, name=name, python=python, code=code, program=program)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         # "x" fails if the name exists, even as a dangling link.
@@ -80,20 +83,20 @@ def _make(path: Path) -> str:
             os.fchmod(file.fileno(), 0o755)
             file.write(text)
     except FileExistsError:
-        return _renew(path, text)
+        return _renew(path, name, text)
     except OSError as error:
         raise CommandError(f"{path} cannot be written: {error.strerror}") from error
     return "Made"
 
 
-def _renew(path: Path, text: str) -> str:
+def _renew(path: Path, name: str, text: str) -> str:
     """Bring an alias that exists up to date."""
     if not _is_ours(path):
         raise CommandError(f"{path} already exists and was not changed")
     if path.read_text(encoding="utf-8") == text:
         return "Already there:"
     _remove(path)
-    _make(path)
+    _make(path, name)
     return "Updated"
 
 

@@ -1,7 +1,7 @@
 """`ludolf models`: list models, show one, set the default, fetch new ones, print a schema."""
 
 import sys
-from argparse import ArgumentParser, Namespace
+from argparse import SUPPRESS, ArgumentParser, Namespace
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -10,6 +10,7 @@ import msgspec
 from ludolf.ai.models import Model, thinking_levels
 from ludolf.base import CommandError, dumps
 from ludolf.base.near import did_you_mean
+from ludolf.cli.dialect import dialect_of
 from ludolf.cli.help import NAMELESS, NO_MODELS
 from ludolf.cli.subcommands import with_default
 from ludolf.cli.terminal import say_json, table
@@ -58,21 +59,26 @@ def _parser() -> ArgumentParser:
         allow_abbrev=False,
         description="List models, show one, set the default one, fetch new ones, print a schema.",
     )
-    parser.set_defaults(act=_list, search=(), all=False, json=False)
+    parser.set_defaults(act=_list, search=(), all=False)
+    parser.add_argument("--json", action="store_true", help="print JSON, for scripts")
     words = parser.add_subparsers(metavar="COMMAND", help="default: list")
 
-    def word(name: str, act: Callable[[Home, Any], int], about: str) -> ArgumentParser:
-        command = words.add_parser(name, help=about, description=about, allow_abbrev=False)
+    def word(
+        name: str, act: Callable[[Home, Any], int], about: str, *aliases: str
+    ) -> ArgumentParser:
+        command = words.add_parser(
+            name, help=about, description=about, aliases=aliases, allow_abbrev=False
+        )
         command.set_defaults(act=act)
         return command
 
-    listing = word("list", _list, "list the models that have credentials")
+    listing = word("list", _list, "list the models that have credentials", "ls")
     listing.add_argument("search", nargs="*", metavar="SEARCH", help="part of provider and id")
     listing.add_argument("--all", action="store_true", help="also models without credentials")
-    listing.add_argument("--json", action="store_true", help="print JSON lines, for scripts")
+    _add_json(listing, "print JSON lines, for scripts")
     show = word("show", _show, "show the properties of one model")
     show.add_argument("model", metavar="PROVIDER/ID")
-    show.add_argument("--json", action="store_true", help="print JSON, for scripts")
+    _add_json(show, "print JSON, for scripts")
     default = word("default", _default, "show the default model, or set it in settings.json")
     default.add_argument("model", nargs="?", metavar="MODEL", help="as --model takes it")
     refresh = word("refresh", _refresh, "fetch lists of models from providers and store them")
@@ -84,13 +90,20 @@ def _parser() -> ArgumentParser:
     return parser
 
 
+def _add_json(command: ArgumentParser, about: str) -> None:
+    # The default must not replace the value of the same flag before the command.
+    command.add_argument("--json", action="store_true", default=SUPPRESS, help=about)
+
+
 def _list(home: Home, arguments: Namespace) -> int:
     registry = _open_registry(home)
     models = registry.all() if arguments.all else registry.available()
     _tell_problems(home, registry)
     search = " ".join(arguments.search)
     matches = _matching(models, search)
-    if arguments.json:
+    if arguments.json and dialect_of() == "omp":
+        say_json({"models": [_as_in_omp(model) for model in matches]})
+    elif arguments.json:
         for model in matches:
             say_json(_facts(registry, model))
     elif matches:
@@ -214,6 +227,23 @@ def _find(registry: ModelRegistry, name: str) -> Model:
 def _facts(registry: ModelRegistry, model: Model) -> dict[str, Any]:
     properties: dict[str, Any] = msgspec.to_builtins(model)
     return {**properties, "available": registry.admits(model)}
+
+
+def _as_in_omp(model: Model) -> dict[str, Any]:
+    """Return the properties of a model that `omp models list --json` prints, in its order."""
+    levels = [level for level in thinking_levels(model) if level != "off"]
+    return {
+        "provider": model.provider,
+        "id": model.id,
+        "selector": model.key,
+        "name": model.name,
+        "contextWindow": model.context_window,
+        "maxTokens": model.max_tokens,
+        "reasoning": model.reasoning,
+        "thinking": levels if model.reasoning else None,
+        "input": model.input,
+        "cost": model.cost,
+    }
 
 
 def _rows(registry: ModelRegistry, model: Model) -> list[tuple[str, str]]:

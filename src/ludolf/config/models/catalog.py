@@ -20,7 +20,7 @@ class _Row(msgspec.Struct, frozen=True, array_like=True):
     flags: int
     context_window: int
     max_tokens: int
-    prices: tuple[float, float, float, float]
+    prices: tuple[int | float, int | float, int | float, int | float]
     trait: int | None = None
 
 

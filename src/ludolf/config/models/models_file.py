@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal, TypeVar, get_args, get_origin
 import msgspec
 from msgspec import UNSET, Meta, structs
 
-from ludolf.ai.models import CostTier, Model, ModelCost
+from ludolf.ai.models import CostTier, Model, ModelCost, plain
 from ludolf.base import ConfigError, Value
 from ludolf.config.models.routes import route_of
 from ludolf.config.settings.files import read_object
@@ -286,7 +286,7 @@ def _change_cost(cost: ModelCost, change: CostEntry | None) -> ModelCost:
         return cost
     tiers = cost.tiers if change.tiers is None else change.tiers or UNSET
     prices = _stated(change, ("input", "output", "cache_read", "cache_write"))
-    return cost.replace(**prices, tiers=tiers)
+    return cost.replace(**{name: plain(value) for name, value in prices.items()}, tiers=tiers)
 
 
 def _stated(change: ModelOverride | CostEntry, names: tuple[str, ...]) -> dict[str, Any]:

@@ -38,10 +38,12 @@ def _unquoted(word: str) -> str:
     return "".join(piece[1:-1] if piece[0] in "'\"" else piece for piece in pieces)
 
 
-ApprovalMode = Literal["never", "on-write", "always", "rules"]
+ApprovalMode = Literal["never", "on-command", "on-write", "always", "rules"]
 Action = Literal["allow", "ask", "deny"]
-MODES: tuple[ApprovalMode, ...] = ("never", "on-write", "always", "rules")
+MODES: tuple[ApprovalMode, ...] = ("never", "on-command", "on-write", "always", "rules")
 _STRICTNESS: tuple[Action, ...] = ("allow", "ask", "deny")
+# Tools that `on-command` lets run: they change only the file that they name.
+_WRITING = ("write", "edit")
 # A deny rule may match, but only a shell could decide.
 _Match = Action | Literal["unsure"]
 
@@ -163,7 +165,9 @@ def _judge(policy: Approval, call: CallFacts) -> Action:
         return "ask"
     if mode == "rules":
         return "allow" if ruled == "allow" else "ask"
-    return "allow" if mode == "on-write" and call.read_only else "ask"
+    if call.read_only:
+        return "ask" if mode == "always" else "allow"
+    return "allow" if mode == "on-command" and call.tool in _WRITING else "ask"
 
 
 def _matches(rules: tuple[ApprovalRule, ...], call: CallFacts) -> Iterator[_Match]:

@@ -23,7 +23,7 @@ _GRANTED = frozenset(
     ]
 )
 _UNASKED = ("--auto-approve", "--yolo")
-_APPROVAL = {"always-ask": "always", "write": "on-write", "yolo": "never"}
+_APPROVAL = {"always-ask": "always", "write": "on-command", "yolo": "never"}
 _SWITCHES = frozenset(
     [
         "--advisor",

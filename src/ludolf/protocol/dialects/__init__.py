@@ -8,6 +8,7 @@ from ludolf.protocol.dialects.dialect import Dialect, ServerInfo
 # The module of each dialect and its class there.
 _CLASSES = {
     "pi": ("pi", "Pi"),
+    "pi-0.79": ("pi_079", "Pi079"),
     "pi-delta": ("dialect", "PiDelta"),
     "omp": ("omp", "Omp"),
     "xcsh": ("xcsh", "Xcsh"),

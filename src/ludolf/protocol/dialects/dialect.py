@@ -11,7 +11,8 @@ import msgspec
 from ludolf.agent.events import MessageStart, MessageUpdate
 from ludolf.ai.draft import BlockDelta, BlockEnd, BlockStart, StreamEvent
 from ludolf.ai.messages import AssistantMessage, Text, Thinking, ToolCall
-from ludolf.base import Value, dumps
+from ludolf.ai.models import Model, ModelCost
+from ludolf.base import dumps
 from ludolf.protocol.events import CompactionEnd, Event
 from ludolf.protocol.framing import Frame, Reply, line, render_reply
 from ludolf.protocol.results import State
@@ -105,6 +106,28 @@ class Dialect:
         return dumps(request) + b"\n"
 
 
+# What pi writes while no model is selected.
+UNKNOWN_MODEL = Model(
+    id="unknown",
+    name="unknown",
+    api="unknown",
+    provider="unknown",
+    base_url="",
+    reasoning=False,
+    input=(),
+    cost=ModelCost(),
+    context_window=0,
+    max_tokens=0,
+)
+
+
+def with_model(reply: Reply) -> Reply:
+    """Fill in a model named `unknown`, as pi does, if the reply is a state without a model."""
+    if isinstance(reply.data, State) and reply.data.model is None:
+        return msgspec.structs.replace(reply, data=reply.data.replace(model=UNKNOWN_MODEL))
+    return reply
+
+
 def silent(event: Any) -> None:
     """Send nothing: the family has no such event."""
 
@@ -119,12 +142,10 @@ class PiDelta(Dialect):
         super().__init__()
         self._table[MessageUpdate] = render_delta
         self._table[MessageStart] = _message_start
-        self._table[CompactionEnd] = _compaction_end
+        self._table[CompactionEnd] = compaction_end
 
     def reply(self, reply: Reply) -> Frame | None:
-        if isinstance(reply.data, State) and reply.data.model is None:
-            reply = msgspec.structs.replace(reply, data=_without(reply.data, "model"))
-        return super().reply(reply)
+        return super().reply(with_model(reply))
 
 
 def render_delta(update: MessageUpdate) -> Frame:
@@ -167,12 +188,9 @@ def _message_start(event: MessageStart) -> Frame:
     return line(record)
 
 
-def _compaction_end(event: CompactionEnd) -> Frame:
-    return line(_without(event, "result") if event.result is None else event)
-
-
-def _without(value: Value, field: str) -> dict[str, Any]:
-    """Return the fields of a value as they are encoded, without one of them."""
-    record: dict[str, Any] = msgspec.to_builtins(value)
-    del record[field]
-    return record
+def compaction_end(event: CompactionEnd) -> Frame:
+    if event.result is not None:
+        return line(event)
+    record = msgspec.to_builtins(event)
+    del record["result"]
+    return line(record)

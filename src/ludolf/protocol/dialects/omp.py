@@ -16,6 +16,7 @@ from ludolf.protocol.dialects.dialect import ServerInfo, Traits, silent, stream_
 from ludolf.protocol.dialects.omp_messages import FAILED, OmpMessages, short_summary
 from ludolf.protocol.dialects.omp_replies import OmpReplies, model
 from ludolf.protocol.dialects.omp_subagents import not_terminal
+from ludolf.protocol.dialects.omp_tools import approval
 from ludolf.protocol.dialects.pi import EagerEnds, Pi
 from ludolf.protocol.frame_limits import MAX_FRAME, MAX_REASSEMBLED, VERSIONS
 from ludolf.protocol.framing import Frame, Reply, line
@@ -178,7 +179,7 @@ class Omp(Pi):
     def ui(self, request: "UiRequest") -> Frame | None:
         if request.method == "setTitle" and not self._tells_titles:
             return None
-        return super().ui(request)
+        return super().ui(approval(request) if request.tool_name is not None else request)
 
     # ------------------------------------------------------------ the run
 

@@ -1,14 +1,19 @@
-"""Details that oh-my-pi adds to results of its tools: path, size, lines, exit code.
+"""Tools in the words of oh-my-pi: details of results, and questions before calls.
 
+It adds path, size, lines and exit code to results.
 Session files hold only the text of a result, in the wording of pi, so it is parsed here.
 """
 
 import os
 import re
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ludolf.agent.events import ToolEnd
 from ludolf.ai.messages import Text
+from ludolf.base.visible import escape_hidden
+
+if TYPE_CHECKING:
+    from ludolf.protocol.ui import UiRequest
 
 JsonObject = dict[str, Any]
 _EXITED = re.compile(r"\n*Command exited with code (\d+)\Z")
@@ -166,3 +171,38 @@ def _size(path: str) -> int:
 def _text(event: ToolEnd) -> str:
     last = event.result.content[-1] if event.result.content else None
     return last.text if isinstance(last, Text) else ""
+
+
+# ---------------------------------------------------------------- approval
+
+_MOST_SHOWN = 2000
+_CHOICES = ("Approve", "Deny")
+
+
+def approval(request: "UiRequest") -> "UiRequest":
+    """Return the question before a tool call with the title and the options of this family."""
+    args = request.args if isinstance(request.args, dict) else {}
+    lines = [f"Allow tool: {request.tool_name}", *_about_call(request.tool_name, args)]
+    return request.replace(title="\n".join(lines), options=_CHOICES)
+
+
+def _about_call(tool: str | None, args: JsonObject) -> list[str]:
+    """Return the arguments that hosts read from the title; those of other tools are not in it."""
+    match tool:
+        case "bash":
+            return [f"Command: {_argument(args, 'command')}"]
+        case "write":
+            return [f"Path: {_argument(args, 'path')}", f"Content:\n{_argument(args, 'content')}"]
+        case "edit":
+            return [f"File: {_argument(args, 'path')}"]
+    return []
+
+
+def _argument(args: JsonObject, name: str) -> str:
+    """Return an argument, shortened, with invisible characters escaped except line breaks."""
+    value = args.get(name)
+    if not isinstance(value, str):
+        return "(missing)"
+    more = len(value) - _MOST_SHOWN
+    shown = "\n".join(map(escape_hidden, value[:_MOST_SHOWN].split("\n")))
+    return shown if more <= 0 else f"{shown}[…{more}ch elided…]"

@@ -5,8 +5,8 @@ The message is joined from pieces that are JSON already; nothing is encoded twic
 
 from ludolf.agent.events import MessageUpdate
 from ludolf.ai.draft import BlockDelta, BlockEnd, BlockStart, Draft
-from ludolf.protocol.dialects.dialect import Dialect, stream_event
-from ludolf.protocol.framing import Frame
+from ludolf.protocol.dialects.dialect import Dialect, stream_event, with_model
+from ludolf.protocol.framing import Frame, Reply
 
 
 class EagerEnds:
@@ -50,6 +50,9 @@ class Pi(Dialect):
     def __init__(self) -> None:
         super().__init__()
         self._table[MessageUpdate] = _update
+
+    def reply(self, reply: Reply) -> Frame | None:
+        return super().reply(with_model(reply))
 
 
 def _update(update: MessageUpdate) -> Frame:

@@ -47,12 +47,6 @@ class Todos(Value):
     todo_phases: tuple[TodoPhase, ...]
 
 
-class DeltaState(State, kw_only=True):
-    """`model` is missing when none is selected."""
-
-    model: Model | None = None
-
-
 class Conversation(Value):
     messages: tuple[StoredMessage, ...]
 
@@ -291,4 +285,3 @@ def _answer(spec: CommandSpec) -> Any:
 ANSWERS: dict[str, Any] = {
     name: _answer(spec) for name, spec in COMMANDS.items() if not spec.unanswered
 }
-PI_DELTA_ANSWERS: dict[str, Any] = {**ANSWERS, "get_state": DeltaState}

@@ -20,6 +20,8 @@ from ludolf.protocol.wire.stored import OpenKind
 
 _PLACE = "#/$defs/{name}"
 _DROPPED = ("title", "discriminator")
+# Of types that keep the difference between 1 and 1.0 when they are written again.
+_INTEGER_OR_NUMBER = [{"type": "integer"}, {"type": "number"}]
 # Unions that have a name of their own wherever they occur.
 _NAMED: dict[str, Any] = {
     "Block": Block,
@@ -186,12 +188,15 @@ def _plain(value: Any) -> Any:
         found["properties"] = {name: _plain(shape) for name, shape in named}
     if "enum" in found and len(found["enum"]) == 1:
         found["const"] = found.pop("enum")[0]
+    if found.get("anyOf") == _INTEGER_OR_NUMBER:
+        del found["anyOf"]
+        found["type"] = "number"
     return found
 
 
 DRAFT = "https://json-schema.org/draft/2020-12/schema"
 # What goes before the names of replies that differ from those of pi.
-_FAMILIES = {"pi": "", "pi-delta": "Delta", "omp": "Omp", "xcsh": "Xcsh"}
+_FAMILIES = {"pi": "", "pi-0.79": "Exact", "pi-delta": "Delta", "omp": "Omp", "xcsh": "Xcsh"}
 _NOTHING = (None, type(None), UnsetType)
 _ANY_ID = {"description": "Any JSON; it comes back unchanged."}
 

@@ -31,7 +31,8 @@ def typescript(schemas: Mapping[str, Schema]) -> str:
     frames = {}
     for name, schema in schemas.items():
         dialect = name.removeprefix("out-")
-        root = "Command" if name == "in" else pascal(dialect.replace("-", "_")) + "Frame"
+        words = dialect.replace("-", "_").replace(".", "")
+        root = "Command" if name == "in" else pascal(words) + "Frame"
         parts.append(f"export type {root} = {_union(schema['anyOf'])};\n")
         if name != "in":
             frames[dialect] = root
