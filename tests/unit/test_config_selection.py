@@ -289,7 +289,7 @@ def test_an_unknown_name_is_refused_with_the_nearest_one(registry: ModelRegistry
     ):
         default_of(registry, "antropic")
     with pytest.raises(
-        ConfigError, match=r'^Model "sonet" not found\. Did you mean "sonnet"\? Use'
+        ConfigError, match=r'^Model "sonet" not found\. Did you mean "sonnet"\? `ludolf'
     ):
         choose_model(registry, "sonet")
     with pytest.raises(ConfigError, match="ludolf models refresh nvidia"):

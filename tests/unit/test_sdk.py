@@ -452,7 +452,8 @@ async def test_a_failing_gate_blocks_the_call_and_warns_the_program(tmp_path: Pa
         ),
         (
             {"approval": "sometimes"},
-            'Invalid approval mode "sometimes". Valid values: never, on-write, always, rules',
+            'Invalid approval mode "sometimes". Valid values: never, on-command, on-write, '
+            "always, rules",
         ),
         (
             {"sandbox": "half"},
