@@ -197,10 +197,11 @@ def test_always_allows_the_same_call_without_a_second_question(lab: Lab) -> None
         assert terminal.seen.count("Allow it?") == 1
 
 
-def test_without_a_terminal_approval_is_refused_at_the_start(lab: Lab) -> None:
-    done = lab.run("--approval", "on-write", "-p", "Go")
+@pytest.mark.parametrize("mode", ["on-command", "on-write", "always"])
+def test_without_a_terminal_approval_is_refused_at_the_start(lab: Lab, mode: str) -> None:
+    done = lab.run("--approval", mode, "-p", "Go")
     assert (done.code, done.stdout) == (1, b"")
-    assert "--approval on-write needs a terminal where it can ask" in done.stderr
+    assert f"--approval {mode} needs a terminal where it can ask" in done.stderr
     assert lab.server.requests == []
 
 

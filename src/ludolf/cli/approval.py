@@ -43,7 +43,7 @@ def check_approval(mode: str | None) -> None:
     Raises:
         ConfigError: there is no terminal.
     """
-    if mode in ("on-write", "always") and not can_ask():
+    if mode in ("on-command", "on-write", "always") and not can_ask():
         raise ConfigError(NO_TERMINAL.format(mode=mode))
 
 

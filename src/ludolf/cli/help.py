@@ -152,9 +152,9 @@ stdin open until it has received agent_settled.
 """
 
 NO_TERMINAL = """\
-ludolf has no terminal interface. It serves a host program, or answers one prompt and exits.
+ludolf has no terminal interface. It serves a host program, or does one task and exits.
 
-  ludolf -p "what is in this folder?"   print the answer and exit
+  ludolf "what is in this folder?"      do a task, print the answer and exit
   ludolf --mode json "..."              the same, as JSON events
   ludolf --mode rpc                     serve a host over stdin and stdout
   ludolf --help                         list all options
