@@ -160,6 +160,10 @@ class Chrome:
         await page.leave()
 
 
+class Navigated(AssertionError):
+    """The page was replaced by another one while an expression was evaluated."""
+
+
 class Wire:
     """One connection: questions by number, and the events that came between."""
 
@@ -177,7 +181,8 @@ class Wire:
         await self._socket.send_json({"id": self._count, "method": method, "params": parameters})
         reply = await asyncio.wait_for(future, WAIT_SECONDS)
         if "error" in reply:
-            raise AssertionError(f"{method}: {reply['error']}")
+            kind = Navigated if "navigated" in reply["error"]["message"] else AssertionError
+            raise kind(f"{method}: {reply['error']}")
         result: dict[str, Any] = reply["result"]
         return result
 
@@ -261,7 +266,10 @@ class Page:
         found: list[Any] = []
 
         def holds() -> bool:
-            found[:] = [self.js(condition)]
+            try:
+                found[:] = [self.js(condition)]
+            except Navigated:  # the page loads again meanwhile
+                return False
             return bool(found[0])
 
         self.until(holds, condition)
