@@ -170,7 +170,7 @@ async def test_two_programs_never_write_one_session(lab: Lab) -> None:
         await first.ask("get_state")
         async with lab.client("--session", str(path)) as second:
             reply = await second.request("prompt", message="Me too")
-        assert not reply["success"]
+        assert (reply["success"], reply["code"]) == (False, "session_in_use")
         assert "in use by another process" in reply["error"]
         await _say(lab, first, "Still mine?", "Yes.")
     assert len(messages(read_entries(path))) == 4
@@ -185,7 +185,7 @@ async def test_a_session_that_another_program_writes_is_not_deleted(lab: Lab) ->
         done = lab.run("sessions", "delete", str(path))
         assert path.is_file()
         await _say(lab, first, "Still there?", "Yes.")
-    assert not reply["success"]
+    assert (reply["success"], reply["code"]) == (False, "session_in_use")
     assert f"Session is in use by another process: {path}." in reply["error"]
     assert (done.code, done.stdout) == (1, b"")
     assert "in use by another process" in done.stderr

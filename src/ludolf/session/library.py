@@ -64,7 +64,8 @@ def trash(place: SessionFolder, path: str, warn: Warn) -> Path:
         if is_written_elsewhere(target):
             raise CommandError(
                 f"Session is in use by another process: {target}. "
-                "End that process, then delete the session."
+                "End that process, then delete the session.",
+                code="session_in_use",
             )
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         kept = folder / target.name
