@@ -159,7 +159,7 @@ class Models:
         if model is None and provider == FILES:  # a GGUF file need not be found before it is named
             model = self.registry.expected(provider, model_id)
         if model is None:
-            raise CommandError(f"Model not found: {provider}/{model_id}", code="no_model")
+            raise CommandError(f"Model not found: {provider}/{model_id}")
         if not self.registry.admits(model):
             raise CommandError(f"No API key for {provider}/{model_id}", code="no_key")
         self._use(model, self._kept_level())
