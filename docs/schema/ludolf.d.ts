@@ -1,5 +1,6 @@
 // Frames of ludolf --mode rpc: one JSON object a line, both ways. Made by scripts/make_schema.py.
-// `Command` is what a host sends, in every dialect; `Frames[D]` is what it reads in the dialect D.
+// `Command` is what a host sends, in every dialect; `Frames[D]` is what it reads in the dialect D;
+// `Answers[C]` is the `data` of the reply to the command C. `ludolf schema --typescript` prints it.
 
 /** `streamingBehavior` is required while the agent runs. */
 export interface AbortAndPromptCommand {
@@ -929,7 +930,7 @@ export interface FailedResponse {
   success: false;
   /** For people. */
   error: string;
-  /** For programs; rare. */
+  /** For programs: see docs/protocol.md. */
   code?: string;
 }
 
@@ -1897,7 +1898,7 @@ export interface OmpFailedResponse {
   success: false;
   /** For people. */
   error: string;
-  /** For programs; rare. */
+  /** For programs: see docs/protocol.md. */
   code?: string;
 }
 
@@ -3321,7 +3322,7 @@ export interface XcshFailedResponse {
   success: false;
   /** For people. */
   error: string;
-  /** For programs; rare. */
+  /** For programs: see docs/protocol.md. */
   code?: string;
 }
 

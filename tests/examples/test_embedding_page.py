@@ -68,6 +68,17 @@ def test_every_block_is_quoted_or_run() -> None:
         assert known, fence.text
 
 
+def test_the_typed_example_uses_names_of_the_types() -> None:
+    types = (ROOT / "docs/schema/ludolf.d.ts").read_text()
+    (fence,) = (fence for fence in _fences() if fence.kind == "ts")
+    imported = re.findall(r"import type {(.*?)}", fence.text)[0].split(",")
+    header = types.partition("export")[0]
+
+    for name in map(str.strip, imported):
+        assert re.search(rf"^export (type|interface) {name}\b", types, re.MULTILINE), name
+        assert f"`{name}" in header
+
+
 @pytest.mark.parametrize("fence", QUOTES, ids=lambda fence: fence.about)
 def test_a_quote_stands_in_its_file(fence: Fence) -> None:
     assert fence.text in (ROOT / fence.about.removeprefix("file=")).read_text()

@@ -7,11 +7,12 @@ import sys
 import pytest
 
 from tests.examples.ground import ROOT, Ground
+from tests.process.harness import Finished
 
 PAGE = (ROOT / "README.md").read_text()
 HOSTS = dict(re.findall(r"^```\w+ file=(\S+)\n(.*?)^```$", PAGE, re.DOTALL | re.MULTILINE))
 PROGRAMS = {"host.py": sys.executable, "host.mjs": shutil.which("node")}
-MOST_LINES = 14
+MOST_LINES = 20
 _ROW = re.compile(r"^ *\|(.+)\|$", re.MULTILINE)
 
 
@@ -19,24 +20,48 @@ def _rows(text: str) -> list[list[str]]:
     return [[cell.strip() for cell in row.split("|")] for row in _ROW.findall(text)]
 
 
-@pytest.mark.parametrize("name", PROGRAMS)
-def test_a_host_of_the_readme_prints_an_answer_and_ends(name: str, ground: Ground) -> None:
+def _run(name: str, ground: Ground, text: str) -> Finished:
     program = PROGRAMS[name]
     if program is None:
         pytest.skip(f"{name} needs node")
-    (ground.work / name).write_text(HOSTS[name])
+    (ground.work / name).write_text(text)
+    return ground.run(program, name)
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_a_host_of_the_readme_prints_an_answer_and_ends(name: str, ground: Ground) -> None:
     ground.script({"text": "A folder with one file."})
 
-    done = ground.run(program, name)
+    done = _run(name, ground, HOSTS[name])
 
     assert (done.code, done.stdout.decode().strip()) == (0, "A folder with one file."), done.stderr
     assert len(HOSTS[name].splitlines()) <= MOST_LINES
 
 
-def test_a_host_of_the_readme_ends_when_its_prompt_is_refused(ground: Ground) -> None:
-    (ground.work / "host.py").write_text(HOSTS["host.py"].replace('"message"', '"massage"'))
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_a_host_of_the_readme_fails_with_the_error_of_the_model(name: str, ground: Ground) -> None:
+    ground.script({"error": "no credit left"})
 
-    assert ground.run(sys.executable, "host.py").code == 0
+    done = _run(name, ground, HOSTS[name])
+
+    assert (done.code, done.stdout) == (1, b"")
+    assert "no credit left" in done.stderr
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_a_host_of_the_readme_fails_when_its_prompt_is_refused(name: str, ground: Ground) -> None:
+    done = _run(name, ground, HOSTS[name].replace('"message"', '"massage"'))
+
+    assert done.code == 1
+    assert 'prompt: missing or invalid "message"' in done.stderr
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_a_host_of_the_readme_fails_when_ludolf_does_not_start(name: str, ground: Ground) -> None:
+    done = _run(name, ground, HOSTS[name].replace("pi-delta", "klingon"))
+
+    assert done.code == 1
+    assert "klingon" in done.stderr
 
 
 def test_the_figures_of_the_readme_are_those_of_the_performance_page() -> None:

@@ -31,6 +31,8 @@ ANSWERS: list[tuple[str, dict[str, Any], Any]] = [
     ("select", {"value": "B"}, "B"),
     ("select", {"cancelled": True}, None),
     ("select", {"value": 7}, None),
+    ("select", {"value": "Z"}, "Z"),  # as in pi
+    ("select", {"confirmed": True}, None),
     ("confirm", {"confirmed": True}, True),
     ("confirm", {"confirmed": False}, False),
     ("confirm", {"cancelled": True}, False),

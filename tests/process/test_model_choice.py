@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from ludolf.base import dumps, loads
 from tests.process.harness import Lab
 from tests.process.script import answer
 
@@ -117,3 +118,30 @@ def test_the_error_without_a_key_of_ones_own_server_names_models_json(lab: Lab) 
     assert 'Set "apiKey" of the provider "claude" in ' in done.stderr
     assert str(lab.agent / "models.json") in done.stderr
     assert "auth login" not in done.stderr
+
+
+def _misspell(lab: Lab) -> None:
+    path = lab.agent / "models.json"
+    known = loads(path.read_bytes())
+    known["providers"]["chat"]["modells"] = known["providers"]["chat"].pop("models")
+    path.write_bytes(dumps(known))
+
+
+def test_a_misspelt_key_of_models_json_is_named_even_if_the_model_is_not_found(lab: Lab) -> None:
+    _misspell(lab)
+
+    done = lab.run("--mode", "rpc", "--model", "chat/large")
+
+    assert done.code == 1
+    assert done.stderr.count('unknown key "providers.chat.modells". Did you mean "models"?') == 1
+
+
+async def test_a_reload_warns_of_a_misspelt_key_of_models_json(lab: Lab) -> None:
+    async with lab.client() as client:
+        await client.ask("get_state")
+        _misspell(lab)
+        await client.ask("reload")
+    frames = [loads(line) for line in lab.lines]
+    warned = [frame["message"] for frame in frames if frame["type"] == "warning"]
+    assert len(warned) == 1
+    assert 'unknown key "providers.chat.modells". Did you mean "models"?' in warned[0]

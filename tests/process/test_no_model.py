@@ -130,3 +130,23 @@ def test_a_model_without_a_key_ends_a_one_shot_run(lab: Lab, mode: tuple[str, ..
     assert done.code == 1
     assert "No API key found for anthropic." in done.stderr
     assert "Traceback" not in done.stderr
+
+
+_DIALECTS = [("pi", True), ("pi-delta", True), ("pi-0.79", False), ("omp", False), ("xcsh", False)]
+
+
+@pytest.mark.parametrize(("dialect", "has_codes"), _DIALECTS)
+async def test_replies_of_pi_name_a_missing_model_and_key_by_code(
+    lab: Lab, dialect: str, has_codes: bool
+) -> None:
+    _forget_models(lab)
+    wanted = {"prompt": "no_model", "keyless": "no_key"}
+    async with lab.client("--rpc-dialect", dialect, LUDOLF_OFFLINE_MODEL="0") as client:
+        replies = {
+            "prompt": await client.request("prompt", message="Hi"),
+            "keyless": await client.request(
+                "set_model", provider="anthropic", modelId="claude-sonnet-5"
+            ),
+        }
+    codes = {name: reply.get("code") for name, reply in replies.items()}
+    assert codes == (wanted if has_codes else dict.fromkeys(wanted))

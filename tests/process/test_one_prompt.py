@@ -232,7 +232,7 @@ async def test_two_prompts_in_one_write_start_one_run_and_refuse_the_other(lab: 
         gate.open()
         told = await client.collect("agent_settled")
     assert first["success"]
-    assert not second["success"]
+    assert (second["success"], second["code"]) == (False, "busy")
     assert second["error"].startswith("Agent is already processing.")
     assert types(told).count("message_end user") == 1
 

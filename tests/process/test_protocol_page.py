@@ -21,6 +21,7 @@ import pytest
 from ludolf.agent.events import MessageUpdate
 from ludolf.protocol.commands import COMMANDS
 from ludolf.protocol.events import EVENT_NAMES, Event
+from ludolf.protocol.framing import MORE_CODES
 from tests.frames import dialect_of, frames_out
 from tests.process.harness import SOURCE, WAIT_SECONDS
 
@@ -283,6 +284,24 @@ def test_the_shell_host_shows_the_answer(work: Path) -> None:
     assert "hi" in _run_host(["sh", "host.sh"], work)
 
 
+def test_the_python_host_fails_with_the_error_of_the_model(work: Path) -> None:
+    (work / "fail.json").write_text('[{"error": "no credit left"}]')
+    settings = work.parent / "home" / ".pi" / "agent" / "settings.json"
+    settings.parent.mkdir(parents=True)
+    settings.write_text('{"defaultProvider": "ludolf", "defaultModel": "scripted"}')
+    done = subprocess.run(
+        [sys.executable, "host.py", "Hi"],
+        cwd=work,
+        env={**_env(work), "LUDOLF_SCRIPT": "fail.json"},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        timeout=2 * WAIT_SECONDS,
+        check=False,
+    )
+    assert (done.returncode, done.stdout) == (1, b"")
+    assert b"no credit left" in done.stderr
+
+
 def _run_host(command: list[str], work: Path) -> str:
     done = subprocess.run(
         [*command, "read a.txt"],
@@ -310,6 +329,11 @@ def test_a_host_has_about_twenty_lines(name: str) -> None:
 @pytest.mark.parametrize("name", sorted(COMMANDS))
 def test_every_command_is_on_the_page(name: str) -> None:
     assert f"`{name}`" in PAGE.read_text()
+
+
+@pytest.mark.parametrize("code", sorted(MORE_CODES))
+def test_every_error_code_is_on_the_page(code: str) -> None:
+    assert f"\n| `{code}` |" in PAGE.read_text()
 
 
 @pytest.mark.parametrize("name", EVENT_NAMES)

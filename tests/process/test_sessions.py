@@ -170,10 +170,27 @@ async def test_two_programs_never_write_one_session(lab: Lab) -> None:
         await first.ask("get_state")
         async with lab.client("--session", str(path)) as second:
             reply = await second.request("prompt", message="Me too")
-        assert not reply["success"]
+        assert (reply["success"], reply["code"]) == (False, "session_in_use")
         assert "in use by another process" in reply["error"]
         await _say(lab, first, "Still mine?", "Yes.")
     assert len(messages(read_entries(path))) == 4
+
+
+async def test_a_session_that_another_program_writes_is_not_deleted(lab: Lab) -> None:
+    path = await _first_session(lab)
+    async with lab.client("--continue") as first:
+        await first.ask("get_state")
+        async with lab.client("--no-session") as second:
+            reply = await second.request("delete_session", sessionPath=str(path))
+        done = lab.run("sessions", "delete", str(path))
+        assert path.is_file()
+        await _say(lab, first, "Still there?", "Yes.")
+    assert (reply["success"], reply["code"]) == (False, "session_in_use")
+    assert f"Session is in use by another process: {path}." in reply["error"]
+    assert (done.code, done.stdout) == (1, b"")
+    assert "in use by another process" in done.stderr
+    assert lab.run("sessions", "delete", str(path)).code == 0
+    assert len(messages(read_entries(lab.agent / "trash" / path.name))) == 4
 
 
 async def test_a_session_opened_next_to_its_writer_is_continued_once_the_writer_is_gone(

@@ -17,7 +17,10 @@ ErrorCode = Literal[
     "internal_error",
     "invalid_fork_entry",
     "invalid_parameter",
+    "no_key",
+    "no_model",
     "session_busy",
+    "session_in_use",
     "stale_cursor",
     "unknown_command",
 ]

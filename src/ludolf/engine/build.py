@@ -68,11 +68,13 @@ def _start(bundles: Bundles) -> Engine:
     bundles.conversation.replace(started.session)
     registry = models.registry
     # Before the choice, which may fail because of them.
-    for text in registry.errors:
+    early = (*registry.errors, *registry.warnings)
+    for text in early:
         workspace.warn(f"Warning: {text}")
     late_model = choose_first_model(workspace, models, started)
     for text in (*registry.keyring.warnings, *registry.warnings):
-        workspace.warn(f"Warning: {text}")
+        if text not in early:
+            workspace.warn(f"Warning: {text}")
     models.transport.begin(models.current, models.level)
     started.finish(workspace.options, models)
     engine = Engine(bundles, _PLUGS)

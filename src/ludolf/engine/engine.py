@@ -293,7 +293,8 @@ class Engine(Component):
             self.conversation.hub.post(Warned(message=NOT_APPLIED.format(error=error)))
         for feature in self.features:
             feature.connect(self.send)
-        for text in (*self.workspace.files.warnings, *self.models.registry.errors):
+        registry = self.models.registry
+        for text in (*self.workspace.files.warnings, *registry.errors, *registry.unknown_keys):
             self.conversation.hub.post(Warned(message=text))
         for feature in self.features:
             await feature.enter_session(SessionMove(reason="reload"))

@@ -129,7 +129,8 @@ class Models:
             raise CommandError(
                 "No model selected. Set an API key in the environment (for example "
                 "ANTHROPIC_API_KEY), store one with `ludolf auth login`, add a provider to "
-                "models.json, or choose another model; `ludolf models list --all` shows all."
+                "models.json, or choose another model; `ludolf models list --all` shows all.",
+                code="no_model",
             )
         return self.current
 
@@ -160,7 +161,7 @@ class Models:
         if model is None:
             raise CommandError(f"Model not found: {provider}/{model_id}")
         if not self.registry.admits(model):
-            raise CommandError(f"No API key for {provider}/{model_id}")
+            raise CommandError(f"No API key for {provider}/{model_id}", code="no_key")
         self._use(model, self._kept_level())
         self._remark()
         return model

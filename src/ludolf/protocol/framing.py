@@ -159,8 +159,10 @@ class Reply(msgspec.Struct, frozen=True, kw_only=True):
 
 
 Frame = bytes | list[bytes]
-# Codes that are written into replies; the others only choose the wording of a dialect.
-PUBLIC_CODES = frozenset(("session_busy", "stale_cursor"))
+# Codes that every dialect writes into replies, and those that the open dialects of pi write; the
+# others only choose the wording of a dialect.
+PUBLIC_CODES: frozenset[ErrorCode] = frozenset(("session_busy", "stale_cursor"))
+MORE_CODES: frozenset[ErrorCode] = PUBLIC_CODES | {"busy", "no_key", "no_model", "session_in_use"}
 
 
 def line(record: Any) -> bytes:
@@ -168,8 +170,10 @@ def line(record: Any) -> bytes:
     return dumps(record) + b"\n"
 
 
-def render_reply(reply: Reply, *, with_id: bool = True) -> Frame:
-    """The `response` record of the pi family."""
+def render_reply(
+    reply: Reply, *, with_id: bool = True, codes: frozenset[ErrorCode] = PUBLIC_CODES
+) -> Frame:
+    """The `response` record of the pi family; an error has its code if it is one of `codes`."""
     head = (
         b'{"id":%b,"type":"response","command":' % reply.id
         if reply.id and with_id
@@ -177,7 +181,7 @@ def render_reply(reply: Reply, *, with_id: bool = True) -> Frame:
     )
     head += dumps(reply.command)
     if reply.error is not None:
-        code = b"" if reply.code not in PUBLIC_CODES else b',"code":' + dumps(reply.code)
+        code = b"" if reply.code not in codes else b',"code":' + dumps(reply.code)
         return head + b',"success":false,"error":' + dumps(reply.error) + code + b"}\n"
     if reply.data is UNSET:
         return head + b',"success":true}\n'

@@ -303,6 +303,21 @@ def is_held(path: Path) -> bool:
     return _times_held(path) > 0
 
 
+def is_written_elsewhere(path: Path) -> bool:
+    """Return whether another process has the file open for writing.
+
+    Raises:
+        OSError: the file cannot be opened.
+    """
+    if is_held(path):
+        return False
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        return not _lock(descriptor)
+    finally:
+        os.close(descriptor)
+
+
 def _times_held(path: Path) -> int:
     try:
         status = os.stat(path)

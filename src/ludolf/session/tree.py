@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Literal
 
-from ludolf.base import CommandError, Warn, dumps, iso_time, unused_id, uuid7
+from ludolf.base import CommandError, ErrorCode, Warn, dumps, iso_time, unused_id, uuid7
 from ludolf.session.context import ContextView
 from ludolf.session.entries import (
     VERSION,
@@ -125,7 +125,7 @@ class Session:
         """
         reason = self.refusal()
         if reason is not None:
-            raise SessionReadOnly(reason)
+            raise SessionReadOnly(reason, code=self.refusal_code)
         entry = make_entry(
             body,
             entry_id=unused_id(self._by_id),
@@ -146,6 +146,11 @@ class Session:
         if self._in_use:
             self._take_over()
         return self.read_only
+
+    @property
+    def refusal_code(self) -> ErrorCode | None:
+        """The code of the present refusal, for programs."""
+        return "session_in_use" if self._in_use else None
 
     @contextmanager
     def together(self) -> Iterator[None]:

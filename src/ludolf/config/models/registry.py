@@ -64,6 +64,11 @@ class ModelRegistry:
         # Building the models of a provider again repeats its errors.
         return tuple(dict.fromkeys((*self._file.errors, *self._build_errors)))
 
+    @property
+    def unknown_keys(self) -> tuple[str, ...]:
+        """Unknown keys in models.json, as texts for users."""
+        return self._file.warnings
+
     def refresh(self) -> None:
         """Read models.json again if it has changed."""
         current = stamp(self.path)

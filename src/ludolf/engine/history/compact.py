@@ -105,7 +105,7 @@ class Compactor(Component):
             # Decided before the first wait: a run in progress must not change the verdict.
             self.conversation.hub.post(CompactionStart(reason="manual"))
             await self._end("manual", error=_PREFIX["manual"] + refused)
-            raise CommandError(refused)
+            raise CommandError(refused, code=self.conversation.session.refusal_code)
         with self._on_demand() as scope:
             await stop()
             try:

@@ -292,7 +292,7 @@ class Library:
         """Move a session file to the trash folder; returns where it is now.
 
         Raises:
-            CommandError: the session does not exist, or is the current one.
+            CommandError: the session does not exist, is in use, or is the current one.
         """
         from ludolf.session.library import trash
 

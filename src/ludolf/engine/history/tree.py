@@ -32,7 +32,7 @@ class TreeNavigation(Component):
             raise CommandError(f"Entry not found: {target_id}")
         refusal = session.refusal() if wish.summarize or wish.label else None
         if refusal is not None:
-            raise CommandError(refusal)
+            raise CommandError(refusal, code=session.refusal_code)
         if target_id == session.leaf:
             if wish.label:
                 session.append(LabelBody(target_id=target_id, label=wish.label))

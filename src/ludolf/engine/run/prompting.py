@@ -121,10 +121,11 @@ class Prompting(Component):
         model, session = self.models.require(), self.conversation.session
         refusal = session.refusal()
         if refusal is not None:
-            raise CommandError(refusal)
+            raise CommandError(refusal, code=session.refusal_code)
         if not self.models.registry.admits(model):
             key = missing_key(self.models.registry, model.provider)
-            raise CommandError(NO_KEY.format(provider=model.provider, key=key, model=model.key))
+            text = NO_KEY.format(provider=model.provider, key=key, model=model.key)
+            raise CommandError(text, code="no_key")
 
     def _accept(
         self, message: UserMessage, added: Sequence[CustomMessage], when_busy: WhenBusy | None

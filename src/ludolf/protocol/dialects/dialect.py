@@ -14,7 +14,7 @@ from ludolf.ai.messages import AssistantMessage, Text, Thinking, ToolCall
 from ludolf.ai.models import Model, ModelCost
 from ludolf.base import dumps
 from ludolf.protocol.events import CompactionEnd, Event
-from ludolf.protocol.framing import Frame, Reply, line, render_reply
+from ludolf.protocol.framing import MORE_CODES, Frame, Reply, line, render_reply
 from ludolf.protocol.results import State
 
 if TYPE_CHECKING:
@@ -85,6 +85,8 @@ class Dialect:
 
     name: str
     traits = Traits()
+    # Error codes that replies carry.
+    codes = MORE_CODES
 
     def __init__(self) -> None:
         self._table: dict[type, Render] = {}
@@ -96,7 +98,7 @@ class Dialect:
         """Note that a command starts, before any event that it causes."""
 
     def reply(self, reply: Reply) -> Frame | None:
-        return render_reply(reply)
+        return render_reply(reply, codes=self.codes)
 
     def event(self, event: Event) -> Frame | None:
         render = self._table.get(type(event))

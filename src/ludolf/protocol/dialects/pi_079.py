@@ -29,7 +29,7 @@ from ludolf.protocol import events as around
 from ludolf.protocol import host_events as host
 from ludolf.protocol.dialects.dialect import compaction_end, silent, stream_event
 from ludolf.protocol.dialects.pi import Pi
-from ludolf.protocol.framing import Frame, Reply, line
+from ludolf.protocol.framing import PUBLIC_CODES, Frame, Reply, line
 from ludolf.protocol.results import BashResult, CycledModel, State
 from ludolf.protocol.subagent_events import AgentWaiting
 
@@ -63,6 +63,7 @@ class Pi079(Pi):
     """The level `max` is written as `xhigh`, the highest one of pi 0.79."""
 
     name = "pi-0.79"
+    codes = PUBLIC_CODES
 
     def __init__(self) -> None:
         super().__init__()

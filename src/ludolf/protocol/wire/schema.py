@@ -314,7 +314,7 @@ def _failure(*, needs_command: bool) -> Schema:
             "command": {"type": "string"},
             "success": {"const": False},
             "error": {"type": "string", "description": "For people."},
-            "code": {"type": "string", "description": "For programs; rare."},
+            "code": {"type": "string", "description": "For programs: see docs/protocol.md."},
         },
         "required": ["type", *(["command"] if needs_command else []), "success", "error"],
     }

@@ -16,7 +16,8 @@ _PLAIN = {
 }
 _HEAD = """\
 // Frames of ludolf --mode rpc: one JSON object a line, both ways. Made by scripts/make_schema.py.
-// `Command` is what a host sends, in every dialect; `Frames[D]` is what it reads in the dialect D.
+// `Command` is what a host sends, in every dialect; `Frames[D]` is what it reads in the dialect D;
+// `Answers[C]` is the `data` of the reply to the command C. `ludolf schema --typescript` prints it.
 """
 
 
