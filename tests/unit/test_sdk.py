@@ -5,6 +5,8 @@ import dataclasses
 import enum
 import gc
 import os
+import signal
+import threading
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -642,3 +644,24 @@ def _members(kind: type[Any]) -> set[str]:
 def test_both_forms_of_a_session_have_the_same_members() -> None:
     assert _members(AgentSession) - _members(BlockingSession) == {"engine"}
     assert _members(BlockingSession) - _members(AgentSession) == {"stream", "stream_text"}
+
+
+async def interrupting(context: ModelContext) -> AsyncIterator[str]:
+    """Presses Ctrl-C in the main thread during its first answer, and answers all others."""
+    yield "one "
+    if len(context.messages) == 1:
+        ident = threading.main_thread().ident
+        assert ident is not None
+        signal.pthread_kill(ident, signal.SIGINT)
+        await asyncio.Event().wait()
+
+
+@pytest.mark.parametrize("method", ["prompt", "stream", "stream_text"])
+def test_ctrl_c_aborts_a_blocking_run_before_it_is_raised(method: str) -> None:
+    with ludolf.sync.create_session(model=interrupting, settings={}) as session:
+        with pytest.raises(KeyboardInterrupt):
+            for _ in getattr(session, method)("Go") if method != "prompt" else ():
+                pass
+            session.prompt("Go")
+        assert not session.running
+        assert session.prompt("Again").text == "one "
