@@ -20,9 +20,11 @@ from ludolf.sdk import (
     AgentSession,
     AgentSettled,
     AgentStart,
+    AssistantMessage,
     BlockDelta,
     CommandError,
     ConfigError,
+    LimitReached,
     LudolfError,
     ModelContext,
     NotAnswered,
@@ -665,3 +667,31 @@ def test_ctrl_c_aborts_a_blocking_run_before_it_is_raised(method: str) -> None:
             session.prompt("Go")
         assert not session.running
         assert session.prompt("Again").text == "one "
+
+
+async def test_an_answer_names_the_limit_that_ended_it() -> None:
+    async with alone(model=adder, tools=[add], max_turns=1) as session:
+        answer = await session.prompt("1 + 2")
+        session.set_limits(max_turns=5)
+        free = await session.prompt("1 + 2")
+    assert answer.limit == LimitReached(limit="turns", used=1, maximum=1)
+    assert free.limit is None
+
+
+async def test_a_failed_prompt_is_explained_in_a_sentence() -> None:
+    raw = "Connection error: Connect call failed ('127.0.0.1', 9) (http://127.0.0.1:9/v1)"
+    settings = {"retry": {"enabled": False}}
+    script = Scripted([ScriptedReply(error=raw), ScriptedReply(error="529 overloaded")])
+    async with create_session(model=script, builtin_tools=(), settings=settings) as session:
+        with pytest.raises(PromptFailed) as refused:
+            await session.prompt("Go")
+        with pytest.raises(PromptFailed) as busy:
+            await session.prompt("Go")
+    assert str(refused.value) == (
+        "Error from ludolf/scripted: the server at http://127.0.0.1:9/v1 refused the connection. "
+        'Start the server, or correct "baseUrl" in models.json.'
+    )
+    assert refused.value.answer.error == str(refused.value)
+    last = refused.value.answer.messages[-1]
+    assert isinstance(last, AssistantMessage) and last.error_message == raw
+    assert str(busy.value).endswith("Try again later, or choose another model.")

@@ -31,11 +31,18 @@ class LoopThread:
             tasks.append(self._loop.create_task(work))
             tasks[0].add_done_callback(lambda task: _settle(result, task))
 
-        self._loop.call_soon_threadsafe(start)
+        def end() -> None:
+            if tasks:
+                tasks[0].cancel()
+            else:  # Ctrl-C came before the start
+                work.close()
+                result.cancel()
+
         try:
+            self._loop.call_soon_threadsafe(start)
             return result.result()
         except KeyboardInterrupt:
-            self._loop.call_soon_threadsafe(lambda: tasks[0].cancel())
+            self._loop.call_soon_threadsafe(end)
             wait_for([result])
             raise
 

@@ -182,9 +182,9 @@ class OneShot:
         if last is None:
             return None
         if last.failed:
-            from ludolf.cli.failure_text import failure_text
+            from ludolf.ai.failure_text import failure_text
 
-            return failure_text(last)
+            return failure_text(last, option="--model")
         if not any(isinstance(block, Text) and block.text.strip() for block in last.content):
             return NO_ANSWER
         return None

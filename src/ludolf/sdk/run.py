@@ -8,13 +8,14 @@ from typing import Any
 
 from ludolf.agent.events import MessageEnd, MessageUpdate
 from ludolf.ai.draft import BlockDelta, StreamEvent
-from ludolf.ai.messages import Message, Part
+from ludolf.ai.failure_text import failure_text
+from ludolf.ai.messages import AssistantMessage, Message, Part
 from ludolf.base import LudolfError
 from ludolf.engine.engine import Engine
 from ludolf.engine.feature import PromptInput
 from ludolf.protocol.answer import Answer, answer_of, checked
 from ludolf.protocol.commands import Disposition
-from ludolf.protocol.events import AgentSettled, Event
+from ludolf.protocol.events import AgentSettled, Event, LimitReached
 
 # Events of an iteration: starts, deltas and ends of blocks, and all other events of the run.
 SessionEvent = StreamEvent | Event
@@ -43,6 +44,7 @@ class Run:
         self._engine = engine
         self._text, self._extra = text, extra
         self._messages: list[Message] = []
+        self._limit: LimitReached | None = None
         self._used = False
 
     def __await__(self) -> Generator[Any, None, Answer]:
@@ -58,6 +60,8 @@ class Run:
             async for event in events:
                 if isinstance(event, MessageEnd):
                     self._messages.append(event.message)
+                elif isinstance(event, LimitReached):
+                    self._limit = event
                 yield event.event if isinstance(event, MessageUpdate) else event
 
     async def text(self) -> AsyncGenerator[str]:
@@ -83,7 +87,11 @@ class Run:
     @property
     def answer(self) -> Answer:
         """Return the answer so far; it is complete when the run has ended."""
-        return answer_of(self._messages)
+        answer = answer_of(self._messages, self._limit)
+        if answer.error is None:
+            return answer
+        answers = (each for each in reversed(answer.messages) if isinstance(each, AssistantMessage))
+        return answer.replace(error=failure_text(next(answers)))
 
     async def _wait(self) -> Answer:
         async for _ in self:
