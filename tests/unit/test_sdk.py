@@ -600,7 +600,7 @@ async def test_limits_change_and_are_checked() -> None:
         assert (await session.prompt("add")).stop_reason == "toolUse"
         session.set_limits()
         assert (await session.prompt("add")).stop_reason == "stop"
-        with pytest.raises(CommandError):
+        with pytest.raises(CommandError, match="max_turns must be a number greater than 0"):
             session.set_limits(max_turns=0)
 
 
@@ -695,3 +695,91 @@ async def test_a_failed_prompt_is_explained_in_a_sentence() -> None:
     last = refused.value.answer.messages[-1]
     assert isinstance(last, AssistantMessage) and last.error_message == raw
     assert str(busy.value).endswith("Try again later, or choose another model.")
+
+
+def spread(*numbers: int) -> int:
+    """Add all numbers."""
+    return sum(numbers)
+
+
+def plain_model(context: ModelContext) -> str:
+    return "Hi"
+
+
+async def coroutine_model(context: ModelContext) -> str:
+    return "Hi"
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        ({"tools": ["read"]}, 'To choose built-in tools, write builtin_tools=["read"].'),
+        ({"tools": add}, "tools takes a list of functions: write tools=[function]."),
+        ({"tools": [3]}, "tools takes functions, not int."),
+        ({"tools": [spread]}, "The function spread cannot be a tool: a tool cannot take *numbers"),
+        ({"tools": [add, add]}, "Several tools have the name add. Rename all but one."),
+        ({"builtin_tools": "read"}, 'builtin_tools takes a list of names: write ["read"].'),
+        ({"model": coroutine_model}, "is not an async generator function. Write `async def"),
+        ({"model": Scripted}, "model is the class Scripted. Pass an instance: model=Scripted()."),
+        ({"model": lambda: None}, "must take one argument, the context"),
+        ({"max_turns": -1}, "max_turns must be a number greater than 0, not -1."),
+        ({"max_cost": "1"}, "max_cost must be a number greater than 0, not '1'."),
+    ],
+)
+async def test_misuse_is_a_config_error(options: dict[str, Any], text: str) -> None:
+    with pytest.raises(ConfigError) as error:
+        async with create_session(**{"model": parrot, "settings": {}, **options}):
+            pass
+    assert text in str(error.value)
+
+
+async def test_a_function_that_returns_text_is_explained() -> None:
+    settings = {"retry": {"enabled": False}}
+    async with create_session(model=plain_model, settings=settings) as session:  # type: ignore[arg-type]  # on purpose
+        with pytest.raises(PromptFailed, match=r"plain_model returned str\. Write `async def"):
+            await session.prompt("Go")
+
+
+async def test_the_replies_of_a_script_may_be_texts() -> None:
+    script = Scripted(["One"])
+    script.add("Two")
+    async with alone(model=script) as session:
+        assert [(await session.prompt("Hi")).text for _ in range(2)] == ["One", "Two"]
+    with pytest.raises(ConfigError, match="a ScriptedReply or a text, not dict"):
+        Scripted([{"text": "One"}])  # type: ignore[list-item]  # on purpose
+
+
+async def test_misspelt_settings_are_reported_to_the_program() -> None:
+    warned: list[str] = []
+    settings = {"retry": {"enabld": True}}
+    async with create_session(model=parrot, settings=settings, on_warning=warned.append):
+        pass
+    assert len(warned) == 1
+    assert 'settings: unknown key "retry.enabld". Did you mean "enabled"?' in warned[0]
+
+
+def test_a_blocking_session_says_how_it_is_opened() -> None:
+    session = ludolf.sync.create_session(model=parrot, settings={})
+    for use in (lambda: session.prompt("Hi"), session.stats, lambda: session.id):
+        with pytest.raises(LudolfError, match=r"not open. Use `with`, or call open\(\)"):
+            use()
+
+
+async def test_a_second_prompt_names_the_methods_that_queue() -> None:
+    async with alone(model=parrot) as session:
+        async for _ in session.prompt("one"):
+            with pytest.raises(CommandError, match=r"with steer\(\) or follow_up\(\)"):
+                await session.prompt("two")
+            break
+
+
+async def test_an_export_replaces_a_file_only_if_asked(tmp_path: Path) -> None:
+    page = tmp_path / "page.html"
+    page.write_text("mine")
+    async with alone(model=parrot, store="files", session_dir=tmp_path / "s") as session:
+        await session.prompt("hello")
+        with pytest.raises(CommandError, match="or pass overwrite=True"):
+            await session.export_html(page)
+        assert page.read_text() == "mine"
+        assert await session.export_html(page, overwrite=True) == page
+    assert "hello" in page.read_text() or page.stat().st_size > 1000

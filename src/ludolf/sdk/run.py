@@ -10,7 +10,7 @@ from ludolf.agent.events import MessageEnd, MessageUpdate
 from ludolf.ai.draft import BlockDelta, StreamEvent
 from ludolf.ai.failure_text import failure_text
 from ludolf.ai.messages import AssistantMessage, Message, Part
-from ludolf.base import LudolfError
+from ludolf.base import CommandError, LudolfError
 from ludolf.engine.engine import Engine
 from ludolf.engine.feature import PromptInput
 from ludolf.protocol.answer import Answer, answer_of, checked
@@ -20,6 +20,10 @@ from ludolf.protocol.events import AgentSettled, Event, LimitReached
 # Events of an iteration: starts, deltas and ends of blocks, and all other events of the run.
 SessionEvent = StreamEvent | Event
 _MOST_WAITING = 256
+_BUSY = (
+    "Agent is already processing. Queue the message with steer() or follow_up(), "
+    "or wait for the end of the run."
+)
 
 
 class Run:
@@ -107,7 +111,7 @@ class Run:
         disposition: Disposition | None = None
         try:
             prompt = PromptInput(text=self._text, extra=tuple(self._extra))
-            disposition = await engine.prompting.prompt(prompt)
+            disposition = await _accepted(engine, prompt)
             listener.bounded = True
             while disposition == "started":
                 event = await listener.next()
@@ -121,6 +125,13 @@ class Run:
             listener.leave()
             if disposition == "started":  # the loop was left early; abort only our own run
                 await engine.abort()
+
+
+async def _accepted(engine: Engine, prompt: PromptInput) -> Disposition:
+    try:
+        return await engine.prompting.prompt(prompt)
+    except CommandError as error:
+        raise CommandError(_BUSY, code="busy") if error.code == "busy" else error from None
 
 
 class EventBuffer:
