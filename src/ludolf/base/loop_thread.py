@@ -25,11 +25,14 @@ class LoopThread:
     def wait(self, work: Coroutine[Any, Any, T]) -> T:
         """Run the coroutine in the loop and return its result."""
         result: Future[T] = Future()
-        tasks: list[asyncio.Task[T]] = []
+        tasks: list[asyncio.Task[Any]] = []
 
-        def start() -> None:
-            tasks.append(self._loop.create_task(work))
-            tasks[0].add_done_callback(lambda task: _settle(result, task))
+        async def running() -> T:
+            task = asyncio.current_task()
+            assert task is not None
+            tasks.append(task)
+            task.add_done_callback(lambda ended: _settle(result, ended))
+            return await work
 
         def end() -> None:
             if tasks:
@@ -37,12 +40,14 @@ class LoopThread:
             else:  # Ctrl-C came before the start
                 work.close()
                 result.cancel()
+                result.set_running_or_notify_cancel()
 
         try:
-            self._loop.call_soon_threadsafe(start)
+            asyncio.run_coroutine_threadsafe(running(), self._loop)
             return result.result()
         except KeyboardInterrupt:
-            self._loop.call_soon_threadsafe(end)
+            # The second step comes after the first one of a task that has just been scheduled.
+            self._loop.call_soon_threadsafe(lambda: self._loop.call_soon(end))
             wait_for([result])
             raise
 
