@@ -783,3 +783,13 @@ async def test_an_export_replaces_a_file_only_if_asked(tmp_path: Path) -> None:
         assert page.read_text() == "mine"
         assert await session.export_html(page, overwrite=True) == page
     assert "hello" in page.read_text() or page.stat().st_size > 1000
+
+
+async def test_an_error_of_an_extension_names_its_type_and_line() -> None:
+    def extension(api: Api) -> None:
+        api.on("turn_start", lambda event, ctx: os.environ["COMAND"])
+
+    warned: list[str] = []
+    async with alone(model=parrot, extensions=[extension], on_warning=warned.append) as session:
+        await session.prompt("hi")
+    assert "KeyError: 'COMAND' (test_sdk.py, line " in warned[0]
