@@ -203,7 +203,7 @@ class Bench:
         """Event and text of each report."""
         return [(event, text) for _, event, text in self.reports]
 
-    def _report(self, path: str, event: str, text: str) -> None:
+    def _report(self, path: str, event: str, text: str, cause: object = None) -> None:
         self.reports.append((path, event, text))
 
 

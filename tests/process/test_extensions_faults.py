@@ -104,7 +104,8 @@ def test_a_failing_gate_is_reported_on_stderr_and_the_model_reads_which_failed(
     done = lab.run("-p", "Go")
     assert done.code == 0
     assert not (lab.work / "a.txt").exists()
-    assert f"Extension error ({path}, tool_call): {text}" in done.stderr
+    shown = "RuntimeError: oops (" if text == "oops" else text
+    assert f"Extension error ({path}, tool_call): {shown}" in done.stderr
     (result,) = [one for one in messages(lab.entries) if one["role"] == "toolResult"]
     assert text_of(result).startswith(
         f"The extension {path} failed, so this call was blocked: {text}"
@@ -134,7 +135,23 @@ def test_errors_are_told_on_stderr_where_there_is_no_wire(lab: Lab) -> None:
     lab.server.add(answer("Hello."))
     done = lab.run("-p", "Hi")
     assert (done.code, done.stdout) == (0, b"Hello.\n")
-    assert f"Extension error ({path}, turn_start): turn_start is broken" in done.stderr
+    told = f"RuntimeError: turn_start is broken ({path.name}, line 6)"
+    assert f"Extension error ({path}, turn_start): {told}" in done.stderr
+
+
+def test_a_failed_command_names_its_line_and_ends_print_mode_with_1(lab: Lab) -> None:
+    path = lay(
+        lab,
+        """
+        def extension(api):
+            def boom(args, ctx):
+                return {}["comand"]
+            api.command("boom", boom)
+        """,
+    )
+    done = lab.run("-p", "/boom")
+    assert (done.code, lab.run("--mode", "json", "/boom").code) == (1, 1)
+    assert f"KeyError: 'comand' ({path.name}, line 4)" in done.stderr
 
 
 async def test_answers_of_the_wrong_shape_are_failures_of_the_handler(lab: Lab) -> None:

@@ -84,7 +84,7 @@ async def load(home: Home, *paths: str) -> tuple[set[Path], tuple[Any, ...]]:
         ran.add(frame.f_code.co_filename)
 
     found = find_extensions(home, SettingsFiles(home, trusted=True), paths=paths)
-    extensions = Extensions(lambda path, event, text: None)
+    extensions = Extensions(lambda path, event, text, cause=None: None)
     sys.setprofile(trace)
     try:
         errors = await extensions.load(found.origins)

@@ -43,7 +43,12 @@ def _private_modules() -> set[str]:
     return {name for name in sys.modules if name.startswith("ludolf_extension_")}
 
 
-def _ignore(path: str, event: str, text: str) -> None: ...
+def _ignore(path: str, event: str, text: str, cause: object = None) -> None: ...
+
+
+NO_FACTORY = (
+    "Extension does not export a valid factory function: {path}. Define `def extension(api)` in it."
+)
 
 
 # ---------------------------------------------------------------- finding
@@ -248,8 +253,8 @@ async def test_a_folder_can_import_its_own_parts(main: str, tmp_path: Path) -> N
     [
         ("def extension(api): this is", "invalid syntax (x0.py, line 1)"),
         ("x = 1\ny = z", "name 'z' is not defined (x0.py, line 2)"),
-        ("x = 1", "Extension does not export a valid factory function: {path}"),
-        ("extension = 3", "Extension does not export a valid factory function: {path}"),
+        ("x = 1", NO_FACTORY),
+        ("extension = 3", NO_FACTORY),
         ("def extension(api):\n raise RuntimeError('no')", "no (x0.py, line 2)"),
         ("raise SystemExit(3)", "tried to exit the program (code 3) (x0.py, line 1)"),
         (

@@ -2,8 +2,8 @@
 
 import pytest
 
+from ludolf.ai.failure_text import failure_text
 from ludolf.ai.messages import AssistantMessage, StopReason, Usage
-from ludolf.cli.failure_text import failure_text
 
 
 def _say(text: str | None, *, stop: StopReason = "error", provider: str = "anthropic") -> str:
@@ -17,7 +17,8 @@ def _say(text: str | None, *, stop: StopReason = "error", provider: str = "anthr
             stop_reason=stop,
             timestamp=0,
             error_message=text,
-        )
+        ),
+        option="--model",
     )
 
 

@@ -5,6 +5,8 @@ import dataclasses
 import enum
 import gc
 import os
+import signal
+import threading
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -18,9 +20,11 @@ from ludolf.sdk import (
     AgentSession,
     AgentSettled,
     AgentStart,
+    AssistantMessage,
     BlockDelta,
     CommandError,
     ConfigError,
+    LimitReached,
     LudolfError,
     ModelContext,
     NotAnswered,
@@ -596,7 +600,7 @@ async def test_limits_change_and_are_checked() -> None:
         assert (await session.prompt("add")).stop_reason == "toolUse"
         session.set_limits()
         assert (await session.prompt("add")).stop_reason == "stop"
-        with pytest.raises(CommandError):
+        with pytest.raises(CommandError, match="max_turns must be a number greater than 0"):
             session.set_limits(max_turns=0)
 
 
@@ -642,3 +646,150 @@ def _members(kind: type[Any]) -> set[str]:
 def test_both_forms_of_a_session_have_the_same_members() -> None:
     assert _members(AgentSession) - _members(BlockingSession) == {"engine"}
     assert _members(BlockingSession) - _members(AgentSession) == {"stream", "stream_text"}
+
+
+async def interrupting(context: ModelContext) -> AsyncIterator[str]:
+    """Presses Ctrl-C in the main thread during its first answer, and answers all others."""
+    yield "one "
+    if len(context.messages) == 1:
+        ident = threading.main_thread().ident
+        assert ident is not None
+        signal.pthread_kill(ident, signal.SIGINT)
+        await asyncio.Event().wait()
+
+
+@pytest.mark.parametrize("method", ["prompt", "stream", "stream_text"])
+def test_ctrl_c_aborts_a_blocking_run_before_it_is_raised(method: str) -> None:
+    with ludolf.sync.create_session(model=interrupting, settings={}) as session:
+        with pytest.raises(KeyboardInterrupt):
+            for _ in getattr(session, method)("Go") if method != "prompt" else ():
+                pass
+            session.prompt("Go")
+        assert not session.running
+        assert session.prompt("Again").text == "one "
+
+
+async def test_an_answer_names_the_limit_that_ended_it() -> None:
+    async with alone(model=adder, tools=[add], max_turns=1) as session:
+        answer = await session.prompt("1 + 2")
+        session.set_limits(max_turns=5)
+        free = await session.prompt("1 + 2")
+    assert answer.limit == LimitReached(limit="turns", used=1, maximum=1)
+    assert free.limit is None
+
+
+async def test_a_failed_prompt_is_explained_in_a_sentence() -> None:
+    raw = "Connection error: Connect call failed ('127.0.0.1', 9) (http://127.0.0.1:9/v1)"
+    settings = {"retry": {"enabled": False}}
+    script = Scripted([ScriptedReply(error=raw), ScriptedReply(error="529 overloaded")])
+    async with create_session(model=script, builtin_tools=(), settings=settings) as session:
+        with pytest.raises(PromptFailed) as refused:
+            await session.prompt("Go")
+        with pytest.raises(PromptFailed) as busy:
+            await session.prompt("Go")
+    assert str(refused.value) == (
+        "Error from ludolf/scripted: the server at http://127.0.0.1:9/v1 refused the connection. "
+        'Start the server, or correct "baseUrl" in models.json.'
+    )
+    assert refused.value.answer.error == str(refused.value)
+    last = refused.value.answer.messages[-1]
+    assert isinstance(last, AssistantMessage) and last.error_message == raw
+    assert str(busy.value).endswith("Try again later, or choose another model.")
+
+
+def spread(*numbers: int) -> int:
+    """Add all numbers."""
+    return sum(numbers)
+
+
+def plain_model(context: ModelContext) -> str:
+    return "Hi"
+
+
+async def coroutine_model(context: ModelContext) -> str:
+    return "Hi"
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        ({"tools": ["read"]}, 'To choose built-in tools, write builtin_tools=["read"].'),
+        ({"tools": add}, "tools takes a list of functions: write tools=[function]."),
+        ({"tools": [3]}, "tools takes functions, not int."),
+        ({"tools": [spread]}, "The function spread cannot be a tool: a tool cannot take *numbers"),
+        ({"tools": [add, add]}, "Several tools have the name add. Rename all but one."),
+        ({"builtin_tools": "read"}, 'builtin_tools takes a list of names: write ["read"].'),
+        ({"model": coroutine_model}, "is not an async generator function. Write `async def"),
+        ({"model": Scripted}, "model is the class Scripted. Pass an instance: model=Scripted()."),
+        ({"model": lambda: None}, "must take one argument, the context"),
+        ({"max_turns": -1}, "max_turns must be a number greater than 0, not -1."),
+        ({"max_cost": "1"}, "max_cost must be a number greater than 0, not '1'."),
+    ],
+)
+async def test_misuse_is_a_config_error(options: dict[str, Any], text: str) -> None:
+    with pytest.raises(ConfigError) as error:
+        async with create_session(**{"model": parrot, "settings": {}, **options}):
+            pass
+    assert text in str(error.value)
+
+
+async def test_a_function_that_returns_text_is_explained() -> None:
+    settings = {"retry": {"enabled": False}}
+    async with create_session(model=plain_model, settings=settings) as session:  # type: ignore[arg-type]  # on purpose
+        with pytest.raises(PromptFailed, match=r"plain_model returned str\. Write `async def"):
+            await session.prompt("Go")
+
+
+async def test_the_replies_of_a_script_may_be_texts() -> None:
+    script = Scripted(["One"])
+    script.add("Two")
+    async with alone(model=script) as session:
+        assert [(await session.prompt("Hi")).text for _ in range(2)] == ["One", "Two"]
+    with pytest.raises(ConfigError, match="a ScriptedReply or a text, not dict"):
+        Scripted([{"text": "One"}])  # type: ignore[list-item]  # on purpose
+
+
+async def test_misspelt_settings_are_reported_to_the_program() -> None:
+    warned: list[str] = []
+    settings = {"retry": {"enabld": True}}
+    async with create_session(model=parrot, settings=settings, on_warning=warned.append):
+        pass
+    assert len(warned) == 1
+    assert 'settings: unknown key "retry.enabld". Did you mean "enabled"?' in warned[0]
+
+
+def test_a_blocking_session_says_how_it_is_opened() -> None:
+    session = ludolf.sync.create_session(model=parrot, settings={})
+    for use in (lambda: session.prompt("Hi"), session.stats, lambda: session.id):
+        with pytest.raises(LudolfError, match=r"not open. Use `with`, or call open\(\)"):
+            use()
+
+
+async def test_a_second_prompt_names_the_methods_that_queue() -> None:
+    async with alone(model=parrot) as session:
+        async for _ in session.prompt("one"):
+            with pytest.raises(CommandError, match=r"with steer\(\) or follow_up\(\)"):
+                await session.prompt("two")
+            break
+
+
+async def test_an_export_replaces_a_file_only_if_asked(tmp_path: Path) -> None:
+    page = tmp_path / "page.html"
+    page.write_text("mine")
+    async with alone(model=parrot, store="files", session_dir=tmp_path / "s") as session:
+        await session.prompt("hello")
+        with pytest.raises(CommandError, match="or pass overwrite=True"):
+            await session.export_html(page)
+        assert page.read_text() == "mine"
+        assert await session.export_html(page, overwrite=True) == page
+    assert "hello" in page.read_text() or page.stat().st_size > 1000
+
+
+async def test_an_error_of_an_extension_names_its_type_and_line() -> None:
+    def extension(api: Api) -> None:
+        api.on("turn_start", lambda event, ctx: os.environ["COMAND"])
+
+    warned: list[str] = []
+    async with alone(model=parrot, extensions=[extension], on_warning=warned.append) as session:
+        await session.prompt("hi")
+    assert "KeyError: 'COMAND' (test_sdk.py, line " in warned[0]

@@ -3,6 +3,8 @@
 import asyncio
 import threading
 from collections.abc import AsyncGenerator, Coroutine, Iterator
+from concurrent.futures import Future
+from concurrent.futures import wait as wait_for
 from typing import Any, TypeVar
 
 T = TypeVar("T")
@@ -12,7 +14,7 @@ _END: Any = object()
 class LoopThread:
     """Event loop that runs in a thread from construction until `stop`.
 
-    Ctrl-C during `wait` cancels the work.
+    Ctrl-C during `wait` cancels the work and waits for its end; a second one does not wait.
     """
 
     def __init__(self) -> None:
@@ -22,11 +24,31 @@ class LoopThread:
 
     def wait(self, work: Coroutine[Any, Any, T]) -> T:
         """Run the coroutine in the loop and return its result."""
-        future = asyncio.run_coroutine_threadsafe(work, self._loop)
+        result: Future[T] = Future()
+        tasks: list[asyncio.Task[Any]] = []
+
+        async def running() -> T:
+            task = asyncio.current_task()
+            assert task is not None
+            tasks.append(task)
+            task.add_done_callback(lambda ended: _settle(result, ended))
+            return await work
+
+        def end() -> None:
+            if tasks:
+                tasks[0].cancel()
+            else:  # Ctrl-C came before the start
+                work.close()
+                result.cancel()
+                result.set_running_or_notify_cancel()
+
         try:
-            return future.result()
+            asyncio.run_coroutine_threadsafe(running(), self._loop)
+            return result.result()
         except KeyboardInterrupt:
-            future.cancel()
+            # The second step comes after the first one of a task that has just been scheduled.
+            self._loop.call_soon_threadsafe(lambda: self._loop.call_soon(end))
+            wait_for([result])
             raise
 
     def pull(self, source: AsyncGenerator[T, None]) -> Iterator[T]:
@@ -49,9 +71,20 @@ def _serve(loop: asyncio.AbstractEventLoop) -> None:
     loop.close()
 
 
+def _settle(result: Future[T], task: asyncio.Task[T]) -> None:
+    error = asyncio.CancelledError() if task.cancelled() else task.exception()
+    if error is None:
+        result.set_result(task.result())
+    else:
+        result.set_exception(error)
+
+
 async def _next(source: AsyncGenerator[T, None]) -> T:
     return await anext(source, _END)
 
 
 async def _closed(source: AsyncGenerator[Any, None]) -> None:
-    await source.aclose()
+    if not getattr(
+        source, "ag_running", False
+    ):  # it runs if a second Ctrl-C did not wait for its end
+        await source.aclose()

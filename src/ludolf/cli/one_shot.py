@@ -19,6 +19,7 @@ from ludolf.engine.build import build
 from ludolf.engine.engine import Engine
 from ludolf.engine.feature import PromptInput
 from ludolf.protocol.dialects import make_dialect
+from ludolf.protocol.events import Event, ExtensionError
 from ludolf.rpc.connection import FrameSink
 from ludolf.rpc.signals import Stop, watch_signals
 from ludolf.rpc.stdio import Stdio
@@ -60,6 +61,23 @@ async def _main(options: Options, prompts: Sequence[PromptInput], dialect: str |
         return await run.answer(stop)
 
 
+class CommandFailures:
+    """Event sink that notes whether a command of an extension failed; the error is on stderr."""
+
+    def __init__(self) -> None:
+        self.any = False
+
+    def take(self, event: Event) -> None:
+        if isinstance(event, ExtensionError) and event.event == "command":
+            self.any = True
+
+    def has_room(self) -> bool:
+        return True
+
+    async def room(self) -> None:
+        return
+
+
 class OneShot:
     """One run of print or JSON mode; `dialect` is None in print mode."""
 
@@ -73,6 +91,7 @@ class OneShot:
         self._engine = engine
         self._prompts = prompts
         self._dialect = dialect
+        self._failures = CommandFailures()
         self._progress = progress
         # At a terminal answers are written as they arrive, else the last one at the end.
         self._streams = dialect is None and sys.stdout.isatty()
@@ -105,6 +124,7 @@ class OneShot:
 
     def _attach(self, stdio: Stdio, screen: int, on_broken: Callable[[], None]) -> None:
         hub = self._engine.conversation.hub
+        hub.attach(self._failures)
         if self._dialect is not None:
             hub.attach(ProgressSink(self._progress))
             stdio.send(dumps(self._engine.session.header) + b"\n")
@@ -158,20 +178,20 @@ class OneShot:
         """Return the exit code; in print mode also print the last answer or the error."""
         text = self._failure()
         if self._dialect is not None:
-            return 0 if text is None else 1
+            return int(text is not None or self._failures.any)
         if text is not None:
             sys.stderr.write(text + "\n")
             return 1
         last = self._last_answer()
         if last is None:
-            return 0
+            return int(self._failures.any)
         if last.stop_reason == "length":
             sys.stderr.write(CUT_OFF + "\n")
         if not self._streams:
             for block in last.content:
                 if isinstance(block, Text):
                     stdio.send(block.text.encode("utf-8", "replace") + b"\n")
-        return 0
+        return int(self._failures.any)
 
     def _failure(self) -> str | None:
         """Return why there is not an answer; None if there is one, or none was asked for."""
@@ -182,9 +202,9 @@ class OneShot:
         if last is None:
             return None
         if last.failed:
-            from ludolf.cli.failure_text import failure_text
+            from ludolf.ai.failure_text import failure_text
 
-            return failure_text(last)
+            return failure_text(last, option="--model")
         if not any(isinstance(block, Text) and block.text.strip() for block in last.content):
             return NO_ANSWER
         return None

@@ -24,6 +24,7 @@ from ludolf.client.options import ClientOptions
 from ludolf.client.running import PromptRun
 from ludolf.protocol.answer import Answer, answer_of, checked
 from ludolf.protocol.commands import COMMANDS, Disposition
+from ludolf.protocol.events import LimitReached
 from ludolf.protocol.ui import UiRequest
 from ludolf.protocol.wire.answers import Accepted
 from ludolf.protocol.wire.frames import MessageEnd, MessageUpdate
@@ -71,8 +72,10 @@ class Client(
         """
         stream = self.stream(text, images=images)
         async with self._limit(timeout, "end of the prompt"), aclosing(stream) as events:
-            ends = [event.message async for event in events if isinstance(event, MessageEnd)]
-        return checked(answer_of(end for end in ends if isinstance(end, Message)))
+            seen = [event async for event in events if isinstance(event, MessageEnd | LimitReached)]
+        ends = (event.message for event in seen if isinstance(event, MessageEnd))
+        limit = next((event for event in seen if isinstance(event, LimitReached)), None)
+        return checked(answer_of((end for end in ends if isinstance(end, Message)), limit))
 
     async def stream(
         self, text: str, *, images: Sequence[Image] = ()

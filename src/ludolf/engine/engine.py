@@ -354,7 +354,7 @@ class Engine(Component):
         """
         return await self.compactor.manual(instructions, self._stop_run)
 
-    async def export_html(self, output: str | None) -> str:
+    async def export_html(self, output: str | None, *, overwrite: bool = False) -> str:
         """Write the session as a page; returns the path as it was asked for.
 
         Raises:
@@ -366,7 +366,7 @@ class Engine(Component):
             export_html,
             self.session,
             _path_in(self.workspace.cwd, output) if output else None,
-            overwrite=False,
+            overwrite=overwrite,
             system_prompt=self.resources.system_prompt(),
             tools=self.toolset.specs(),
         )

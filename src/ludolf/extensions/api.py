@@ -82,7 +82,7 @@ class Events:
         try:
             await call(listener, data)
         except Failed as error:
-            self._runtime.runner.report(path, f"events:{channel}", str(error))
+            self._runtime.runner.report(path, f"events:{channel}", str(error), error)
 
 
 class ToolInfo(Value):

@@ -69,7 +69,7 @@ class Extensions(Registry):
         try:
             await call(then, CommandContext(self.runtime, RUNTIME))
         except Failed as error:
-            self.runner.report(RUNTIME, "with_session", str(error))
+            self.runner.report(RUNTIME, "with_session", str(error), error)
 
     # ------------------------------------------------------------ commands
 
@@ -102,7 +102,7 @@ class Extensions(Registry):
         try:
             await call(command.function, args, CommandContext(self.runtime, str(extension.path)))
         except Failed as error:
-            self.runner.report(f"command:{name}", "command", str(error))
+            self.runner.report(f"command:{name}", "command", str(error), error)
 
     # ------------------------------------------------------------ private
 

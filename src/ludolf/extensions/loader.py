@@ -241,7 +241,10 @@ def load_factory(origin: ExtensionFile, name: str) -> Callable[..., Any]:
     factory: Callable[..., Any] | None = getattr(module, "extension", None)
     if not callable(factory):
         forget_module(name)
-        raise CannotLoad(f"Extension does not export a valid factory function: {origin.path}")
+        raise CannotLoad(
+            f"Extension does not export a valid factory function: {origin.path}. "
+            "Define `def extension(api)` in it."
+        )
     return factory
 
 
@@ -264,6 +267,32 @@ def located(failed: Failed, path: Path) -> str:
     if isinstance(error, SyntaxError) or line is None:
         return text
     return f"{text} ({path.name}, line {line})"
+
+
+def explained(failed: Failed, path: str) -> str:
+    """Return the text of an error with its type and the line of the extension, for its author."""
+    error = failed.__cause__
+    if error is None or str(failed) != describe(error):
+        return str(failed)  # a text of Ludolf, such as that of a timeout
+    kind, text, place = type(error).__name__, str(failed), _place(error, path)
+    if text != kind and not isinstance(error, SystemExit):
+        text = f"{kind}: {text}"
+    return f"{text} ({place})" if place else text
+
+
+def _place(error: BaseException, path: str) -> str | None:
+    """Return the last line in the file, or else the first one outside of Ludolf."""
+    own = os.path.dirname(os.path.dirname(__file__))
+    trace, found, first = error.__traceback__, None, None
+    while trace is not None:
+        file = trace.tb_frame.f_code.co_filename
+        place = f"{os.path.basename(file)}, line {trace.tb_lineno}"
+        if file == path:
+            found = place
+        if not file.startswith(f"{own}{os.sep}"):
+            first = first or place
+        trace = trace.tb_next
+    return found or first
 
 
 def check_packages(path: Path) -> None:

@@ -3,7 +3,7 @@
 import inspect
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import msgspec
 
@@ -14,8 +14,16 @@ from ludolf.functions.content import BadAnswer
 from ludolf.functions.isolation import Failed, call
 
 P = TypeVar("P", bound=Payload)
-# Arguments: extension path, event, text of the `extension_error`.
-ReportError = Callable[[str, str, str], None]
+
+
+class ReportError(Protocol):
+    """Reports an error with the text of the `extension_error`; `cause` is the failure of code."""
+
+    def __call__(
+        self, path: str, event: str, text: str, cause: Failed | None = None, /
+    ) -> None: ...
+
+
 # Timeout of a handler in seconds: one value, or a value per event name.
 Limit = float | Mapping[str, float] | None
 
@@ -106,7 +114,8 @@ class HookRunner:
             try:
                 await self._ask(handler, hook, state, context)
             except (Failed, BadAnswer) as error:
-                self.report(str(handler.path), hook.name, str(error))
+                cause = error if isinstance(error, Failed) else None
+                self.report(str(handler.path), hook.name, str(error), cause)
                 if hook.blocks:
                     raised = isinstance(error, Failed)
                     raise GateFailed(str(error), handler.path, raised=raised) from error

@@ -5,16 +5,21 @@ from collections.abc import Iterable
 from ludolf.ai.messages import NO_USAGE, AssistantMessage, Message, StopReason, Usage, text_of
 from ludolf.ai.usage import add_usage
 from ludolf.base import LudolfError, Value
+from ludolf.protocol.events import LimitReached
 
 
 class Answer(Value, kw_only=True):
-    """The answer to a prompt: all new messages, and the sum of their usage."""
+    """The answer to a prompt: all new messages, and the sum of their usage.
+
+    `limit` is the limit that ended the run before the model was done; None if it was done.
+    """
 
     text: str
     messages: tuple[Message, ...]
     usage: Usage
     stop_reason: StopReason | None
     error: str | None = None
+    limit: LimitReached | None = None
 
     @property
     def aborted(self) -> bool:
@@ -29,7 +34,7 @@ class PromptFailed(LudolfError):
         self.answer = answer
 
 
-def answer_of(messages: Iterable[Message]) -> Answer:
+def answer_of(messages: Iterable[Message], limit: LimitReached | None = None) -> Answer:
     """Return the answer in the messages of a prompt: the last text, and the usage of all."""
     every = tuple(messages)
     answers = [each for each in every if isinstance(each, AssistantMessage)]
@@ -43,6 +48,7 @@ def answer_of(messages: Iterable[Message]) -> Answer:
         usage=usage,
         stop_reason=last.stop_reason if last else None,
         error=last.error_message if last and last.stop_reason == "error" else None,
+        limit=limit,
     )
 
 

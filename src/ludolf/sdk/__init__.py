@@ -51,6 +51,7 @@ from ludolf.protocol.events import (
     AutoRetryStart,
     CompactionEnd,
     CompactionStart,
+    LimitReached,
 )
 from ludolf.protocol.results import BashResult, Limits, Moved
 from ludolf.sdk import sync
@@ -83,6 +84,7 @@ __all__ = [
     "EntryView",
     "ForkMessage",
     "Image",
+    "LimitReached",
     "Limits",
     "LudolfError",
     "MessageEnd",

@@ -1,6 +1,6 @@
 """Models implemented in Python: an async generator function, or a provider object."""
 
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable
 from typing import Any, Protocol
 
 from ludolf.ai.access import Access
@@ -63,7 +63,13 @@ class SpeakerBackend:
     ) -> AsyncIterator[Any]:
         usage: Usage | None = None
         count = 0
-        async for piece in self._speaker(context):
+        pieces = self._speaker(context)
+        if not isinstance(pieces, AsyncIterable):
+            raise ConfigError(
+                f"The model {self._name} returned {type(pieces).__name__}. "
+                f"Write `async def {self._name}(context):` and yield the answer."
+            )
+        async for piece in pieces:
             if isinstance(piece, Usage):
                 usage = piece
                 continue
@@ -88,6 +94,31 @@ def _events(piece: BackendOutput, count: int) -> list[Any]:
             {"type": "toolcall_end"},
         ]
     return [piece]
+
+
+def check_speaker(function: Any) -> Speaker:
+    """Return the function that answers as a model.
+
+    Raises:
+        ConfigError: it is not an async generator function that takes the context.
+    """
+    import inspect
+
+    name = getattr(function, "__name__", type(function).__name__)
+    form = f"Write `async def {name}(context):` and yield the answer."
+    if isinstance(function, type):
+        raise ConfigError(f"model is the class {name}. Pass an instance: model={name}().")
+    if inspect.iscoroutinefunction(function) or inspect.isgeneratorfunction(function):
+        raise ConfigError(f"The model {name} is not an async generator function. {form}")
+    try:
+        inspect.signature(function).bind(None)
+    except TypeError as error:
+        text = f"The model {name} must take one argument, the context: {error}. {form}"
+        raise ConfigError(text) from error
+    except ValueError:
+        pass  # a function of native code has no signature to check
+    speaker: Speaker = function
+    return speaker
 
 
 def make_known(models: Models, author: Any) -> str:

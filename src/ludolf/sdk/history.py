@@ -174,16 +174,22 @@ class SessionHistory:
         """
         return self.engine.library.delete(os.fspath(path))
 
-    async def export_html(self, path: FilePath | None = None) -> Path:
+    async def export_html(self, path: FilePath | None = None, *, overwrite: bool = False) -> Path:
         """Write the conversation as an HTML page; returns its path.
 
-        Without `path` the file is named after the session, in the working folder.
+        Without `path` the file is named after the session, in the working folder. `overwrite`
+        replaces a file that exists.
 
         Raises:
-            CommandError: the conversation is in memory or empty, or the file cannot be written.
+            CommandError: the conversation is in memory or empty, or the file exists or cannot be
+                written.
         """
         output = None if path is None else os.fspath(path)
-        written = await self.engine.export_html(output)
+        if output is not None and not overwrite and _absolute(self.engine, output).exists():
+            raise CommandError(
+                f"File exists: {output}. Choose another name, or pass overwrite=True."
+            )
+        written = await self.engine.export_html(output, overwrite=overwrite)
         return _absolute(self.engine, written)
 
 

@@ -111,6 +111,8 @@ def start_options(given: SessionOptions) -> Options:
         raise ConfigError(f"The working folder does not exist: {cwd}")
     if "thinking" in given:
         check_level(given["thinking"])
+    if wrong := wrong_limit(given):
+        raise ConfigError(wrong)
     options = Options(cwd=cwd)
     for name in _SAME:
         if name in given:
@@ -122,6 +124,15 @@ def start_options(given: SessionOptions) -> Options:
     if "agent_dir" in given:
         options.agent_dir = Path(given["agent_dir"]).expanduser().absolute()
     return options
+
+
+def wrong_limit(given: Mapping[str, Any]) -> str | None:
+    """Return a text for a limit that is not a positive number, or None."""
+    for name in ("max_turns", "max_tokens", "max_cost"):
+        value = given.get(name)
+        if value is not None and not (isinstance(value, int | float) and value > 0):
+            return f"{name} must be a number greater than 0, not {value!r}."
+    return None
 
 
 def check_level(level: str) -> ThinkingLevel:
@@ -164,4 +175,7 @@ def _resources(options: Options, given: SessionOptions) -> None:
     if "append_system_prompt" in given:
         options.append_system_prompt = (given["append_system_prompt"],)
     if "builtin_tools" in given:
+        if isinstance(given["builtin_tools"], str):
+            name = given["builtin_tools"]
+            raise ConfigError(f'builtin_tools takes a list of names: write ["{name}"].')
         options.tools = tuple(given["builtin_tools"])

@@ -8,17 +8,22 @@ from typing import Any
 
 from ludolf.agent.events import MessageEnd, MessageUpdate
 from ludolf.ai.draft import BlockDelta, StreamEvent
-from ludolf.ai.messages import Message, Part
-from ludolf.base import LudolfError
+from ludolf.ai.failure_text import failure_text
+from ludolf.ai.messages import AssistantMessage, Message, Part
+from ludolf.base import CommandError, LudolfError
 from ludolf.engine.engine import Engine
 from ludolf.engine.feature import PromptInput
 from ludolf.protocol.answer import Answer, answer_of, checked
 from ludolf.protocol.commands import Disposition
-from ludolf.protocol.events import AgentSettled, Event
+from ludolf.protocol.events import AgentSettled, Event, LimitReached
 
 # Events of an iteration: starts, deltas and ends of blocks, and all other events of the run.
 SessionEvent = StreamEvent | Event
 _MOST_WAITING = 256
+_BUSY = (
+    "Agent is already processing. Queue the message with steer() or follow_up(), "
+    "or wait for the end of the run."
+)
 
 
 class Run:
@@ -43,6 +48,7 @@ class Run:
         self._engine = engine
         self._text, self._extra = text, extra
         self._messages: list[Message] = []
+        self._limit: LimitReached | None = None
         self._used = False
 
     def __await__(self) -> Generator[Any, None, Answer]:
@@ -58,6 +64,8 @@ class Run:
             async for event in events:
                 if isinstance(event, MessageEnd):
                     self._messages.append(event.message)
+                elif isinstance(event, LimitReached):
+                    self._limit = event
                 yield event.event if isinstance(event, MessageUpdate) else event
 
     async def text(self) -> AsyncGenerator[str]:
@@ -83,7 +91,11 @@ class Run:
     @property
     def answer(self) -> Answer:
         """Return the answer so far; it is complete when the run has ended."""
-        return answer_of(self._messages)
+        answer = answer_of(self._messages, self._limit)
+        if answer.error is None:
+            return answer
+        answers = (each for each in reversed(answer.messages) if isinstance(each, AssistantMessage))
+        return answer.replace(error=failure_text(next(answers)))
 
     async def _wait(self) -> Answer:
         async for _ in self:
@@ -99,7 +111,7 @@ class Run:
         disposition: Disposition | None = None
         try:
             prompt = PromptInput(text=self._text, extra=tuple(self._extra))
-            disposition = await engine.prompting.prompt(prompt)
+            disposition = await _accepted(engine, prompt)
             listener.bounded = True
             while disposition == "started":
                 event = await listener.next()
@@ -113,6 +125,13 @@ class Run:
             listener.leave()
             if disposition == "started":  # the loop was left early; abort only our own run
                 await engine.abort()
+
+
+async def _accepted(engine: Engine, prompt: PromptInput) -> Disposition:
+    try:
+        return await engine.prompting.prompt(prompt)
+    except CommandError as error:
+        raise CommandError(_BUSY, code="busy") if error.code == "busy" else error from None
 
 
 class EventBuffer:

@@ -5,6 +5,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Self, TypeVar, Unpack
 
+from msgspec import structs
+
 from ludolf.ai.access import Access
 from ludolf.ai.builtin.models import scripted_model
 from ludolf.ai.builtin.scripted import Scripted
@@ -18,16 +20,16 @@ from ludolf.engine.engine import Engine
 from ludolf.engine.feature import PromptInput
 from ludolf.engine.models import Models, ensure_builtin
 from ludolf.functions.isolation import Failed, call
-from ludolf.functions.tool import make_tool
 from ludolf.protocol.commands import UiAnswer
 from ludolf.protocol.events import CompactionResult
 from ludolf.protocol.results import BashResult, Limits
 from ludolf.protocol.ui import UiRequest
-from ludolf.sdk.backend import SpeakerBackend, make_known
+from ludolf.sdk.backend import SpeakerBackend, check_speaker, make_known
 from ludolf.sdk.history import SessionHistory
-from ludolf.sdk.options import SessionOptions, check_level, start_options
+from ludolf.sdk.options import SessionOptions, check_level, start_options, wrong_limit
 from ludolf.sdk.run import Run
 from ludolf.sdk.structured import ASK, REMIND, SOURCE, AnswerTool, NotAnswered
+from ludolf.sdk.tools import read_tools
 from ludolf.session.stats import SessionStats
 from ludolf.session.store import is_shared
 
@@ -76,6 +78,8 @@ class AgentSession(SessionHistory):
     Sessions are independent: one program may open several, each with its own model, tools and
     settings.
     """
+
+    _opening = "Use `async with`, or await open()."
 
     def __init__(self, **options: Unpack[SessionOptions]) -> None:
         self._given = options
@@ -262,9 +266,11 @@ class AgentSession(SessionHistory):
         """Replace the limits of each prompt; a limit that is left out does not apply.
 
         Raises:
-            CommandError: a limit is not positive.
+            CommandError: a limit is not a positive number.
         """
-        limits = Limits(max_turns=max_turns, max_tokens=max_tokens, max_cost=max_cost).check()
+        limits = Limits(max_turns=max_turns, max_tokens=max_tokens, max_cost=max_cost)
+        if wrong := wrong_limit(structs.asdict(limits)):
+            raise CommandError(wrong)
         self.engine.conversation.meter.limits = limits
         return limits
 
@@ -327,7 +333,7 @@ class AgentSession(SessionHistory):
             LudolfError: the session is not open.
         """
         if self._engine is None:
-            raise LudolfError("The session is not open. Use `async with`, or await open().")
+            raise LudolfError(f"The session is not open. {self._opening}")
         return self._engine
 
     # ------------------------------------------------------------ private
@@ -337,8 +343,7 @@ class AgentSession(SessionHistory):
 
     def _prepare(self, bundles: Bundles) -> None:
         self._choose(bundles.models, bundles.workspace.options)
-        tools = [_tool(function) for function in self._given.get("tools", ())]
-        bundles.toolset.provide("sdk", tools)
+        bundles.toolset.provide("sdk", read_tools(self._given.get("tools", ())))
 
     def _choose(self, models: Models, options: Options) -> None:
         model = self._given.get("model")
@@ -354,13 +359,9 @@ class AgentSession(SessionHistory):
             models.providers.register(model)
             options.model = scripted_model().key
         else:
-            author = SpeakerBackend(model) if callable(model) else model
+            author = SpeakerBackend(check_speaker(model)) if callable(model) else model
             options.model = make_known(models, author)
         options.api_key = None
-
-
-def _tool(function: Any) -> Any:
-    return function if hasattr(function, "execute") else make_tool(function)
 
 
 async def _close(engine: Engine) -> None:

@@ -104,9 +104,9 @@ class BlockingHistory:
         """Move a session file to the trash folder; returns its new path."""
         return self._wait(_called(lambda: self._session.delete_session(path)))
 
-    def export_html(self, path: FilePath | None = None) -> Path:
+    def export_html(self, path: FilePath | None = None, *, overwrite: bool = False) -> Path:
         """Write the conversation as an HTML page; returns its path."""
-        return self._wait(self._session.export_html(path))
+        return self._wait(self._session.export_html(path, overwrite=overwrite))
 
 
 class BlockingSession(BlockingHistory):
@@ -116,7 +116,7 @@ class BlockingSession(BlockingHistory):
     """
 
     def __init__(self, **options: Unpack[SessionOptions]) -> None:
-        self._session = AgentSession(**options)
+        self._session = _InnerSession(**options)
         self._thread: LoopThread | None = None
 
     def __enter__(self) -> Self:
@@ -280,6 +280,10 @@ class BlockingSession(BlockingHistory):
         thread, self._thread = self._thread, None
         if thread is not None:
             thread.stop()
+
+
+class _InnerSession(AgentSession):
+    _opening = "Use `with`, or call open()."
 
 
 async def _finished(run: Run) -> Answer:

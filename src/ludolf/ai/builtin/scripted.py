@@ -16,7 +16,7 @@ from ludolf.ai.errors import ErrorKind, ProviderError, kind_of
 from ludolf.ai.http.transport import Transport
 from ludolf.ai.messages import StopReason, Usage, UserMessage, text_of
 from ludolf.ai.provider import Provider, Request
-from ludolf.base import Value, as_text, dumps, loads
+from ludolf.base import ConfigError, Value, as_text, dumps, loads
 
 
 class PlaybackBlock(Value, forbid_unknown_fields=True):
@@ -168,6 +168,8 @@ class Script(msgspec.Struct, frozen=True):
 class Scripted:
     """Plays its replies in order, each once; without replies it reads the script file first.
 
+    A reply is a `ScriptedReply`, or its text.
+
     A request that no reply is left for gets an answer that says so; with `strict` it fails, so
     that a test does not pass by accident. `requests` records the requests, for tests.
     """
@@ -176,16 +178,17 @@ class Scripted:
     abort_text = "Request was aborted"
 
     def __init__(
-        self, replies: Sequence[ScriptedReply] | None = None, *, strict: bool = False
+        self, replies: Sequence[ScriptedReply | str] | None = None, *, strict: bool = False
     ) -> None:
-        self._left: list[ScriptedReply] | None = None if replies is None else list(replies)
+        given = [replies] if isinstance(replies, str) else replies
+        self._left = None if given is None else [_as_reply(reply) for reply in given]
         self._strict = strict
         self._calls = 0
         self.requests: list[Request] = []
 
-    def add(self, *replies: ScriptedReply) -> None:
+    def add(self, *replies: ScriptedReply | str) -> None:
         """Append to the script."""
-        self._left = [*(self._left or ()), *replies]
+        self._left = [*(self._left or ()), *map(_as_reply, replies)]
 
     async def stream(self, request: Request, draft: Draft) -> AsyncGenerator[Iterable[StreamEvent]]:
         self.requests.append(request)
@@ -304,6 +307,16 @@ def _last_user_text(request: Request) -> str:
 def _usage(tokens: ScriptedUsage) -> Usage:
     total = tokens.input + tokens.output + tokens.cache_read + tokens.cache_write
     return Usage(total_tokens=total, **structs.asdict(tokens))
+
+
+def _as_reply(reply: ScriptedReply | str) -> ScriptedReply:
+    if isinstance(reply, ScriptedReply):
+        return reply
+    if isinstance(reply, str):
+        return ScriptedReply(text=reply)
+    raise ConfigError(
+        f"A reply of a script is a ScriptedReply or a text, not {type(reply).__name__}."
+    )
 
 
 def _as_error(error: ScriptedFailure | str) -> ProviderError:

@@ -8,13 +8,13 @@ from pathlib import Path
 import msgspec
 
 from ludolf.ai.errors import ProviderError
+from ludolf.ai.failure_text import short_cause
 from ludolf.ai.http.transport import Transport
 from ludolf.ai.local import FILES, SERVERS
 from ludolf.ai.model_lists import ListedModel, can_list, list_models
 from ludolf.ai.models import Model
 from ludolf.ai.secrets import redact, secrets_in
 from ludolf.base import CommandError, ConfigError
-from ludolf.cli.failure_text import short_cause
 from ludolf.config.auth.credentials import gateway_of, nameless
 from ludolf.config.models.catalog import catalog_models
 from ludolf.config.models.models_file import ModelEntry

@@ -236,7 +236,9 @@ class SettingsFiles:
         self.warnings, self.doubts, self.remarks = [], [], []
         if self.given is not None:
             self._look_for_doubts(self.given, None)
-            self._user, errors = keep_sound(migrate(dict(self.given)), Settings)
+            migrated = migrate(dict(self.given))
+            self._look_for_mistakes(migrated, "settings")
+            self._user, errors = keep_sound(migrated, Settings)
             self.warnings += [f"Invalid setting: {text}" for text in errors]
             self._merge()
             return
@@ -300,14 +302,16 @@ class SettingsFiles:
             return {}
         self._look_for_doubts(raw, path)
         migrated = migrate(raw)
-        if migrated:
-            from ludolf.config.settings.mistakes import misspelt_keys
-
-            texts = misspelt_keys(migrated, Settings)
-            self.remarks += [f"{path}: {text}" for text in texts]
+        self._look_for_mistakes(migrated, str(path))
         sound, errors = keep_sound(migrated, Settings)
         self.warnings += [f"Invalid setting in {path}: {text}" for text in errors]
         return sound
+
+    def _look_for_mistakes(self, raw: Mapping[str, Any], name: str) -> None:
+        if raw:
+            from ludolf.config.settings.mistakes import misspelt_keys
+
+            self.remarks += [f"{name}: {text}" for text in misspelt_keys(raw, Settings)]
 
     def _look_for_doubts(self, raw: Mapping[str, Any], path: Path | None) -> None:
         if path is not None and not raw and not os.path.isfile(path):

@@ -217,8 +217,8 @@ class ExtensionBridge(Feature):
     def disconnect(self) -> None:
         self._dialogs.close()
 
-    def report(self, path: str, event: str, text: str) -> None:
-        report_error(self._engine, path, event, text)
+    def report(self, path: str, event: str, text: str, cause: Failed | None = None, /) -> None:
+        report_error(self._engine, path, event, text, cause)
 
     def for_subagent(self, bundles: Any) -> Feature:
         return ParentExtensions(self)

@@ -27,18 +27,26 @@ from ludolf.extensions.host import (
     Signal,
     Then,
 )
+from ludolf.extensions.loader import explained
 from ludolf.extensions.payloads import PromptOptions
 from ludolf.extensions.providers import Registration
+from ludolf.functions.isolation import Failed
 from ludolf.protocol.events import EntryStored, ExtensionError
 from ludolf.protocol.ui import UiRequest
 from ludolf.session.entries import CustomBody, entry_json
 
 
-def report_error(engine: Engine, path: str, event: str, text: str) -> None:
-    """Report a failure of an extension to the host, and as a warning in modes without a host."""
+def report_error(
+    engine: Engine, path: str, event: str, text: str, cause: Failed | None = None
+) -> None:
+    """Report a failure of an extension to the host, and as a warning in modes without a host.
+
+    The warning also names the type and the line of the error.
+    """
     error = ExtensionError(extension_path=path, event=event, error=text)
     engine.conversation.hub.post(error)
-    line = f"Extension error ({path}, {event}): {text}"
+    shown = text if cause is None else explained(cause, path)
+    line = f"Extension error ({path}, {event}): {shown}"
     if engine.mode in ("json", "print"):
         sys.stderr.write(f"{line}\n")
     elif engine.mode == "sdk":

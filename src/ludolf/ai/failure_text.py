@@ -19,8 +19,11 @@ _SENTENCE_END = (".", "!", "?")
 _BROKEN = "the connection broke before the answer was complete"
 
 
-def failure_text(message: AssistantMessage) -> str:
-    """Return the sentence for a failed answer; the message keeps the provider's own text."""
+def failure_text(message: AssistantMessage, *, option: str = "") -> str:
+    """Return the sentence for a failed answer; the message keeps the provider's own text.
+
+    `option` is the name of the option that chooses another model.
+    """
     text = (message.error_message or f"Request {message.stop_reason}").strip()
     if message.stop_reason != "error" or text.startswith(_OWN):
         return f"Error: {text}"
@@ -30,7 +33,7 @@ def failure_text(message: AssistantMessage) -> str:
         return f"Error from {name}: {_refused(address[1])}"
     status, cause = _cause(text)
     number = f" ({status})" if status else ""
-    step = _next_step(message.provider, name, kind_of(text), status)
+    step = _next_step(name, kind_of(text), status, f" with {option}" if option else "")
     if cause.endswith(_SENTENCE_END) and not number:
         return f"Error from {name}: {cause} {step}".rstrip()
     return f"Error from {name}: {cause.rstrip('.')}{number}. {step}".rstrip()
@@ -92,13 +95,13 @@ def _short(text: str) -> str:
     return line if len(line) <= _MOST else f"{line[: _MOST - 1]}…"
 
 
-def _next_step(provider: str, name: str, kind: ErrorKind, status: int | None) -> str:
+def _next_step(name: str, kind: ErrorKind, status: int | None, how: str) -> str:
     if kind == "auth" or status in (401, 403):
-        return f'Check the key with "ludolf auth status {provider}".'
+        return f'Check the key with "ludolf auth status {name.partition("/")[0]}".'
     if status == 404:
         return f'Check the model and its address with "ludolf models show {name}".'
     if kind == "rate_limit" or status == 429:
-        return "Wait, or choose another model with --model."
+        return f"Wait, or choose another model{how}."
     if kind in ("overloaded", "network", "timeout"):
-        return "Try again later, or choose another model with --model."
+        return f"Try again later, or choose another model{how}."
     return ""
