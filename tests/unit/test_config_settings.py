@@ -259,7 +259,7 @@ def test_keys_that_look_misspelt_are_named_and_those_of_pi_are_not(home: Home) -
     files = SettingsFiles(home)
     assert files.remarks == [
         f'{home.settings_file}: unknown key "defaultprovider". Did you mean "defaultProvider"?',
-        f'{home.settings_file}: unknown key "retry.maxRetrys". Did you mean "maxRetries"?',
+        f'{home.settings_file}: unknown key "retry.maxRetrys". Did you mean "retry.maxRetries"?',
     ]
     assert files.warnings == []
 

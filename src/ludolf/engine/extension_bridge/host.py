@@ -38,6 +38,8 @@ def report_error(engine: Engine, path: str, event: str, text: str) -> None:
     """Report a failure of an extension to the host, and as a warning in modes without a host."""
     error = ExtensionError(extension_path=path, event=event, error=text)
     engine.conversation.hub.post(error)
+    if event == "load":  # the caller warns of it, in every mode
+        return
     line = f"Extension error ({path}, {event}): {text}"
     if engine.mode in ("json", "print"):
         sys.stderr.write(f"{line}\n")
