@@ -233,9 +233,18 @@ def test_export_writes_a_page_and_never_over_another_file(told: Lab) -> None:
     refused = told.run("export", "last", "page.html")
     assert refused.code == 1
     assert "File exists" in refused.stderr
+    assert "--force" in refused.stderr
     assert page.read_text() == "mine"
     assert told.run("sessions", "export", "last", "page.html", "--force").code == 0
     assert "harbour" in page.read_text()
+
+
+def test_a_page_with_another_suffix_is_written_with_a_note(told: Lab) -> None:
+    done = told.run("export", "last", "page.txt")
+    assert done.code == 0
+    assert "page.txt is an HTML page" in done.stderr
+    assert told.run("export", "last", "page.html").stderr == ""
+    assert told.run("export", "last", "page.jsonl").stderr == ""
 
 
 def test_export_finds_sessions_that_are_kept_elsewhere(lab: Lab) -> None:
