@@ -8,7 +8,7 @@ import msgspec
 from ludolf.base.near import did_you_mean
 
 # Keys of pi that Ludolf does not read; most are for its terminal interface.
-_OF_PI = frozenset(
+OF_PI = frozenset(
     (
         *("theme", "quietStartup", "tuiMode", "fullscreen", "hideThinkingBlock", "terminal"),
         *("showCacheMissNotices", "externalEditor", "doubleEscapeAction", "treeFilterMode"),
@@ -34,7 +34,7 @@ def unknown_keys(raw: Any, kind: Any, where: str = "") -> Iterator[str]:
         for name, value in raw.items():
             if name in types:
                 yield from unknown_keys(value, types[name], f"{where}{name}.")
-            elif name[:1].isalpha() and name not in _OF_PI:  # `$schema` and `//` are comments
+            elif name[:1].isalpha() and name not in OF_PI:  # `$schema` and `//` are comments
                 yield f'unknown key "{where}{name}".{_near(name, types, where)}'
     elif get_origin(kind) is dict and isinstance(raw, dict):
         for name, value in raw.items():
