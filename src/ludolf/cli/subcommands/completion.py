@@ -4,7 +4,6 @@ import re
 from argparse import SUPPRESS, ArgumentParser
 from collections.abc import Callable, Iterable, Sequence
 
-from ludolf.base import CommandError
 from ludolf.cli.terminal import say
 
 # Other names would need quotes in a shell.
@@ -13,11 +12,7 @@ SHELLS = ("bash", "zsh", "fish")
 
 
 def run(words: Sequence[str]) -> int:
-    """Run `ludolf completion WORDS`; returns the exit code.
-
-    Raises:
-        CommandError: no shell was named.
-    """
+    """Run `ludolf completion WORDS`; returns the exit code."""
     parser = ArgumentParser(
         prog="ludolf completion",
         allow_abbrev=False,
@@ -32,7 +27,7 @@ def run(words: Sequence[str]) -> int:
         say("\n".join(found))
         return 0
     if arguments.shell is None:
-        raise CommandError(f"Name a shell: {', '.join(SHELLS)}")
+        parser.error(f"name a shell: {', '.join(SHELLS)}")
     from ludolf.cli.subcommands.completion_scripts import script
 
     say(script(arguments.shell))
