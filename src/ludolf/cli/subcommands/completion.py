@@ -21,10 +21,16 @@ def run(words: Sequence[str]) -> int:
     )
     parser.add_argument("shell", nargs="?", choices=SHELLS, help="the shell that reads the script")
     parser.add_argument("--names", choices=tuple(_NAMES), help=SUPPRESS)
+    parser.add_argument("--values", help=SUPPRESS)
     arguments = parser.parse_args(words)
     if arguments.names:
         found = dict.fromkeys(filter(_PLAIN.fullmatch, _NAMES[arguments.names]()))
         say("\n".join(found))
+        return 0
+    if arguments.values is not None:
+        from ludolf.config.settings.reference import find_setting
+
+        say("\n".join(find_setting(arguments.values).choices))
         return 0
     if arguments.shell is None:
         parser.error(f"name a shell: {', '.join(SHELLS)}")

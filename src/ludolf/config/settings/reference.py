@@ -69,6 +69,11 @@ class Setting(msgspec.Struct, frozen=True, kw_only=True):
     def type_text(self) -> str:
         return _words(inspect.type_info(self.type))
 
+    @property
+    def choices(self) -> tuple[str, ...]:
+        """The values of a setting with a fixed set of them."""
+        return tuple(_choices(inspect.type_info(self.type)))
+
     def read(self, text: str) -> Any:
         """Return the value that a text of the command line means, checked.
 
@@ -163,6 +168,17 @@ def _words(kind: inspect.Type) -> str:
             return f"{_NAMES[type(kind)]}, {kind.ge}{top}"
         case _:
             return _NAMES[type(kind)]
+
+
+def _choices(kind: inspect.Type) -> Iterator[str]:
+    match kind:
+        case inspect.UnionType(types=types):
+            for one in types:
+                yield from _choices(one)
+        case inspect.LiteralType(values=values):
+            yield from map(str, values)
+        case inspect.BoolType():
+            yield from ("true", "false")
 
 
 def _candidates(text: str) -> Iterator[Any]:
