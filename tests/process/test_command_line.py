@@ -53,11 +53,48 @@ def test_the_folder_of_sessions_applies_to_the_command_after_it(asked: Lab) -> N
 
 
 @pytest.mark.parametrize("words", [("--no-session", "sesions"), ("Sessions",)])
-def test_a_misspelt_command_is_a_message_with_a_warning(lab: Lab, words: tuple[str, ...]) -> None:
-    lab.server.add(answer("fine"))
+def test_a_misspelt_command_alone_is_not_sent_to_the_model(
+    lab: Lab, words: tuple[str, ...]
+) -> None:
     done = lab.run(*words)
+    assert (done.code, done.stdout) == (2, b"")
+    assert "Did you mean `ludolf sessions`?" in done.stderr
+    assert f"ludolf -p {words[-1]}" in done.stderr
+    assert lab.server.requests == []
+
+
+def test_a_misspelt_command_with_further_words_is_a_message_with_a_warning(lab: Lab) -> None:
+    lab.server.add(answer("fine"), answer("fine"))
+    done = lab.run("sesions", "list")
     assert done.stdout == b"fine\n"
     assert "Did you mean `ludolf sessions`?" in done.stderr
+    assert lab.run("-p", "sesions").stdout == b"fine\n"
+
+
+def test_help_is_a_word_too(lab: Lab) -> None:
+    assert lab.run("help").stdout == lab.run("--help").stdout
+    assert lab.run("help", "models").stdout == lab.run("models", "-h").stdout
+    done = lab.run("help", "me", "please")
+    assert done.code == 1
+    assert 'ludolf -p "help me please"' in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("command", "option"),
+    [("/model sonnet", "--model"), ("/compact", "automatically"), ("/login", "ludolf auth login")],
+)
+def test_commands_of_pis_terminal_are_refused_with_what_replaces_them(
+    lab: Lab, command: str, option: str
+) -> None:
+    done = lab.run("-p", command)
+    assert done.code == 1
+    assert option in done.stderr
+    assert lab.server.requests == []
+
+
+def test_a_limit_of_zero_names_its_flag(lab: Lab) -> None:
+    done = lab.run("--max-turns", "0", "-p", "Hi")
+    assert (done.code, done.stderr) == (1, 'Error: --max-turns must be greater than 0, not "0"\n')
 
 
 @pytest.mark.parametrize("words", [("-p", "list"), ("--mode", "text", "list"), ("--", "list")])

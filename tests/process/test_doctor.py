@@ -99,3 +99,35 @@ def test_only_online_asks_the_providers(lab: Lab, status: int, code: int) -> Non
         (online,) = _findings(lab, "--online", code=code)["online"]
     assert online["status"] == ("error" if code else "ok")
     assert "mine" in online["text"]
+
+
+def test_what_each_run_warns_about_is_found_and_no_code_runs(lab: Lab) -> None:
+    lab.settings(compaction={"enabld": True})
+    models = loads((lab.agent / "models.json").read_bytes())
+    models["providers"]["claude"]["api"] = "anthropic-mesages"
+    (lab.agent / "models.json").write_bytes(dumps(models))
+    folder = lab.agent / "extensions"
+    folder.mkdir()
+    (folder / "broken.py").write_text("def extension(:")
+    (folder / "fine.py").write_text("open('ran', 'w')")
+    (folder / "old.ts").write_text("")
+    found = _findings(lab, code=1)
+    assert '"compaction.enabled"' in found["settings"][0]["text"]
+    assert "settings unset" in found["settings"][0]["hint"]
+    unknown = next(one for one in found["models"] if one["status"] == "warning")
+    assert 'unknown API "anthropic-mesages". Did you mean "anthropic-messages"?' in unknown["text"]
+    states = {Path(one["text"].split()[0]).name: one["status"] for one in found["extension"]}
+    assert states == {"broken.py": "error", "fine.py": "ok", "old.ts": "warning"}
+    assert not (lab.work / "ran").exists()
+
+
+def test_a_settings_file_that_is_not_json_must_be_edited(lab: Lab) -> None:
+    (lab.agent / "settings.json").write_text("{,}")
+    (warning,) = _findings(lab)["settings"]
+    assert warning["hint"] == "Edit the file."
+
+
+def test_a_sandbox_that_is_not_available_is_named_so(lab: Lab) -> None:
+    for finding in _findings(lab)["sandbox"]:
+        assert "works" in finding["text"] or "is not available" in finding["text"]
+        assert "No sandbox" not in finding["text"] or finding["status"] == "warning"

@@ -117,6 +117,14 @@ async def test_a_broken_extension_is_reported_and_left_out(lab: Lab, name: str) 
     assert f'Warning: Failed to load extension "{path}": ' in client.process.stderr
 
 
+def test_a_broken_extension_is_reported_once_in_print_mode(lab: Lab) -> None:
+    path = lay(lab, "def extension(:", "broken.py")
+    lab.server.add(answer("Fine."))
+    done = lab.run("-p", "Hi")
+    assert done.code == 0
+    assert done.stderr.count(str(path)) == 1
+
+
 @pytest.mark.parametrize("name", BROKEN)
 def test_a_broken_extension_that_was_named_ends_the_start(lab: Lab, name: str) -> None:
     path = write(lab.root / name, BROKEN[name][0])

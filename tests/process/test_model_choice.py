@@ -34,10 +34,31 @@ def test_a_default_model_that_cannot_be_used_is_named_with_its_substitute(
     assert done.stderr.rstrip().endswith("{}/{} is used instead.".format(*_model(lab)))
 
 
-def test_the_offline_model_is_named_as_the_substitute_of_a_default(lab: Lab) -> None:
+@pytest.mark.parametrize("mode", [("-p",), ("--mode", "json")])
+def test_the_offline_model_does_not_answer_in_place_of_a_default(
+    lab: Lab, mode: tuple[str, ...]
+) -> None:
+    (lab.agent / "models.json").write_text("{")
+    done = lab.run(*mode, "list the files here")
+    assert done.code == 1
+    assert "Error: The default model claude/large of settings.json is unknown." in done.stderr
+    assert f"{lab.agent / 'models.json'} has errors: correct them first." in done.stderr
+    assert "ludolf models default" in done.stderr
+    assert "is used instead" not in done.stderr
+    assert b"agent_start" not in done.stdout
+
+
+def test_the_offline_model_answers_if_it_is_asked_for_and_the_default_is_missing(lab: Lab) -> None:
     (lab.agent / "models.json").unlink()
-    done = lab.run("-p", "list the files here")
+    assert lab.run("--model", "ludolf/offline", "-p", "hello").code == 0
+    assert lab.run("-c", "-p", "hello").code == 0
+
+
+def test_a_host_starts_with_the_offline_model_and_a_warning(lab: Lab) -> None:
+    (lab.agent / "models.json").unlink()
+    done = lab.run("--mode", "rpc", stdin=b'{"type":"get_state"}\n')
     assert done.code == 0
+    assert done.records[0]["data"]["model"]["id"] == "offline"
     assert "The default model claude/large of settings.json is unknown." in done.stderr
     assert "ludolf/offline is used instead." in done.stderr
 

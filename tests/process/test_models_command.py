@@ -335,11 +335,40 @@ def test_show_tells_all_of_one_model(home: Home) -> None:
     assert "6.25 cache write" in rows["price"]
     lost = home.run("models", "show", "nobody/nothing")
     assert (lost.returncode, lost.stdout) == (1, "")
-    assert 'Model "nobody/nothing" was not found' in lost.stderr
+    assert 'Model "nobody/nothing" not found' in lost.stderr
     several = home.run("models", "show", "claude-sonnet-5")
     assert (several.returncode, several.stdout) == (1, "")
-    assert "Several providers have claude-sonnet-5. Choose one: " in several.stderr
     assert "anthropic/claude-sonnet-5" in several.stderr
+    assert "Name it as provider/model." in several.stderr
+
+
+def test_show_takes_what_model_takes(home: Home) -> None:
+    done = home.run("models", "show", "sonnet:high", ANTHROPIC_API_KEY="k")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.split()[1].startswith("anthropic/claude-sonnet-")
+    assert home.run("models", "show", "ludolf/offline").returncode == 0
+    near = home.run("models", "show", "anthropic/claude-opus-48")
+    assert (near.returncode, near.stdout) == (1, "")
+    assert 'Did you mean "anthropic/claude-opus-4-8"?' in near.stderr
+
+
+@pytest.mark.parametrize("keys", [{}, {"GROQ_API_KEY": "k"}])
+def test_a_search_counts_matches_without_credentials(home: Home, keys: dict[str, str]) -> None:
+    done = home.run("models", "sonnet", **keys)
+    assert (done.returncode, done.stdout) == (0, "")
+    count = len(home.run("models", "--all", "sonnet").stdout.splitlines()) - 1
+    assert f"Without credentials: {count} models match." in done.stderr
+    assert "`ludolf models --all sonnet`" in done.stderr
+
+
+def test_the_default_model_keeps_the_text_of_the_settings(home: Home) -> None:
+    settings = home.agent / "settings.json"
+    text = '{\n    "theme":   "dark",\n    "defaultModel": "x"\n}\n'
+    settings.write_text(text)
+    assert home.run("models", "default", "haiku").returncode == 0
+    lines = settings.read_text().splitlines()
+    assert lines[1] == '    "theme":   "dark",'
+    assert json.loads(settings.read_text())["defaultProvider"] == "anthropic"
 
 
 def test_the_default_model_is_set_and_shown(home: Home) -> None:

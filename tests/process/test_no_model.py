@@ -107,7 +107,7 @@ def test_files_that_cannot_be_used_are_named_at_the_start(lab: Lab) -> None:
     (lab.agent / "models.json").write_text('{"providers": {')
     (lab.agent / "auth.json").write_text("[]")
     done = lab.run("-p", "Hi")
-    assert done.code == 0
+    assert done.code == 1
     assert "Warning: Failed to parse models.json: " in done.stderr
     assert f"Warning: Invalid auth file {lab.agent / 'auth.json'}: " in done.stderr
 

@@ -14,7 +14,7 @@ from typing import Self
 
 import pytest
 
-from ludolf.base import dumps
+from ludolf.base import dumps, loads
 from tests.export_page import header, message
 from tests.process.harness import PROGRAM, SOURCE, WAIT_SECONDS, Lab
 from tests.process.script import Failure, Gate, Tokens, answer, bash, call, say
@@ -225,15 +225,29 @@ def test_where_nobody_watches_nothing_is_shown(lab: Lab) -> None:
     lab.settings(retry={"baseDelayMs": 600})
     lab.server.add(BUSY, answer("At last."))
     done = lab.run("-p", "Go", TERM="xterm")
-    assert (done.code, done.stdout, done.stderr) == (0, b"At last.\n", "")
+    assert (done.code, done.stdout) == (0, b"At last.\n")
+    (line,) = done.stderr.splitlines()
+    assert line.startswith("Trying again in 1 s (attempt 1 of 3): ")
 
 
-def test_a_terminal_that_cannot_clear_a_line_is_left_alone(lab: Lab) -> None:
+def test_each_retry_of_a_connection_names_the_network_without_a_terminal(lab: Lab) -> None:
+    models = loads((lab.agent / "models.json").read_bytes())
+    models["providers"]["claude"]["baseUrl"] = "http://host.invalid"
+    (lab.agent / "models.json").write_bytes(dumps(models))
+    lab.settings(retry={"baseDelayMs": 1, "maxRetries": 2})
+    done = lab.run("-p", "Go")
+    lines = [line for line in done.stderr.splitlines() if line.startswith("Trying again")]
+    assert len(lines) == 2
+    assert all(line.endswith(". Check the network or proxy.") for line in lines)
+
+
+def test_a_terminal_that_cannot_clear_a_line_gets_whole_lines(lab: Lab) -> None:
     lab.settings(retry={"baseDelayMs": 600})
     lab.server.add(BUSY, answer("At last."))
     with _ask(lab, "-p", "Go", TERM="dumb") as terminal:
         assert terminal.end() == (0, "At last.\n")
-        assert terminal.seen == ""
+        assert terminal.seen.startswith("Trying again in 1 s (attempt 1 of 3): ")
+        assert terminal.seen.count("\n") == 1
 
 
 def test_events_on_the_same_terminal_are_not_disturbed(lab: Lab) -> None:

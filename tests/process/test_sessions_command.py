@@ -233,9 +233,18 @@ def test_export_writes_a_page_and_never_over_another_file(told: Lab) -> None:
     refused = told.run("export", "last", "page.html")
     assert refused.code == 1
     assert "File exists" in refused.stderr
+    assert "--force" in refused.stderr
     assert page.read_text() == "mine"
     assert told.run("sessions", "export", "last", "page.html", "--force").code == 0
     assert "harbour" in page.read_text()
+
+
+def test_a_page_with_another_suffix_is_written_with_a_note(told: Lab) -> None:
+    done = told.run("export", "last", "page.txt")
+    assert done.code == 0
+    assert "page.txt is an HTML page" in done.stderr
+    assert told.run("export", "last", "page.html").stderr == ""
+    assert told.run("export", "last", "page.jsonl").stderr == ""
 
 
 def test_export_finds_sessions_that_are_kept_elsewhere(lab: Lab) -> None:
@@ -247,12 +256,10 @@ def test_export_finds_sessions_that_are_kept_elsewhere(lab: Lab) -> None:
     assert lab.run("export", "-h").stdout.startswith(b"usage: ludolf export ")
 
 
-def test_a_misspelt_subcommand_is_a_message_with_a_warning(lab: Lab) -> None:
-    lab.server.add(answer("fine"), answer("fine"))
-    done = lab.run("sesions")
-    assert done.stdout == b"fine\n"
-    assert "Did you mean `ludolf sessions`?" in done.stderr
-    assert "Did you mean" not in lab.run("review").stderr
+def test_a_word_that_resembles_no_subcommand_is_a_message(lab: Lab) -> None:
+    lab.server.add(answer("fine"))
+    done = lab.run("review")
+    assert (done.stdout, done.stderr) == (b"fine\n", "")
 
 
 def test_a_message_that_begins_like_a_subcommand_is_still_a_message(lab: Lab) -> None:

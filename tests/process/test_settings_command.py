@@ -108,6 +108,26 @@ def test_a_setting_of_pi_without_effect_is_marked(lab: Lab) -> None:
     assert "no effect" in lab.run("settings", "set", "transport", "sse").stderr
 
 
+def test_a_misspelt_key_and_one_of_pi_can_be_removed(lab: Lab, text_of: str) -> None:
+    (lab.agent / "settings.json").write_text('{"compaction": {"enabld": true}, "theme": "x"}')
+    for key in ("compaction.enabld", "theme"):
+        done = lab.run("settings", "unset", key)
+        assert (done.code, done.stderr) == (0, "")
+    assert loads(_file(lab)) == {}
+    done = lab.run("settings", "unset", "compaction.enabld")
+    assert done.code == 1
+    assert "Did you mean compaction.enabled?" in done.stderr
+
+
+@pytest.mark.parametrize(
+    "words", [("get", "theme"), ("set", "theme", "dark"), ("get", "transport")]
+)
+def test_a_key_of_pi_is_named_as_such(lab: Lab, words: tuple[str, ...]) -> None:
+    stderr = lab.run("settings", *words).stderr
+    assert f"{words[1]} is a setting of pi" in stderr
+    assert "no effect in Ludolf" in stderr
+
+
 def test_the_path_is_printed(lab: Lab) -> None:
     assert lab.run("settings", "path").stdout.decode() == f"{lab.agent / 'settings.json'}\n"
 

@@ -66,7 +66,14 @@ def test_without_a_terminal_nothing_is_stored_and_the_way_out_is_named(lab: Lab)
     lay_in_project(lab, LOADS)
     done = lab.run("trust")
     assert done.code == 1
-    assert "ludolf trust --yes" in done.stderr
+    assert f"`ludolf trust --yes {lab.work}`" in done.stderr
+    assert not (lab.agent / "trust.json").exists()
+
+
+def test_a_folder_with_nothing_to_trust_is_no_question(lab: Lab) -> None:
+    done = lab.run("trust", str(lab.work))
+    assert (done.code, done.stderr) == (0, "")
+    assert b"has no settings, extensions, skills or other resources that need trust" in done.stdout
     assert not (lab.agent / "trust.json").exists()
 
 

@@ -417,3 +417,9 @@ def test_the_browser_is_opened_by_a_private_file(lab: Lab, source: Path) -> None
     assert stat.S_IMODE(os.stat(place).st_mode) == 0o600
     served.end()
     assert not place.exists()
+
+
+def test_the_view_says_how_to_open_and_end_it(view: View) -> None:
+    assert view.process.stdout is not None
+    line = view.process.stdout.readline()
+    assert line == "Open this address in a browser (--open does it). Ctrl-C ends the view.\n"

@@ -414,9 +414,11 @@ def test_unknown_keys_and_values_of_models_json_are_explained(tmp_path: Path) ->
     registry = ModelRegistry(path, Keyring(tmp_path / "auth.json"))
     where = f"{path}: unknown key"
     assert registry.warnings == [
-        f'{where} "providers.lab.apikey". Did you mean "apiKey"?',
-        f'{where} "providers.lab.models.0.reasonning". Did you mean "reasoning"?',
-        f'{where} "providers.lab.modelOverrides.c.cost.inptu". Did you mean "input"?',
+        f'{where} "providers.lab.apikey". Did you mean "providers.lab.apiKey"?',
+        f'{where} "providers.lab.models.0.reasonning". '
+        'Did you mean "providers.lab.models.0.reasoning"?',
+        f'{where} "providers.lab.modelOverrides.c.cost.inptu". '
+        'Did you mean "providers.lab.modelOverrides.c.cost.input"?',
         f'{where} "providers.lab.modelOverrides.c.shiny".',
     ]
     (error,) = registry.errors

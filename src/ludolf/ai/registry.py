@@ -22,6 +22,7 @@ _MODULES = {
     "ludolf-offline": "builtin.offline",
     "ludolf-scripted": "builtin.scripted",
 }
+API_NAMES = tuple(sorted(_MODULES))
 
 
 @runtime_checkable
@@ -46,7 +47,7 @@ class Providers:
         """
         if api not in self._providers:
             if api not in _MODULES:
-                names = ", ".join(sorted(_MODULES))
+                names = ", ".join(API_NAMES)
                 raise ProviderError(f'Unknown API "{api}". Known: {names}.', kind="bad_request")
             module = import_module(f"ludolf.ai.{_MODULES[api]}")
             self._providers[api] = module.make(self._transport)

@@ -13,6 +13,7 @@ from ludolf.config.settings.arguments import Arguments, first_word, parse
 
 USAGE_ERROR = 1
 NO_TERMINAL_MODE = 2
+MISUSE = 2
 CLOSED_PIPE = 128 + signal.SIGPIPE
 # Start-up allocates many objects and frees few; garbage collection took a tenth of its time.
 NEW_OBJECTS_PER_COLLECTION = 20_000
@@ -51,7 +52,10 @@ def run(words: Sequence[str]) -> int:
     if at is not None:
         if _is_subcommand(words[at]):
             return _run_subcommand(words[:at], words[at:])
-        _warn_of_slip(words[at])
+        arguments = parse(words)
+        if _refuses_slip(words[at], alone=arguments.messages == [words[at]]):
+            return MISUSE
+        return _run_mode(arguments)
     return _run_mode(parse(words))
 
 
@@ -91,10 +95,10 @@ def _is_subcommand(word: str) -> bool:
     return word in MODULES
 
 
-def _warn_of_slip(word: str) -> None:
-    from ludolf.cli.subcommands import warn_of_slip
+def _refuses_slip(word: str, *, alone: bool) -> bool:
+    from ludolf.cli.subcommands import refuses_slip
 
-    warn_of_slip(word)
+    return refuses_slip(word, alone=alone)
 
 
 def _run_subcommand(options: Sequence[str], words: Sequence[str]) -> int:

@@ -165,6 +165,10 @@ class OneShot:
             return
         from difflib import get_close_matches
 
+        from ludolf.cli.pi_commands import INSTEAD
+
+        if call[1] in INSTEAD:
+            raise CommandError(f"{call[0]} is a command of pi's terminal. {INSTEAD[call[1]]}")
         names = [command.name for command in self._engine.commands()]
         near = get_close_matches(call[1], names, 3) or names[:10]
         known = ", ".join(f"/{name}" for name in near)

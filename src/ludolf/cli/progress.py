@@ -58,7 +58,7 @@ class ProgressLine:
     """
 
     def __init__(self, enabled: bool = True) -> None:
-        self._watched = enabled and is_watched()
+        self.watched = enabled and is_watched()
         self._text: Callable[[], str] | None = None
         self._due = 0.0
         self._drawn = False
@@ -81,7 +81,7 @@ class ProgressLine:
 
     def show(self, text: Callable[[], str], *, at_once: bool = False) -> None:
         """Show a line until `hide`; `text` is called for each drawing."""
-        if not self._watched:
+        if not self.watched:
             return
         with self._wake:
             self._text = text
@@ -158,7 +158,7 @@ class ProgressLine:
             unguarded(sys.stderr).write(text)
             sys.stderr.flush()
         except OSError:
-            self._watched = False  # the terminal is gone; the work continues
+            self.watched = False  # the terminal is gone; the work continues
 
 
 @contextmanager
@@ -197,7 +197,7 @@ class ProgressSink:
             case CompactionStart():
                 self._progress.show(_elapsed("Compacting the context"))
             case AutoRetryStart() | SummaryRetryScheduled():
-                self._progress.show(_countdown(event), at_once=True)
+                self._note_retry(event)
             case SummaryRetryStart():
                 self._progress.show(_elapsed("Summarizing again"))
             case AutoRetryEnd() | CompactionEnd() | SummaryRetryFinished():
@@ -211,6 +211,14 @@ class ProgressSink:
 
     async def room(self) -> None:
         return
+
+    def _note_retry(self, wait: AutoRetryStart | SummaryRetryScheduled) -> None:
+        """Show the wait; without a terminal, write a line, which JSON mode has as an event."""
+        if self._model is not None and not self._progress.watched:
+            unreached = wait.error_message.startswith("Connection error: ")
+            advice = ". Check the network or proxy." if unreached else ""
+            self._progress.say(one_line(_countdown(wait)(), 1000) + advice)
+        self._progress.show(_countdown(wait), at_once=True)
 
     def _note_tool(self, event: ToolStart | ToolEnd) -> None:
         if isinstance(event, ToolStart):

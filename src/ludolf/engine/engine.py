@@ -31,6 +31,7 @@ from ludolf.engine.run.prompting import Prompting
 from ludolf.engine.run.requests import Renew, Requests
 from ludolf.engine.run.runner import PromptRunner
 from ludolf.engine.run.shell import Shell
+from ludolf.engine.start import report_unusable_default
 from ludolf.engine.toolset import offers_tasks
 from ludolf.protocol.events import CompactionResult, SessionInfoChanged, Warned
 from ludolf.protocol.results import State
@@ -214,11 +215,14 @@ class Engine(Component):
         """Start the features, now that there is a loop; `send` shows dialogs to the user.
 
         Raises:
-            ConfigError: an extension named on the command line does not load.
+            ConfigError: an extension named on the command line does not load, or print or JSON
+                mode has a default model that cannot be used, and no other.
         """
         self.mode, self.send = mode, send
         self.toolset.owns_process = mode != "sdk"
         self.toolset.hide_keys()
+        if mode == "rpc":
+            report_unusable_default(self.workspace, self.models, mode)
         for feature in self.features:
             feature.connect(send)
         for feature in self.features:
@@ -228,6 +232,7 @@ class Engine(Component):
             self.offer_subagents(default=False)
             if self.models.by_default:
                 await self.models.resolve()
+            report_unusable_default(self.workspace, self.models, mode)
 
     def offer_subagents(self, *, default: bool) -> None:
         """Let the model start subagents, if the options and settings allow it."""

@@ -96,6 +96,8 @@ class Models:
         self._features = features
         # True while the user has chosen no model: a local one is used once it is found.
         self.by_default = False
+        # Why the default model of the settings is not used.
+        self.unusable_default: str | None = None
         # The patterns of `--models`; local models are matched with them later.
         self.patterns: tuple[str, ...] = ()
         # Whether faster answers are wanted, where the model's server sells them.

@@ -38,6 +38,8 @@ from ludolf.session import finder
 from ludolf.session.entries import SessionInfoBody, ThinkingLevelChangeBody
 from ludolf.session.tree import Session, new_session, open_session
 
+OFFLINE = f"{BUILT_IN}/offline"
+
 # ---------------------------------------------------------------- session
 
 
@@ -199,9 +201,34 @@ def choose_first_model(
     by_settings = not (named or late or resumed or pool.choices)
     for text in _remarks(workspace, registry, choice, by_settings=by_settings):
         workspace.warn(f"Warning: {text}")
+    if by_settings and not late:
+        models.unusable_default = unusable_default(registry, settings)
     models.start_with(choice.model, _level(workspace, models, choice, named, started), scoped)
     models.patterns = _local_patterns(options, settings.enabled_models)
     return late
+
+
+def report_unusable_default(workspace: Workspace, models: Models, mode: str) -> None:
+    """Warn that another model than the default of the settings is used.
+
+    Raises:
+        ConfigError: only the offline model is left. A host may still set a model, but the user of
+            print or JSON mode would take its answers for those of the default model.
+    """
+    text, current = models.unusable_default, models.current
+    if text is None or current is None:
+        return
+    if mode not in ("print", "json") or current.key != OFFLINE or not models.by_default:
+        workspace.warn(f"Warning: {text} {current.key} is used instead.")
+        return
+    cause = f" {workspace.home.models_file} has errors: correct them first." * bool(
+        models.registry.errors
+    )
+    raise ConfigError(
+        f"{text}{cause} No other model has credentials. Set another default with `ludolf models "
+        f"default`, or choose a model for this run with --model (`ludolf models` lists them; "
+        f"{OFFLINE} is built in)."
+    )
 
 
 def _remarks(
@@ -211,9 +238,6 @@ def _remarks(
     is_builtin, key = choice.model.provider == BUILT_IN, choice.model.key
     if choice.warning:
         yield choice.warning
-    unusable = unusable_default(registry, workspace.settings) if by_settings else None
-    if unusable is not None:
-        yield f"{unusable} {key} is used instead."
     if by_settings and not is_builtin and os.environ.get(SCRIPT_VARIABLE):
         yield (
             f"{SCRIPT_VARIABLE} is set, but {key} answers, because it is configured. To play the "

@@ -17,6 +17,7 @@ MODULES: dict[str, tuple[str, str]] = {
     "config": ("packages", "run_config"),
     "doctor": ("doctor", "run"),
     "export": ("sessions", "run_export"),
+    "help": ("show_help", "run"),
     "install": ("packages", "run"),
     "install-alias": ("alias", "run"),
     "list": ("packages", "run_list"),
@@ -38,17 +39,25 @@ _ALIKE = 0.82
 
 
 def names() -> tuple[str, ...]:
-    """Return the subcommands of Ludolf, without those that exist only for users of pi."""
-    return tuple(name for name in MODULES if name not in _OF_PI)
+    """Return the subcommands of Ludolf, without `help` and those for users of pi only."""
+    return tuple(name for name in MODULES if name not in (*_OF_PI, "help"))
 
 
-def warn_of_slip(word: str) -> None:
-    """Warn that a misspelt subcommand is sent to the model as a message."""
+def refuses_slip(word: str, *, alone: bool) -> bool:
+    """Report a misspelt subcommand; return whether it must not be sent to the model.
+
+    One word alone is hardly a prompt. Further words may make it one, so there is only a warning.
+    """
     from difflib import get_close_matches
 
     for name in get_close_matches(word.lower(), names(), 1, _ALIKE):
-        text = f'"{word}" is sent to the model as a message. Did you mean `ludolf {name}`?'
-        sys.stderr.write(f"Warning: {text}\n")
+        meant = f"Did you mean `ludolf {name}`?"
+        if alone:
+            text = f'Unknown command "{word}". {meant} To send it as a prompt: ludolf -p {word}'
+            sys.stderr.write(f"Error: {text}\n")
+            return True
+        sys.stderr.write(f'Warning: "{word}" is sent to the model as a message. {meant}\n')
+    return False
 
 
 def with_default(parser: "ArgumentParser", words: Sequence[str], default: str) -> list[str]:

@@ -4,7 +4,6 @@ import re
 from argparse import SUPPRESS, ArgumentParser
 from collections.abc import Callable, Iterable, Sequence
 
-from ludolf.base import CommandError
 from ludolf.cli.terminal import say
 
 # Other names would need quotes in a shell.
@@ -13,11 +12,7 @@ SHELLS = ("bash", "zsh", "fish")
 
 
 def run(words: Sequence[str]) -> int:
-    """Run `ludolf completion WORDS`; returns the exit code.
-
-    Raises:
-        CommandError: no shell was named.
-    """
+    """Run `ludolf completion WORDS`; returns the exit code."""
     parser = ArgumentParser(
         prog="ludolf completion",
         allow_abbrev=False,
@@ -26,13 +21,19 @@ def run(words: Sequence[str]) -> int:
     )
     parser.add_argument("shell", nargs="?", choices=SHELLS, help="the shell that reads the script")
     parser.add_argument("--names", choices=tuple(_NAMES), help=SUPPRESS)
+    parser.add_argument("--values", help=SUPPRESS)
     arguments = parser.parse_args(words)
     if arguments.names:
         found = dict.fromkeys(filter(_PLAIN.fullmatch, _NAMES[arguments.names]()))
         say("\n".join(found))
         return 0
+    if arguments.values is not None:
+        from ludolf.config.settings.reference import find_setting
+
+        say("\n".join(find_setting(arguments.values).choices))
+        return 0
     if arguments.shell is None:
-        raise CommandError(f"Name a shell: {', '.join(SHELLS)}")
+        parser.error(f"name a shell: {', '.join(SHELLS)}")
     from ludolf.cli.subcommands.completion_scripts import script
 
     say(script(arguments.shell))

@@ -50,6 +50,7 @@ ARGUMENTS: dict[str, str] = {
     "auth logout": "@providers",
     "auth status": "@providers",
     "export": "@sessions",
+    "models default": "@models",
     "models refresh": "@providers",
     "models show": "@models",
     "sessions delete": "@sessions",
@@ -154,6 +155,9 @@ _ludolf() {
             esac
             ;;
     esac
+    if [[ $context == 'settings set' ]] && ((count == 4)); then
+        found="$(ludolf completion --values "${parts[3]}" 2>/dev/null </dev/null)"
+    fi
     COMPREPLY=()
     while IFS= read -r word; do
         [[ -n $word && $word == "$cur"* ]] && COMPREPLY+=("$word")

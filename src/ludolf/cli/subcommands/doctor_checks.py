@@ -13,7 +13,9 @@ from pathlib import Path
 from typing import Literal
 
 import ludolf
+from ludolf.ai.registry import API_NAMES
 from ludolf.base import ConfigError, LudolfError, Value
+from ludolf.base.near import did_you_mean
 from ludolf.base.programs import find_program
 from ludolf.config.auth.keyring import Keyring
 from ludolf.config.auth.status import auth_status
@@ -54,6 +56,7 @@ def checks(home: Home, *, online: bool) -> Iterator[Finding]:
     yield from _servers(registry)
     if online:
         yield from _online(registry)
+    yield from _extensions(files)
     yield from _extras()
     yield from _sandbox(home)
     yield from _programs(home)
@@ -188,8 +191,13 @@ def _settings(files: SettingsFiles) -> Iterator[Finding]:
     for text in errors:
         yield _error("settings", text, "Ludolf does not start until this is corrected.")
     for text in files.warnings:
-        yield _warning("settings", text, "Correct it with `ludolf settings set`.")
-    if not errors and not files.warnings:
+        # The command refuses to change a file that is not valid JSON.
+        by_hand = text.startswith("Invalid settings file")
+        hint = "Edit the file." if by_hand else "Correct it with `ludolf settings set`."
+        yield _warning("settings", text, hint)
+    for text in files.remarks:
+        yield _warning("settings", text, "Remove the key with `ludolf settings unset`.")
+    if not errors and not files.warnings and not files.remarks:
         yield _ok("settings", str(files.home.settings_file))
 
 
@@ -226,6 +234,36 @@ def _sessions(home: Home, files: SettingsFiles) -> Iterator[Finding]:
         yield _warning("sessions", text, f"chmod -R go= {folder}")
 
 
+def _extensions(files: SettingsFiles) -> Iterator[Finding]:
+    """Compile the extensions; their code does not run."""
+    from ludolf.extensions.loader import find_extensions
+
+    found = find_extensions(files.home, files)
+    for origin in found.origins:
+        problem = _syntax_problem(origin.path)
+        if problem is None:
+            yield _ok("extension", str(origin.path))
+        else:
+            text = f"{origin.path} does not load: {problem}"
+            yield _error("extension", text, "Correct the file, or remove it.")
+    for path in found.unsupported:
+        text = f"{path} is ignored: Ludolf loads only extensions in Python"
+        yield _warning("extension", text, "Write it in Python (docs/extensions.md).")
+
+
+def _syntax_problem(path: Path) -> str | None:
+    from ludolf.extensions.loader import CannotLoad, check_packages
+
+    try:
+        check_packages(path)
+        compile(path.read_bytes(), str(path), "exec", dont_inherit=True)
+    except OSError as error:
+        return str(error.strerror)
+    except (CannotLoad, SyntaxError, ValueError) as error:
+        return str(error)
+    return None
+
+
 # ---------------------------------------------------------------- models
 
 
@@ -250,7 +288,22 @@ def _models(registry: ModelRegistry, files: SettingsFiles) -> Iterator[Finding]:
     if not statuses:
         hint = "Set a key variable or run `ludolf auth login`."
         yield _warning("provider", "No provider has credentials", hint)
+    yield from _apis(registry)
     yield from _default_model(registry, files)
+
+
+def _apis(registry: ModelRegistry) -> Iterator[Finding]:
+    """Check the APIs that models.json names; one that is not built in may be an extension's."""
+    known = set(API_NAMES)
+    for provider in registry.providers():
+        entry = registry.entry(provider)
+        if entry is None:
+            continue
+        named = {entry.api, *(model.api for model in entry.models)} - {None}
+        for api in sorted(str(name) for name in named - known):
+            text = f'{provider}: unknown API "{api}".{did_you_mean(api, known)}'
+            hint = f"Correct it in {registry.path}, unless an extension provides this API."
+            yield _warning("models", text, hint)
 
 
 def _default_model(registry: ModelRegistry, files: SettingsFiles) -> Iterator[Finding]:
@@ -325,4 +378,7 @@ def _sandbox(home: Home) -> Iterator[Finding]:
             yield _ok("sandbox", f"{kind} works")
     one_works = len(reasons) < len(kinds)
     for name, reason in reasons.items():
-        yield _ok("sandbox", f"{name}: {reason}") if one_works else _warning("sandbox", reason)
+        if one_works:
+            yield _ok("sandbox", f"{name} is not available (optional, since another one works)")
+        else:
+            yield _warning("sandbox", f"{name} is not available: {reason}")

@@ -20,6 +20,7 @@ from ludolf.config.models.patterns import fits_search, id_order
 from ludolf.config.models.registry import LOCAL, ModelRegistry
 from ludolf.config.settings.home import Home, find_home
 from ludolf.config.settings.settings import SettingsFiles
+from ludolf.engine.models import ensure_builtin
 
 COLUMNS = ("provider", "model", "context", "max-out", "thinking", "images")
 
@@ -77,7 +78,7 @@ def _parser() -> ArgumentParser:
     listing.add_argument("--all", action="store_true", help="also models without credentials")
     _add_json(listing, "print JSON lines, for scripts")
     show = word("show", _show, "show the properties of one model")
-    show.add_argument("model", metavar="PROVIDER/ID")
+    show.add_argument("model", metavar="MODEL", help="as --model takes it")
     _add_json(show, "print JSON, for scripts")
     default = word("default", _default, "show the default model, or set it in settings.json")
     default.add_argument("model", nargs="?", metavar="MODEL", help="as --model takes it")
@@ -108,10 +109,9 @@ def _list(home: Home, arguments: Namespace) -> int:
             say_json(_facts(registry, model))
     elif matches:
         sys.stdout.write(table([COLUMNS, *map(_row, matches)]))
-    elif models:
-        sys.stderr.write(f'No models matching "{search}"\n')
     else:
-        _tell_none(home, registry)
+        _tell_none(home, registry, search if models else None)
+        _tell_others(registry, search)
     return 0
 
 
@@ -169,12 +169,25 @@ def _matching(models: Sequence[Model], search: str) -> list[Model]:
     return sorted(matches, key=lambda model: (id_order(model.provider), id_order(model.id)))
 
 
-def _tell_none(home: Home, registry: ModelRegistry) -> None:
-    """Explain on stderr why no model is available and how to add one."""
+def _tell_none(home: Home, registry: ModelRegistry, search: str | None) -> None:
+    """Explain on stderr why no model is listed and how to add one."""
+    if search is not None:
+        sys.stderr.write(f'No models matching "{search}"\n')
+        return
     names = nameless(registry)
     sys.stderr.writelines(NAMELESS.format(provider=name) for name in names)
     if not names:
         sys.stderr.write(NO_MODELS.format(models_file=home.models_file))
+
+
+def _tell_others(registry: ModelRegistry, search: str) -> None:
+    """Count the models without credentials that match a search."""
+    others = len(_matching(registry.all(), search)) if search else 0
+    if others:
+        sys.stderr.write(
+            f"Without credentials: {others} models match. "
+            f"List them with `ludolf models --all {search}`\n"
+        )
 
 
 def _tell_problems(home: Home, registry: ModelRegistry) -> None:
@@ -211,15 +224,19 @@ def _short(tokens: int) -> str:
 
 
 def _find(registry: ModelRegistry, name: str) -> Model:
-    from ludolf.config.models.selection import match_exact
+    """Return the model that `--model` would select.
+
+    Raises:
+        ConfigError: several models match, or none.
+        CommandError: the provider has no such model.
+    """
+    from ludolf.config.models.selection import choose_model
 
     pattern = name.strip()
-    model = match_exact(pattern, registry.all())
-    if model is not None:
-        return model
-    keys = [one.key for one in registry.all() if one.id.lower() == pattern.lower()]
-    if keys:
-        raise CommandError(f"Several providers have {pattern}. Choose one: {', '.join(keys)}")
+    ensure_builtin(registry, pattern)
+    choice = choose_model(registry, pattern)
+    if choice.warning is None:
+        return choice.model
     near = did_you_mean(pattern, (one.key for one in registry.all()))
     raise CommandError(f'Model "{name}" was not found.{near} See: ludolf models list --all {name}')
 

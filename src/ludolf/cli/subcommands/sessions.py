@@ -1,6 +1,7 @@
 """`ludolf sessions`: list, search, show, rename, delete, export and import stored sessions."""
 
 import os
+import shlex
 import sys
 from argparse import ArgumentParser, Namespace
 from collections.abc import Callable, Iterable, Sequence
@@ -111,6 +112,7 @@ def _add_scope(parser: ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="print JSON lines, for scripts")
 
 
+_PAGES = (".html", ".htm", ".xhtml")
 SESSION_NAMES = "a path, an id or its first characters, or `last`"
 
 
@@ -323,6 +325,16 @@ def export_file(
     path, target = Path(source).expanduser(), Path(file).expanduser() if file else None
     if not path.is_file():
         raise CommandError(f"File not found: {source}")
+    if target is not None and target.exists() and not overwrite:
+        raise CommandError(
+            f"File exists: {target}. Choose another name, or replace the file with "
+            f"`ludolf export {shlex.quote(source)} {shlex.quote(str(file))} --force`."
+        )
+    if target is not None and as_page and target.suffix.lower() not in _PAGES:
+        sys.stderr.write(
+            f"Note: {target} is an HTML page. The name of a page usually ends in .html, and a name "
+            "that ends in .jsonl selects a session file.\n"
+        )
     with working("Loading the session"):
         session = open_session(path, str(current_folder()), warn_on_stderr, write=False)
     if as_page:

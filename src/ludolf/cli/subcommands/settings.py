@@ -13,7 +13,13 @@ from ludolf.config.settings.files import read_object, replace_text
 from ludolf.config.settings.home import OWN, Home, find_home, reader_of
 from ludolf.config.settings.json_edit import with_value, without
 from ludolf.config.settings.lock import settings_lock
-from ludolf.config.settings.reference import Setting, find_setting, json_text, settings_table
+from ludolf.config.settings.reference import (
+    Setting,
+    UnknownSetting,
+    find_setting,
+    json_text,
+    settings_table,
+)
 from ludolf.config.settings.settings import SettingsFiles
 from ludolf.config.settings.trust import save_decision, trust_state, trusted_settings
 from ludolf.engine.build import current_folder
@@ -92,6 +98,7 @@ def _list(home: Home, arguments: Namespace) -> int:
 
 def _get(home: Home, arguments: Namespace) -> int:
     setting = find_setting(arguments.key)
+    _warn_without_effect(setting)
     record = _record(_files(home, arguments), setting)
     if arguments.json:
         say_json(record)
@@ -105,6 +112,12 @@ def _get(home: Home, arguments: Namespace) -> int:
 def _path(home: Home, arguments: Namespace) -> int:
     say(str(_file(home, arguments)))
     return 0
+
+
+def _warn_without_effect(setting: Setting) -> None:
+    if not setting.has_effect:
+        text = f"Warning: {setting.key} is a setting of pi and has no effect in Ludolf.\n"
+        sys.stderr.write(text)
 
 
 def _files(home: Home, arguments: Namespace) -> SettingsFiles:
@@ -168,9 +181,7 @@ def _set(home: Home, arguments: Namespace) -> int:
     value = setting.read(arguments.value)
     if arguments.project and setting.user_only:
         raise CommandError(f"{setting.key} has no effect in a project. Leave out --project.")
-    if not setting.has_effect:
-        text = f"Warning: {setting.key} is a setting of pi and has no effect in Ludolf.\n"
-        sys.stderr.write(text)
+    _warn_without_effect(setting)
     path = _file(home, arguments)
     _change(home, path, lambda text: with_value(text, setting.path, value))
     say(f"{setting.key} = {json_text(value)}  ({path})")
@@ -178,12 +189,19 @@ def _set(home: Home, arguments: Namespace) -> int:
 
 
 def _unset(home: Home, arguments: Namespace) -> int:
-    setting, path = find_setting(arguments.key), _file(home, arguments)
-    if not _change(home, path, lambda text: without(text, setting.path)):
-        sys.stderr.write(f"{setting.key} is not set in {path}.\n")
-        return 1
-    say(f"Removed {setting.key} from {path}")
-    return 0
+    key, path = arguments.key, _file(home, arguments)
+    names, unknown = tuple(key.split(".")), None
+    try:
+        names = find_setting(key).path
+    except UnknownSetting as error:  # a misspelt key, or one of pi, may be in the file
+        unknown = error
+    if _change(home, path, lambda text: without(text, names)):
+        say(f"Removed {key} from {path}")
+        return 0
+    if unknown is not None:
+        raise unknown
+    sys.stderr.write(f"{key} is not set in {path}.\n")
+    return 1
 
 
 def _file(home: Home, arguments: Namespace) -> Path:

@@ -1,6 +1,7 @@
 """`ludolf trust`: show the code of a project and store whether it is trusted."""
 
 import os
+import shlex
 import sys
 from argparse import ArgumentParser
 from collections.abc import Sequence
@@ -66,6 +67,9 @@ def run(words: Sequence[str]) -> int:
             return 0
         if not arguments.json:
             _show(report)
+        if report.state == "undecided" and not arguments.yes and not _needs_trust(report):
+            say("Nothing was changed.")
+            return 0
         if report.state != "trusted" and not (arguments.yes or _agrees(home.cwd)):
             say("Nothing was changed.")
             return 1
@@ -127,9 +131,13 @@ def _short(path: Path, home: Home) -> str:
     return str(path.relative_to(home.cwd)) if path.is_relative_to(home.cwd) else str(path)
 
 
+def _needs_trust(report: TrustReport) -> bool:
+    return bool(report.resources or report.code)
+
+
 def _show(report: TrustReport) -> None:
     say(f"{report.folder}: {_STATES[report.state]}")
-    if not report.resources and not report.code:
+    if not _needs_trust(report):
         say("The folder has no settings, extensions, skills or other resources that need trust.")
         return
     say("Trust covers these settings and resources:")
@@ -151,7 +159,7 @@ def _agrees(folder: Path) -> bool:
     if not sys.stdin.isatty():
         raise CommandError(
             f"{folder} was not trusted, since stdin is not a terminal and you cannot be asked. "
-            "Check the files above, then run `ludolf trust --yes`."
+            f"Check the files above, then run `ludolf trust --yes {shlex.quote(str(folder))}`."
         )
     sys.stderr.write("Trust this folder? [y/N] ")
     sys.stderr.flush()

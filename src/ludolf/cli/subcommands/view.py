@@ -85,7 +85,8 @@ async def _serve(served: Served, port: int, *, opens: bool) -> int:
     server = LiveServer(begin())
     try:
         await server.start(port)
-        say(f"{one_line(plain(name), 80)}\n{server.url}")
+        how = "" if opens else "Open this address in a browser (--open does it). "
+        say(f"{one_line(plain(name), 80)}\n{server.url}\n{how}Ctrl-C ends the view.")
         sys.stdout.flush()
         with _opened(server.url if opens else ""):
             return await stop.race(Event().wait()) or 0

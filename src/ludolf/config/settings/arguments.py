@@ -164,9 +164,12 @@ def _thinking(arguments: Arguments, value: str) -> None:
 def _number(flag: str, field: str, kind: type[int] | type[float]) -> Setter:
     def put(arguments: Arguments, value: str) -> None:
         try:
-            setattr(arguments, field, kind(value))
+            number = kind(value)
         except ValueError:
             raise ConfigError(f'{flag} needs a number, not "{value}"') from None
+        if flag.startswith("--max") and not number > 0:
+            raise ConfigError(f'{flag} must be greater than 0, not "{value}"')
+        setattr(arguments, field, number)
 
     return put
 

@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 _SPACE = re.compile(r"[ \t\r\n]*")
@@ -57,6 +57,22 @@ def without(text: str, path: Sequence[str]) -> str:
             return text
         at = members[place].value
     return text if cut is None else text[: cut[0]] + text[cut[1] :]
+
+
+def edited(text: str, changes: Mapping[str, Any], path: tuple[str, ...] = ()) -> str:
+    """Return the text with changes; None removes a key, an object changes only its keys.
+
+    The text must be a valid JSON object, or blank.
+    """
+    for name, value in changes.items():
+        place = (*path, name)
+        if value is None:
+            text = without(text, place)
+        elif isinstance(value, Mapping) and value:
+            text = edited(text, value, place)
+        else:
+            text = with_value(text, place, value)
+    return text
 
 
 # ---------------------------------------------------------------- private

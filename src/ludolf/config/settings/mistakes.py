@@ -1,6 +1,6 @@
 """Explain mistakes in configuration files: unknown keys and values outside a fixed set."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Annotated, Any, Literal, get_args, get_origin
 
 import msgspec
@@ -8,7 +8,7 @@ import msgspec
 from ludolf.base.near import did_you_mean
 
 # Keys of pi that Ludolf does not read; most are for its terminal interface.
-_OF_PI = frozenset(
+OF_PI = frozenset(
     (
         *("theme", "quietStartup", "tuiMode", "fullscreen", "hideThinkingBlock", "terminal"),
         *("showCacheMissNotices", "externalEditor", "doubleEscapeAction", "treeFilterMode"),
@@ -34,8 +34,8 @@ def unknown_keys(raw: Any, kind: Any, where: str = "") -> Iterator[str]:
         for name, value in raw.items():
             if name in types:
                 yield from unknown_keys(value, types[name], f"{where}{name}.")
-            elif name[:1].isalpha() and name not in _OF_PI:  # `$schema` and `//` are comments
-                yield f'unknown key "{where}{name}".{did_you_mean(name, types)}'
+            elif name[:1].isalpha() and name not in OF_PI:  # `$schema` and `//` are comments
+                yield f'unknown key "{where}{name}".{_near(name, types, where)}'
     elif get_origin(kind) is dict and isinstance(raw, dict):
         for name, value in raw.items():
             yield from unknown_keys(value, get_args(kind)[1], f"{where}{name}.")
@@ -61,6 +61,11 @@ def inner_type(kind: Any) -> Any:
     members = [part for part in get_args(kind) if part is not type(None)]
     union = type(None) in get_args(kind)
     return inner_type(members[0]) if union and len(members) == 1 else kind
+
+
+def _near(name: str, names: Iterable[str], where: str) -> str:
+    """Return the suggestion for a key with the full path of the known one."""
+    return did_you_mean(name, names).replace('"', f'"{where}', 1)
 
 
 def _literals(kind: Any) -> Iterator[str]:

@@ -10,6 +10,7 @@ from msgspec import inspect
 from ludolf.ai.messages import THINKING_LEVELS
 from ludolf.base import CommandError, dumps
 from ludolf.config.settings.approval_rules import Approval
+from ludolf.config.settings.mistakes import OF_PI
 from ludolf.config.settings.safety_settings import SandboxSettings, SecretSettings
 from ludolf.config.settings.settings import GLOBAL_ONLY, WITHOUT_EFFECT, Settings
 from ludolf.config.settings.settings_help import HELP, PRECEDENCE
@@ -29,6 +30,10 @@ _NAMES: dict[type[inspect.Type], str] = {
     inspect.FloatType: "number",
     inspect.IntType: "whole number",
 }
+
+
+class UnknownSetting(CommandError):
+    """Raised for a key that Ludolf does not have."""
 
 
 class Setting(msgspec.Struct, frozen=True, kw_only=True):
@@ -64,6 +69,11 @@ class Setting(msgspec.Struct, frozen=True, kw_only=True):
     def type_text(self) -> str:
         return _words(inspect.type_info(self.type))
 
+    @property
+    def choices(self) -> tuple[str, ...]:
+        """The values of a setting with a fixed set of them."""
+        return tuple(_choices(inspect.type_info(self.type)))
+
     def read(self, text: str) -> Any:
         """Return the value that a text of the command line means, checked.
 
@@ -91,7 +101,8 @@ def find_setting(key: str) -> Setting:
     """Return a setting by its key; an entry of an object is a setting too.
 
     Raises:
-        CommandError: the key is unknown, or names a group.
+        UnknownSetting: the key is unknown.
+        CommandError: the key names a group.
     """
     table = settings_table()
     for setting in table:
@@ -103,7 +114,9 @@ def find_setting(key: str) -> Setting:
     below = [setting.key for setting in table if setting.key.startswith(f"{key}.")]
     if below:
         raise CommandError(f"{key} is a group of settings. Name one of: {', '.join(below)}")
-    raise CommandError(f'Unknown setting "{key}".{_hint(key, [one.key for one in table])}')
+    if key.partition(".")[0] in OF_PI:
+        raise UnknownSetting(f"{key} is a setting of pi. It has no effect in Ludolf.")
+    raise UnknownSetting(f'Unknown setting "{key}".{_hint(key, [one.key for one in table])}')
 
 
 class ObjectEntry(Setting, frozen=True, kw_only=True):
@@ -155,6 +168,17 @@ def _words(kind: inspect.Type) -> str:
             return f"{_NAMES[type(kind)]}, {kind.ge}{top}"
         case _:
             return _NAMES[type(kind)]
+
+
+def _choices(kind: inspect.Type) -> Iterator[str]:
+    match kind:
+        case inspect.UnionType(types=types):
+            for one in types:
+                yield from _choices(one)
+        case inspect.LiteralType(values=values):
+            yield from map(str, values)
+        case inspect.BoolType():
+            yield from ("true", "false")
 
 
 def _candidates(text: str) -> Iterator[Any]:

@@ -12,7 +12,7 @@ from ludolf.ai.http.proxy import use_proxy
 from ludolf.ai.messages import ThinkingLevel
 from ludolf.base import ConfigError, Value
 from ludolf.base.project_files import Reader
-from ludolf.config.settings.files import read_object, write_object
+from ludolf.config.settings.files import read_object, read_text, replace_text
 from ludolf.config.settings.home import Home, reader_of
 
 Count = Annotated[int, msgspec.Meta(ge=0)]
@@ -278,15 +278,16 @@ class SettingsFiles:
         if self.given is not None:
             return None
         path = self.home.settings_file
+        from ludolf.config.settings.json_edit import edited
         from ludolf.config.settings.lock import settings_lock
 
         try:
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             with settings_lock(path) as lock:
-                raw = read_object(path)
-                lay_over(raw, changes)
+                read_object(path)  # fails if the file cannot be changed
+                text = edited(read_text(path) or "", changes)
                 lock.check()
-                write_object(path, raw)
+                replace_text(path, text)
         except (ConfigError, OSError) as error:
             return f"Settings were not saved to {path}: {error}"
         return None

@@ -45,6 +45,8 @@ def report_error(
     """
     error = ExtensionError(extension_path=path, event=event, error=text)
     engine.conversation.hub.post(error)
+    if event == "load":  # the caller warns of it, in every mode
+        return
     shown = text if cause is None else explained(cause, path)
     line = f"Extension error ({path}, {event}): {shown}"
     if engine.mode in ("json", "print"):

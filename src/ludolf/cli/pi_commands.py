@@ -1,0 +1,25 @@
+"""Commands of pi's terminal interface, and what replaces them in print mode."""
+
+INSTEAD: dict[str, str] = {
+    "clear": "Each run starts a new session.",
+    "compact": "Long sessions are compacted automatically; see `ludolf settings list compaction`.",
+    "export": "Run `ludolf export`.",
+    "fork": "Pass --fork SESSION.",
+    "help": "Run `ludolf --help`.",
+    "hotkeys": "Ludolf has no terminal interface.",
+    "login": "Run `ludolf auth login`.",
+    "logout": "Run `ludolf auth logout`.",
+    "model": "Pass --model NAME, or set the default with `ludolf models default NAME`.",
+    "name": "Pass --name TEXT, or run `ludolf sessions rename`.",
+    "new": "Each run starts a new session.",
+    "quit": "The run ends after the answer.",
+    "reload": "Each run loads all resources.",
+    "resume": "Pass --continue, or --session with an id of `ludolf sessions`.",
+    "scoped-models": "Pass --models A,B.",
+    "session": "Run `ludolf sessions show last`.",
+    "settings": "Run `ludolf settings`.",
+    "theme": "Ludolf has no terminal interface.",
+    "thinking": "Pass --thinking LEVEL.",
+    "tree": "Run `ludolf view` to see all branches of a session.",
+    "trust": "Run `ludolf trust`.",
+}
