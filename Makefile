@@ -1,7 +1,6 @@
 # Needs Python 3.11 or newer, make and git; everything else is installed into .venv.
 PYTHON ?= python3
-# Tests wait for processes half of the time: one worker more than there are cores.
-WORKERS ?= $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
+WORKERS ?= auto
 SEED ?= 1
 COMMANDS ?= 10000
 PROMPT ?= what is in this folder?

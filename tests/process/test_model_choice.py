@@ -154,7 +154,7 @@ def test_a_misspelt_key_of_models_json_is_named_even_if_the_model_is_not_found(l
     done = lab.run("--mode", "rpc", "--model", "chat/large")
 
     assert done.code == 1
-    assert done.stderr.count('unknown key "providers.chat.modells". Did you mean "models"?') == 1
+    assert done.stderr.count('"providers.chat.modells". Did you mean "providers.chat.models"?') == 1
 
 
 async def test_a_reload_warns_of_a_misspelt_key_of_models_json(lab: Lab) -> None:
@@ -165,4 +165,4 @@ async def test_a_reload_warns_of_a_misspelt_key_of_models_json(lab: Lab) -> None
     frames = [loads(line) for line in lab.lines]
     warned = [frame["message"] for frame in frames if frame["type"] == "warning"]
     assert len(warned) == 1
-    assert 'unknown key "providers.chat.modells". Did you mean "models"?' in warned[0]
+    assert '"providers.chat.modells". Did you mean "providers.chat.models"?' in warned[0]

@@ -755,7 +755,7 @@ async def test_misspelt_settings_are_reported_to_the_program() -> None:
     async with create_session(model=parrot, settings=settings, on_warning=warned.append):
         pass
     assert len(warned) == 1
-    assert 'settings: unknown key "retry.enabld". Did you mean "enabled"?' in warned[0]
+    assert 'settings: unknown key "retry.enabld". Did you mean "retry.enabled"?' in warned[0]
 
 
 def test_a_blocking_session_says_how_it_is_opened() -> None:
