@@ -1,6 +1,7 @@
 # Needs Python 3.11 or newer, make and git; everything else is installed into .venv.
 PYTHON ?= python3
-WORKERS ?= auto
+# Tests often wait for processes: one worker more than there are cores.
+WORKERS ?= $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
 SEED ?= 1
 COMMANDS ?= 10000
 PROMPT ?= what is in this folder?
