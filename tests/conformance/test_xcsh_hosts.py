@@ -15,7 +15,7 @@ from tests.conformance import asking
 from tests.conformance.conftest import MakeStage
 from tests.conformance.proof import proves
 from tests.conformance.stage import Stage, Story, tell
-from tests.process.harness import RPC, only, text_of, types
+from tests.process.harness import RPC, WAIT_SECONDS, only, text_of, types
 from tests.process.script import answer, call
 
 ECHO = {
@@ -193,7 +193,7 @@ class _Client:
         )
         self._thread = threading.Thread(target=self._listen)
         self._thread.start()
-        assert self._ready.wait(5)
+        assert self._ready.wait(WAIT_SECONDS)
 
     def send(self, frame: Record) -> None:
         assert self.child.stdin is not None
@@ -204,19 +204,19 @@ class _Client:
         self._count += 1
         request = f"req_{self._count}"
         self.send({"id": request, "type": command, **params})
-        reply = self._replies.get(timeout=5)
+        reply = self._replies.get(timeout=WAIT_SECONDS)
         assert reply["id"] == request
         return reply
 
     def prompt_and_wait(self, text: str) -> None:
         assert self.ask("prompt", message=text)["success"]
-        assert self._ended.wait(5)
+        assert self._ended.wait(WAIT_SECONDS)
 
     def close(self) -> None:
         assert self.child.stdin is not None and self.child.stdout is not None
         self.child.stdin.close()
-        self._thread.join(5)
-        self.child.wait(5)
+        self._thread.join(WAIT_SECONDS)
+        self.child.wait(WAIT_SECONDS)
         self.child.stdout.close()
 
     def _listen(self) -> None:

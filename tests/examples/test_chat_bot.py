@@ -1,5 +1,6 @@
 """The bot keeps chats apart, answers many at once, can be stopped, and remembers."""
 
+import contextlib
 import queue
 import signal
 import subprocess
@@ -29,8 +30,10 @@ class Users:
 
     def _listen(self) -> None:
         assert self.process.stdout is not None
-        for line in self.process.stdout:
-            self._heard.put(line.decode().rstrip("\n"))
+        # The pipe is closed at the end of the test, maybe while this thread reads.
+        with contextlib.suppress(ValueError):
+            for line in self.process.stdout:
+                self._heard.put(line.decode().rstrip("\n"))
 
     def say(self, *lines: str) -> None:
         assert self.process.stdin is not None

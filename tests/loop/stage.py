@@ -39,7 +39,7 @@ from tests.frames import frames_out
 from tests.loop.laws import Log, Record, Said, Sent, check
 from tests.loop.tools import Gates, stage_tools
 
-WAIT_SECONDS = 5.0
+WAIT_SECONDS = 15.0
 # Small numbers, so that a few words near the limit: a context over 1,000 tokens is compacted,
 # and the newest 100 are kept.
 WINDOW = scripted_model().context_window

@@ -18,6 +18,7 @@ from ludolf.config.settings.options import Options
 from ludolf.engine.build import build
 from ludolf.engine.engine import Engine
 from ludolf.engine.feature import PromptInput
+from ludolf.engine.hub import Sink
 from ludolf.protocol.dialects import make_dialect
 from ludolf.protocol.events import Event, ExtensionError
 from ludolf.rpc.connection import FrameSink
@@ -61,7 +62,7 @@ async def _main(options: Options, prompts: Sequence[PromptInput], dialect: str |
         return await run.answer(stop)
 
 
-class CommandFailures:
+class CommandFailures(Sink):
     """Event sink that notes whether a command of an extension failed; the error is on stderr."""
 
     def __init__(self) -> None:
@@ -70,12 +71,6 @@ class CommandFailures:
     def take(self, event: Event) -> None:
         if isinstance(event, ExtensionError) and event.event == "command":
             self.any = True
-
-    def has_room(self) -> bool:
-        return True
-
-    async def room(self) -> None:
-        return
 
 
 class OneShot:

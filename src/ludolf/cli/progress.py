@@ -21,6 +21,7 @@ from ludolf.ai.draft import BlockDelta, BlockEnd
 from ludolf.ai.messages import AssistantMessage, Text
 from ludolf.base import loads
 from ludolf.cli.terminal import one_line, plain, unguarded
+from ludolf.engine.hub import Sink
 from ludolf.protocol.events import (
     AgentSettled,
     AutoRetryEnd,
@@ -174,7 +175,7 @@ def working(what: str) -> Iterator[Callable[[int, int], None]]:
         yield report
 
 
-class ProgressSink:
+class ProgressSink(Sink):
     """Event sink that shows compaction and retries as progress.
 
     With a `model`, it also shows the model, the seconds and the running tool of each run.
@@ -206,12 +207,6 @@ class ProgressSink:
                 self._began = None
                 self._progress.hide()
 
-    def has_room(self) -> bool:
-        return True
-
-    async def room(self) -> None:
-        return
-
     def _note_retry(self, wait: AutoRetryStart | SummaryRetryScheduled) -> None:
         """Show the wait; without a terminal, write a line, which JSON mode has as an event."""
         if self._model is not None and not self._progress.watched:
@@ -242,7 +237,7 @@ class ProgressSink:
         self._progress.show(text)
 
 
-class AnswerSink:
+class AnswerSink(Sink):
     """Event sink that writes the text of answers to a terminal as it arrives.
 
     `on_broken` is called if the terminal is gone.
@@ -268,12 +263,6 @@ class AnswerSink:
             case MessageEnd(message=AssistantMessage() as message):
                 self._end_block()
                 self._write_others(message)
-
-    def has_room(self) -> bool:
-        return True
-
-    async def room(self) -> None:
-        return
 
     def _write_others(self, message: AssistantMessage) -> None:
         """Write the text blocks that arrived without deltas."""

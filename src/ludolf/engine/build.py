@@ -13,7 +13,7 @@ from ludolf.ai.registry import Providers
 from ludolf.base import ConfigError, Warn
 from ludolf.config.auth.keyring import Keyring
 from ludolf.config.models.registry import ModelRegistry
-from ludolf.config.settings.home import expand, find_home, has_rules, session_dir_override
+from ludolf.config.settings.home import custom_session_dir, find_home, has_rules
 from ludolf.config.settings.options import Options
 from ludolf.engine.bundles import Bundles
 from ludolf.engine.conversation import Conversation, Meter
@@ -135,8 +135,7 @@ def _conversation(workspace: Workspace, features: Features) -> Conversation:
     meter.limits = Limits(
         max_turns=options.max_turns, max_tokens=options.max_tokens, max_cost=options.max_cost
     ).check()
-    custom = options.session_dir or session_dir_override() or settings.session_dir
-    folder = (home.cwd / expand(str(custom))).absolute() if custom else None
+    folder = custom_session_dir(home, settings.session_dir, options.session_dir)
     place = SessionFolder(agent_dir=home.agent, cwd=str(home.cwd), custom=folder)
     modes = (settings.steering_mode, settings.follow_up_mode)
     conversation = Conversation(workspace, place, features, meter, modes)

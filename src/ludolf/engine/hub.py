@@ -9,16 +9,18 @@ from ludolf.protocol.events import Event, Warned
 
 
 class Sink(Protocol):
-    """A receiver of events."""
+    """A receiver of events; one that derives from it and never waits only has to `take` them."""
 
     def take(self, event: Event) -> None:
         """Send an event at once, in order; must not wait and must not fail."""
 
     def has_room(self) -> bool:
         """Return whether more can be sent at once without piling up."""
+        return True
 
     async def room(self) -> None:
         """Wait while the reader lags behind."""
+        return
 
 
 class EventWriter(Protocol):

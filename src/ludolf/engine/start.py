@@ -221,9 +221,9 @@ def report_unusable_default(workspace: Workspace, models: Models, mode: str) -> 
     if mode not in ("print", "json") or current.key != OFFLINE or not models.by_default:
         workspace.warn(f"Warning: {text} {current.key} is used instead.")
         return
-    cause = f" {workspace.home.models_file} has errors: correct them first." * bool(
-        models.registry.errors
-    )
+    cause = ""
+    if models.registry.errors:
+        cause = f" {workspace.home.models_file} has errors: correct them first."
     raise ConfigError(
         f"{text}{cause} No other model has credentials. Set another default with `ludolf models "
         f"default`, or choose a model for this run with --model (`ludolf models` lists them; "

@@ -26,6 +26,7 @@ from ludolf.config.settings.options import Options
 from ludolf.engine.build import build
 from ludolf.engine.engine import Engine
 from ludolf.engine.feature import PromptInput
+from ludolf.engine.hub import Sink
 from ludolf.protocol.commands import BadCommand, Disposition, Order, read_command
 from ludolf.protocol.dialects import Dialect, ServerInfo, make_dialect
 from ludolf.protocol.dialects.dialect import Traits
@@ -67,7 +68,7 @@ class _Open(msgspec.Struct):
     place: int = 0
 
 
-class PromptResults:
+class PromptResults(Sink):
     """Emits through the hub, to keep the order of events; attached when results are wanted."""
 
     def __init__(self, engine: Engine, connection: HostConnection) -> None:
@@ -114,12 +115,6 @@ class PromptResults:
         elif isinstance(event, QueueUpdate):
             self._drop_cleared()
             self._tell_rest()
-
-    def has_room(self) -> bool:
-        return True
-
-    async def room(self) -> None:
-        """Never waits."""
 
     # ------------------------------------------------------------ private
 

@@ -48,16 +48,18 @@ def refuses_slip(word: str, *, alone: bool) -> bool:
 
     One word alone is hardly a prompt. Further words may make it one, so there is only a warning.
     """
-    from difflib import get_close_matches
+    from ludolf.base.near import nearest
 
-    for name in get_close_matches(word.lower(), names(), 1, _ALIKE):
-        meant = f"Did you mean `ludolf {name}`?"
-        if alone:
-            text = f'Unknown command "{word}". {meant} To send it as a prompt: ludolf -p {word}'
-            sys.stderr.write(f"Error: {text}\n")
-            return True
+    name = nearest(word, names(), _ALIKE)
+    if name is None:
+        return False
+    meant = f"Did you mean `ludolf {name}`?"
+    if alone:
+        text = f'Unknown command "{word}". {meant} To send it as a prompt: ludolf -p {word}'
+        sys.stderr.write(f"Error: {text}\n")
+    else:
         sys.stderr.write(f'Warning: "{word}" is sent to the model as a message. {meant}\n')
-    return False
+    return alone
 
 
 def with_default(parser: "ArgumentParser", words: Sequence[str], default: str) -> list[str]:

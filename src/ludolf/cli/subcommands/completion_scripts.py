@@ -192,14 +192,7 @@ complete -o bashdefault -o default -F _ludolf ludolf
 
 
 def _bash(table: Completions) -> str:
-    pairs, singles = _contexts(table)
-    parts = {
-        "PAIRS": [f"        {_q(one)}) context={_q(one)} ;;" for one in pairs],
-        "SINGLES": [f"            {_q(one)}) context={_q(one)} ;;" for one in singles],
-        "VALUES": [f"        {flag}) found={_q(words)} ;;" for flag, words in _values(table)],
-        "WORDS": [f"                {_q(one)}) found={_q(w)} ;;" for one, w in _words(table)],
-    }
-    return _filled(_BASH, parts)
+    return _filled(_BASH, _cases(table))
 
 
 # ---------------------------------------------------------------- zsh
@@ -249,16 +242,6 @@ fi
 
 def _zsh(table: Completions) -> str:
     return _filled(_ZSH, _cases(table))
-
-
-def _cases(table: Completions) -> dict[str, list[str]]:
-    pairs, singles = _contexts(table)
-    return {
-        "PAIRS": [f"        ({_q(one)}) context={_q(one)} ;;" for one in pairs],
-        "SINGLES": [f"            ({_q(one)}) context={_q(one)} ;;" for one in singles],
-        "VALUES": [f"        ({flag}) found={_q(words)} ;;" for flag, words in _values(table)],
-        "WORDS": [f"                ({_q(one)}) found={_q(w)} ;;" for one, w in _words(table)],
-    }
 
 
 # ---------------------------------------------------------------- fish
@@ -328,6 +311,17 @@ def _fish(table: Completions) -> str:
 
 
 # ---------------------------------------------------------------- all shells
+
+
+def _cases(table: Completions) -> dict[str, list[str]]:
+    """Return the cases of bash and zsh."""
+    pairs, singles = _contexts(table)
+    return {
+        "PAIRS": [f"        ({_q(one)}) context={_q(one)} ;;" for one in pairs],
+        "SINGLES": [f"            ({_q(one)}) context={_q(one)} ;;" for one in singles],
+        "VALUES": [f"        ({flag}) found={_q(words)} ;;" for flag, words in _values(table)],
+        "WORDS": [f"                ({_q(one)}) found={_q(w)} ;;" for one, w in _words(table)],
+    }
 
 
 def _contexts(table: Completions) -> tuple[list[str], list[str]]:

@@ -21,7 +21,7 @@ from ludolf.config.auth.keyring import Keyring
 from ludolf.config.auth.status import auth_status
 from ludolf.config.models.registry import LOCAL, ModelRegistry
 from ludolf.config.settings.files import exposure
-from ludolf.config.settings.home import Home, env, expand, session_dir_override
+from ludolf.config.settings.home import Home, custom_session_dir
 from ludolf.config.settings.options import Options
 from ludolf.config.settings.settings import SettingsFiles
 from ludolf.config.settings.trust import guarded_paths, trusted_settings
@@ -135,14 +135,13 @@ def _programs(home: Home) -> Iterator[Finding]:
 
 
 def _docs() -> Iterator[Finding]:
-    package = Path(ludolf.__file__).parent
-    named = env("PACKAGE_DIR")
-    places = [Path(named) / "docs"] if named else [package / "docs", package.parents[1] / "docs"]
-    found = next((place for place in places if place.is_dir()), None)
-    if found is not None:
-        yield _ok("docs", str(found))
+    from ludolf.config.resources.system_prompt import docs_folder
+
+    folder = docs_folder()
+    if folder.is_dir():
+        yield _ok("docs", str(folder))
     else:
-        yield _warning("docs", f"{places[0]} does not exist", "Read the docs in the repository.")
+        yield _warning("docs", f"{folder} does not exist", "Read the docs in the repository.")
 
 
 def _terminal() -> Iterator[Finding]:
@@ -223,8 +222,7 @@ def _project(files: SettingsFiles, problem: str | None) -> Iterator[Finding]:
 
 
 def _sessions(home: Home, files: SettingsFiles) -> Iterator[Finding]:
-    custom = session_dir_override() or files.current.session_dir
-    folder = home.cwd / expand(str(custom)) if custom else home.agent / "sessions"
+    folder = custom_session_dir(home, files.current.session_dir) or home.agent / "sessions"
     paths = [path for path in folder.rglob("*.jsonl") if path.is_file()] if folder.is_dir() else []
     size = sum(path.stat().st_size for path in paths) / 1e6
     yield _ok("sessions", f"{folder}: {len(paths)} files, {size:.1f} MB")

@@ -177,10 +177,15 @@ def _rules(tools: Sequence[PromptTool], guidelines: Iterable[str]) -> str:
     return "\n".join(f"- {rule}" for rule in dict.fromkeys(trimmed) if rule)
 
 
-def _docs() -> str:
-    """Name the folder of pages that is part of every install; empty if it is missing."""
+def docs_folder() -> Path:
+    """Return the folder of pages that is part of every install."""
     named = env("PACKAGE_DIR")
-    folder = (Path(named) if named else Path(__file__).parents[2]) / "docs"
+    return (Path(named) if named else Path(__file__).parents[2]) / "docs"
+
+
+def _docs() -> str:
+    """Name the folder of pages; empty if it is missing."""
+    folder = docs_folder()
     if not folder.is_dir():
         return ""
     place = str(folder).replace("\\", "/")

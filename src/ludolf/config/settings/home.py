@@ -78,6 +78,15 @@ def session_dir_override(environ: Mapping[str, str] = os.environ) -> Path | None
     return expand(folder, environ).absolute() if folder else None
 
 
+def custom_session_dir(home: Home, setting: str | None, option: str | None = None) -> Path | None:
+    """Return the session directory of the option, the environment or the setting, if there is one.
+
+    A relative path starts from the working folder.
+    """
+    custom = option or session_dir_override() or setting
+    return (home.cwd / expand(str(custom))).absolute() if custom else None
+
+
 def env(name: str, environ: Mapping[str, str] = os.environ) -> str | None:
     """Return the variable `LUDOLF_<name>`, else `PI_<name>`; None if unset or empty."""
     return environ.get(f"LUDOLF_{name}") or environ.get(f"PI_{name}") or None

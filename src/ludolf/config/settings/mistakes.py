@@ -1,11 +1,11 @@
 """Explain mistakes in configuration files: unknown keys and values outside a fixed set."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, Literal, get_args, get_origin
 
 import msgspec
 
-from ludolf.base.near import did_you_mean
+from ludolf.base.near import nearest, suggestion
 
 # Keys of pi that Ludolf does not read; most are for its terminal interface.
 OF_PI = frozenset(
@@ -21,27 +21,35 @@ OF_PI = frozenset(
 
 def misspelt_keys(raw: Mapping[str, Any], kind: type[msgspec.Struct]) -> Iterator[str]:
     """Yield a text for each key that resembles a known one; other keys may belong to pi."""
-    for text in unknown_keys(raw, kind):
-        if "Did you mean" in text:
-            yield text
+    return (_unknown(key, near) for key, near in _keys(raw, kind, "") if near is not None)
 
 
-def unknown_keys(raw: Any, kind: Any, where: str = "") -> Iterator[str]:
+def unknown_keys(raw: Any, kind: Any) -> Iterator[str]:
     """Yield a text for each unknown key of an object and of the objects in it."""
+    return (_unknown(key, near) for key, near in _keys(raw, kind, ""))
+
+
+def _unknown(key: str, near: str | None) -> str:
+    return f'unknown key "{key}".{suggestion(near)}'
+
+
+def _keys(raw: Any, kind: Any, where: str) -> Iterator[tuple[str, str | None]]:
+    """Yield each unknown key and the known one that it resembles, both with their full path."""
     kind = inner_type(kind)
     if isinstance(kind, type) and issubclass(kind, msgspec.Struct) and isinstance(raw, dict):
         types = {field.encode_name: field.type for field in msgspec.structs.fields(kind)}
         for name, value in raw.items():
             if name in types:
-                yield from unknown_keys(value, types[name], f"{where}{name}.")
+                yield from _keys(value, types[name], f"{where}{name}.")
             elif name[:1].isalpha() and name not in OF_PI:  # `$schema` and `//` are comments
-                yield f'unknown key "{where}{name}".{_near(name, types, where)}'
+                near = nearest(name, types)
+                yield f"{where}{name}", None if near is None else f"{where}{near}"
     elif get_origin(kind) is dict and isinstance(raw, dict):
         for name, value in raw.items():
-            yield from unknown_keys(value, get_args(kind)[1], f"{where}{name}.")
+            yield from _keys(value, get_args(kind)[1], f"{where}{name}.")
     elif get_origin(kind) is tuple and isinstance(raw, list):
         for place, value in enumerate(raw):
-            yield from unknown_keys(value, get_args(kind)[0], f"{where}{place}.")
+            yield from _keys(value, get_args(kind)[0], f"{where}{place}.")
 
 
 def valid_values(kind: Any, path: str = "") -> str:
@@ -61,11 +69,6 @@ def inner_type(kind: Any) -> Any:
     members = [part for part in get_args(kind) if part is not type(None)]
     union = type(None) in get_args(kind)
     return inner_type(members[0]) if union and len(members) == 1 else kind
-
-
-def _near(name: str, names: Iterable[str], where: str) -> str:
-    """Return the suggestion for a key with the full path of the known one."""
-    return did_you_mean(name, names).replace('"', f'"{where}', 1)
 
 
 def _literals(kind: Any) -> Iterator[str]:
