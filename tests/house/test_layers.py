@@ -6,7 +6,7 @@ from tests.house.source import imports, modules
 
 _LOW = ("base", "ai")
 _TO_PROTOCOL = (*_LOW, "agent", "tools", "session", "config", "protocol")
-_TO_ENGINE = (*_TO_PROTOCOL, "functions", "extensions", "page", "engine")
+_TO_ENGINE = (*_TO_PROTOCOL, "mcp", "functions", "extensions", "page", "engine")
 
 # Every room may import itself and the package's version. Siblings may not import each other.
 MAY_IMPORT: dict[str, tuple[str, ...]] = {
@@ -18,11 +18,12 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "session": _LOW,
     "config": _LOW,
     "functions": (*_LOW, "agent"),
+    "mcp": (*_LOW, "agent", "tools"),
     "protocol": (*_LOW, "agent", "session"),
     "page": (*_LOW, "agent", "session"),
     "extensions": (*_TO_PROTOCOL, "functions"),
     "ext": (*_TO_PROTOCOL, "functions", "extensions"),
-    "engine": (*_TO_PROTOCOL, "functions", "extensions", "page"),
+    "engine": (*_TO_PROTOCOL, "mcp", "functions", "extensions", "page"),
     "rpc": _TO_ENGINE,
     "client": (*_LOW, "agent", "session", "protocol", "functions"),
     "sdk": _TO_ENGINE,

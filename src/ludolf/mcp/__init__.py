@@ -1,0 +1,1 @@
+"""Client of the Model Context Protocol: servers of tools, prompts and resources."""
