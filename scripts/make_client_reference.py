@@ -12,6 +12,7 @@ from ludolf.client import Client, ClientOptions
 from ludolf.client.base import SendingMethod
 from ludolf.client.commands import (
     AgentCommands,
+    McpCommands,
     ModelCommands,
     ProgramCommands,
     PromptCommands,
@@ -30,6 +31,7 @@ GROUPS: dict[str, type[Any]] = {
     "Conversation and sessions": SessionCommands,
     "The program and its host": ProgramCommands,
     "Agents in the background": AgentCommands,
+    "MCP servers": McpCommands,
 }
 # Of a connection only what a host uses.
 RECORDS = (

@@ -106,6 +106,9 @@ class TestHost:
         assert provider is not None and access is not None
         return Request(provider=provider, model=model, access=access, system="", messages=())
 
+    def provide_mcp_servers(self, servers: Mapping[str, Mapping[str, Any]]) -> None:
+        self.mcp_servers = dict(servers)
+
     def register_provider(self, provider: Registration) -> None:
         for model in provider.entry.models:
             make_model(provider.name, provider.entry, model, None)

@@ -53,6 +53,7 @@ class StageTool(msgspec.Struct, frozen=True):
     label: str = "Stage"
     description: str = "A tool for tests."
     read_only: bool = False
+    version: str = ""
     sampling: Sampling | None = None
     snippet: str | None = None
     guidelines: tuple[str, ...] = ()

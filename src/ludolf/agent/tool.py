@@ -171,6 +171,10 @@ class Tool(Protocol):
         """Whether the tool changes nothing, so that calls may need no approval."""
 
     @property
+    def version(self) -> str:
+        """Changes with the definition: approvals for a session cover one version of a tool."""
+
+    @property
     def sampling(self) -> Sampling | None:
         """How the model must sample the arguments; None if the tool does not require it."""
 
@@ -198,6 +202,7 @@ class ToolDefaults:
 
     alone: bool = False
     read_only: bool = False
+    version: str = ""
     sampling: Sampling | None = None
     snippet: str | None = None
     guidelines: tuple[str, ...] = ()

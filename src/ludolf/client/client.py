@@ -12,6 +12,7 @@ from ludolf.client.answering import answer_to
 from ludolf.client.base import AsyncSender, Params, SendingMethod
 from ludolf.client.commands import (
     AgentCommands,
+    McpCommands,
     ModelCommands,
     ProgramCommands,
     PromptCommands,
@@ -41,6 +42,7 @@ class Client(
     SessionCommands,
     ProgramCommands,
     AgentCommands,
+    McpCommands,
     AsyncSender,
     ClientConnection,
 ):

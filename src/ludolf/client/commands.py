@@ -1,7 +1,7 @@
 """The typed commands of both clients, in groups by subject."""
 
-from collections.abc import Sequence
-from typing import Literal
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
 
 from ludolf.agent.io import QueueMode
 from ludolf.ai.messages import Image, ThinkingLevel
@@ -16,6 +16,9 @@ from ludolf.protocol.results import (
     Limits,
     LoginMethod,
     LoginProvider,
+    McpExposure,
+    McpServerStatus,
+    McpToolStatus,
     Moved,
     OpenedSession,
     State,
@@ -493,6 +496,57 @@ class ProgramCommands:
         cancelled: bool = False,
     ) -> None:
         """The user's answer to a dialog, under the id of its request."""
+
+
+class McpCommands:
+    """Commands about MCP servers. Each method sends the command of its name."""
+
+    @command
+    def get_mcp_servers(self, answer: answers.McpServers) -> tuple[McpServerStatus, ...]:
+        """Return the configured MCP servers and their states."""
+        return answer.servers
+
+    @command
+    def get_mcp_tools(self, answer: answers.McpTools, name: str) -> tuple[McpToolStatus, ...]:
+        """Return the tools of an MCP server."""
+        return answer.tools
+
+    @command
+    def set_mcp_server(
+        self,
+        answer: answers.McpServer,
+        name: str,
+        *,
+        enabled: bool | None = None,
+        exposure: McpExposure | None = None,
+        save: bool = False,
+    ) -> McpServerStatus:
+        """Change an MCP server for this session; `save` also changes the user's mcp.json."""
+        return answer.server
+
+    @command
+    def set_mcp_servers(
+        self, answer: answers.McpServers, servers: Mapping[str, Any]
+    ) -> tuple[McpServerStatus, ...]:
+        """Provide MCP servers, in place of earlier ones of the host, in the form of mcp.json."""
+        return answer.servers
+
+    @command
+    def mcp_reconnect(
+        self, answer: answers.McpServers, name: str | None = None
+    ) -> tuple[McpServerStatus, ...]:
+        """Start a server again; without a name, all servers that failed or run."""
+        return answer.servers
+
+    @command
+    def mcp_login(self, answer: answers.McpServer, name: str) -> McpServerStatus:
+        """Log in to an MCP server; the dialogs of the login come as `UiRequest`."""
+        return answer.server
+
+    @command
+    def mcp_logout(self, answer: answers.McpLoggedOut, name: str) -> bool:
+        """Remove the stored login of an MCP server; False if there was none."""
+        return answer.removed
 
 
 class AgentCommands:

@@ -15,6 +15,7 @@ from ludolf.client import client
 from ludolf.client.base import BlockingSender, Params, SendingMethod
 from ludolf.client.commands import (
     AgentCommands,
+    McpCommands,
     ModelCommands,
     ProgramCommands,
     PromptCommands,
@@ -36,6 +37,7 @@ class Client(
     SessionCommands,
     ProgramCommands,
     AgentCommands,
+    McpCommands,
     BlockingSender,
 ):
     """Runs a `ludolf.client.Client` in a thread with an event loop of its own, so that it works

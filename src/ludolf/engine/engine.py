@@ -39,6 +39,7 @@ from ludolf.session.stats import SessionStats, Tally
 from ludolf.session.tree import Session
 
 if TYPE_CHECKING:
+    from ludolf.engine.features.mcp.feature import McpFeature
     from ludolf.engine.features.todos import TodoPlan
     from ludolf.engine.host.host_uris import HostUris
     from ludolf.engine.host.logins import Logins
@@ -267,7 +268,7 @@ class Engine(Component):
         """Return whether a text calls a command, or an extension may take it as input."""
         if self.prompting.is_command(text) or self.resources.expand(text) != text:
             return True
-        return any(feature.handles_input() for feature in self.features.hooks["handles_input"])
+        return any(feature.handles_input(text) for feature in self.features.hooks["handles_input"])
 
     async def reload(self) -> None:
         """Read settings, models, skills, templates, context files and extensions again.
@@ -425,6 +426,21 @@ class Engine(Component):
         from ludolf.engine.host.host_uris import HostUris
 
         return self._added(HostUris(self.conversation.hub, self.toolset))
+
+    @cached_property
+    def mcp(self) -> "McpFeature":
+        from ludolf.engine.features.mcp.feature import McpFeature
+
+        found = self.features.find(McpFeature)
+        if found is None:
+            found = self._added(McpFeature(self.bundles))
+            found.connect(self.send)
+        return found
+
+    @property
+    def has_mcp(self) -> bool:
+        """Return whether a host or an extension has asked for MCP servers."""
+        return "mcp" in vars(self)
 
     @cached_property
     def logins(self) -> "Logins":

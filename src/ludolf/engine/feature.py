@@ -98,8 +98,8 @@ class Feature:
 
     # ------------------------------------------------------------ prompts
 
-    def handles_input(self) -> bool:
-        """Return whether `before_input` has something to do."""
+    def handles_input(self, text: str) -> bool:
+        """Return whether `before_input` has something to do for an input with this text."""
         return False
 
     async def before_input(self, prompt: PromptInput) -> PromptInput | None:
@@ -312,6 +312,9 @@ class Feature:
         Raises:
             ConfigError: the program must not start.
         """
+
+    def warm_up(self) -> None:
+        """Called once, shortly after the first replies: prepare what the first prompt needs."""
 
     def abort(self) -> None:
         """Called when the running prompt is aborted."""

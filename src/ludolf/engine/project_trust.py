@@ -26,7 +26,7 @@ def read_settings(workspace: Workspace) -> None:
         workspace.files = SettingsFiles(home, trusted=bool(flag), given=options.settings)
         return
     workspace.files = SettingsFiles(home)
-    if home.project.exists() or flag is not None:
+    if home.project.exists() or home.shared_mcp_file.exists() or flag is not None:
         from ludolf.config.settings.trust import decide_trust
 
         default = workspace.files.current.default_project_trust

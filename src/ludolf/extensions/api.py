@@ -251,6 +251,11 @@ class Api(Actions):
         self._runtime.check_fresh()
         self._registry.drop_provider(name)
 
+    def mcp_server(self, name: str, entry: Mapping[str, Any]) -> None:
+        """Add an MCP server; `entry` has the form of an entry of `mcp.json`."""
+        self._runtime.check_fresh()
+        self._registry.add_mcp_server(self._extension, name, entry)
+
     # ------------------------------------------------------------ actions
 
     def set_session_name(self, name: str) -> None:

@@ -55,6 +55,7 @@ class Extensions(Registry):
         """Let extensions act on the host and register their providers with it."""
         self.runtime.bind(host)
         self.flush_providers()
+        self.flush_mcp_servers()
 
     async def close(self) -> None:
         """Make every `api` and `ctx` stale and stop the tasks of extensions."""

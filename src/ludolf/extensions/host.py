@@ -135,6 +135,13 @@ class Host(Protocol):
             ProviderError: the model has no provider or no key.
         """
 
+    def provide_mcp_servers(self, servers: Mapping[str, Mapping[str, Any]]) -> None:
+        """Replace the MCP servers of extensions.
+
+        Raises:
+            CommandError: an entry is invalid; nothing has changed then.
+        """
+
     def register_provider(self, provider: Registration) -> None:
         """Register the models of a provider, replacing earlier ones of that name.
 

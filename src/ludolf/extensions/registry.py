@@ -56,6 +56,7 @@ class Extension:
         self.tools: dict[str, FunctionTool] = {}
         self.commands: dict[str, ExtensionCommand] = {}
         self.flags: dict[str, Flag] = {}
+        self.mcp_servers: dict[str, Mapping[str, Any]] = {}
 
     @property
     def path(self) -> Path:
@@ -142,6 +143,27 @@ class Registry:
             key = f"{command.name}:{number}" if several else command.name
             commands[key] = (extension, command)
         return commands
+
+    # ------------------------------------------------------------ MCP servers
+
+    def add_mcp_server(self, extension: Extension, name: str, entry: Mapping[str, Any]) -> None:
+        """Add a server, or replace the one of this name that an extension added before."""
+        extension.mcp_servers[name] = entry
+        if self.runtime.bound:
+            self.runtime.do(lambda host: host.provide_mcp_servers(self._mcp_servers()))
+
+    def flush_mcp_servers(self) -> None:
+        """Provide the servers that extensions added while loading; an error is reported."""
+        servers = self._mcp_servers()
+        try:
+            self.runtime.host.provide_mcp_servers(servers)
+        except LudolfError as error:
+            for extension in self.extensions:
+                if extension.mcp_servers:
+                    self.runner.report(str(extension.path), "mcp_server", str(error))
+
+    def _mcp_servers(self) -> dict[str, Mapping[str, Any]]:
+        return {name: one for each in self.extensions for name, one in each.mcp_servers.items()}
 
     # ------------------------------------------------------------ providers
 

@@ -67,6 +67,7 @@ class FunctionTool(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     preparation: Callable[[dict[str, Any]], dict[str, Any]] | None
     sampling: Sampling | None = None
     read_only: bool = False
+    version: str = ""
 
     def prepare(self, args: Mapping[str, Any]) -> Mapping[str, Any]:
         if self.preparation is None:

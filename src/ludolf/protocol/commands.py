@@ -233,6 +233,31 @@ class SteerSubagent(Value):
     message: str
 
 
+class McpServerName(Value):
+    name: str
+
+
+class SetMcpServer(Value):
+    """Change a server; what is absent or null stays. `save`: also in the user's mcp.json."""
+
+    name: str
+    enabled: bool | None = None
+    exposure: Literal["auto", "direct", "deferred", "hidden"] | None = None
+    save: bool = False
+
+
+class ReconnectMcp(Value):
+    """Without a name: all servers that failed or run."""
+
+    name: str | None = None
+
+
+class SetMcpServers(Value):
+    """Entries by name, in the form of mcp.json; they replace those of an earlier call."""
+
+    servers: dict[str, Any]
+
+
 Command = Any
 Order = Literal["now", "in_turn", "own_task"]
 
@@ -359,6 +384,13 @@ ROWS: tuple[CommandSpec, ...] = (
     CommandSpec("get_subagent_messages", GetSubagentMessages, "Transcript"),
     CommandSpec("cancel_subagent", CancelSubagent, "CancelledSubagent"),
     CommandSpec("steer_subagent", SteerSubagent),
+    CommandSpec("get_mcp_servers", Bare, "McpServers"),
+    CommandSpec("get_mcp_tools", McpServerName, "McpTools"),
+    CommandSpec("set_mcp_server", SetMcpServer, "McpServer"),
+    CommandSpec("set_mcp_servers", SetMcpServers, "McpServers"),
+    CommandSpec("mcp_reconnect", ReconnectMcp, "McpServers", "own_task"),
+    CommandSpec("mcp_login", McpServerName, "McpServer", "own_task"),
+    CommandSpec("mcp_logout", McpServerName, "McpLoggedOut", waits=True),
 )
 COMMANDS: dict[str, CommandSpec] = {
     name: spec for spec in ROWS for name in (spec.name, *spec.aliases)

@@ -9,6 +9,7 @@ from ludolf.agent.events import AgentEvent
 from ludolf.ai.messages import Usage
 from ludolf.base import Value
 from ludolf.protocol.host_events import HostEvent
+from ludolf.protocol.results import McpServerStatus
 from ludolf.protocol.subagent_events import SubagentNews
 
 CompactionReason = Literal["manual", "threshold", "overflow"]
@@ -116,6 +117,12 @@ class ContextFilesUsed(Value, tag_field="type", tag="context_files"):
     paths: tuple[str, ...]
 
 
+class McpServerChanged(Value, tag_field="type", tag="mcp_server"):
+    """The state of an MCP server changed."""
+
+    server: McpServerStatus
+
+
 LifecycleEvent = (
     AgentSettled
     | AutoRetryStart
@@ -133,6 +140,7 @@ LifecycleEvent = (
     | ExtensionError
     | Warned
     | ContextFilesUsed
+    | McpServerChanged
 )
 Event = AgentEvent | LifecycleEvent | HostEvent | SubagentNews
 # Events that other families than pi do not have.
@@ -143,6 +151,7 @@ ONLY_PI: tuple[type[Value], ...] = (
     SessionInfoChanged,
     EntryStored,
     ShellOutput,
+    McpServerChanged,
 )
 _SPOKEN: tuple[type[msgspec.Struct], ...] = (
     *get_args(AgentEvent),

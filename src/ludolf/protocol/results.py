@@ -1,6 +1,6 @@
 """Results of commands that the engine computes and replies carry as `data`."""
 
-from typing import Literal
+from typing import Any, Literal
 
 from ludolf.agent.io import QueueMode
 from ludolf.agent.tool import LeftBehind
@@ -10,6 +10,9 @@ from ludolf.base import CommandError, Value
 
 TodoStatus = Literal["pending", "in_progress", "completed", "abandoned", "blocked"]
 LoginMethod = Literal["api-key", "oauth", "device"]
+McpState = Literal["disabled", "known", "starting", "ready", "failed", "needs_login"]
+McpSource = Literal["user", "project", "host", "extension", "flag"]
+McpExposure = Literal["auto", "direct", "deferred", "hidden"]
 
 
 class TodoTask(Value, kw_only=True):
@@ -125,3 +128,36 @@ class BashResult(Value, kw_only=True):
     # The signal that killed the command, such as SIGKILL, and processes that it left running.
     signal: str | None = None
     background: tuple[LeftBehind, ...] = ()
+
+
+class McpServerStatus(Value, kw_only=True):
+    """One MCP server. `known`: its tools are known from an earlier start, and it does not run.
+
+    `tools`, `prompts` and `resources` are counts. `stderr` is the end of what it wrote there.
+    """
+
+    name: str
+    source: McpSource
+    path: str | None = None
+    transport: Literal["stdio", "http"]
+    state: McpState
+    exposure: McpExposure
+    tools: int
+    prompts: int
+    resources: int
+    protocol_version: str | None = None
+    server_info: dict[str, str] | None = None
+    pid: int | None = None
+    error: str | None = None
+    stderr: str | None = None
+
+
+class McpToolStatus(Value, kw_only=True):
+    """A tool of an MCP server: its name for the model and for the server, and how it is shown."""
+
+    name: str
+    tool: str
+    description: str
+    exposure: McpExposure
+    input_schema: dict[str, Any]
+    read_only: bool = False

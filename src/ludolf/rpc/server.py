@@ -354,6 +354,8 @@ def _warm_up(engine: Engine) -> None:
     # Importing HTTP takes longer than a host should wait for its first reply, so a thread does it
     # after the first replies.
     engine.models.transport.warm_up()
+    for feature in engine.features.hooks["warm_up"]:
+        feature.warm_up()
     if engine.models.by_default:
         engine.tasks.start(engine.models.resolve())
 

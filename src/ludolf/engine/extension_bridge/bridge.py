@@ -295,7 +295,7 @@ class ExtensionBridge(Feature):
 
     # ------------------------------------------------------------ prompts
 
-    def handles_input(self) -> bool:
+    def handles_input(self, text: str) -> bool:
         return self._wants("input")
 
     async def before_input(self, prompt: PromptInput) -> PromptInput | None:

@@ -213,6 +213,10 @@ class EngineHost:
         access = Access(key=entry.api_key, headers=headers, without=removed)
         self.registry.register(made, Access() if backend is not None else access)
 
+    def provide_mcp_servers(self, servers: Mapping[str, Mapping[str, Any]]) -> None:
+        if servers or self._engine.has_mcp:
+            self._engine.mcp.provide("extension", servers)
+
     @property
     def tools(self) -> Mapping[str, Tool]:
         return self._engine.toolset.tools

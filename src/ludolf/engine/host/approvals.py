@@ -69,7 +69,8 @@ class Approvals:
             return None
         if verdict == "deny":
             return Deny(FORBIDDEN.format(tool=tool.name))
-        key = (self._conversation.session.id, tool.name, _essence(tool.name, args, bundles))
+        name = f"{tool.name}@{tool.version}"
+        key = (self._conversation.session.id, name, _essence(tool.name, args, bundles))
         async with self._turn:
             # The dialog before may have approved this call for the session.
             if key in self._approved:

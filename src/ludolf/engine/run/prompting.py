@@ -107,7 +107,8 @@ class Prompting(Component):
 
     async def _changed(self, prompt: PromptInput) -> PromptInput | None:
         """Return the input as extensions change it; None if one of them handled it."""
-        if not any(feature.handles_input() for feature in self.features.hooks["handles_input"]):
+        features, text = self.features.hooks["handles_input"], prompt.text
+        if not any(feature.handles_input(text) for feature in features):
             return prompt
         return await self._stoppable(self.features.before_input(prompt))
 

@@ -47,6 +47,7 @@ UNSPOKEN: tuple[type, ...] = (
     around.LimitReached,
     around.Warned,
     around.ContextFilesUsed,
+    around.McpServerChanged,
     host.TodoReminder,
     host.TodoAutoClear,
     host.StreamRuleHit,

@@ -13,6 +13,8 @@ from ludolf.protocol.results import (
     HandedOver,
     Limits,
     LoginProvider,
+    McpServerStatus,
+    McpToolStatus,
     Moved,
     OpenedSession,
     State,
@@ -263,6 +265,30 @@ class CancelledSubagent(Value):
     """False if no such agent runs."""
 
     cancelled: bool
+
+
+# ---------------------------------------------------------------- MCP servers
+
+
+class McpServers(Value):
+    servers: tuple[McpServerStatus, ...]
+
+
+class McpServer(Value):
+    server: McpServerStatus
+
+
+class McpTools(Value):
+    """The tools of one server; the tools of a server that was never started are unknown."""
+
+    tools: tuple[McpToolStatus, ...]
+
+
+class McpLoggedOut(Value):
+    """`removed`: a login was stored."""
+
+    name: str
+    removed: bool
 
 
 # ---------------------------------------------------------------- the table

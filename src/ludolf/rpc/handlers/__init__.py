@@ -6,6 +6,7 @@ from ludolf.rpc.handlers import (  # noqa: F401  # each registers its functions
     connection,
     host,
     logins,
+    mcp,
     models,
     prompts,
     sessions,

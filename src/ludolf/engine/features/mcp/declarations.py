@@ -1,0 +1,160 @@
+"""Which tools of MCP servers the requests of a session declare.
+
+What the first request of a session declares stays declared, so that the provider's cache of the
+prefix stays valid. Later tools are found by a search, which declares them at the end of the list.
+Which tools were found is read from the results of searches on the path of the session.
+"""
+
+from collections.abc import Iterable, Sequence
+
+from ludolf.agent.tool import Tool
+from ludolf.ai.messages import ToolResultMessage
+from ludolf.engine.bundles import Bundles, Component
+from ludolf.engine.features.mcp.server_set import ServerSet
+from ludolf.engine.features.mcp.tools import MOST_INSTRUCTIONS, SEARCH, ToolSearch
+from ludolf.mcp.catalog import ToolDefinition, clean_text
+from ludolf.mcp.exposure import Exposed, choose_exposure
+from ludolf.session.entries import Entry, message_of, role_of
+from ludolf.session.tree import Session
+
+SOURCE = "mcp"
+_LINE = 160
+_NO_WINDOW = 128_000
+
+
+class Declarations(Component):
+    """The declared tools of one engine."""
+
+    def __init__(self, bundles: Bundles, servers: ServerSet) -> None:
+        super().__init__(bundles)
+        self._servers = servers
+        self._session: Session | None = None
+        # Names in the order in which they were declared; `None` before the first request.
+        self._direct: tuple[str, ...] | None = None
+        self._searches = False
+        self._section = ""
+        self._path = _LoadedNames()
+        self._provided: object = None
+
+    # ------------------------------------------------------------ before requests
+
+    def begin(self) -> None:
+        """Choose what this session declares, if its first request comes next."""
+        session = self.conversation.session
+        if self._session is session and self._direct is not None:
+            return
+        self._session, self._path = session, _LoadedNames()
+        exposed = self._exposed()
+        self._direct = tuple(tool.name for tool in exposed.direct)
+        self._searches = bool(exposed.deferred) or self._servers.has_starting
+        self._section = self._describe(exposed)
+        self.resources.invalidate_prompt()
+        self.sync()
+
+    def sync(self) -> None:
+        """Declare what searches found, and follow changes of the servers."""
+        if self._direct is None or self._session is not self.conversation.session:
+            self.begin()
+            return
+        loaded = self._path.follow(self.conversation.session.path_to_leaf())
+        state = (self._servers.version, loaded, self._direct)
+        if state == self._provided:
+            return
+        self._provided = state
+        self._provide(loaded)
+
+    def forget(self) -> None:
+        """Choose again with the next request: the user changed what is exposed."""
+        self._direct = None
+
+    @property
+    def section(self) -> str:
+        """The lines about servers in the system prompt."""
+        return self._section
+
+    # ------------------------------------------------------------ for the search
+
+    async def find(self, query: str, limit: int) -> Sequence[ToolDefinition]:
+        index = await self._servers.index(self._exposed().deferred)
+        return index.search(query, limit)
+
+    def introduce(self, servers: Sequence[str]) -> dict[str, str]:
+        loaded = set(self._path.follow(self.conversation.session.path_to_leaf()))
+        met = {tool.server for tool in self._servers.definitions() if tool.name in loaded}
+        texts = {
+            name: clean_text(self._servers.instructions(name), MOST_INSTRUCTIONS)
+            for name in servers
+            if name not in met
+        }
+        return {name: text for name, text in texts.items() if text}
+
+    @property
+    def server_names(self) -> Sequence[str]:
+        return tuple(dict.fromkeys(t.server for t in self._exposed().deferred if t.server))
+
+    # ------------------------------------------------------------ private
+
+    def _exposed(self) -> Exposed:
+        model = self.models.current
+        window = model.context_window if model is not None else _NO_WINDOW
+        return choose_exposure(self._servers.exposure_settings(), window)
+
+    def _provide(self, loaded: tuple[str, ...]) -> None:
+        assert self._direct is not None
+        exposed = self._exposed()
+        tools: dict[str, Tool] = {}
+        for definition in (*exposed.direct, *exposed.deferred):
+            tools[definition.name] = self._servers.tool(definition, self.bundles)
+        self._searches |= len(tools) > len(self._direct)
+        declared = [name for name in self._direct if name in tools]
+        if self._searches:
+            tools[SEARCH] = ToolSearch(self)
+            declared.append(SEARCH)
+        found = tuple(name for name in loaded if name in tools and name not in declared)
+        order = dict.fromkeys((*declared, *found, *tools))
+        self.toolset.provide(
+            SOURCE,
+            [tools[name] for name in order],
+            undeclared=frozenset(tools) - {*declared, *found},
+            deferred=found,
+        )
+
+    def _describe(self, exposed: Exposed) -> str:
+        deferred = {tool.server for tool in exposed.deferred}
+        lines = []
+        for name in self._servers.enabled_names:
+            about = clean_text(self._servers.about(name), _LINE).partition("\n")[0]
+            if name in deferred or self._servers.is_unknown(name):
+                lines.append(f"- {name}: {about}" if about else f"- {name}")
+        if not lines:
+            return ""
+        intro = f"Tools of these MCP servers are not declared; find them with {SEARCH}:"
+        return "\n".join((intro, *lines))
+
+
+class _LoadedNames:
+    """The tools that searches on the path have declared; only new entries are looked at."""
+
+    def __init__(self) -> None:
+        self._seen = 0
+        self._last: Entry | None = None
+        self._names: dict[str, None] = {}
+
+    def follow(self, path: Sequence[Entry]) -> tuple[str, ...]:
+        if self._seen > len(path) or (self._seen and path[self._seen - 1] is not self._last):
+            self._seen, self._names = 0, {}
+        for name in _found(path[self._seen :]):
+            self._names[name] = None
+        self._seen, self._last = len(path), path[-1] if path else None
+        return tuple(self._names)
+
+
+def _found(entries: Iterable[Entry]) -> Iterable[str]:
+    for entry in entries:
+        if role_of(entry) != "toolResult":
+            continue
+        message = message_of(entry)
+        if isinstance(message, ToolResultMessage) and message.tool_name == SEARCH:
+            details = message.details if isinstance(message.details, dict) else {}
+            loaded = details.get("loaded")
+            yield from (name for name in loaded or () if isinstance(name, str))

@@ -1,0 +1,200 @@
+"""MCP servers as a feature of an engine. The client is imported when the files are first read."""
+
+from collections.abc import Iterable, Mapping
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from ludolf.base import CommandError, ConfigError
+from ludolf.engine.bundles import Bundles, Component
+from ludolf.engine.feature import Feature, History, PromptInput, Send, SessionMove
+
+if TYPE_CHECKING:
+    from ludolf.engine.features.mcp.asking import ServerQuestions
+    from ludolf.engine.features.mcp.declarations import Declarations
+    from ludolf.engine.features.mcp.logins import ServerLogins
+    from ludolf.engine.features.mcp.prompts import PromptCommands
+    from ludolf.engine.features.mcp.server_set import ServerSet
+    from ludolf.protocol.commands import UiAnswer
+    from ludolf.protocol.results import McpExposure, McpServerStatus, McpSource, McpToolStatus
+
+
+class SharedMcp(Component, Feature):
+    """The servers of a host as one engine uses them: its own engine, or that of a subagent."""
+
+    @cached_property
+    def servers(self) -> "ServerSet":
+        raise NotImplementedError
+
+    @cached_property
+    def declarations(self) -> "Declarations":
+        from ludolf.engine.features.mcp.declarations import Declarations
+
+        return Declarations(self.bundles, self.servers)
+
+    async def prepare_run(self) -> None:
+        await self.servers.ready()
+        self.declarations.begin()
+
+    async def before_request(self, system: str, messages: History) -> tuple[str, History]:
+        self.declarations.sync()
+        return system, messages
+
+    def prompt_sections(self, tools: Iterable[str]) -> Mapping[str, str]:
+        section = self.declarations.section
+        return {"mcp_servers": section} if section else {}
+
+    def for_subagent(self, bundles: Bundles) -> Feature:
+        return SubagentMcp(bundles, self.servers)
+
+
+class SubagentMcp(SharedMcp):
+    """The servers of the parent, with declarations of its own."""
+
+    def __init__(self, bundles: Bundles, servers: "ServerSet") -> None:
+        super().__init__(bundles)
+        self.servers = servers
+
+
+class McpFeature(SharedMcp):
+    """The servers of a host: their files, their life, and what the host asks of them."""
+
+    def __init__(self, bundles: Bundles) -> None:
+        super().__init__(bundles)
+        self._send: Send | None = None
+
+    @cached_property
+    def questions(self) -> "ServerQuestions":
+        from ludolf.engine.features.mcp.asking import ServerQuestions
+
+        return ServerQuestions(self.bundles, self._send)
+
+    @cached_property
+    def servers(self) -> "ServerSet":
+        from ludolf.engine.features.mcp.server_set import ServerSet
+
+        return ServerSet(self.bundles, self.questions)
+
+    @cached_property
+    def logins(self) -> "ServerLogins":
+        from ludolf.engine.features.mcp.logins import ServerLogins
+
+        return ServerLogins(self.bundles, self.servers)
+
+    @cached_property
+    def _prompts(self) -> "PromptCommands":
+        from ludolf.engine.features.mcp.prompts import PromptCommands
+
+        return PromptCommands(self.servers)
+
+    # ------------------------------------------------------------ life
+
+    def connect(self, send: Send | None) -> None:
+        self._send = send
+        if "questions" in vars(self):
+            self.questions.send = send
+
+    def answer_dialog(self, answer: "UiAnswer") -> None:
+        if "questions" in vars(self):
+            self.questions.answer_dialog(answer)
+        if "logins" in vars(self):
+            self.logins.answer_dialog(answer)
+
+    def disconnect(self) -> None:
+        self.connect(None)
+
+    def abort(self) -> None:
+        if "questions" in vars(self):
+            self.questions.abort()
+
+    def warm_up(self) -> None:
+        self.servers.begin_new()
+
+    def reload(self) -> None:
+        if "servers" in vars(self):
+            self.servers.reload()
+            self.declarations.forget()
+
+    async def enter_session(self, move: SessionMove) -> None:
+        # The folder, and with it the project's files, may be another one.
+        self.reload()
+
+    async def close(self) -> None:
+        if "servers" in vars(self):
+            await self.servers.close()
+
+    # ------------------------------------------------------------ prompts as commands
+
+    def commands(self) -> tuple[Any, ...]:
+        self.servers.load()
+        return self._prompts.items()
+
+    def handles_input(self, text: str) -> bool:
+        return text.startswith("/mcp") and self._prompts.matches(text)
+
+    async def before_input(self, prompt: PromptInput) -> PromptInput | None:
+        expands = prompt.expand and self.handles_input(prompt.text)
+        return await self._prompts.expand(prompt) if expands else prompt
+
+    # ------------------------------------------------------------ commands of the host
+
+    def statuses(self) -> "tuple[McpServerStatus, ...]":
+        return self.servers.statuses()
+
+    def tool_statuses(self, name: str) -> "tuple[McpToolStatus, ...]":
+        """Raises:
+        CommandError: there is no such server.
+        """
+        return self.declarations.statuses(self.servers.entry(name).name)
+
+    def change(
+        self, name: str, *, enabled: bool | None, exposure: "McpExposure | None", save: bool
+    ) -> "McpServerStatus":
+        """Change a server for this session, and in the user's file if asked to.
+
+        Raises:
+            CommandError: there is no such server, or it cannot be saved.
+            ConfigError: the file cannot be written.
+        """
+        if save:
+            self.servers.save(name, enabled=enabled, exposure=exposure)
+        self.servers.change(name, enabled=enabled, exposure=exposure)
+        if exposure is not None:
+            self.declarations.forget()
+        self.servers.begin_new()
+        return self.servers.status(name)
+
+    def provide(
+        self, source: "McpSource", entries: Mapping[str, Any]
+    ) -> "tuple[McpServerStatus, ...]":
+        """Replace the servers of a host or of extensions; those that are new start at once.
+
+        Raises:
+            CommandError: an entry is invalid; nothing has changed then.
+        """
+        try:
+            self.servers.provide(source, entries)
+        except ConfigError as error:
+            raise CommandError(str(error)) from error
+        self.servers.begin_new()
+        return self.servers.statuses()
+
+    async def reconnect(self, name: str | None) -> "tuple[McpServerStatus, ...]":
+        """Raises:
+        CommandError: there is no such server, or it cannot be started.
+        """
+        await self.servers.reconnect(name)
+        return self.servers.statuses()
+
+    async def login(self, name: str) -> "McpServerStatus":
+        """Raises:
+        CommandError: there is no such server, or the login failed.
+        """
+        await self.logins.login(self.servers.entry(name), self._send)
+        await self.servers.reconnect(name)
+        return self.servers.status(name)
+
+    async def logout(self, name: str) -> bool:
+        """Raises:
+        CommandError: there is no such server.
+        """
+        return await self.logins.logout(self.servers.entry(name))

@@ -1,0 +1,417 @@
+"""The MCP servers of a program: each runs once for all of its sessions.
+
+A server starts when something of it is used, and ends some time after its last user has left.
+"""
+
+import asyncio
+import time
+from collections import deque
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Protocol
+from weakref import WeakKeyDictionary
+
+import msgspec
+
+from ludolf.agent.scope import Tasks
+from ludolf.mcp.catalog import ToolDefinition, read_tools
+from ludolf.mcp.connection import Connection, connect
+from ludolf.mcp.wire import (
+    Era,
+    HttpServer,
+    Json,
+    LoginNeeded,
+    McpError,
+    ServerFacts,
+    StdioServer,
+    Tokens,
+)
+from ludolf.protocol.results import McpState
+
+if TYPE_CHECKING:
+    from ludolf.config.mcp.entries import McpEntry
+
+# Seconds before a server that failed once, twice, three times is started again.
+DELAYS = (1.0, 4.0, 15.0)
+MOST_FAILURES, FAILURE_SECONDS = 3, 60.0
+LINGER_SECONDS = 30.0
+GAVE_UP = (
+    'MCP server "{name}" failed {count} times within {seconds:g} seconds and is not started again: '
+    '{error} Correct its entry, then run "mcp_reconnect".'
+)
+
+
+class Catalog(msgspec.Struct, frozen=True, kw_only=True):
+    """What a server offers, as it was read last."""
+
+    facts: ServerFacts
+    tools: tuple[ToolDefinition, ...] = ()
+    prompts: tuple[dict[str, Any], ...] = ()
+    resources: int = 0
+    templates: int = 0
+
+
+class Launch(msgspec.Struct, frozen=True, kw_only=True):
+    """How to reach a server: its address and what belongs to it."""
+
+    address: StdioServer | HttpServer
+    tokens: Tokens | None = None
+    protocol: Era | None = None
+    # Appended to the error of a failed start.
+    advice: str = ""
+
+
+class ServerUser(Protocol):
+    """A session that uses servers."""
+
+    def on_server(self, server: "McpServer") -> None:
+        """Called when the state or the catalog of a server has changed."""
+
+    def on_problem(self, text: str) -> None:
+        """Called with a text for the user when something of a server does not work."""
+
+    def on_log(self, server: str, params: Json) -> None:
+        """Called with a log message of a server."""
+
+    def capabilities(self) -> Json:
+        """Return what the session can answer to servers."""
+
+    async def answer(self, server: str, method: str, params: Json) -> Json:
+        """Answer a request of a server.
+
+        Raises:
+            Refusal: it is unknown or refused.
+        """
+
+
+class McpServer:
+    """One server. `launch` is called for each start; `keep` stores a catalog for later programs."""
+
+    def __init__(
+        self,
+        entry: "McpEntry",
+        launch: Callable[[], Awaitable[Launch]],
+        catalog: Catalog | None,
+        keep: Callable[[Catalog], None],
+    ) -> None:
+        self.entry = entry
+        self.name = entry.name
+        self.catalog = catalog
+        self.state: McpState = "known"
+        self.error: str | None = None
+        self._launch = launch
+        self._keep = keep
+        self._connection: Connection | None = None
+        self._start: asyncio.Task[Connection] | None = None
+        self._refresh: asyncio.Task[None] | None = None
+        self._failures: deque[float] = deque(maxlen=MOST_FAILURES)
+        self._tasks = Tasks()
+        self._users: list[ServerUser] = []
+        # The users whose calls run, the newest last: they answer what the server asks.
+        self._callers: list[ServerUser] = []
+        self._linger: asyncio.TimerHandle | None = None
+
+    # ------------------------------------------------------------ state
+
+    @property
+    def connection(self) -> Connection | None:
+        return self._connection
+
+    @property
+    def gave_up(self) -> bool:
+        """Return whether the server failed too often to be started again."""
+        recent = time.monotonic() - FAILURE_SECONDS
+        full = len(self._failures) == MOST_FAILURES
+        return self.state == "failed" and full and self._failures[0] > recent
+
+    @property
+    def is_new(self) -> bool:
+        """Return whether nothing is known of the server yet, and it may still become known."""
+        return self.catalog is None and self.state != "needs_login" and not self.gave_up
+
+    def _set(self, state: McpState, error: str | None = None) -> None:
+        self.state, self.error = state, error
+        for user in tuple(self._users):
+            user.on_server(self)
+
+    def _report(self, text: str) -> None:
+        for user in tuple(self._users):
+            user.on_problem(text)
+
+    # ------------------------------------------------------------ users
+
+    def add_user(self, user: ServerUser) -> None:
+        if user not in self._users:
+            self._users.append(user)
+        if self._linger is not None:
+            self._linger.cancel()
+            self._linger = None
+
+    def remove_user(self, user: ServerUser, end: Callable[[], None], seconds: float) -> None:
+        """Let `end` be called after some seconds if this was the last user."""
+        if user in self._users:
+            self._users.remove(user)
+        if not self._users and self._linger is None:
+            loop = asyncio.get_running_loop()
+            self._linger = loop.call_later(seconds, end)
+
+    @property
+    def is_used(self) -> bool:
+        return bool(self._users)
+
+    @contextmanager
+    def called_by(self, user: ServerUser) -> Iterator[None]:
+        """Let this user answer what the server asks during the block."""
+        self._callers.append(user)
+        try:
+            yield
+        finally:
+            self._callers.remove(user)
+
+    # ------------------------------------------------------------ life
+
+    async def use(self) -> Connection:
+        """Return the connection, after starting the server if it does not run.
+
+        Raises:
+            McpError: it cannot be started.
+        """
+        if self._connection is not None:
+            return self._connection
+        if self.gave_up:
+            raise McpError(
+                GAVE_UP.format(
+                    name=self.name,
+                    count=MOST_FAILURES,
+                    seconds=FAILURE_SECONDS,
+                    error=self.error or "",
+                )
+            )
+        start = self.begin()
+        await asyncio.wait((start,))
+        return start.result()
+
+    def begin(self) -> "asyncio.Task[Connection]":
+        """Start the server without waiting for it."""
+        if self._start is None:
+            self._start = self._tasks.start(self._connect())
+            self._start.add_done_callback(self._started)
+        return self._start
+
+    def _started(self, task: "asyncio.Task[Connection]") -> None:
+        self._start = None
+        if not task.cancelled():
+            task.exception()  # retrieve it: there may be no user that waits
+
+    async def reconnect(self) -> None:
+        """End the server, forget its failures and start it again.
+
+        Raises:
+            McpError: it cannot be started.
+        """
+        await self.stop()
+        self._failures.clear()
+        await self.use()
+
+    async def stop(self) -> None:
+        """End the server; the next use starts it again."""
+        await self._tasks.close()
+        self._refresh = None
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            await connection.close()
+            self._set("known" if self.catalog is not None else "failed", self.error)
+
+    async def close(self) -> None:
+        """End the server for good."""
+        if self._linger is not None:
+            self._linger.cancel()
+        self._users.clear()
+        await self.stop()
+
+    # ------------------------------------------------------------ private
+
+    async def _connect(self) -> Connection:
+        if self._failures:
+            delay = DELAYS[min(len(self._failures), len(DELAYS)) - 1]
+            await asyncio.sleep(self._failures[-1] + delay - time.monotonic())
+        self._set("starting")
+        advice = ""
+        try:
+            launch = await self._launch()
+            advice = launch.advice
+            connection = await connect(
+                launch.address,
+                _ServerClient(self),
+                tokens=launch.tokens,
+                protocol=launch.protocol or self._known_era(),
+            )
+        except LoginNeeded as error:
+            self._set("needs_login", str(error))
+            self._report(f'MCP server "{self.name}" needs a login: run "ludolf mcp login {self.name}".')
+            raise
+        except McpError as error:
+            raise self._failed(f"{error}{advice}") from error
+        await self._take(connection)
+        return connection
+
+    def _known_era(self) -> Era | None:
+        return None if self.catalog is None else self.catalog.facts.era
+
+    async def _take(self, connection: Connection) -> None:
+        try:
+            await self._read(connection)
+        except McpError as error:
+            await connection.close()
+            raise self._failed(str(error)) from error
+        except asyncio.CancelledError:
+            await connection.close()
+            raise
+        self._connection = connection
+        self._set("ready")
+        self._tasks.start(self._watch(connection))
+
+    def _failed(self, text: str) -> McpError:
+        self._failures.append(time.monotonic())
+        self._set("failed", text)
+        error = f'MCP server "{self.name}" failed: {text}'
+        self._report(error)
+        return McpError(error)
+
+    async def _watch(self, connection: Connection) -> None:
+        """Note the end of a server that ends without being asked to."""
+        await connection.ended()
+        self._connection = None
+        await connection.close()
+        self._failed(connection.failure or "it ended")
+        if not self.gave_up:
+            self._set("known", self.error)
+
+    # ------------------------------------------------------------ catalog
+
+    def refresh_later(self) -> None:
+        """Read the catalog again: the server says that it has changed."""
+        if self._refresh is None and self._connection is not None:
+            self._refresh = self._tasks.start(self._read_again(self._connection))
+
+    async def _read_again(self, connection: Connection) -> None:
+        # Several notices may arrive together.
+        await asyncio.sleep(0)
+        self._refresh = None
+        try:
+            await self._read(connection)
+        except McpError as error:
+            self._report(f'MCP server "{self.name}": its tools cannot be read again: {error}')
+        else:
+            self._set(self.state, self.error)
+
+    async def _read(self, connection: Connection) -> None:
+        """Raises:
+        McpError: the server does not say what it offers.
+        """
+        listing = await connection.list_tools()
+        read = read_tools(self.name, listing.items)
+        warnings = list(read.warnings)
+        if listing.cut is not None:
+            warnings.append(listing.cut)
+        catalog = Catalog(
+            facts=connection.facts,
+            tools=read.tools,
+            prompts=tuple((await connection.list_prompts()).items),
+            resources=len((await connection.list_resources()).items),
+            templates=len((await connection.list_resource_templates()).items),
+        )
+        before, self.catalog = self.catalog, catalog
+        if catalog != before:
+            self._keep(catalog)
+            for text in warnings:
+                self._report(f'MCP server "{self.name}": {text}')
+        if before is not None:
+            self._report_changes(before, catalog)
+
+    def _report_changes(self, before: Catalog, after: Catalog) -> None:
+        digests = {tool.tool: tool.digest for tool in before.tools}
+        changed = [t.tool for t in after.tools if digests.get(t.tool, t.digest) != t.digest]
+        if changed:
+            self._report(
+                f'MCP server "{self.name}" changed the definitions of: {", ".join(changed)}. '
+                "Approvals for this session no longer cover them."
+            )
+
+    # ------------------------------------------------------------ what the server asks
+
+    def asked_user(self) -> ServerUser | None:
+        """Return the user that answers what the server asks now."""
+        users = self._callers or self._users
+        return users[-1] if users else None
+
+
+class _ServerClient:
+    """Answers a server in the name of the session whose call runs."""
+
+    def __init__(self, server: McpServer) -> None:
+        self._server = server
+
+    def capabilities(self) -> Json:
+        user = self._server.asked_user()
+        return {} if user is None else user.capabilities()
+
+    async def answer(self, method: str, params: Json) -> Json:
+        user = self._server.asked_user()
+        if user is None:
+            raise McpError("no session uses this server")
+        return await user.answer(self._server.name, method, params)
+
+    def notice(self, method: str, params: Json) -> None:
+        if method.endswith("/list_changed"):
+            self._server.refresh_later()
+        elif method == "notifications/message":
+            user = self._server.asked_user()
+            if user is not None:
+                user.on_log(self._server.name, params)
+
+
+class ServerPool:
+    """The servers of one event loop, by entry and folder."""
+
+    def __init__(self) -> None:
+        self._servers: dict[str, McpServer] = {}
+        self._tasks = Tasks()
+
+    def take(self, key: str, user: ServerUser, make: Callable[[], McpServer]) -> McpServer:
+        """Return the server with this key, made if there is none."""
+        server = self._servers.get(key)
+        if server is None:
+            server = self._servers[key] = make()
+        server.add_user(user)
+        return server
+
+    def give_back(self, key: str, user: ServerUser, seconds: float = LINGER_SECONDS) -> None:
+        """End the use of a server; it ends some seconds after its last user."""
+        server = self._servers.get(key)
+        if server is not None:
+            server.remove_user(user, lambda: self._end(key), seconds)
+
+    def _end(self, key: str) -> None:
+        server = self._servers.get(key)
+        if server is not None and not server.is_used:
+            del self._servers[key]
+            self._tasks.start(server.close())
+
+    async def close_unused(self) -> None:
+        """End all servers without users at once, and wait until they have ended."""
+        unused = [key for key, server in self._servers.items() if not server.is_used]
+        for key in unused:
+            self._end(key)
+        await self._tasks.ended()
+
+
+_POOLS: "WeakKeyDictionary[asyncio.AbstractEventLoop, ServerPool]" = WeakKeyDictionary()
+
+
+def server_pool() -> ServerPool:
+    """Return the pool of the running event loop."""
+    loop = asyncio.get_running_loop()
+    if loop not in _POOLS:
+        _POOLS[loop] = ServerPool()
+    return _POOLS[loop]

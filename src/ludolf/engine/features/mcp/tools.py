@@ -1,0 +1,139 @@
+"""Tools of MCP servers, and the tool by which the model finds those that are not declared."""
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Protocol
+
+from ludolf.agent.tool import ToolContext, ToolDefaults, ToolFailure, ToolOutput, text_output
+from ludolf.engine.features.mcp.servers import McpServer, ServerUser
+from ludolf.mcp.catalog import ToolDefinition, check_arguments, clean_text
+from ludolf.mcp.results import tool_output
+from ludolf.mcp.wire import Json, McpError
+
+SEARCH = "tool_search"
+MOST_INSTRUCTIONS = 4096
+_MOST_HITS = 25
+
+
+class McpTool(ToolDefaults):
+    """One tool of a server. `folder` is called for the place of files that a result contains."""
+
+    def __init__(
+        self,
+        definition: ToolDefinition,
+        server: McpServer,
+        user: ServerUser,
+        folder: Callable[[], Path],
+    ) -> None:
+        self.definition = definition
+        self.name = definition.name
+        self.label = definition.title or definition.tool
+        self.description = definition.description
+        self.parameters: Mapping[str, Any] = definition.parameters
+        # Approvals of a session do not cover another version of the tool.
+        self.version = definition.digest
+        self.read_only = definition.read_only and server.entry.trusts_annotations
+        self._server = server
+        self._user = user
+        self._folder = folder
+
+    def prepare(self, args: Mapping[str, Any]) -> Mapping[str, Any]:
+        return check_arguments(self.definition, args)
+
+    async def execute(self, args: Mapping[str, Any], ctx: ToolContext) -> ToolOutput:
+        server = self._server
+        try:
+            if server.connection is None:
+                await ctx.update(text_output(f'Starting MCP server "{server.name}"...'))
+            connection = await server.use()
+            with server.called_by(self._user):
+                result = await connection.call_tool(
+                    self.definition.tool,
+                    args,
+                    timeout=server.entry.timeout,
+                    on_progress=_progress(ctx),
+                )
+        except McpError as error:
+            raise ToolFailure(f'MCP server "{server.name}": {error}') from error
+        return await tool_output(result, definition=self.definition, folder=self._folder(), ctx=ctx)
+
+
+def _progress(ctx: ToolContext) -> Callable[[Json], None] | None:
+    post = ctx.post
+    if post is None:
+        return None
+
+    def show(params: Json) -> None:
+        post(text_output(_progress_text(params)))
+
+    return show
+
+
+def _progress_text(params: Json) -> str:
+    """Return progress in words: "3 of 10: message"."""
+    done, total, message = params.get("progress"), params.get("total"), params.get("message")
+    words = [f"{number:g}" for number in (done, total) if isinstance(number, int | float)]
+    counted = " of ".join(words)
+    said = clean_text(message, 500) if isinstance(message, str) else ""
+    return ": ".join(text for text in (counted, said) if text) or "working"
+
+
+class SearchedTools(Protocol):
+    """The tools that a search looks at."""
+
+    async def find(self, query: str, limit: int) -> Sequence[ToolDefinition]:
+        """Return the tools that fit, the best first."""
+
+    def introduce(self, servers: Sequence[str]) -> dict[str, str]:
+        """Return the instructions of servers of which no tool has been found before."""
+
+    @property
+    def server_names(self) -> Sequence[str]:
+        """The names of the servers whose tools can be found."""
+
+
+class ToolSearch(ToolDefaults):
+    """Finds tools that are not declared, and declares them from the next request on."""
+
+    name = SEARCH
+    label = SEARCH
+    read_only = True
+    snippet = "Find tools of MCP servers that are not in the list of tools"
+    parameters: Mapping[str, Any] = {
+        "type": "object",
+        "properties": {
+            "query": {
+                "type": "string",
+                "description": "Words of the name or purpose of the tool, or its whole name",
+            },
+            "limit": {"type": "integer", "description": "Most tools to return; default 8"},
+        },
+        "required": ["query"],
+    }
+
+    def __init__(self, tools: SearchedTools) -> None:
+        self._tools = tools
+        names = ", ".join(tools.server_names)
+        self.description = (
+            "Search the tools of MCP servers that are not declared here. The tools that are found "
+            "can be called from then on." + (f" Servers: {names}." if names else "")
+        )
+
+    async def execute(self, args: Mapping[str, Any], ctx: ToolContext) -> ToolOutput:
+        query = str(args["query"])
+        limit = max(1, min(_MOST_HITS, int(args.get("limit") or 8)))
+        found = await self._tools.find(query, limit)
+        if not found:
+            names = ", ".join(self._tools.server_names) or "none"
+            raise ToolFailure(f"No tool fits {query!r}. Servers with tools: {names}.")
+        about = self._tools.introduce(tuple(dict.fromkeys(tool.server for tool in found)))
+        texts = [f'Instructions of "{server}":\n{text}' for server, text in about.items()]
+        texts += [_described(tool) for tool in found]
+        return text_output("\n\n".join(texts), {"loaded": [tool.name for tool in found]})
+
+
+def _described(tool: ToolDefinition) -> str:
+    from ludolf.base import dumps
+
+    schema = dumps(tool.parameters).decode()
+    return f"{tool.name}\n{tool.description}\nParameters: {schema}"
