@@ -37,8 +37,9 @@ class SessionOptions(TypedDict, total=False):
     settings        settings.json as a dict; settings files are then neither read nor written
     agent_dir       folder to use instead of ~/.pi/agent
     extensions      extension functions, or paths of extension files
-    discover        load the user's and project's extensions, skills, templates and context
-                    files; default: False
+    mcp_servers     MCP servers by name, each in the form of an entry of mcp.json
+    discover        load the user's and project's extensions, skills, templates, context files
+                    and MCP servers; default: False
     trust_project   whether to load the project's .pi folder; default: as the user decided
     max_turns, max_tokens, max_cost  limits per prompt; the cost is in US dollars
     approval        "never" (default), "on-command", "on-write", "always" or "rules": which tool
@@ -76,6 +77,7 @@ class SessionOptions(TypedDict, total=False):
     settings: Mapping[str, Any]
     agent_dir: str | os.PathLike[str]
     extensions: Sequence[Factory | str | os.PathLike[str]]
+    mcp_servers: Mapping[str, Mapping[str, Any]]
     discover: bool
     trust_project: bool
     max_turns: int
@@ -167,7 +169,7 @@ def _place(options: Options, given: SessionOptions) -> None:
 def _resources(options: Options, given: SessionOptions) -> None:
     discover = given.get("discover", False)
     options.no_extensions = options.no_skills = not discover
-    options.no_prompt_templates = options.no_context_files = not discover
+    options.no_prompt_templates = options.no_context_files = options.no_mcp = not discover
     options.approve = given.get("trust_project", None if discover else False)
     extensions = given.get("extensions", ())
     options.factories = tuple(each for each in extensions if callable(each))

@@ -113,6 +113,8 @@ class AgentSession(SessionHistory):
         try:
             _check_alone(engine)
             await engine.start("sdk", send if answer is not None else None)
+            if "mcp_servers" in self._given:
+                engine.mcp.provide("host", self._given["mcp_servers"])
         except BaseException:
             await _close(engine)
             raise
