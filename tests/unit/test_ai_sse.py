@@ -7,7 +7,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ludolf.ai.errors import ProviderError
-from ludolf.ai.http import sse
 from ludolf.ai.http.sse import SseParser
 
 LINE = st.text(st.characters(codec="utf-8", exclude_characters="\r\n"), max_size=12)
@@ -67,9 +66,8 @@ def test_comments_and_other_fields_are_no_events() -> None:
     assert parser.has_event
 
 
-def test_an_event_without_end_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sse, "MAX_EVENT_BYTES", 1_000)
-    parser = SseParser()
+def test_an_event_without_end_is_refused() -> None:
+    parser = SseParser(1_000)
     with pytest.raises(ProviderError, match="larger than") as caught:
         for _ in range(20):
             list(parser.feed(b"x" * 100))

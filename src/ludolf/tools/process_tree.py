@@ -44,8 +44,11 @@ class Reaper:
     def fileno(self) -> int:
         return self._channel.fileno()
 
-    def run(self, argv: Sequence[str], cwd: str, env: Mapping[str, str], output: int) -> None:
+    def run(self, argv: Sequence[str], cwd: str, env: Mapping[str, str], *files: int) -> None:
         """Send a command; the reaper answers with `failed` or, when it has ended, with `exited`.
+
+        `files` is one descriptor for all output, or stdin, stdout and stderr; with three the
+        reaper also answers with `started` and the pid.
 
         Raises:
             OSError: the reaper does not take it.
@@ -56,7 +59,7 @@ class Reaper:
         self.go_on()
         self._channel.settimeout(_SEND_SECONDS)
         try:
-            socket.send_fds(self._channel, [supervisor.RUN], [output])
+            socket.send_fds(self._channel, [supervisor.RUN], files)
             self._channel.sendall(request)
         except OSError:
             self.kill()
@@ -113,6 +116,8 @@ class Reaper:
         kind = message[0]
         if kind == "hello":
             self.pid = message[1]
+        elif kind == "started":
+            self.busy = True
         elif kind == "exited":
             self.busy = bool(message[2])
         elif kind == "ended":

@@ -33,7 +33,7 @@ POLL_SECONDS = 0.005
 LAST_SECONDS = 5.0
 RUN, END = b"R", b"E"
 _REAP_SECONDS = 2.0
-_MOST_NAMED, _MOST_FILES = 100, 65536
+_MOST_NAMED, _MOST_FILES, _MOST_PIPES = 100, 65536, 3
 _PR_SET_CHILD_SUBREAPER, _PR_SET_NAME = 36, 15
 SIGKILL, _SIGTERM = 9, 15
 _IGNORED_BY_PYTHON = (13, 25)  # SIGPIPE, SIGXFSZ
@@ -70,13 +70,14 @@ def unpack(buffer: bytearray) -> tuple[Any, ...] | None:
 def _receive(channel: _socket.socket) -> tuple[bytes, list[int]]:
     """Read one byte, none at the end, and the descriptors that came with it."""
     try:
-        data, ancillary, _, _ = channel.recvmsg(1, _socket.CMSG_SPACE(4))
+        data, ancillary, _, _ = channel.recvmsg(1, _socket.CMSG_SPACE(4 * _MOST_PIPES))
     except ConnectionError:
         return b"", []
     files = [
-        int.from_bytes(value[:4], sys.byteorder)
+        int.from_bytes(value[start : start + 4], sys.byteorder)
         for level, kind, value in ancillary
         if level == _socket.SOL_SOCKET and kind == _socket.SCM_RIGHTS
+        for start in range(0, len(value) - 3, 4)
     ]
     for file in files:
         os.set_inheritable(file, False)
@@ -236,7 +237,7 @@ class _Reaper:
     def _run(self, files: list[int]) -> None:
         try:
             argv, cwd, env = self._request()
-            self._command = _spawn(argv, cwd, env, files[0])
+            self._command = _spawn(argv, cwd, env, files)
         except (OSError, ValueError, IndexError, EOFError) as error:
             self._send("failed", str(error))
             return
@@ -245,6 +246,8 @@ class _Reaper:
                 os.close(file)
         self._busy = True
         self._events.watch(self._command)
+        if len(files) == _MOST_PIPES:
+            self._send("started", self._command)
 
     def _request(self) -> tuple[Any, ...]:
         buffer = bytearray()
@@ -305,15 +308,17 @@ def _named(left: list[ProcessStat]) -> list[tuple[int, str]]:
     return [(process.pid, process.name) for process in left[:_MOST_NAMED]]
 
 
-def _spawn(argv: list[bytes], cwd: bytes, env: dict[bytes, bytes], output: int) -> int:
+def _spawn(argv: list[bytes], cwd: bytes, env: dict[bytes, bytes], files: list[int]) -> int:
+    """Start a command with stdin, stdout and stderr, or with one file for all its output."""
+    # With one file, stdin stays the null device.
+    pipes = (*enumerate(files),) if len(files) == _MOST_PIPES else ((1, files[0]), (2, files[0]))
     os.chdir(cwd)
     try:
         return os.posix_spawn(
             argv[0],
             argv,
             env,
-            # stdin is the null device already.
-            file_actions=[(os.POSIX_SPAWN_DUP2, output, 1), (os.POSIX_SPAWN_DUP2, output, 2)],
+            file_actions=[(os.POSIX_SPAWN_DUP2, file, number) for number, file in pipes],
             setsid=True,
             setsigmask=(),
             setsigdef=_IGNORED_BY_PYTHON,

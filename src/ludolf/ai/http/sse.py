@@ -11,7 +11,8 @@ _PING_SIZE = 64
 class SseParser:
     """Parses server-sent events: LF, CR or CRLF, comments, multi-line data, any chunks."""
 
-    def __init__(self) -> None:
+    def __init__(self, max_event_bytes: int = MAX_EVENT_BYTES) -> None:
+        self._max_event_bytes = max_event_bytes
         self._rest: list[bytes] = []
         self._size = 0
         self._data: list[bytes] = []
@@ -54,9 +55,9 @@ class SseParser:
             return
         self._rest.append(piece)
         self._size += len(piece)
-        if self._size > MAX_EVENT_BYTES:
+        if self._size > self._max_event_bytes:
             raise ProviderError(
-                f"One event of the answer is larger than {MAX_EVENT_BYTES >> 20} MiB",
+                f"One event of the answer is larger than {self._max_event_bytes >> 20} MiB",
                 kind="bad_request",
             )
 

@@ -1,0 +1,222 @@
+"""Run a program with pipes for stdin, stdout and stderr, below a reaper of the supervisor."""
+
+import asyncio
+import os
+from typing import Protocol, TypeVar
+
+from ludolf.tools.process import ProcessCommand, StartError
+from ludolf.tools.process_tree import WARDEN, Reaper, ReaperMessage
+from ludolf.tools.supervisor import DEATH_SECONDS, GRACE_SECONDS, SIGKILL
+
+T = TypeVar("T")
+
+# Below the size from which the C library maps memory for each read.
+_READ_SIZE = 64 * 1024
+_START_SECONDS = 10.0
+_END_SECONDS = GRACE_SECONDS + DEATH_SECONDS + 1.0
+# Seconds until a program that has closed its stdout must have ended, or is ended.
+CLOSED_SECONDS = 1.0
+
+
+class PipeReader(Protocol):
+    """Receiver of the output of a piped process."""
+
+    def take_output(self, chunk: bytes) -> None: ...
+    def take_diagnostics(self, chunk: bytes) -> None: ...
+
+    def output_ended(self, code: int | None) -> None:
+        """Called once, after the last output: exit code, -n for signal n, None if it still runs."""
+
+
+class PipedProcess:
+    """A running program. `end` ends it and everything that it started."""
+
+    def __init__(self, command: ProcessCommand, reader: PipeReader) -> None:
+        self._command = command
+        self._reader = reader
+        self._unsent = bytearray()
+        self._stdin = self._stdout = self._stderr = -1
+        self._reaper: Reaper | None = None
+        self._reported = False
+        self.pid = 0
+
+    async def start(self) -> None:
+        """Start the program.
+
+        Raises:
+            StartError: the program cannot be started.
+        """
+        self._loop = asyncio.get_running_loop()
+        self._started: asyncio.Future[str] = self._loop.create_future()
+        self._exit: asyncio.Future[int] = self._loop.create_future()
+        self._ended: asyncio.Future[None] = self._loop.create_future()
+        try:
+            self._spawn()
+            await asyncio.wait({self._started}, timeout=_START_SECONDS)
+        except (OSError, ValueError) as error:
+            self._leave(kill=True)
+            raise StartError(f"Cannot start {self._command.argv[0]}: {error}") from error
+        except asyncio.CancelledError:
+            self._leave(kill=True)
+            raise
+        reason = self._started.result() if self._started.done() else "the reaper does not answer"
+        if reason:
+            self._leave(kill=not self._started.done())
+            raise StartError(f"Cannot start {self._command.argv[0]}: {reason}")
+
+    @property
+    def unsent_bytes(self) -> int:
+        return len(self._unsent)
+
+    def write(self, data: bytes) -> None:
+        """Write to stdin, without waiting; data for a program that has ended is dropped."""
+        if self._stdin < 0:
+            return
+        if not self._unsent:
+            data = data[self._write(data) :]
+            if not data or self._stdin < 0:
+                return
+            self._loop.add_writer(self._stdin, self._write_rest)
+        self._unsent += data
+
+    async def end(self, patience: float = GRACE_SECONDS) -> None:
+        """Close stdin, wait `patience` seconds, then end all processes: SIGTERM, 1 s, SIGKILL."""
+        if self._reaper is None:
+            return
+        answered = False
+        try:
+            self._close_stdin()
+            await asyncio.wait({self._exit}, timeout=patience)
+            if self._reaper.busy:
+                self._reaper.end()
+                await asyncio.wait({self._ended}, timeout=_END_SECONDS)
+            answered = not self._reaper.busy
+        finally:
+            self._leave(kill=not answered)
+
+    # ------------------------------------------------------------ private
+
+    def _spawn(self) -> None:
+        stdin, self._stdin = os.pipe()
+        self._stdout, stdout = os.pipe()
+        self._stderr, stderr = os.pipe()
+        try:
+            for file in (self._stdin, self._stdout, self._stderr):
+                os.set_blocking(file, False)
+            self._reaper = WARDEN.take(self._receive)
+            self._loop.add_reader(self._reaper.fileno(), self._reaper.receive)
+            self._loop.add_reader(self._stdout, self._read_output)
+            self._loop.add_reader(self._stderr, self._read_diagnostics)
+            command = self._command
+            files = (stdin, stdout, stderr)
+            self._reaper.run(command.argv, str(command.cwd), command.env, *files)
+        finally:
+            for file in (stdin, stdout, stderr):
+                os.close(file)
+
+    def _receive(self, message: ReaperMessage) -> None:
+        """Handle a message of the reaper."""
+        match message:
+            case ("started", pid):
+                self.pid = int(pid)
+                _settle(self._started, "")
+            case ("failed", text):
+                _settle(self._started, str(text))
+                _settle(self._exit, 0)
+            case ("exited", code, left):
+                if left and self._reaper is not None:
+                    self._reaper.end()
+                self._exited(int(code))
+            case ("ended", _):
+                _settle(self._ended, None)
+            case ("lost",):
+                # The reaper was killed; the supervisor kills the processes below it.
+                _settle(self._started, "its reaper was killed")
+                self._exited(-SIGKILL)
+                _settle(self._ended, None)
+
+    def _exited(self, code: int) -> None:
+        if self._exit.done():
+            return
+        self._exit.set_result(code)
+        # A process that the program started may hold the pipes open: read only what is there.
+        while self._stderr >= 0 and self._read_diagnostics():
+            pass
+        while self._stdout >= 0 and self._read_output():
+            pass
+        self._report(code)
+
+    def _report(self, code: int | None) -> None:
+        if not self._reported:
+            self._reported = True
+            self._reader.output_ended(code)
+
+    def _read_output(self) -> bool:
+        chunk = _read(self._stdout)
+        if chunk:
+            self._reader.take_output(chunk)
+        elif chunk is not None:
+            self._stdout = self._close_reader(self._stdout)
+            # The exit code usually follows at once.
+            self._loop.call_later(CLOSED_SECONDS, self._report, None)
+        return bool(chunk)
+
+    def _read_diagnostics(self) -> bool:
+        chunk = _read(self._stderr)
+        if chunk:
+            self._reader.take_diagnostics(chunk)
+        elif chunk is not None:
+            self._stderr = self._close_reader(self._stderr)
+        return bool(chunk)
+
+    def _write(self, data: bytes | bytearray) -> int:
+        try:
+            return os.write(self._stdin, data)
+        except BlockingIOError:
+            return 0
+        except OSError:  # the program has closed its stdin
+            self._close_stdin()
+            return len(data)
+
+    def _write_rest(self) -> None:
+        del self._unsent[: self._write(self._unsent)]
+        if not self._unsent and self._stdin >= 0:
+            self._loop.remove_writer(self._stdin)
+
+    def _close_stdin(self) -> None:
+        if self._stdin >= 0:
+            self._loop.remove_writer(self._stdin)
+            os.close(self._stdin)
+            self._stdin = -1
+        self._unsent.clear()
+
+    def _close_reader(self, file: int) -> int:
+        if file >= 0:
+            self._loop.remove_reader(file)
+            os.close(file)
+        return -1
+
+    def _leave(self, *, kill: bool) -> None:
+        self._close_stdin()
+        self._stdout = self._close_reader(self._stdout)
+        self._stderr = self._close_reader(self._stderr)
+        self._reported = True
+        reaper, self._reaper = self._reaper, None
+        if reaper is None:
+            return
+        self._loop.remove_reader(reaper.fileno())
+        if kill:
+            reaper.kill()
+        WARDEN.give_back(reaper)
+
+
+def _read(file: int) -> bytes | None:
+    try:
+        return os.read(file, _READ_SIZE)
+    except BlockingIOError:
+        return None
+
+
+def _settle(future: "asyncio.Future[T]", value: T) -> None:
+    if not future.done():
+        future.set_result(value)
