@@ -207,14 +207,14 @@ def test_values_are_expanded_and_a_missing_variable_is_named() -> None:
     entry = _one(
         {
             "command": "~/bin/${X}",
-            "args": ["${NO:-two}", "${EMPTY:-three}", "$X", "~/d"],
+            "args": ["${NO:-two}", "${EMPTY:-three}", "$X", "~/d", "$!a", "b$${X}"],
             "env": {"T": "!printf secret", "E": "${EMPTY}"},
             "cwd": "sub/${X}",
         }
     )
     resolved = resolve_entry(entry, environ)
     assert (resolved.command, resolved.cwd) == ("/h/bin/one", "sub/one")
-    assert resolved.args == ("two", "three", "$X", "/h/d")
+    assert resolved.args == ("two", "three", "$X", "/h/d", "!a", "b${X}")
     assert resolved.env == {"T": "secret", "E": ""}
     assert resolved.folder(Path("/w")) == Path("/w/sub/one")
     web = _one({"url": "https://${X}.org/", "headers": {"Authorization": "Bearer ${X}"}})

@@ -11,15 +11,16 @@ import msgspec
 from ludolf.base import ConfigError, Value
 from ludolf.config.mcp.addresses import check_address, is_loopback, is_private_address
 
-EntrySource = Literal["user", "project", "host", "extension", "flag"]
-Exposure = Literal["auto", "direct", "deferred", "hidden"]
+McpSource = Literal["user", "project", "host", "extension", "flag"]
+McpExposure = Literal["auto", "direct", "deferred", "hidden"]
 # Exposures of pi that need its script tool; here a search declares those tools.
 _OF_PI = ("codemode", "codemode-deferred")
 # These keys give a server access that only the user may grant.
 _NOT_FOR_PROJECTS = ("auth", "inheritEnv", "trustAnnotations")
 _OVERRIDES = ("enabled", "exposure", "toolExposure")
 _NAME = re.compile(r"[A-Za-z0-9_-]+")
-VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
+# A second dollar sign before it makes the text literal.
+VARIABLE = re.compile(r"(\$?)\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
 _HEADER = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 # Larger numbers are mistakes, and some do not fit a float.
 _LONGEST_TIMEOUT = 10**9
@@ -52,7 +53,7 @@ class McpEntry(Value):
     """
 
     name: str
-    source: EntrySource
+    source: McpSource
     path: str | None = None
     override_path: str | None = None
     type: Literal["stdio", "http", "streamable-http"] | None = None
@@ -67,8 +68,8 @@ class McpEntry(Value):
     timeout: float | None = None
     enabled: bool = True
     description: str | None = None
-    exposure: Exposure = "auto"
-    tool_exposure: dict[str, Exposure] = msgspec.field(default_factory=dict)
+    exposure: McpExposure = "auto"
+    tool_exposure: dict[str, McpExposure] = msgspec.field(default_factory=dict)
     start: Literal["lazy", "eager"] = "lazy"
     protocol: Literal["legacy", "modern"] | None = None
     inherit_env: bool | tuple[str, ...] = False
@@ -79,7 +80,7 @@ class McpEntry(Value):
     def transport(self) -> Literal["stdio", "http"]:
         return "stdio" if self.url is None else "http"
 
-    def exposure_of(self, tool: str) -> Exposure:
+    def exposure_of(self, tool: str) -> McpExposure:
         """Return the exposure of a tool: by its name, by the first pattern, else the server's."""
         exact = self.tool_exposure.get(tool)
         if exact is not None:
@@ -111,7 +112,7 @@ def same_server(name: str) -> str:
 
 
 def parse_entry(
-    name: str, raw: Any, source: EntrySource, path: str | None = None, *, milliseconds: bool = False
+    name: str, raw: Any, source: McpSource, path: str | None = None, *, milliseconds: bool = False
 ) -> McpEntry:
     """Return the entry of one server; unknown keys are ignored.
 
@@ -122,7 +123,7 @@ def parse_entry(
 
 
 def check_entry(
-    name: str, raw: Any, source: EntrySource, path: str | None = None, *, milliseconds: bool = False
+    name: str, raw: Any, source: McpSource, path: str | None = None, *, milliseconds: bool = False
 ) -> CheckedEntry:
     """Like `parse_entry`, with remarks. `milliseconds` is the unit of `timeout` in the file.
 
@@ -265,4 +266,10 @@ def _check_oauth(oauth: McpOAuth) -> None:
 
 def has_syntax(text: str) -> bool:
     """Return whether a value must be expanded."""
-    return text.startswith("!") or VARIABLE.search(text) is not None
+    return text.startswith(("!", "$!")) or VARIABLE.search(text) is not None
+
+
+def literal_value(text: str) -> str:
+    """Return the value that is expanded to this text."""
+    escaped = VARIABLE.sub(lambda match: f"${match[0]}", text)
+    return f"${escaped}" if escaped.startswith("!") else escaped

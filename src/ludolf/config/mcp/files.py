@@ -11,8 +11,8 @@ import msgspec
 from ludolf.base import ConfigError, Value
 from ludolf.base.project_files import Reader
 from ludolf.config.mcp.entries import (
-    EntrySource,
     McpEntry,
+    McpSource,
     check_entry,
     overrides_only,
     same_server,
@@ -33,7 +33,7 @@ class _File(Value):
     """A file of entries; a `shared` one belongs to several programs and has milliseconds."""
 
     path: Path
-    source: EntrySource
+    source: McpSource
     shared: bool = False
     changes_others: bool = False
     named: bool = False

@@ -37,8 +37,8 @@ def resolve_entry(entry: McpEntry, environ: Mapping[str, str]) -> ResolvedEntry:
     """Expand the values of an entry; blocks while a `!command` runs.
 
     `${NAME}` and `${NAME:-default}` are environment variables; a value that begins with `!` is the
-    output of a shell command. A leading `~/` of the command, its arguments and `cwd` is the user's
-    home directory.
+    output of a shell command; `$${NAME}` and `$!` are literal text. A leading `~/` of the command,
+    its arguments and `cwd` is the user's home directory.
 
     Raises:
         ConfigError: a variable is not set, a command failed, or a value cannot be used.
@@ -135,17 +135,18 @@ def _expanded(text: str, environ: Mapping[str, str]) -> str:
         return output
 
     def fill(match: re.Match[str]) -> str:
-        found, default = environ.get(match[1]), match[2]
+        escaped, name, default = match.groups()
+        if escaped:
+            return match[0][1:]
+        found = environ.get(name)
         if default is not None:
             return found or default
         if found is None:
-            raise ConfigError(
-                f"the environment variable {match[1]} is not set. Set it, or write "
-                f"${{{match[1]}:-default}}"
-            )
+            reason = f"the environment variable {name} is not set"
+            raise ConfigError(f"{reason}. Set it, or write ${{{name}:-default}}")
         return found
 
-    return VARIABLE.sub(fill, text)
+    return VARIABLE.sub(fill, text[1:] if text.startswith("$!") else text)
 
 
 def _checked_text(text: str) -> str:
