@@ -1,0 +1,1 @@
+"""MCP servers: their configuration files, cache, edits and imports from other programs."""
