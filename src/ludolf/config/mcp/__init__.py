@@ -1,0 +1,1 @@
+"""Files of MCP servers: entries, cached catalogs, tokens."""
