@@ -10,7 +10,13 @@ import pytest
 from ludolf.config.settings import executed
 from ludolf.config.settings.executed import CannotCheck
 from ludolf.config.settings.home import Home
-from ludolf.config.settings.trust import Trust, add_imports, decide_trust, save_decision
+from ludolf.config.settings.trust import (
+    Trust,
+    add_imports,
+    decide_trust,
+    guarded_paths,
+    save_decision,
+)
 
 GOOD = "def extension(api): pass\n"
 
@@ -149,3 +155,16 @@ def test_the_files_are_for_their_owner_only(home: Home) -> None:
     save_decision(home, trusted=True)
     for path in home.agent.iterdir():
         assert path.stat().st_mode & 0o077 == 0, path
+
+
+@pytest.mark.parametrize("name", [".mcp.json", ".pi/mcp.json"])
+def test_files_of_mcp_servers_need_trust_and_end_it_when_they_change(home: Home, name: str) -> None:
+    path = home.cwd / name
+    path.parent.mkdir(exist_ok=True)
+    path.write_text('{"mcpServers": {"a": {"command": "x"}}}')
+    assert guarded_paths(home) == (path,)
+    assert "is not trusted" in (decide_trust(home).notice or "")
+    save_decision(home, trusted=True)
+    assert decide_trust(home).trusted
+    path.write_text('{"mcpServers": {"a": {"command": "evil"}}}')
+    assert _is_changed(decide_trust(home))

@@ -17,6 +17,7 @@ Commands (`ludolf auth -h`, `ludolf models -h` and so on show details):
   ludolf export [SESSION] [FILE]                  write an HTML page, or .jsonl
   ludolf view [SESSION]                           show sessions in the browser
   ludolf settings list|get|set|unset|path         show and change settings
+  ludolf mcp add|remove|list|login|logout|import  manage MCP servers
   ludolf trust [DIR]                              trust a project's .pi folder
   ludolf doctor                                   check installation and keys
   ludolf completion bash|zsh|fish                 print a completion script
@@ -103,6 +104,8 @@ Prompts, skills, extensions
   --no-prompt-templates, -np      disable all other prompt templates
   --extension, -e PATH            load this extension; repeatable
   --no-extensions, -ne            disable all other extensions
+  --mcp-config FILE               add the MCP servers of FILE; repeatable
+  --no-mcp                        use no MCP server of a file
 
 Limits per prompt
   --max-turns N                   stop the run after N model responses
@@ -124,7 +127,7 @@ Other
   --version, -v                   show the version and exit
 
 Accepted for compatibility, no effect: --theme, --use-theme, --no-themes,
---tui-mode, --verbose, --no-mcp.
+--tui-mode, --verbose.
 
 Environment
   ANTHROPIC_API_KEY, OPENAI_API_KEY, GEMINI_API_KEY, keys of other providers

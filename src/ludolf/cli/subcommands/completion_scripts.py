@@ -35,6 +35,7 @@ FLAG_VALUES: dict[str, str] = {
     "-e": "@files",
     "--skill": "@files",
     "--prompt-template": "@files",
+    "--mcp-config": "@files",
     "--system-prompt": "@files",
     "--append-system-prompt": "@files",
     "--approval": " ".join(APPROVAL_MODES),

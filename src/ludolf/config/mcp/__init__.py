@@ -1,1 +1,1 @@
-"""Files of MCP servers: entries, cached catalogs, tokens."""
+"""MCP servers: their configuration files, cache, edits and imports from other programs."""

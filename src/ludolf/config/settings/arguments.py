@@ -204,6 +204,7 @@ VALUES: dict[str, Setter] = {
     "-e": _more("extensions"),
     "--skill": _more("skills"),
     "--prompt-template": _more("prompt_templates"),
+    "--mcp-config": _more("mcp_config"),
     "--system-prompt": _text("system_prompt"),
     "--append-system-prompt": _more("append_system_prompt"),
     "--approval": _text("approval"),
@@ -243,6 +244,7 @@ SWITCHES: dict[str, Switch] = {
     "-np": _on("no_prompt_templates"),
     "--no-context-files": _on("no_context_files"),
     "-nc": _on("no_context_files"),
+    "--no-mcp": _on("no_mcp"),
     "--approve": _on("approve"),
     "-a": _on("approve"),
     "--no-approve": _on("approve", False),
@@ -250,7 +252,6 @@ SWITCHES: dict[str, Switch] = {
     "--mask-secrets": _on("mask_secrets"),
     "--offline": _on("offline"),
     "--replay-strict": _on("replay_strict"),
-    "--no-mcp": _ignored,
     "--no-themes": _ignored,
     "--verbose": _ignored,
 }

@@ -31,7 +31,10 @@ MOST_BYTES = 64 * 1024 * 1024
 # The digest of a project without code.
 NOTHING = ""
 _MOST_LINKS = 40
-_USER_FILES = ("settings.json", "models.json", "auth.json", "trust.json", "trust-digests.json")
+_USER_FILES = (
+    *("settings.json", "models.json", "auth.json", "trust.json", "trust-digests.json"),
+    *("mcp.json", "mcp-auth.json", "mcp-cache.json"),
+)
 
 
 class CannotCheck(ConfigError):
@@ -43,10 +46,10 @@ def project_code(home: Home) -> tuple[Path, ...]:
     files = SettingsFiles(home, trusted=True)
     sources = find_sources("extensions", home, files)
     paths = [source.path for source in sources if source.scope == "project"]
-    settings = home.project_settings_file
+    config = (home.project_settings_file, home.project_mcp_file, home.shared_mcp_file)
     return tuple(
         path
-        for path in (settings, *paths, *_shell(home, files.project))
+        for path in (*config, *paths, *_shell(home, files.project))
         if _is_path(path) and os.path.lexists(path)
     )
 
@@ -115,7 +118,7 @@ def links_to(path: Path) -> Iterator[Path]:
 
 
 def digest(home: Home) -> str:
-    """Return the digest of a project's settings, extensions and shell; `NOTHING` without any.
+    """Return the digest of settings, MCP servers, extensions and shell; `NOTHING` without any.
 
     Raises:
         CannotCheck: they have too many files, more than `MOST_BYTES`, or a file is not regular.
@@ -229,7 +232,7 @@ def _key_commands(home: Home) -> Iterator[Path]:
     import shlex
     from shutil import which
 
-    for text in _commands_in((home.models_file, home.auth_file)):
+    for text in _commands_in((home.models_file, home.auth_file, home.mcp_file)):
         try:
             words = shlex.split(text)
         except ValueError:

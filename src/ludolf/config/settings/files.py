@@ -17,6 +17,7 @@ Stamp = tuple[int, int, int, int, int]
 _READ_BY_OTHERS = stat.S_IRGRP | stat.S_IROTH
 _ENTERED_BY_OTHERS = stat.S_IXGRP | stat.S_IXOTH
 _COMMENT = re.compile(r'("(?:\\.|[^"\\])*")|//[^\n]*|/\*.*?\*/', re.DOTALL)
+_NOT_LINE_END = re.compile(r"[^\n]")
 _TRAILING_COMMA = re.compile(r'("(?:\\.|[^"\\])*")|,(?=\s*[}\]])', re.DOTALL)
 
 
@@ -147,5 +148,5 @@ def _parse(text: str, *, relaxed: bool) -> Any:
     except ValueError:
         if not relaxed:
             raise
-    plain = _COMMENT.sub(lambda match: match[1] or " ", text)
+    plain = _COMMENT.sub(lambda match: match[1] or _NOT_LINE_END.sub(" ", match[0]), text)
     return json.loads(_TRAILING_COMMA.sub(lambda match: match[1] or "", plain))

@@ -3,10 +3,14 @@
 import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from ludolf.base.project_files import IsHidden, Reader, project_reader
+
+if TYPE_CHECKING:
+    from ludolf.config.settings.options import Options
 
 CONFIG_DIR = ".pi"
 # Folders of stream rules in a project.
@@ -50,6 +54,19 @@ class Home(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def trust_file(self) -> Path:
         return self.agent / "trust.json"
+
+    @property
+    def mcp_file(self) -> Path:
+        return self.agent / "mcp.json"
+
+    @property
+    def project_mcp_file(self) -> Path:
+        return self.project / "mcp.json"
+
+    @property
+    def shared_mcp_file(self) -> Path:
+        """The project's file of MCP servers that other programs read too."""
+        return self.cwd / ".mcp.json"
 
     @property
     def notices_file(self) -> Path:
@@ -135,6 +152,14 @@ def has_rules(home: Home) -> bool:
     """Return whether a folder of stream rules exists."""
     folders = (*(home.cwd / name for name in RULE_FOLDERS), *user_rule_folders(home))
     return any(folder.is_dir() for folder in folders)
+
+
+def mcp_files_exist(home: Home, options: "Options") -> bool:
+    """Return whether a file of MCP servers exists or is named; no file is read."""
+    if options.no_mcp:
+        return False
+    files = (home.mcp_file, home.project_mcp_file, home.shared_mcp_file)
+    return bool(options.mcp_config) or any(path.exists() for path in files)
 
 
 # ---------------------------------------------------------------- readers

@@ -16,7 +16,6 @@ _GRANTED = frozenset(
         "--allow-home",
         "--hide-thinking",
         "--no-lsp",
-        "--no-mcp",
         "--no-prewalk",
         "--no-pty",
         "--no-title",

@@ -17,7 +17,7 @@ from ludolf.config.settings.home import Home, reader_of
 
 Count = Annotated[int, msgspec.Meta(ge=0)]
 _QueueMode = Literal["all", "one-at-a-time"]
-GLOBAL_ONLY = ("defaultProjectTrust", "httpProxy", "cacheWarming", "passKeys")
+GLOBAL_ONLY = ("defaultProjectTrust", "httpProxy", "cacheWarming", "passKeys", "mcp")
 # Settings of pi that are validated and kept, but not used. docs/migrating-from-pi.md lists them.
 WITHOUT_EFFECT = (
     "branchSummary.skipPrompt",
@@ -138,6 +138,14 @@ class Ttsr(Value):
     disabled_rules: tuple[str, ...] = ()
 
 
+class McpOptions(Value):
+    """Servers of the Model Context Protocol."""
+
+    # Milliseconds that the first prompt waits for servers that were never seen before.
+    first_wait_ms: Count = 5000
+    sampling: Literal["off", "ask", "allow"] = "off"
+
+
 class Settings(Value):
     """All keys that Ludolf reads. Other keys stay in the file unchanged."""
 
@@ -155,6 +163,7 @@ class Settings(Value):
     tasks: TaskOptions = TaskOptions()
     task: AgentTasks = AgentTasks()
     ttsr: Ttsr = Ttsr()
+    mcp: McpOptions = McpOptions()
     default_tools: tuple[str, ...] | None = None
     default_project_trust: Literal["ask", "always", "never"] = "ask"
     session_dir: str | None = None

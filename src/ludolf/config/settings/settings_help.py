@@ -28,6 +28,8 @@ HELP: dict[str, str] = {
     "ttsr.repeatMode": "Whether a rule applies once, or again after `repeatGap` messages.",
     "ttsr.repeatGap": "Messages until a rule applies again, with `repeatMode` after-gap.",
     "ttsr.disabledRules": "Names of stream rules that are not used.",
+    "mcp.firstWaitMs": "Milliseconds that the first prompt waits for new MCP servers.",
+    "mcp.sampling": "Whether MCP servers may send requests to the model, or the host is asked.",
     "defaultTools": "Tools that are enabled at start. Unset: read, bash, edit, write.",
     "defaultProjectTrust": "Whether projects without a stored decision are trusted. `ask`: no.",
     "sessionDir": "Folder of session files. Unset: `sessions` in the agent folder.",

@@ -24,6 +24,7 @@ _GUARDED = (
     "agent/extensions",
     "SYSTEM.md",
     "APPEND_SYSTEM.md",
+    "mcp.json",
 )
 
 
@@ -256,5 +257,5 @@ def _digests_file(home: Home) -> Path:
 
 def guarded_paths(home: Home) -> tuple[Path, ...]:
     """Return the existing paths of this project that need trust."""
-    own = [home.project / name for name in _GUARDED]
+    own = [*(home.project / name for name in _GUARDED), home.shared_mcp_file]
     return tuple(path for path in (*own, *project_agents_skills(home)) if path.exists())

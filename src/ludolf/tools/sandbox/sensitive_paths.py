@@ -36,7 +36,8 @@ CREDENTIALS = (
     *_in(".config", "Signal", "Slack", "discord"),
     *(".var/app", "snap/firefox", "snap/chromium"),
     # Agents and editors.
-    *(".pi/agent/auth.json", ".pi/agent/models.json", ".omp/agent", ".claude.json"),
+    *_in(".pi/agent", "auth.json", "models.json", "mcp.json", "mcp-auth.json"),
+    *(".omp/agent", ".claude.json"),
     *(".claude/.credentials.json", ".codex/auth.json", ".copilot", ".factory/auth.json"),
     *_in(".gemini", "oauth_creds.json", "mcp-oauth-tokens.json", "mcp-oauth-tokens-v2.json"),
     *(".gemini/.env", ".qwen/oauth_creds.json", ".qwen/.env", ".grok/user-settings.json"),
@@ -57,7 +58,10 @@ CREDENTIALS = (
     *(".mysql_history", ".sqlite_history", ".rediscli_history", ".mongodb", ".duckdb_history"),
 )
 # Below the agent's own folder.
-OWN_CREDENTIALS = ("auth.json", "models.json", "oauth.json", "trust.json")
+OWN_CREDENTIALS = (
+    *("auth.json", "models.json", "oauth.json", "trust.json"),
+    *("mcp.json", "mcp-auth.json"),
+)
 
 # At the top of the working folder: settings of agents and editors, which run code from there.
 PROJECT_SETTINGS = (

@@ -1,0 +1,159 @@
+"""Expand the values of an entry, and build the environment of its server."""
+
+import json
+import re
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from ludolf.ai.secret_names import is_secret_name
+from ludolf.base import ConfigError, Value
+from ludolf.config.mcp.addresses import check_address, is_private_address
+from ludolf.config.mcp.entries import VARIABLE, McpEntry
+from ludolf.config.settings.home import expand
+from ludolf.config.settings.value_syntax import run_command
+
+
+class ResolvedEntry(Value):
+    """An entry with all values expanded; `cwd` may be relative to the folder of the session."""
+
+    entry: McpEntry
+    command: str | None = None
+    args: tuple[str, ...] = ()
+    env: dict[str, str] = msgspec.field(default_factory=dict)
+    cwd: str | None = None
+    url: str | None = None
+    headers: dict[str, str] = msgspec.field(default_factory=dict)
+    client_secret: str | None = None
+
+    def folder(self, cwd: Path) -> Path:
+        """Return the folder that the server is started in, for a session in `cwd`."""
+        return cwd / self.cwd if self.cwd else cwd
+
+
+def resolve_entry(entry: McpEntry, environ: Mapping[str, str]) -> ResolvedEntry:
+    """Expand the values of an entry; blocks while a `!command` runs.
+
+    `${NAME}` and `${NAME:-default}` are environment variables; a value that begins with `!` is the
+    output of a shell command. A leading `~/` of the command, its arguments and `cwd` is the user's
+    home directory.
+
+    Raises:
+        ConfigError: a variable is not set, a command failed, or a value cannot be used.
+    """
+
+    def value(text: str, key: str) -> str:
+        try:
+            return _checked_text(_expanded(text, environ))
+        except ConfigError as error:
+            raise ConfigError(f'server "{entry.name}": `{key}`: {error}') from error
+
+    def place(text: str, key: str) -> str:
+        expanded = value(text, key)
+        return str(expand(expanded, environ)) if expanded.startswith("~") else expanded
+
+    def line(text: str, key: str) -> str:
+        expanded = value(text, key)
+        if not expanded.replace("\t", " ").isprintable():
+            reason = "a header cannot have line ends or control characters"
+            raise ConfigError(f'server "{entry.name}": `{key}`: {reason}')
+        return expanded
+
+    secret = None if entry.oauth is None else entry.oauth.client_secret
+    return ResolvedEntry(
+        entry=entry,
+        command=_mapped(entry.command, place, "command"),
+        args=tuple(place(each, "args") for each in entry.args),
+        env={name: value(text, f"env.{name}") for name, text in entry.env.items()},
+        cwd=_mapped(entry.cwd, place, "cwd"),
+        url=_resolved_url(entry, value),
+        headers={name: line(text, f"headers.{name}") for name, text in entry.headers.items()},
+        client_secret=_mapped(secret, value, "oauth.clientSecret"),
+    )
+
+
+def entry_digest(resolved: ResolvedEntry, cwd: Path) -> str:
+    """Return a digest of everything that decides which server answers, for a session in `cwd`."""
+    from hashlib import sha256
+
+    entry = resolved.entry
+    parts: dict[str, Any] = {"protocol": entry.protocol}
+    if entry.transport == "http":
+        parts |= {"url": resolved.url, "headers": resolved.headers}
+        parts["auth"] = None if entry.auth is None else entry.auth.provider
+    else:
+        parts |= {"command": resolved.command, "args": resolved.args, "env": resolved.env}
+        parts["cwd"] = str(resolved.folder(cwd))
+    return sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
+
+
+def server_environment(
+    resolved: ResolvedEntry, environ: Mapping[str, str], secret_names: frozenset[str]
+) -> tuple[dict[str, str], tuple[str, ...]]:
+    """Return the environment of a server process, and the names that were withheld.
+
+    Names of secrets are withheld, and `secret_names`, unless `inheritEnv` passes them.
+    """
+    passed = resolved.entry.inherit_env
+    if passed is True:
+        return {**environ, **resolved.env}, ()
+    named = frozenset(passed or ())
+    withheld = {
+        name
+        for name in environ
+        if (name in secret_names or is_secret_name(name)) and name not in named
+    }
+    inherited = {name: text for name, text in environ.items() if name not in withheld}
+    return {**inherited, **resolved.env}, tuple(sorted(withheld - resolved.env.keys()))
+
+
+def _mapped(text: str | None, change: Callable[[str, str], str], key: str) -> str | None:
+    return None if text is None else change(text, key)
+
+
+def _resolved_url(entry: McpEntry, value: Callable[[str, str], str]) -> str | None:
+    if entry.url is None:
+        return None
+    url = value(entry.url, "url")
+    try:
+        check_address(url)
+        if entry.auth is not None and not is_private_address(url):
+            raise ConfigError("`auth` needs an https address")
+    except ConfigError as error:
+        raise ConfigError(f'server "{entry.name}": {error}') from error
+    return url
+
+
+def _expanded(text: str, environ: Mapping[str, str]) -> str:
+    if text.startswith("!"):
+        output = run_command(text[1:], environ)
+        if output is None:
+            program = text[1:].strip().split(" ", 1)[0]
+            raise ConfigError(f"the command {program} failed or printed nothing")
+        return output
+
+    def fill(match: re.Match[str]) -> str:
+        found, default = environ.get(match[1]), match[2]
+        if default is not None:
+            return found or default
+        if found is None:
+            raise ConfigError(
+                f"the environment variable {match[1]} is not set. Set it, or write "
+                f"${{{match[1]}:-default}}"
+            )
+        return found
+
+    return VARIABLE.sub(fill, text)
+
+
+def _checked_text(text: str) -> str:
+    """Return a text that a process can take."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise ConfigError("the value has a lone surrogate") from None
+    if "\0" in text:
+        raise ConfigError("the value has a NUL character")
+    return text
