@@ -260,5 +260,6 @@ def _tokens(answer: OAuthResponse) -> dict[str, Any]:
             tokens[name] = value
     life = answer.number("expires_in")
     if life is not None:
-        tokens["expires_in"] = min(life, _LONGEST_LIFE)
+        life = min(life, _LONGEST_LIFE)
+        tokens["expires_in"] = int(life) if life.is_integer() else life
     return tokens
