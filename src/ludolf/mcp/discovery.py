@@ -19,7 +19,7 @@ _LONGEST_HEADER = 4096
 _MOST_SCOPES = 100
 _BEARER = re.compile(r"(?:^|[,\s])bearer(?=\s|,|$)", re.IGNORECASE)
 _OTHER_SCHEME = re.compile(r",\s*[A-Za-z][A-Za-z0-9-]*\s+[A-Za-z]")
-_FIELD = re.compile(r'([A-Za-z_]+)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|([^\s",]+))')
+_FIELD = re.compile(r'(?<![A-Za-z_])([A-Za-z_]+)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|([^\s",]+))')
 _STRINGS = re.compile(r'"(?:[^"\\]|\\.)*"')
 
 
