@@ -83,9 +83,31 @@ class Callback:
         if not self.code.done():
             self.code.set_result(code)
 
+    def paste(self, text: str) -> None:
+        """Take the text that a user pasted.
+
+        Raises:
+            LoginError: it contains no code of this login.
+        """
+        self.give(code_in(text, self.state))
+
     def fail(self, error: LoginError) -> None:
         if not self.code.done():
             self.code.set_exception(error)
+
+    def receive(self, fields: Mapping[str, str]) -> int:
+        """Handle the fields of a redirect and return the status of the response."""
+        if self.state is not None and fields.get("state") != self.state:
+            return 400
+        if "error" in fields:
+            text = fields.get("error_description") or fields["error"]
+            plain = "".join(char for char in text if char.isprintable())[:200]
+            self.fail(LoginError(f"the login was refused: {plain}"))
+            return 400
+        if "code" not in fields:
+            return 400
+        self.give(fields["code"])
+        return 200
 
     # ------------------------------------------------------------ private
 
@@ -112,17 +134,7 @@ class Callback:
         if method != "GET" or target.path != self._path:
             return 404
         fields = {name: values[0] for name, values in parse_qs(target.query).items()}
-        if self.state is not None and fields.get("state") != self.state:
-            return 400
-        if "error" in fields:
-            text = fields.get("error_description") or fields["error"]
-            plain = "".join(char for char in text if char.isprintable())[:200]
-            self.fail(LoginError(f"the login was refused: {plain}"))
-            return 400
-        if "code" not in fields:
-            return 400
-        self.give(fields["code"])
-        return 200
+        return self.receive(fields)
 
 
 def code_in(text: str, state: str | None) -> str:
@@ -236,14 +248,14 @@ async def _by_browser(http: Transport, flow: Flow, asker: Asker, host: str) -> d
             state = None if flow.kind == "openrouter" else callback.secret
             callback.state = state
             url = _authorize_address(flow, callback.address, challenge, state)
-            asker.show(url, _browser_words(callback))
-            code = await _first_code(asker, callback)
+            asker.show(url, browser_instructions(callback))
+            code = await first_code(asker, callback)
     except TimeoutError:
         raise LoginError(f"the login was not completed within {flow.patience:.0f} s") from None
     return await _for_code(http, flow, code, verifier, callback.address)
 
 
-async def _first_code(asker: Asker, callback: Callback) -> str:
+async def first_code(asker: Asker, callback: Callback) -> str:
     """Return the code from the browser or from the user, whichever comes first."""
     async with asyncio.TaskGroup() as group:
         pasting = group.create_task(_pasted(asker, callback))
@@ -256,7 +268,7 @@ async def _pasted(asker: Asker, callback: Callback) -> None:
     try:
         text = await asker.paste(_PASTE, callback.address)
         if text is not None:
-            callback.give(code_in(text, callback.state))
+            callback.paste(text)
         elif not callback.listens:
             raise LoginError("no code was entered")
     except LoginError as error:
@@ -301,7 +313,8 @@ def _authorize_address(flow: Flow, callback: str, challenge: str, state: str | N
     return f"{flow.at(flow.authorize_url)}?{urlencode(fields)}"
 
 
-def _browser_words(callback: Callback) -> str:
+def browser_instructions(callback: Callback) -> str:
+    """Return what the user has to do with the address that is shown."""
     if not callback.listens:
         return "Log in with a browser, then paste the last address that it opens."
     return (

@@ -302,7 +302,7 @@ def _log_in(registry: ModelRegistry, provider: str, way: OAuthMethod, domain: st
     assert flow is not None
     if domain and flow.kind != "copilot":
         raise CommandError("--domain is for github-copilot only")
-    asker: Asker = _Terminal()
+    asker: Asker = TerminalAsker()
     credential = asyncio.run(log_in(flow, way, asker, domain=domain, host=callback_host()))
     registry.keyring.store_login(provider, credential)
 
@@ -354,7 +354,7 @@ def _line(question: str) -> str:
     return sys.stdin.readline().strip()
 
 
-class _Terminal:
+class TerminalAsker:
     """Asks the user of a login on stderr and reads answers from stdin, terminal or not."""
 
     def show(self, url: str, instructions: str, *, launch: str | None = None) -> None:
