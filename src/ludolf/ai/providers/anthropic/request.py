@@ -26,6 +26,7 @@ from ludolf.ai.provider import Request, ToolSpec
 from ludolf.ai.providers.anthropic.tool_references import knows_references, loaded_by, referenced
 from ludolf.ai.providers.gateways import base_url
 from ludolf.ai.strict_schema import sampled_schema
+from ludolf.ai.tool_schema import claude_schema
 from ludolf.base import Value, dumps, without_surrogates
 
 BUDGETS: dict[ThinkingLevel, int] = {
@@ -312,7 +313,7 @@ def _tool(tool: ToolSpec, model: Model) -> dict[str, Any]:
     form: dict[str, Any] = {
         "name": tool.name,
         "description": without_surrogates(tool.description),
-        "input_schema": {"type": "object", "properties": {}, **schema},
+        "input_schema": claude_schema(schema),
     }
     if has_eager_tools(model):
         form["eager_input_streaming"] = True
