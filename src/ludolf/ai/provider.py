@@ -16,19 +16,25 @@ CacheRetention = Literal["none", "short", "long"]
 
 
 class ToolSpec(msgspec.Struct, frozen=True):
-    """A tool as sent to a model."""
+    """A tool as sent to a model.
+
+    `deferred`: a search declared it in the middle of the conversation. The result of that search
+    has `details` with `loaded`, the names of its tools; the first part of its content describes
+    them.
+    """
 
     name: str
     description: str
     parameters: Mapping[str, Any]
     sampling: Sampling | None = None
+    deferred: bool = False
 
 
 class Request(msgspec.Struct, frozen=True, kw_only=True):
     """Input of a provider for one answer.
 
     Messages are the session's own objects, so that a provider can cache the form of each and
-    convert only new ones.
+    convert only new ones. Deferred tools come last, in the order in which they were declared.
     """
 
     provider: "Provider"

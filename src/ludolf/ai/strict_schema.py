@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Any, Literal
 
 from ludolf.ai.errors import ProviderError
+from ludolf.ai.tool_schema import portable_schema
 from ludolf.base import ReadOnlySchema, Value
 
 
@@ -61,14 +62,14 @@ def sampled_schema(
         ProviderError: the tool requires enforcing, and that is not possible.
     """
     if not isinstance(sampling, StrictSampling):
-        return parameters, False
+        return portable_schema(parameters), False
     try:
         if not supported:
             raise _NotStrict("strict tools")
         return _Strict((*_REFUSED, *refused)).object(parameters), True
     except _NotStrict as reason:
         if sampling.strict == "prefer":
-            return parameters, False
+            return portable_schema(parameters), False
         raise ProviderError(
             f'Tool "{name}" requires JSON-schema constrained sampling, '
             f"but {reason} are unsupported.",

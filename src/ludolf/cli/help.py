@@ -72,7 +72,9 @@ Session
 
 Tools
   --tools, -t A,B                 enable only these: read, write, edit, bash,
-                                  grep, find, ls
+                                  grep, find, ls; * matches any characters;
+                                  tools of MCP servers stay enabled unless the
+                                  list names some (mcp__SERVER__*)
   --exclude-tools, -xt A,B        disable these
   --no-builtin-tools, -nbt        disable the built-in tools
   --no-tools, -nt                 disable all tools

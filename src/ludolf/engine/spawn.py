@@ -1,9 +1,12 @@
 """Make the engine of a subagent: its own session and hub, everything else its parent's."""
 
+from collections.abc import Iterable
+
 from msgspec import structs
 
 from ludolf.agent.tool import Tool
 from ludolf.ai.messages import AssistantMessage
+from ludolf.config.settings.options import Options
 from ludolf.engine.bundles import Bundles
 from ludolf.engine.conversation import Conversation, Meter
 from ludolf.engine.engine import Engine, Plugs
@@ -11,7 +14,7 @@ from ludolf.engine.feature import Features
 from ludolf.engine.features.subagents.subagent import SubagentTask
 from ludolf.engine.models import Models
 from ludolf.engine.resources import Resources
-from ludolf.engine.toolset import Toolset
+from ludolf.engine.toolset import MCP_PREFIX, Toolset, is_listed, mcp_patterns, permits
 from ludolf.protocol.events import LimitReached
 from ludolf.session.tree import Session, new_header
 
@@ -22,9 +25,7 @@ NOT_SHARED = ("todo", "todo_write", "task", "yield")
 def spawn(parent: Engine, task: SubagentTask, plugs: Plugs) -> Engine:
     """Return an engine that runs inside the scope of the task."""
     features = Features()
-    workspace = parent.workspace.for_subagent(
-        structs.replace(parent.workspace.options, tools=_tools(parent, task))
-    )
+    workspace = parent.workspace.for_subagent(_options(parent, task))
     meter = SharedMeter(parent.conversation.meter)
     place = parent.conversation.place
     conversation = Conversation(workspace, place, features, meter, ("all", "all"))
@@ -43,7 +44,12 @@ def spawn(parent: Engine, task: SubagentTask, plugs: Plugs) -> Engine:
         inherited = feature.for_subagent(bundles)
         if inherited is not None:
             features.add(inherited)
-    toolset.provide("parent", _provided(parent, task))
+    undeclared = _allowed(parent, task, parent.toolset.undeclared())
+    toolset.provide(
+        "parent",
+        (*_allowed(parent, task, parent.toolset.active()), *undeclared),
+        undeclared=frozenset(tool.name for tool in undeclared),
+    )
     models.record()
     return engine
 
@@ -54,26 +60,37 @@ def _session(parent: Engine, task: SubagentTask) -> Session:
     return Session(header, task.file, parent.conversation.hub.report)
 
 
+def _options(parent: Engine, task: SubagentTask) -> Options:
+    """Return the options of the parent, with the tools of the agent definition."""
+    options, tools = parent.workspace.options, _tools(parent, task)
+    refused = options.tools is None and options.no_tools
+    restricted = refused or (task.agent.tools is not None and not mcp_patterns(tools))
+    excluded = (*options.exclude_tools, f"{MCP_PREFIX}*") if restricted else options.exclude_tools
+    return structs.replace(options, tools=tools, exclude_tools=excluded)
+
+
 def _tools(parent: Engine, task: SubagentTask) -> tuple[str, ...]:
     """Return the tools of the agent definition, as far as the user allows them; else all."""
     toolset, options = parent.toolset, parent.workspace.options
     wanted = task.agent.tools
     if wanted is None:
-        return tuple(tool.name for tool in toolset.active() if tool.name in toolset.tools)
+        own = tuple(tool.name for tool in toolset.active() if tool.name in toolset.tools)
+        return (*own, *mcp_patterns(options.tools or ()))
+    served = tuple(name for name in mcp_patterns(wanted) if permits(options, name))
     if options.tools is not None:
-        return tuple(name for name in wanted if name in options.tools)
+        return (*(name for name in wanted if is_listed(name, options.tools)), *served)
     if options.no_tools:
         return ()
     if options.no_builtin_tools:
-        return tuple(name for name in wanted if name in parent.features.tools())
+        return (*(name for name in wanted if name in parent.features.tools()), *served)
     return wanted
 
 
-def _provided(parent: Engine, task: SubagentTask) -> list[Tool]:
-    """Return the active tools of the host or of the embedding program, as far as allowed."""
+def _allowed(parent: Engine, task: SubagentTask, tools: Iterable[Tool]) -> list[Tool]:
+    """Return the tools of the host or of the embedding program, as far as allowed."""
     refused, wanted = (*parent.toolset.tools, *NOT_SHARED), task.agent.tools
-    active = (tool for tool in parent.toolset.active() if tool.name not in refused)
-    return [tool for tool in active if wanted is None or tool.name in wanted]
+    shared = (tool for tool in tools if tool.name not in refused)
+    return [tool for tool in shared if wanted is None or is_listed(tool.name, wanted)]
 
 
 class SharedMeter(Meter):

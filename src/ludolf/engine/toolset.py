@@ -1,8 +1,11 @@
 """The tools of an engine: which exist, which are active, and what their commands inherit."""
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
+from fnmatch import fnmatchcase
+
+import msgspec
 
 from ludolf.agent.tool import Documents, Tool
 from ludolf.ai.provider import ToolSpec
@@ -55,6 +58,19 @@ def _overwrite(memory: int, names: AbstractSet[bytes]) -> None:
 DEFAULT_ACTIVE = ("read", "bash", "edit", "write")
 # Built in too, but offered only if the settings or the dialect ask for them.
 ON_DEMAND = ("task", "todo", "todo_write")
+MCP_PREFIX = "mcp__"
+
+
+class _Source(msgspec.Struct, frozen=True):
+    """Tools of one source; the model does not see undeclared ones, but may call them."""
+
+    tools: dict[str, Tool] = {}
+    undeclared: frozenset[str] = frozenset()
+    deferred: tuple[str, ...] = ()
+
+    @property
+    def declared(self) -> frozenset[str]:
+        return frozenset(self.tools) - self.undeclared
 
 
 class Toolset:
@@ -81,7 +97,7 @@ class Toolset:
         self._active: tuple[str, ...] = ()
         self._specs: tuple[ToolSpec, ...] | None = None
         # Tools of other sources, by source; the names of those that are active.
-        self._provided: dict[str, dict[str, Tool]] = {}
+        self._provided: dict[str, _Source] = {}
         self._switched_on: set[str] = set()
         self._checked = False
 
@@ -111,31 +127,49 @@ class Toolset:
         return self._tools
 
     def set_active(self, names: Sequence[str]) -> None:
-        """Let the model call these and no others; unknown names are ignored."""
+        """Let the model call these and no others; unknown names are ignored.
+
+        Undeclared tools can be called while a declared tool of their source is active.
+        """
         self._active = tuple(name for name in self.tools if name in names)
-        provided = {name for own in self._provided.values() for name in own}
-        self._switched_on = provided & set(names)
+        self._switched_on = set()
+        for source in self._provided.values():
+            named = set(source.tools).intersection(names)
+            self._switched_on |= named
+            if named & source.declared:
+                self._switched_on |= source.undeclared
         self._specs = None
 
     def provide(
-        self, source: str, tools: Sequence[Tool], *, hidden: frozenset[str] = frozenset()
+        self,
+        source: str,
+        tools: Sequence[Tool],
+        *,
+        hidden: frozenset[str] = frozenset(),
+        undeclared: frozenset[str] = frozenset(),
+        deferred: tuple[str, ...] = (),
     ) -> None:
         """Replace the tools of a source, from the next request on.
 
         New tools become active unless hidden; tools that the source had before keep their state.
+        The model can call `undeclared` tools, but they are not in its requests. The `deferred` ones
+        were declared during the conversation: they follow all others, in this order. Tools of MCP
+        servers that the options exclude are ignored.
         """
-        before = self._provided.get(source, {})
-        self._provided[source] = {tool.name: tool for tool in tools}
-        names = set(self._provided[source])
-        self._switched_on -= set(before) - names
-        self._switched_on |= names - set(before) - hidden
+        before = set(self._provided[source].tools) if source in self._provided else set()
+        options = self._workspace.options
+        own = {tool.name: tool for tool in tools if permits(options, tool.name)}
+        late = tuple(name for name in dict.fromkeys(deferred) if name in own)
+        self._provided[source] = _Source(own, undeclared.intersection(own).difference(late), late)
+        self._switched_on -= before - set(own)
+        self._switched_on |= set(own) - before - hidden
         self._specs = None
 
     def source_of(self, name: str) -> str | None:
         """Return the source of a tool, active or not; None if the tool is unknown."""
         if name in self.tools:
             return "builtin"
-        return next((source for source, own in self._provided.items() if name in own), None)
+        return next((source for source, own in self._provided.items() if name in own.tools), None)
 
     def report_unknown(self) -> None:
         """Warn once about names in the allowlist that no tool has."""
@@ -143,37 +177,65 @@ class Toolset:
         if self._checked or not listed or self._workspace.depth:
             return
         self._checked = True
-        provided = (name for own in self._provided.values() for name in own)
+        provided = (name for own in self._provided.values() for name in own.tools)
         known = dict.fromkeys((*self.tools, *provided))
-        unknown = [name for name in listed if name not in known and name not in ON_DEMAND]
+        # The tools of a server are known only once it has started.
+        served = mcp_patterns(listed)
+        names = (*known, *ON_DEMAND)
+        unknown = [
+            pattern
+            for pattern in listed
+            if pattern not in served and not any(is_listed(name, (pattern,)) for name in names)
+        ]
         if unknown:
             text = f"Unknown in the list of allowed tools: {', '.join(unknown)}."
-            self._workspace.warn(f"Warning: {text} Tools are: {', '.join(known)}.")
+            hidden = {name for own in self._provided.values() for name in own.undeclared}
+            known_names = ", ".join(name for name in known if name not in hidden)
+            self._workspace.warn(f"Warning: {text} Tools are: {known_names}.")
 
     def active(self) -> tuple[Tool, ...]:
-        """The tools that the model may call, in order."""
-        tools = self.tools
-        return (*(tools[name] for name in self._active), *self._active_provided())
+        """The tools that the model may call and knows of, in order; deferred ones are last."""
+        return tuple(tool for tool, _ in self._declared())
 
-    def _active_provided(self) -> Iterator[Tool]:
+    def undeclared(self) -> tuple[Tool, ...]:
+        """The tools that the model may call, but that are not in its requests."""
+        declared = {tool.name for tool in self.active()}
+        found: list[Tool] = []
         for own in self._provided.values():
-            for name, tool in own.items():
-                if name in self._switched_on and name not in self._active:
-                    yield tool
+            names = (own.undeclared & self._switched_on) - declared
+            declared |= names
+            found += [tool for name, tool in own.tools.items() if name in names]
+        return tuple(found)
 
     def find(self, name: str) -> Tool | None:
+        """Return a tool that the model may call; None if there is none of this name."""
         tool = self.tools.get(name)
         if tool is not None and name in self._active:
             return tool
-        return next((tool for tool in self._active_provided() if tool.name == name), None)
+        if name not in self._switched_on:
+            return None
+        sources = self._provided.values()
+        return next((own.tools[name] for own in sources if name in own.tools), None)
 
     def specs(self) -> tuple[ToolSpec, ...]:
         if self._specs is None:
             self._specs = tuple(
-                ToolSpec(tool.name, tool.description, tool.parameters, tool.sampling)
-                for tool in self.active()
+                ToolSpec(tool.name, tool.description, tool.parameters, tool.sampling, deferred)
+                for tool, deferred in self._declared()
             )
         return self._specs
+
+    def _declared(self) -> Iterator[tuple[Tool, bool]]:
+        """Yield each declared tool once, and whether it is deferred."""
+        tools, on = self.tools, self._switched_on
+        chosen = {name: tools[name] for name in self._active}
+        late: dict[str, Tool] = {}
+        for own in self._provided.values():
+            shown = (own.declared & on).difference(own.deferred)
+            chosen |= {n: tool for n, tool in own.tools.items() if n in shown and n not in chosen}
+            late |= {name: own.tools[name] for name in own.deferred if name in on}
+        yield from ((tool, False) for tool in chosen.values())
+        yield from ((tool, True) for name, tool in late.items() if name not in chosen)
 
     def hide_keys(self) -> frozenset[str]:
         """Remove keys from the environment that the kernel shows; returns their names."""
@@ -202,6 +264,31 @@ class Toolset:
         return environment
 
 
+def is_listed(name: str, patterns: Iterable[str]) -> bool:
+    """Return whether a list of tools has this name; `*` stands for any characters."""
+    return any(fnmatchcase(name, pattern) for pattern in patterns)
+
+
+def permits(options: Options, name: str) -> bool:
+    """Return whether the options let a source provide a tool: they restrict those of MCP servers.
+
+    An allowlist applies to these tools only if it names some of them.
+    """
+    if not name.startswith(MCP_PREFIX):
+        return True
+    if is_listed(name, options.exclude_tools):
+        return False
+    if options.tools is None:
+        return not options.no_tools
+    named = mcp_patterns(options.tools)
+    return not named or is_listed(name, named)
+
+
+def mcp_patterns(patterns: Iterable[str]) -> tuple[str, ...]:
+    """Return the patterns in a list of tools that name tools of MCP servers."""
+    return tuple(pattern for pattern in patterns if pattern.startswith(MCP_PREFIX))
+
+
 def choose_active(
     names: tuple[str, ...], options: Options, default: tuple[str, ...] | None
 ) -> tuple[str, ...]:
@@ -212,7 +299,8 @@ def choose_active(
         wanted = ()
     else:
         wanted = DEFAULT_ACTIVE if default is None else default
-    return tuple(name for name in names if name in wanted and name not in options.exclude_tools)
+    excluded = options.exclude_tools
+    return tuple(n for n in names if is_listed(n, wanted) and not is_listed(n, excluded))
 
 
 def choose_extra(
@@ -221,16 +309,18 @@ def choose_extra(
     """Tools of extensions are active unless an allowlist leaves them out."""
     if options.no_tools and options.tools is None:
         return ()
-    listed = names if options.tools is None else options.tools
-    refused = (*active, *options.exclude_tools)
-    return tuple(name for name in names if name in listed and name not in refused)
+    allowed = names
+    if options.tools is not None:
+        allowed = tuple(name for name in names if is_listed(name, options.tools))
+    refused = options.exclude_tools
+    return tuple(n for n in allowed if n not in active and not is_listed(n, refused))
 
 
 def offers_tasks(workspace: Workspace, *, default: bool) -> bool:
     """Return whether the model may start subagents: allowlist, then settings, then `default`."""
     options, chosen = workspace.options, workspace.settings.task.enabled
-    if "task" in options.exclude_tools:
+    if is_listed("task", options.exclude_tools):
         return False
     if options.tools is not None:
-        return "task" in options.tools
+        return is_listed("task", options.tools)
     return not options.no_tools and (default if chosen is None else chosen)

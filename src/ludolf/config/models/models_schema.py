@@ -50,6 +50,7 @@ _ANTHROPIC: dict[str, str] = {
     "forceAdaptiveThinking": "The model chooses its thinking budget.",
     "allowEmptySignature": "Accepts earlier thinking without a signature.",
     "supportsStrictTools": "Can hold tool calls to their schema (`strict`).",
+    "supportsToolReferences": "Accepts `defer_loading` on tools and `tool_reference` in results.",
     "supportsMidConvoEffort": "Accepts a change of effort within a conversation.",
     "supportsMidConvoSystemMessages": "Accepts system messages within a conversation.",
     "supportsMidConvoToolChanges": "Accepts a change of tools within a conversation.",

@@ -23,7 +23,10 @@ from ludolf.ai.messages import (
 )
 from ludolf.ai.models import Model, ModelCost
 from ludolf.ai.provider import Request, ToolSpec
+from ludolf.ai.providers.anthropic.tool_references import knows_references, loaded_by, referenced
+from ludolf.ai.providers.gateways import base_url
 from ludolf.ai.strict_schema import sampled_schema
+from ludolf.ai.tool_schema import claude_schema
 from ludolf.base import Value, dumps, without_surrogates
 
 BUDGETS: dict[ThinkingLevel, int] = {
@@ -95,6 +98,7 @@ class AnthropicRequestBuilder(EncodedHistory):
     def __init__(self) -> None:
         super().__init__()
         self._model: Model | None = None
+        self._deferred: frozenset[str] = frozenset()
         self._done: list[ModelMessage] = []
         self._turns: list[bytes] = []
         self._last_user = -1
@@ -102,8 +106,9 @@ class AnthropicRequestBuilder(EncodedHistory):
 
     def build(self, request: Request) -> bytes:
         messages = self.messages_of(request)
-        if request.model != self._model or messages[: len(self._done)] != self._done:
-            self._model, self._done, self._turns = request.model, [], []
+        variant = (request.model, deferred_tools(request, messages))
+        if variant != (self._model, self._deferred) or messages[: len(self._done)] != self._done:
+            (self._model, self._deferred), self._done, self._turns = variant, [], []
             self._last_user, self._in_results = -1, False
         for message in messages[len(self._done) :]:
             self._add(message, request.model)
@@ -111,25 +116,35 @@ class AnthropicRequestBuilder(EncodedHistory):
         out = [b'{"model":', dumps(request.model.id), b',"messages":[']
         out += self._marked(cache_marker(request))
         out.append(b"]")
-        for name, value in _options(request):
+        for name, value in _options(request, self._deferred):
             out += (b',"', name, b'":', value)
         out.append(b',"stream":true}')
         return b"".join(out)
 
     def _add(self, message: ModelMessage, model: Model) -> None:
-        piece = self.pieces.get(message, partial(_piece, message, model))
+        piece, end = self._encoded(message, model)
         if not piece:
             return
         turns = self._turns
         is_result = isinstance(message, ToolResultMessage)
         if is_result and self._in_results:
+            # Texts of earlier results come after the last result.
+            end = turns[-1][: -len(_END)] + end
             turns[-1] = b","
         else:
             turns.append(_HEADS[type(message)] if turns else _HEADS[type(message)][1:])
-        turns += (piece, _END)
+        turns += (piece, end)
         self._in_results = is_result
         if not isinstance(message, AssistantMessage):
             self._last_user = len(turns) - 2
+
+    def _encoded(self, message: ModelMessage, model: Model) -> tuple[bytes, bytes]:
+        """Return the content of a message, and what ends the turn after it."""
+        names = [name for name in loaded_by(message) if name in self._deferred]
+        if names and isinstance(message, ToolResultMessage):
+            # Not cached: the form depends on the tools of the request.
+            return _references(message, names)
+        return self.pieces.get(message, partial(_piece, message, model)), _END
 
     def _marked(self, marker: bytes) -> list[bytes]:
         turns, index = self._turns, self._last_user
@@ -235,10 +250,36 @@ def _result_block(message: ToolResultMessage) -> dict[str, Any]:
     }
 
 
+def _references(message: ToolResultMessage, names: Sequence[str]) -> tuple[bytes, bytes]:
+    """Return the result of a search, and the end of its turn.
+
+    References replace the first part of the result, which describes the tools. A result that holds
+    references may hold nothing else, so further parts follow as texts of the user's turn.
+    """
+    content = [{"type": "tool_reference", "tool_name": name} for name in names]
+    texts = b"".join(b"," + dumps(part) for part in _parts(message.content[1:]))
+    return dumps({**_result_block(message), "content": content}), texts + _END
+
+
+def deferred_tools(request: Request, messages: Sequence[ModelMessage]) -> frozenset[str]:
+    """Return the names of the tools to send with `defer_loading`.
+
+    The model does not see a deferred tool without a reference, so a tool whose search is no longer
+    in the conversation is sent as an ordinary one. The API refuses requests without ordinary tools.
+    """
+    names = frozenset(tool.name for tool in request.tools if tool.deferred)
+    if not names or len(names) == len(request.tools):
+        return frozenset()
+    known = knows_references(request.model, base_url(request))
+    if not flag(request.model, "supportsToolReferences", known):
+        return frozenset()
+    return names & referenced(messages)
+
+
 # ---------------------------------------------------------------- options
 
 
-def _options(request: Request) -> Iterator[tuple[bytes, bytes]]:
+def _options(request: Request, deferred: frozenset[str]) -> Iterator[tuple[bytes, bytes]]:
     marker = cache_marker(request)
     limit, thinking = thinking_of(request)
     yield b"max_tokens", str(limit).encode()
@@ -247,19 +288,18 @@ def _options(request: Request) -> Iterator[tuple[bytes, bytes]]:
         yield b"system", b'[{"type":"text","text":%b%b}]' % (text, marker)
     if request.tools:
         on_tools = marker if flag(request.model, "supportsCacheControlOnTools", True) else b""
-        yield b"tools", _tools(request.tools, request.model, on_tools)
+        ordinary = [tool for tool in request.tools if tool.name not in deferred]
+        forms = [dumps(_tool(tool, request.model)) for tool in ordinary]
+        forms[-1] = forms[-1][:-1] + on_tools + b"}"
+        late = (_tool(tool, request.model) for tool in request.tools if tool.name in deferred)
+        forms += [dumps({**form, "defer_loading": True}) for form in late]
+        yield b"tools", b"[%b]" % b",".join(forms)
     if thinking is not None:
         yield b"thinking", dumps(thinking)
     if thinking is not None and thinking["type"] == "adaptive":
         yield b"output_config", dumps({"effort": effort_of(request)})
     if others := fallbacks(request.model):
         yield b"fallbacks", dumps([{"model": other.model} for other in others])
-
-
-def _tools(tools: Sequence[ToolSpec], model: Model, marker: bytes) -> bytes:
-    forms = [dumps(_tool(tool, model)) for tool in tools]
-    forms[-1] = forms[-1][:-1] + marker + b"}"
-    return b"[%b]" % b",".join(forms)
 
 
 def _tool(tool: ToolSpec, model: Model) -> dict[str, Any]:
@@ -273,7 +313,7 @@ def _tool(tool: ToolSpec, model: Model) -> dict[str, Any]:
     form: dict[str, Any] = {
         "name": tool.name,
         "description": without_surrogates(tool.description),
-        "input_schema": {"type": "object", "properties": {}, **schema},
+        "input_schema": claude_schema(schema),
     }
     if has_eager_tools(model):
         form["eager_input_streaming"] = True

@@ -22,6 +22,7 @@ from ludolf.ai.models import Model
 from ludolf.ai.provider import Request, ToolSpec
 from ludolf.ai.providers.anthropic.request import effort_of, flag, thinking_of
 from ludolf.ai.strict_schema import sampled_schema
+from ludolf.ai.tool_schema import claude_schema
 from ludolf.base import dumps, without_surrogates
 
 EMPTY = "<empty>"
@@ -203,8 +204,7 @@ def _former_tools(messages: Sequence[ModelMessage]) -> Iterator[dict[str, Any]]:
 
 
 def _tool_form(name: str, description: str, parameters: Mapping[str, Any]) -> dict[str, Any]:
-    schema = {"type": "object", "properties": {}, **parameters}
-    form = {"name": name, "inputSchema": {"json": schema}}
+    form = {"name": name, "inputSchema": {"json": claude_schema(parameters)}}
     text = without_surrogates(description)
     return {"toolSpec": {**form, "description": text} if text.strip() else form}
 

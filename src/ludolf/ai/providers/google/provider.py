@@ -40,6 +40,7 @@ from ludolf.ai.providers.gateways import (
 )
 from ludolf.ai.providers.http_provider import AlternatingBlocks, EventStreamProvider, HttpCall
 from ludolf.ai.strict_schema import sampled_schema
+from ludolf.ai.tool_schema import gemini_schema
 from ludolf.base import dumps, loads, now_ms, without_surrogates
 
 STREAM = "streamGenerateContent?alt=sse"
@@ -420,7 +421,7 @@ def _declare(tool: ToolSpec, *, strict: bool) -> tuple[dict[str, Any], bool]:
     form = {
         "name": tool.name,
         "description": tool.description,
-        "parametersJsonSchema": schema,
+        "parametersJsonSchema": schema if enforced else gemini_schema(schema),
     }
     return form, enforced
 

@@ -18,6 +18,7 @@ from ludolf.ai.providers.gateways import (
 )
 from ludolf.ai.providers.openai.compat import Compat
 from ludolf.ai.strict_schema import Grammar, grammar_for, sampled_schema
+from ludolf.ai.tool_schema import openai_schema
 from ludolf.base import as_text, dumps, loads, without_surrogates
 
 NO_OUTPUT = "(no tool output)"
@@ -82,7 +83,7 @@ def function_of(tool: ToolSpec, *, knows_strict: bool) -> dict[str, Any]:
     function: dict[str, Any] = {
         "name": tool.name,
         "description": without_surrogates(tool.description),
-        "parameters": dict(schema),
+        "parameters": openai_schema(schema),
     }
     # Servers that know the field may default to strict if it is missing.
     return {**function, "strict": strict} if knows_strict else function
