@@ -1,0 +1,1 @@
+"""MCP servers of a session: their tools, prompts, resources and questions."""
