@@ -1,0 +1,275 @@
+"""Tools of servers as models see them: clean texts, valid schemas, distinct names."""
+
+import hashlib
+import json
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from typing import Any
+
+import msgspec
+
+from ludolf.base import ReadOnlySchema, Schema, Value
+from ludolf.mcp.cleaning import clean_text
+from ludolf.mcp.schemas import (
+    MAX_DESCRIPTION,
+    MAX_SCHEMA_BYTES,
+    UnusableSchema,
+    is_cheap_to_apply,
+    is_deeper,
+    model_schema,
+)
+from ludolf.tools import schema as tool_schema
+
+NAME_PREFIX = "mcp__"
+MAX_TOOL_NAME = 64
+_MAX_TITLE = 200
+_MAX_ORIGINAL_NAME = 512
+_DIGITS = 6
+_SHOWN_NAME = 80
+_MAX_ORIGINAL_BYTES = 256 * 1024
+# A validator accepts some 250 levels.
+_MAX_NESTING = 200
+_MAX_REMEMBERED = 2048
+# By digest of a definition: whether its own schema can be applied.
+_applicable: dict[str, bool] = {}
+
+
+class ToolDefinition(Value):
+    """A tool of a server.
+
+    `tool` is the name that the server knows, `name` the one that models use. `arguments` is the
+    schema of the server, None if it accepts anything or cannot be applied. `renamed` maps names
+    of parameters in `parameters` to those of the server.
+    """
+
+    server: str
+    tool: str
+    name: str
+    description: str
+    parameters: dict[str, Any]
+    digest: str
+    arguments: dict[str, Any] | None = None
+    renamed: dict[str, str] = msgspec.field(default_factory=dict)
+    read_only: bool = False
+    title: str = ""
+
+
+class ReadTools(msgspec.Struct, frozen=True):
+    """Tools of a server, and a warning for each definition that is not used as it is."""
+
+    tools: tuple[ToolDefinition, ...]
+    warnings: tuple[str, ...]
+
+
+def read_tools(server: str, raw: Sequence[Any]) -> ReadTools:
+    """Return the usable tools of a `tools/list` result.
+
+    A definition that is not a tool is dropped with a warning; the others are kept.
+    """
+    found: dict[str, ToolDefinition] = {}
+    warnings: list[str] = []
+    for each in raw:
+        try:
+            definition, notes = _definition(server, each)
+        except UnusableSchema as error:
+            warnings.append(f"MCP server {server}: a tool is left out: {error}.")
+            continue
+        warnings.extend(notes)
+        first = found.setdefault(definition.tool, definition)
+        if first.digest != definition.digest:
+            shown = _shown(definition.tool)
+            warnings.append(
+                f"MCP server {server}: the tool {shown} is defined twice; the first one is used."
+            )
+    return ReadTools(distinct_names(found.values(), frozenset()), tuple(warnings))
+
+
+def server_key(name: str) -> str:
+    """Return the form of a server's name in the names of its tools: `a-b` and `a_b` are one."""
+    return _safe(name)
+
+
+def tool_name(server: str, tool: str) -> str:
+    """Return the name of a tool for models, at most 64 letters, digits and underscores."""
+    name = f"{NAME_PREFIX}{_safe(server)}__{_safe(tool)}"
+    return name if len(name) <= MAX_TOOL_NAME else _with_digits(name, server, tool)
+
+
+def distinct_names(
+    tools: Iterable[ToolDefinition], reserved: AbstractSet[str]
+) -> tuple[ToolDefinition, ...]:
+    """Return the tools with names that differ from each other and from the reserved ones.
+
+    All tools that share a name get six hexadecimal digits of their original names.
+    """
+    listed = tuple(tools)
+    counts = Counter(tool.name for tool in listed)
+    taken = {name for name, count in counts.items() if count == 1} | reserved
+    return tuple(
+        _renamed(tool, taken) if counts[tool.name] > 1 or tool.name in reserved else tool
+        for tool in listed
+    )
+
+
+def _renamed(tool: ToolDefinition, taken: set[str]) -> ToolDefinition:
+    """Give the tool a name that is not taken, and take it."""
+    name = _with_digits(tool.name, tool.server, tool.tool)
+    attempt = 1
+    while name in taken:
+        name = _with_digits(tool.name, tool.server, tool.tool, str(attempt))
+        attempt += 1
+    taken.add(name)
+    return tool.replace(name=name)
+
+
+def _with_digits(name: str, *original: str) -> str:
+    key = "\0".join(original).encode("utf-8", "surrogatepass")
+    ending = f"_{hashlib.sha256(key).hexdigest()[:_DIGITS]}"
+    return name[: MAX_TOOL_NAME - len(ending)] + ending
+
+
+def _safe(name: str) -> str:
+    return re.sub(r"[^a-zA-Z0-9_]", "_", name)
+
+
+# ---------------------------------------------------------------- one definition
+
+
+def _definition(server: str, raw: Any) -> tuple[ToolDefinition, tuple[str, ...]]:
+    if not isinstance(raw, Mapping):
+        raise UnusableSchema(f"a {type(raw).__name__} is not a definition")
+    name = raw.get("name")
+    if not isinstance(name, str) or not name.strip():
+        raise UnusableSchema("it has no name")
+    shown = _shown(name)
+    if len(name) > _MAX_ORIGINAL_NAME:
+        raise UnusableSchema(f"the name {shown} is longer than {_MAX_ORIGINAL_NAME} characters")
+    try:
+        made = model_schema(raw.get("inputSchema"))
+    except UnusableSchema as error:
+        raise UnusableSchema(f"{shown}: {error}") from None
+    annotations = raw.get("annotations")
+    hints: Mapping[str, Any] = annotations if isinstance(annotations, Mapping) else {}
+    definition = ToolDefinition(
+        server=server,
+        tool=name,
+        name=tool_name(server, name),
+        description=_text(raw.get("description"), MAX_DESCRIPTION),
+        parameters=made.schema,
+        arguments=_original(raw.get("inputSchema"), made.schema, made.renamed),
+        renamed=dict(made.renamed),
+        read_only=hints.get("readOnlyHint") is True,
+        title=_text(raw.get("title"), _MAX_TITLE) or _text(hints.get("title"), _MAX_TITLE),
+        digest=_digest(raw),
+    )
+    return definition, tuple(_notes(server, shown, is_too_large=made.is_too_large))
+
+
+def _notes(server: str, shown: str, *, is_too_large: bool) -> Iterator[str]:
+    if is_too_large:
+        yield (
+            f"MCP server {server}: the parameter schema of {shown} is larger than "
+            f"{MAX_SCHEMA_BYTES // 1024} KB; the model sees the tool without it."
+        )
+
+
+def _text(value: Any, limit: int) -> str:
+    return clean_text(value, limit) if isinstance(value, str) else ""
+
+
+def _shown(name: str) -> str:
+    return f'"{clean_text(name, _SHOWN_NAME)}"'
+
+
+def _original(raw: Any, made: Schema, renamed: Mapping[str, str]) -> dict[str, Any] | None:
+    """Return the server's schema; None if it accepts anything or could not be stored."""
+    if not isinstance(raw, Mapping) or not raw or is_deeper(raw, _MAX_NESTING):
+        return None
+    schema = dict(raw)
+    required = schema.get("required")
+    if isinstance(required, list):
+        # A name that is required but not described: the model cannot know it.
+        known = {renamed.get(name, name) for name in made["properties"]}
+        schema["required"] = [name for name in required if name in known]
+    try:
+        return schema if len(msgspec.json.encode(schema)) <= _MAX_ORIGINAL_BYTES else None
+    except (ValueError, OverflowError):  # lone surrogates, large integers
+        return None
+
+
+def _digest(raw: Mapping[str, Any]) -> str:
+    if is_deeper(raw, _MAX_NESTING):
+        raw = {key: each for key, each in raw.items() if not is_deeper(each, _MAX_NESTING)}
+    try:
+        data = msgspec.json.encode(raw, order="deterministic")
+    except (ValueError, OverflowError):
+        data = json.dumps(raw, sort_keys=True).encode()
+    return hashlib.sha256(data).hexdigest()
+
+
+# ---------------------------------------------------------------- arguments
+
+
+def check_arguments(tool: ToolDefinition, args: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the arguments for the server, without empty values in place of optional ones.
+
+    They are checked by the server's schema; by the model's if a validator cannot apply that one.
+
+    Raises:
+        ToolFailure: the arguments do not match; the text names the errors.
+    """
+    kept = _without_placeholders(tool.parameters, args)
+    if tool.arguments is None or not _is_applicable(tool.digest, tool.arguments):
+        checked = tool_schema.check_arguments(tool.name, tool.parameters, kept)
+        return _original_names(tool, checked)
+    return tool_schema.check_arguments(tool.name, tool.arguments, _original_names(tool, kept))
+
+
+def _original_names(tool: ToolDefinition, args: Mapping[str, Any]) -> dict[str, Any]:
+    return {tool.renamed.get(name, name): each for name, each in args.items()}
+
+
+def _without_placeholders(schema: ReadOnlySchema, args: Mapping[str, Any]) -> dict[str, Any]:
+    """Leave out empty values of optional parameters that do not accept them."""
+    required = schema.get("required", ())
+    return {
+        name: value
+        for name, value in args.items()
+        if name in required or not _is_empty(value) or _accepts(schema, name, value)
+    }
+
+
+def _is_empty(value: Any) -> bool:
+    return value is None or (isinstance(value, str | list | dict) and not value)
+
+
+def _accepts(schema: ReadOnlySchema, name: str, value: Any) -> bool:
+    shape = schema["properties"].get(name)
+    if not shape:
+        return True
+    import jsonschema_rs
+
+    try:
+        return jsonschema_rs.is_valid(shape, value, offline=True)
+    except ValueError:
+        return True
+
+
+def _is_applicable(digest: str, schema: ReadOnlySchema) -> bool:
+    if digest not in _applicable:
+        if len(_applicable) >= _MAX_REMEMBERED:
+            _applicable.clear()
+        _applicable[digest] = is_cheap_to_apply(schema) and _is_valid_schema(schema)
+    return _applicable[digest]
+
+
+def _is_valid_schema(schema: ReadOnlySchema) -> bool:
+    import jsonschema_rs
+
+    try:
+        jsonschema_rs.validator_for(dict(schema), offline=True)
+    except (ValueError, jsonschema_rs.ReferencingError):
+        return False
+    return True

@@ -1,0 +1,54 @@
+"""Remove terminal control and invisible characters from the texts of servers."""
+
+import re
+
+from ludolf.base import without_surrogates
+from ludolf.base.visible import HIDDEN, characters
+
+# Terminal control, in the form that begins with ESC and as one C1 character. A control string
+# without an end ends with its line or after 4,096 characters.
+_ESCAPES = re.compile(
+    r"(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]?"
+    r"|(?:\x1b[\]PX^_]|[\x90\x98\x9d\x9e\x9f])"
+    r"[^\n\x07\x18\x1a\x1b\x9c]{0,4096}(?:[\x07\x18\x1a\x9c]|\x1b\\)?"
+    r"|\x1b[ -/]*[0-~]?"
+    r"|[\x80-\x9f]"
+)
+_MAY_ESCAPE = re.compile(r"[\x1b\x80-\x9f]")
+_TAGS = re.compile("[\U000e0000-\U000e0fff]")
+_LINE_ENDS = re.compile("\r\n?|[\u2028\u2029]")
+_CONTROLS = re.compile(f"[\0-\x08\x0b-\x1f\x7f{characters(HIDDEN)}]")
+CUT_MARK = "…"
+
+
+def clean_text(text: str, limit: int) -> str:
+    """Return the text without control and invisible characters, at most `limit` characters.
+
+    Newlines and tabs stay. Escape sequences are removed as a whole.
+    """
+    if text.isascii() and text.isprintable():
+        return cut_text(text, limit)
+    # The pieces that are removed can be longer than the limit, but not without bounds.
+    return cut_text(_cleaned(text[: 16 * limit + 8192]).strip(), limit)
+
+
+def is_clean(text: str) -> bool:
+    """Return whether a name or value has no character that `clean_text` removes."""
+    return (text.isascii() and text.isprintable()) or _cleaned(text) == text
+
+
+def _cleaned(text: str) -> str:
+    shown = _LINE_ENDS.sub("\n", _ESCAPES.sub("", without_surrogates(text)))
+    return _CONTROLS.sub("", shown)
+
+
+def clean_output(text: str) -> str:
+    """Return a text of a result without escape sequences and tag characters."""
+    if "\x1b" in text or (not text.isascii() and _MAY_ESCAPE.search(text)):
+        text = _ESCAPES.sub("", text)
+    return text if text.isascii() else _TAGS.sub("", without_surrogates(text))
+
+
+def cut_text(text: str, limit: int) -> str:
+    """Return the text, cut with a mark if it is longer than `limit` characters."""
+    return text if len(text) <= limit else text[: max(0, limit - len(CUT_MARK))] + CUT_MARK
