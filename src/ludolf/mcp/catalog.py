@@ -220,7 +220,7 @@ def check_arguments(tool: ToolDefinition, args: Mapping[str, Any]) -> Mapping[st
     Raises:
         ToolFailure: the arguments do not match; the text names the errors.
     """
-    kept = _without_placeholders(tool.parameters, args)
+    kept = without_placeholders(tool.parameters, args)
     if tool.arguments is None or not _is_applicable(tool.digest, tool.arguments):
         checked = tool_schema.check_arguments(tool.name, tool.parameters, kept)
         return _original_names(tool, checked)
@@ -231,7 +231,7 @@ def _original_names(tool: ToolDefinition, args: Mapping[str, Any]) -> dict[str, 
     return {tool.renamed.get(name, name): each for name, each in args.items()}
 
 
-def _without_placeholders(schema: ReadOnlySchema, args: Mapping[str, Any]) -> dict[str, Any]:
+def without_placeholders(schema: ReadOnlySchema, args: Mapping[str, Any]) -> dict[str, Any]:
     """Leave out empty values of optional parameters that do not accept them."""
     required = schema.get("required", ())
     return {

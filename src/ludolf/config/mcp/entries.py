@@ -3,7 +3,6 @@
 import json
 import re
 from collections.abc import Mapping
-from fnmatch import fnmatchcase
 from typing import Any, Literal
 
 import msgspec
@@ -80,15 +79,12 @@ class McpEntry(Value):
     def transport(self) -> Literal["stdio", "http"]:
         return "stdio" if self.url is None else "http"
 
-    def exposure_of(self, tool: str) -> McpExposure:
-        """Return the exposure of a tool: by its name, by the first pattern, else the server's."""
-        exact = self.tool_exposure.get(tool)
-        if exact is not None:
-            return exact
-        for pattern, exposure in self.tool_exposure.items():
-            if "*" in pattern and fnmatchcase(tool, _only_stars(pattern)):
-                return exposure
-        return self.exposure
+    @property
+    def trusts_annotations(self) -> bool:
+        """Return whether a hint that a tool only reads counts: for the user and the host."""
+        if self.trust_annotations is not None:
+            return self.trust_annotations
+        return self.source in ("user", "flag", "host")
 
 
 class CheckedEntry(Value):

@@ -33,12 +33,15 @@ class ResolvedEntry(Value):
         return cwd / self.cwd if self.cwd else cwd
 
 
-def resolve_entry(entry: McpEntry, environ: Mapping[str, str]) -> ResolvedEntry:
+def resolve_entry(
+    entry: McpEntry, environ: Mapping[str, str], *, runs_commands: bool = True
+) -> ResolvedEntry:
     """Expand the values of an entry; blocks while a `!command` runs.
 
     `${NAME}` and `${NAME:-default}` are environment variables; a value that begins with `!` is the
     output of a shell command; `$${NAME}` and `$!` are literal text. A leading `~/` of the command,
-    its arguments and `cwd` is the user's home directory.
+    its arguments and `cwd` is the user's home directory. Without `runs_commands`, commands stay as
+    they are written.
 
     Raises:
         ConfigError: a variable is not set, a command failed, or a value cannot be used.
@@ -46,7 +49,8 @@ def resolve_entry(entry: McpEntry, environ: Mapping[str, str]) -> ResolvedEntry:
 
     def value(text: str, key: str) -> str:
         try:
-            return _checked_text(_expanded(text, environ))
+            is_kept = not runs_commands and text.startswith("!")
+            return text if is_kept else _checked_text(_expanded(text, environ))
         except ConfigError as error:
             raise ConfigError(f'server "{entry.name}": `{key}`: {error}') from error
 
@@ -117,6 +121,8 @@ def _resolved_url(entry: McpEntry, value: Callable[[str, str], str]) -> str | No
     if entry.url is None:
         return None
     url = value(entry.url, "url")
+    if url.startswith("!"):
+        return url
     try:
         check_address(url)
         if entry.auth is not None and not is_private_address(url):

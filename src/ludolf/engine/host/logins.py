@@ -34,7 +34,7 @@ class Logins(Feature):
         self._registry = registry
         self._send = send
         self._work = work
-        self._running: dict[str, _HostAsker] = {}
+        self._running: dict[str, HostAsker] = {}
 
     def providers(self) -> tuple[LoginProvider, ...]:
         registry = self._registry
@@ -76,7 +76,7 @@ class Logins(Feature):
         if provider in self._running:
             raise CommandError(f"A login to {provider} is under way already")
         chosen = choose_way(self._registry, provider, method)
-        asker = _HostAsker(self._send)
+        asker = HostAsker(self._send)
         self._running[provider] = asker
         try:
             with self._work.open() as scope:
@@ -119,7 +119,7 @@ class Logins(Feature):
 
     # ------------------------------------------------------------ private
 
-    async def _go(self, provider: str, way: Way, domain: str | None, asker: "_HostAsker") -> None:
+    async def _go(self, provider: str, way: Way, domain: str | None, asker: "HostAsker") -> None:
         registry = self._registry
         flow = flow_for(registry, provider)
         if way == "api-key" or flow is None:
@@ -131,7 +131,7 @@ class Logins(Feature):
         await asyncio.to_thread(registry.keyring.store_login, provider, credential)
 
 
-class _HostAsker(Asker):
+class HostAsker(Asker):
     """Asks the user through the host; the last dialog can be withdrawn."""
 
     def __init__(self, send: Send) -> None:

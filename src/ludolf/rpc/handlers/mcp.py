@@ -16,9 +16,7 @@ forwards(
     get_mcp_servers=lambda call: {"servers": call.engine.mcp.statuses()},
     get_mcp_tools=lambda call: {"tools": call.engine.mcp.tool_statuses(call.command.name)},
     set_mcp_server=lambda call: {"server": _change(call)},
-    set_mcp_servers=lambda call: {
-        "servers": call.engine.mcp.provide("host", call.command.servers)
-    },
+    set_mcp_servers=lambda call: {"servers": call.engine.mcp.provide("host", call.command.servers)},
 )
 
 

@@ -12,14 +12,17 @@ from ludolf.ai.messages import ToolResultMessage
 from ludolf.engine.bundles import Bundles, Component
 from ludolf.engine.features.mcp.server_set import ServerSet
 from ludolf.engine.features.mcp.tools import MOST_INSTRUCTIONS, SEARCH, ToolSearch
-from ludolf.mcp.catalog import ToolDefinition, clean_text
-from ludolf.mcp.exposure import Exposed, choose_exposure
+from ludolf.mcp.catalog import ToolDefinition
+from ludolf.mcp.cleaning import clean_text
+from ludolf.mcp.exposure import ExposedTools, expose
+from ludolf.protocol.results import McpExposure, McpToolStatus
 from ludolf.session.entries import Entry, message_of, role_of
 from ludolf.session.tree import Session
 
 SOURCE = "mcp"
 _LINE = 160
 _NO_WINDOW = 128_000
+_MARK = f'"{SEARCH}"'.encode()
 
 
 class Declarations(Component):
@@ -92,12 +95,36 @@ class Declarations(Component):
     def server_names(self) -> Sequence[str]:
         return tuple(dict.fromkeys(t.server for t in self._exposed().deferred if t.server))
 
+    # ------------------------------------------------------------ for the host
+
+    def statuses(self, server: str) -> tuple[McpToolStatus, ...]:
+        """Return the tools of a server and how they are exposed."""
+        exposed = self._exposed()
+        sorted_tools: tuple[tuple[McpExposure, tuple[ToolDefinition, ...]], ...] = (
+            ("direct", exposed.direct),
+            ("deferred", exposed.deferred),
+            ("hidden", exposed.hidden),
+        )
+        return tuple(
+            McpToolStatus(
+                name=tool.name,
+                tool=tool.tool,
+                description=tool.description,
+                exposure=exposure,
+                input_schema=tool.parameters,
+                read_only=tool.read_only,
+            )
+            for exposure, tools in sorted_tools
+            for tool in tools
+            if tool.server == server
+        )
+
     # ------------------------------------------------------------ private
 
-    def _exposed(self) -> Exposed:
+    def _exposed(self) -> ExposedTools:
         model = self.models.current
         window = model.context_window if model is not None else _NO_WINDOW
-        return choose_exposure(self._servers.exposure_settings(), window)
+        return expose(self._servers.exposure_settings(), window)
 
     def _provide(self, loaded: tuple[str, ...]) -> None:
         assert self._direct is not None
@@ -119,12 +146,12 @@ class Declarations(Component):
             deferred=found,
         )
 
-    def _describe(self, exposed: Exposed) -> str:
+    def _describe(self, exposed: ExposedTools) -> str:
         deferred = {tool.server for tool in exposed.deferred}
         lines = []
-        for name in self._servers.enabled_names:
+        for name, server in self._servers.servers.items():
             about = clean_text(self._servers.about(name), _LINE).partition("\n")[0]
-            if name in deferred or self._servers.is_unknown(name):
+            if name in deferred or server.state == "starting":
                 lines.append(f"- {name}: {about}" if about else f"- {name}")
         if not lines:
             return ""
@@ -151,7 +178,8 @@ class _LoadedNames:
 
 def _found(entries: Iterable[Entry]) -> Iterable[str]:
     for entry in entries:
-        if role_of(entry) != "toolResult":
+        # Only results of searches are decoded.
+        if _MARK not in entry.line or role_of(entry) != "toolResult":
             continue
         message = message_of(entry)
         if isinstance(message, ToolResultMessage) and message.tool_name == SEARCH:

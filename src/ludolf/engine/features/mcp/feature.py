@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from ludolf.agent.scope import Tasks
 from ludolf.base import CommandError, ConfigError
 from ludolf.engine.bundles import Bundles, Component
 from ludolf.engine.feature import Feature, History, PromptInput, Send, SessionMove
@@ -12,7 +13,7 @@ if TYPE_CHECKING:
     from ludolf.engine.features.mcp.asking import ServerQuestions
     from ludolf.engine.features.mcp.declarations import Declarations
     from ludolf.engine.features.mcp.logins import ServerLogins
-    from ludolf.engine.features.mcp.prompts import PromptCommands
+    from ludolf.engine.features.mcp.prompts import McpPrompts
     from ludolf.engine.features.mcp.server_set import ServerSet
     from ludolf.protocol.commands import UiAnswer
     from ludolf.protocol.results import McpExposure, McpServerStatus, McpSource, McpToolStatus
@@ -61,12 +62,19 @@ class McpFeature(SharedMcp):
     def __init__(self, bundles: Bundles) -> None:
         super().__init__(bundles)
         self._send: Send | None = None
+        self._tasks = Tasks()
 
     @cached_property
     def questions(self) -> "ServerQuestions":
         from ludolf.engine.features.mcp.asking import ServerQuestions
+        from ludolf.engine.host.renewals import Renewals
+        from ludolf.engine.run.requests import Requests
 
-        return ServerQuestions(self.bundles, self._send)
+        renewals = Renewals(self.models.registry, self.conversation.hub, self._tasks)
+        requests = Requests(self.bundles, renewals.renew)
+        questions = ServerQuestions(requests, lambda: self.workspace.settings.mcp.sampling)
+        questions.connect(self._send)
+        return questions
 
     @cached_property
     def servers(self) -> "ServerSet":
@@ -78,20 +86,20 @@ class McpFeature(SharedMcp):
     def logins(self) -> "ServerLogins":
         from ludolf.engine.features.mcp.logins import ServerLogins
 
-        return ServerLogins(self.bundles, self.servers)
+        return ServerLogins(self.bundles)
 
     @cached_property
-    def _prompts(self) -> "PromptCommands":
-        from ludolf.engine.features.mcp.prompts import PromptCommands
+    def _prompts(self) -> "McpPrompts":
+        from ludolf.engine.features.mcp.prompts import McpPrompts
 
-        return PromptCommands(self.servers)
+        return McpPrompts(self.servers)
 
     # ------------------------------------------------------------ life
 
     def connect(self, send: Send | None) -> None:
         self._send = send
         if "questions" in vars(self):
-            self.questions.send = send
+            self.questions.connect(send)
 
     def answer_dialog(self, answer: "UiAnswer") -> None:
         if "questions" in vars(self):
@@ -100,7 +108,9 @@ class McpFeature(SharedMcp):
             self.logins.answer_dialog(answer)
 
     def disconnect(self) -> None:
-        self.connect(None)
+        self._send = None
+        if "questions" in vars(self):
+            self.questions.disconnect()
 
     def abort(self) -> None:
         if "questions" in vars(self):
@@ -121,6 +131,7 @@ class McpFeature(SharedMcp):
     async def close(self) -> None:
         if "servers" in vars(self):
             await self.servers.close()
+        await self._tasks.close()
 
     # ------------------------------------------------------------ prompts as commands
 

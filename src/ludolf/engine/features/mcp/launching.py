@@ -7,11 +7,10 @@ from hashlib import sha256
 from pathlib import Path
 
 from ludolf.base import ConfigError, dumps
-from ludolf.config.mcp.entries import (
-    McpEntry,
+from ludolf.config.mcp.entries import McpEntry
+from ludolf.config.mcp.resolution import (
     ResolvedEntry,
     entry_digest,
-    expand_entry,
     resolve_entry,
     server_environment,
 )
@@ -28,7 +27,8 @@ class Launcher(Component):
     def key(self, entry: McpEntry, cwd: Path) -> str:
         """Return what identifies a server: equal keys mean one process. No command is run."""
         try:
-            digest = entry_digest(expand_entry(entry, os.environ), cwd)
+            resolved = resolve_entry(entry, os.environ, runs_commands=False)
+            digest = entry_digest(resolved, cwd)
         except ConfigError:
             digest = sha256(dumps(entry)).hexdigest()  # its start will fail and say why
         return f"{entry.name}:{digest}"

@@ -3,6 +3,8 @@
 import asyncio
 import os
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +13,8 @@ from msgspec import structs
 
 from ludolf.agent.tool import Tool
 from ludolf.base import CommandError, ConfigError
-from ludolf.config.mcp.cache import CatalogCache
-from ludolf.config.mcp.edit import set_entry_keys
+from ludolf.config.mcp.cache import mcp_cache_file, read_cached_servers, store_cached_server
+from ludolf.config.mcp.edit import set_entry_key
 from ludolf.config.mcp.entries import McpEntry, parse_entry, same_server
 from ludolf.config.mcp.files import read_mcp_entries
 from ludolf.engine.bundles import Bundles, Component
@@ -39,7 +41,7 @@ class ServerSet(Component):
         super().__init__(bundles)
         self._questions = questions
         self._launcher = Launcher(bundles)
-        self._cache = CatalogCache(bundles.workspace.home.agent)
+        self._cache = mcp_cache_file(bundles.workspace.home)
         self._entries: dict[str, McpEntry] = {}
         self._servers: dict[str, McpServer] = {}
         self._keys: dict[str, str] = {}
@@ -98,34 +100,36 @@ class ServerSet(Component):
 
     def _apply(self, entries: dict[str, McpEntry]) -> None:
         pool, cwd = server_pool(), self.workspace.cwd
-        before, self._keys, self._servers = self._keys, {}, {}
-        for name, entry in entries.items():
-            if not entry.enabled:
-                continue
-            key = self._launcher.key(entry, cwd)
-            self._keys[name] = key
-            self._servers[name] = pool.take(key, self, lambda e=entry, k=key: self._make(e, k))
-            self._servers[name].entry = entry
+        enabled = {name: entry for name, entry in entries.items() if entry.enabled}
+        keys = {name: self._launcher.key(entry, cwd) for name, entry in enabled.items()}
+        cached = read_cached_servers(self._cache, keys.values()) if keys else {}
+        servers = {}
+        for name, entry in enabled.items():
+            make = partial(self._make, entry, keys[name], cached.get(keys[name]))
+            servers[name] = pool.take(keys[name], self, make)
+            servers[name].entry = entry
+        before, self._keys, self._servers = self._keys, keys, servers
         for name, key in before.items():
-            if self._keys.get(name) != key:
+            if keys.get(name) != key:
                 pool.give_back(key, self)
         self._entries = entries
         self._note_change()
 
-    def _make(self, entry: McpEntry, key: str) -> McpServer:
-        stored = self._cache.get(key)
+    def _make(self, entry: McpEntry, key: str, stored: Json | None) -> McpServer:
         catalog = None
         if stored is not None:
-            try:
+            with suppress(msgspec.ValidationError):  # written by another version
                 catalog = msgspec.convert(stored, Catalog)
-            except msgspec.ValidationError:
-                catalog = None  # written by another version
-
-        def keep(new: Catalog) -> None:
-            self._cache.put(key, msgspec.to_builtins(new))
-
         launch = self._launcher.launching(entry, self.workspace.cwd)
-        return McpServer(entry, launch, catalog, keep)
+        return McpServer(entry, launch, catalog, partial(self._keep, key))
+
+    async def _keep(self, key: str, catalog: Catalog) -> None:
+        """Store a catalog, so that the next program need not start the server."""
+        record = msgspec.to_builtins(catalog)
+        try:
+            await asyncio.to_thread(store_cached_server, self._cache, key, record)
+        except ConfigError as error:
+            self.on_problem(str(error))
 
     # ------------------------------------------------------------ life
 
@@ -204,7 +208,11 @@ class ServerSet(Component):
         for tool in self._definitions:
             own[tool.server].append(tool)
         return [
-            ServerTools(name, tuple(tools), self._servers[name].entry.exposure_of)
+            ServerTools(
+                tools=tuple(tools),
+                exposure=self._servers[name].entry.exposure,
+                tool_exposure=self._servers[name].entry.tool_exposure,
+            )
             for name, tools in own.items()
         ]
 
@@ -236,6 +244,28 @@ class ServerSet(Component):
             await index.add(tools)
             self._index = index
         return self._index
+
+    # ------------------------------------------------------------ prompts and resources
+
+    def known_prompts(self) -> Mapping[str, Sequence[Json]]:
+        """Return the prompts of each server, as far as they are known."""
+        self.load()
+        return {
+            name: () if server.catalog is None else server.catalog.prompts
+            for name, server in self._servers.items()
+        }
+
+    async def list_prompts(self, server: str) -> Sequence[Json]:
+        """Raises:
+        McpError: the server cannot be used.
+        """
+        return (await (await self._servers[server].use()).list_prompts()).items
+
+    async def get_prompt(self, server: str, name: str, args: Json) -> Json:
+        """Raises:
+        McpError: the server cannot be used, or refused.
+        """
+        return await (await self._servers[server].use()).get_prompt(name, args)
 
     # ------------------------------------------------------------ commands of the host
 
@@ -313,8 +343,7 @@ class ServerSet(Component):
         """Write a change to the user's file.
 
         Raises:
-            CommandError: the server is not one of the user's file.
-            ConfigError: the file cannot be written.
+            CommandError: the server is not one of the user's file, or it cannot be written.
         """
         entry = self.entry(name)
         if entry.source != "user":
@@ -325,7 +354,8 @@ class ServerSet(Component):
             )
         asked = {"enabled": enabled, "exposure": exposure}
         wanted = {key: value for key, value in asked.items() if value is not None}
-        set_entry_keys(self.workspace.home.mcp_file, entry.name, wanted)
+        home = self.workspace.home
+        set_entry_key(home, home.mcp_file, entry.name, wanted)
 
     async def reconnect(self, name: str | None) -> None:
         """Start a server again; without a name, all that failed or run.
@@ -357,8 +387,3 @@ async def _tried(server: McpServer) -> None:
 def _without(entries: dict[str, McpEntry], others: Mapping[str, McpEntry]) -> dict[str, McpEntry]:
     taken = {same_server(name) for name in others}
     return {name: entry for name, entry in entries.items() if same_server(name) not in taken}
-
-
-def as_command_error(error: ConfigError) -> CommandError:
-    """Return an error in a provided entry as one that the host gets."""
-    return CommandError(str(error))

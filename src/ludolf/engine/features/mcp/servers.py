@@ -16,12 +16,15 @@ import msgspec
 from ludolf.agent.scope import Tasks
 from ludolf.mcp.catalog import ToolDefinition, read_tools
 from ludolf.mcp.connection import Connection, connect
+from ludolf.mcp.paging import Listing
 from ludolf.mcp.wire import (
+    METHOD_NOT_FOUND,
     Era,
     HttpServer,
     Json,
     LoginNeeded,
     McpError,
+    Refusal,
     ServerFacts,
     StdioServer,
     Tokens,
@@ -92,7 +95,7 @@ class McpServer:
         entry: "McpEntry",
         launch: Callable[[], Awaitable[Launch]],
         catalog: Catalog | None,
-        keep: Callable[[Catalog], None],
+        keep: Callable[[Catalog], Awaitable[None]],
     ) -> None:
         self.entry = entry
         self.name = entry.name
@@ -244,19 +247,18 @@ class McpServer:
                 launch.address,
                 _ServerClient(self),
                 tokens=launch.tokens,
-                protocol=launch.protocol or self._known_era(),
+                protocol=launch.protocol,
             )
         except LoginNeeded as error:
             self._set("needs_login", str(error))
-            self._report(f'MCP server "{self.name}" needs a login: run "ludolf mcp login {self.name}".')
+            self._report(
+                f'MCP server "{self.name}" needs a login: run "ludolf mcp login {self.name}".'
+            )
             raise
         except McpError as error:
             raise self._failed(f"{error}{advice}") from error
         await self._take(connection)
         return connection
-
-    def _known_era(self) -> Era | None:
-        return None if self.catalog is None else self.catalog.facts.era
 
     async def _take(self, connection: Connection) -> None:
         try:
@@ -280,7 +282,7 @@ class McpServer:
 
     async def _watch(self, connection: Connection) -> None:
         """Note the end of a server that ends without being asked to."""
-        await connection.ended()
+        await asyncio.wait((connection.closed,))
         self._connection = None
         await connection.close()
         self._failed(connection.failure or "it ended")
@@ -309,23 +311,23 @@ class McpServer:
         """Raises:
         McpError: the server does not say what it offers.
         """
-        listing = await connection.list_tools()
+        listing = await _tools_of(connection)
         read = read_tools(self.name, listing.items)
         warnings = list(read.warnings)
-        if listing.cut is not None:
-            warnings.append(listing.cut)
+        if listing.cut:
+            warnings.append(f'MCP server "{self.name}": {listing.cut}.')
         catalog = Catalog(
             facts=connection.facts,
             tools=read.tools,
-            prompts=tuple((await connection.list_prompts()).items),
+            prompts=tuple(map(dict, (await connection.list_prompts()).items)),
             resources=len((await connection.list_resources()).items),
             templates=len((await connection.list_resource_templates()).items),
         )
         before, self.catalog = self.catalog, catalog
         if catalog != before:
-            self._keep(catalog)
+            await self._keep(catalog)
             for text in warnings:
-                self._report(f'MCP server "{self.name}": {text}')
+                self._report(text)
         if before is not None:
             self._report_changes(before, catalog)
 
@@ -344,6 +346,16 @@ class McpServer:
         """Return the user that answers what the server asks now."""
         users = self._callers or self._users
         return users[-1] if users else None
+
+
+async def _tools_of(connection: Connection) -> Listing:
+    """Return the tools; none if the server has only prompts or resources."""
+    try:
+        return await connection.list_tools()
+    except Refusal as error:
+        if error.code == METHOD_NOT_FOUND:
+            return Listing()
+        raise
 
 
 class _ServerClient:

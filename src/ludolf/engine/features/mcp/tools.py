@@ -6,11 +6,14 @@ from typing import Any, Protocol
 
 from ludolf.agent.tool import ToolContext, ToolDefaults, ToolFailure, ToolOutput, text_output
 from ludolf.engine.features.mcp.servers import McpServer, ServerUser
-from ludolf.mcp.catalog import ToolDefinition, check_arguments, clean_text
+from ludolf.mcp.catalog import ToolDefinition, check_arguments, without_placeholders
+from ludolf.mcp.cleaning import clean_text
 from ludolf.mcp.results import tool_output
 from ludolf.mcp.wire import Json, McpError
+from ludolf.tools.options import image_limits
 
 SEARCH = "tool_search"
+CALL_SECONDS = 60.0
 MOST_INSTRUCTIONS = 4096
 _MOST_HITS = 25
 
@@ -33,15 +36,16 @@ class McpTool(ToolDefaults):
         # Approvals of a session do not cover another version of the tool.
         self.version = definition.digest
         self.read_only = definition.read_only and server.entry.trusts_annotations
-        self._server = server
+        self.server = server
         self._user = user
         self._folder = folder
 
     def prepare(self, args: Mapping[str, Any]) -> Mapping[str, Any]:
-        return check_arguments(self.definition, args)
+        return without_placeholders(self.definition.parameters, args)
 
     async def execute(self, args: Mapping[str, Any], ctx: ToolContext) -> ToolOutput:
-        server = self._server
+        server = self.server
+        given = check_arguments(self.definition, args)
         try:
             if server.connection is None:
                 await ctx.update(text_output(f'Starting MCP server "{server.name}"...'))
@@ -49,13 +53,18 @@ class McpTool(ToolDefaults):
             with server.called_by(self._user):
                 result = await connection.call_tool(
                     self.definition.tool,
-                    args,
-                    timeout=server.entry.timeout,
+                    given,
+                    timeout=server.entry.timeout or CALL_SECONDS,
                     on_progress=_progress(ctx),
                 )
         except McpError as error:
             raise ToolFailure(f'MCP server "{server.name}": {error}') from error
-        return await tool_output(result, definition=self.definition, folder=self._folder(), ctx=ctx)
+        return await tool_output(
+            result,
+            definition=self.definition,
+            folder=self._folder(),
+            limits=image_limits(ctx.input_limits),
+        )
 
 
 def _progress(ctx: ToolContext) -> Callable[[Json], None] | None:

@@ -1,0 +1,129 @@
+"""Logins of MCP servers: tokens for connections, and the flow with the host's user."""
+
+import os
+from typing import Any
+
+import msgspec
+
+from ludolf.agent.scope import Aborted, Scope
+from ludolf.ai.errors import ProviderError
+from ludolf.ai.http.oauth import LoginError
+from ludolf.base import CommandError, ConfigError
+from ludolf.config.auth.oauth import callback_host
+from ludolf.config.mcp.auth_file import ServerLogin
+from ludolf.config.mcp.entries import McpEntry
+from ludolf.config.mcp.resolution import ResolvedEntry, resolve_entry
+from ludolf.engine.bundles import Bundles, Component
+from ludolf.engine.feature import Send
+from ludolf.engine.host.logins import CANCELLED, HostAsker
+from ludolf.mcp.login import BrowserLogin, log_out
+from ludolf.mcp.oauth import OAuthSettings, read_oauth_settings
+from ludolf.mcp.tokens import StoredTokens
+from ludolf.mcp.wire import HttpServer, McpError, Tokens
+from ludolf.protocol.commands import UiAnswer
+
+NOT_HTTP = 'The MCP server "{name}" is a program on this machine; only HTTP servers have logins.'
+
+
+class ProviderTokens(Component):
+    """The token of a model provider's login, which `auth` of an entry asks for."""
+
+    def __init__(self, bundles: Bundles, provider: str) -> None:
+        super().__init__(bundles)
+        self._provider = provider
+
+    async def current(self) -> str | None:
+        access = self.models.registry.keyring.access(self._provider)
+        if access is None or access.key is None:
+            raise McpError(f'No key or login is stored for the provider "{self._provider}"')
+        return access.key
+
+    async def refused(self, token: str | None, challenge: str) -> bool:
+        return False
+
+
+def tokens_for(bundles: Bundles, resolved: ResolvedEntry) -> Tokens | None:
+    """Return where a connection gets its token; None if a header of the entry has one."""
+    entry = resolved.entry
+    if entry.auth is not None:
+        return ProviderTokens(bundles, entry.auth.provider)
+    if any(name.lower() == "authorization" for name in resolved.headers):
+        return None
+    url = resolved.url or ""
+    return StoredTokens(url, _store(bundles, entry.name, url), _settings(resolved))
+
+
+class ServerLogins(Component):
+    """Logs in through the dialogs of the host, one server at a time."""
+
+    def __init__(self, bundles: Bundles) -> None:
+        super().__init__(bundles)
+        self._work = Scope()
+        self._asker: HostAsker | None = None
+
+    async def login(self, entry: McpEntry, send: Send | None) -> None:
+        """Raises:
+        CommandError: it is refused, failed, or was cancelled.
+        """
+        resolved = _resolved(entry)
+        if send is None:
+            raise CommandError(f'Run "ludolf mcp login {entry.name}" in a terminal to log in.')
+        if self._asker is not None:
+            raise CommandError("A login to an MCP server is under way already")
+        url = resolved.url or ""
+        store = _store(self.bundles, entry.name, url)
+        server = HttpServer(url=url, headers=resolved.headers)
+        asker = self._asker = HostAsker(send)
+        attempt = BrowserLogin(server, store, _settings(resolved), asker, host=callback_host())
+        try:
+            with self._work.open() as scope:
+                await scope.run(attempt.run())
+        except Aborted:
+            raise CommandError(CANCELLED) from None
+        except (LoginError, ProviderError, ConfigError) as error:
+            text = str(error)
+            raise CommandError(text if text == CANCELLED else f"Login failed: {text}") from error
+        finally:
+            self._asker = None
+            asker.withdraw()
+
+    async def logout(self, entry: McpEntry) -> bool:
+        """Remove a stored login; False if there was none.
+
+        Raises:
+            CommandError: the server has no logins.
+        """
+        resolved = _resolved(entry)
+        store = _store(self.bundles, entry.name, resolved.url or "")
+        removed, problem = await log_out(store, _settings(resolved))
+        if problem:
+            text = f'The tokens of "{entry.name}" were not revoked at the server: {problem}'
+            self.conversation.hub.report(text)
+        return removed
+
+    def answer_dialog(self, answer: UiAnswer) -> None:
+        if self._asker is not None:
+            self._asker.dialogs.answer(answer)
+
+    def abort(self) -> None:
+        """Cancel a running login."""
+        self._work.abort_open()
+
+
+def _resolved(entry: McpEntry) -> ResolvedEntry:
+    if entry.url is None:
+        raise CommandError(NOT_HTTP.format(name=entry.name))
+    try:
+        return resolve_entry(entry, os.environ)
+    except ConfigError as error:
+        raise CommandError(str(error)) from error
+
+
+def _store(bundles: Bundles, name: str, url: str) -> ServerLogin:
+    return ServerLogin(bundles.workspace.home.agent, name, url)
+
+
+def _settings(resolved: ResolvedEntry) -> OAuthSettings:
+    oauth: dict[str, Any] = msgspec.to_builtins(resolved.entry.oauth) or {}
+    secret = {"clientSecret": resolved.client_secret} if resolved.client_secret else {}
+    return read_oauth_settings({**oauth, **secret})
