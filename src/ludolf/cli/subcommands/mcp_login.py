@@ -9,12 +9,14 @@ from typing import Any
 
 import msgspec
 
+from ludolf.ai.errors import ProviderError
 from ludolf.ai.http.oauth import LoginError
 from ludolf.base import CommandError
 from ludolf.base.near import did_you_mean
 from ludolf.cli.subcommands.auth import TerminalAsker
 from ludolf.config.auth.oauth import callback_host
 from ludolf.config.mcp.auth_file import ServerLogin
+from ludolf.config.mcp.entries import same_server
 from ludolf.config.mcp.files import read_mcp_entries
 from ludolf.config.mcp.resolution import ResolvedEntry, resolve_entry
 from ludolf.config.settings.home import Home, find_home
@@ -95,8 +97,9 @@ def log_in_to_server(
     )
     try:
         asyncio.run(attempt.run())
-    except LoginError as error:
-        raise LoginError(f'The login to the MCP server "{name}" failed: {error}.') from error
+    except (LoginError, ProviderError) as error:
+        text = str(error).removesuffix(".")
+        raise CommandError(f'The login to the MCP server "{name}" failed: {text}.') from error
     return str(store.path)
 
 
@@ -137,7 +140,8 @@ def _entry(home: Home, name: str) -> ResolvedEntry:
     """
     settings = trusted_settings(home)  # sets the proxy, which logins use too
     found = read_mcp_entries(home, trusted=settings.trusted)
-    entry = found.entries.get(name)
+    same = (key for key in found.entries if same_server(key) == same_server(name))
+    entry = found.entries.get(next(same, name))
     if entry is None:
         sys.stderr.writelines(f"Warning: {text}\n" for text in found.warnings)
         near = did_you_mean(name, found.entries)

@@ -14,6 +14,7 @@ from ludolf.config.settings.lock import FileLock, auth_lock, growing_pauses
 FILE_NAME = "mcp-auth.json"
 _RENEWAL_STALE = 20.0
 _RENEWAL_PATIENCE = 25.0
+_WRITE_PATIENCE = 1.0
 _DEFAULT_PORTS = {"http": 80, "https": 443}
 # Characters of a path or a query that the WHATWG URL parser leaves alone.
 _PLAIN = "!$&'()*+,-./:;=?@[]_~%|^"
@@ -44,7 +45,7 @@ class ServerLogin:
         """
         current = stamp(self.path)
         if current is None or current != self._stamp:
-            self._loaded = self._find(self._read())[1]
+            self._loaded = self._find(self._settled())[1]
             self._stamp = current
         return self._loaded
 
@@ -90,6 +91,14 @@ class ServerLogin:
             if isinstance(stored, dict) and stored.get("serverUrl", self.url) == self.url:
                 return key, stored
         return self._key, None
+
+    def _settled(self) -> dict[str, Any]:
+        """Read the file; pi writes it in place, so a broken one is read again under its lock."""
+        try:
+            return self._read()
+        except ConfigError:
+            with auth_lock(self.path, patience=_WRITE_PATIENCE):
+                return self._read()
 
     def _read(self) -> dict[str, Any]:
         try:
