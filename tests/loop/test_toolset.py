@@ -83,6 +83,9 @@ def test_undeclared_tools_are_switched_with_the_declared_ones_of_their_source(
     tools.set_active(("read",))
     assert [spec.name for spec in tools.specs()] == ["read"]
     assert tools.find(ISSUES) is None and tools.find(FORKS) is None
+    tools.provide("mcp", [*names, *made(CLONE)], undeclared=frozenset({ISSUES, CLONE}))
+    assert tools.find(CLONE) is None
+    tools.provide("mcp", names, undeclared=frozenset({ISSUES}), deferred=(FORKS,))
     tools.set_active(saved)
     assert [spec.name for spec in tools.specs()] == saved
     assert tools.find(ISSUES) is not None and tools.find(FORKS) is not None

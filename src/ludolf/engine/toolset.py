@@ -160,9 +160,13 @@ class Toolset:
         options = self._workspace.options
         own = {tool.name: tool for tool in tools if permits(options, tool.name)}
         late = tuple(name for name in dict.fromkeys(deferred) if name in own)
-        self._provided[source] = _Source(own, undeclared.intersection(own).difference(late), late)
+        made = _Source(own, undeclared.intersection(own).difference(late), late)
+        new = set(own) - before - hidden
+        if before and not before & self._switched_on:
+            new -= made.undeclared  # the source is switched off
+        self._provided[source] = made
         self._switched_on -= before - set(own)
-        self._switched_on |= set(own) - before - hidden
+        self._switched_on |= new
         self._specs = None
 
     def source_of(self, name: str) -> str | None:
