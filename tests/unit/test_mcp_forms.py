@@ -127,7 +127,7 @@ def test_an_optional_field_may_be_left_empty() -> None:
 
 def test_texts_of_servers_are_shown_on_one_line_without_hidden_characters() -> None:
     hostile = "a\x1b[31m\u202eb\n\U000e0041c\ud800" + "x" * 50
-    assert shown_text(hostile, 10) == "a [31mb c…"
+    assert shown_text(hostile, 10) == "ab cxxxxx…"
     assert shown_text(None, 10) == ""
     field = _field({"title": "T\u200b", "description": "D\nE", "enum": ["a"], "default": "a"})
     assert field.question == "T: D E (default: a)"

@@ -277,13 +277,14 @@ def _cycled_level(data: Any) -> Any:
 
 
 def _commands(data: Any) -> Any:
+    return {"commands": [_command(msgspec.to_builtins(item)) for item in data["commands"]]}
+
+
+def _command(item: dict[str, Any]) -> dict[str, Any]:
     newer = ("path", "location")
-    items = map(msgspec.to_builtins, data["commands"])
-    return {
-        "commands": [
-            {name: value for name, value in item.items() if name not in newer} for item in items
-        ]
-    }
+    known = {name: value for name, value in item.items() if name not in newer}
+    # Prompts of MCP servers have a source that pi 0.79 does not have.
+    return {**known, "source": "prompt"} if item["source"] == "mcp" else known
 
 
 class _Conversation(msgspec.Struct):

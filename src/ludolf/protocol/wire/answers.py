@@ -151,7 +151,7 @@ class CommandItem(Value, kw_only=True):
 
     name: str
     description: str | None = None
-    source: Literal["extension", "prompt", "skill", "builtin"]
+    source: Literal["extension", "prompt", "skill", "builtin", "mcp"]
     source_info: SourceInfo | None = None
     path: str | None = None
     location: Literal["user", "project", "path"] | None = None

@@ -10,7 +10,7 @@ from ludolf.protocol import events as around
 from ludolf.protocol.dialects.pi_079 import UNSPOKEN
 from ludolf.protocol.results import State
 from ludolf.protocol.ui import UiRequest
-from ludolf.protocol.wire.answers import ANSWERS
+from ludolf.protocol.wire.answers import ANSWERS, SourceInfo
 from ludolf.protocol.wire.frames import (
     COMMON,
     Chunk,
@@ -68,6 +68,19 @@ class ExactForked(Value, kw_only=True):
     text: str | None = None
 
 
+class ExactCommandItem(Value, kw_only=True):
+    """A command that a prompt may call with `/`."""
+
+    name: str
+    description: str | None = None
+    source: Literal["extension", "prompt", "skill"]
+    source_info: SourceInfo
+
+
+class ExactCommandList(Value):
+    commands: tuple[ExactCommandItem, ...]
+
+
 EXACT: Replaced = {
     **COMMON,
     run.MessageUpdate: ExactUpdate,
@@ -83,5 +96,6 @@ EXACT_ANSWERS: dict[str, Any] = {
     "get_available_thinking_levels": ExactLevels,
     "cycle_thinking_level": ExactCycledLevel | None,
     "get_last_assistant_text": ExactLastText,
+    "get_commands": ExactCommandList,
     "fork": ExactForked,
 }

@@ -10,8 +10,8 @@ import msgspec
 from msgspec import UNSET
 
 from ludolf.base import LudolfError
-from ludolf.base.visible import HIDDEN, characters
 from ludolf.config.resources.linear_pattern import LinearPattern, Unsupported
+from ludolf.mcp.cleaning import clean_text
 from ludolf.mcp.wire import Json, Refusal
 
 INVALID_PARAMS = -32602
@@ -24,7 +24,6 @@ _MOST_DESCRIPTION = 400
 _MOST_VALUE = 10_000
 # The largest integer that every JSON reader keeps exactly.
 _LARGEST = 2**53 - 1
-_UNSEEN = re.compile(f"[{characters(HIDDEN)}]")
 _EMAIL = re.compile(r"[^\s@]+@[^\s@]+")
 FieldKind = Literal["boolean", "choice", "choices", "string", "number", "integer"]
 
@@ -97,11 +96,7 @@ class FormField(msgspec.Struct, frozen=True, kw_only=True):
 
 def shown_text(value: Any, limit: int) -> str:
     """Return a text of a server on one line, without invisible characters; empty if not a text."""
-    if not isinstance(value, str):
-        return ""
-    visible = _UNSEEN.sub("", value[: limit * 4])
-    line = " ".join("".join(sign if sign.isprintable() else " " for sign in visible).split())
-    return line if len(line) <= limit else line[: limit - 1] + "…"
+    return " ".join(clean_text(value, limit).split()) if isinstance(value, str) else ""
 
 
 def read_form(schema: Any) -> tuple[FormField, ...]:
