@@ -42,7 +42,7 @@ class Prompts(Feature):
     def commands(self) -> tuple[Any, ...]:
         return self._commands.items()
 
-    def handles_input(self) -> bool:
+    def handles_input(self, text: str) -> bool:
         return True
 
     async def before_input(self, prompt: PromptInput) -> PromptInput:

@@ -255,15 +255,6 @@ def test_the_digest_changes_with_what_decides_the_server() -> None:
     assert digest(web) != digest({**web, "headers": {"A": "b"}})
 
 
-def test_a_tools_exposure_is_by_name_then_by_the_first_pattern() -> None:
-    tools = {"get_*": "direct", "get_secret": "hidden", "[x]?*": "codemode", "*": "deferred"}
-    entry = _one({"command": "x", "exposure": "hidden", "toolExposure": tools})
-    assert entry.exposure_of("get_secret") == "hidden"
-    assert entry.exposure_of("get_one") == "direct"
-    assert entry.exposure_of("other") == "deferred"
-    assert _one({"command": "x"}).exposure_of("any") == "auto"
-
-
 # ---------------------------------------------------------------- environment
 
 

@@ -13,7 +13,12 @@ from ludolf.ai.registry import Providers
 from ludolf.base import ConfigError, Warn
 from ludolf.config.auth.keyring import Keyring
 from ludolf.config.models.registry import ModelRegistry
-from ludolf.config.settings.home import custom_session_dir, find_home, has_rules
+from ludolf.config.settings.home import (
+    custom_session_dir,
+    find_home,
+    has_rules,
+    mcp_files_exist,
+)
 from ludolf.config.settings.options import Options
 from ludolf.engine.bundles import Bundles
 from ludolf.engine.conversation import Conversation, Meter
@@ -93,6 +98,7 @@ def refresh(bundles: Bundles) -> None:
     for doubt in bundles.workspace.files.doubts:
         raise ConfigError(doubt)
     _refresh_rules(bundles)
+    _refresh_mcp(bundles)
     if _asks_for_safety(bundles.workspace):
         from ludolf.engine.features.safety import refresh_safety
 
@@ -165,6 +171,14 @@ def _refresh_rules(bundles: Bundles) -> None:
 
         if bundles.features.find(StreamRules) is None:
             bundles.features.add(StreamRules(bundles))
+
+
+def _refresh_mcp(bundles: Bundles) -> None:
+    if mcp_files_exist(bundles.workspace.home, bundles.workspace.options):
+        from ludolf.engine.features.mcp.feature import McpFeature
+
+        if bundles.features.find(McpFeature) is None:
+            bundles.features.add(McpFeature(bundles))
 
 
 def _release_safety(features: Features) -> None:

@@ -251,9 +251,8 @@ class McpServer:
             )
         except LoginNeeded as error:
             self._set("needs_login", str(error))
-            self._report(
-                f'MCP server "{self.name}" needs a login: run "ludolf mcp login {self.name}".'
-            )
+            advice = f'Run "ludolf mcp login {self.name}".'
+            self._report(f'MCP server "{self.name}" needs a login. {advice}')
             raise
         except McpError as error:
             raise self._failed(f"{error}{advice}") from error

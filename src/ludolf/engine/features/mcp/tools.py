@@ -5,6 +5,8 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from ludolf.agent.tool import ToolContext, ToolDefaults, ToolFailure, ToolOutput, text_output
+from ludolf.ai.messages import Text
+from ludolf.base import dumps
 from ludolf.engine.features.mcp.servers import McpServer, ServerUser
 from ludolf.mcp.catalog import ToolDefinition, check_arguments, without_placeholders
 from ludolf.mcp.cleaning import clean_text
@@ -136,13 +138,15 @@ class ToolSearch(ToolDefaults):
             names = ", ".join(self._tools.server_names) or "none"
             raise ToolFailure(f"No tool fits {query!r}. Servers with tools: {names}.")
         about = self._tools.introduce(tuple(dict.fromkeys(tool.server for tool in found)))
-        texts = [f'Instructions of "{server}":\n{text}' for server, text in about.items()]
-        texts += [_described(tool) for tool in found]
-        return text_output("\n\n".join(texts), {"loaded": [tool.name for tool in found]})
+        # The first part describes the tools: some providers get references in its place.
+        texts = ["\n\n".join(map(_described, found))]
+        texts += [f'Instructions of "{server}":\n{text}' for server, text in about.items()]
+        return ToolOutput(
+            content=tuple(Text(text=text) for text in texts),
+            details={"loaded": [tool.name for tool in found]},
+        )
 
 
 def _described(tool: ToolDefinition) -> str:
-    from ludolf.base import dumps
-
     schema = dumps(tool.parameters).decode()
     return f"{tool.name}\n{tool.description}\nParameters: {schema}"
