@@ -64,6 +64,9 @@ class Tokens(Protocol):
         Called after a 401, and after a 403 with `insufficient_scope`; `token` was sent.
         """
 
+    async def close(self) -> None:
+        """Wait until nothing is being renewed."""
+
 
 class Client(Protocol):
     """What a server may ask and report; one object serves all requests of a connection."""

@@ -115,6 +115,8 @@ class McpFeature(SharedMcp):
     def abort(self) -> None:
         if "questions" in vars(self):
             self.questions.abort()
+        if "logins" in vars(self):
+            self.logins.abort()
 
     def warm_up(self) -> None:
         self.servers.begin_new()

@@ -41,6 +41,9 @@ class ProviderTokens(Component):
     async def refused(self, token: str | None, challenge: str) -> bool:
         return False
 
+    async def close(self) -> None:
+        """Nothing is renewed here."""
+
 
 def tokens_for(bundles: Bundles, resolved: ResolvedEntry) -> Tokens | None:
     """Return where a connection gets its token; None if a header of the entry has one."""

@@ -171,6 +171,9 @@ class ServerSet(Component):
             self._problems.add(text)
             self.conversation.hub.report(text)
 
+    def on_call(self, server: str) -> None:
+        self._questions.begin_call(server)
+
     def on_log(self, server: str, params: Json) -> None:
         append_log(self.workspace.home.agent, server, params)
 

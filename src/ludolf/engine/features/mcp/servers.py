@@ -73,6 +73,9 @@ class ServerUser(Protocol):
     def on_problem(self, text: str) -> None:
         """Called with a text for the user when something of a server does not work."""
 
+    def on_call(self, server: str) -> None:
+        """Called when a call of one of the server's tools begins."""
+
     def on_log(self, server: str, params: Json) -> None:
         """Called with a log message of a server."""
 
@@ -105,6 +108,7 @@ class McpServer:
         self._launch = launch
         self._keep = keep
         self._connection: Connection | None = None
+        self._tokens: Tokens | None = None
         self._start: asyncio.Task[Connection] | None = None
         self._refresh: asyncio.Task[None] | None = None
         self._failures: deque[float] = deque(maxlen=MOST_FAILURES)
@@ -166,6 +170,7 @@ class McpServer:
     def called_by(self, user: ServerUser) -> Iterator[None]:
         """Let this user answer what the server asks during the block."""
         self._callers.append(user)
+        user.on_call(self.name)
         try:
             yield
         finally:
@@ -199,6 +204,7 @@ class McpServer:
         if self._start is None:
             self._start = self._tasks.start(self._connect())
             self._start.add_done_callback(self._started)
+            self._set("starting")
         return self._start
 
     def _started(self, task: "asyncio.Task[Connection]") -> None:
@@ -224,6 +230,8 @@ class McpServer:
         if connection is not None:
             await connection.close()
             self._set("known" if self.catalog is not None else "failed", self.error)
+        if self._tokens is not None:
+            await self._tokens.close()
 
     async def close(self) -> None:
         """End the server for good."""
@@ -238,11 +246,10 @@ class McpServer:
         if self._failures:
             delay = DELAYS[min(len(self._failures), len(DELAYS)) - 1]
             await asyncio.sleep(self._failures[-1] + delay - time.monotonic())
-        self._set("starting")
         advice = ""
         try:
             launch = await self._launch()
-            advice = launch.advice
+            advice, self._tokens = launch.advice, launch.tokens
             connection = await connect(
                 launch.address,
                 _ServerClient(self),
@@ -270,6 +277,9 @@ class McpServer:
             raise
         self._connection = connection
         self._set("ready")
+        if connection.invalid_count:
+            text = f"it writes lines to stdout that are not messages: {connection.first_invalid}"
+            self._report(f'MCP server "{self.name}": {text}')
         self._tasks.start(self._watch(connection))
 
     def _failed(self, text: str) -> McpError:
