@@ -29,6 +29,8 @@ from ludolf.mcp.wire import (
 # Results that ask for input, in one call; requests of a server that are answered at one time.
 MAX_ROUNDS = 8
 _MAX_QUESTIONS = 32
+# Times that a server may end the stream of changes before it is left alone.
+_MAX_SUBSCRIPTIONS = 5
 _INVALID_PARAMS, _INTERNAL_ERROR, _BUSY = -32602, -32603, -32000
 _HEADER_MISMATCH = -32020
 
@@ -44,6 +46,7 @@ class ConnectionLimits(msgspec.Struct, frozen=True, kw_only=True):
     request: float = 60.0
     call_total: float = 900.0  # progress restarts the limit of a call, up to this time
     pauses: tuple[float, ...] = (0.5, 2.0)  # before HTTP requests are sent again
+    grace: float = 1.0  # for a process to end after its stdin was closed
 
 
 _USUAL = ConnectionLimits()
@@ -264,7 +267,7 @@ class Connection:
         if isinstance(server, StdioServer):
             from ludolf.mcp.stdio import StdioLink
 
-            return StdioLink(server, self)
+            return StdioLink(server, self, grace=self._limits.grace)
         from ludolf.mcp.http import HttpLink
 
         self._mirrored = MirroredTools()
@@ -324,7 +327,6 @@ class Connection:
         async with self._renewing:
             if self._link.session != session:
                 return  # another request has done it
-            self._link.session = None
             self.facts = await self._in_time(initialize(self._shake, self._capabilities))
             await self._confirm()
 
@@ -372,6 +374,9 @@ class Connection:
         self, method: str, params: Json, seconds: float, on_progress: TakeProgress | None
     ) -> tuple[Json, int]:
         """Send a request, and once more if the server had forgotten the session."""
+        if self._renewing.locked():
+            async with self._renewing:
+                pass  # the session in use is the forgotten one
         session = self._link.session
         try:
             return await self._send(method, params, seconds, on_progress)
@@ -451,13 +456,21 @@ class Connection:
             self._tasks.start(self._subscribe(wanted))
 
     async def _subscribe(self, wanted: Json) -> None:
+        """Read such changes until the server refuses or the connection ends."""
         method, params = "subscriptions/listen", {"notifications": wanted}
-        number = self._peer.next_id()
-        try:
-            call = self._peer.open(method, self._with_meta(method, params, number), number)
-            await self._link.exchange(call, self._headers(method, params))
-        except LudolfError:
-            return  # the lists are still read when they are needed
+        for attempt in range(_MAX_SUBSCRIPTIONS):
+            number = self._peer.next_id()
+            try:
+                call = self._peer.open(method, self._with_meta(method, params, number), number)
+            except McpError:
+                return
+            try:
+                await self._link.exchange(call, self._headers(method, params))
+            except LudolfError:
+                return  # the lists are still read when they are needed
+            finally:
+                self._peer.drop(call)
+            await asyncio.sleep(2.0**attempt)
 
     def _end(self, reason: str) -> None:
         self._peer.close(McpError(reason))

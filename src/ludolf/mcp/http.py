@@ -14,7 +14,7 @@ from ludolf.ai.http.sse import SseParser
 from ludolf.ai.http.transport import HttpRequest, Raw, Transport
 from ludolf.base.jsonrpc import OutgoingCall, RpcFault, fault_from, parse_envelope
 from ludolf.mcp.link import HttpFailure, LinkOwner, SessionLost
-from ludolf.mcp.wire import HttpServer, LoginNeeded, McpError, Tokens
+from ludolf.mcp.wire import METHOD_NOT_FOUND, HttpServer, LoginNeeded, McpError, Tokens
 
 MAX_RESULT_BYTES = 64 << 20
 MAX_ERROR_BYTES = 64 << 10
@@ -73,15 +73,13 @@ class HttpLink:
         async with self._answered("POST", call.frame, call.method, headers) as reply:
             if call.method == "initialize":
                 self.session = _header(reply, "Mcp-Session-Id") or None
-            if "text/event-stream" in _header(reply, "Content-Type"):
+            kind = _header(reply, "Content-Type")
+            if "text/event-stream" in kind:
                 await self._read_events(reply, call)
             else:
                 self._owner.received(await _body(reply, MAX_RESULT_BYTES))
         if not call.answer.done():
-            raise McpError(
-                f"The connection to {self._url} was cut before the server answered "
-                f"`{call.method}`. The request was not sent again: the server may have handled it"
-            )
+            raise self._unanswered(call.method, kind)
         return await call.answer
 
     def send(self, frame: bytes) -> None:
@@ -140,7 +138,7 @@ class HttpLink:
                     logins += 1
                     continue
                 if attempt >= len(pauses) or not _is_retried(reply.status):
-                    raise await self._failure(reply, challenge)
+                    raise await self._failure(reply, challenge, "Mcp-Session-Id" in all_headers)
                 pause = min(retry_after(reply.headers) or pauses[attempt], _MOST_PAUSE)
             await asyncio.sleep(pause)
             attempt += 1
@@ -184,16 +182,18 @@ class HttpLink:
         if self._tokens is None or not await self._tokens.refused(token, challenge):
             raise LoginNeeded(f"{self._url} wants a login", challenge)
 
-    async def _failure(self, reply: Raw, challenge: str | None) -> Exception:
+    async def _failure(self, reply: Raw, challenge: str | None, in_session: bool) -> Exception:
         """Return the error for a status that means failure."""
         if challenge is not None:
             return LoginNeeded(f"{self._url} wants a login", challenge)
         body = await _body(reply, MAX_ERROR_BYTES, whole=False)
         message = parse_envelope(body)
-        if message is not None and isinstance(message.error, dict):
-            return fault_from(message.error)
-        if reply.status == 404 and self.session is not None:
+        fault = message.error if message is not None else None
+        unknown_method = isinstance(fault, dict) and fault.get("code") == METHOD_NOT_FOUND
+        if reply.status == 404 and in_session and not unknown_method:
             return SessionLost(f"{self._url} has forgotten the session")
+        if isinstance(fault, dict):
+            return fault_from(fault)
         if reply.status in (404, 405):
             text = (
                 f"{self._url} answered with status {reply.status}: it is not an address for MCP "
@@ -203,6 +203,17 @@ class HttpLink:
         shown = " ".join(body.decode("utf-8", "replace").split())[:_SHOWN_CHARACTERS]
         text = f"{self._url} answered with status {reply.status}"
         return HttpFailure(reply.status, f"{text}: {shown}" if shown else text)
+
+    def _unanswered(self, method: str, kind: str) -> McpError:
+        if "text/event-stream" in kind:
+            return McpError(
+                f"The connection to {self._url} was cut before the server answered `{method}`. "
+                "The request was not sent again: the server may have handled it"
+            )
+        return McpError(
+            f"{self._url} answered `{method}` with {kind[:100] or 'nothing'}, and not with a "
+            "JSON-RPC answer. Check `url`"
+        )
 
     # ------------------------------------------------------------ streams
 
