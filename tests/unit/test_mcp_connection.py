@@ -317,14 +317,14 @@ async def test_a_server_that_dies_fails_its_calls_and_later_ones() -> None:
         for call in (connection.call_tool("die", {}), waiting, connection.list_tools()):
             with pytest.raises(McpError, match="ended with exit code 9: the end is near"):
                 await call
-        await connection.closed
+        await connection.closed.wait()
         assert connection.failure == "The server ended with exit code 9: the end is near"
 
 
 async def test_a_server_that_leaves_after_the_handshake_is_reported() -> None:
     with pytest.raises(McpError, match="ended with exit code 0"):
         async with connected("leave") as connection:
-            await connection.closed
+            await connection.closed.wait()
             raise McpError(connection.failure or "")
 
 
@@ -339,5 +339,5 @@ async def test_closing_fails_the_calls_in_progress() -> None:
         await connection.call_tool("echo", {"text": "x"})
     with pytest.raises(McpError, match="was closed"):
         await waiting
-    assert connection.closed.done()
+    assert connection.closed.is_set()
     assert connection.failure is None

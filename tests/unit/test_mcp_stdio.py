@@ -29,7 +29,7 @@ from tests.unit.test_mcp_connection import Host
 async def main():
     connection = await connect(program("stubborn"), Host())
     print(connection.pid, connection.stderr.strip(), flush=True)
-    await connection.closed
+    await connection.closed.wait()
 
 asyncio.run(main())
 """

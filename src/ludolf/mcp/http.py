@@ -13,13 +13,14 @@ from ludolf.ai.errors import ProviderError, retry_after
 from ludolf.ai.http.sse import SseParser
 from ludolf.ai.http.transport import HttpRequest, Raw, Transport
 from ludolf.base.jsonrpc import OutgoingCall, RpcFault, fault_from, parse_envelope
-from ludolf.mcp.link import HttpFailure, LinkOwner, SessionLost
+from ludolf.mcp.link import HttpFailure, LinkOwner, SessionLost, StreamCut
+from ludolf.mcp.streams import keep_open
 from ludolf.mcp.wire import METHOD_NOT_FOUND, HttpServer, LoginNeeded, McpError, Tokens
 
 MAX_RESULT_BYTES = 64 << 20
 MAX_ERROR_BYTES = 64 << 10
 _SHOWN_CHARACTERS = 300
-_MAX_REDIRECTS, _MAX_LOGINS, _MAX_FORMER_STREAMS = 3, 2, 5
+_MAX_REDIRECTS, _MAX_LOGINS = 3, 2
 _MOST_PAUSE = 10.0
 _NOTIFY_SECONDS, _DELETE_SECONDS = 30.0, 1.0
 # The time limits of requests are those of the connection.
@@ -57,8 +58,8 @@ class HttpLink:
         Raises:
             McpError: the address is not an address of a web server.
         """
-        parts = urlsplit(self._url)
-        if parts.scheme not in ("http", "https") or not parts.hostname:
+        scheme, host = _origin(self._url)
+        if scheme not in ("http", "https") or not host:
             raise McpError(f"Not a web address: {self._url}. `url` must begin with https://")
 
     async def exchange(self, call: OutgoingCall, headers: Mapping[str, str]) -> Any:
@@ -91,7 +92,7 @@ class HttpLink:
         self._version = version
         await self._posts.ended()
         await self._streams.close()
-        self._streams.start(self._listen())
+        self._streams.start(keep_open(self._listen))
 
     async def close(self) -> None:
         """End the session at the server and close all connections."""
@@ -156,7 +157,7 @@ class HttpLink:
         except ProviderError as error:
             if str(error) == "terminated":
                 text = f"The connection to {self._url} was cut in an answer"
-                raise McpError(f"{text}. The request was not sent again") from error
+                raise StreamCut(f"{text}. The request was not sent again") from error
             raise McpError(f"{error}; the address is {self._url}") from error
 
     def _all_headers(
@@ -206,7 +207,7 @@ class HttpLink:
 
     def _unanswered(self, method: str, kind: str) -> McpError:
         if "text/event-stream" in kind:
-            return McpError(
+            return StreamCut(
                 f"The connection to {self._url} was cut before the server answered `{method}`. "
                 "The request was not sent again: the server may have handled it"
             )
@@ -234,17 +235,18 @@ class HttpLink:
         except ProviderError as error:
             raise McpError(f"{self._url}: {error}") from error
 
-    async def _listen(self) -> None:
-        """Read the messages that the server sends without a request; it may refuse to."""
-        for attempt in range(_MAX_FORMER_STREAMS):
-            try:
-                async with self._answered("GET", b"", "", {"Accept": "text/event-stream"}) as reply:
-                    if "text/event-stream" not in _header(reply, "Content-Type"):
-                        return
-                    await self._read_events(reply, None)
-            except (McpError, RpcFault):
-                return
-            await asyncio.sleep(2.0**attempt)
+    async def _listen(self) -> bool:
+        """Read messages that the server sends without a request; return False if it refuses."""
+        try:
+            async with self._answered("GET", b"", "", {"Accept": "text/event-stream"}) as reply:
+                if "text/event-stream" not in _header(reply, "Content-Type"):
+                    return False
+                await self._read_events(reply, None)
+        except StreamCut:
+            return True
+        except (McpError, RpcFault):
+            return False
+        return True
 
     async def _post_quietly(self, frame: bytes) -> None:
         """Send a message that has no answer; the next request reports a server that is gone."""
@@ -295,11 +297,23 @@ def _redirected(url: str, location: str) -> str:
     Raises:
         McpError: it has another origin, where neither the request nor a token may go.
     """
-    target = urljoin(url, location)
-    old, new = urlsplit(url), urlsplit(target)
-    if (old.scheme, old.netloc) != (new.scheme, new.netloc):
+    try:
+        target = urljoin(url, location)
+    except ValueError:
+        target = ""
+    if _origin(url) != _origin(target):
+        scheme, host = _origin(target)
         raise McpError(
-            f"{url} redirects to another origin, {new.scheme}://{new.netloc}, which is not "
+            f"{url} redirects to another origin, {scheme}://{host}, which is not "
             "followed. If you trust that server, set `url` to its address"
         )
     return target
+
+
+def _origin(url: str) -> tuple[str, str]:
+    """Return scheme and host with port; empty if it is not an address."""
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        return "", ""
+    return parts.scheme, parts.netloc.lower()

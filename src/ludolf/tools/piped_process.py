@@ -99,10 +99,14 @@ class PipedProcess:
     # ------------------------------------------------------------ private
 
     def _spawn(self) -> None:
-        stdin, self._stdin = os.pipe()
-        self._stdout, stdout = os.pipe()
-        self._stderr, stderr = os.pipe()
+        theirs: list[int] = []
         try:
+            stdin, self._stdin = os.pipe()
+            theirs.append(stdin)
+            self._stdout, stdout = os.pipe()
+            theirs.append(stdout)
+            self._stderr, stderr = os.pipe()
+            theirs.append(stderr)
             for file in (self._stdin, self._stdout, self._stderr):
                 os.set_blocking(file, False)
             self._reaper = WARDEN.take(self._receive)
@@ -110,10 +114,9 @@ class PipedProcess:
             self._loop.add_reader(self._stdout, self._read_output)
             self._loop.add_reader(self._stderr, self._read_diagnostics)
             command = self._command
-            files = (stdin, stdout, stderr)
-            self._reaper.run(command.argv, str(command.cwd), command.env, *files)
+            self._reaper.run(command.argv, str(command.cwd), command.env, *theirs)
         finally:
-            for file in (stdin, stdout, stderr):
+            for file in theirs:
                 os.close(file)
 
     def _receive(self, message: ReaperMessage) -> None:
