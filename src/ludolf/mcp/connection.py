@@ -11,7 +11,7 @@ from ludolf.base import LudolfError
 from ludolf.base.jsonrpc import OutgoingCall, RequestId, RpcFault, RpcFrame, RpcPeer
 from ludolf.mcp.call_clocks import CallClock, CallClocks, TakeProgress
 from ludolf.mcp.handshake import initialize, modern_meta, negotiate
-from ludolf.mcp.link import Link, SessionLost, StreamCut
+from ludolf.mcp.link import AnswerCut, Link, SessionLost
 from ludolf.mcp.paging import Listing, read_pages
 from ludolf.mcp.questions import ServerQuestions, gather_inputs
 from ludolf.mcp.request_headers import MirroredTools, modern_headers
@@ -388,7 +388,7 @@ class Connection:
             return False
         try:
             await self._link.exchange(call, self._headers(method, params))
-        except StreamCut:
+        except AnswerCut:
             return True
         except LudolfError:
             return False  # the lists are still read when they are needed

@@ -13,7 +13,7 @@ from ludolf.ai.errors import ProviderError, retry_after
 from ludolf.ai.http.sse import SseParser
 from ludolf.ai.http.transport import HttpRequest, Raw, Transport
 from ludolf.base.jsonrpc import OutgoingCall, RpcFault, fault_from, parse_envelope
-from ludolf.mcp.link import HttpFailure, LinkOwner, SessionLost, StreamCut
+from ludolf.mcp.link import AnswerCut, HttpFailure, LinkOwner, SessionLost
 from ludolf.mcp.streams import keep_open
 from ludolf.mcp.wire import METHOD_NOT_FOUND, HttpServer, LoginNeeded, McpError, Tokens
 
@@ -157,7 +157,7 @@ class HttpLink:
         except ProviderError as error:
             if str(error) == "terminated":
                 text = f"The connection to {self._url} was cut in an answer"
-                raise StreamCut(f"{text}. The request was not sent again") from error
+                raise AnswerCut(f"{text}. The request was not sent again") from error
             raise McpError(f"{error}; the address is {self._url}") from error
 
     def _all_headers(
@@ -207,7 +207,7 @@ class HttpLink:
 
     def _unanswered(self, method: str, kind: str) -> McpError:
         if "text/event-stream" in kind:
-            return StreamCut(
+            return AnswerCut(
                 f"The connection to {self._url} was cut before the server answered `{method}`. "
                 "The request was not sent again: the server may have handled it"
             )
@@ -242,7 +242,7 @@ class HttpLink:
                 if "text/event-stream" not in _header(reply, "Content-Type"):
                     return False
                 await self._read_events(reply, None)
-        except StreamCut:
+        except AnswerCut:
             return True
         except (McpError, RpcFault):
             return False

@@ -20,7 +20,7 @@ class HttpFailure(McpError):
         self.status = status
 
 
-class StreamCut(McpError):
+class AnswerCut(McpError):
     """The stream that should bring the answer ended before it; the server may have acted."""
 
 
