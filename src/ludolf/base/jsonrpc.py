@@ -104,7 +104,7 @@ class RpcPeer:
             LudolfError: the error with which the connection was closed.
         """
         if self._closed is not None:
-            raise self._closed
+            raise self._closed.with_traceback(None)
         number = self.next_id() if number is None else number
         call = OutgoingCall(number, method, request_frame(number, method, params))
         self._calls[number] = call
@@ -113,7 +113,8 @@ class RpcPeer:
     def drop(self, call: OutgoingCall) -> None:
         """Forget a request; an answer that arrives later is ignored."""
         self._calls.pop(call.id, None)
-        call.answer.cancel()
+        if not call.answer.cancel() and not call.answer.cancelled():
+            call.answer.exception()  # its caller may have been cancelled, and not have seen it
 
     async def call(self, method: str, params: Any = None) -> Any:
         """Send a request and return the result.
@@ -148,7 +149,6 @@ class RpcPeer:
         for call in tuple(self._calls.values()):
             if not call.answer.done():
                 call.answer.set_exception(error)
-                call.answer.exception()  # the caller may have been cancelled meanwhile
 
     # ------------------------------------------------------------ their messages
 

@@ -1,7 +1,7 @@
 """Connection to one server, in either era and over either transport."""
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
@@ -9,10 +9,13 @@ import msgspec
 from ludolf.agent.scope import Tasks
 from ludolf.base import LudolfError
 from ludolf.base.jsonrpc import OutgoingCall, RequestId, RpcFault, RpcFrame, RpcPeer
+from ludolf.mcp.call_clocks import CallClock, CallClocks, TakeProgress
 from ludolf.mcp.handshake import initialize, modern_meta, negotiate
-from ludolf.mcp.link import Link, SessionLost
+from ludolf.mcp.link import AnswerCut, Link, SessionLost
 from ludolf.mcp.paging import Listing, read_pages
+from ludolf.mcp.questions import ServerQuestions, gather_inputs
 from ludolf.mcp.request_headers import MirroredTools, modern_headers
+from ludolf.mcp.streams import keep_open
 from ludolf.mcp.wire import (
     METHOD_NOT_FOUND,
     Client,
@@ -26,13 +29,9 @@ from ludolf.mcp.wire import (
     Tokens,
 )
 
-# Results that ask for input, in one call; requests of a server that are answered at one time.
+# Results that ask for input, in one call.
 MAX_ROUNDS = 8
-_MAX_QUESTIONS = 32
-_INVALID_PARAMS, _INTERNAL_ERROR, _BUSY = -32602, -32603, -32000
 _HEADER_MISMATCH = -32020
-
-TakeProgress = Callable[[Json], None]
 
 
 class ConnectionLimits(msgspec.Struct, frozen=True, kw_only=True):
@@ -44,6 +43,7 @@ class ConnectionLimits(msgspec.Struct, frozen=True, kw_only=True):
     request: float = 60.0
     call_total: float = 900.0  # progress restarts the limit of a call, up to this time
     pauses: tuple[float, ...] = (0.5, 2.0)  # before HTTP requests are sent again
+    grace: float = 1.0  # for a process to end after its stdin was closed
 
 
 _USUAL = ConnectionLimits()
@@ -72,40 +72,10 @@ async def connect(
     return connection
 
 
-class _CallClock:
-    """Time limit of one call: restarted by progress, paused while the server waits for us."""
-
-    def __init__(
-        self,
-        seconds: float,
-        total: float,
-        timeout: asyncio.Timeout,
-        on_progress: TakeProgress | None,
-    ) -> None:
-        self._loop = asyncio.get_running_loop()
-        self._seconds = seconds
-        self._until = self._loop.time() + max(total, seconds)
-        self._timeout = timeout
-        self._on_progress = on_progress
-
-    def restart(self) -> None:
-        if not self._timeout.expired():
-            self._timeout.reschedule(min(self._loop.time() + self._seconds, self._until))
-
-    def pause(self) -> None:
-        if not self._timeout.expired():
-            self._timeout.reschedule(self._until)
-
-    def progress(self, params: Json) -> None:
-        self.restart()
-        if self._on_progress is not None:
-            self._on_progress(params)
-
-
 class Connection:
     """An open connection; several requests may run at the same time.
 
-    `closed` is done when the connection has ended; `failure` then says why, unless `close` was
+    `closed` is set when the connection has ended; `failure` then says why, unless `close` was
     called.
     """
 
@@ -122,14 +92,14 @@ class Connection:
         self._limits = limits
         self._capabilities = client.capabilities()
         self._tasks = Tasks()
-        self._questions: dict[RequestId, asyncio.Task[Any]] = {}
-        self._clocks: dict[int, _CallClock] = {}
+        self._clocks = CallClocks()
+        self._questions = ServerQuestions(client, self._clocks)
         self._renewing = asyncio.Lock()
         # Tools with arguments that are repeated in headers; None where headers do not exist.
         self._mirrored: MirroredTools | None = None
         self._link = self._make_link(server, tokens)
         self._peer = RpcPeer(self._link.send, self)
-        self.closed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self.closed = asyncio.Event()
         self.failure: str | None = None
 
     @property
@@ -220,6 +190,7 @@ class Connection:
     async def close(self) -> None:
         """End the connection, and the process if there is one, within about two seconds."""
         self._end("The connection was closed")
+        await self._questions.close()
         await self._tasks.close()
         await self._link.close()
 
@@ -233,28 +204,14 @@ class Connection:
         self._end(reason)
 
     def requested(self, number: RequestId, method: str, params: Any) -> None:
-        if method == "ping":
-            self._peer.respond(number, {})
-        elif params is not None and not isinstance(params, dict):
-            self._peer.refuse(number, _INVALID_PARAMS, "`params` must be an object")
-        elif len(self._questions) >= _MAX_QUESTIONS or number in self._questions:
-            self._peer.refuse(number, _BUSY, "Too many requests at the same time")
-        else:
-            work = self._answer(number, method, params or {})
-            self._questions[number] = self._tasks.start(work)
+        self._questions.take(self._peer, number, method, params)
 
     def notified(self, method: str, params: Any) -> None:
         values: Json = params if isinstance(params, dict) else {}
         if method == "notifications/progress":
-            token = values.get("progressToken")
-            clock = self._clocks.get(token) if isinstance(token, int) else None
-            if clock is not None:
-                clock.progress(values)
+            self._clocks.progress(values)
         elif method == "notifications/cancelled":
-            number = values.get("requestId")
-            task = self._questions.get(number) if isinstance(number, int | str) else None
-            if task is not None:
-                task.cancel()
+            self._questions.cancel(values.get("requestId"))
         else:
             self._client.notice(method, values)
 
@@ -264,7 +221,7 @@ class Connection:
         if isinstance(server, StdioServer):
             from ludolf.mcp.stdio import StdioLink
 
-            return StdioLink(server, self)
+            return StdioLink(server, self, grace=self._limits.grace)
         from ludolf.mcp.http import HttpLink
 
         self._mirrored = MirroredTools()
@@ -324,7 +281,6 @@ class Connection:
         async with self._renewing:
             if self._link.session != session:
                 return  # another request has done it
-            self._link.session = None
             self.facts = await self._in_time(initialize(self._shake, self._capabilities))
             await self._confirm()
 
@@ -351,27 +307,16 @@ class Connection:
             result, _ = await self._send_again(method, {**params, **extra}, seconds, on_progress)
             if self.facts.era == "legacy" or result.get("resultType") != "input_required":
                 return result
-            extra = await self._inputs(result)
+            extra = await gather_inputs(self._client, result)
         raise McpError(f"The server asked for input more than {MAX_ROUNDS} times in one call")
-
-    async def _inputs(self, result: Json) -> Json:
-        requests = result.get("inputRequests")
-        answers: dict[str, Any] = {}
-        for key, request in requests.items() if isinstance(requests, dict) else ():
-            method = request.get("method") if isinstance(request, dict) else None
-            if not isinstance(method, str) or len(answers) >= _MAX_QUESTIONS:
-                raise McpError("The server asked for input in a form that is not known")
-            asked = request.get("params")
-            answers[key] = await self._client.answer(method, asked if asked else {})
-        extra: dict[str, Any] = {"inputResponses": answers} if answers else {}
-        if "requestState" in result:
-            extra["requestState"] = result["requestState"]
-        return extra
 
     async def _send_again(
         self, method: str, params: Json, seconds: float, on_progress: TakeProgress | None
     ) -> tuple[Json, int]:
         """Send a request, and once more if the server had forgotten the session."""
+        if self._renewing.locked():
+            async with self._renewing:
+                pass  # the session in use is the forgotten one
         session = self._link.session
         try:
             return await self._send(method, params, seconds, on_progress)
@@ -387,8 +332,8 @@ class Connection:
         call = self._peer.open(method, full, number)
         try:
             async with asyncio.timeout(seconds) as timeout:
-                clock = _CallClock(seconds, self._limits.call_total, timeout, on_progress)
-                self._clocks[number] = clock
+                clock = CallClock(seconds, self._limits.call_total, timeout, on_progress)
+                self._clocks.add(number, clock)
                 result = await self._link.exchange(call, self._headers(method, params))
                 return _object(method, result), call.answer_bytes
         except TimeoutError:
@@ -401,7 +346,7 @@ class Connection:
             raise Refusal(error.code, str(error), error.data) from None
         finally:
             self._peer.drop(call)
-            self._clocks.pop(number, None)
+            self._clocks.remove(number)
 
     def _with_meta(self, method: str, params: Json, number: int) -> Json:
         meta: dict[str, Any] = {}
@@ -423,23 +368,6 @@ class Connection:
             params = {"requestId": call.id, "reason": reason}
             self._peer.notify("notifications/cancelled", params)
 
-    async def _answer(self, number: RequestId, method: str, params: Json) -> None:
-        for clock in self._clocks.values():
-            clock.pause()
-        try:
-            result = await self._client.answer(method, params)
-        except Refusal as error:
-            self._peer.refuse(number, error.code, str(error), error.data)
-        except LudolfError as error:
-            self._peer.refuse(number, _INTERNAL_ERROR, str(error))
-        else:
-            self._peer.respond(number, result)
-        finally:
-            self._questions.pop(number, None)
-            if not self._questions:
-                for clock in self._clocks.values():
-                    clock.restart()
-
     def _listen(self) -> None:
         """Subscribe to changes of lists, which modern servers send on request only."""
         wanted = {}
@@ -448,21 +376,29 @@ class Connection:
             if isinstance(declared, dict) and declared.get("listChanged"):
                 wanted[f"{name}ListChanged"] = True
         if wanted:
-            self._tasks.start(self._subscribe(wanted))
+            self._tasks.start(keep_open(lambda: self._subscribe(wanted)))
 
-    async def _subscribe(self, wanted: Json) -> None:
+    async def _subscribe(self, wanted: Json) -> bool:
+        """Read changes until the stream ends; return whether another attempt is useful."""
         method, params = "subscriptions/listen", {"notifications": wanted}
         number = self._peer.next_id()
         try:
             call = self._peer.open(method, self._with_meta(method, params, number), number)
+        except McpError:
+            return False
+        try:
             await self._link.exchange(call, self._headers(method, params))
+        except AnswerCut:
+            return True
         except LudolfError:
-            return  # the lists are still read when they are needed
+            return False  # the lists are still read when they are needed
+        finally:
+            self._peer.drop(call)
+        return True
 
     def _end(self, reason: str) -> None:
         self._peer.close(McpError(reason))
-        if not self.closed.done():
-            self.closed.set_result(None)
+        self.closed.set()
 
 
 def _object(method: str, result: Any) -> Json:

@@ -57,9 +57,9 @@ async def negotiate(
         waiting = {first, tasks.start(discover(ask, capabilities))}
         while waiting:
             done, waiting = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
-            for task in done:
-                if task.exception() is None:
-                    return task.result()  # type: ignore[no-any-return]
+            good = [task for task in done if task.exception() is None]
+            if good:
+                return good[0].result()  # type: ignore[no-any-return]
         return first.result()  # type: ignore[no-any-return]  # raises its error
     finally:
         await tasks.close()

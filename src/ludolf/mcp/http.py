@@ -13,13 +13,14 @@ from ludolf.ai.errors import ProviderError, retry_after
 from ludolf.ai.http.sse import SseParser
 from ludolf.ai.http.transport import HttpRequest, Raw, Transport
 from ludolf.base.jsonrpc import OutgoingCall, RpcFault, fault_from, parse_envelope
-from ludolf.mcp.link import HttpFailure, LinkOwner, SessionLost
-from ludolf.mcp.wire import HttpServer, LoginNeeded, McpError, Tokens
+from ludolf.mcp.link import AnswerCut, HttpFailure, LinkOwner, SessionLost
+from ludolf.mcp.streams import keep_open
+from ludolf.mcp.wire import METHOD_NOT_FOUND, HttpServer, LoginNeeded, McpError, Tokens
 
 MAX_RESULT_BYTES = 64 << 20
 MAX_ERROR_BYTES = 64 << 10
 _SHOWN_CHARACTERS = 300
-_MAX_REDIRECTS, _MAX_LOGINS, _MAX_FORMER_STREAMS = 3, 2, 5
+_MAX_REDIRECTS, _MAX_LOGINS = 3, 2
 _MOST_PAUSE = 10.0
 _NOTIFY_SECONDS, _DELETE_SECONDS = 30.0, 1.0
 # The time limits of requests are those of the connection.
@@ -57,8 +58,8 @@ class HttpLink:
         Raises:
             McpError: the address is not an address of a web server.
         """
-        parts = urlsplit(self._url)
-        if parts.scheme not in ("http", "https") or not parts.hostname:
+        scheme, host = _origin(self._url)
+        if scheme not in ("http", "https") or not host:
             raise McpError(f"Not a web address: {self._url}. `url` must begin with https://")
 
     async def exchange(self, call: OutgoingCall, headers: Mapping[str, str]) -> Any:
@@ -73,15 +74,13 @@ class HttpLink:
         async with self._answered("POST", call.frame, call.method, headers) as reply:
             if call.method == "initialize":
                 self.session = _header(reply, "Mcp-Session-Id") or None
-            if "text/event-stream" in _header(reply, "Content-Type"):
+            kind = _header(reply, "Content-Type")
+            if "text/event-stream" in kind:
                 await self._read_events(reply, call)
             else:
                 self._owner.received(await _body(reply, MAX_RESULT_BYTES))
         if not call.answer.done():
-            raise McpError(
-                f"The connection to {self._url} was cut before the server answered "
-                f"`{call.method}`. The request was not sent again: the server may have handled it"
-            )
+            raise self._unanswered(call.method, kind)
         return await call.answer
 
     def send(self, frame: bytes) -> None:
@@ -93,7 +92,7 @@ class HttpLink:
         self._version = version
         await self._posts.ended()
         await self._streams.close()
-        self._streams.start(self._listen())
+        self._streams.start(keep_open(self._listen))
 
     async def close(self) -> None:
         """End the session at the server and close all connections."""
@@ -140,7 +139,7 @@ class HttpLink:
                     logins += 1
                     continue
                 if attempt >= len(pauses) or not _is_retried(reply.status):
-                    raise await self._failure(reply, challenge)
+                    raise await self._failure(reply, challenge, "Mcp-Session-Id" in all_headers)
                 pause = min(retry_after(reply.headers) or pauses[attempt], _MOST_PAUSE)
             await asyncio.sleep(pause)
             attempt += 1
@@ -158,7 +157,7 @@ class HttpLink:
         except ProviderError as error:
             if str(error) == "terminated":
                 text = f"The connection to {self._url} was cut in an answer"
-                raise McpError(f"{text}. The request was not sent again") from error
+                raise AnswerCut(f"{text}. The request was not sent again") from error
             raise McpError(f"{error}; the address is {self._url}") from error
 
     def _all_headers(
@@ -184,16 +183,18 @@ class HttpLink:
         if self._tokens is None or not await self._tokens.refused(token, challenge):
             raise LoginNeeded(f"{self._url} wants a login", challenge)
 
-    async def _failure(self, reply: Raw, challenge: str | None) -> Exception:
+    async def _failure(self, reply: Raw, challenge: str | None, in_session: bool) -> Exception:
         """Return the error for a status that means failure."""
         if challenge is not None:
             return LoginNeeded(f"{self._url} wants a login", challenge)
         body = await _body(reply, MAX_ERROR_BYTES, whole=False)
         message = parse_envelope(body)
-        if message is not None and isinstance(message.error, dict):
-            return fault_from(message.error)
-        if reply.status == 404 and self.session is not None:
+        fault = message.error if message is not None else None
+        unknown_method = isinstance(fault, dict) and fault.get("code") == METHOD_NOT_FOUND
+        if reply.status == 404 and in_session and not unknown_method:
             return SessionLost(f"{self._url} has forgotten the session")
+        if isinstance(fault, dict):
+            return fault_from(fault)
         if reply.status in (404, 405):
             text = (
                 f"{self._url} answered with status {reply.status}: it is not an address for MCP "
@@ -203,6 +204,17 @@ class HttpLink:
         shown = " ".join(body.decode("utf-8", "replace").split())[:_SHOWN_CHARACTERS]
         text = f"{self._url} answered with status {reply.status}"
         return HttpFailure(reply.status, f"{text}: {shown}" if shown else text)
+
+    def _unanswered(self, method: str, kind: str) -> McpError:
+        if "text/event-stream" in kind:
+            return AnswerCut(
+                f"The connection to {self._url} was cut before the server answered `{method}`. "
+                "The request was not sent again: the server may have handled it"
+            )
+        return McpError(
+            f"{self._url} answered `{method}` with {kind[:100] or 'nothing'}, and not with a "
+            "JSON-RPC answer. Check `url`"
+        )
 
     # ------------------------------------------------------------ streams
 
@@ -223,17 +235,18 @@ class HttpLink:
         except ProviderError as error:
             raise McpError(f"{self._url}: {error}") from error
 
-    async def _listen(self) -> None:
-        """Read the messages that the server sends without a request; it may refuse to."""
-        for attempt in range(_MAX_FORMER_STREAMS):
-            try:
-                async with self._answered("GET", b"", "", {"Accept": "text/event-stream"}) as reply:
-                    if "text/event-stream" not in _header(reply, "Content-Type"):
-                        return
-                    await self._read_events(reply, None)
-            except (McpError, RpcFault):
-                return
-            await asyncio.sleep(2.0**attempt)
+    async def _listen(self) -> bool:
+        """Read messages that the server sends without a request; return False if it refuses."""
+        try:
+            async with self._answered("GET", b"", "", {"Accept": "text/event-stream"}) as reply:
+                if "text/event-stream" not in _header(reply, "Content-Type"):
+                    return False
+                await self._read_events(reply, None)
+        except AnswerCut:
+            return True
+        except (McpError, RpcFault):
+            return False
+        return True
 
     async def _post_quietly(self, frame: bytes) -> None:
         """Send a message that has no answer; the next request reports a server that is gone."""
@@ -284,11 +297,23 @@ def _redirected(url: str, location: str) -> str:
     Raises:
         McpError: it has another origin, where neither the request nor a token may go.
     """
-    target = urljoin(url, location)
-    old, new = urlsplit(url), urlsplit(target)
-    if (old.scheme, old.netloc) != (new.scheme, new.netloc):
+    try:
+        target = urljoin(url, location)
+    except ValueError:
+        target = ""
+    if _origin(url) != _origin(target):
+        scheme, host = _origin(target)
         raise McpError(
-            f"{url} redirects to another origin, {new.scheme}://{new.netloc}, which is not "
+            f"{url} redirects to another origin, {scheme}://{host}, which is not "
             "followed. If you trust that server, set `url` to its address"
         )
     return target
+
+
+def _origin(url: str) -> tuple[str, str]:
+    """Return scheme and host with port; empty if it is not an address."""
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        return "", ""
+    return parts.scheme, parts.netloc.lower()

@@ -20,6 +20,10 @@ class HttpFailure(McpError):
         self.status = status
 
 
+class AnswerCut(McpError):
+    """The stream that should bring the answer ended before it; the server may have acted."""
+
+
 class LinkOwner(Protocol):
     """Takes what arrives on the link to a server."""
 

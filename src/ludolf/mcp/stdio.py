@@ -9,6 +9,7 @@ from ludolf.mcp.link import LinkOwner
 from ludolf.mcp.wire import McpError, StdioServer
 from ludolf.tools.piped_process import PipedProcess
 from ludolf.tools.process import ProcessCommand, StartError
+from ludolf.tools.supervisor import GRACE_SECONDS
 
 MAX_LINE_BYTES = 32 << 20
 STDERR_BYTES = 64 << 10
@@ -22,11 +23,17 @@ class StdioLink:
     """A link to a server that is a child process."""
 
     def __init__(
-        self, server: StdioServer, owner: LinkOwner, *, max_line: int = MAX_LINE_BYTES
+        self,
+        server: StdioServer,
+        owner: LinkOwner,
+        *,
+        max_line: int = MAX_LINE_BYTES,
+        grace: float = GRACE_SECONDS,
     ) -> None:
         self._server = server
         self._owner = owner
         self._max_line = max_line
+        self._grace = grace
         self._line = bytearray()
         self._errors = bytearray()
         self._gone = False
@@ -80,7 +87,7 @@ class StdioLink:
         """End the server and everything that it started, within about two seconds."""
         self._gone = True
         if self._process is not None:
-            await self._process.end()
+            await self._process.end(self._grace)
 
     # ------------------------------------------------------------ output of the process
 
@@ -128,8 +135,8 @@ class StdioLink:
         self._owner.lost(f"The server {reason}")
 
     def _last_words(self) -> str:
-        lines = [line.strip() for line in self.stderr.splitlines() if line.strip()]
-        text = "\n".join(lines[-_SHOWN_LINES:])
+        lines = ["".join(filter(str.isprintable, line)) for line in self.stderr.splitlines()]
+        text = "\n".join([line.strip() for line in lines if line.strip()][-_SHOWN_LINES:])
         return f": {text[-_SHOWN_CHARACTERS:]}" if text else ""
 
 

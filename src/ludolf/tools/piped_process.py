@@ -12,6 +12,7 @@ T = TypeVar("T")
 
 # Below the size from which the C library maps memory for each read.
 _READ_SIZE = 64 * 1024
+_LAST_READS = 16
 _START_SECONDS = 10.0
 _END_SECONDS = GRACE_SECONDS + DEATH_SECONDS + 1.0
 # Seconds until a program that has closed its stdout must have ended, or is ended.
@@ -79,28 +80,33 @@ class PipedProcess:
             self._loop.add_writer(self._stdin, self._write_rest)
         self._unsent += data
 
-    async def end(self, patience: float = GRACE_SECONDS) -> None:
+    async def end(self, patience: float) -> None:
         """Close stdin, wait `patience` seconds, then end all processes: SIGTERM, 1 s, SIGKILL."""
-        if self._reaper is None:
+        reaper = self._reaper
+        if reaper is None:
             return
         answered = False
         try:
             self._close_stdin()
             await asyncio.wait({self._exit}, timeout=patience)
-            if self._reaper.busy:
-                self._reaper.end()
+            if reaper.busy:
+                reaper.end()
                 await asyncio.wait({self._ended}, timeout=_END_SECONDS)
-            answered = not self._reaper.busy
+            answered = not reaper.busy
         finally:
             self._leave(kill=not answered)
 
     # ------------------------------------------------------------ private
 
     def _spawn(self) -> None:
-        stdin, self._stdin = os.pipe()
-        self._stdout, stdout = os.pipe()
-        self._stderr, stderr = os.pipe()
+        theirs: list[int] = []
         try:
+            stdin, self._stdin = os.pipe()
+            theirs.append(stdin)
+            self._stdout, stdout = os.pipe()
+            theirs.append(stdout)
+            self._stderr, stderr = os.pipe()
+            theirs.append(stderr)
             for file in (self._stdin, self._stdout, self._stderr):
                 os.set_blocking(file, False)
             self._reaper = WARDEN.take(self._receive)
@@ -108,10 +114,9 @@ class PipedProcess:
             self._loop.add_reader(self._stdout, self._read_output)
             self._loop.add_reader(self._stderr, self._read_diagnostics)
             command = self._command
-            files = (stdin, stdout, stderr)
-            self._reaper.run(command.argv, str(command.cwd), command.env, *files)
+            self._reaper.run(command.argv, str(command.cwd), command.env, *theirs)
         finally:
-            for file in (stdin, stdout, stderr):
+            for file in theirs:
                 os.close(file)
 
     def _receive(self, message: ReaperMessage) -> None:
@@ -139,11 +144,14 @@ class PipedProcess:
         if self._exit.done():
             return
         self._exit.set_result(code)
-        # A process that the program started may hold the pipes open: read only what is there.
-        while self._stderr >= 0 and self._read_diagnostics():
-            pass
-        while self._stdout >= 0 and self._read_output():
-            pass
+        # A process that the program started may hold the pipes open and write more: read only what
+        # fits into a pipe.
+        for _ in range(_LAST_READS):
+            if not (self._stderr >= 0 and self._read_diagnostics()):
+                break
+        for _ in range(_LAST_READS):
+            if not (self._stdout >= 0 and self._read_output()):
+                break
         self._report(code)
 
     def _report(self, code: int | None) -> None:
