@@ -20,6 +20,7 @@ _TAG_BYTES = re.compile(rb"\xf3\xa0[\x80-\xbf]")
 _PIECE = 1024 * 1024
 _LINE_ENDS = re.compile("\r\n?|[\u2028\u2029]")
 _CONTROLS = re.compile(f"[\0-\x08\x0b-\x1f\x7f{characters(HIDDEN)}]")
+_SUSPECT = re.compile(f"[\0-\x08\x0b-\x1f\x7f-\x9f{characters(HIDDEN)}]")
 CUT_MARK = "…"
 
 
@@ -40,8 +41,10 @@ def is_clean(text: str) -> bool:
 
 
 def _cleaned(text: str) -> str:
-    shown = _LINE_ENDS.sub("\n", _ESCAPES.sub("", without_surrogates(text)))
-    return _CONTROLS.sub("", shown)
+    text = without_surrogates(text)
+    if not _SUSPECT.search(text):
+        return text
+    return _CONTROLS.sub("", _LINE_ENDS.sub("\n", _ESCAPES.sub("", text)))
 
 
 def clean_output(text: str) -> str:

@@ -72,8 +72,7 @@ async def tool_output(
         ToolFailure: the tool reports an error; the text has the server's words.
     """
     content = _Content(folder, f"mcp-{definition.name.removeprefix('mcp__')}", limits)
-    items = result.get("content")
-    await content.add_all(items if isinstance(items, list) else ())
+    await content.add_all(_listed(result.get("content")))
     details: dict[str, Any] = {"server": definition.server, "tool": definition.tool}
     structured = result.get("structuredContent")
     if is_deeper(structured, _MAX_NESTING):
@@ -95,8 +94,7 @@ async def resource_parts(
 ) -> tuple[Part, ...]:
     """Convert the result of `resources/read`, as `tool_output` does with embedded resources."""
     content = _Content(folder, f"mcp-{re.sub(r'[^a-zA-Z0-9_]', '_', server)}", limits)
-    contents = result.get("contents")
-    resources = contents if isinstance(contents, list) else ()
+    resources = _listed(result.get("contents"))
     await content.add_all([{"type": "resource", "resource": each} for each in resources])
     return await content.parts()
 
@@ -106,9 +104,8 @@ async def prompt_parts(
 ) -> tuple[Part, ...]:
     """Convert the messages of `prompts/get`; the text names the role where it changes."""
     content = _Content(folder, f"mcp-{re.sub(r'[^a-zA-Z0-9_]', '_', server)}", limits)
-    messages = result.get("messages")
     role = "user"
-    for message in messages if isinstance(messages, list) else ():
+    for message in _listed(result.get("messages")):
         if not isinstance(message, Mapping):
             content.broken += 1
             continue
@@ -116,9 +113,15 @@ async def prompt_parts(
         if speaker != role:
             content.add_text(f"[{speaker}]")
             role = speaker
-        said = message.get("content")
-        await content.add_all(said if isinstance(said, list) else [said])
+        await content.add_all(_listed(message.get("content")))
     return await content.parts()
+
+
+def _listed(value: Any) -> list[Any]:
+    """Return a list of items; some servers send one item without a list."""
+    if isinstance(value, list):
+        return value
+    return [] if value is None else [value]
 
 
 def _joined_text(parts: Iterable[Part]) -> str:
@@ -202,7 +205,7 @@ class _Content:
         return False
 
     def _add_link(self, item: Mapping[str, Any], address: str) -> None:
-        name = _line(item.get("title"), _MAX_NAME) or _line(item.get("name"), _MAX_NAME)
+        name = _line(item.get("name"), _MAX_NAME) or _line(item.get("title"), _MAX_NAME)
         about = _line(item.get("description"), 4 * _MAX_NAME)
         place = _line(address, _MAX_ADDRESS)
         link = f"{name} ({place})" if name else place

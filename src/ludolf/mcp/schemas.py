@@ -5,7 +5,7 @@ References are inlined, unions at the root are merged, and keywords with invalid
 
 import math
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -16,7 +16,8 @@ from ludolf.mcp.cleaning import clean_text, is_clean
 MAX_SCHEMA_BYTES = 32 * 1024
 MAX_DESCRIPTION = 2048
 _MAX_TITLE = 200
-_MAX_PATTERN = 1000
+_MAX_PATTERN = 500
+_MAX_PATTERNS = 30
 _MAX_ENUM = 500
 _MAX_LEVELS = 16
 _MAX_REFERENCES = 8
@@ -70,20 +71,19 @@ def model_schema(raw: Any) -> ModelSchema:
 
 
 def is_deeper(value: Any, levels: int) -> bool:
-    """Return whether arrays and objects are nested deeper than a number of levels."""
-    layer = [value]
-    for _ in range(levels + 1):
-        layer = [inner for each in layer for inner in _inside(each)]
-        if not layer:
-            return False
-    return True
+    """Return whether arrays and objects of JSON are nested deeper than a number of levels."""
+    layer = [value] if isinstance(value, dict | list) else []
+    depth = 0
+    while layer and depth <= levels:
+        depth += 1
+        layer = [
+            inner for each in layer for inner in _inside(each) if isinstance(inner, dict | list)
+        ]
+    return depth > levels
 
 
-def _inside(value: Any) -> Iterator[Any]:
-    if isinstance(value, Mapping):
-        yield from value.values()
-    elif isinstance(value, list | tuple):
-        yield from value
+def _inside(value: dict[str, Any] | list[Any]) -> Iterable[Any]:
+    return value.values() if isinstance(value, dict) else value
 
 
 def is_cheap_to_apply(schema: Mapping[str, Any]) -> bool:
@@ -110,9 +110,10 @@ class _References:
             self._steps += 1
             if self._steps > _MAX_STEPS:
                 return _MAX_REFERENCED + 1
-            if isinstance(each, Mapping) and isinstance(each.get("$ref"), str):
+            if isinstance(each, dict) and isinstance(each.get("$ref"), str):
                 total += self._of(each["$ref"], chain)
-            waiting.extend(_inside(each))
+            if isinstance(each, dict | list):
+                waiting.extend(_inside(each))
         return total
 
     def _of(self, reference: str, chain: tuple[str, ...]) -> int:
@@ -133,8 +134,8 @@ def local_target(root: Mapping[str, Any], reference: Any) -> Mapping[str, Any] |
     found: Any = root
     for step in filter(None, reference[1:].split("/")):
         name = step.replace("~1", "/").replace("~0", "~")
-        found = found.get(name) if isinstance(found, Mapping) else None
-    return found if isinstance(found, Mapping) else None
+        found = found.get(name) if isinstance(found, dict) else None
+    return found if isinstance(found, dict) else None
 
 
 # ---------------------------------------------------------------- the root
@@ -143,7 +144,7 @@ def local_target(root: Mapping[str, Any], reference: Any) -> Mapping[str, Any] |
 def _root_object(raw: Any) -> Schema:
     if raw is None or raw is True:
         return empty_schema()
-    if not isinstance(raw, Mapping):
+    if not isinstance(raw, dict):
         raise UnusableSchema("its parameter schema is not an object")
     shape = _Reader(raw).read(raw)
     kinds = shape.get("type", "object")
@@ -240,14 +241,17 @@ class _Reader:
     def __init__(self, root: Mapping[str, Any]) -> None:
         self._root = root
         self._nodes = 0
+        self._patterns = 0
 
     def read(self, raw: Any, levels: int = 0, references: tuple[str, ...] = ()) -> Schema:
         """Return a schema with known keywords only; an invalid one becomes `{}`."""
         self._nodes += 1
-        if not isinstance(raw, Mapping) or self._nodes > _MAX_NODES:
+        if not isinstance(raw, dict) or self._nodes > _MAX_NODES:
             return {}
         raw, references = self._resolved(raw, references)
         shape = {key: each for key, each in _plain_keywords(raw) if each is not None}
+        if "pattern" in raw and (pattern := self._pattern(raw["pattern"])):
+            shape["pattern"] = pattern
         if levels >= _MAX_LEVELS:
             return _completed(shape)
 
@@ -258,6 +262,11 @@ class _Reader:
         _read_array(raw, shape, inner)
         _read_unions(raw, shape, inner)
         return _completed(shape)
+
+    def _pattern(self, value: Any) -> str | None:
+        """Return a valid regular expression; compiling many hostile ones would take too long."""
+        self._patterns += 1
+        return _pattern(value) if self._patterns <= _MAX_PATTERNS else None
 
     def _resolved(
         self, raw: Mapping[str, Any], references: tuple[str, ...]
@@ -284,7 +293,7 @@ def _read_object(raw: Mapping[str, Any], shape: Schema, inner: _Inner) -> None:
     if not _may_be(shape, "object"):
         return
     properties = raw.get("properties")
-    if isinstance(properties, Mapping):
+    if isinstance(properties, dict):
         shape["properties"] = {
             name: inner(each)
             for name, each in properties.items()
@@ -294,7 +303,7 @@ def _read_object(raw: Mapping[str, Any], shape: Schema, inner: _Inner) -> None:
     if isinstance(required, list):
         shape["required"] = [name for name in required if isinstance(name, str)]
     more = raw.get("additionalProperties")
-    if isinstance(more, bool | Mapping) and "patternProperties" not in raw:
+    if isinstance(more, bool | dict) and "patternProperties" not in raw:
         shape["additionalProperties"] = more if isinstance(more, bool) else inner(more)
 
 
@@ -315,7 +324,7 @@ def _read_array(raw: Mapping[str, Any], shape: Schema, inner: _Inner) -> None:
             if (item := inner(each)) not in found:
                 found.append(item)
         shape["items"] = _union(found)
-    elif isinstance(items, Mapping):
+    elif isinstance(items, dict):
         shape["items"] = inner(items)
 
 
@@ -423,10 +432,11 @@ def _is_plain_leaf(value: Any) -> bool:
 
 def _leaves(value: Any) -> Iterator[Any]:
     """Yield the values that are not arrays or objects, and the names in objects."""
-    if isinstance(value, Mapping):
-        yield from value
-    elif not isinstance(value, list):
+    if not isinstance(value, dict | list):
         yield value
+        return
+    if isinstance(value, dict):
+        yield from value
     for inner in _inside(value):
         yield from _leaves(inner)
 
@@ -479,7 +489,6 @@ _PLAIN: Mapping[str, Callable[[Any], Any]] = {
     "enum": _enum,
     "examples": _examples,
     "format": _format,
-    "pattern": _pattern,
     **dict.fromkeys(("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"), _number),
     "multipleOf": _positive,
     **dict.fromkeys(("minLength", "maxLength", "minItems", "maxItems"), _count),
