@@ -12,15 +12,9 @@ import msgspec
 
 from ludolf.base import ReadOnlySchema, Value
 from ludolf.mcp.cleaning import clean_text
-from ludolf.mcp.schemas import (
-    MAX_DESCRIPTION,
-    MAX_SCHEMA_BYTES,
-    ModelSchema,
-    UnusableSchema,
-    is_cheap_to_apply,
-    is_deeper,
-    model_schema,
-)
+from ludolf.mcp.schema_keywords import MAX_DESCRIPTION
+from ludolf.mcp.schema_limits import is_cheap_to_apply, is_deeper
+from ludolf.mcp.schemas import MAX_SCHEMA_BYTES, ModelSchema, UnusableSchema, model_schema
 from ludolf.tools import schema as tool_schema
 
 NAME_PREFIX = "mcp__"
