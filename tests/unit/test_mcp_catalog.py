@@ -4,6 +4,7 @@ import re
 from contextlib import suppress
 from typing import Any
 
+import jsonschema_rs
 import msgspec
 import pytest
 from hypothesis import given
@@ -113,7 +114,10 @@ def test_a_definition_that_is_not_a_tool_is_dropped_with_a_warning_and_the_other
     assert '"list": its parameters have the type array' in found.warnings[-1]
 
 
-@given(st.lists(st.fixed_dictionaries({"name": st.text(), "inputSchema": ANY_JSON}) | ANY_JSON))
+SCHEMAS = st.dictionaries(WORDS, ANY_JSON, max_size=5)
+
+
+@given(st.lists(st.fixed_dictionaries({"name": st.text(), "inputSchema": SCHEMAS}) | ANY_JSON))
 def test_any_json_is_read_into_tools_that_can_be_stored(raw: list[Any]) -> None:
     tools = read_tools("lab", raw).tools
     assert msgspec.json.decode(msgspec.json.encode(tools), type=tuple[ToolDefinition, ...]) == tools
@@ -121,6 +125,7 @@ def test_any_json_is_read_into_tools_that_can_be_stored(raw: list[Any]) -> None:
     for tool in tools:
         assert re.fullmatch(r"[a-zA-Z0-9_]{1,64}", tool.name)
         assert tool.parameters["type"] == "object"
+        jsonschema_rs.validator_for(tool.parameters, offline=True)
         with suppress(ToolFailure):
             check_arguments(tool, {"a": "", "type": None})
 
@@ -229,7 +234,9 @@ def test_references_that_multiply_do_not_stop_the_program() -> None:
 
 
 def test_a_required_name_without_a_property_is_not_required_of_the_model() -> None:
-    tool = only_tool(properties("ghost"))
+    schema = properties("ghost")
+    schema["required"].append([])
+    tool = only_tool(schema)
     assert "required" not in tool.parameters
     assert check_arguments(tool, {}) == {}
 

@@ -120,6 +120,13 @@ def test_escapes_and_tag_characters_are_removed_from_texts(tmp_path: Path) -> No
     )
 
 
+def test_escapes_are_removed_from_long_texts_as_a_whole(tmp_path: Path) -> None:
+    coloured = "\x1b[31mred\x1b[0m ü\n"
+    shown(tmp_path, said(coloured * 100_000))
+    (file,) = tmp_path.iterdir()
+    assert file.read_text() == "red ü\n" * 100_000
+
+
 # ---------------------------------------------------------------- structured content
 
 

@@ -10,16 +10,11 @@ from typing import Any
 
 import msgspec
 
-from ludolf.base import ReadOnlySchema, Schema, Value
+from ludolf.base import ReadOnlySchema, Value
 from ludolf.mcp.cleaning import clean_text
-from ludolf.mcp.schemas import (
-    MAX_DESCRIPTION,
-    MAX_SCHEMA_BYTES,
-    UnusableSchema,
-    is_cheap_to_apply,
-    is_deeper,
-    model_schema,
-)
+from ludolf.mcp.schema_keywords import MAX_DESCRIPTION
+from ludolf.mcp.schema_limits import is_cheap_to_apply, is_deeper
+from ludolf.mcp.schemas import MAX_SCHEMA_BYTES, ModelSchema, UnusableSchema, model_schema
 from ludolf.tools import schema as tool_schema
 
 NAME_PREFIX = "mcp__"
@@ -66,7 +61,8 @@ class ReadTools(msgspec.Struct, frozen=True):
 def read_tools(server: str, raw: Sequence[Any]) -> ReadTools:
     """Return the usable tools of a `tools/list` result.
 
-    A definition that is not a tool is dropped with a warning; the others are kept.
+    A definition that is not a tool is dropped with a warning; the others are kept. A thousand large
+    definitions take a few hundred milliseconds: run it in a thread where that matters.
     """
     found: dict[str, ToolDefinition] = {}
     warnings: list[str] = []
@@ -138,7 +134,7 @@ def _safe(name: str) -> str:
 
 
 def _definition(server: str, raw: Any) -> tuple[ToolDefinition, tuple[str, ...]]:
-    if not isinstance(raw, Mapping):
+    if not isinstance(raw, dict):
         raise UnusableSchema(f"a {type(raw).__name__} is not a definition")
     name = raw.get("name")
     if not isinstance(name, str) or not name.strip():
@@ -151,14 +147,14 @@ def _definition(server: str, raw: Any) -> tuple[ToolDefinition, tuple[str, ...]]
     except UnusableSchema as error:
         raise UnusableSchema(f"{shown}: {error}") from None
     annotations = raw.get("annotations")
-    hints: Mapping[str, Any] = annotations if isinstance(annotations, Mapping) else {}
+    hints: Mapping[str, Any] = annotations if isinstance(annotations, dict) else {}
     definition = ToolDefinition(
         server=server,
         tool=name,
         name=tool_name(server, name),
         description=_text(raw.get("description"), MAX_DESCRIPTION),
         parameters=made.schema,
-        arguments=_original(raw.get("inputSchema"), made.schema, made.renamed),
+        arguments=_original(raw.get("inputSchema"), made),
         renamed=dict(made.renamed),
         read_only=hints.get("readOnlyHint") is True,
         title=_text(raw.get("title"), _MAX_TITLE) or _text(hints.get("title"), _MAX_TITLE),
@@ -183,15 +179,15 @@ def _shown(name: str) -> str:
     return f'"{clean_text(name, _SHOWN_NAME)}"'
 
 
-def _original(raw: Any, made: Schema, renamed: Mapping[str, str]) -> dict[str, Any] | None:
+def _original(raw: Any, made: ModelSchema) -> dict[str, Any] | None:
     """Return the server's schema; None if it accepts anything or could not be stored."""
-    if not isinstance(raw, Mapping) or not raw or is_deeper(raw, _MAX_NESTING):
+    if not isinstance(raw, dict) or not raw or is_deeper(raw, _MAX_NESTING):
         return None
     schema = dict(raw)
     required = schema.get("required")
-    if isinstance(required, list):
+    if isinstance(required, list) and not made.is_too_large:
         # A name that is required but not described: the model cannot know it.
-        known = {renamed.get(name, name) for name in made["properties"]}
+        known = [made.renamed.get(name, name) for name in made.schema["properties"]]
         schema["required"] = [name for name in required if name in known]
     try:
         return schema if len(msgspec.json.encode(schema)) <= _MAX_ORIGINAL_BYTES else None

@@ -1,6 +1,7 @@
 """Remove terminal control and invisible characters from the texts of servers."""
 
 import re
+from collections.abc import Iterator
 
 from ludolf.base import without_surrogates
 from ludolf.base.visible import HIDDEN, characters
@@ -17,7 +18,8 @@ _ESCAPES = re.compile(
 _TAGS = re.compile("[\U000e0000-\U000e0fff]")
 _C1_BYTES = re.compile(rb"\xc2[\x80-\x9f]")
 _TAG_BYTES = re.compile(rb"\xf3\xa0[\x80-\xbf]")
-_PIECE = 1024 * 1024
+_PIECE = 256 * 1024
+_LONGEST_ESCAPE = 4200
 _LINE_ENDS = re.compile("\r\n?|[\u2028\u2029]")
 _CONTROLS = re.compile(f"[\0-\x08\x0b-\x1f\x7f{characters(HIDDEN)}]")
 _SUSPECT = re.compile(f"[\0-\x08\x0b-\x1f\x7f-\x9f{characters(HIDDEN)}]")
@@ -50,9 +52,21 @@ def _cleaned(text: str) -> str:
 def clean_output(text: str) -> str:
     """Return a text of a result without escape sequences and tag characters."""
     if "\x1b" in text or _contains(text, _C1_BYTES):
-        text = _ESCAPES.sub("", text)
+        text = "".join(_ESCAPES.sub("", piece) for piece in _pieces(text))
     text = without_surrogates(text)
     return _TAGS.sub("", text) if _contains(text, _TAG_BYTES) else text
+
+
+def _pieces(text: str) -> Iterator[str]:
+    """Split a long text, if possible before an escape: replacing takes a multiple of the memory."""
+    start = 0
+    while start < len(text):
+        end = start + _PIECE
+        if end < len(text):
+            escape = text.rfind("\x1b", end - _LONGEST_ESCAPE, end)
+            end = escape if escape > start else end
+        yield text[start:end]
+        start = end
 
 
 def _contains(text: str, sign: re.Pattern[bytes]) -> bool:

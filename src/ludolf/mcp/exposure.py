@@ -65,7 +65,7 @@ def exposure_of(tool: ToolDefinition, server: ServerTools) -> Exposure:
     """Return the setting of a tool: its own, that of the longest pattern, or the server's."""
     patterns = sorted(server.tool_exposure, key=lambda each: ("*" in each, -len(each)))
     for pattern in patterns:
-        if _matches(pattern, tool.tool) or _matches(pattern, tool.name):
+        if name_matches(pattern, tool.tool) or name_matches(pattern, tool.name):
             return server.tool_exposure[pattern]
     return server.exposure
 
@@ -73,6 +73,13 @@ def exposure_of(tool: ToolDefinition, server: ServerTools) -> Exposure:
 def definition_bytes(tool: ToolDefinition) -> int:
     """Return the size of a tool's definition in a request."""
     return len(dumps((tool.name, tool.description, tool.parameters)))
+
+
+def name_matches(pattern: str, name: str) -> bool:
+    """Return whether a name is that of the pattern, in which `*` stands for any characters."""
+    if "*" not in pattern:
+        return pattern == name
+    return re.fullmatch(".*".join(map(re.escape, pattern.split("*"))), name, re.DOTALL) is not None
 
 
 def _deferred_servers(
@@ -97,9 +104,3 @@ def _deferred_servers(
         deferred.add(at)
         total -= automatic[at]
     return deferred
-
-
-def _matches(pattern: str, name: str) -> bool:
-    if "*" not in pattern:
-        return pattern == name
-    return re.fullmatch(".*".join(map(re.escape, pattern.split("*"))), name, re.DOTALL) is not None

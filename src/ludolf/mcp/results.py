@@ -4,21 +4,24 @@ import asyncio
 import base64
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from ludolf.agent.tool import ToolFailure, ToolOutput
 from ludolf.ai.messages import Image, Part, Text
 from ludolf.base import dumps, loads
 from ludolf.mcp.catalog import ToolDefinition
 from ludolf.mcp.cleaning import clean_output, clean_text
-from ludolf.mcp.schemas import is_deeper
+from ludolf.mcp.schema_limits import is_deeper
 from ludolf.mcp.wire import Json
 from ludolf.tools.files import write_all
 from ludolf.tools.images import fit_block
 from ludolf.tools.options import ImageLimits
 from ludolf.tools.truncate import MAX_BYTES, Totals, Truncation, keep_head, size_words
+
+T = TypeVar("T")
 
 NO_OUTPUT = "(no output)"
 _MOST_ITEMS = 10_000
@@ -32,7 +35,7 @@ _MAX_DETAILS = 256 * 1024
 _MAX_COMPARED = 1024 * 1024
 _MAX_NESTING = 100
 # A text is written and measured in pieces, so that a long one is not copied as a whole.
-_PIECE = 1024 * 1024
+_PIECE = 256 * 1024
 _ENDINGS = {
     "application/gzip": ".gz",
     "application/json": ".json",
@@ -72,15 +75,15 @@ async def tool_output(
         ToolFailure: the tool reports an error; the text has the server's words.
     """
     content = _Content(folder, f"mcp-{definition.name.removeprefix('mcp__')}", limits)
-    items = result.get("content")
-    await content.add_all(items if isinstance(items, list) else ())
+    await content.add_all(_listed(result.get("content")))
     details: dict[str, Any] = {"server": definition.server, "tool": definition.tool}
     structured = result.get("structuredContent")
     if is_deeper(structured, _MAX_NESTING):
         content.broken += 1
     elif structured is not None:
-        encoded = await asyncio.to_thread(_encoded, structured)
-        if not await asyncio.to_thread(_says, content.texts, structured, encoded):
+        encoded = _encoded(structured)
+        says = partial(_says, content.texts, structured, encoded)
+        if not await _off_loop(says, size=content.size + len(encoded)):
             content.add_text(encoded)
         if len(encoded) <= _MAX_DETAILS:
             details["structuredContent"] = structured
@@ -95,8 +98,7 @@ async def resource_parts(
 ) -> tuple[Part, ...]:
     """Convert the result of `resources/read`, as `tool_output` does with embedded resources."""
     content = _Content(folder, f"mcp-{re.sub(r'[^a-zA-Z0-9_]', '_', server)}", limits)
-    contents = result.get("contents")
-    resources = contents if isinstance(contents, list) else ()
+    resources = _listed(result.get("contents"))
     await content.add_all([{"type": "resource", "resource": each} for each in resources])
     return await content.parts()
 
@@ -106,9 +108,8 @@ async def prompt_parts(
 ) -> tuple[Part, ...]:
     """Convert the messages of `prompts/get`; the text names the role where it changes."""
     content = _Content(folder, f"mcp-{re.sub(r'[^a-zA-Z0-9_]', '_', server)}", limits)
-    messages = result.get("messages")
     role = "user"
-    for message in messages if isinstance(messages, list) else ():
+    for message in _listed(result.get("messages")):
         if not isinstance(message, Mapping):
             content.broken += 1
             continue
@@ -116,9 +117,15 @@ async def prompt_parts(
         if speaker != role:
             content.add_text(f"[{speaker}]")
             role = speaker
-        said = message.get("content")
-        await content.add_all(said if isinstance(said, list) else [said])
+        await content.add_all(_listed(message.get("content")))
     return await content.parts()
+
+
+def _listed(value: Any) -> list[Any]:
+    """Return a list of items; some servers send one item without a list."""
+    if isinstance(value, list):
+        return value
+    return [] if value is None else [value]
 
 
 def _joined_text(parts: Iterable[Part]) -> str:
@@ -144,6 +151,10 @@ class _Content:
     def texts(self) -> list[str]:
         return [part.text for part in self._parts if isinstance(part, Text)]
 
+    @property
+    def size(self) -> int:
+        return sum(map(len, self.texts))
+
     def add_text(self, text: str) -> None:
         if text:
             self._parts.append(Text(text=text))
@@ -165,7 +176,8 @@ class _Content:
         texts = [part.text for part in parts if isinstance(part, Text)]
         # Only the beginning is needed, because the sizes are known: no copy of a long text.
         opening = "\n".join(text[: MAX_BYTES + 2] for text in texts)
-        shown = keep_head(opening, totals=_totals(texts))
+        totals = await _off_loop(partial(_totals, texts), size=self.size)
+        shown = keep_head(opening, totals=totals)
         if not shown.truncated:
             return parts
         images = tuple(part for part in parts if isinstance(part, Image))
@@ -188,7 +200,7 @@ class _Content:
         """Add one item; return whether it was usable."""
         match item:
             case {"type": "text", "text": str(text)}:
-                self.add_text(clean_output(text))
+                self.add_text(await _off_loop(partial(clean_output, text), size=len(text)))
                 return True
             case {"type": "image", "data": str(data)}:
                 return await self._add_image(data, _mime_type(item), "image")
@@ -202,7 +214,7 @@ class _Content:
         return False
 
     def _add_link(self, item: Mapping[str, Any], address: str) -> None:
-        name = _line(item.get("title"), _MAX_NAME) or _line(item.get("name"), _MAX_NAME)
+        name = _line(item.get("name"), _MAX_NAME) or _line(item.get("title"), _MAX_NAME)
         about = _line(item.get("description"), 4 * _MAX_NAME)
         place = _line(address, _MAX_ADDRESS)
         link = f"{name} ({place})" if name else place
@@ -213,7 +225,7 @@ class _Content:
         match resource:
             case {"text": str(text)}:
                 self.add_text(f"{address or 'resource'}:")
-                self.add_text(clean_output(text))
+                self.add_text(await _off_loop(partial(clean_output, text), size=len(text)))
                 return True
             case {"blob": str(data)}:
                 kind = _mime_type(resource)
@@ -250,6 +262,11 @@ class _Content:
         else:
             self.add_text(f"[{about}, saved as {where}]")
         return True
+
+
+async def _off_loop(work: Callable[[], T], *, size: int) -> T:
+    """Run work on long texts in a thread, so that other tasks run meanwhile."""
+    return await asyncio.to_thread(work) if size > _PIECE else work()
 
 
 def _line(value: Any, limit: int) -> str:

@@ -3,33 +3,24 @@
 References are inlined, unions at the root are merged, and keywords with invalid values are dropped.
 """
 
-import math
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import msgspec
 
 from ludolf.base import LudolfError, Schema, dumps
-from ludolf.mcp.cleaning import clean_text, is_clean
+from ludolf.mcp.cleaning import is_clean
+from ludolf.mcp.schema_keywords import MAX_ENUM, plain_keywords, valid_pattern
+from ludolf.mcp.schema_limits import local_target
 
 MAX_SCHEMA_BYTES = 32 * 1024
-MAX_DESCRIPTION = 2048
-_MAX_TITLE = 200
-_MAX_PATTERN = 1000
-_MAX_ENUM = 500
+_MAX_PATTERNS = 30
 _MAX_LEVELS = 16
 _MAX_REFERENCES = 8
 # Schemas in one result: references of references can grow without bounds.
 _MAX_NODES = 4000
-_MAX_VALUE_LEVELS = 6
-_MAX_INTEGER = 2**53 - 1
-# Limits of a schema that a validator may apply: schemas that references stand for, and steps of
-# counting them.
-_MAX_REFERENCED = 2000
-_MAX_STEPS = 100_000
-_LONGEST_CHAIN = 64
-_TYPES = ("string", "number", "integer", "boolean", "object", "array", "null")
 # Anthropic refuses other names of parameters.
 _SAFE_NAME = re.compile(r"[a-zA-Z0-9_.-]{1,64}")
 _MAX_NAME = 64
@@ -69,81 +60,13 @@ def model_schema(raw: Any) -> ModelSchema:
     return ModelSchema(schema=named, renamed=renamed, is_too_large=False)
 
 
-def is_deeper(value: Any, levels: int) -> bool:
-    """Return whether arrays and objects are nested deeper than a number of levels."""
-    layer = [value]
-    for _ in range(levels + 1):
-        layer = [inner for each in layer for inner in _inside(each)]
-        if not layer:
-            return False
-    return True
-
-
-def _inside(value: Any) -> Iterator[Any]:
-    if isinstance(value, Mapping):
-        yield from value.values()
-    elif isinstance(value, list | tuple):
-        yield from value
-
-
-def is_cheap_to_apply(schema: Mapping[str, Any]) -> bool:
-    """Return whether a validator can apply the schema in reasonable time.
-
-    References to references can multiply: thirty short definitions stand for a billion schemas.
-    """
-    return _References(schema).count(schema, ()) <= _MAX_REFERENCED
-
-
-class _References:
-    """Counts the schemas that the references of a document stand for."""
-
-    def __init__(self, root: Mapping[str, Any]) -> None:
-        self._root = root
-        self._counts: dict[str, int] = {}
-        self._steps = 0
-
-    def count(self, schema: Any, chain: tuple[str, ...]) -> int:
-        total = 0
-        waiting = [schema]
-        while waiting and total <= _MAX_REFERENCED:
-            each = waiting.pop()
-            self._steps += 1
-            if self._steps > _MAX_STEPS:
-                return _MAX_REFERENCED + 1
-            if isinstance(each, Mapping) and isinstance(each.get("$ref"), str):
-                total += self._of(each["$ref"], chain)
-            waiting.extend(_inside(each))
-        return total
-
-    def _of(self, reference: str, chain: tuple[str, ...]) -> int:
-        if reference in chain:
-            return 1
-        if len(chain) >= _LONGEST_CHAIN:
-            return _MAX_REFERENCED + 1
-        if reference not in self._counts:
-            target = local_target(self._root, reference)
-            self._counts[reference] = 1 + self.count(target, (*chain, reference))
-        return self._counts[reference]
-
-
-def local_target(root: Mapping[str, Any], reference: Any) -> Mapping[str, Any] | None:
-    """Return the schema of the same document that a reference names; None if there is none."""
-    if not isinstance(reference, str) or not reference.startswith("#"):
-        return None
-    found: Any = root
-    for step in filter(None, reference[1:].split("/")):
-        name = step.replace("~1", "/").replace("~0", "~")
-        found = found.get(name) if isinstance(found, Mapping) else None
-    return found if isinstance(found, Mapping) else None
-
-
 # ---------------------------------------------------------------- the root
 
 
 def _root_object(raw: Any) -> Schema:
     if raw is None or raw is True:
         return empty_schema()
-    if not isinstance(raw, Mapping):
+    if not isinstance(raw, dict):
         raise UnusableSchema("its parameter schema is not an object")
     shape = _Reader(raw).read(raw)
     kinds = shape.get("type", "object")
@@ -189,9 +112,12 @@ def _with_safe_names(shape: Schema) -> tuple[Schema, dict[str, str]]:
     if all(map(_SAFE_NAME.fullmatch, properties)):
         return shape, {}
     safe: dict[str, str] = {name: name for name in properties if _SAFE_NAME.fullmatch(name)}
+    taken = set(safe)
+    copies: Counter[str] = Counter()
     for name in properties:
         if name not in safe:
-            safe[name] = _unused(re.sub(r"[^a-zA-Z0-9_.-]", "_", name), set(safe.values()))
+            safe[name] = _unused(re.sub(r"[^a-zA-Z0-9_.-]", "_", name), taken, copies)
+            taken.add(safe[name])
     changed = {
         **shape,
         "properties": {safe[name]: each for name, each in properties.items()},
@@ -201,14 +127,12 @@ def _with_safe_names(shape: Schema) -> tuple[Schema, dict[str, str]]:
     return changed, {to: name for name, to in safe.items() if to != name}
 
 
-def _unused(name: str, taken: set[str]) -> str:
-    name = name[:_MAX_NAME] or "_"
-    number = 2
-    wanted = name
+def _unused(name: str, taken: set[str], copies: Counter[str]) -> str:
+    wanted = name = name[:_MAX_NAME] or "_"
     while wanted in taken:
-        ending = f"_{number}"
+        copies[name] += 1
+        ending = f"_{copies[name] + 1}"
         wanted = name[: _MAX_NAME - len(ending)] + ending
-        number += 1
     return wanted
 
 
@@ -240,14 +164,17 @@ class _Reader:
     def __init__(self, root: Mapping[str, Any]) -> None:
         self._root = root
         self._nodes = 0
+        self._patterns = 0
 
     def read(self, raw: Any, levels: int = 0, references: tuple[str, ...] = ()) -> Schema:
         """Return a schema with known keywords only; an invalid one becomes `{}`."""
         self._nodes += 1
-        if not isinstance(raw, Mapping) or self._nodes > _MAX_NODES:
+        if not isinstance(raw, dict) or self._nodes > _MAX_NODES:
             return {}
         raw, references = self._resolved(raw, references)
-        shape = {key: each for key, each in _plain_keywords(raw) if each is not None}
+        shape = {key: each for key, each in plain_keywords(raw) if each is not None}
+        if "pattern" in raw and (pattern := self._pattern(raw["pattern"])):
+            shape["pattern"] = pattern
         if levels >= _MAX_LEVELS:
             return _completed(shape)
 
@@ -258,6 +185,11 @@ class _Reader:
         _read_array(raw, shape, inner)
         _read_unions(raw, shape, inner)
         return _completed(shape)
+
+    def _pattern(self, value: Any) -> str | None:
+        """Return a valid regular expression; compiling many hostile ones would take too long."""
+        self._patterns += 1
+        return valid_pattern(value) if self._patterns <= _MAX_PATTERNS else None
 
     def _resolved(
         self, raw: Mapping[str, Any], references: tuple[str, ...]
@@ -284,7 +216,7 @@ def _read_object(raw: Mapping[str, Any], shape: Schema, inner: _Inner) -> None:
     if not _may_be(shape, "object"):
         return
     properties = raw.get("properties")
-    if isinstance(properties, Mapping):
+    if isinstance(properties, dict):
         shape["properties"] = {
             name: inner(each)
             for name, each in properties.items()
@@ -294,7 +226,7 @@ def _read_object(raw: Mapping[str, Any], shape: Schema, inner: _Inner) -> None:
     if isinstance(required, list):
         shape["required"] = [name for name in required if isinstance(name, str)]
     more = raw.get("additionalProperties")
-    if isinstance(more, bool | Mapping) and "patternProperties" not in raw:
+    if isinstance(more, bool | dict) and "patternProperties" not in raw:
         shape["additionalProperties"] = more if isinstance(more, bool) else inner(more)
 
 
@@ -311,11 +243,11 @@ def _read_array(raw: Mapping[str, Any], shape: Schema, inner: _Inner) -> None:
     tuple_items = items if isinstance(items, list) else first if isinstance(first, list) else None
     if tuple_items is not None:
         found: list[Schema] = []
-        for each in tuple_items[:_MAX_ENUM]:
+        for each in tuple_items[:MAX_ENUM]:
             if (item := inner(each)) not in found:
                 found.append(item)
         shape["items"] = _union(found)
-    elif isinstance(items, Mapping):
+    elif isinstance(items, dict):
         shape["items"] = inner(items)
 
 
@@ -366,123 +298,3 @@ def _kinds(shape: Schema) -> Sequence[str]:
 
 def _may_be(shape: Schema, kind: str) -> bool:
     return not (kinds := _kinds(shape)) or kind in kinds
-
-
-# ---------------------------------------------------------------- plain keywords
-
-
-def _plain_keywords(raw: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-    for key, read in _PLAIN.items():
-        if key in raw:
-            yield key, read(raw[key])
-    if "const" in raw and "enum" not in raw:
-        yield "enum", _enum([raw["const"]])
-
-
-def _type(value: Any) -> Any:
-    if isinstance(value, str):
-        return value if value in _TYPES else None
-    if not isinstance(value, list):
-        return None
-    known = [kind for kind in _TYPES if kind in value]
-    return known[0] if len(known) == 1 else known or None
-
-
-def _description(value: Any) -> str | None:
-    return clean_text(value, MAX_DESCRIPTION) or None if isinstance(value, str) else None
-
-
-def _title(value: Any) -> str | None:
-    return clean_text(value, _MAX_TITLE) or None if isinstance(value, str) else None
-
-
-def _enum(value: Any) -> list[Any] | None:
-    """Keep the values that a model can repeat exactly."""
-    if not isinstance(value, list):
-        return None
-    return [each for each in value[:_MAX_ENUM] if _is_plain_value(each)] or None
-
-
-def _examples(value: Any) -> list[Any] | None:
-    return _enum(value[:8]) if isinstance(value, list) else None
-
-
-def _default(value: Any) -> Any:
-    return value if _is_plain_value(value) else None
-
-
-def _is_plain_value(value: Any) -> bool:
-    return not is_deeper(value, _MAX_VALUE_LEVELS) and all(map(_is_plain_leaf, _leaves(value)))
-
-
-def _is_plain_leaf(value: Any) -> bool:
-    if isinstance(value, str):
-        return is_clean(value)
-    return value is None or isinstance(value, bool) or _number(value) is not None
-
-
-def _leaves(value: Any) -> Iterator[Any]:
-    """Yield the values that are not arrays or objects, and the names in objects."""
-    if isinstance(value, Mapping):
-        yield from value
-    elif not isinstance(value, list):
-        yield value
-    for inner in _inside(value):
-        yield from _leaves(inner)
-
-
-def _number(value: Any) -> float | None:
-    """Return a number that every reader of JSON keeps."""
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return None
-    is_kept = math.isfinite(value) if isinstance(value, float) else abs(value) <= _MAX_INTEGER
-    return value if is_kept else None
-
-
-def _positive(value: Any) -> float | None:
-    number = _number(value)
-    return number if number is not None and number > 0 else None
-
-
-def _count(value: Any) -> int | None:
-    number = _number(value)
-    return int(number) if number is not None and number >= 0 and number == int(number) else None
-
-
-def _flag(value: Any) -> bool | None:
-    return value if isinstance(value, bool) else None
-
-
-def _pattern(value: Any) -> str | None:
-    """Return a regular expression that the validator accepts."""
-    if not isinstance(value, str) or len(value) > _MAX_PATTERN or not is_clean(value):
-        return None
-    # Loaded here: few schemas have patterns.
-    import jsonschema_rs
-
-    try:
-        jsonschema_rs.validator_for({"pattern": value}, offline=True)
-    except ValueError:
-        return None
-    return value
-
-
-def _format(value: Any) -> str | None:
-    return value if isinstance(value, str) and re.fullmatch(r"[\w.:-]{1,64}", value) else None
-
-
-_PLAIN: Mapping[str, Callable[[Any], Any]] = {
-    "type": _type,
-    "title": _title,
-    "description": _description,
-    "default": _default,
-    "enum": _enum,
-    "examples": _examples,
-    "format": _format,
-    "pattern": _pattern,
-    **dict.fromkeys(("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"), _number),
-    "multipleOf": _positive,
-    **dict.fromkeys(("minLength", "maxLength", "minItems", "maxItems"), _count),
-    **dict.fromkeys(("minProperties", "maxProperties"), _count),
-    "uniqueItems": _flag,
-}
