@@ -23,6 +23,7 @@ MODULES: dict[str, tuple[str, str]] = {
     "list": ("packages", "run_list"),
     "login": ("packages", "run_login"),
     "logout": ("packages", "run_logout"),
+    "mcp": ("mcp", "run"),
     "models": ("models", "run"),
     "remove": ("packages", "run"),
     "schema": ("schema", "run"),

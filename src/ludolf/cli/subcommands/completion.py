@@ -74,7 +74,17 @@ def _settings() -> Iterable[str]:
     return (setting.key for setting in settings_table())
 
 
+def _mcp() -> Iterable[str]:
+    from ludolf.config.mcp.files import read_mcp_entries
+    from ludolf.config.settings.home import find_home
+    from ludolf.config.settings.trust import trusted_settings
+
+    home = find_home()
+    return read_mcp_entries(home, trusted=trusted_settings(home).trusted).entries
+
+
 _NAMES: dict[str, Callable[[], Iterable[str]]] = {
+    "mcp": _mcp,
     "models": _models,
     "providers": _providers,
     "sessions": _sessions,

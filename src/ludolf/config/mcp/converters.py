@@ -17,7 +17,7 @@ _BRACES = re.compile(r"\{env:([A-Za-z_][A-Za-z0-9_]*)\}")
 _FILE = re.compile(r"\{file:([^}]+)\}")
 _OTHER = re.compile(r"\$\{(?:workspaceFolderBasename|cwd|[A-Za-z]+:(?!-)[^}]*)\}")
 
-Text = Callable[[str], str]
+_Text = Callable[[str], str]
 
 
 class Converted(NamedTuple):
@@ -134,7 +134,7 @@ def from_gemini(raw: dict[str, Any], home: Home) -> Converted:
 # ---------------------------------------------------------------- keys
 
 
-def _common(raw: Mapping[str, Any], text: Text) -> Converted:
+def _common(raw: Mapping[str, Any], text: _Text) -> Converted:
     """Take over the keys that all programs share; `text` converts the syntax of values."""
     entry: dict[str, Any] = {}
     for key in ("command", "cwd", "url"):
@@ -155,7 +155,7 @@ def _common(raw: Mapping[str, Any], text: Text) -> Converted:
     return Converted(entry, [])
 
 
-def _texts(value: Any, text: Text = str) -> dict[str, str]:
+def _texts(value: Any, text: _Text = str) -> dict[str, str]:
     if not isinstance(value, dict):
         return {}
     return {str(name): text(_shown(one)) for name, one in value.items() if one is not None}
@@ -249,7 +249,7 @@ def _quoted(path: str) -> str:
     return shlex.quote(path)
 
 
-def _editor_text(home: Home, remarks: list[str]) -> Text:
+def _editor_text(home: Home, remarks: list[str]) -> _Text:
     """Return the conversion of variables of VS Code and Cursor."""
 
     def asked(match: re.Match[str]) -> str:

@@ -13,7 +13,7 @@ from ludolf.config.settings.json_edit import with_value, without
 from ludolf.config.settings.lock import settings_lock
 
 _TOP = "mcpServers"
-Change = Callable[[str, dict[str, Any]], str]
+_Change = Callable[[str, dict[str, Any]], str]
 
 
 def set_entry(home: Home, path: Path, name: str, entry: Mapping[str, Any]) -> bool:
@@ -88,7 +88,7 @@ def _same(servers: dict[str, Any], name: str) -> list[str]:
     return [old for old in servers if same_server(old) == same_server(name)]
 
 
-def _change(home: Home, path: Path, edit: Change) -> None:
+def _change(home: Home, path: Path, edit: _Change) -> None:
     """Change the file under its lock; a project that is trusted stays so."""
     from ludolf.config.settings.trust import save_decision, trust_state
 

@@ -1,0 +1,177 @@
+"""`ludolf mcp list` and `get`: what is configured and cached; no server is started."""
+
+import os
+import shlex
+import sys
+from argparse import Namespace
+from typing import Any, Literal
+
+import msgspec
+
+from ludolf.base import CommandError, ConfigError, Value
+from ludolf.base.near import did_you_mean
+from ludolf.cli.terminal import one_line, say, say_json, table
+from ludolf.config.mcp.cache import mcp_cache_file, read_cached_servers
+from ludolf.config.mcp.entries import McpEntry, has_syntax, same_server
+from ludolf.config.mcp.files import McpConfiguration, read_mcp_entries
+from ludolf.config.mcp.resolution import ResolvedEntry, entry_digest, resolve_entry
+from ludolf.config.settings.files import read_object
+from ludolf.config.settings.home import Home
+from ludolf.config.settings.trust import trusted_settings
+
+_LONGEST_ADDRESS = 60
+_HIDDEN = "***"
+
+
+class ListedServer(Value):
+    """One server; `tools` is None if its list of tools is not cached."""
+
+    name: str
+    source: str
+    path: str | None
+    transport: Literal["stdio", "http"]
+    address: str
+    enabled: bool
+    exposure: str
+    tools: int | None = None
+    prompts: int | None = None
+    login: bool = False
+    error: str | None = None
+
+
+def list_servers(home: Home, arguments: Namespace) -> int:
+    """Print all servers; returns 1 if a file or an entry is invalid."""
+    found = read_servers(home)
+    rows = [_listed(home, entry) for entry in found.entries.values()]
+    for row in rows:
+        if row.error is not None and row.enabled:
+            sys.stderr.write(f"Warning: {row.error}\n")
+        if arguments.json:
+            say_json(row)
+    if rows and not arguments.json:
+        head = ("name", "source", "transport", "enabled", "tools", "login", "address")
+        say(table([head, *map(_cells, rows)]))
+    if not rows:
+        sys.stderr.write("No MCP server is configured. Add one with `ludolf mcp add`.\n")
+    return 1 if found.warnings else 0
+
+
+def show_server(home: Home, arguments: Namespace) -> int:
+    """Print one entry; literal values of variables and headers are hidden.
+
+    Raises:
+        CommandError: there is no server of this name.
+    """
+    entry = find_server(read_servers(home), arguments.name)
+    raw: dict[str, Any] = msgspec.to_builtins(entry)
+    for key in ("env", "headers"):
+        if key in raw:
+            raw[key] = {name: _shown(text) for name, text in raw[key].items()}
+    secret = raw.get("oauth", {}).get("clientSecret")
+    if secret:
+        raw["oauth"]["clientSecret"] = _shown(secret)
+    say(msgspec.json.format(msgspec.json.encode(raw), indent=2).decode())
+    return 0
+
+
+def find_server(found: McpConfiguration, name: str) -> McpEntry:
+    """Return the entry of a name.
+
+    Raises:
+        CommandError: there is none.
+    """
+    for entry in found.entries.values():
+        if same_server(entry.name) == same_server(name):
+            return entry
+    hint = did_you_mean(name, tuple(found.entries))
+    raise CommandError(f'There is no MCP server "{name}".{hint} See: ludolf mcp list')
+
+
+def read_servers(home: Home) -> McpConfiguration:
+    """Return the servers that a session here would have; warnings go to stderr."""
+    try:
+        trusted = trusted_settings(home).trusted
+    except ConfigError as error:
+        sys.stderr.write(f"Warning: {home.cwd} is not trusted: {error}\n")
+        trusted = False
+    found = read_mcp_entries(home, trusted=trusted)
+    for text in found.warnings:
+        sys.stderr.write(f"Warning: {text}\n")
+    for path in (home.project_mcp_file, home.shared_mcp_file):
+        if not trusted and path.is_file():
+            sys.stderr.write(
+                f"Warning: {path} is ignored, since the folder is not trusted. Trust it with "
+                "`ludolf trust`.\n"
+            )
+    return found
+
+
+def _listed(home: Home, entry: McpEntry) -> ListedServer:
+    row = ListedServer(
+        name=entry.name,
+        source=entry.source,
+        path=entry.path,
+        transport=entry.transport,
+        address=entry.url or shlex.join((entry.command or "", *entry.args)),
+        enabled=entry.enabled,
+        exposure=entry.exposure,
+    )
+    if _runs_commands(entry):
+        return row  # a list of servers runs no command
+    try:
+        resolved = resolve_entry(entry, os.environ)
+    except ConfigError as error:
+        return row.replace(error=str(error))
+    return _with_facts(home, row, resolved)
+
+
+def _with_facts(home: Home, row: ListedServer, resolved: ResolvedEntry) -> ListedServer:
+    digest = entry_digest(resolved, home.cwd)
+    record = read_cached_servers(mcp_cache_file(home), (digest,)).get(digest)
+    if record is not None:
+        row = row.replace(tools=_count(record, "tools"), prompts=_count(record, "prompts"))
+    return row.replace(login=_has_login(home, row.name, resolved.url))
+
+
+def _count(record: dict[str, Any], key: str) -> int:
+    items = record.get(key)
+    return len(items) if isinstance(items, list) else 0
+
+
+def _has_login(home: Home, name: str, url: str | None) -> bool:
+    """Return whether mcp-auth.json, whose form is that of pi, has tokens for a server."""
+    if url is None:
+        return False
+    try:
+        logins = read_object(home.agent / "mcp-auth.json")
+    except ConfigError:
+        return False
+    for key, state in logins.items():
+        server, _, address = key.partition("|")
+        is_same = server == f"mcp__{same_server(name)}" and address.rstrip("/") == url.rstrip("/")
+        if is_same and isinstance(state, dict) and state.get("tokens"):
+            return True
+    return False
+
+
+def _runs_commands(entry: McpEntry) -> bool:
+    secret = entry.oauth.client_secret if entry.oauth else None
+    values = (entry.command, entry.cwd, entry.url, secret, *entry.args)
+    texts = (*values, *entry.env.values(), *entry.headers.values())
+    return any(text is not None and text.startswith("!") for text in texts)
+
+
+def _cells(row: ListedServer) -> tuple[str, ...]:
+    return (
+        row.name,
+        row.source,
+        row.transport,
+        "yes" if row.enabled else "no",
+        "-" if row.tools is None else str(row.tools),
+        "yes" if row.login else "-",
+        one_line(row.address, _LONGEST_ADDRESS),
+    )
+
+
+def _shown(text: str) -> str:
+    return text if has_syntax(text) else _HIDDEN
