@@ -58,6 +58,8 @@ PATIENCE_SECONDS = 300.0
 MOST_STEP_UPS = 2
 _PORTS_TO_TRY = 5
 _OFFLINE = "offline_access"
+# Refusals of a reused client that another registration may avoid.
+_NEW_CLIENT = ("invalid_client", "unauthorized_client", "invalid_scope")
 
 
 class TokenStore(Protocol):
@@ -125,10 +127,10 @@ class BrowserLogin:
             try:
                 await self._authorize(http, plan)
             except TokenRefusal as error:
-                if not error.is_about_client or plan.registered is None:
+                if error.code not in _NEW_CLIENT or plan.registered is None:
                     raise
-                # The server has forgotten the registration.
-                self._store.change(_without(CLIENT, TOKENS, EXPIRES))
+                if error.is_about_client:  # the server has forgotten the registration
+                    self._store.change(_without(CLIENT, TOKENS, EXPIRES))
                 await self._authorize(http, msgspec.structs.replace(plan, registered=None))
         finally:
             await http.close()
@@ -178,14 +180,15 @@ class BrowserLogin:
 
     async def _authorize(self, http: Transport, plan: _Plan) -> None:
         verifier, proof = proof_key()
-        try:
-            async with asyncio.timeout(self._patience), self._listening(plan) as callback:
-                client = await self._client(http, plan, callback.address)
-                url = _authorize_address(plan, client, callback, proof)
-                self._asker.show(url, browser_instructions(callback))
-                code = await first_code(self._asker, callback)
-        except TimeoutError:
-            raise LoginError(self._too_late(plan)) from None
+        async with self._listening(plan) as callback:
+            client = await self._client(http, plan, callback.address)
+            url = _authorize_address(plan, client, callback, proof)
+            self._asker.show(url, browser_instructions(callback))
+            try:
+                async with asyncio.timeout(self._patience):
+                    code = await first_code(self._asker, callback)
+            except TimeoutError:
+                raise LoginError(self._too_late(plan)) from None
         fields = {
             "grant_type": "authorization_code",
             "code": code,
@@ -252,6 +255,10 @@ class _IssuerCallback(Callback):
             named = f"names another issuer, {shown(issuer)}" if issuer else "names no issuer"
             text = f"the redirect {named}; {shown(self._issued_by.issuer)} was expected"
             self.fail(LoginError(f"{text}. The code was not used"))
+            return 400
+        if fields.get("error") in _NEW_CLIENT and fields.get("state") == self.state:
+            reason = shown(fields.get("error_description") or fields["error"])
+            self.fail(TokenRefusal(f"the login was refused: {reason}", fields["error"]))
             return 400
         return super().receive(fields)
 
