@@ -29,6 +29,7 @@ class ProtectedServer:
 
     documents     what is published, by path; tests change or remove documents
     challenge     the fields of the WWW-Authenticate header; "" sends no header
+    redirects     addresses of documents that moved, by path
     answers       if a path is in it, what a request for it is answered
     issuer_sent   the `iss` of redirects; None leaves it out
     life          seconds that an access token lives; None leaves them out of the answer
@@ -38,6 +39,7 @@ class ProtectedServer:
     def __init__(self, prefix: str = "/mcp", issuer_path: str = "") -> None:
         self.requests: list[Request] = []
         self.answers: dict[str, Answer] = {}
+        self.redirects: dict[str, str] = {}
         self.life: int | None = 3600
         self.hold: threading.Event | None = None
         self.asked_for_token = threading.Event()
@@ -200,7 +202,10 @@ def _handler_for(server: ProtectedServer) -> type[BaseHTTPRequestHandler]:
             refused = server.refuses(request)
             status, answer = server.answer(request)
             body = json.dumps(answer).encode()
-            self.send_response(401 if refused else status)
+            moved = server.redirects.get(request.path)
+            self.send_response(301 if moved else 401 if refused else status)
+            if moved:
+                self.send_header("Location", moved)
             if refused and server.challenge:
                 self.send_header("WWW-Authenticate", server.challenge)
             self.send_header("Content-Type", "application/json")

@@ -34,6 +34,7 @@ class Visitor:
         self.shown: list[str] = []
         self.pages: list[int] = []
         self.visited = threading.Event()
+        self.patience = 30.0
         self._server = server
         self._pastes = pastes
 
@@ -68,8 +69,7 @@ async def _log_in(
     settings = read_oauth_settings(oauth)
     asker = visitor or Visitor(server)
     address = HttpServer(url=server.url, headers={})
-    patience = 0.05 if isinstance(asker, Silent) else 30.0
-    await BrowserLogin(address, store, settings, asker, patience=patience).run(challenge)
+    await BrowserLogin(address, store, settings, asker, patience=asker.patience).run(challenge)
     stored = store.load()
     assert stored is not None
     return stored
@@ -118,7 +118,9 @@ async def test_an_unfinished_login_keeps_its_registration(
     server: ProtectedServer, tmp_path: Path
 ) -> None:
     with pytest.raises(LoginError, match="not completed"):
-        await _log_in(server, tmp_path, Silent(server))
+        visitor = Silent(server)
+        visitor.patience = 0.01
+        await _log_in(server, tmp_path, visitor)
     await _log_in(server, tmp_path)
     assert len(server.clients) == 1
 
@@ -149,6 +151,30 @@ async def test_a_forgotten_client_is_registered_once_more(
     del server.answers["/token"]
     await _log_in(server, tmp_path)
     assert len(server.clients) == 2
+
+
+@pytest.mark.parametrize(
+    ("code", "attempts"), [("unauthorized_client", 2), ("invalid_scope", 2), ("access_denied", 1)]
+)
+async def test_a_page_that_refuses_a_reused_client_gets_another_registration(
+    code: str, attempts: int, server: ProtectedServer, tmp_path: Path
+) -> None:
+    await _log_in(server, tmp_path)
+    server.extra_redirect = {"error": code}
+    with pytest.raises(LoginError, match=f"the login was refused: {code}"):
+        await _log_in(server, tmp_path)
+    assert len(server.clients) == attempts
+
+
+async def test_a_port_in_use_is_named_where_nothing_can_be_pasted(
+    server: ProtectedServer, tmp_path: Path
+) -> None:
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", 0))
+        other.listen()
+        port = other.getsockname()[1]
+        with pytest.raises(LoginError, match=f"another program uses .*:{port}/callback"):
+            await _log_in(server, tmp_path, Silent(server), callbackPort=port)
 
 
 async def test_the_pasted_address_of_the_last_page_completes_a_login(
@@ -207,6 +233,22 @@ async def test_metadata_are_searched_at_the_path_then_at_the_root(tmp_path: Path
             "/tenant/.well-known/openid-configuration",
         ]
         assert server.asked("/authorize")[0]["scope"] == "read list"
+
+
+async def test_metadata_may_move_to_another_secure_address(
+    server: ProtectedServer, tmp_path: Path
+) -> None:
+    known = "/.well-known/oauth-authorization-server"
+    server.documents = {"/moved": server.metadata, **server.documents}
+    del server.documents[known]
+    server.redirects = {known: "/moved"}
+    await _log_in(server, tmp_path)
+    server.redirects = {known: "http://evil.example/"}
+    with pytest.raises(LoginError, match="not an https address"):
+        await _log_in(server, tmp_path)
+    server.redirects = {known: known}
+    with pytest.raises(LoginError, match="no metadata"):
+        await _log_in(server, tmp_path)
 
 
 async def test_without_metadata_the_origin_is_the_authorization_server(

@@ -15,7 +15,7 @@ from ludolf.base import ConfigError, now_ms
 from ludolf.config.mcp.auth_file import ServerLogin
 from ludolf.mcp.oauth import read_oauth_settings
 from ludolf.mcp.tokens import StoredTokens
-from ludolf.mcp.wire import McpError
+from ludolf.mcp.wire import LoginNeeded, McpError
 from tests.mcp_identity import ProtectedServer
 
 MORE = 'Bearer error="insufficient_scope", scope="write"'
@@ -185,6 +185,20 @@ async def test_a_refused_renewal_needs_a_login(
     assert "tokens" not in stored
     assert ("clientInformation" in stored) is keeps_client
     assert len(server.asked("/token")) == 1
+
+
+async def test_a_renewal_that_is_refused_for_another_reason_needs_a_login_and_keeps_the_tokens(
+    server: ProtectedServer, tmp_path: Path
+) -> None:
+    server.answers["/token"] = (400, {"error": "invalid_request"})
+    with pytest.raises(LoginNeeded, match="invalid_request"):
+        await _tokens(server, tmp_path, -1).current()
+    server.answers["/token"] = (429, {"error": "slow_down"})
+    with pytest.raises(McpError, match="slow_down") as failure:
+        await _tokens(server, tmp_path).current()
+    assert not isinstance(failure.value, LoginNeeded)
+    del server.answers["/token"]
+    assert await _tokens(server, tmp_path).current() == "access-1-secret"
 
 
 async def test_a_refused_token_is_renewed_once(server: ProtectedServer, tmp_path: Path) -> None:

@@ -3,12 +3,14 @@
 import re
 from collections.abc import Iterator, Mapping
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import urljoin, urlsplit
 
 import msgspec
 
-from ludolf.ai.http.oauth import LoginError, OAuthResponse, ask
-from ludolf.ai.http.transport import Transport
+from ludolf.ai.access import Patience
+from ludolf.ai.http.oauth import REQUEST_SECONDS, LoginError
+from ludolf.ai.http.transport import HttpRequest, HttpResponse, Transport
+from ludolf.ai.json_text import json_object
 from ludolf.mcp.wire import LEGACY_VERSION
 
 _RESOURCE = "/.well-known/oauth-protected-resource"
@@ -17,6 +19,12 @@ _OPENID = "/.well-known/openid-configuration"
 _LOOPBACK = frozenset(("localhost", "127.0.0.1", "::1"))
 _LONGEST_HEADER = 4096
 _MOST_SCOPES = 100
+_MOST_MOVES = 4
+_HEADERS = {
+    "Accept": "application/json",
+    "Accept-Encoding": "identity",
+    "MCP-Protocol-Version": LEGACY_VERSION,
+}
 _BEARER = re.compile(r"(?:^|[,\s])bearer(?=\s|,|$)", re.IGNORECASE)
 _OTHER_SCHEME = re.compile(r",\s*[A-Za-z][A-Za-z0-9-]*\s+[A-Za-z]")
 _FIELD = re.compile(r'(?<![A-Za-z_])([A-Za-z_]+)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|([^\s",]+))')
@@ -251,11 +259,20 @@ def _discovery(
 
 
 async def _document(http: Transport, address: str) -> Mapping[str, Any] | None:
-    """Return the JSON object at an address; None if there is none."""
-    answer = await _get(http, address)
-    if answer.status >= 500:
-        raise LoginError(f"cannot load {address}: {answer.complaint}")
-    return answer.body if answer.ok and answer.body else None
+    """Return the JSON object at an address, or where it moved to; None if there is none."""
+    patience = Patience(first=REQUEST_SECONDS)
+    for _ in range(_MOST_MOVES):
+        sent = HttpRequest(method="GET", url=address, headers=_HEADERS, body=b"", patience=patience)
+        async with http.exchange(sent) as raw:
+            if raw.status >= 500:
+                raise LoginError(f"cannot load {address}: the server returned {raw.status}")
+            if raw.status == 200:
+                return json_object(await HttpResponse(raw, patience).text()) or None
+            moved = raw.headers.get("Location", "") if 300 < raw.status < 400 else ""
+        if not moved:
+            return None
+        address = checked_address(urljoin(address, moved), local=_is_loopback(address))
+    return None
 
 
 async def _required(http: Transport, address: str) -> Mapping[str, Any]:
@@ -263,10 +280,6 @@ async def _required(http: Transport, address: str) -> Mapping[str, Any]:
     if found is None:
         raise LoginError(f"{address} is not the metadata of an authorization server")
     return found
-
-
-async def _get(http: Transport, address: str) -> OAuthResponse:
-    return await ask(http, address, None, headers={"MCP-Protocol-Version": LEGACY_VERSION})
 
 
 def _strings(value: Any) -> tuple[str, ...]:

@@ -58,6 +58,9 @@ PATIENCE_SECONDS = 300.0
 MOST_STEP_UPS = 2
 _PORTS_TO_TRY = 5
 _OFFLINE = "offline_access"
+# Refusals of a reused client that another registration may avoid.
+_NEW_CLIENT = ("invalid_client", "unauthorized_client", "invalid_scope")
+Edit = Callable[[dict[str, Any] | None], dict[str, Any] | None]
 
 
 class TokenStore(Protocol):
@@ -70,7 +73,7 @@ class TokenStore(Protocol):
             ConfigError: the file cannot be used.
         """
 
-    def change(self, edit: Callable[[dict[str, Any] | None], dict[str, Any] | None]) -> None:
+    def change(self, edit: Edit) -> None:
         """Replace what is stored by the result of `edit`; no other process writes meanwhile.
 
         Raises:
@@ -125,10 +128,10 @@ class BrowserLogin:
             try:
                 await self._authorize(http, plan)
             except TokenRefusal as error:
-                if not error.is_about_client or plan.registered is None:
+                if error.code not in _NEW_CLIENT or plan.registered is None:
                     raise
-                # The server has forgotten the registration.
-                self._store.change(_without(CLIENT, TOKENS, EXPIRES))
+                if error.is_about_client:  # the server has forgotten the registration
+                    await self._change(_without(CLIENT, TOKENS, EXPIRES))
                 await self._authorize(http, msgspec.structs.replace(plan, registered=None))
         finally:
             await http.close()
@@ -178,14 +181,15 @@ class BrowserLogin:
 
     async def _authorize(self, http: Transport, plan: _Plan) -> None:
         verifier, proof = proof_key()
-        try:
-            async with asyncio.timeout(self._patience), self._listening(plan) as callback:
-                client = await self._client(http, plan, callback.address)
-                url = _authorize_address(plan, client, callback, proof)
-                self._asker.show(url, browser_instructions(callback))
-                code = await first_code(self._asker, callback)
-        except TimeoutError:
-            raise LoginError(self._too_late(plan)) from None
+        async with self._listening(plan) as callback:
+            client = await self._client(http, plan, callback.address)
+            url = _authorize_address(plan, client, callback, proof)
+            self._asker.show(url, browser_instructions(callback))
+            try:
+                async with asyncio.timeout(self._patience):
+                    code = await first_code(self._asker, callback)
+            except TimeoutError:
+                raise LoginError(self._too_late(plan)) from None
         fields = {
             "grant_type": "authorization_code",
             "code": code,
@@ -194,7 +198,11 @@ class BrowserLogin:
             "resource": plan.found.resource,
         }
         tokens = await request_tokens(http, plan.found.server, client, fields)
-        self._store.change(lambda old: _logged_in(old, plan, client, tokens))
+        await self._change(lambda old: _logged_in(old, plan, client, tokens))
+
+    async def _change(self, edit: Edit) -> None:
+        # Another process may hold the lock of the file for seconds.
+        await asyncio.to_thread(self._store.change, edit)
 
     def _too_late(self, plan: _Plan) -> str:
         text = f"the login was not completed within {self._patience:.0f} s"
@@ -233,7 +241,7 @@ class BrowserLogin:
         client = await register_client(
             http, server, name=self._settings.client_name, redirect=redirect, scope=plan.scope
         )
-        self._store.change(lambda old: _registered(old, plan, client))
+        await self._change(lambda old: _registered(old, plan, client))
         return client
 
 
@@ -247,11 +255,17 @@ class _IssuerCallback(Callback):
 
     def receive(self, fields: Mapping[str, str]) -> int:
         issuer = fields.get("iss")
-        wrong = issuer != self._issued_by.issuer if issuer else self._issued_by.names_issuer
+        # A refusal without an issuer is shown; a code without one is not used.
+        needed = self._issued_by.names_issuer and "error" not in fields
+        wrong = issuer != self._issued_by.issuer if issuer else needed
         if wrong and fields.get("state") == self.state:
             named = f"names another issuer, {shown(issuer)}" if issuer else "names no issuer"
             text = f"the redirect {named}; {shown(self._issued_by.issuer)} was expected"
             self.fail(LoginError(f"{text}. The code was not used"))
+            return 400
+        if fields.get("error") in _NEW_CLIENT and fields.get("state") == self.state:
+            reason = shown(fields.get("error_description") or fields["error"])
+            self.fail(TokenRefusal(f"the login was refused: {reason}", fields["error"]))
             return 400
         return super().receive(fields)
 
@@ -280,7 +294,7 @@ async def log_out(store: TokenStore, settings: OAuthSettings) -> tuple[bool, str
     stored = store.load()
     if stored is None:
         return False, ""
-    store.change(lambda _: None)
+    await asyncio.to_thread(store.change, lambda _: None)
     state = LoginState(stored)
     token = state.refresh or state.access
     try:
@@ -386,7 +400,7 @@ def _logged_in(
     return fresh
 
 
-def _without(*names: str) -> Callable[[dict[str, Any] | None], dict[str, Any] | None]:
+def _without(*names: str) -> Edit:
     def edit(old: dict[str, Any] | None) -> dict[str, Any] | None:
         kept = {name: value for name, value in (old or {}).items() if name not in names}
         return kept if old is not None else None

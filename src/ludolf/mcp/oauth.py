@@ -178,7 +178,7 @@ async def request_tokens(
     answer = await _ask_as(http, server.token_url, client, fields)
     secrets = (client.secret, *fields.values())
     code = answer.body.get("error")
-    if not answer.ok and answer.status < 500 and isinstance(code, str):
+    if answer.status in (400, 401, 403) and isinstance(code, str):
         raise TokenRefusal(redact(answer.complaint, secrets), code)
     if not answer.ok:
         raise LoginError(redact(answer.complaint, secrets))

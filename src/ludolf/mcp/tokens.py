@@ -27,11 +27,12 @@ from ludolf.mcp.oauth import (
     registered_client,
     request_tokens,
 )
-from ludolf.mcp.wire import McpError, Tokens
+from ludolf.mcp.wire import LoginNeeded, McpError, Tokens
 
 EARLY_SECONDS = 60.0
 LIMIT_SECONDS = 15.0
 PAUSE_SECONDS = 10.0
+REFUSAL_SECONDS = 30.0
 # Refusals that another attempt with the same tokens cannot change.
 _FINAL = ("invalid_grant", "invalid_client", "unauthorized_client")
 
@@ -59,15 +60,16 @@ class StoredTokens:
         self._pause = pause
         self._not_before = 0.0
         self._tasks = Tasks()
-        self._running: asyncio.Task[str] | None = None
-        # The token that came after a refusal: if it is refused too, renewals do not help.
-        self._after_refusal: str | None = None
+        self._running: asyncio.Task[McpError | None] | None = None
+        # The last token that came after a refusal, and until when its refusal ends attempts.
+        self._after_refusal: tuple[str, float] = ("", 0.0)
 
     async def current(self) -> str | None:
         """Return the access token, renewed if it ends soon; None without a login.
 
         Raises:
             McpError: the token has ended, and the authorization server cannot be asked now.
+            LoginNeeded: the token has ended, and the server does not renew it.
         """
         state = self._load()
         if not state.access or not state.ends_within(self._early) or not state.refresh:
@@ -76,8 +78,8 @@ class StoredTokens:
             return state.access
         problem = await self._renewed(state.access)
         now = self._load()
-        if problem and now.access == state.access and now.ends_within(0):
-            raise McpError(problem)
+        if problem is not None and now.access == state.access and now.ends_within(0):
+            raise type(problem)(str(problem))
         return now.access or None
 
     async def refused(self, token: str | None, challenge: str) -> bool:
@@ -88,6 +90,7 @@ class StoredTokens:
 
         Raises:
             McpError: the authorization server cannot be asked now.
+            LoginNeeded: the authorization server does not renew the token.
         """
         asked = read_challenge(challenge)
         state = self._load()
@@ -96,15 +99,16 @@ class StoredTokens:
         if not state.access:
             return False
         if asked.wants_more_scopes:
-            self._want(state.access, asked.scope)
+            await self._want(state.access, asked.scope)
             return False
-        if not state.refresh or token == self._after_refusal:
+        fresh, until = self._after_refusal
+        if not state.refresh or (token == fresh and time.monotonic() < until):
             return False
         problem = await self._renewed(state.access)
         now = self._load()
-        if problem and now.access == token:
-            raise McpError(problem)
-        self._after_refusal = now.access
+        if problem is not None and now.access == token:
+            raise type(problem)(str(problem))
+        self._after_refusal = now.access, time.monotonic() + REFUSAL_SECONDS
         return bool(now.access) and now.access != token
 
     async def close(self) -> None:
@@ -119,16 +123,16 @@ class StoredTokens:
         except ConfigError as error:
             raise McpError(str(error)) from error
 
-    async def _renewed(self, stale: str) -> str:
+    async def _renewed(self, stale: str) -> McpError | None:
         """Renew the token, together with other requests of this process; return the problem."""
         if self._running is None or self._running.done():
             self._running = self._tasks.start(self._renew(stale))
         # A cancelled request must not cancel the renewal: the refresh token is used up.
         problem = await asyncio.shield(self._running)
-        self._not_before = time.monotonic() + self._pause if problem else 0.0
+        self._not_before = 0.0 if problem is None else time.monotonic() + self._pause
         return problem
 
-    async def _renew(self, stale: str) -> str:
+    async def _renew(self, stale: str) -> McpError | None:
         """Renew the token unless another process did; return why that is not possible now."""
         try:
             async with self._store.renewal_lock():
@@ -136,10 +140,12 @@ class StoredTokens:
                 if state.access == stale and state.refresh:
                     await self._replace(state)
         except TimeoutError:
-            return self._problem(f"no answer within {LIMIT_SECONDS:.0f} s")
+            return McpError(self._problem(f"no answer within {LIMIT_SECONDS:.0f} s"))
+        except TokenRefusal as error:
+            return LoginNeeded(self._problem(str(error)))
         except (LoginError, ProviderError, ConfigError, OSError) as error:
-            return self._problem(str(error))
-        return ""
+            return McpError(self._problem(str(error)))
+        return None
 
     async def _replace(self, state: LoginState) -> None:
         http = Transport()
@@ -149,14 +155,14 @@ class StoredTokens:
         except TokenRefusal as error:
             if error.code not in _FINAL:
                 raise
-            self._forget(state, with_client=error.is_about_client)
+            await self._forget(state, with_client=error.is_about_client)
             return
         except (LoginError, ProviderError) as error:
             raise LoginError(redact(str(error), state.secrets())) from None
         finally:
             await http.close()
         if tokens is not None:
-            self._save(state, tokens)
+            await self._save(state, tokens)
 
     async def _ask(self, http: Transport, state: LoginState) -> dict[str, Any] | None:
         """Return fresh tokens; None if the client that the login belongs to is unknown."""
@@ -179,7 +185,7 @@ class StoredTokens:
         found = await discover(http, self._url, Challenge(), metadata_url=named, guess=False)
         return found.server
 
-    def _save(self, used: LoginState, tokens: dict[str, Any]) -> None:
+    async def _save(self, used: LoginState, tokens: dict[str, Any]) -> None:
         def edit(old: dict[str, Any] | None) -> dict[str, Any] | None:
             # A login that finished meanwhile is newer than this renewal.
             if old is None or LoginState(old).refresh != used.refresh:
@@ -191,9 +197,9 @@ class StoredTokens:
                 fresh[EXPIRES] = int(now_ms() + tokens["expires_in"] * 1000)
             return fresh
 
-        self._store.change(edit)
+        await asyncio.to_thread(self._store.change, edit)
 
-    def _forget(self, used: LoginState, *, with_client: bool) -> None:
+    async def _forget(self, used: LoginState, *, with_client: bool) -> None:
         gone = (TOKENS, EXPIRES, *((CLIENT,) if with_client else ()))
 
         def edit(old: dict[str, Any] | None) -> dict[str, Any] | None:
@@ -201,9 +207,9 @@ class StoredTokens:
                 return old
             return {name: value for name, value in old.items() if name not in gone}
 
-        self._store.change(edit)
+        await asyncio.to_thread(self._store.change, edit)
 
-    def _want(self, token: str, scope: str) -> None:
+    async def _want(self, token: str, scope: str) -> None:
         def edit(old: dict[str, Any] | None) -> dict[str, Any] | None:
             state = LoginState(old or {})
             if old is None or state.access != token or not scope:
@@ -211,7 +217,7 @@ class StoredTokens:
             return {**old, WANTED_SCOPE: merged_scopes(state.wanted_scope, scope)}
 
         try:
-            self._store.change(edit)
+            await asyncio.to_thread(self._store.change, edit)
         except ConfigError as error:
             raise McpError(str(error)) from error
 

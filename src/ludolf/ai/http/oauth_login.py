@@ -270,7 +270,7 @@ async def _pasted(asker: Asker, callback: Callback) -> None:
         if text is not None:
             callback.paste(text)
         elif not callback.listens:
-            raise LoginError("no code was entered")
+            raise LoginError(f"no code was entered, and another program uses {callback.address}")
     except LoginError as error:
         callback.fail(error)
 

@@ -18,7 +18,6 @@ _WRITE_PATIENCE = 1.0
 _DEFAULT_PORTS = {"http": 80, "https": 443}
 # Characters of a path or a query that the WHATWG URL parser leaves alone.
 _PLAIN = "!$&'()*+,-./:;=?@[]_~%|^"
-Edit = Callable[[dict[str, Any] | None], dict[str, Any] | None]
 
 
 class ServerLogin:
@@ -49,7 +48,7 @@ class ServerLogin:
             self._stamp = current
         return self._loaded
 
-    def change(self, edit: Edit) -> None:
+    def change(self, edit: Callable[[dict[str, Any] | None], dict[str, Any] | None]) -> None:
         """Replace what is stored by the result of `edit`; None removes it.
 
         Raises:
