@@ -294,6 +294,13 @@ async def test_a_host_that_leaves_dismisses_its_dialogs(tmp_path: Path) -> None:
         assert p.questions.capabilities() == {"roots": {}}
 
 
+async def test_a_host_that_cannot_show_a_dialog_is_not_asked_again(tmp_path: Path) -> None:
+    async with play(tmp_path) as p:
+        p.questions.connect(lambda request: False)
+        assert await p.ask(FORM, _form("n", n={"type": "string"})) == {"action": "cancel"}
+        assert p.questions.capabilities() == {"roots": {}}
+
+
 # ---------------------------------------------------------------- capabilities, folders
 
 
