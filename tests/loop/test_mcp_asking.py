@@ -261,6 +261,19 @@ async def test_an_abort_closes_the_dialog_and_cancels_the_question(tmp_path: Pat
     assert (closed["method"], closed["targetId"]) == ("cancel", request["id"])
 
 
+async def test_the_end_of_the_last_call_of_a_server_withdraws_its_question(tmp_path: Path) -> None:
+    async with play(tmp_path) as p:
+        with p.questions.calling("lab"):
+            with p.questions.calling("other"), p.questions.calling("lab"):
+                asked = p.ask(FORM, _form("n", n={"type": "string"}))
+                request = await p.shown()
+            await p.stage.data("get_state")
+            assert len(p.stage.of_type("extension_ui_request")) == 1
+        closed = await p.shown()
+        assert await asked == {"action": "cancel"}
+    assert (closed["method"], closed["targetId"]) == ("cancel", request["id"])
+
+
 async def test_a_question_whose_task_is_cancelled_is_withdrawn(tmp_path: Path) -> None:
     async with play(tmp_path) as p:
         asked = p.ask(FORM, _form("n", n={"type": "string"}))
@@ -278,6 +291,13 @@ async def test_a_host_that_leaves_dismisses_its_dialogs(tmp_path: Path) -> None:
         await p.shown()
         p.questions.disconnect()
         assert await asked == {"action": "cancel"}
+        assert p.questions.capabilities() == {"roots": {}}
+
+
+async def test_a_host_that_cannot_show_a_dialog_is_not_asked_again(tmp_path: Path) -> None:
+    async with play(tmp_path) as p:
+        p.questions.connect(lambda request: False)
+        assert await p.ask(FORM, _form("n", n={"type": "string"})) == {"action": "cancel"}
         assert p.questions.capabilities() == {"roots": {}}
 
 
@@ -374,12 +394,13 @@ async def test_the_user_is_asked_before_the_model_is(tmp_path: Path) -> None:
 
 async def test_a_server_may_sample_five_times_for_one_call(tmp_path: Path) -> None:
     async with play(tmp_path, *(say("S"),) * 6, mode="allow") as p:
-        for _ in range(5):
+        with p.questions.calling("lab"):
+            for _ in range(5):
+                await p.ask(SAMPLE, _sampling(HELLO))
+            with pytest.raises(Refusal, match="limit of 5"):
+                await p.ask(SAMPLE, _sampling(HELLO))
+        with p.questions.calling("lab"):
             await p.ask(SAMPLE, _sampling(HELLO))
-        with pytest.raises(Refusal, match="limit of 5"):
-            await p.ask(SAMPLE, _sampling(HELLO))
-        p.questions.begin_call("lab")
-        await p.ask(SAMPLE, _sampling(HELLO))
         assert len(p.stage.script.requests) == 6
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from ludolf.ai.messages import Image, Text, UserMessage
 from ludolf.engine.feature import Feature, PromptInput
 from ludolf.engine.features.mcp.prompts import McpPrompts
 from ludolf.mcp.wire import Json, McpError
@@ -19,16 +20,34 @@ GREET: Json = {
 }
 
 
+SHOW: Json = {"name": "show"}
+EMPTY: Json = {"name": "empty"}
+PIXEL = (
+    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAA"
+    "AABJRU5ErkJggg=="
+)
+
+
 class Lab:
     """Servers with prompts: one that is known, and one that was not asked yet."""
 
     def known_prompts(self) -> Mapping[str, Sequence[Json]]:
         return {"lab-one": [GREET], "late": []}
 
+    def _messages(self, name: str) -> list[Json]:
+        if name == "empty":
+            return []
+        image = {"type": "image", "data": PIXEL, "mimeType": "image/png"}
+        said = (("user", {"type": "text", "text": "Look:"}), ("user", image))
+        answered = ("assistant", {"type": "text", "text": "A pixel."})
+        return [{"role": role, "content": content} for role, content in (*said, answered)]
+
     async def list_prompts(self, server: str) -> Sequence[Json]:
-        return [GREET]
+        return [GREET, SHOW, EMPTY]
 
     async def get_prompt(self, server: str, name: str, args: Json) -> Json:
+        if name != "greet":
+            return {"messages": self._messages(name)}
         if args["who"] == "nobody":
             raise McpError("The server has ended")
         text = f"/skill:x Greet {args['who']} from {server}."
@@ -36,8 +55,8 @@ class Lab:
 
 
 class Prompts(Feature):
-    def __init__(self) -> None:
-        self._commands = McpPrompts(Lab())
+    def __init__(self, folder: Path) -> None:
+        self._commands = McpPrompts(Lab(), lambda: folder)
 
     def commands(self) -> tuple[Any, ...]:
         return self._commands.items()
@@ -52,7 +71,7 @@ class Prompts(Feature):
 @asynccontextmanager
 async def prompting(root: Path, *replies: Any, dialect: str = "pi-delta") -> AsyncIterator[Stage]:
     async with stage(root, *replies, dialect=dialect, lawful=False) as s:
-        s.engine.features.add(Prompts())
+        s.engine.features.add(Prompts(root))
         yield s
 
 
@@ -77,11 +96,12 @@ async def test_a_command_becomes_the_prompt_of_the_server(
     ("text", "error"),
     [
         ("/mcp:lab-one:greet", "Missing argument: who. Usage: /mcp:lab-one:greet who"),
-        ("/mcp:lab-one:nope x", "lab-one has no prompt nope; its prompts are: greet"),
+        ("/mcp:lab-one:nope x", "lab-one has no prompt nope; its prompts are: greet, show, empty"),
         (
             "/mcp:lab-one:greet nobody",
             "The prompt greet of lab-one cannot be used: The server has ended",
         ),
+        ("/mcp:late:empty", "The prompt empty of late is empty"),
     ],
 )
 async def test_a_command_that_fails_is_refused_with_the_reason(
@@ -89,6 +109,22 @@ async def test_a_command_that_fails_is_refused_with_the_reason(
 ) -> None:
     async with prompting(tmp_path) as s:
         assert await s.refusal("prompt", message=text) == error
+
+
+async def test_images_and_roles_of_a_prompt_reach_the_model_before_the_users_own_words(
+    tmp_path: Path,
+) -> None:
+    own = {"type": "image", "data": PIXEL, "mimeType": "image/png"}
+    async with prompting(tmp_path, say("Done")) as s:
+        await s.run("/mcp:late:show and explain", images=[own])
+        (message,) = (m for m in s.script.requests[0].messages if isinstance(m, UserMessage))
+    image, *_ = (part for part in message.parts if isinstance(part, Image))
+    assert message.parts == (
+        Text(text="Look:"),
+        image,
+        Text(text="[assistant]\nA pixel.\n\nand explain"),
+        image,
+    )
 
 
 @pytest.mark.parametrize(("dialect", "source"), [("pi-delta", "mcp"), ("pi-0.79", "prompt")])

@@ -1,18 +1,11 @@
-"""Prompts of MCP servers: names, arguments by position, messages of any form."""
+"""Prompts of MCP servers: names that can be typed, and arguments by position."""
 
 from typing import Any
 
 import pytest
 
-from ludolf.ai.messages import Image
 from ludolf.base import CommandError
-from ludolf.engine.features.mcp.prompts import (
-    MOST_PROMPT_CHARS,
-    ServerPrompt,
-    prompt_arguments,
-    prompt_content,
-    read_prompts,
-)
+from ludolf.engine.features.mcp.prompts import ServerPrompt, prompt_arguments, read_prompts
 
 
 def _prompt(*arguments: tuple[str, bool]) -> ServerPrompt:
@@ -67,43 +60,3 @@ def test_every_prompt_gets_a_word_that_can_be_typed() -> None:
         ("two\twords", "mcp:lab:two_words_2"),
     ]
     assert (prompts[0].description, prompts[2].arguments) == ("Title", (("a", False),))
-
-
-def test_messages_of_one_role_are_a_plain_text() -> None:
-    items = [
-        {"type": "text", "text": "Look\U000e0041:"},
-        {"type": "image", "data": "AAAA", "mimeType": "image/png"},
-        {"type": "resource", "resource": {"uri": "lab://a", "text": "inner"}},
-        {"type": "resource", "resource": {"uri": "lab://b", "blob": "AAAA"}},
-        {"type": "resource_link", "uri": "lab://c", "name": "c"},
-        {"type": "audio", "data": "AAAA", "mimeType": "audio/wav"},
-        None,
-    ]
-    messages = [{"role": "user", "content": item} for item in items]
-    text, images = prompt_content({"messages": [*messages, 7]})
-    assert text.split("\n\n") == [
-        "Look:",
-        "lab://a:\ninner",
-        "[resource content left out]",
-        "c (lab://c)",
-        "[audio content left out]",
-    ]
-    assert images == (Image(data="AAAA", mime_type="image/png"),)
-
-
-def test_messages_of_two_roles_name_them() -> None:
-    messages = [
-        {"role": "user", "content": [{"type": "text", "text": "Hi"}]},
-        {"role": "assistant", "content": {"type": "text", "text": "Hello"}},
-    ]
-    assert prompt_content({"messages": messages})[0] == "User: Hi\n\nAssistant: Hello"
-
-
-@pytest.mark.parametrize("result", [{}, {"messages": None}, {"messages": [{}]}, {"messages": 1}])
-def test_a_result_without_messages_is_empty(result: Any) -> None:
-    assert prompt_content(result) == ("", ())
-
-
-def test_a_long_prompt_is_cut() -> None:
-    messages = [{"role": "user", "content": {"type": "text", "text": "x" * MOST_PROMPT_CHARS * 2}}]
-    assert len(prompt_content({"messages": messages})[0]) == MOST_PROMPT_CHARS

@@ -1,7 +1,8 @@
 """Answer what MCP servers ask: forms and addresses for the user, completions, folders."""
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any, Literal
 from urllib.parse import urlsplit
 
@@ -145,7 +146,8 @@ class ServerQuestions:
         self._sampling = ServerSampling(requests)
         self._dialogs = ServerDialogs()
         self._turn = asyncio.Lock()
-        self._work = Scope()
+        self._work: dict[str, Scope] = {}
+        self._calls: dict[str, int] = {}
 
     def capabilities(self) -> Json:
         """Return the capabilities that can be served now."""
@@ -159,7 +161,7 @@ class ServerQuestions:
         return offered
 
     async def answer(self, server: str, method: str, params: Json) -> Json:
-        """Return the result of a request of a server. `abort` ends it.
+        """Return the result of a request of a server.
 
         Raises:
             Refusal: the request is unknown, not offered, invalid or refused.
@@ -168,7 +170,7 @@ class ServerQuestions:
             raise Refusal(METHOD_NOT_FOUND, f"Method not found: {shown_text(method, 100)}")
         if not isinstance(params, Mapping):
             raise Refusal(INVALID_PARAMS, "The parameters must be an object")
-        with self._work.open() as scope:
+        with self._scope(server).open() as scope:
             try:
                 return await scope.run(self._answer(server, method, params))
             except FormEnded as end:
@@ -176,11 +178,22 @@ class ServerQuestions:
             except Aborted:
                 if method == "elicitation/create":
                     return {"action": "cancel"}
-                raise Refusal(REJECTED, "The user aborted the run") from None
+                raise Refusal(REJECTED, "The call that asked was aborted") from None
 
-    def begin_call(self, server: str) -> None:
-        """Give a server a new allowance of sampling: a call of one of its tools begins."""
+    @contextmanager
+    def calling(self, server: str) -> Iterator[None]:
+        """Surround a call of a tool. It gives the server a new allowance of sampling.
+
+        With the last running call of a server, its open questions end: nothing waits for them.
+        """
         self._sampling.renew(server)
+        self._calls[server] = self._calls.get(server, 0) + 1
+        try:
+            yield
+        finally:
+            self._calls[server] -= 1
+            if not self._calls[server]:
+                self._scope(server).abort_open()
 
     # ------------------------------------------------------------ hooks of the feature
 
@@ -193,13 +206,17 @@ class ServerQuestions:
 
     def abort(self) -> None:
         """End all open requests of servers and close their dialogs."""
-        self._work.abort_open()
+        for scope in self._work.values():
+            scope.abort_open()
 
     def disconnect(self) -> None:
         """Dismiss all dialogs: the host is gone."""
         self._dialogs.close()
 
     # ------------------------------------------------------------ private
+
+    def _scope(self, server: str) -> Scope:
+        return self._work.setdefault(server, Scope())
 
     async def _answer(self, server: str, method: str, params: Json) -> Json:
         match method:

@@ -1,26 +1,25 @@
 """Prompts of MCP servers as slash commands: `/mcp:server:prompt arguments`."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Any, Literal, Protocol
 
 import msgspec
 
-from ludolf.ai.messages import Image
+from ludolf.ai.messages import Part, Text
 from ludolf.base import CommandError, Value
 from ludolf.config.resources.sources import SourceDetails
 from ludolf.engine.feature import PromptInput
 from ludolf.engine.features.mcp.forms import shown_text
 from ludolf.mcp.catalog import NAME_PREFIX, server_key
-from ludolf.mcp.cleaning import clean_output, cut_text, is_clean
+from ludolf.mcp.cleaning import is_clean
+from ludolf.mcp.results import NO_OUTPUT, prompt_parts
 from ludolf.mcp.wire import Json, McpError
 
 COMMAND_PREFIX = "mcp:"
-MOST_PROMPT_CHARS = 256 * 1024
-MOST_PROMPT_IMAGES = 20
 _MOST_DESCRIPTION = 400
 _MOST_NAME = 200
 _MOST_ARGUMENTS = 32
-_ROLES = {"user": "User", "assistant": "Assistant"}
 
 
 class PromptServers(Protocol):
@@ -76,10 +75,14 @@ class ServerPrompt(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class McpPrompts:
-    """The prompts of all servers. Input that calls one is replaced by its messages."""
+    """The prompts of all servers. Input that calls one is replaced by its messages.
 
-    def __init__(self, servers: PromptServers) -> None:
+    `folder` returns the folder for long texts and content that is neither text nor image.
+    """
+
+    def __init__(self, servers: PromptServers, folder: Callable[[], Path]) -> None:
         self._servers = servers
+        self._folder = folder
 
     def items(self) -> tuple[McpCommandItem, ...]:
         """Return the items of `get_commands`."""
@@ -107,15 +110,10 @@ class McpPrompts:
             result = await self._servers.get_prompt(server, found.name, args)
         except McpError as error:
             raise CommandError(f"The prompt {word} of {server} cannot be used: {error}") from error
-        text, images = prompt_content(result)
-        if not text and not images:
+        parts = await prompt_parts(result, server=server, folder=self._folder())
+        if parts == (Text(text=NO_OUTPUT),):
             raise CommandError(f"The prompt {word} of {server} is empty")
-        if rest and not found.arguments:
-            text = f"{text}\n\n{rest}"
-        # The server's text must not call a template or a skill.
-        return msgspec.structs.replace(
-            prompt, text=text, extra=(*prompt.extra, *images), expand=False
-        )
+        return _with_parts(prompt, parts, "" if found.arguments else rest)
 
     def _called(self, text: str) -> tuple[str, str, str] | None:
         """Return server, prompt and the rest of a text that calls a prompt."""
@@ -241,42 +239,18 @@ def _unquoted(text: str) -> str:
 # ---------------------------------------------------------------- messages
 
 
-def prompt_content(result: Json) -> tuple[str, tuple[Image, ...]]:
-    """Return the text and the images of a `prompts/get` result.
-
-    The role is written before each message if some are of the assistant.
-    """
-    listed = [one for one in _items(result.get("messages")) if isinstance(one, Mapping)]
-    has_roles = any(one.get("role") == "assistant" for one in listed)
-    texts: list[str] = []
-    images: list[Image] = []
-    for message in listed:
-        parts = [_part(item) for item in _items(message.get("content"))]
-        images += (part for part in parts if isinstance(part, Image))
-        text = "\n\n".join(part for part in parts if isinstance(part, str) and part)
-        role = _ROLES.get(str(message.get("role")), "User")
-        if text:
-            texts.append(f"{role}: {text}" if has_roles else text)
-    return cut_text("\n\n".join(texts), MOST_PROMPT_CHARS), tuple(images[:MOST_PROMPT_IMAGES])
-
-
-def _items(value: Any) -> Sequence[Any]:
-    """Return the items of a list, or the one value that stands for it."""
-    return value if isinstance(value, list | tuple) else (value,)
-
-
-def _part(item: Any) -> str | Image:
-    match item:
-        case {"type": "text", "text": str(text)}:
-            return clean_output(text)
-        case {"type": "image", "data": str(data), "mimeType": str(mime_type)}:
-            return Image(data=data, mime_type=mime_type)
-        case {"type": "resource", "resource": {"uri": str(uri), "text": str(text)}}:
-            return f"{shown_text(uri, _MOST_DESCRIPTION)}:\n{clean_output(text)}"
-        case {"type": "resource_link", "uri": str(uri)}:
-            name = shown_text(item.get("name"), _MOST_NAME)
-            address = shown_text(uri, _MOST_DESCRIPTION)
-            return f"{name} ({address})" if name else address
-        case {"type": str(kind)}:
-            return f"[{shown_text(kind, _MOST_NAME)} content left out]"
-    return ""
+def _with_parts(prompt: PromptInput, parts: Sequence[Part], rest: str) -> PromptInput:
+    """Return the input with this content; `rest` follows it."""
+    if rest:
+        *before, last = parts
+        ends = (
+            (Text(text=f"{last.text}\n\n{rest}"),)
+            if isinstance(last, Text)
+            else (last, Text(text=rest))
+        )
+        parts = (*before, *ends)
+    first = parts[0]
+    text = first.text if isinstance(first, Text) else ""
+    extra = parts[1:] if isinstance(first, Text) else parts
+    # The server's text must not call a template or a skill.
+    return msgspec.structs.replace(prompt, text=text, extra=(*extra, *prompt.extra), expand=False)
