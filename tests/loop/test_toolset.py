@@ -44,7 +44,6 @@ def test_an_undeclared_tool_can_be_called_but_is_not_declared(tmp_path: Path) ->
     tools = toolset(tmp_path)
     tools.provide("mcp", made("tool_search", ISSUES, FORKS), undeclared=frozenset({ISSUES, "gone"}))
     assert declared(tools) == ["tool_search", FORKS]
-    assert [tool.name for tool in tools.undeclared()] == [ISSUES]
     found = tools.find(ISSUES)
     assert found is not None and found.name == ISSUES
     assert tools.source_of(ISSUES) == "mcp"
@@ -63,7 +62,6 @@ def test_deferred_tools_follow_all_others_in_the_order_of_their_declaration(tmp_
     late = tools.specs()[len(before) :]
     assert [(spec.name, spec.deferred) for spec in late] == [(CLONE, True), (ISSUES, True)]
     assert not any(spec.deferred for spec in before)
-    assert [tool.name for tool in tools.undeclared()] == [FORKS]
 
 
 def test_a_tool_of_two_sources_is_declared_once(tmp_path: Path) -> None:

@@ -1,7 +1,5 @@
 """Make the engine of a subagent: its own session and hub, everything else its parent's."""
 
-from collections.abc import Iterable
-
 from msgspec import structs
 
 from ludolf.agent.tool import Tool
@@ -17,9 +15,6 @@ from ludolf.engine.resources import Resources
 from ludolf.engine.toolset import MCP_PREFIX, Toolset, is_listed, mcp_patterns, permits
 from ludolf.protocol.events import LimitReached
 from ludolf.session.tree import Session, new_header
-
-# The todo list of the parent is the parent's; the others are provided again where they belong.
-NOT_SHARED = ("todo", "todo_write", "task", "yield")
 
 
 def spawn(parent: Engine, task: SubagentTask, plugs: Plugs) -> Engine:
@@ -44,12 +39,7 @@ def spawn(parent: Engine, task: SubagentTask, plugs: Plugs) -> Engine:
         inherited = feature.for_subagent(bundles)
         if inherited is not None:
             features.add(inherited)
-    undeclared = _allowed(parent, task, parent.toolset.undeclared())
-    toolset.provide(
-        "parent",
-        (*_allowed(parent, task, parent.toolset.active()), *undeclared),
-        undeclared=frozenset(tool.name for tool in undeclared),
-    )
+    toolset.provide("parent", _inherited(parent, task))
     models.record()
     return engine
 
@@ -86,10 +76,10 @@ def _tools(parent: Engine, task: SubagentTask) -> tuple[str, ...]:
     return wanted
 
 
-def _allowed(parent: Engine, task: SubagentTask, tools: Iterable[Tool]) -> list[Tool]:
+def _inherited(parent: Engine, task: SubagentTask) -> list[Tool]:
     """Return the tools of the host or of the embedding program, as far as allowed."""
-    refused, wanted = (*parent.toolset.tools, *NOT_SHARED), task.agent.tools
-    shared = (tool for tool in tools if tool.name not in refused)
+    own, wanted = parent.toolset.tools, task.agent.tools
+    shared = (tool for tool in parent.toolset.inherited() if tool.name not in own)
     return [tool for tool in shared if wanted is None or is_listed(tool.name, wanted)]
 
 

@@ -67,6 +67,7 @@ class _Source(msgspec.Struct, frozen=True):
     tools: dict[str, Tool] = {}
     undeclared: frozenset[str] = frozenset()
     deferred: tuple[str, ...] = ()
+    inherited: bool = True
 
     @property
     def declared(self) -> frozenset[str]:
@@ -148,19 +149,22 @@ class Toolset:
         hidden: frozenset[str] = frozenset(),
         undeclared: frozenset[str] = frozenset(),
         deferred: tuple[str, ...] = (),
+        inherited: bool = True,
     ) -> None:
         """Replace the tools of a source, from the next request on.
 
         New tools become active unless hidden; tools that the source had before keep their state.
         The model can call `undeclared` tools, but they are not in its requests. The `deferred` ones
         were declared during the conversation: they follow all others, in this order. Tools of MCP
-        servers that the options exclude are ignored.
+        servers that the options exclude are ignored. Subagents get tools that are not `inherited`
+        from a feature of their own, if at all.
         """
         before = set(self._provided[source].tools) if source in self._provided else set()
         options = self._workspace.options
         own = {tool.name: tool for tool in tools if permits(options, tool.name)}
         late = tuple(name for name in dict.fromkeys(deferred) if name in own)
-        made = _Source(own, undeclared.intersection(own).difference(late), late)
+        without = undeclared.intersection(own).difference(late)
+        made = _Source(own, without, late, inherited)
         new = set(own) - before - hidden
         if before and not before & self._switched_on:
             new -= made.undeclared  # the source is switched off
@@ -201,15 +205,10 @@ class Toolset:
         """The tools that the model may call and knows of, in order; deferred ones are last."""
         return tuple(tool for tool, _ in self._declared())
 
-    def undeclared(self) -> tuple[Tool, ...]:
-        """The tools that the model may call, but that are not in its requests."""
-        declared = {tool.name for tool in self.active()}
-        found: list[Tool] = []
-        for own in self._provided.values():
-            names = (own.undeclared & self._switched_on) - declared
-            declared |= names
-            found += [tool for name, tool in own.tools.items() if name in names]
-        return tuple(found)
+    def inherited(self) -> tuple[Tool, ...]:
+        """The active tools of the host and of the embedding program, which subagents get too."""
+        kept = {name for own in self._provided.values() if own.inherited for name in own.tools}
+        return tuple(tool for tool in self.active() if tool.name in kept)
 
     def find(self, name: str) -> Tool | None:
         """Return a tool that the model may call; None if there is none of this name."""

@@ -52,7 +52,7 @@ class TodoPlan(Component, Feature):
         self._reminds = enabled and (on if chosen.reminders is None else chosen.reminders)
         self._clears = clears
         if enabled:
-            self.toolset.provide("todo", [TodoTool(self)])
+            self.toolset.provide("todo", [TodoTool(self)], inherited=False)
 
     @property
     def phases(self) -> Phases:

@@ -10,8 +10,10 @@ from collections.abc import Iterable, Sequence
 from ludolf.agent.tool import Tool
 from ludolf.ai.messages import ToolResultMessage
 from ludolf.engine.bundles import Bundles, Component
+from ludolf.engine.features.mcp.resources import resource_tools
 from ludolf.engine.features.mcp.server_set import ServerSet
 from ludolf.engine.features.mcp.tools import MOST_INSTRUCTIONS, SEARCH, ToolSearch
+from ludolf.engine.toolset import permits
 from ludolf.mcp.catalog import ToolDefinition
 from ludolf.mcp.cleaning import clean_text
 from ludolf.mcp.exposure import ExposedTools, expose
@@ -38,6 +40,7 @@ class Declarations(Component):
         self._section = ""
         self._path = _LoadedNames()
         self._provided: object = None
+        self._resource_tools = resource_tools(servers)
 
     # ------------------------------------------------------------ before requests
 
@@ -49,7 +52,8 @@ class Declarations(Component):
         self._session, self._path = session, _LoadedNames()
         exposed = self._exposed()
         self._direct = tuple(tool.name for tool in exposed.direct)
-        self._searches = bool(exposed.deferred) or self._servers.has_starting
+        servers = self._servers
+        self._searches = bool(exposed.deferred or servers.names() or servers.has_starting)
         self._section = self._describe(exposed)
         self.resources.invalidate_prompt()
         self.sync()
@@ -78,7 +82,12 @@ class Declarations(Component):
     # ------------------------------------------------------------ for the search
 
     async def find(self, query: str, limit: int) -> Sequence[ToolDefinition]:
-        index = await self._servers.index(self._exposed().deferred)
+        exposed = self._exposed()
+        tools = [*exposed.direct, *exposed.deferred]
+        if self._servers.names():
+            tools += map(_definition_of, self._resource_tools)
+        permitted = [tool for tool in tools if permits(self.workspace.options, tool.name)]
+        index = await self._servers.index(permitted)
         return index.search(query, limit)
 
     def introduce(self, servers: Sequence[str]) -> dict[str, str]:
@@ -93,7 +102,7 @@ class Declarations(Component):
 
     @property
     def server_names(self) -> Sequence[str]:
-        return tuple(dict.fromkeys(t.server for t in self._exposed().deferred if t.server))
+        return tuple(dict.fromkeys(tool.server for tool in self._exposed().deferred))
 
     # ------------------------------------------------------------ for the host
 
@@ -131,7 +140,9 @@ class Declarations(Component):
         exposed = self._exposed()
         tools: dict[str, Tool] = {}
         for definition in (*exposed.direct, *exposed.deferred):
-            tools[definition.name] = self._servers.tool(definition, self.bundles)
+            tools[definition.name] = self._servers.tool(definition)
+        if self._servers.names():
+            tools |= {tool.name: tool for tool in self._resource_tools}
         self._searches |= len(tools) > len(self._direct)
         declared = [name for name in self._direct if name in tools]
         if self._searches:
@@ -144,6 +155,7 @@ class Declarations(Component):
             [tools[name] for name in order],
             undeclared=frozenset(tools) - {*declared, *found},
             deferred=found,
+            inherited=False,
         )
 
     def _describe(self, exposed: ExposedTools) -> str:
@@ -157,6 +169,18 @@ class Declarations(Component):
             return ""
         intro = f"Tools of these MCP servers are not declared; find them with {SEARCH}:"
         return "\n".join((intro, *lines))
+
+
+def _definition_of(tool: Tool) -> ToolDefinition:
+    """Return a tool of ours in the form that the search finds."""
+    return ToolDefinition(
+        server="",
+        tool=tool.name,
+        name=tool.name,
+        description=tool.description,
+        parameters=dict(tool.parameters),
+        digest="",
+    )
 
 
 class _LoadedNames:

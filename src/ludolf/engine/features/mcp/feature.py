@@ -92,7 +92,7 @@ class McpFeature(SharedMcp):
     def _prompts(self) -> "McpPrompts":
         from ludolf.engine.features.mcp.prompts import McpPrompts
 
-        return McpPrompts(self.servers)
+        return McpPrompts(self.servers, self.servers.output_folder)
 
     # ------------------------------------------------------------ life
 

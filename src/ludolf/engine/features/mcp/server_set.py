@@ -1,9 +1,8 @@
 """The MCP servers of an engine and its subagents: entries of all sources, and their servers."""
 
 import asyncio
-import os
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -24,11 +23,13 @@ from ludolf.engine.features.mcp.log import append_log
 from ludolf.engine.features.mcp.servers import Catalog, McpServer, server_pool
 from ludolf.engine.features.mcp.tools import McpTool
 from ludolf.mcp.catalog import ToolDefinition, distinct_names
+from ludolf.mcp.connection import Connection
 from ludolf.mcp.exposure import ServerTools
 from ludolf.mcp.search import ToolIndex
 from ludolf.mcp.wire import Json, McpError
 from ludolf.protocol.events import McpServerChanged
 from ludolf.protocol.results import McpExposure, McpServerStatus, McpSource
+from ludolf.tools.output import spill_folder
 
 _STDERR_SHOWN = 2000
 UNKNOWN = 'Unknown MCP server: "{name}". Servers: {names}.'
@@ -171,8 +172,8 @@ class ServerSet(Component):
             self._problems.add(text)
             self.conversation.hub.report(text)
 
-    def on_call(self, server: str) -> None:
-        self._questions.begin_call(server)
+    def calling(self, server: str) -> AbstractContextManager[None]:
+        return self._questions.calling(server)
 
     def on_log(self, server: str, params: Json) -> None:
         append_log(self.workspace.home.agent, server, params)
@@ -227,8 +228,8 @@ class ServerSet(Component):
         catalog = self._servers[name].catalog
         return "" if catalog is None else catalog.facts.instructions
 
-    def tool(self, definition: ToolDefinition, bundles: Bundles) -> Tool:
-        """Return the tool of a definition, as the engine with these bundles calls it."""
+    def tool(self, definition: ToolDefinition) -> Tool:
+        """Return the tool of a definition."""
         key = (definition.server, definition.name, definition.digest)
         tool = self._tools.get(key)
         if tool is None or tool.server is not self._servers[definition.server]:
@@ -238,7 +239,7 @@ class ServerSet(Component):
 
     def output_folder(self) -> Path:
         """Return the folder for files that results contain."""
-        return self.features.output_folder() or Path(os.environ.get("TMPDIR", "/tmp"))
+        return self.features.output_folder() or spill_folder()
 
     async def index(self, tools: Sequence[ToolDefinition]) -> ToolIndex:
         """Return the search index of these tools."""
@@ -249,6 +250,17 @@ class ServerSet(Component):
         return self._index
 
     # ------------------------------------------------------------ prompts and resources
+
+    def names(self) -> Sequence[str]:
+        """Return the servers that have resources."""
+        known = ((name, server.catalog) for name, server in self._servers.items())
+        return [name for name, one in known if one and (one.resources or one.templates)]
+
+    async def connection(self, server: str) -> Connection:
+        """Raises:
+        McpError: the server cannot be used.
+        """
+        return await self._servers[server].use()
 
     def known_prompts(self) -> Mapping[str, Sequence[Json]]:
         """Return the prompts of each server, as far as they are known."""
@@ -262,13 +274,13 @@ class ServerSet(Component):
         """Raises:
         McpError: the server cannot be used.
         """
-        return (await (await self._servers[server].use()).list_prompts()).items
+        return (await (await self.connection(server)).list_prompts()).items
 
     async def get_prompt(self, server: str, name: str, args: Json) -> Json:
         """Raises:
         McpError: the server cannot be used, or refused.
         """
-        return await (await self._servers[server].use()).get_prompt(name, args)
+        return await (await self.connection(server)).get_prompt(name, args)
 
     # ------------------------------------------------------------ commands of the host
 

@@ -7,7 +7,7 @@ import asyncio
 import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING, Any, Protocol
 from weakref import WeakKeyDictionary
 
@@ -73,8 +73,8 @@ class ServerUser(Protocol):
     def on_problem(self, text: str) -> None:
         """Called with a text for the user when something of a server does not work."""
 
-    def on_call(self, server: str) -> None:
-        """Called when a call of one of the server's tools begins."""
+    def calling(self, server: str) -> AbstractContextManager[None]:
+        """Return the block in which a call of one of the server's tools runs."""
 
     def on_log(self, server: str, params: Json) -> None:
         """Called with a log message of a server."""
@@ -170,9 +170,9 @@ class McpServer:
     def called_by(self, user: ServerUser) -> Iterator[None]:
         """Let this user answer what the server asks during the block."""
         self._callers.append(user)
-        user.on_call(self.name)
         try:
-            yield
+            with user.calling(self.name):
+                yield
         finally:
             self._callers.remove(user)
 
@@ -291,7 +291,7 @@ class McpServer:
 
     async def _watch(self, connection: Connection) -> None:
         """Note the end of a server that ends without being asked to."""
-        await asyncio.wait((connection.closed,))
+        await connection.closed.wait()
         self._connection = None
         await connection.close()
         self._failed(connection.failure or "it ended")

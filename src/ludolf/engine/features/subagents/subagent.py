@@ -405,7 +405,7 @@ class Subagent:
     async def run(self, parent: "Engine", prepare: "Callable[[Engine], None]") -> None:
         """Run to the end and set `outcome`. `prepare` may add features to the new engine."""
         engine = self._engine = parent.spawn(self.task)
-        engine.toolset.provide(YIELD, [self._yield])
+        engine.toolset.provide(YIELD, [self._yield], inherited=False)
         prepare(engine)
         detach = engine.conversation.hub.attach(self.watch)
         self.watch.started()

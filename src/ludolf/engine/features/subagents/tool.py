@@ -38,7 +38,7 @@ def offer_below(engine: Engine, above: SubagentSpawner, task: SubagentTask) -> N
 def _offer(engine: Engine, subagents: SubagentSpawner) -> None:
     engine.features.add(subagents)
     tool = TaskTool(engine.bundles, subagents, engine.work)
-    engine.toolset.provide(TaskTool.name, [tool])
+    engine.toolset.provide(TaskTool.name, [tool], inherited=False)
 
 
 def _is_too_deep(engine: Engine) -> bool:
