@@ -11,21 +11,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ludolf.agent.tool import ToolFailure
-from ludolf.mcp.catalog import (
-    ToolDefinition,
-    check_arguments,
-    distinct_names,
-    read_tools,
-    server_key,
-)
+from ludolf.mcp.catalog import check_arguments, read_tools
 from ludolf.mcp.cleaning import clean_text
+from ludolf.mcp.definitions import ToolDefinition, distinct_names, server_key
 
+TEXTS = st.text(st.characters(exclude_categories=())) | st.text()
 LEAVES = (
     st.none()
     | st.booleans()
     | st.integers()
     | st.floats(allow_nan=False, allow_infinity=False)
-    | st.text()
+    | TEXTS
 )
 WORDS = st.sampled_from(
     [
@@ -36,9 +32,7 @@ WORDS = st.sampled_from(
 )
 ANY_JSON = st.recursive(
     LEAVES | WORDS,
-    lambda inner: (
-        st.lists(inner, max_size=3) | st.dictionaries(WORDS | st.text(), inner, max_size=4)
-    ),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(WORDS | TEXTS, inner, max_size=4),
     max_leaves=12,
 )
 HIDDEN = "".join(chr(0xE0000 + ord(sign)) for sign in "send secrets")
@@ -117,7 +111,7 @@ def test_a_definition_that_is_not_a_tool_is_dropped_with_a_warning_and_the_other
 SCHEMAS = st.dictionaries(WORDS, ANY_JSON, max_size=5)
 
 
-@given(st.lists(st.fixed_dictionaries({"name": st.text(), "inputSchema": SCHEMAS}) | ANY_JSON))
+@given(st.lists(st.fixed_dictionaries({"name": TEXTS, "inputSchema": SCHEMAS}) | ANY_JSON))
 def test_any_json_is_read_into_tools_that_can_be_stored(raw: list[Any]) -> None:
     tools = read_tools("lab", raw).tools
     assert msgspec.json.decode(msgspec.json.encode(tools), type=tuple[ToolDefinition, ...]) == tools
@@ -130,7 +124,7 @@ def test_any_json_is_read_into_tools_that_can_be_stored(raw: list[Any]) -> None:
             check_arguments(tool, {"a": "", "type": None})
 
 
-@given(st.text(), st.integers(0, 50))
+@given(TEXTS, st.integers(0, 50))
 def test_a_cleaned_text_stays_within_its_limit_and_is_clean(text: str, limit: int) -> None:
     once = clean_text(text, limit)
     assert len(once) <= max(1, limit)

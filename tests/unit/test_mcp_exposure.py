@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from ludolf.mcp.catalog import ToolDefinition, tool_name
+from ludolf.mcp.definitions import ToolDefinition, tool_name
 from ludolf.mcp.exposure import ExposedTools, ServerTools, expose, read_exposure
 
 WINDOW = 100_000  # 2 % are 8,000 bytes

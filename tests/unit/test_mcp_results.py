@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from ludolf.agent.tool import ToolFailure, ToolOutput
 from ludolf.ai.messages import Image, Part, Text
-from ludolf.mcp.catalog import ToolDefinition
+from ludolf.mcp.definitions import ToolDefinition
 from ludolf.mcp.results import prompt_parts, resource_parts, tool_output
 from ludolf.tools.truncate import MAX_BYTES
 
@@ -24,7 +24,13 @@ PIXEL = (
 TOOL = ToolDefinition(
     server="lab", tool="get", name="mcp__lab__get", description="", parameters={}, digest=""
 )
-LEAVES = st.none() | st.booleans() | st.integers() | st.floats() | st.text()
+LEAVES = (
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats()
+    | st.text(st.characters(exclude_categories=()))
+)
 KEYS = st.sampled_from(
     ["type", "text", "data", "uri", "resource", "blob", "mimeType", "name", "role"]
 )

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from ludolf.mcp.catalog import ToolDefinition, tool_name
+from ludolf.mcp.definitions import ToolDefinition, tool_name
 from ludolf.mcp.search import ToolIndex
 
 

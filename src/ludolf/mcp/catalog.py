@@ -1,27 +1,21 @@
-"""Tools of servers as models see them: clean texts, valid schemas, distinct names."""
+"""Read definitions of tools from servers and check arguments by them."""
 
-import hashlib
 import json
-import re
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from collections.abc import Set as AbstractSet
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
 
-from ludolf.base import ReadOnlySchema, Value
+from ludolf.base import ReadOnlySchema, without_surrogates
 from ludolf.mcp.cleaning import clean_text
+from ludolf.mcp.definitions import ToolDefinition, digest_of, distinct_names, tool_name
 from ludolf.mcp.schema_keywords import MAX_DESCRIPTION
 from ludolf.mcp.schema_limits import is_cheap_to_apply, is_deeper
 from ludolf.mcp.schemas import MAX_SCHEMA_BYTES, ModelSchema, UnusableSchema, model_schema
 from ludolf.tools import schema as tool_schema
 
-NAME_PREFIX = "mcp__"
-MAX_TOOL_NAME = 64
 _MAX_TITLE = 200
 _MAX_ORIGINAL_NAME = 512
-_DIGITS = 6
 _SHOWN_NAME = 80
 _MAX_ORIGINAL_BYTES = 256 * 1024
 # A validator accepts some 250 levels.
@@ -29,26 +23,6 @@ _MAX_NESTING = 200
 _MAX_REMEMBERED = 2048
 # By digest of a definition: whether its own schema can be applied.
 _applicable: dict[str, bool] = {}
-
-
-class ToolDefinition(Value):
-    """A tool of a server.
-
-    `tool` is the name that the server knows, `name` the one that models use. `arguments` is the
-    schema of the server, None if it accepts anything or cannot be applied. `renamed` maps names
-    of parameters in `parameters` to those of the server.
-    """
-
-    server: str
-    tool: str
-    name: str
-    description: str
-    parameters: dict[str, Any]
-    digest: str
-    arguments: dict[str, Any] | None = None
-    renamed: dict[str, str] = msgspec.field(default_factory=dict)
-    read_only: bool = False
-    title: str = ""
 
 
 class ReadTools(msgspec.Struct, frozen=True):
@@ -82,54 +56,6 @@ def read_tools(server: str, raw: Sequence[Any]) -> ReadTools:
     return ReadTools(distinct_names(found.values(), frozenset()), tuple(warnings))
 
 
-def server_key(name: str) -> str:
-    """Return the form of a server's name in the names of its tools: `a-b` and `a_b` are one."""
-    return _safe(name)
-
-
-def tool_name(server: str, tool: str) -> str:
-    """Return the name of a tool for models, at most 64 letters, digits and underscores."""
-    name = f"{NAME_PREFIX}{_safe(server)}__{_safe(tool)}"
-    return name if len(name) <= MAX_TOOL_NAME else _with_digits(name, server, tool)
-
-
-def distinct_names(
-    tools: Iterable[ToolDefinition], reserved: AbstractSet[str]
-) -> tuple[ToolDefinition, ...]:
-    """Return the tools with names that differ from each other and from the reserved ones.
-
-    All tools that share a name get six hexadecimal digits of their original names.
-    """
-    listed = tuple(tools)
-    counts = Counter(tool.name for tool in listed)
-    taken = {name for name, count in counts.items() if count == 1} | reserved
-    return tuple(
-        _renamed(tool, taken) if counts[tool.name] > 1 or tool.name in reserved else tool
-        for tool in listed
-    )
-
-
-def _renamed(tool: ToolDefinition, taken: set[str]) -> ToolDefinition:
-    """Give the tool a name that is not taken, and take it."""
-    name = _with_digits(tool.name, tool.server, tool.tool)
-    attempt = 1
-    while name in taken:
-        name = _with_digits(tool.name, tool.server, tool.tool, str(attempt))
-        attempt += 1
-    taken.add(name)
-    return tool.replace(name=name)
-
-
-def _with_digits(name: str, *original: str) -> str:
-    key = "\0".join(original).encode("utf-8", "surrogatepass")
-    ending = f"_{hashlib.sha256(key).hexdigest()[:_DIGITS]}"
-    return name[: MAX_TOOL_NAME - len(ending)] + ending
-
-
-def _safe(name: str) -> str:
-    return re.sub(r"[^a-zA-Z0-9_]", "_", name)
-
-
 # ---------------------------------------------------------------- one definition
 
 
@@ -140,6 +66,8 @@ def _definition(server: str, raw: Any) -> tuple[ToolDefinition, tuple[str, ...]]
     if not isinstance(name, str) or not name.strip():
         raise UnusableSchema("it has no name")
     shown = _shown(name)
+    if without_surrogates(name) != name:
+        raise UnusableSchema(f"the name {shown} has a lone surrogate")
     if len(name) > _MAX_ORIGINAL_NAME:
         raise UnusableSchema(f"the name {shown} is longer than {_MAX_ORIGINAL_NAME} characters")
     try:
@@ -202,7 +130,7 @@ def _digest(raw: Mapping[str, Any]) -> str:
         data = msgspec.json.encode(raw, order="deterministic")
     except (ValueError, OverflowError):
         data = json.dumps(raw, sort_keys=True).encode()
-    return hashlib.sha256(data).hexdigest()
+    return digest_of(data)
 
 
 # ---------------------------------------------------------------- arguments

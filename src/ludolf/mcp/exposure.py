@@ -7,7 +7,7 @@ from typing import Any, Literal, cast
 import msgspec
 
 from ludolf.base import dumps
-from ludolf.mcp.catalog import ToolDefinition
+from ludolf.mcp.definitions import ToolDefinition
 
 Exposure = Literal["auto", "direct", "deferred", "hidden"]
 # pi's word for tools that only scripts call; here a search finds them.

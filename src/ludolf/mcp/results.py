@@ -12,8 +12,8 @@ from typing import Any, TypeVar
 from ludolf.agent.tool import ToolFailure, ToolOutput
 from ludolf.ai.messages import Image, Part, Text
 from ludolf.base import dumps, loads
-from ludolf.mcp.catalog import ToolDefinition
 from ludolf.mcp.cleaning import clean_output, clean_text
+from ludolf.mcp.definitions import ToolDefinition
 from ludolf.mcp.schema_limits import is_deeper
 from ludolf.mcp.wire import Json
 from ludolf.tools.files import write_all

@@ -8,7 +8,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
 
-from ludolf.mcp.catalog import ToolDefinition
+from ludolf.mcp.definitions import ToolDefinition
 
 # Tools that are indexed before other tasks get a turn.
 _SLICE = 16
