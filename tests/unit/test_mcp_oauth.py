@@ -17,6 +17,7 @@ from ludolf.config.mcp.auth_file import ServerLogin, standard_address
 from ludolf.mcp.discovery import Challenge, checked_address, read_challenge
 from ludolf.mcp.login import BrowserLogin, log_out
 from ludolf.mcp.oauth import read_oauth_settings
+from ludolf.mcp.tokens import StoredTokens
 from ludolf.mcp.wire import HttpServer, McpError
 from tests.mcp_identity import ProtectedServer
 
@@ -194,7 +195,7 @@ async def test_a_configured_client_is_used_with_its_secret_port_and_scopes(
     await _log_in(server, tmp_path, callbackPort=port, **oauth)
     (authorize,) = server.asked("/authorize")
     assert authorize["redirect_uri"] == f"http://127.0.0.1:{port}/callback"
-    assert (authorize["client_id"], authorize["scope"]) == ("mine", "write")
+    assert (authorize["client_id"], authorize["scope"]) == ("mine", "write read")
     request = next(one for one in server.requests if one.path == "/token")
     assert request.headers["authorization"] == "Basic bWluZTpzJTJGY3JldC12YWx1ZQ=="
     assert not server.clients
@@ -419,8 +420,23 @@ async def test_more_scopes_are_added_to_the_granted_ones_twice_at_most(
     await _log_in(server, tmp_path, challenge=more)
     with pytest.raises(LoginError, match="after 2 logins with read write"):
         await _log_in(server, tmp_path, challenge=more)
-    await _log_in(server, tmp_path, challenge='Bearer error="insufficient_scope", scope="admin"')
-    assert server.asked("/authorize")[-1]["scope"] == "read write admin"
+    await _log_in(server, tmp_path, challenge='Bearer error="insufficient_scope"')
+    assert server.asked("/authorize")[-1]["scope"] == "read write list"
+
+
+async def test_scopes_that_a_connection_was_refused_for_are_asked_for_by_the_next_login(
+    server: ProtectedServer, tmp_path: Path
+) -> None:
+    await _log_in(server, tmp_path)
+    store = ServerLogin(tmp_path, "lab", server.url)
+    tokens = StoredTokens(server.url, store, read_oauth_settings({}))
+    refusal = 'Bearer error="insufficient_scope", scope="write"'
+    assert not await tokens.refused("access-1-secret", refusal)
+    await _log_in(server, tmp_path)
+    await _log_in(server, tmp_path)
+    scopes = [asked["scope"] for asked in server.asked("/authorize")]
+    assert scopes == ["read", "read write", "read"]
+    assert len(server.clients) == 1
 
 
 # ---------------------------------------------------------------- logout

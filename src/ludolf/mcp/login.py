@@ -159,11 +159,14 @@ class BrowserLogin:
 
     def _scope(self, found: Discovery, challenge: Challenge, state: LoginState) -> tuple[str, int]:
         """Return the scopes to ask for, and how often these were asked for because of a refusal."""
-        wanted = challenge.scope if challenge.wants_more_scopes else state.wanted_scope
+        advertised = " ".join(found.scopes)
+        wanted = state.wanted_scope
+        if challenge.wants_more_scopes:
+            wanted = challenge.scope or advertised
         if wanted:
             scope = merged_scopes(self._settings.scope, state.scope, wanted)
         else:
-            scope = self._settings.scope or challenge.scope or " ".join(found.scopes)
+            scope = merged_scopes(self._settings.scope, challenge.scope) or advertised
         if scope and _OFFLINE in found.server.scopes:
             scope = merged_scopes(scope, _OFFLINE)
         if not wanted:
