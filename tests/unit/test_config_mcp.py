@@ -105,6 +105,7 @@ def test_a_project_entry_without_a_server_only_changes_the_users(home: Home) -> 
         ({"type": "stdio", "url": "http://x/"}, "`command` is missing"),
         ({"type": "http", "command": "x"}, "`url` is missing"),
         ({"type": "sse", "url": "http://x/sse"}, "often at an address that ends in /mcp"),
+        ({"command": "x", "start": "\ud800"}, "lone surrogate"),
         ({"url": "ftp://x"}, "must be an http or https address"),
         ({"url": "http://x:99999/"}, "must be an http or https address"),
         ({"url": "http://x", "headers": {"a b": "c"}}, "is not a name of a header"),

@@ -9,6 +9,7 @@ INSTEAD: dict[str, str] = {
     "hotkeys": "Ludolf has no terminal interface.",
     "login": "Run `ludolf auth login`.",
     "logout": "Run `ludolf auth logout`.",
+    "mcp": "Run `ludolf mcp`.",
     "model": "Pass --model NAME, or set the default with `ludolf models default NAME`.",
     "name": "Pass --name TEXT, or run `ludolf sessions rename`.",
     "new": "Each run starts a new session.",

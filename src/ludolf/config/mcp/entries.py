@@ -139,10 +139,10 @@ def check_entry(
     try:
         _use_seconds(known, remarks, milliseconds=milliseconds)
         given = {**known, "name": name, "source": source, "path": path}
-        entry = msgspec.convert(_with_transport(given), McpEntry)
+        entry = _converted(_with_transport(given))
         _check(entry)
-    except (msgspec.ValidationError, ConfigError) as error:
-        raise ConfigError(f"{label}: {str(error).replace('`$.', '`')}") from error
+    except ConfigError as error:
+        raise ConfigError(f"{label}: {error}") from error
     texts = tuple(f"{label}: {remark}" for remark in remarks)
     return CheckedEntry(entry=entry, remarks=texts)
 
@@ -167,11 +167,18 @@ def with_override(entry: McpEntry, raw: Mapping[str, Any], path: str) -> McpEntr
     changes = {key: raw[key] for key in _OVERRIDES if raw.get(key) is not None}
     _rename_exposures(changes)
     try:
-        return msgspec.convert(
-            {**msgspec.to_builtins(entry), **changes, "overridePath": path}, McpEntry
-        )
+        return _converted({**msgspec.to_builtins(entry), **changes, "overridePath": path})
+    except ConfigError as error:
+        raise ConfigError(f"{label}: {error}") from error
+
+
+def _converted(given: dict[str, Any]) -> McpEntry:
+    try:
+        return msgspec.convert(given, McpEntry)
     except msgspec.ValidationError as error:
-        raise ConfigError(f"{label}: {str(error).replace('`$.', '`')}") from error
+        raise ConfigError(str(error).replace("`$.", "`")) from error
+    except UnicodeEncodeError as error:
+        raise ConfigError("a value has a lone surrogate") from error
 
 
 def _only_stars(pattern: str) -> str:
@@ -229,7 +236,7 @@ def _with_transport(given: dict[str, Any]) -> dict[str, Any]:
     other = ("command", "args", "env", "cwd") if is_http else ("url", "headers", "oauth", "auth")
     needed = "url" if is_http else "command"
     if not given.get(needed):
-        text = f"`type` is {kind}, but `{needed}` is missing" if kind else "set `command` or `url`"
+        text = f"`type` is {kind!r}, but `{needed}` is missing" if kind else "set `command` or `url`"
         raise ConfigError(text)
     return {key: value for key, value in given.items() if key not in other}
 

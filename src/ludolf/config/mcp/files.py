@@ -55,8 +55,8 @@ def read_mcp_entries(
         for name, raw in raws.items():
             key = same_server(name)
             if key in seen:
-                text = f'server "{name}" is ignored: its name means the same as "{seen[key]}"'
-                warnings.append(f"{file.path}: {text}")
+                text = f"is ignored: its name means the same as {json.dumps(seen[key])}"
+                warnings.append(f"{file.path}: server {json.dumps(name)} {text}")
                 continue
             seen[key] = name
             _take_entry(found, file, (name, raw), warnings)
