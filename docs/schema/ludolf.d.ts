@@ -1191,6 +1191,37 @@ export interface GetLoginProvidersResponse {
   data: LoginProviders;
 }
 
+export interface GetMcpServersCommand {
+  type: "get_mcp_servers";
+  /** Any JSON; it comes back unchanged. */
+  id?: unknown;
+}
+
+export interface GetMcpServersResponse {
+  type: "response";
+  /** Any JSON; it comes back unchanged. */
+  id?: unknown;
+  command: "get_mcp_servers";
+  success: true;
+  data: McpServers;
+}
+
+export interface GetMcpToolsCommand {
+  type: "get_mcp_tools";
+  /** Any JSON; it comes back unchanged. */
+  id?: unknown;
+  name: string;
+}
+
+export interface GetMcpToolsResponse {
+  type: "response";
+  /** Any JSON; it comes back unchanged. */
+  id?: unknown;
+  command: "get_mcp_tools";
+  success: true;
+  data: McpTools;
+}
+
 export interface GetMessagesCommand {
   type: "get_messages";
   /** Any JSON; it comes back unchanged. */
@@ -1598,6 +1629,112 @@ export interface LogoutResponse {
   command: "logout";
   success: true;
   data: LoggedOut;
+}
+
+/** `removed`: a login was stored. */
+export interface McpLoggedOut {
+  name: string;
+  removed: boolean;
+}
+
+export interface McpLoginCommand {
+  type: "mcp_login";
+  /** Any JSON; it comes back unchanged. */
+  id?: unknown;
+  name: string;
+}
+
+export interface McpLoginResponse {
+  type: "response";
+  /** Any JSON; it comes back unchanged. */
+  id?: unknown;
+  command: "mcp_login";
+  success: true;
+  data: McpServer;
+}
+
+export interface McpLogoutCommand {
+  type: "mcp_logout";
+  /** Any JSON; it comes back unchanged. */
+  id?: unknown;
+  name: string;
+}
+
+export interface McpLogoutResponse {
+  type: "response";
+  /** Any JSON; it comes back unchanged. */
+  id?: unknown;
+  command: "mcp_logout";
+  success: true;
+  data: McpLoggedOut;
+}
+
+/** Without a name: all servers that failed or run. */
+export interface McpReconnectCommand {
+  type: "mcp_reconnect";
+  /** Any JSON; it comes back unchanged. */
+  id?: unknown;
+  name?: string | null;
+}
+
+export interface McpReconnectResponse {
+  type: "response";
+  /** Any JSON; it comes back unchanged. */
+  id?: unknown;
+  command: "mcp_reconnect";
+  success: true;
+  data: McpServers;
+}
+
+export interface McpServer {
+  server: McpServerStatus;
+}
+
+/** The state of an MCP server changed. */
+export interface McpServerChanged {
+  type: "mcp_server";
+  server: McpServerStatus;
+}
+
+/**
+ * One MCP server. `known`: its tools are known from an earlier start, and it does not run.
+ *
+ * `tools`, `prompts` and `resources` are counts. `stderr` is the end of what it wrote there.
+ */
+export interface McpServerStatus {
+  name: string;
+  source: "extension" | "flag" | "host" | "project" | "user";
+  path?: string;
+  transport: "http" | "stdio";
+  state: "disabled" | "failed" | "known" | "needs_login" | "ready" | "starting";
+  exposure: "auto" | "deferred" | "direct" | "hidden";
+  tools: number;
+  prompts: number;
+  resources: number;
+  protocolVersion?: string;
+  serverInfo?: Record<string, string>;
+  pid?: number;
+  error?: string;
+  stderr?: string;
+}
+
+export interface McpServers {
+  servers: McpServerStatus[];
+}
+
+/** A tool of an MCP server: its name for the model and for the server, and how it is shown. */
+export interface McpToolStatus {
+  name: string;
+  tool: string;
+  description: string;
+  exposure: "auto" | "deferred" | "direct" | "hidden";
+  inputSchema: Record<string, unknown>;
+  readOnly?: boolean;
+}
+
+/** The tools of one server; the tools of a server that was never started are unknown. */
+export interface McpTools {
+  tools: McpToolStatus[];
 }
 
 export type Message = UserMessage | AssistantMessage | ToolResultMessage | BashExecutionMessage | CustomMessage | BranchSummaryMessage | CompactionSummaryMessage;
@@ -2649,6 +2786,43 @@ export interface SetLocaleResponse {
   success: true;
 }
 
+/** Change a server; what is absent or null stays. `save`: also in the user's mcp.json. */
+export interface SetMcpServerCommand {
+  type: "set_mcp_server";
+  /** Any JSON; it comes back unchanged. */
+  id?: unknown;
+  name: string;
+  enabled?: boolean | null;
+  exposure?: "auto" | "deferred" | "direct" | "hidden" | null;
+  save?: boolean;
+}
+
+export interface SetMcpServerResponse {
+  type: "response";
+  /** Any JSON; it comes back unchanged. */
+  id?: unknown;
+  command: "set_mcp_server";
+  success: true;
+  data: McpServer;
+}
+
+/** Entries by name, in the form of mcp.json; they replace those of an earlier call. */
+export interface SetMcpServersCommand {
+  type: "set_mcp_servers";
+  /** Any JSON; it comes back unchanged. */
+  id?: unknown;
+  servers: Record<string, unknown>;
+}
+
+export interface SetMcpServersResponse {
+  type: "response";
+  /** Any JSON; it comes back unchanged. */
+  id?: unknown;
+  command: "set_mcp_servers";
+  success: true;
+  data: McpServers;
+}
+
 export interface SetModelCommand {
   type: "set_model";
   /** Any JSON; it comes back unchanged. */
@@ -3467,17 +3641,17 @@ export interface XcshSteerResponse {
   data?: Invoked;
 }
 
-export type Command = PromptCommand | SteerCommand | FollowUpCommand | AbortCommand | AbortAndPromptCommand | ClearQueueCommand | NewSessionCommand | GetStateCommand | GetMessagesCommand | SetModelCommand | CycleModelCommand | GetAvailableModelsCommand | SetThinkingLevelCommand | CycleThinkingLevelCommand | GetAvailableThinkingLevelsCommand | SetSteeringModeCommand | SetFollowUpModeCommand | CompactCommand | SetAutoCompactionCommand | SetAutoRetryCommand | AbortRetryCommand | BashCommand | AbortBashCommand | GetSessionStatsCommand | ExportHtmlCommand | SwitchSessionCommand | ForkCommand | BranchCommand | CloneCommand | GetForkMessagesCommand | GetBranchMessagesCommand | GetEntriesCommand | GetTreeCommand | GetLastAssistantTextCommand | SetSessionNameCommand | GetCommandsCommand | SetLimitsCommand | SetProjectTrustCommand | ExtensionUiResponseCommand | ListSessionsCommand | RenameSessionCommand | DeleteSessionCommand | NavigateTreeCommand | ReloadCommand | GetCapabilitiesCommand | SetHostToolsCommand | HostToolUpdateCommand | HostToolResultCommand | SetHostUriSchemesCommand | HostUriResultCommand | HandoffCommand | OpenSessionCommand | SetFastModeCommand | SetInterruptModeCommand | SetTodosCommand | SetEventFilterCommand | SetPromptResultsCommand | NegotiateProtocolCommand | GetMessagesPageCommand | GetAvailableCommandsCommand | SetLocaleCommand | GetLoginProvidersCommand | LoginCommand | LogoutCommand | GetAuthStatusCommand | GetIntegrationsCommand | SetSubagentSubscriptionCommand | GetSubagentsCommand | GetSubagentMessagesCommand | CancelSubagentCommand | SteerSubagentCommand;
+export type Command = PromptCommand | SteerCommand | FollowUpCommand | AbortCommand | AbortAndPromptCommand | ClearQueueCommand | NewSessionCommand | GetStateCommand | GetMessagesCommand | SetModelCommand | CycleModelCommand | GetAvailableModelsCommand | SetThinkingLevelCommand | CycleThinkingLevelCommand | GetAvailableThinkingLevelsCommand | SetSteeringModeCommand | SetFollowUpModeCommand | CompactCommand | SetAutoCompactionCommand | SetAutoRetryCommand | AbortRetryCommand | BashCommand | AbortBashCommand | GetSessionStatsCommand | ExportHtmlCommand | SwitchSessionCommand | ForkCommand | BranchCommand | CloneCommand | GetForkMessagesCommand | GetBranchMessagesCommand | GetEntriesCommand | GetTreeCommand | GetLastAssistantTextCommand | SetSessionNameCommand | GetCommandsCommand | SetLimitsCommand | SetProjectTrustCommand | ExtensionUiResponseCommand | ListSessionsCommand | RenameSessionCommand | DeleteSessionCommand | NavigateTreeCommand | ReloadCommand | GetCapabilitiesCommand | SetHostToolsCommand | HostToolUpdateCommand | HostToolResultCommand | SetHostUriSchemesCommand | HostUriResultCommand | HandoffCommand | OpenSessionCommand | SetFastModeCommand | SetInterruptModeCommand | SetTodosCommand | SetEventFilterCommand | SetPromptResultsCommand | NegotiateProtocolCommand | GetMessagesPageCommand | GetAvailableCommandsCommand | SetLocaleCommand | GetLoginProvidersCommand | LoginCommand | LogoutCommand | GetAuthStatusCommand | GetIntegrationsCommand | SetSubagentSubscriptionCommand | GetSubagentsCommand | GetSubagentMessagesCommand | CancelSubagentCommand | SteerSubagentCommand | GetMcpServersCommand | GetMcpToolsCommand | SetMcpServerCommand | SetMcpServersCommand | McpReconnectCommand | McpLoginCommand | McpLogoutCommand;
 
-export type PiFrame = AgentStart | AgentEnd | TurnStart | TurnEnd | MessageStart | WholeUpdate | MessageEnd | AnyToolStart | ToolUpdate | ToolEnd | QueueUpdate | AgentSettled | AutoRetryStart | AutoRetryEnd | CompactionStart | CompactionEnd | SummaryRetryScheduled | SummaryRetryStart | SummaryRetryFinished | SessionInfoChanged | ThinkingLevelChanged | EntryAppended | BashUpdate | LimitReached | ExtensionError | Warned | ContextFilesUsed | HostToolCall | HostToolCancel | HostUriRequest | HostUriCancel | TodoReminder | TodoAutoClear | StreamRuleHit | CommandOutput | SessionInfoUpdate | ModelChanged | ConfigUpdate | PromptResult | SessionSettled | AgentWaiting | SubagentLifecycle | SubagentProgress | SubagentEvent | Chunk | Header | SelectRequest | ConfirmRequest | InputRequest | EditorRequest | NotifyRequest | SetStatusRequest | SetWidgetRequest | SetTitleRequest | SetEditorTextRequest | OpenUrlRequest | CancelRequest | PromptResponse | SteerResponse | FollowUpResponse | AbortResponse | AbortAndPromptResponse | ClearQueueResponse | NewSessionResponse | GetStateResponse | GetMessagesResponse | SetModelResponse | CycleModelResponse | GetAvailableModelsResponse | SetThinkingLevelResponse | CycleThinkingLevelResponse | GetAvailableThinkingLevelsResponse | SetSteeringModeResponse | SetFollowUpModeResponse | CompactResponse | SetAutoCompactionResponse | SetAutoRetryResponse | AbortRetryResponse | BashResponse | AbortBashResponse | GetSessionStatsResponse | ExportHtmlResponse | SwitchSessionResponse | ForkResponse | BranchResponse | CloneResponse | GetForkMessagesResponse | GetBranchMessagesResponse | GetEntriesResponse | GetTreeResponse | GetLastAssistantTextResponse | SetSessionNameResponse | GetCommandsResponse | SetLimitsResponse | SetProjectTrustResponse | ListSessionsResponse | RenameSessionResponse | DeleteSessionResponse | NavigateTreeResponse | ReloadResponse | GetCapabilitiesResponse | SetHostToolsResponse | SetHostUriSchemesResponse | HandoffResponse | OpenSessionResponse | SetFastModeResponse | SetInterruptModeResponse | SetTodosResponse | SetEventFilterResponse | SetPromptResultsResponse | NegotiateProtocolResponse | GetMessagesPageResponse | GetAvailableCommandsResponse | SetLocaleResponse | GetLoginProvidersResponse | LoginResponse | LogoutResponse | GetAuthStatusResponse | GetIntegrationsResponse | SetSubagentSubscriptionResponse | GetSubagentsResponse | GetSubagentMessagesResponse | CancelSubagentResponse | SteerSubagentResponse | FailedResponse;
+export type PiFrame = AgentStart | AgentEnd | TurnStart | TurnEnd | MessageStart | WholeUpdate | MessageEnd | AnyToolStart | ToolUpdate | ToolEnd | QueueUpdate | AgentSettled | AutoRetryStart | AutoRetryEnd | CompactionStart | CompactionEnd | SummaryRetryScheduled | SummaryRetryStart | SummaryRetryFinished | SessionInfoChanged | ThinkingLevelChanged | EntryAppended | BashUpdate | LimitReached | ExtensionError | Warned | ContextFilesUsed | McpServerChanged | HostToolCall | HostToolCancel | HostUriRequest | HostUriCancel | TodoReminder | TodoAutoClear | StreamRuleHit | CommandOutput | SessionInfoUpdate | ModelChanged | ConfigUpdate | PromptResult | SessionSettled | AgentWaiting | SubagentLifecycle | SubagentProgress | SubagentEvent | Chunk | Header | SelectRequest | ConfirmRequest | InputRequest | EditorRequest | NotifyRequest | SetStatusRequest | SetWidgetRequest | SetTitleRequest | SetEditorTextRequest | OpenUrlRequest | CancelRequest | PromptResponse | SteerResponse | FollowUpResponse | AbortResponse | AbortAndPromptResponse | ClearQueueResponse | NewSessionResponse | GetStateResponse | GetMessagesResponse | SetModelResponse | CycleModelResponse | GetAvailableModelsResponse | SetThinkingLevelResponse | CycleThinkingLevelResponse | GetAvailableThinkingLevelsResponse | SetSteeringModeResponse | SetFollowUpModeResponse | CompactResponse | SetAutoCompactionResponse | SetAutoRetryResponse | AbortRetryResponse | BashResponse | AbortBashResponse | GetSessionStatsResponse | ExportHtmlResponse | SwitchSessionResponse | ForkResponse | BranchResponse | CloneResponse | GetForkMessagesResponse | GetBranchMessagesResponse | GetEntriesResponse | GetTreeResponse | GetLastAssistantTextResponse | SetSessionNameResponse | GetCommandsResponse | SetLimitsResponse | SetProjectTrustResponse | ListSessionsResponse | RenameSessionResponse | DeleteSessionResponse | NavigateTreeResponse | ReloadResponse | GetCapabilitiesResponse | SetHostToolsResponse | SetHostUriSchemesResponse | HandoffResponse | OpenSessionResponse | SetFastModeResponse | SetInterruptModeResponse | SetTodosResponse | SetEventFilterResponse | SetPromptResultsResponse | NegotiateProtocolResponse | GetMessagesPageResponse | GetAvailableCommandsResponse | SetLocaleResponse | GetLoginProvidersResponse | LoginResponse | LogoutResponse | GetAuthStatusResponse | GetIntegrationsResponse | SetSubagentSubscriptionResponse | GetSubagentsResponse | GetSubagentMessagesResponse | CancelSubagentResponse | SteerSubagentResponse | GetMcpServersResponse | GetMcpToolsResponse | SetMcpServerResponse | SetMcpServersResponse | McpReconnectResponse | McpLoginResponse | McpLogoutResponse | FailedResponse;
 
-export type Pi079Frame = AgentStart | AgentEnd | TurnStart | TurnEnd | MessageStart | ExactUpdate | MessageEnd | AnyToolStart | ToolUpdate | ToolEnd | QueueUpdate | AutoRetryStart | AutoRetryEnd | CompactionStart | FailedCompactionEnd | SessionInfoChanged | ThinkingLevelChanged | ExtensionError | HostToolCall | HostToolCancel | HostUriRequest | HostUriCancel | PromptResult | SessionSettled | SubagentLifecycle | SubagentProgress | SubagentEvent | Chunk | Header | SelectRequest | ConfirmRequest | InputRequest | EditorRequest | NotifyRequest | SetStatusRequest | SetWidgetRequest | SetTitleRequest | SetEditorTextRequest | OpenUrlRequest | CancelRequest | ExactPromptResponse | ExactSteerResponse | ExactFollowUpResponse | AbortResponse | ExactAbortAndPromptResponse | ClearQueueResponse | NewSessionResponse | ExactGetStateResponse | GetMessagesResponse | SetModelResponse | ExactCycleModelResponse | GetAvailableModelsResponse | SetThinkingLevelResponse | ExactCycleThinkingLevelResponse | ExactGetAvailableThinkingLevelsResponse | SetSteeringModeResponse | SetFollowUpModeResponse | CompactResponse | SetAutoCompactionResponse | SetAutoRetryResponse | AbortRetryResponse | BashResponse | AbortBashResponse | GetSessionStatsResponse | ExportHtmlResponse | SwitchSessionResponse | ExactForkResponse | BranchResponse | CloneResponse | GetForkMessagesResponse | GetBranchMessagesResponse | GetEntriesResponse | GetTreeResponse | ExactGetLastAssistantTextResponse | SetSessionNameResponse | ExactGetCommandsResponse | SetLimitsResponse | SetProjectTrustResponse | ListSessionsResponse | RenameSessionResponse | DeleteSessionResponse | NavigateTreeResponse | ReloadResponse | GetCapabilitiesResponse | SetHostToolsResponse | SetHostUriSchemesResponse | HandoffResponse | OpenSessionResponse | SetFastModeResponse | SetInterruptModeResponse | SetTodosResponse | SetEventFilterResponse | SetPromptResultsResponse | NegotiateProtocolResponse | GetMessagesPageResponse | GetAvailableCommandsResponse | SetLocaleResponse | GetLoginProvidersResponse | LoginResponse | LogoutResponse | GetAuthStatusResponse | GetIntegrationsResponse | SetSubagentSubscriptionResponse | GetSubagentsResponse | GetSubagentMessagesResponse | CancelSubagentResponse | SteerSubagentResponse | FailedResponse;
+export type Pi079Frame = AgentStart | AgentEnd | TurnStart | TurnEnd | MessageStart | ExactUpdate | MessageEnd | AnyToolStart | ToolUpdate | ToolEnd | QueueUpdate | AutoRetryStart | AutoRetryEnd | CompactionStart | FailedCompactionEnd | SessionInfoChanged | ThinkingLevelChanged | ExtensionError | HostToolCall | HostToolCancel | HostUriRequest | HostUriCancel | PromptResult | SessionSettled | SubagentLifecycle | SubagentProgress | SubagentEvent | Chunk | Header | SelectRequest | ConfirmRequest | InputRequest | EditorRequest | NotifyRequest | SetStatusRequest | SetWidgetRequest | SetTitleRequest | SetEditorTextRequest | OpenUrlRequest | CancelRequest | ExactPromptResponse | ExactSteerResponse | ExactFollowUpResponse | AbortResponse | ExactAbortAndPromptResponse | ClearQueueResponse | NewSessionResponse | ExactGetStateResponse | GetMessagesResponse | SetModelResponse | ExactCycleModelResponse | GetAvailableModelsResponse | SetThinkingLevelResponse | ExactCycleThinkingLevelResponse | ExactGetAvailableThinkingLevelsResponse | SetSteeringModeResponse | SetFollowUpModeResponse | CompactResponse | SetAutoCompactionResponse | SetAutoRetryResponse | AbortRetryResponse | BashResponse | AbortBashResponse | GetSessionStatsResponse | ExportHtmlResponse | SwitchSessionResponse | ExactForkResponse | BranchResponse | CloneResponse | GetForkMessagesResponse | GetBranchMessagesResponse | GetEntriesResponse | GetTreeResponse | ExactGetLastAssistantTextResponse | SetSessionNameResponse | ExactGetCommandsResponse | SetLimitsResponse | SetProjectTrustResponse | ListSessionsResponse | RenameSessionResponse | DeleteSessionResponse | NavigateTreeResponse | ReloadResponse | GetCapabilitiesResponse | SetHostToolsResponse | SetHostUriSchemesResponse | HandoffResponse | OpenSessionResponse | SetFastModeResponse | SetInterruptModeResponse | SetTodosResponse | SetEventFilterResponse | SetPromptResultsResponse | NegotiateProtocolResponse | GetMessagesPageResponse | GetAvailableCommandsResponse | SetLocaleResponse | GetLoginProvidersResponse | LoginResponse | LogoutResponse | GetAuthStatusResponse | GetIntegrationsResponse | SetSubagentSubscriptionResponse | GetSubagentsResponse | GetSubagentMessagesResponse | CancelSubagentResponse | SteerSubagentResponse | GetMcpServersResponse | GetMcpToolsResponse | SetMcpServerResponse | SetMcpServersResponse | McpReconnectResponse | McpLoginResponse | McpLogoutResponse | FailedResponse;
 
-export type PiDeltaFrame = AgentStart | AgentEnd | TurnStart | TurnEnd | BegunStart | PieceUpdate | MessageEnd | AnyToolStart | ToolUpdate | ToolEnd | QueueUpdate | AgentSettled | AutoRetryStart | AutoRetryEnd | CompactionStart | FailedCompactionEnd | SummaryRetryScheduled | SummaryRetryStart | SummaryRetryFinished | SessionInfoChanged | ThinkingLevelChanged | EntryAppended | BashUpdate | LimitReached | ExtensionError | Warned | ContextFilesUsed | HostToolCall | HostToolCancel | HostUriRequest | HostUriCancel | TodoReminder | TodoAutoClear | StreamRuleHit | CommandOutput | SessionInfoUpdate | ModelChanged | ConfigUpdate | PromptResult | SessionSettled | AgentWaiting | SubagentLifecycle | SubagentProgress | SubagentEvent | Chunk | Header | SelectRequest | ConfirmRequest | InputRequest | EditorRequest | NotifyRequest | SetStatusRequest | SetWidgetRequest | SetTitleRequest | SetEditorTextRequest | OpenUrlRequest | CancelRequest | PromptResponse | SteerResponse | FollowUpResponse | AbortResponse | AbortAndPromptResponse | ClearQueueResponse | NewSessionResponse | GetStateResponse | GetMessagesResponse | SetModelResponse | CycleModelResponse | GetAvailableModelsResponse | SetThinkingLevelResponse | CycleThinkingLevelResponse | GetAvailableThinkingLevelsResponse | SetSteeringModeResponse | SetFollowUpModeResponse | CompactResponse | SetAutoCompactionResponse | SetAutoRetryResponse | AbortRetryResponse | BashResponse | AbortBashResponse | GetSessionStatsResponse | ExportHtmlResponse | SwitchSessionResponse | ForkResponse | BranchResponse | CloneResponse | GetForkMessagesResponse | GetBranchMessagesResponse | GetEntriesResponse | GetTreeResponse | GetLastAssistantTextResponse | SetSessionNameResponse | GetCommandsResponse | SetLimitsResponse | SetProjectTrustResponse | ListSessionsResponse | RenameSessionResponse | DeleteSessionResponse | NavigateTreeResponse | ReloadResponse | GetCapabilitiesResponse | SetHostToolsResponse | SetHostUriSchemesResponse | HandoffResponse | OpenSessionResponse | SetFastModeResponse | SetInterruptModeResponse | SetTodosResponse | SetEventFilterResponse | SetPromptResultsResponse | NegotiateProtocolResponse | GetMessagesPageResponse | GetAvailableCommandsResponse | SetLocaleResponse | GetLoginProvidersResponse | LoginResponse | LogoutResponse | GetAuthStatusResponse | GetIntegrationsResponse | SetSubagentSubscriptionResponse | GetSubagentsResponse | GetSubagentMessagesResponse | CancelSubagentResponse | SteerSubagentResponse | FailedResponse;
+export type PiDeltaFrame = AgentStart | AgentEnd | TurnStart | TurnEnd | BegunStart | PieceUpdate | MessageEnd | AnyToolStart | ToolUpdate | ToolEnd | QueueUpdate | AgentSettled | AutoRetryStart | AutoRetryEnd | CompactionStart | FailedCompactionEnd | SummaryRetryScheduled | SummaryRetryStart | SummaryRetryFinished | SessionInfoChanged | ThinkingLevelChanged | EntryAppended | BashUpdate | LimitReached | ExtensionError | Warned | ContextFilesUsed | McpServerChanged | HostToolCall | HostToolCancel | HostUriRequest | HostUriCancel | TodoReminder | TodoAutoClear | StreamRuleHit | CommandOutput | SessionInfoUpdate | ModelChanged | ConfigUpdate | PromptResult | SessionSettled | AgentWaiting | SubagentLifecycle | SubagentProgress | SubagentEvent | Chunk | Header | SelectRequest | ConfirmRequest | InputRequest | EditorRequest | NotifyRequest | SetStatusRequest | SetWidgetRequest | SetTitleRequest | SetEditorTextRequest | OpenUrlRequest | CancelRequest | PromptResponse | SteerResponse | FollowUpResponse | AbortResponse | AbortAndPromptResponse | ClearQueueResponse | NewSessionResponse | GetStateResponse | GetMessagesResponse | SetModelResponse | CycleModelResponse | GetAvailableModelsResponse | SetThinkingLevelResponse | CycleThinkingLevelResponse | GetAvailableThinkingLevelsResponse | SetSteeringModeResponse | SetFollowUpModeResponse | CompactResponse | SetAutoCompactionResponse | SetAutoRetryResponse | AbortRetryResponse | BashResponse | AbortBashResponse | GetSessionStatsResponse | ExportHtmlResponse | SwitchSessionResponse | ForkResponse | BranchResponse | CloneResponse | GetForkMessagesResponse | GetBranchMessagesResponse | GetEntriesResponse | GetTreeResponse | GetLastAssistantTextResponse | SetSessionNameResponse | GetCommandsResponse | SetLimitsResponse | SetProjectTrustResponse | ListSessionsResponse | RenameSessionResponse | DeleteSessionResponse | NavigateTreeResponse | ReloadResponse | GetCapabilitiesResponse | SetHostToolsResponse | SetHostUriSchemesResponse | HandoffResponse | OpenSessionResponse | SetFastModeResponse | SetInterruptModeResponse | SetTodosResponse | SetEventFilterResponse | SetPromptResultsResponse | NegotiateProtocolResponse | GetMessagesPageResponse | GetAvailableCommandsResponse | SetLocaleResponse | GetLoginProvidersResponse | LoginResponse | LogoutResponse | GetAuthStatusResponse | GetIntegrationsResponse | SetSubagentSubscriptionResponse | GetSubagentsResponse | GetSubagentMessagesResponse | CancelSubagentResponse | SteerSubagentResponse | GetMcpServersResponse | GetMcpToolsResponse | SetMcpServerResponse | SetMcpServersResponse | McpReconnectResponse | McpLoginResponse | McpLogoutResponse | FailedResponse;
 
-export type OmpFrame = AgentStart | OmpAgentEnd | TurnStart | OmpTurnEnd | OmpMessageStart | OmpUpdate | OmpMessageEnd | AnyToolStart | OmpToolUpdate | OmpToolEnd | OmpRetryStart | OmpRetryEnd | AutoCompactionStart | AutoCompactionEnd | OmpLevelChanged | LimitReached | ExtensionError | Notice | HostToolCall | HostToolCancel | HostUriRequest | HostUriCancel | TodoReminder | TodoAutoClear | StreamRuleHit | CommandOutput | SessionInfoUpdate | ModelChanged | OmpConfigUpdate | PromptResult | SessionSettled | SubagentLifecycle | SubagentProgress | SubagentEvent | OmpReady | CommandsUpdate | Chunk | Header | SelectRequest | ConfirmRequest | InputRequest | EditorRequest | NotifyRequest | SetStatusRequest | SetWidgetRequest | SetTitleRequest | SetEditorTextRequest | OpenUrlRequest | CancelRequest | OmpPromptResponse | OmpSteerResponse | OmpFollowUpResponse | AbortResponse | OmpAbortAndPromptResponse | ClearQueueResponse | NewSessionResponse | OmpGetStateResponse | OmpGetMessagesResponse | OmpSetModelResponse | OmpCycleModelResponse | OmpGetAvailableModelsResponse | SetThinkingLevelResponse | CycleThinkingLevelResponse | GetAvailableThinkingLevelsResponse | SetSteeringModeResponse | SetFollowUpModeResponse | OmpCompactResponse | SetAutoCompactionResponse | SetAutoRetryResponse | AbortRetryResponse | OmpBashResponse | AbortBashResponse | OmpGetSessionStatsResponse | ExportHtmlResponse | SwitchSessionResponse | ForkResponse | BranchResponse | CloneResponse | GetForkMessagesResponse | GetBranchMessagesResponse | GetEntriesResponse | GetTreeResponse | GetLastAssistantTextResponse | SetSessionNameResponse | GetCommandsResponse | SetLimitsResponse | SetProjectTrustResponse | ListSessionsResponse | RenameSessionResponse | DeleteSessionResponse | NavigateTreeResponse | ReloadResponse | GetCapabilitiesResponse | SetHostToolsResponse | SetHostUriSchemesResponse | OmpHandoffResponse | OpenSessionResponse | SetFastModeResponse | SetInterruptModeResponse | SetTodosResponse | SetEventFilterResponse | SetPromptResultsResponse | NegotiateProtocolResponse | OmpGetMessagesPageResponse | GetAvailableCommandsResponse | SetLocaleResponse | GetLoginProvidersResponse | LoginResponse | LogoutResponse | GetAuthStatusResponse | GetIntegrationsResponse | SetSubagentSubscriptionResponse | GetSubagentsResponse | GetSubagentMessagesResponse | CancelSubagentResponse | SteerSubagentResponse | OmpFailedResponse;
+export type OmpFrame = AgentStart | OmpAgentEnd | TurnStart | OmpTurnEnd | OmpMessageStart | OmpUpdate | OmpMessageEnd | AnyToolStart | OmpToolUpdate | OmpToolEnd | OmpRetryStart | OmpRetryEnd | AutoCompactionStart | AutoCompactionEnd | OmpLevelChanged | LimitReached | ExtensionError | Notice | HostToolCall | HostToolCancel | HostUriRequest | HostUriCancel | TodoReminder | TodoAutoClear | StreamRuleHit | CommandOutput | SessionInfoUpdate | ModelChanged | OmpConfigUpdate | PromptResult | SessionSettled | SubagentLifecycle | SubagentProgress | SubagentEvent | OmpReady | CommandsUpdate | Chunk | Header | SelectRequest | ConfirmRequest | InputRequest | EditorRequest | NotifyRequest | SetStatusRequest | SetWidgetRequest | SetTitleRequest | SetEditorTextRequest | OpenUrlRequest | CancelRequest | OmpPromptResponse | OmpSteerResponse | OmpFollowUpResponse | AbortResponse | OmpAbortAndPromptResponse | ClearQueueResponse | NewSessionResponse | OmpGetStateResponse | OmpGetMessagesResponse | OmpSetModelResponse | OmpCycleModelResponse | OmpGetAvailableModelsResponse | SetThinkingLevelResponse | CycleThinkingLevelResponse | GetAvailableThinkingLevelsResponse | SetSteeringModeResponse | SetFollowUpModeResponse | OmpCompactResponse | SetAutoCompactionResponse | SetAutoRetryResponse | AbortRetryResponse | OmpBashResponse | AbortBashResponse | OmpGetSessionStatsResponse | ExportHtmlResponse | SwitchSessionResponse | ForkResponse | BranchResponse | CloneResponse | GetForkMessagesResponse | GetBranchMessagesResponse | GetEntriesResponse | GetTreeResponse | GetLastAssistantTextResponse | SetSessionNameResponse | GetCommandsResponse | SetLimitsResponse | SetProjectTrustResponse | ListSessionsResponse | RenameSessionResponse | DeleteSessionResponse | NavigateTreeResponse | ReloadResponse | GetCapabilitiesResponse | SetHostToolsResponse | SetHostUriSchemesResponse | OmpHandoffResponse | OpenSessionResponse | SetFastModeResponse | SetInterruptModeResponse | SetTodosResponse | SetEventFilterResponse | SetPromptResultsResponse | NegotiateProtocolResponse | OmpGetMessagesPageResponse | GetAvailableCommandsResponse | SetLocaleResponse | GetLoginProvidersResponse | LoginResponse | LogoutResponse | GetAuthStatusResponse | GetIntegrationsResponse | SetSubagentSubscriptionResponse | GetSubagentsResponse | GetSubagentMessagesResponse | CancelSubagentResponse | SteerSubagentResponse | GetMcpServersResponse | GetMcpToolsResponse | SetMcpServerResponse | SetMcpServersResponse | McpReconnectResponse | McpLoginResponse | McpLogoutResponse | OmpFailedResponse;
 
-export type XcshFrame = AgentStart | OmpAgentEnd | TurnStart | OmpTurnEnd | OmpMessageStart | OmpUpdate | OmpMessageEnd | AnyToolStart | OmpToolUpdate | OmpToolEnd | OmpRetryStart | OmpRetryEnd | AutoCompactionStart | AutoCompactionEnd | LimitReached | ExtensionError | HostToolCall | HostToolCancel | HostUriRequest | HostUriCancel | TodoReminder | TodoAutoClear | StreamRuleHit | CommandOutput | SessionInfoUpdate | ModelChanged | OmpConfigUpdate | PromptResult | SessionSettled | SubagentLifecycle | SubagentProgress | SubagentEvent | XcshReady | Chunk | Header | SelectRequest | ConfirmRequest | InputRequest | EditorRequest | NotifyRequest | SetStatusRequest | SetWidgetRequest | SetTitleRequest | SetEditorTextRequest | OpenUrlRequest | CancelRequest | XcshPromptResponse | XcshSteerResponse | XcshFollowUpResponse | AbortResponse | XcshAbortAndPromptResponse | ClearQueueResponse | NewSessionResponse | XcshGetStateResponse | XcshGetMessagesResponse | XcshSetModelResponse | XcshCycleModelResponse | XcshGetAvailableModelsResponse | SetThinkingLevelResponse | CycleThinkingLevelResponse | GetAvailableThinkingLevelsResponse | SetSteeringModeResponse | SetFollowUpModeResponse | XcshCompactResponse | SetAutoCompactionResponse | SetAutoRetryResponse | AbortRetryResponse | XcshBashResponse | AbortBashResponse | XcshGetSessionStatsResponse | ExportHtmlResponse | SwitchSessionResponse | ForkResponse | BranchResponse | CloneResponse | GetForkMessagesResponse | GetBranchMessagesResponse | GetEntriesResponse | GetTreeResponse | GetLastAssistantTextResponse | SetSessionNameResponse | GetCommandsResponse | SetLimitsResponse | SetProjectTrustResponse | ListSessionsResponse | RenameSessionResponse | DeleteSessionResponse | NavigateTreeResponse | ReloadResponse | GetCapabilitiesResponse | SetHostToolsResponse | SetHostUriSchemesResponse | XcshHandoffResponse | OpenSessionResponse | SetFastModeResponse | SetInterruptModeResponse | SetTodosResponse | SetEventFilterResponse | SetPromptResultsResponse | NegotiateProtocolResponse | XcshGetMessagesPageResponse | GetAvailableCommandsResponse | SetLocaleResponse | GetLoginProvidersResponse | LoginResponse | LogoutResponse | GetAuthStatusResponse | GetIntegrationsResponse | SetSubagentSubscriptionResponse | GetSubagentsResponse | GetSubagentMessagesResponse | CancelSubagentResponse | SteerSubagentResponse | XcshFailedResponse;
+export type XcshFrame = AgentStart | OmpAgentEnd | TurnStart | OmpTurnEnd | OmpMessageStart | OmpUpdate | OmpMessageEnd | AnyToolStart | OmpToolUpdate | OmpToolEnd | OmpRetryStart | OmpRetryEnd | AutoCompactionStart | AutoCompactionEnd | LimitReached | ExtensionError | HostToolCall | HostToolCancel | HostUriRequest | HostUriCancel | TodoReminder | TodoAutoClear | StreamRuleHit | CommandOutput | SessionInfoUpdate | ModelChanged | OmpConfigUpdate | PromptResult | SessionSettled | SubagentLifecycle | SubagentProgress | SubagentEvent | XcshReady | Chunk | Header | SelectRequest | ConfirmRequest | InputRequest | EditorRequest | NotifyRequest | SetStatusRequest | SetWidgetRequest | SetTitleRequest | SetEditorTextRequest | OpenUrlRequest | CancelRequest | XcshPromptResponse | XcshSteerResponse | XcshFollowUpResponse | AbortResponse | XcshAbortAndPromptResponse | ClearQueueResponse | NewSessionResponse | XcshGetStateResponse | XcshGetMessagesResponse | XcshSetModelResponse | XcshCycleModelResponse | XcshGetAvailableModelsResponse | SetThinkingLevelResponse | CycleThinkingLevelResponse | GetAvailableThinkingLevelsResponse | SetSteeringModeResponse | SetFollowUpModeResponse | XcshCompactResponse | SetAutoCompactionResponse | SetAutoRetryResponse | AbortRetryResponse | XcshBashResponse | AbortBashResponse | XcshGetSessionStatsResponse | ExportHtmlResponse | SwitchSessionResponse | ForkResponse | BranchResponse | CloneResponse | GetForkMessagesResponse | GetBranchMessagesResponse | GetEntriesResponse | GetTreeResponse | GetLastAssistantTextResponse | SetSessionNameResponse | GetCommandsResponse | SetLimitsResponse | SetProjectTrustResponse | ListSessionsResponse | RenameSessionResponse | DeleteSessionResponse | NavigateTreeResponse | ReloadResponse | GetCapabilitiesResponse | SetHostToolsResponse | SetHostUriSchemesResponse | XcshHandoffResponse | OpenSessionResponse | SetFastModeResponse | SetInterruptModeResponse | SetTodosResponse | SetEventFilterResponse | SetPromptResultsResponse | NegotiateProtocolResponse | XcshGetMessagesPageResponse | GetAvailableCommandsResponse | SetLocaleResponse | GetLoginProvidersResponse | LoginResponse | LogoutResponse | GetAuthStatusResponse | GetIntegrationsResponse | SetSubagentSubscriptionResponse | GetSubagentsResponse | GetSubagentMessagesResponse | CancelSubagentResponse | SteerSubagentResponse | GetMcpServersResponse | GetMcpToolsResponse | SetMcpServerResponse | SetMcpServersResponse | McpReconnectResponse | McpLoginResponse | McpLogoutResponse | XcshFailedResponse;
 
 export type PiEarlyFrame = AgentStart | EarlyAgentEnd | TurnStart | TurnEnd | MessageStart | EarlyUpdate | MessageEnd | AnyToolStart | EarlyToolEnd | EarlyCompaction | LimitReached | EarlyError | HostToolCall | HostToolCancel | HostUriRequest | HostUriCancel | TodoReminder | TodoAutoClear | StreamRuleHit | CommandOutput | SessionInfoUpdate | ModelChanged | ConfigUpdate | PromptResult | SessionSettled | SubagentLifecycle | SubagentProgress | SubagentEvent | BashEnd | Chunk | Header;
 
@@ -3560,4 +3734,11 @@ export interface Answers {
   "get_subagent_messages": Transcript;
   "cancel_subagent": CancelledSubagent;
   "steer_subagent": undefined;
+  "get_mcp_servers": McpServers;
+  "get_mcp_tools": McpTools;
+  "set_mcp_server": McpServer;
+  "set_mcp_servers": McpServers;
+  "mcp_reconnect": McpServers;
+  "mcp_login": McpServer;
+  "mcp_logout": McpLoggedOut;
 }

@@ -14,8 +14,8 @@ from ludolf.engine.features.mcp.resources import resource_tools
 from ludolf.engine.features.mcp.server_set import ServerSet
 from ludolf.engine.features.mcp.tools import MOST_INSTRUCTIONS, SEARCH, ToolSearch
 from ludolf.engine.toolset import permits
-from ludolf.mcp.catalog import ToolDefinition
 from ludolf.mcp.cleaning import clean_text
+from ludolf.mcp.definitions import ToolDefinition
 from ludolf.mcp.exposure import ExposedTools, expose
 from ludolf.protocol.results import McpExposure, McpToolStatus
 from ludolf.session.entries import Entry, message_of, role_of

@@ -11,8 +11,8 @@ from ludolf.base import CommandError, Value
 from ludolf.config.resources.sources import SourceDetails
 from ludolf.engine.feature import PromptInput
 from ludolf.engine.features.mcp.forms import shown_text
-from ludolf.mcp.catalog import NAME_PREFIX, server_key
 from ludolf.mcp.cleaning import is_clean
+from ludolf.mcp.definitions import NAME_PREFIX, server_key
 from ludolf.mcp.results import NO_OUTPUT, prompt_parts
 from ludolf.mcp.wire import Json, McpError
 

@@ -9,7 +9,7 @@ import msgspec
 
 from ludolf.agent.tool import Tool, ToolContext, ToolDefaults, ToolFailure, ToolOutput, text_output
 from ludolf.engine.features.mcp.forms import shown_text
-from ludolf.mcp.catalog import server_key
+from ludolf.mcp.definitions import server_key
 from ludolf.mcp.results import resource_parts
 from ludolf.mcp.wire import Json, McpError
 from ludolf.tools.listing import listing

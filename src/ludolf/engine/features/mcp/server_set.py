@@ -22,8 +22,8 @@ from ludolf.engine.features.mcp.launching import Launcher
 from ludolf.engine.features.mcp.log import append_log
 from ludolf.engine.features.mcp.servers import Catalog, McpServer, server_pool
 from ludolf.engine.features.mcp.tools import McpTool
-from ludolf.mcp.catalog import ToolDefinition, distinct_names
 from ludolf.mcp.connection import Connection
+from ludolf.mcp.definitions import ToolDefinition, distinct_names
 from ludolf.mcp.exposure import ServerTools
 from ludolf.mcp.search import ToolIndex
 from ludolf.mcp.wire import Json, McpError

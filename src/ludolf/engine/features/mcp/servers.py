@@ -14,8 +14,9 @@ from weakref import WeakKeyDictionary
 import msgspec
 
 from ludolf.agent.scope import Tasks
-from ludolf.mcp.catalog import ToolDefinition, read_tools
+from ludolf.mcp.catalog import read_tools
 from ludolf.mcp.connection import Connection, connect
+from ludolf.mcp.definitions import ToolDefinition
 from ludolf.mcp.paging import Listing
 from ludolf.mcp.wire import (
     METHOD_NOT_FOUND,
@@ -321,7 +322,7 @@ class McpServer:
         McpError: the server does not say what it offers.
         """
         listing = await _tools_of(connection)
-        read = read_tools(self.name, listing.items)
+        read = await asyncio.to_thread(read_tools, self.name, listing.items)
         warnings = list(read.warnings)
         if listing.cut:
             warnings.append(f'MCP server "{self.name}": {listing.cut}.')

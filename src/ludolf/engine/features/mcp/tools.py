@@ -8,8 +8,9 @@ from ludolf.agent.tool import ToolContext, ToolDefaults, ToolFailure, ToolOutput
 from ludolf.ai.messages import Text
 from ludolf.base import dumps
 from ludolf.engine.features.mcp.servers import McpServer, ServerUser
-from ludolf.mcp.catalog import ToolDefinition, check_arguments, without_placeholders
+from ludolf.mcp.catalog import check_arguments, without_placeholders
 from ludolf.mcp.cleaning import clean_text
+from ludolf.mcp.definitions import ToolDefinition
 from ludolf.mcp.results import tool_output
 from ludolf.mcp.wire import Json, McpError
 from ludolf.tools.options import image_limits
