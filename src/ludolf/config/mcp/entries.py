@@ -236,10 +236,8 @@ def _with_transport(given: dict[str, Any]) -> dict[str, Any]:
     other = ("command", "args", "env", "cwd") if is_http else ("url", "headers", "oauth", "auth")
     needed = "url" if is_http else "command"
     if not given.get(needed):
-        text = (
-            f"`type` is {kind!r}, but `{needed}` is missing" if kind else "set `command` or `url`"
-        )
-        raise ConfigError(text)
+        missing = f"`type` is {kind!r}, but `{needed}` is missing"
+        raise ConfigError(missing if kind else "set `command` or `url`")
     return {key: value for key, value in given.items() if key not in other}
 
 
