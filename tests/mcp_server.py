@@ -7,7 +7,8 @@ Over pipes it is a program, over HTTP a thread of the test:
 
 Modes of both: `plain`; `modern` (2026-07-28 only); `both` (both eras); `mute` (no answers);
 `unknown_version`; `paged` (NUMBER tools, 50 a page); `endless` (pages without end); `repeating`
-(the same cursor each time); `heavy` (ten tools of 1 MiB each); `undeclared` (no capabilities).
+(the same cursor each time); `heavy` (ten tools of 1 MiB each); `undeclared` (no capabilities);
+`mangled` (answers of the wrong shape; its modern version is not known).
 
 Over pipes only: `exit` (exit code 3 and a reason on stderr); `leave` (ends after the handshake);
 `noise` (other lines, broken bytes and wrong ids on stdout); `long_line` (a line of NUMBER bytes);
@@ -23,6 +24,7 @@ checks the headers of calls, also of mirrored arguments).
 
 Tools: `echo{text}`; `seen` (all messages that the server received, as JSON); `environment`;
 `refuse` (an error); `ask{method}` (a request to the client, in the way of the era; its answer);
+`recall` (a request to the client that is cancelled at once); `twist` (an invalid request to it);
 `wait` (never answers, unless cancelled); `steps{count, pause}` (reports progress, then answers);
 `die`; `grow` (adds a tool and reports it); `big{size}`; `deep` (a result nested 600 levels); `odd`
 (a result that is not an object); `routed{region}` (`x-mcp-header`).
@@ -49,7 +51,7 @@ def tool(name: str, **properties: Any) -> Frame:
 
 
 TEXT = {"type": "string"}
-NAMES = ("seen", "environment", "refuse", "wait", "die", "grow", "deep", "odd")
+NAMES = ("recall", "twist", "seen", "environment", "refuse", "wait", "die", "grow", "deep", "odd")
 TOOLS = (
     tool("echo", text=TEXT),
     tool("ask", method=TEXT),
@@ -122,7 +124,7 @@ class McpServer:
         only_modern = self.mode in ("modern", "strict")
         if only_modern and not modern:
             raise Refused(-32022, "Unsupported protocol version")
-        if modern and not only_modern and self.mode != "both":
+        if modern and not only_modern and self.mode not in ("both", "mangled"):
             raise Refused(-32601, "Method not found")
         if modern:
             assert meta[META + "protocolVersion"] == MODERN
@@ -138,7 +140,10 @@ class McpServer:
                 version = "1999-01-01" if self.mode == "unknown_version" else "2025-11-25"
                 return {"protocolVersion": version, **self.about()}
             case "server/discover":
-                return {"supportedVersions": [MODERN], **self.about()}
+                versions = ["2099-01-01"] if self.mode == "mangled" else [MODERN]
+                return {"supportedVersions": versions, **self.about()}
+            case "tools/list" | "prompts/list" if self.mode == "mangled":
+                return {"tools": 5, "prompts": [None, 3, {"name": "good"}]}
             case "tools/list":
                 return self.page(params.get("cursor"))
             case "tools/call":
@@ -153,7 +158,7 @@ class McpServer:
                 return {"messages": [{"role": "user", "content": {"type": "text", "text": text}}]}
             case "resources/list":
                 return {"resources": [{"uri": "test://doc", "name": "doc"}]}
-            case "resources/templates/list":
+            case "resources/templates/list" if self.mode != "mangled":
                 return {"resourceTemplates": [{"uriTemplate": "test://{name}", "name": "any"}]}
             case "resources/read":
                 return {"contents": [{"uri": params["uri"], "text": "contents"}]}
@@ -236,6 +241,20 @@ class McpServer:
 
     def do_odd(self, *_: object) -> Any:
         return [1, 2]
+
+    def do_recall(self, args: Frame, params: Frame, number: object, send: Send) -> Frame:
+        send({"jsonrpc": "2.0", "id": "recalled", "method": "elicitation/create", "params": {}})
+        cancelled = {"requestId": "recalled"}
+        send({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": cancelled})
+        return said("recalled")
+
+    def do_twist(self, args: Frame, params: Frame, number: object, send: Send) -> Frame:
+        if META + "protocolVersion" in params["_meta"]:
+            return {"resultType": "input_required", "inputRequests": {"q": {"params": 5}}}
+        send({"jsonrpc": "2.0", "id": "twisted", "method": "roots/list", "params": []})
+        with self.changed:
+            self.changed.wait_for(lambda: "twisted" in self.answers, 20)
+        return said(json.dumps(self.answers["twisted"]["error"]))
 
     def do_ask(self, args: Frame, params: Frame, number: object, send: Send) -> Frame:
         """Ask the client, and return its answer as JSON."""
@@ -350,7 +369,8 @@ class HttpMcp:
         self.failures: dict[object, int] = {}
         # Set when a client has closed the stream of a call before its answer.
         self.left = threading.Event()
-        # The GET streams stay open until it is set.
+        # Set when a client has asked for the GET stream; streams stay open until `over` is set.
+        self.streamed = threading.Event()
         self.over = threading.Event()
         exchange = self.exchange
 
@@ -407,6 +427,7 @@ class HttpMcp:
         message = json.loads(body) if body else {}
         self.requests.append((web.command, web.path, headers, message))
         if web.command == "GET":
+            self.streamed.set()
             self.stream(web)
         elif web.command == "DELETE":
             self.sessions.discard(headers.get("mcp-session-id", ""))

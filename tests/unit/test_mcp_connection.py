@@ -245,6 +245,38 @@ async def test_a_server_that_asks_without_end_is_stopped_after_eight_rounds() ->
     assert len(host.asked) <= 9
 
 
+async def test_a_question_that_the_server_cancels_is_dropped() -> None:
+    host = Host()
+    host.ready.clear()
+    async with connected("plain", host=host) as connection:
+        await connection.call_tool("recall", {})
+        host.ready.set()
+        answer = await connection.call_tool("ask", {"method": "roots/list"})
+        assert json.loads(text_of(answer)) == {"roots": []}
+        assert "recalled" not in [message.get("id") for message in await seen(connection)]
+
+
+async def test_questions_of_the_wrong_shape_are_refused() -> None:
+    async with connected("plain") as connection:
+        error = json.loads(text_of(await connection.call_tool("twist", {})))
+        assert error == {"code": -32602, "message": "`params` must be an object"}
+    async with connected("modern") as connection:
+        with pytest.raises(McpError, match="asked for input by a request that is not valid"):
+            await connection.call_tool("twist", {})
+        with pytest.raises(Refusal, match="unknown: tasks/get"):
+            await connection.call_tool("ask", {"method": "tasks/get"})
+
+
+async def test_answers_of_the_wrong_shape_are_refused_or_left_out() -> None:
+    async with connected("mangled") as connection:
+        with pytest.raises(McpError, match="list of tools has no array"):
+            await connection.list_tools()
+        assert (await connection.list_prompts()).items == ({"name": "good"},)
+        assert (await connection.list_resource_templates()).items == ()
+    with pytest.raises(McpError, match=r"does not speak protocol version 2026-07-28.*2099-01-01"):
+        await connect(program("mangled"), Host(), protocol="modern")
+
+
 async def test_a_flood_of_questions_is_refused_beyond_a_limit() -> None:
     host = Host()
     host.ready.clear()

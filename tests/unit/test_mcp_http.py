@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from ludolf.mcp import http
 from ludolf.mcp.connection import Connection, ConnectionLimits, connect
 from ludolf.mcp.paging import Listing
 from ludolf.mcp.request_headers import MirroredTools, encode_header
@@ -75,6 +76,7 @@ async def test_a_session_is_named_in_each_request_and_ended() -> None:
     with HttpMcp("plain") as server:
         async with reached(server) as connection:
             await connection.call_tool("echo", {"text": "x"})
+            assert await asyncio.to_thread(server.streamed.wait, 10)
         kinds = [kind for kind, _, _, _ in server.requests]
         first, second, *others = [headers for _, _, headers, _ in server.requests]
         assert "mcp-session-id" not in first
@@ -220,6 +222,18 @@ async def test_messages_without_a_request_arrive(mode: str) -> None:
         async with reached(server, host):
             await host.noticed.wait()
     assert host.notices == ["notifications/tools/list_changed"]
+
+
+async def test_an_answer_that_is_too_large_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    with HttpMcp("plain") as server:
+        async with reached(server) as connection:
+            assert len(text_of(await connection.call_tool("big", {"size": 5 << 20}))) == 5 << 20
+            monkeypatch.setattr(http, "MAX_RESULT_BYTES", 2_000)
+            with pytest.raises(McpError, match="larger than"):
+                await connection.list_tools()
+            with pytest.raises(McpError, match="larger than"):
+                await connection.call_tool("big", {"size": 5 << 20})
+            assert text_of(await connection.call_tool("echo", {"text": "x"})) == "x"
 
 
 async def test_closing_fails_the_calls_in_progress() -> None:
