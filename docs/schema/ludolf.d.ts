@@ -1650,7 +1650,7 @@ export interface McpLoginResponse {
   id?: unknown;
   command: "mcp_login";
   success: true;
-  data: McpServer;
+  data: McpServerAnswer;
 }
 
 export interface McpLogoutCommand {
@@ -1686,7 +1686,7 @@ export interface McpReconnectResponse {
   data: McpServers;
 }
 
-export interface McpServer {
+export interface McpServerAnswer {
   server: McpServerStatus;
 }
 
@@ -2803,7 +2803,7 @@ export interface SetMcpServerResponse {
   id?: unknown;
   command: "set_mcp_server";
   success: true;
-  data: McpServer;
+  data: McpServerAnswer;
 }
 
 /** Entries by name, in the form of mcp.json; they replace those of an earlier call. */
@@ -3736,9 +3736,9 @@ export interface Answers {
   "steer_subagent": undefined;
   "get_mcp_servers": McpServers;
   "get_mcp_tools": McpTools;
-  "set_mcp_server": McpServer;
+  "set_mcp_server": McpServerAnswer;
   "set_mcp_servers": McpServers;
   "mcp_reconnect": McpServers;
-  "mcp_login": McpServer;
+  "mcp_login": McpServerAnswer;
   "mcp_logout": McpLoggedOut;
 }

@@ -16,8 +16,8 @@ from ludolf.protocol.results import (
     Limits,
     LoginMethod,
     LoginProvider,
-    McpExposure,
     McpServerStatus,
+    McpToolExposure,
     McpToolStatus,
     Moved,
     OpenedSession,
@@ -514,11 +514,11 @@ class McpCommands:
     @command
     def set_mcp_server(
         self,
-        answer: answers.McpServer,
+        answer: answers.McpServerAnswer,
         name: str,
         *,
         enabled: bool | None = None,
-        exposure: McpExposure | None = None,
+        exposure: McpToolExposure | None = None,
         save: bool = False,
     ) -> McpServerStatus:
         """Change an MCP server for this session; `save` also changes the user's mcp.json."""
@@ -539,7 +539,7 @@ class McpCommands:
         return answer.servers
 
     @command
-    def mcp_login(self, answer: answers.McpServer, name: str) -> McpServerStatus:
+    def mcp_login(self, answer: answers.McpServerAnswer, name: str) -> McpServerStatus:
         """Log in to an MCP server; the dialogs of the login come as `UiRequest`."""
         return answer.server
 

@@ -13,7 +13,7 @@ from ludolf.mcp.call_clocks import CallClock, CallClocks, TakeProgress
 from ludolf.mcp.handshake import initialize, modern_meta, negotiate
 from ludolf.mcp.link import AnswerCut, Link, SessionLost
 from ludolf.mcp.paging import Listing, read_pages
-from ludolf.mcp.questions import ServerQuestions, gather_inputs
+from ludolf.mcp.questions import PendingQuestions, gather_inputs
 from ludolf.mcp.request_headers import MirroredTools, modern_headers
 from ludolf.mcp.streams import keep_open
 from ludolf.mcp.wire import (
@@ -93,7 +93,7 @@ class Connection:
         self._capabilities = client.capabilities()
         self._tasks = Tasks()
         self._clocks = CallClocks()
-        self._questions = ServerQuestions(client, self._clocks)
+        self._questions = PendingQuestions(client, self._clocks)
         self._renewing = asyncio.Lock()
         # Tools with arguments that are repeated in headers; None where headers do not exist.
         self._mirrored: MirroredTools | None = None

@@ -14,7 +14,7 @@ MAX_QUESTIONS = 32
 _INVALID_PARAMS, _INTERNAL_ERROR, _BUSY = -32602, -32603, -32000
 
 
-class ServerQuestions:
+class PendingQuestions:
     """Requests of a legacy server that wait for an answer of the client."""
 
     def __init__(self, client: Client, clocks: CallClocks) -> None:

@@ -386,10 +386,10 @@ ROWS: tuple[CommandSpec, ...] = (
     CommandSpec("steer_subagent", SteerSubagent),
     CommandSpec("get_mcp_servers", Bare, "McpServers"),
     CommandSpec("get_mcp_tools", McpServerName, "McpTools"),
-    CommandSpec("set_mcp_server", SetMcpServer, "McpServer"),
+    CommandSpec("set_mcp_server", SetMcpServer, "McpServerAnswer"),
     CommandSpec("set_mcp_servers", SetMcpServers, "McpServers"),
     CommandSpec("mcp_reconnect", ReconnectMcp, "McpServers", "own_task"),
-    CommandSpec("mcp_login", McpServerName, "McpServer", "own_task"),
+    CommandSpec("mcp_login", McpServerName, "McpServerAnswer", "own_task"),
     CommandSpec("mcp_logout", McpServerName, "McpLoggedOut", waits=True),
 )
 COMMANDS: dict[str, CommandSpec] = {

@@ -11,8 +11,8 @@ from ludolf.base import CommandError, Value
 TodoStatus = Literal["pending", "in_progress", "completed", "abandoned", "blocked"]
 LoginMethod = Literal["api-key", "oauth", "device"]
 McpState = Literal["disabled", "known", "starting", "ready", "failed", "needs_login"]
-McpSource = Literal["user", "project", "host", "extension", "flag"]
-McpExposure = Literal["auto", "direct", "deferred", "hidden"]
+McpServerSource = Literal["user", "project", "host", "extension", "flag"]
+McpToolExposure = Literal["auto", "direct", "deferred", "hidden"]
 
 
 class TodoTask(Value, kw_only=True):
@@ -137,11 +137,11 @@ class McpServerStatus(Value, kw_only=True):
     """
 
     name: str
-    source: McpSource
+    source: McpServerSource
     path: str | None = None
     transport: Literal["stdio", "http"]
     state: McpState
-    exposure: McpExposure
+    exposure: McpToolExposure
     tools: int
     prompts: int
     resources: int
@@ -158,6 +158,6 @@ class McpToolStatus(Value, kw_only=True):
     name: str
     tool: str
     description: str
-    exposure: McpExposure
+    exposure: McpToolExposure
     input_schema: dict[str, Any]
     read_only: bool = False

@@ -114,7 +114,7 @@ class AgentSession(SessionHistory):
             _check_alone(engine)
             await engine.start("sdk", send if answer is not None else None)
             if "mcp_servers" in self._given:
-                engine.mcp.provide("host", self._given["mcp_servers"])
+                engine.mcp.administration.provide("host", self._given["mcp_servers"])
         except BaseException:
             await _close(engine)
             raise

@@ -46,36 +46,51 @@ def resolve_entry(
     Raises:
         ConfigError: a variable is not set, a command failed, or a value cannot be used.
     """
-
-    def value(text: str, key: str) -> str:
-        try:
-            is_kept = not runs_commands and text.startswith("!")
-            return text if is_kept else _checked_text(_expanded(text, environ))
-        except ConfigError as error:
-            raise ConfigError(f'server "{entry.name}": `{key}`: {error}') from error
-
-    def place(text: str, key: str) -> str:
-        expanded = value(text, key)
-        return str(expand(expanded, environ)) if expanded.startswith("~") else expanded
-
-    def line(text: str, key: str) -> str:
-        expanded = value(text, key)
-        if not expanded.replace("\t", " ").isprintable():
-            reason = "a header cannot have line ends or control characters"
-            raise ConfigError(f'server "{entry.name}": `{key}`: {reason}')
-        return expanded
-
+    values = _Values(entry.name, environ, runs_commands=runs_commands)
     secret = None if entry.oauth is None else entry.oauth.client_secret
     return ResolvedEntry(
         entry=entry,
-        command=_mapped(entry.command, place, "command"),
-        args=tuple(place(each, "args") for each in entry.args),
-        env={name: value(text, f"env.{name}") for name, text in entry.env.items()},
-        cwd=_mapped(entry.cwd, place, "cwd"),
-        url=_resolved_url(entry, value),
-        headers={name: line(text, f"headers.{name}") for name, text in entry.headers.items()},
-        client_secret=_mapped(secret, value, "oauth.clientSecret"),
+        command=_mapped(entry.command, values.place, "command"),
+        args=tuple(values.place(each, "args") for each in entry.args),
+        env={name: values.text(text, f"env.{name}") for name, text in entry.env.items()},
+        cwd=_mapped(entry.cwd, values.place, "cwd"),
+        url=_resolved_url(entry, values.text),
+        headers={name: values.header(text, name) for name, text in entry.headers.items()},
+        client_secret=_mapped(secret, values.text, "oauth.clientSecret"),
     )
+
+
+class _Values:
+    """Expands the values of one entry. Each method raises ConfigError, which names the key."""
+
+    def __init__(self, server: str, environ: Mapping[str, str], *, runs_commands: bool) -> None:
+        self._server = server
+        self._environ = environ
+        self._runs_commands = runs_commands
+
+    def text(self, text: str, key: str) -> str:
+        if text.startswith("!") and not self._runs_commands:
+            return text
+        try:
+            return _checked_text(_expanded(text, self._environ))
+        except ConfigError as error:
+            raise self._error(key, str(error)) from error
+
+    def place(self, text: str, key: str) -> str:
+        """Expand a leading `~/` too."""
+        expanded = self.text(text, key)
+        is_home = expanded.startswith("~")
+        return str(expand(expanded, self._environ)) if is_home else expanded
+
+    def header(self, text: str, name: str) -> str:
+        expanded = self.text(text, f"headers.{name}")
+        if not expanded.replace("\t", " ").isprintable():
+            reason = "a header cannot have line ends or control characters"
+            raise self._error(f"headers.{name}", reason)
+        return expanded
+
+    def _error(self, key: str, reason: str) -> ConfigError:
+        return ConfigError(f'server "{self._server}": `{key}`: {reason}')
 
 
 def entry_digest(resolved: ResolvedEntry, cwd: Path) -> str:

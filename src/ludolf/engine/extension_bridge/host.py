@@ -215,7 +215,7 @@ class EngineHost:
 
     def provide_mcp_servers(self, servers: Mapping[str, Mapping[str, Any]]) -> None:
         if servers or self._engine.has_mcp:
-            self._engine.mcp.provide("extension", servers)
+            self._engine.mcp.administration.provide("extension", servers)
 
     @property
     def tools(self) -> Mapping[str, Tool]:

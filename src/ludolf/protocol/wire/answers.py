@@ -274,7 +274,7 @@ class McpServers(Value):
     servers: tuple[McpServerStatus, ...]
 
 
-class McpServer(Value):
+class McpServerAnswer(Value):
     server: McpServerStatus
 
 

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Sequence
 from ludolf.agent.tool import Tool
 from ludolf.ai.messages import ToolResultMessage
 from ludolf.engine.bundles import Bundles, Component
+from ludolf.engine.features.mcp.offers import ServerOffers
 from ludolf.engine.features.mcp.resources import resource_tools
 from ludolf.engine.features.mcp.server_set import ServerSet
 from ludolf.engine.features.mcp.tools import MOST_INSTRUCTIONS, SEARCH, ToolSearch
@@ -17,7 +18,7 @@ from ludolf.engine.toolset import permits
 from ludolf.mcp.cleaning import clean_text
 from ludolf.mcp.definitions import ToolDefinition
 from ludolf.mcp.exposure import ExposedTools, expose
-from ludolf.protocol.results import McpExposure, McpToolStatus
+from ludolf.protocol.results import McpToolExposure, McpToolStatus
 from ludolf.session.entries import Entry, message_of, role_of
 from ludolf.session.tree import Session
 
@@ -33,6 +34,7 @@ class Declarations(Component):
     def __init__(self, bundles: Bundles, servers: ServerSet) -> None:
         super().__init__(bundles)
         self._servers = servers
+        self._offers = ServerOffers(bundles, servers)
         self._session: Session | None = None
         # Names in the order in which they were declared; `None` before the first request.
         self._direct: tuple[str, ...] | None = None
@@ -40,7 +42,7 @@ class Declarations(Component):
         self._section = ""
         self._path = _LoadedNames()
         self._provided: object = None
-        self._resource_tools = resource_tools(servers)
+        self._resource_tools = resource_tools(self._offers)
 
     # ------------------------------------------------------------ before requests
 
@@ -53,7 +55,7 @@ class Declarations(Component):
         exposed = self._exposed()
         self._direct = tuple(tool.name for tool in exposed.direct)
         servers = self._servers
-        self._searches = bool(exposed.deferred or servers.names() or servers.has_starting)
+        self._searches = bool(exposed.deferred or self._offers.names() or servers.has_starting)
         self._section = self._describe(exposed)
         self.resources.invalidate_prompt()
         self.sync()
@@ -64,7 +66,7 @@ class Declarations(Component):
             self.begin()
             return
         loaded = self._path.follow(self.conversation.session.path_to_leaf())
-        state = (self._servers.version, loaded, self._direct)
+        state = (self._offers.version, loaded, self._direct)
         if state == self._provided:
             return
         self._provided = state
@@ -73,6 +75,10 @@ class Declarations(Component):
     def forget(self) -> None:
         """Choose again with the next request: the user changed what is exposed."""
         self._direct = None
+
+    @property
+    def offers(self) -> ServerOffers:
+        return self._offers
 
     @property
     def section(self) -> str:
@@ -84,17 +90,17 @@ class Declarations(Component):
     async def find(self, query: str, limit: int) -> Sequence[ToolDefinition]:
         exposed = self._exposed()
         tools = [*exposed.direct, *exposed.deferred]
-        if self._servers.names():
+        if self._offers.names():
             tools += map(_definition_of, self._resource_tools)
         permitted = [tool for tool in tools if permits(self.workspace.options, tool.name)]
-        index = await self._servers.index(permitted)
+        index = await self._offers.index(permitted)
         return index.search(query, limit)
 
     def introduce(self, servers: Sequence[str]) -> dict[str, str]:
         loaded = set(self._path.follow(self.conversation.session.path_to_leaf()))
-        met = {tool.server for tool in self._servers.definitions() if tool.name in loaded}
+        met = {tool.server for tool in self._offers.definitions() if tool.name in loaded}
         texts = {
-            name: clean_text(self._servers.instructions(name), MOST_INSTRUCTIONS)
+            name: clean_text(self._offers.instructions(name), MOST_INSTRUCTIONS)
             for name in servers
             if name not in met
         }
@@ -109,7 +115,7 @@ class Declarations(Component):
     def statuses(self, server: str) -> tuple[McpToolStatus, ...]:
         """Return the tools of a server and how they are exposed."""
         exposed = self._exposed()
-        sorted_tools: tuple[tuple[McpExposure, tuple[ToolDefinition, ...]], ...] = (
+        sorted_tools: tuple[tuple[McpToolExposure, tuple[ToolDefinition, ...]], ...] = (
             ("direct", exposed.direct),
             ("deferred", exposed.deferred),
             ("hidden", exposed.hidden),
@@ -133,15 +139,15 @@ class Declarations(Component):
     def _exposed(self) -> ExposedTools:
         model = self.models.current
         window = model.context_window if model is not None else _NO_WINDOW
-        return expose(self._servers.exposure_settings(), window)
+        return expose(self._offers.exposure_settings(), window)
 
     def _provide(self, loaded: tuple[str, ...]) -> None:
         assert self._direct is not None
         exposed = self._exposed()
         tools: dict[str, Tool] = {}
         for definition in (*exposed.direct, *exposed.deferred):
-            tools[definition.name] = self._servers.tool(definition)
-        if self._servers.names():
+            tools[definition.name] = self._offers.tool(definition)
+        if self._offers.names():
             tools |= {tool.name: tool for tool in self._resource_tools}
         self._searches |= len(tools) > len(self._direct)
         declared = [name for name in self._direct if name in tools]
@@ -162,7 +168,7 @@ class Declarations(Component):
         deferred = {tool.server for tool in exposed.deferred}
         lines = []
         for name, server in self._servers.servers.items():
-            about = clean_text(self._servers.about(name), _LINE).partition("\n")[0]
+            about = clean_text(self._offers.about(name), _LINE).partition("\n")[0]
             if name in deferred or server.state == "starting":
                 lines.append(f"- {name}: {about}" if about else f"- {name}")
         if not lines:

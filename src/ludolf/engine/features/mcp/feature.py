@@ -5,18 +5,16 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from ludolf.agent.scope import Tasks
-from ludolf.base import CommandError, ConfigError
 from ludolf.engine.bundles import Bundles, Component
 from ludolf.engine.feature import Feature, History, PromptInput, Send, SessionMove
 
 if TYPE_CHECKING:
+    from ludolf.engine.features.mcp.administration import ServerAdministration
     from ludolf.engine.features.mcp.asking import ServerQuestions
     from ludolf.engine.features.mcp.declarations import Declarations
-    from ludolf.engine.features.mcp.logins import ServerLogins
     from ludolf.engine.features.mcp.prompts import McpPrompts
     from ludolf.engine.features.mcp.server_set import ServerSet
     from ludolf.protocol.commands import UiAnswer
-    from ludolf.protocol.results import McpExposure, McpServerStatus, McpSource, McpToolStatus
 
 
 class SharedMcp(Component, Feature):
@@ -83,16 +81,16 @@ class McpFeature(SharedMcp):
         return ServerSet(self.bundles, self.questions)
 
     @cached_property
-    def logins(self) -> "ServerLogins":
-        from ludolf.engine.features.mcp.logins import ServerLogins
+    def administration(self) -> "ServerAdministration":
+        from ludolf.engine.features.mcp.administration import ServerAdministration
 
-        return ServerLogins(self.bundles)
+        return ServerAdministration(self.bundles, self.servers, self.declarations)
 
     @cached_property
     def _prompts(self) -> "McpPrompts":
         from ludolf.engine.features.mcp.prompts import McpPrompts
 
-        return McpPrompts(self.servers, self.servers.output_folder)
+        return McpPrompts(self.declarations.offers, self.declarations.offers.output_folder)
 
     # ------------------------------------------------------------ life
 
@@ -104,8 +102,8 @@ class McpFeature(SharedMcp):
     def answer_dialog(self, answer: "UiAnswer") -> None:
         if "questions" in vars(self):
             self.questions.answer_dialog(answer)
-        if "logins" in vars(self):
-            self.logins.answer_dialog(answer)
+        if "administration" in vars(self):
+            self.administration.answer_dialog(answer)
 
     def disconnect(self) -> None:
         self._send = None
@@ -115,8 +113,8 @@ class McpFeature(SharedMcp):
     def abort(self) -> None:
         if "questions" in vars(self):
             self.questions.abort()
-        if "logins" in vars(self):
-            self.logins.abort()
+        if "administration" in vars(self):
+            self.administration.abort()
 
     def warm_up(self) -> None:
         self.servers.begin_new()
@@ -147,67 +145,3 @@ class McpFeature(SharedMcp):
     async def before_input(self, prompt: PromptInput) -> PromptInput | None:
         expands = prompt.expand and self.handles_input(prompt.text)
         return await self._prompts.expand(prompt) if expands else prompt
-
-    # ------------------------------------------------------------ commands of the host
-
-    def statuses(self) -> "tuple[McpServerStatus, ...]":
-        return self.servers.statuses()
-
-    def tool_statuses(self, name: str) -> "tuple[McpToolStatus, ...]":
-        """Raises:
-        CommandError: there is no such server.
-        """
-        return self.declarations.statuses(self.servers.entry(name).name)
-
-    def change(
-        self, name: str, *, enabled: bool | None, exposure: "McpExposure | None", save: bool
-    ) -> "McpServerStatus":
-        """Change a server for this session, and in the user's file if asked to.
-
-        Raises:
-            CommandError: there is no such server, or it cannot be saved.
-            ConfigError: the file cannot be written.
-        """
-        if save:
-            self.servers.save(name, enabled=enabled, exposure=exposure)
-        self.servers.change(name, enabled=enabled, exposure=exposure)
-        if exposure is not None:
-            self.declarations.forget()
-        self.servers.begin_new()
-        return self.servers.status(name)
-
-    def provide(
-        self, source: "McpSource", entries: Mapping[str, Any]
-    ) -> "tuple[McpServerStatus, ...]":
-        """Replace the servers of a host or of extensions; those that are new start at once.
-
-        Raises:
-            CommandError: an entry is invalid; nothing has changed then.
-        """
-        try:
-            self.servers.provide(source, entries)
-        except ConfigError as error:
-            raise CommandError(str(error)) from error
-        self.servers.begin_new()
-        return self.servers.statuses()
-
-    async def reconnect(self, name: str | None) -> "tuple[McpServerStatus, ...]":
-        """Raises:
-        CommandError: there is no such server, or it cannot be started.
-        """
-        await self.servers.reconnect(name)
-        return self.servers.statuses()
-
-    async def login(self, name: str) -> "McpServerStatus":
-        """Raises:
-        CommandError: there is no such server, or the login failed.
-        """
-        await self.logins.login(self.servers.entry(name), self._send)
-        await self.servers.reconnect(name)
-        return self.servers.status(name)
-
-    async def logout(self, name: str) -> bool:
-        """Raises:
-        CommandError: there is no such server.
-        """
-        return await self.logins.logout(self.servers.entry(name))

@@ -15,7 +15,7 @@ from ludolf.config.mcp.resolution import (
     server_environment,
 )
 from ludolf.engine.bundles import Component
-from ludolf.engine.features.mcp.servers import Launch
+from ludolf.engine.features.mcp.servers import ServerLaunch
 from ludolf.mcp.wire import HttpServer, McpError, StdioServer
 
 _MOST_NAMED = 12
@@ -33,10 +33,10 @@ class Launcher(Component):
             digest = sha256(dumps(entry)).hexdigest()  # its start will fail and say why
         return f"{entry.name}:{digest}"
 
-    def launching(self, entry: McpEntry, cwd: Path) -> Callable[[], Awaitable[Launch]]:
+    def launching(self, entry: McpEntry, cwd: Path) -> Callable[[], Awaitable[ServerLaunch]]:
         """Return the function that prepares one start of the server."""
 
-        async def launch() -> Launch:
+        async def launch() -> ServerLaunch:
             try:
                 resolved = await asyncio.to_thread(resolve_entry, entry, os.environ)
             except ConfigError as error:
@@ -47,17 +47,17 @@ class Launcher(Component):
 
         return launch
 
-    def _over_http(self, resolved: ResolvedEntry, url: str) -> Launch:
+    def _over_http(self, resolved: ResolvedEntry, url: str) -> ServerLaunch:
         from ludolf.engine.features.mcp.logins import tokens_for
 
         entry = resolved.entry
-        return Launch(
+        return ServerLaunch(
             address=HttpServer(url=url, headers=resolved.headers),
             tokens=tokens_for(self.bundles, resolved),
             protocol=entry.protocol,
         )
 
-    def _over_stdio(self, resolved: ResolvedEntry, cwd: Path) -> Launch:
+    def _over_stdio(self, resolved: ResolvedEntry, cwd: Path) -> ServerLaunch:
         entry = resolved.entry
         secrets = self.models.registry.secret_names()
         env, withheld = server_environment(resolved, os.environ, secrets)
@@ -65,7 +65,7 @@ class Launcher(Component):
         walls = self.features.walls(cwd)
         if walls is not None and (entry.source == "project" or entry.sandbox):
             argv, folder, env = walls.enclose(argv, folder, env)
-        return Launch(
+        return ServerLaunch(
             address=StdioServer(argv=argv, env=env, cwd=folder),
             protocol=entry.protocol,
             advice=_advice(withheld),

@@ -57,7 +57,7 @@ class ResourceServers(Protocol):
 ReadListing = Callable[[ResourceConnection], Awaitable[ResourceListing]]
 
 
-class ListedServer(msgspec.Struct, frozen=True, kw_only=True):
+class ServerLines(msgspec.Struct, frozen=True, kw_only=True):
     """Lines for the entries of one server, and why some or all are missing."""
 
     lines: tuple[str, ...] = ()
@@ -161,7 +161,7 @@ def _known(servers: ResourceServers, name: str) -> str:
 
 async def _list(
     servers: ResourceServers, name: str | None, read: ReadListing
-) -> tuple[ListedServer, ...]:
+) -> tuple[ServerLines, ...]:
     """Return the entries of one server, or of all; then a server that fails becomes a notice.
 
     Raises:
@@ -177,13 +177,13 @@ async def _list(
     return (listed,)
 
 
-async def _list_one(servers: ResourceServers, server: str, read: ReadListing) -> ListedServer:
+async def _list_one(servers: ResourceServers, server: str, read: ReadListing) -> ServerLines:
     try:
         found = await read(await servers.connection(server))
     except McpError as error:
-        return ListedServer(notice=f"{server}: {error}")
+        return ServerLines(notice=f"{server}: {error}")
     lines = tuple(filter(None, (_line(server, item) for item in found.items)))
-    return ListedServer(lines=lines, notice=f"{server}: {found.cut}" if found.cut else "")
+    return ServerLines(lines=lines, notice=f"{server}: {found.cut}" if found.cut else "")
 
 
 def _line(server: str, item: Any) -> str:
@@ -208,7 +208,7 @@ def _offset(cursor: Any) -> int:
     return int(cursor[:9])
 
 
-def _page(listed: Sequence[ListedServer], start: int, nothing: str) -> ToolOutput:
+def _page(listed: Sequence[ServerLines], start: int, nothing: str) -> ToolOutput:
     lines = list(chain.from_iterable(one.lines for one in listed))
     notices = [one.notice for one in listed if one.notice]
     details: dict[str, Any] = {"count": len(lines)}

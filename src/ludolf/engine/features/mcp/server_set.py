@@ -1,19 +1,16 @@
 """The MCP servers of an engine and its subagents: entries of all sources, and their servers."""
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import AbstractContextManager, suppress
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import msgspec
 from msgspec import structs
 
-from ludolf.agent.tool import Tool
-from ludolf.base import CommandError, ConfigError
+from ludolf.base import ConfigError
 from ludolf.config.mcp.cache import mcp_cache_file, read_cached_servers, store_cached_server
-from ludolf.config.mcp.edit import set_entry_key
 from ludolf.config.mcp.entries import McpEntry, parse_entry, same_server
 from ludolf.config.mcp.files import read_mcp_entries
 from ludolf.engine.bundles import Bundles, Component
@@ -21,18 +18,10 @@ from ludolf.engine.features.mcp.asking import ServerQuestions
 from ludolf.engine.features.mcp.launching import Launcher
 from ludolf.engine.features.mcp.log import append_log
 from ludolf.engine.features.mcp.servers import Catalog, McpServer, server_pool
-from ludolf.engine.features.mcp.tools import McpTool
-from ludolf.mcp.connection import Connection
-from ludolf.mcp.definitions import ToolDefinition, distinct_names
-from ludolf.mcp.exposure import ServerTools
-from ludolf.mcp.search import ToolIndex
-from ludolf.mcp.wire import Json, McpError
+from ludolf.engine.features.mcp.status import server_status
+from ludolf.mcp.wire import Json
 from ludolf.protocol.events import McpServerChanged
-from ludolf.protocol.results import McpExposure, McpServerStatus, McpSource
-from ludolf.tools.output import spill_folder
-
-_STDERR_SHOWN = 2000
-UNKNOWN = 'Unknown MCP server: "{name}". Servers: {names}.'
+from ludolf.protocol.results import McpServerSource
 
 
 class ServerSet(Component):
@@ -46,15 +35,12 @@ class ServerSet(Component):
         self._entries: dict[str, McpEntry] = {}
         self._servers: dict[str, McpServer] = {}
         self._keys: dict[str, str] = {}
-        self._provided: dict[McpSource, dict[str, McpEntry]] = {}
+        self._provided: dict[McpServerSource, dict[str, McpEntry]] = {}
         # What `set_mcp_server` changed for this session.
         self._changes: dict[str, dict[str, Any]] = {}
         self._loaded = False
         self._has_waited = False
         self._problems: set[str] = set()
-        self._tools: dict[tuple[str, str, str], McpTool] = {}
-        self._definitions: tuple[ToolDefinition, ...] = ()
-        self._index: ToolIndex | None = None
         # Counts changes of entries and catalogs.
         self.version = 0
 
@@ -85,7 +71,7 @@ class ServerSet(Component):
         self._problems.clear()
         self.load()
 
-    def provide(self, source: McpSource, raw: Mapping[str, Any]) -> None:
+    def provide(self, source: McpServerSource, raw: Mapping[str, Any]) -> None:
         """Replace the entries of a source that is not a file.
 
         Raises:
@@ -114,7 +100,7 @@ class ServerSet(Component):
             if keys.get(name) != key:
                 pool.give_back(key, self)
         self._entries = entries
-        self._note_change()
+        self.version += 1
 
     def _make(self, entry: McpEntry, key: str, stored: Json | None) -> McpServer:
         catalog = None
@@ -164,8 +150,8 @@ class ServerSet(Component):
     def on_server(self, server: McpServer) -> None:
         if self._servers.get(server.name) is not server:
             return
-        self._note_change()
-        self.conversation.hub.post(McpServerChanged(server=self._status(server)))
+        self.version += 1
+        self.conversation.hub.post(McpServerChanged(server=server_status(server.entry, server)))
 
     def on_problem(self, text: str) -> None:
         if text not in self._problems:
@@ -184,14 +170,7 @@ class ServerSet(Component):
     async def answer(self, server: str, method: str, params: Json) -> Json:
         return await self._questions.answer(server, method, params)
 
-    def _note_change(self) -> None:
-        self.version += 1
-        self._index = None
-        known = (server.catalog for server in self._servers.values())
-        tools = [tool for catalog in known if catalog is not None for tool in catalog.tools]
-        self._definitions = distinct_names(tools, frozenset(self.toolset.tools))
-
-    # ------------------------------------------------------------ what servers offer
+    # ------------------------------------------------------------ servers
 
     @property
     def servers(self) -> Mapping[str, McpServer]:
@@ -199,204 +178,19 @@ class ServerSet(Component):
         return self._servers
 
     @property
+    def entries(self) -> Mapping[str, McpEntry]:
+        """All entries by name, those of disabled servers too."""
+        self.load()
+        return self._entries
+
+    @property
     def has_starting(self) -> bool:
         return any(server.state == "starting" for server in self._servers.values())
 
-    def definitions(self) -> tuple[ToolDefinition, ...]:
-        """Return the known tools of all servers, with distinct names."""
-        return self._definitions
-
-    def exposure_settings(self) -> list[ServerTools]:
-        """Return the tools of each server with its exposure settings."""
-        own: dict[str, list[ToolDefinition]] = {name: [] for name in self._servers}
-        for tool in self._definitions:
-            own[tool.server].append(tool)
-        return [
-            ServerTools(
-                tools=tuple(tools),
-                exposure=self._servers[name].entry.exposure,
-                tool_exposure=self._servers[name].entry.tool_exposure,
-            )
-            for name, tools in own.items()
-        ]
-
-    def about(self, name: str) -> str:
-        """Return the description of a server, else its instructions."""
-        return self._servers[name].entry.description or self.instructions(name)
-
-    def instructions(self, name: str) -> str:
-        catalog = self._servers[name].catalog
-        return "" if catalog is None else catalog.facts.instructions
-
-    def tool(self, definition: ToolDefinition) -> Tool:
-        """Return the tool of a definition."""
-        key = (definition.server, definition.name, definition.digest)
-        tool = self._tools.get(key)
-        if tool is None or tool.server is not self._servers[definition.server]:
-            server = self._servers[definition.server]
-            tool = self._tools[key] = McpTool(definition, server, self, self.output_folder)
-        return tool
-
-    def output_folder(self) -> Path:
-        """Return the folder for files that results contain."""
-        return self.features.output_folder() or spill_folder()
-
-    async def index(self, tools: Sequence[ToolDefinition]) -> ToolIndex:
-        """Return the search index of these tools."""
-        if self._index is None:
-            index = ToolIndex()
-            await index.add(tools)
-            self._index = index
-        return self._index
-
-    # ------------------------------------------------------------ prompts and resources
-
-    def names(self) -> Sequence[str]:
-        """Return the servers that have resources."""
-        known = ((name, server.catalog) for name, server in self._servers.items())
-        return [name for name, one in known if one and (one.resources or one.templates)]
-
-    async def connection(self, server: str) -> Connection:
-        """Raises:
-        McpError: the server cannot be used.
-        """
-        return await self._servers[server].use()
-
-    def known_prompts(self) -> Mapping[str, Sequence[Json]]:
-        """Return the prompts of each server, as far as they are known."""
-        self.load()
-        return {
-            name: () if server.catalog is None else server.catalog.prompts
-            for name, server in self._servers.items()
-        }
-
-    async def list_prompts(self, server: str) -> Sequence[Json]:
-        """Raises:
-        McpError: the server cannot be used.
-        """
-        return (await (await self.connection(server)).list_prompts()).items
-
-    async def get_prompt(self, server: str, name: str, args: Json) -> Json:
-        """Raises:
-        McpError: the server cannot be used, or refused.
-        """
-        return await (await self.connection(server)).get_prompt(name, args)
-
-    # ------------------------------------------------------------ commands of the host
-
-    def statuses(self) -> tuple[McpServerStatus, ...]:
-        self.load()
-        return tuple(self.status(name) for name in self._entries)
-
-    def status(self, name: str) -> McpServerStatus:
-        """Raises:
-        CommandError: there is no such server.
-        """
-        self.load()
-        entry = self.entry(name)
-        server = self._servers.get(entry.name)
-        if server is not None:
-            return self._status(server)
-        return McpServerStatus(
-            name=entry.name,
-            source=entry.source,
-            path=entry.path,
-            transport=entry.transport,
-            state="disabled",
-            exposure=entry.exposure,
-            tools=0,
-            prompts=0,
-            resources=0,
-        )
-
-    def entry(self, name: str) -> McpEntry:
-        """Raises:
-        CommandError: there is no such server.
-        """
-        self.load()
-        for known, entry in self._entries.items():
-            if same_server(known) == same_server(name):
-                return entry
-        names = ", ".join(self._entries) or "none"
-        raise CommandError(UNKNOWN.format(name=name, names=names))
-
-    def _status(self, server: McpServer) -> McpServerStatus:
-        entry, catalog, connection = server.entry, server.catalog, server.connection
-        facts = None if catalog is None else catalog.facts
-        return McpServerStatus(
-            name=entry.name,
-            source=entry.source,
-            path=entry.path,
-            transport=entry.transport,
-            state=server.state,
-            exposure=entry.exposure,
-            tools=0 if catalog is None else len(catalog.tools),
-            prompts=0 if catalog is None else len(catalog.prompts),
-            resources=0 if catalog is None else catalog.resources,
-            protocol_version=None if facts is None else facts.version,
-            server_info=None
-            if facts is None
-            else {"name": facts.name, "version": facts.server_version},
-            pid=None if connection is None else connection.pid,
-            error=server.error,
-            stderr=(connection.stderr[-_STDERR_SHOWN:] or None) if connection else None,
-        )
-
-    def change(self, name: str, *, enabled: bool | None, exposure: McpExposure | None) -> None:
-        """Change a server for this session.
-
-        Raises:
-            CommandError: there is no such server.
-        """
-        entry = self.entry(name)
-        asked = {"enabled": enabled, "exposure": exposure}
-        wanted = {key: value for key, value in asked.items() if value is not None}
-        self._changes.setdefault(entry.name, {}).update(wanted)
+    def override(self, name: str, changes: Mapping[str, Any]) -> None:
+        """Change keys of an entry for this session."""
+        self._changes.setdefault(name, {}).update(changes)
         self.reload()
-
-    def save(self, name: str, *, enabled: bool | None, exposure: McpExposure | None) -> None:
-        """Write a change to the user's file.
-
-        Raises:
-            CommandError: the server is not one of the user's file, or it cannot be written.
-        """
-        entry = self.entry(name)
-        if entry.source != "user":
-            where = entry.path or f"the {entry.source}"
-            raise CommandError(
-                f'The MCP server "{entry.name}" comes from {where}; only servers of '
-                f"{self.workspace.home.mcp_file} can be saved."
-            )
-        asked = {"enabled": enabled, "exposure": exposure}
-        wanted = {key: value for key, value in asked.items() if value is not None}
-        home = self.workspace.home
-        set_entry_key(home, home.mcp_file, entry.name, wanted)
-
-    async def reconnect(self, name: str | None) -> None:
-        """Start a server again; without a name, all that failed or run.
-
-        Raises:
-            CommandError: there is no such server, it is disabled, or it cannot be started.
-        """
-        self.load()
-        if name is None:
-            chosen = [s for s in self._servers.values() if s.connection or s.state == "failed"]
-            await asyncio.gather(*(_tried(server) for server in chosen))
-            return
-        server = self._servers.get(self.entry(name).name)
-        if server is None:
-            raise CommandError(f'The MCP server "{name}" is disabled. Enable it first.')
-        try:
-            await server.reconnect()
-        except McpError as error:
-            raise CommandError(str(error)) from error
-
-
-async def _tried(server: McpServer) -> None:
-    try:
-        await server.reconnect()
-    except McpError:
-        return  # the state and the warning say why
 
 
 def _without(entries: dict[str, McpEntry], others: Mapping[str, McpEntry]) -> dict[str, McpEntry]:

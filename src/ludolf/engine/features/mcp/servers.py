@@ -55,7 +55,7 @@ class Catalog(msgspec.Struct, frozen=True, kw_only=True):
     templates: int = 0
 
 
-class Launch(msgspec.Struct, frozen=True, kw_only=True):
+class ServerLaunch(msgspec.Struct, frozen=True, kw_only=True):
     """How to reach a server: its address and what belongs to it."""
 
     address: StdioServer | HttpServer
@@ -97,7 +97,7 @@ class McpServer:
     def __init__(
         self,
         entry: "McpEntry",
-        launch: Callable[[], Awaitable[Launch]],
+        launch: Callable[[], Awaitable[ServerLaunch]],
         catalog: Catalog | None,
         keep: Callable[[Catalog], Awaitable[None]],
     ) -> None:
