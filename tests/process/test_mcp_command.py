@@ -10,7 +10,7 @@ import pytest
 from ludolf.base import loads
 from ludolf.config.mcp.cache import store_cached_server
 from ludolf.config.mcp.entries import parse_entry
-from ludolf.config.mcp.resolution import entry_digest, resolve_entry
+from ludolf.config.mcp.resolution import resolve_entry, server_cache_key
 from tests.process.harness import Lab
 
 
@@ -81,7 +81,7 @@ def test_the_list_shows_files_cache_and_logins_and_starts_nothing(lab: Lab) -> N
     (lab.work / ".mcp.json").write_text('{"mcpServers": {"shared": {"command": "s"}}}')
     resolved = resolve_entry(parse_entry("known", known, "user"), {})
     tools = {"tools": [{"name": "a"}, {"name": "b"}], "prompts": []}
-    store_cached_server(lab.agent / "mcp-cache.json", entry_digest(resolved, lab.work), tools)
+    store_cached_server(lab.agent / "mcp-cache.json", server_cache_key(resolved, lab.work), tools)
     logins = {"mcp__web|https://x.org/mcp": {"tokens": {"access_token": "t"}}}
     (lab.agent / "mcp-auth.json").write_text(json.dumps(logins))
     done = lab.run("mcp", "list", "--json")

@@ -14,7 +14,7 @@ from ludolf.cli.terminal import one_line, say, say_json, table
 from ludolf.config.mcp.cache import mcp_cache_file, read_cached_servers
 from ludolf.config.mcp.entries import McpEntry, has_syntax, same_server
 from ludolf.config.mcp.files import McpConfiguration, read_mcp_entries
-from ludolf.config.mcp.resolution import ResolvedEntry, entry_digest, resolve_entry
+from ludolf.config.mcp.resolution import ResolvedEntry, resolve_entry, server_cache_key
 from ludolf.config.settings.files import read_object
 from ludolf.config.settings.home import Home
 from ludolf.config.settings.trust import trusted_settings
@@ -126,8 +126,8 @@ def _listed(home: Home, entry: McpEntry) -> ListedServer:
 
 
 def _with_facts(home: Home, row: ListedServer, resolved: ResolvedEntry) -> ListedServer:
-    digest = entry_digest(resolved, home.cwd)
-    record = read_cached_servers(mcp_cache_file(home), (digest,)).get(digest)
+    key = server_cache_key(resolved, home.cwd)
+    record = read_cached_servers(mcp_cache_file(home), (key,), dict[str, Any]).get(key)
     if record is not None:
         row = row.replace(tools=_count(record, "tools"), prompts=_count(record, "prompts"))
     return row.replace(login=_has_login(home, row.name, resolved.url))

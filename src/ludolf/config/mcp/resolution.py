@@ -108,6 +108,11 @@ def entry_digest(resolved: ResolvedEntry, cwd: Path) -> str:
     return sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
 
 
+def server_cache_key(resolved: ResolvedEntry, cwd: Path) -> str:
+    """Return the key of a server in the cache: its name and the digest."""
+    return f"{resolved.entry.name}:{entry_digest(resolved, cwd)}"
+
+
 def server_environment(
     resolved: ResolvedEntry, environ: Mapping[str, str], secret_names: frozenset[str]
 ) -> tuple[dict[str, str], tuple[str, ...]]:

@@ -1,5 +1,6 @@
 """MCP servers as a feature of an engine. The client is imported when the files are first read."""
 
+import asyncio
 from collections.abc import Iterable, Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -31,8 +32,14 @@ class SharedMcp(Component, Feature):
         return Declarations(self.bundles, self.servers)
 
     async def prepare_run(self) -> None:
+        await self.import_client()
         await self.servers.ready()
         self.declarations.begin()
+
+    async def import_client(self) -> None:
+        """Import the client in a thread: that takes longer than a host should wait for a reply."""
+        if "declarations" not in vars(self):
+            await asyncio.to_thread(_import_client)
 
     async def before_request(self, system: str, messages: History) -> tuple[str, History]:
         self.declarations.sync()
@@ -117,6 +124,11 @@ class McpFeature(SharedMcp):
             self.administration.abort()
 
     def warm_up(self) -> None:
+        self._tasks.start(self._begin())
+
+    async def _begin(self) -> None:
+        await self.import_client()
+        await self.servers.load_in_thread()
         self.servers.begin_new()
 
     def reload(self) -> None:
@@ -129,9 +141,9 @@ class McpFeature(SharedMcp):
         self.reload()
 
     async def close(self) -> None:
+        await self._tasks.close()
         if "servers" in vars(self):
             await self.servers.close()
-        await self._tasks.close()
 
     # ------------------------------------------------------------ prompts as commands
 
@@ -145,3 +157,7 @@ class McpFeature(SharedMcp):
     async def before_input(self, prompt: PromptInput) -> PromptInput | None:
         expands = prompt.expand and self.handles_input(prompt.text)
         return await self._prompts.expand(prompt) if expands else prompt
+
+
+def _import_client() -> None:
+    from ludolf.engine.features.mcp import asking, declarations  # noqa: F401

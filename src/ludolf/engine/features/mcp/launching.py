@@ -10,8 +10,8 @@ from ludolf.base import ConfigError, dumps
 from ludolf.config.mcp.entries import McpEntry
 from ludolf.config.mcp.resolution import (
     ResolvedEntry,
-    entry_digest,
     resolve_entry,
+    server_cache_key,
     server_environment,
 )
 from ludolf.engine.bundles import Component
@@ -27,11 +27,10 @@ class Launcher(Component):
     def key(self, entry: McpEntry, cwd: Path) -> str:
         """Return what identifies a server: equal keys mean one process. No command is run."""
         try:
-            resolved = resolve_entry(entry, os.environ, runs_commands=False)
-            digest = entry_digest(resolved, cwd)
+            return server_cache_key(resolve_entry(entry, os.environ, runs_commands=False), cwd)
         except ConfigError:
-            digest = sha256(dumps(entry)).hexdigest()  # its start will fail and say why
-        return f"{entry.name}:{digest}"
+            # Its start will fail and say why.
+            return f"{entry.name}:{sha256(dumps(entry)).hexdigest()}"
 
     def launching(self, entry: McpEntry, cwd: Path) -> Callable[[], Awaitable[ServerLaunch]]:
         """Return the function that prepares one start of the server."""

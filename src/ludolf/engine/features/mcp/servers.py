@@ -333,8 +333,9 @@ class McpServer:
             resources=len((await connection.list_resources()).items),
             templates=len((await connection.list_resource_templates()).items),
         )
-        before, self.catalog = self.catalog, catalog
+        before = self.catalog
         if catalog != before:
+            self.catalog = catalog
             await self._keep(catalog)
             for text in warnings:
                 self._report(text)
