@@ -20,21 +20,23 @@ _NOUNS = ("issue", "branch", "file", "comment", "release", "label", "user", "pag
 
 
 def write_known_servers(
-    agent: Path, cwd: Path, servers: int, command: Sequence[str], *, tools: int = 12
-) -> None:
-    """Write servers with this command and as many tools each; no server needs to run."""
-    agent.mkdir(parents=True, exist_ok=True)
-    entries = {
-        f"server{number}": {"command": command[0], "args": list(command[1:])}
-        for number in range(servers)
-    }
-    (agent / "mcp.json").write_bytes(dumps({"mcpServers": entries}))
+    file: Path, agent: Path, cwd: Path, command: Sequence[str], *, servers: int = 6, tools: int = 12
+) -> Path:
+    """Write servers with this command and as many tools each; returns the file of the entries.
+
+    The cache is in the folder `agent`; the servers need not run, and their tools are deferred.
+    """
+    file.parent.mkdir(parents=True, exist_ok=True)
+    fixed = {"command": command[0], "args": list(command[1:]), "exposure": "deferred"}
+    entries = {f"{file.stem}{number}": fixed for number in range(servers)}
+    file.write_bytes(dumps({"mcpServers": entries}))
     facts = ServerFacts(era="legacy", version="2025-11-25", name="bench", instructions="Ask us.")
     for name, fields in entries.items():
         entry = parse_entry(name, fields, "user")
         key = server_cache_key(resolve_entry(entry, os.environ, runs_commands=False), cwd)
         catalog = Catalog(facts=facts, tools=read_tools(name, definitions(tools)).tools)
         store_cached_server(agent / "mcp-cache.json", key, msgspec.to_builtins(catalog))
+    return file
 
 
 def definitions(count: int) -> list[dict[str, Any]]:

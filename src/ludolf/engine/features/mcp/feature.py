@@ -2,7 +2,9 @@
 
 import asyncio
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from functools import cached_property
+from threading import Thread
 from typing import TYPE_CHECKING, Any
 
 from ludolf.agent.scope import Tasks
@@ -39,7 +41,10 @@ class SharedMcp(Component, Feature):
     async def import_client(self) -> None:
         """Import the client in a thread: that takes longer than a host should wait for a reply."""
         if "declarations" not in vars(self):
-            await asyncio.to_thread(_import_client)
+            loop, done = asyncio.get_running_loop(), asyncio.Event()
+            # `asyncio.to_thread` would import its executor in the thread of the event loop.
+            Thread(target=_import_client, args=(loop, done), daemon=True).start()
+            await done.wait()
 
     async def before_request(self, system: str, messages: History) -> tuple[str, History]:
         self.declarations.sync()
@@ -159,5 +164,14 @@ class McpFeature(SharedMcp):
         return await self._prompts.expand(prompt) if expands else prompt
 
 
-def _import_client() -> None:
-    from ludolf.engine.features.mcp import asking, declarations  # noqa: F401
+def _import_client(loop: asyncio.AbstractEventLoop, done: asyncio.Event) -> None:
+    try:
+        import concurrent.futures.thread  # noqa: F401
+
+        import ludolf.engine.features.mcp.asking
+        import ludolf.engine.features.mcp.declarations
+        import ludolf.engine.host.renewals
+        import ludolf.engine.run.requests
+    finally:
+        with suppress(RuntimeError):  # the loop was closed in the meantime
+            loop.call_soon_threadsafe(done.set)
