@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from functools import cached_property
+from importlib import import_module
 from threading import Thread
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +19,15 @@ if TYPE_CHECKING:
     from ludolf.engine.features.mcp.prompts import McpPrompts
     from ludolf.engine.features.mcp.server_set import ServerSet
     from ludolf.protocol.commands import UiAnswer
+
+# What the first prompt needs.
+_CLIENT = (
+    "concurrent.futures.thread",
+    "ludolf.engine.features.mcp.asking",
+    "ludolf.engine.features.mcp.declarations",
+    "ludolf.engine.host.renewals",
+    "ludolf.engine.run.requests",
+)
 
 
 class SharedMcp(Component, Feature):
@@ -166,12 +176,8 @@ class McpFeature(SharedMcp):
 
 def _import_client(loop: asyncio.AbstractEventLoop, done: asyncio.Event) -> None:
     try:
-        import concurrent.futures.thread  # noqa: F401
-
-        import ludolf.engine.features.mcp.asking
-        import ludolf.engine.features.mcp.declarations
-        import ludolf.engine.host.renewals
-        import ludolf.engine.run.requests
+        for name in _CLIENT:
+            import_module(name)
     finally:
         with suppress(RuntimeError):  # the loop was closed in the meantime
             loop.call_soon_threadsafe(done.set)
