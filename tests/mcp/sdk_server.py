@@ -19,16 +19,16 @@ from mcp.types import (  # type: ignore[import-not-found]
     SamplingMessage,
     TextContent,
 )
-from pydantic import BaseModel  # type: ignore[import-not-found]
+from pydantic import BaseModel
 
 server = MCPServer("sdk", instructions="Use add.")
 
 
-class Sum(BaseModel):  # type: ignore[misc]
+class Sum(BaseModel):
     total: int
 
 
-class Colour(BaseModel):  # type: ignore[misc]
+class Colour(BaseModel):
     colour: str
 
 
@@ -41,13 +41,11 @@ def ask_model() -> Sample:
     return Sample([SamplingMessage(role="user", content=content)], max_tokens=10)
 
 
-@server.tool()  # type: ignore[misc]
 def add(a: int, b: int) -> Sum:
     """Add two numbers."""
     return Sum(total=a + b)
 
 
-@server.tool()  # type: ignore[misc]
 async def steps(count: int, ctx: Context) -> str:
     """Report progress."""
     for step in range(1, count + 1):
@@ -55,31 +53,26 @@ async def steps(count: int, ctx: Context) -> str:
     return "done"
 
 
-@server.tool()  # type: ignore[misc]
 def fail() -> str:
     """Fail."""
     raise ValueError("it is broken")
 
 
-@server.tool()  # type: ignore[misc]
 def paint(answer: Annotated[Colour, Resolve(ask_colour)]) -> str:
     """Ask the user."""
     return f"painted {answer.colour}"
 
 
-@server.tool()  # type: ignore[misc]
 def write(answer: Annotated[CreateMessageResult, Resolve(ask_model)]) -> str:
     """Ask the model of the client."""
     return f"wrote {answer.content.text}"
 
 
-@server.tool()  # type: ignore[misc]
 def folders(answer: Annotated[ListRootsResult, Resolve(ListRoots)]) -> str:
     """Ask for the folders of the client."""
     return f"roots {[str(root.uri) for root in answer.roots]}"
 
 
-@server.tool()  # type: ignore[misc]
 async def grow(ctx: Context) -> str:
     """Add a tool."""
     server.add_tool(lambda: "grown", name="grown", description="A new tool.")
@@ -88,20 +81,24 @@ async def grow(ctx: Context) -> str:
     return "grown"
 
 
-@server.resource("test://doc")  # type: ignore[misc]
 def document() -> str:
     return "contents"
 
 
-@server.resource("test://{name}/page")  # type: ignore[misc]
 def page(name: str) -> str:
     return f"page of {name}"
 
 
-@server.prompt()  # type: ignore[misc]
 def greet(who: str) -> str:
     """Greet."""
     return f"Greet {who}."
+
+
+for tool in (add, steps, fail, paint, write, folders, grow):
+    server.add_tool(tool)
+server.resource("test://doc")(document)
+server.resource("test://{name}/page")(page)
+server.prompt()(greet)
 
 
 def main() -> None:
