@@ -47,7 +47,7 @@ def measure(stage: Stage) -> None:
 
     def end(program: Program) -> None:
         file = stage.home(program).folder / "stubborn.json"
-        entry = {"command": sys.executable, "args": _STUBBORN, "cwd": str(ROOT)}
+        entry = {"command": sys.executable, "args": _STUBBORN, "cwd": str(ROOT), "start": "eager"}
         file.write_text(json.dumps({"mcpServers": {"stubborn": entry}}))
         with stage.agent(program, "--mcp-config", str(file)) as agent:
             _wait_until_ready(agent)

@@ -153,7 +153,7 @@ def test_known_servers_are_neither_loaded_before_the_first_reply_nor_started_by_
     write_known_servers(agent / "mcp.json", agent, tmp_path, ("touch", str(started)))
     early = _among(_modules_at_first_reply(tmp_path), MCP)
     assert sorted(early) == sorted(MCP_FEATURE)
-    assert "ludolf.engine.features.mcp.declarations" in _modules_of_a_prompt(tmp_path)
+    assert "ludolf.engine.features.mcp.server_set" in _modules_of_a_prompt(tmp_path)
     assert not started.exists()
 
 
