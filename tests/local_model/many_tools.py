@@ -11,9 +11,9 @@ _VERBS = ("list", "create", "read", "update", "delete", "archive", "export", "im
 _NOUNS = ("invoice", "contact", "ticket", "meeting", "project", "contract", "asset", "team")
 _PLACES = ("crm", "shop", "desk")
 COUNT = 200
-CITY = {"type": "string", "description": "Name of the city"}
-WEATHER = "weather_in_city"
-FORECAST = "Hailstorm, 7 degrees"
+ROOM = {"type": "string", "description": "Name of the room"}
+WANTED = "get_door_code"
+CODE = "4711"
 
 
 def definition(name: str, description: str, **properties: Any) -> dict[str, Any]:
@@ -22,27 +22,27 @@ def definition(name: str, description: str, **properties: Any) -> dict[str, Any]
 
 
 def definitions() -> list[dict[str, Any]]:
-    """Return the tool for the weather among others about the work in an office."""
+    """Return the tool for door codes among others about the work in an office."""
     dull = [
         definition(f"{verb}_{noun}_in_{place}", f"{verb.title()} one {noun} in the {place} system.")
         for place in _PLACES
         for noun in _NOUNS
         for verb in _VERBS
     ][: COUNT - 1]
-    weather = definition(WEATHER, "Get the current weather in a city.", city=CITY)
-    return [*dull[:120], weather, *dull[120:]]
+    wanted = definition(WANTED, "Get the door code of a room.", room=ROOM)
+    return [*dull[:120], wanted, *dull[120:]]
 
 
 def answer(method: str, params: dict[str, Any]) -> dict[str, Any] | None:
     if method == "initialize":
         info = {"name": "office", "version": "1"}
         declared = {"capabilities": {"tools": {}}, "serverInfo": info}
-        about = "Weather, invoices, contacts, tickets, meetings, projects and contracts."
+        about = "Invoices, contacts, tickets, meetings, rooms and door codes."
         return {"protocolVersion": "2025-11-25", "instructions": about, **declared}
     if method == "tools/list":
         return {"tools": definitions()}
     if method == "tools/call":
-        text = FORECAST if params["name"] == WEATHER else "Done."
+        text = f"The code is {CODE}." if params["name"] == WANTED else "Done."
         return {"content": [{"type": "text", "text": text}]}
     return None
 

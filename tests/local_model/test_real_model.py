@@ -32,7 +32,9 @@ SECRET = "marigold"
 SYSTEM = "You are a coding agent. Look into files with the tool before you answer."
 QUESTION = "Read the file notes.txt and tell me the password that is written in it."
 OFFICE_SYSTEM = "You are a helpful agent. Call tools; then answer from their results."
-OFFICE_QUESTION = "What is the weather in Oslo now? Use the tool_search tool to find a tool for it."
+# In two prompts: after a search this small model names the tool and seldom calls it.
+SEARCH_PROMPT = "Use tool_search to find a tool that gets the door code of a room."
+CALL_PROMPT = "Call that tool now for the room Aurora, and say the code."
 FAMILIES = {
     "chat": ("openai-completions", "/v1"),
     "responses": ("openai-responses", "/v1"),
@@ -128,15 +130,15 @@ async def test_the_model_finds_one_of_two_hundred_tools_of_a_server_and_calls_it
     chat = {"baseUrl": served.url + "/v1", "api": FAMILIES["chat"][0], "apiKey": KEY}
     providers = {"chat": {**chat, "models": [model]}}
     async with client(home, "chat/real", providers, system=OFFICE_SYSTEM) as host:
-        events = await host.prompt_and_collect(OFFICE_QUESTION, SECONDS)
-    called = [start["toolName"] for start in only(events, "tool_execution_start")]
+        found = await host.prompt_and_collect(SEARCH_PROMPT, SECONDS)
+        events = await host.prompt_and_collect(CALL_PROMPT, SECONDS)
+    called = [start["toolName"] for start in only(found, "tool_execution_start")]
     assert called[:1] == ["tool_search"], called
-    assert f"mcp__office__{many_tools.WEATHER}" in called
-    results = only(events, "tool_execution_end")
-    assert any(many_tools.FORECAST in text_of(end["result"]) for end in results)
+    calls = only([*found, *events], "tool_execution_start")
+    assert f"mcp__office__{many_tools.WANTED}" in [start["toolName"] for start in calls]
     last = only(events, "turn_end")[-1]["message"]
     assert last["stopReason"] == "stop", last
-    assert "hail" in text_of(last).lower()
+    assert many_tools.CODE in text_of(last)
 
 
 async def test_a_killed_program_takes_its_model_with_it(home: Path) -> None:

@@ -19,6 +19,7 @@ SEARCH = "tool_search"
 CALL_SECONDS = 60.0
 MOST_INSTRUCTIONS = 4096
 _MOST_HITS = 25
+_NEXT = "None of these tools has been run. Call the one that you need now."
 
 
 class McpTool(ToolDefaults):
@@ -142,6 +143,7 @@ class ToolSearch(ToolDefaults):
         # The first part describes the tools: some providers get references in its place.
         texts = ["\n\n".join(map(_described, found))]
         texts += [f'Instructions of "{server}":\n{text}' for server, text in about.items()]
+        texts.append(_NEXT)  # last, since small models answer what they read last
         return ToolOutput(
             content=tuple(Text(text=text) for text in texts),
             details={"loaded": [tool.name for tool in found]},
