@@ -27,6 +27,8 @@ _ADDRESS = ("http://", "https://")
 _LOGINS = ("login", "logout")
 _ABOUT = """Add, remove, list and import MCP servers, and log in to them. Servers of the user are in
 mcp.json in the agent folder, those of a project in .pi/mcp.json."""
+_ADD_USAGE = """ludolf mcp add NAME [options] -- COMMAND [ARGS...]
+       ludolf mcp add NAME [options] URL"""
 _EPILOG = """Values may be ${NAME} or ${NAME:-default} for environment variables, or !COMMAND for
 the output of a command."""
 
@@ -37,7 +39,7 @@ def run(words: Sequence[str]) -> int:
     Raises:
         LudolfError: the arguments, the entry or a file is invalid, or a file cannot be written.
     """
-    if words and words[0] in _LOGINS and not {"-h", "--help"}.intersection(words):
+    if words and words[0] in _LOGINS:
         module = import_module("ludolf.cli.subcommands.mcp_login")
         code: int = getattr(module, words[0])(words[1:])
         return code
@@ -60,23 +62,20 @@ def _parser() -> tuple[ArgumentParser, ArgumentParser]:
         command.set_defaults(act=act)
         return command
 
-    usage = "ludolf mcp add NAME [options] -- COMMAND [ARGS...]\n       ludolf mcp add NAME URL"
-    adding = add("add", _add, "add or replace a server", usage=usage, epilog=_EPILOG)
+    adding = add("add", _add, "add or replace a server", usage=_ADD_USAGE, epilog=_EPILOG)
     _add_options(adding)
     removing = add("remove", _remove, "remove a server; a stored login stays")
     about = "list all servers; starts none (exit code 1 if an entry is invalid)"
     listing = add("list", list_servers, about)
     listing.add_argument("--json", action="store_true", help="print JSON, for scripts")
     showing = add("get", show_server, "print the entry of a server as JSON")
-    logins = [
-        add("login", None, "log in to a server in the browser"),
-        add("logout", None, "delete the stored login of a server"),
-    ]
-    logins[0].add_argument("--timeout", metavar="SECONDS", help="limit for the whole login")
+    # These two have parsers of their own, with the code that they need.
+    add("login", None, "log in to a server in the browser")
+    add("logout", None, "delete the stored login of a server")
     importing = add("import", _import, "take over the servers of another program")
     importing.add_argument("program", choices=FOREIGN_PROGRAMS, help="program to take over from")
     importing.add_argument("--force", action="store_true", help="replace servers of the same name")
-    for each in (removing, showing, *logins):
+    for each in (removing, showing):
         each.add_argument("name", metavar="NAME", help="name of the server")
     for each in (adding, removing, importing):
         _add_scope(each)
@@ -105,7 +104,7 @@ def _add_options(parser: ArgumentParser) -> None:
     )
     for flag, metavar, about in (
         ("--env", "KEY=VALUE", "environment variable of the command; repeatable"),
-        ("--header", "KEY=VALUE", "HTTP header; repeatable"),
+        ("--header", "KEY=VALUE", "HTTP header, also as KEY: VALUE; repeatable"),
     ):
         parser.add_argument(flag, metavar=metavar, action="append", default=[], help=about)
     for flag, metavar, about in (

@@ -61,7 +61,8 @@ class McpTool(ToolDefaults):
                     on_progress=_progress(ctx),
                 )
         except McpError as error:
-            raise ToolFailure(f'MCP server "{server.name}": {error}') from error
+            name, text = f'MCP server "{server.name}"', str(error)
+            raise ToolFailure(text if text.startswith(name) else f"{name}: {text}") from error
         return await tool_output(
             result,
             definition=self.definition,
@@ -137,7 +138,7 @@ class ToolSearch(ToolDefaults):
         found = await self._tools.find(query, limit)
         if not found:
             names = ", ".join(self._tools.server_names) or "none"
-            raise ToolFailure(f"No tool fits {query!r}. Servers with tools: {names}.")
+            raise ToolFailure(f"No tool matches {query!r}. Servers with tools: {names}.")
         about = self._tools.introduce(tuple(dict.fromkeys(tool.server for tool in found)))
         # The first part describes the tools: some providers get references in its place.
         texts = ["\n\n".join(map(_described, found))]
