@@ -31,6 +31,9 @@ def test_servers_are_added_replaced_and_removed(lab: Lab) -> None:
         *("--header", "X-A: 1", "--header", "X-B=2", "--bearer-token-env-var", "TOK"),
         *("--oauth-client-id", "me", "--exposure", "direct", "--timeout", "5"),
     )
+    done = lab.run("mcp", "add", "keyed", "https://x/", "--header", "Authorization: Bearer abc")
+    assert f"value of Authorization is now in {path} as plain text" in done.stderr
+    lab.run("mcp", "remove", "keyed")
     assert _servers(path) == {
         "files": {"command": "npx", "args": ["-y", "--env"], "env": {"K": "a=b"}, "cwd": "sub"},
         "plain": {"command": "uvx", "args": ["server", "--verbose"]},

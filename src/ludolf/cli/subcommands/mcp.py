@@ -9,13 +9,14 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from ludolf.ai.secret_names import is_secret_name
 from ludolf.base import CommandError, ConfigError
 from ludolf.base.near import did_you_mean
 from ludolf.cli.subcommands import with_default
 from ludolf.cli.subcommands.mcp_list import list_servers, show_server
 from ludolf.cli.terminal import one_line, say
 from ludolf.config.mcp.edit import remove_entry, set_entry
-from ludolf.config.mcp.entries import check_entry, same_server
+from ludolf.config.mcp.entries import McpEntry, check_entry, has_syntax, same_server
 from ludolf.config.mcp.files import read_entry_objects
 from ludolf.config.mcp.imports import FOREIGN_PROGRAMS, foreign_files, read_foreign_entries
 from ludolf.config.settings.home import Home, find_home, reader_of
@@ -160,6 +161,7 @@ def _add(home: Home, arguments: Namespace) -> int:
     for remark in checked.remarks:
         sys.stderr.write(f"Warning: {remark}\n")
     say(f"{'Replaced' if replaced else 'Added'} {arguments.name} in {path}")
+    _warn_of_literal_secrets(checked.entry, path)
     if checked.entry.transport == "http" and not checked.entry.headers:
         say(f"If the server needs a login: ludolf mcp login {arguments.name}")
     _warn_without_trust(home, arguments.scope)
@@ -229,6 +231,17 @@ def _pairs(flag: str, given: Sequence[str], signs: str) -> dict[str, str]:
         at = min(places)
         pairs[pair[:at].strip()] = pair[at + 1 :].strip() if ":" in signs else pair[at + 1 :]
     return pairs
+
+
+def _warn_of_literal_secrets(entry: McpEntry, path: Path) -> None:
+    """Say that a secret is in the file, often because the shell expanded a variable."""
+    for key, text in (*entry.env.items(), *entry.headers.items()):
+        if is_secret_name(key) and not has_syntax(text):
+            variable = key if key in entry.env else "NAME"
+            sys.stderr.write(
+                f"Warning: the value of {key} is now in {path} as plain text. To store a reference "
+                f"to a variable, write '${{{variable}}}' in single quotes.\n"
+            )
 
 
 def _remove(home: Home, arguments: Namespace) -> int:
