@@ -143,4 +143,6 @@ def test_an_import_keeps_existing_servers_unless_forced(lab: Lab) -> None:
     assert _servers(lab.agent / "mcp.json")["a-b"] == {"command": "theirs"}
     done = lab.run("mcp", "import", "cursor", "--local")
     assert list(_servers(lab.work / ".pi" / "mcp.json")) == ["a-b", "c"]
-    assert "is not trusted. Trust it with `ludolf trust`" in done.stderr
+    assert (
+        "is not trusted, so its servers do not start. Trust it with `ludolf trust`" in done.stderr
+    )

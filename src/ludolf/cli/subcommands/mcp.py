@@ -70,13 +70,14 @@ def _parser() -> tuple[ArgumentParser, ArgumentParser]:
     listing = add("list", list_servers, about)
     listing.add_argument("--json", action="store_true", help="print JSON, for scripts")
     showing = add("get", show_server, "print the entry of a server as JSON")
+    checking = add("check", _check, "start a server and list its tools")
     # These two have parsers of their own, with the code that they need.
     add("login", None, "log in to a server in the browser")
     add("logout", None, "delete the stored login of a server")
     importing = add("import", _import, "take over the servers of another program")
     importing.add_argument("program", choices=FOREIGN_PROGRAMS, help="program to take over from")
     importing.add_argument("--force", action="store_true", help="replace servers of the same name")
-    for each in (removing, showing):
+    for each in (removing, showing, checking):
         each.add_argument("name", metavar="NAME", help="name of the server")
     for each in (adding, removing, importing):
         _add_scope(each)
@@ -271,7 +272,18 @@ def _file(home: Home, scope: str) -> Path:
 
 def _warn_without_trust(home: Home, scope: str) -> None:
     if scope == "project" and not trusted_settings(home).trusted:
-        sys.stderr.write(f"Warning: {home.cwd} is not trusted. Trust it with `ludolf trust`.\n")
+        sys.stdout.flush()
+        sys.stderr.write(
+            f"Warning: {home.cwd} is not trusted, so its servers do not start. Trust it with "
+            "`ludolf trust`.\n"
+        )
+
+
+def _check(home: Home, arguments: Namespace) -> int:
+    # Loaded here: the other commands do not need the client.
+    from ludolf.cli.subcommands.mcp_check import check_server
+
+    return check_server(home, arguments)
 
 
 # ---------------------------------------------------------------- import

@@ -4,6 +4,7 @@ import os
 import shlex
 import sys
 from argparse import Namespace
+from pathlib import Path
 from typing import Any, Literal
 
 import msgspec
@@ -14,9 +15,9 @@ from ludolf.cli.terminal import one_line, say, say_json, table
 from ludolf.config.mcp.auth_file import ServerLogin
 from ludolf.config.mcp.cache import mcp_cache_file, read_cached_servers
 from ludolf.config.mcp.entries import McpEntry, has_syntax, same_server
-from ludolf.config.mcp.files import McpConfiguration, read_mcp_entries
+from ludolf.config.mcp.files import McpConfiguration, read_entry_objects, read_mcp_entries
 from ludolf.config.mcp.resolution import cache_key, resolve_entry
-from ludolf.config.settings.home import Home
+from ludolf.config.settings.home import Home, reader_of
 from ludolf.config.settings.trust import trusted_settings
 
 _LONGEST_ADDRESS = 60
@@ -98,12 +99,20 @@ def read_servers(home: Home) -> McpConfiguration:
     for text in found.warnings:
         sys.stderr.write(f"Warning: {text}\n")
     for path in (home.project_mcp_file, home.shared_mcp_file):
-        if not trusted and path.is_file():
+        if not trusted and path.is_file() and _has_entries(home, path):
             sys.stderr.write(
                 f"Warning: {path} is ignored, since the folder is not trusted. Trust it with "
                 "`ludolf trust`.\n"
             )
     return found
+
+
+def _has_entries(home: Home, path: Path) -> bool:
+    """Return whether a file of the project names a server, or cannot be read."""
+    try:
+        return bool(read_entry_objects(path, reader_of(home, home.cwd)))
+    except ConfigError:
+        return True
 
 
 def _listed(home: Home, entry: McpEntry) -> ListedServer:
