@@ -20,12 +20,14 @@ def _servers(path: Path) -> Any:
 
 def test_servers_are_added_replaced_and_removed(lab: Lab) -> None:
     path = lab.agent / "mcp.json"
-    command = ("mcp", "add", "files", "--env", "K=a=b", "--cwd", "sub", "--", "npx", "-y", "--env")
+    (lab.work / "sub").mkdir()
+    command = ("mcp", "add", "files", "--env", "K=a=b", "--cwd", "sub", "--", "sh", "-y", "--env")
     done = lab.run(*command)
     assert (done.code, done.stderr) == (0, "")
     assert done.stdout == f"Added files in {path}\n".encode()
     assert os.stat(path).st_mode & 0o777 == 0o600
-    lab.run("mcp", "add", "plain", "uvx", "server", "--verbose")
+    done = lab.run("mcp", "add", "plain", "no-such-program", "server", "--verbose")
+    assert "Warning: Cannot start no-such-program: no such program in PATH" in done.stderr
     lab.run(
         *("mcp", "add", "--transport", "http", "web-x", "https://x.org/mcp"),
         *("--header", "X-A: 1", "--header", "X-B=2", "--bearer-token-env-var", "TOK"),
@@ -35,8 +37,8 @@ def test_servers_are_added_replaced_and_removed(lab: Lab) -> None:
     assert f"value of Authorization is now in {path} as plain text" in done.stderr
     lab.run("mcp", "remove", "keyed")
     assert _servers(path) == {
-        "files": {"command": "npx", "args": ["-y", "--env"], "env": {"K": "a=b"}, "cwd": "sub"},
-        "plain": {"command": "uvx", "args": ["server", "--verbose"]},
+        "files": {"command": "sh", "args": ["-y", "--env"], "env": {"K": "a=b"}, "cwd": "sub"},
+        "plain": {"command": "no-such-program", "args": ["server", "--verbose"]},
         "web-x": {
             "type": "http",
             "url": "https://x.org/mcp",
@@ -59,6 +61,8 @@ def test_servers_are_added_replaced_and_removed(lab: Lab) -> None:
         (("add", "a", "https://x/", "--", "x"), "either a command or an address"),
         (("add", "a", "https://x/", "--env", "A=b"), "--env has no effect"),
         (("add", "a", "--env", "A", "--", "x"), "--env needs KEY=VALUE"),
+        (("add", "a", "https://x/", "--header", "Authorization: Bearer "), "has no value"),
+        (("add", "a", "ftp://x"), "is not an address that begins with https://"),
         (("add", "a", "--transport", "sse", "https://x/sse"), "ends in /mcp"),
         (("remove", "filez"), 'has no server "filez". Did you mean "files"?'),
         (("get", "filez"), 'There is no MCP server "filez". Did you mean "files"?'),

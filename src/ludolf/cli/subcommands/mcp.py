@@ -13,7 +13,7 @@ from ludolf.ai.secret_names import is_secret_name
 from ludolf.base import CommandError, ConfigError
 from ludolf.base.near import did_you_mean
 from ludolf.cli.subcommands import with_default
-from ludolf.cli.subcommands.mcp_list import list_servers, show_server
+from ludolf.cli.subcommands.mcp_list import entry_problem, list_servers, show_server
 from ludolf.cli.terminal import one_line, say
 from ludolf.config.mcp.edit import remove_entry, set_entry
 from ludolf.config.mcp.entries import McpEntry, check_entry, has_syntax, same_server
@@ -26,6 +26,8 @@ from ludolf.engine.build import current_folder
 _Act = Callable[[Home, Namespace], int]
 _ADDRESS = ("http://", "https://")
 _LOGINS = ("login", "logout")
+# What remains of a header if the shell expands a variable that is not set.
+_EMPTY_VALUES = ("", "bearer", "basic", "token")
 _ABOUT = """Add, remove, list and import MCP servers, and log in to them. Servers of the user are in
 mcp.json in the agent folder, those of a project in .pi/mcp.json."""
 _ADD_USAGE = """ludolf mcp add NAME [options] -- COMMAND [ARGS...]
@@ -163,6 +165,9 @@ def _add(home: Home, arguments: Namespace) -> int:
         sys.stderr.write(f"Warning: {remark}\n")
     say(f"{'Replaced' if replaced else 'Added'} {arguments.name} in {path}")
     _warn_of_literal_secrets(checked.entry, path)
+    problem = entry_problem(checked.entry, home) if checked.entry.command else None
+    if problem is not None:
+        sys.stderr.write(f"Warning: {problem}\n")
     if checked.entry.transport == "http" and not checked.entry.headers:
         say(f"If the server needs a login: ludolf mcp login {arguments.name}")
     _warn_without_trust(home, arguments.scope)
@@ -187,6 +192,8 @@ def _entry(arguments: Namespace) -> dict[str, Any]:
         _refuse(arguments, "an address", env="--env", cwd="--cwd")
     else:
         program, *rest = arguments.words
+        if "://" in program:
+            raise CommandError(f"{program} is not an address that begins with https:// or http://")
         entry |= {"command": program, "args": rest, "env": _pairs("--env", arguments.env, "=")}
         entry["cwd"] = arguments.cwd
         _refuse(
@@ -206,6 +213,12 @@ def _refuse(arguments: Namespace, server: str, **flags: str) -> None:
 
 def _headers(arguments: Namespace) -> dict[str, str]:
     headers = _pairs("--header", arguments.header, ":=")
+    for name, text in headers.items():
+        if text.lower() in _EMPTY_VALUES:
+            raise CommandError(
+                f"The header {name} has no value. Write '${{NAME}}' in single quotes, so that the "
+                "shell does not expand it"
+            )
     if arguments.bearer_token_env_var:
         headers["Authorization"] = f"Bearer ${{{arguments.bearer_token_env_var}}}"
     return headers

@@ -107,6 +107,22 @@ def read_servers(home: Home) -> McpConfiguration:
     return found
 
 
+def entry_problem(entry: McpEntry, home: Home) -> str | None:
+    """Return why a server cannot start: a variable is not set, its program is not found."""
+    from ludolf.mcp.stdio import server_program
+    from ludolf.mcp.wire import McpError, StdioServer
+
+    try:
+        resolved = resolve_entry(entry, os.environ, runs_commands=False)
+        if resolved.command and not resolved.command.startswith("!"):
+            env = {**os.environ, **resolved.env}
+            argv, folder = (resolved.command, *resolved.args), resolved.folder(home.cwd)
+            server_program(StdioServer(argv=argv, env=env, cwd=folder))
+    except (ConfigError, McpError) as error:
+        return str(error).removeprefix(f'server "{entry.name}": ')
+    return None
+
+
 def _has_entries(home: Home, path: Path) -> bool:
     """Return whether a file of the project names a server, or cannot be read."""
     try:
