@@ -98,7 +98,11 @@ def test_a_transcript_happens_as_the_page_says(example: str, work: Path) -> None
 
 def _ask(work: Path, *words: str) -> str:
     """Let the scripted model call the tool of the page; return what goes to stderr."""
-    command = ["ludolf", "-p", "--model", "ludolf/scripted", *words, "Count these words"]
+    options = ("-p", "--model", "ludolf/scripted", *words, "Count these words")
+    return _run(work, "ludolf", *options)
+
+
+def _run(work: Path, *command: str) -> str:
     done = subprocess.run(
         command,
         cwd=work,
@@ -110,6 +114,14 @@ def _ask(work: Path, *words: str) -> str:
     )
     assert done.stdout == b"Four.\n"
     return done.stderr.decode()
+
+
+def test_the_server_is_used_in_a_python_program_and_in_an_extension(work: Path) -> None:
+    server = work / "server.py"
+    server.write_text(f"open('starts', 'a').write('x')\n{server.read_text()}")
+    assert _run(work, "python3", "session.py") == ""
+    assert _ask(work, "-e", "words.py") == ""
+    assert (work / "starts").read_text() == "xx"
 
 
 def test_a_changed_definition_is_reported(work: Path) -> None:
