@@ -260,6 +260,8 @@ class Connection:
         finally:
             task.cancel()
             await asyncio.wait({task})
+            if not task.cancelled():
+                task.exception()  # retrieve it: this may be cancelled before it reads the result
 
     async def _confirm(self) -> None:
         self._peer.notify("notifications/initialized")
