@@ -101,7 +101,7 @@ class ServerAdministration(Component):
         try:
             await server.reconnect()
         except McpError as error:
-            raise CommandError(str(error)) from error
+            raise CommandError(f'MCP server "{server.name}": {error}') from error
         return self.statuses()
 
     async def login(self, name: str, send: Send | None) -> McpServerStatus:

@@ -42,8 +42,8 @@ LINGER_SECONDS = 30.0
 # Limit of the lists of prompts and resources when a server starts.
 OPTIONAL_SECONDS = 5.0
 GAVE_UP = (
-    'MCP server "{name}" failed {count} times within {seconds:g} seconds and is not started again: '
-    '{error} Correct its entry, then run "mcp_reconnect".'
+    "it failed {count} times within {seconds:g} seconds and is not started again. The last time: "
+    '{error}. Correct its entry, then reconnect it ("mcp_reconnect").'
 )
 
 
@@ -192,7 +192,6 @@ class McpServer:
         if self.gave_up:
             raise McpError(
                 GAVE_UP.format(
-                    name=self.name,
                     count=MOST_FAILURES,
                     seconds=FAILURE_SECONDS,
                     error=self.error or "",
@@ -296,9 +295,8 @@ class McpServer:
     def _failed(self, text: str) -> McpError:
         self._failures.append(time.monotonic())
         self._set("failed", text)
-        error = f'MCP server "{self.name}" failed: {text}'
-        self._report(error)
-        return McpError(error)
+        self._report(f'MCP server "{self.name}" failed: {text}')
+        return McpError(text)
 
     async def _watch(self, connection: Connection) -> None:
         """Note the end of a server that ends without being asked to."""

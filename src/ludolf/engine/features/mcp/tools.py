@@ -145,9 +145,8 @@ class ToolSearch(ToolDefaults):
         if not found:
             names = ", ".join(self._tools.server_names) or "none"
             raise ToolFailure(f"No tool fits {query!r}. Servers with tools: {names}.")
-        about = self._tools.introduce(
-            tuple(dict.fromkeys(tool.server for tool in found if tool.server))
-        )
+        servers = dict.fromkeys(tool.server for tool in found if tool.server)
+        about = self._tools.introduce(tuple(servers))
         # The first part describes the tools: some providers get references in its place.
         texts = ["\n\n".join(map(_described, found))]
         texts += [f'Instructions of "{server}":\n{text}' for server, text in about.items()]
