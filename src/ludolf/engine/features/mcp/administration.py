@@ -57,7 +57,6 @@ class ServerAdministration(Component):
             self._servers.provide(source, entries)
         except ConfigError as error:
             raise CommandError(str(error)) from error
-        self._servers.begin_new()
         return self.statuses()
 
     def change(
@@ -81,7 +80,6 @@ class ServerAdministration(Component):
         self._servers.override(entry.name, wanted)
         if exposure is not None:
             self._declarations.forget()
-        self._servers.begin_new()
         return self._status(self._entry(name))
 
     async def reconnect(self, name: str | None) -> tuple[McpServerStatus, ...]:

@@ -47,7 +47,7 @@ class ServerSet(Component):
     # ------------------------------------------------------------ entries
 
     def load(self) -> None:
-        """Read the files, unless they have been read; known servers do not start."""
+        """Read the files, unless they have been read, and start the servers that are new."""
         if self._loaded:
             return
         self._loaded = True
@@ -64,6 +64,7 @@ class ServerSet(Component):
         for provided in self._provided.values():
             entries = {**_without(entries, provided), **provided}
         self._apply({name: self._changed(entry) for name, entry in entries.items()})
+        self.begin_new()
 
     def reload(self) -> None:
         """Read the files again; servers whose entries have not changed continue to run."""
