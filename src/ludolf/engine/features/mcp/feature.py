@@ -125,8 +125,9 @@ class McpFeature(SharedMcp):
             self.declarations.forget()
 
     async def enter_session(self, move: SessionMove) -> None:
-        # The folder, and with it the project's files, may be another one.
-        self.reload()
+        # In another folder, the project's files are others.
+        if "servers" in vars(self) and self.servers.folder != self.workspace.cwd:
+            self.reload()
 
     async def close(self) -> None:
         if "servers" in vars(self):

@@ -41,6 +41,8 @@ class ServerSet(Component):
         self._loaded = False
         self._has_waited = False
         self._problems: set[str] = set()
+        # The folder whose files were read last.
+        self.folder = bundles.workspace.cwd
         # Counts changes of entries and catalogs.
         self.version = 0
 
@@ -50,7 +52,7 @@ class ServerSet(Component):
         """Read the files, unless they have been read, and start the servers that are new."""
         if self._loaded:
             return
-        self._loaded = True
+        self._loaded, self.folder = True, self.workspace.cwd
         options, home = self.workspace.options, self.workspace.home
         found = read_mcp_entries(
             home,
