@@ -17,6 +17,7 @@ PIXEL = (
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9"
     "awAAAABJRU5ErkJggg=="
 )
+PI = ("pi", "pi-delta")
 # What a host of the family takes for the end of a prompt; of the older ones, `agent_end`.
 END = {"pi": "agent_settled", "pi-delta": "agent_settled"}
 IMAGE = {"type": "image", "data": PIXEL, "mimeType": "image/png"}

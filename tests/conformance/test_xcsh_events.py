@@ -1,6 +1,5 @@
 """xcsh: events of runs, of the queues, of compactions, retries and stream rules."""
 
-import asyncio
 
 import pytest
 
@@ -99,43 +98,6 @@ def test_an_answer_that_breaks_a_rule_is_cut_and_asked_for_again(runs: Story) ->
     assert text_of(run[-1]["messages"][-1]) == "With the logger."
     assert "Use the logger." in str(runs.requests[-1].body["messages"])
     assert types(run).count("agent_start") == 2
-
-
-# ---------------------------------------------------------------- compactions
-
-
-async def _compactions(stage: Stage) -> None:
-    stage.settings(compaction={"keepRecentTokens": 50, "reserveTokens": 1_000})
-    gate = Gate()
-    stage.server.add(answer("One."), answer("Two.", tokens=FULL), answer(gate, "What was first."))
-    async with stage.client() as client:
-        await client.request("prompt", id="first", message="first " * 100)
-        await client.wait_for("agent_end")
-        await client.request("prompt", id="second", message="second " * 100)
-        await asyncio.to_thread(gate.reached.wait, 5)
-        await client.request("get_state", id="meanwhile")
-        gate.open()
-        await client.wait_for("agent_end")
-        await client.request("get_state", id="after")
-
-
-@pytest.fixture(scope="module")
-def compactions(make_stage: MakeStage) -> Story:
-    return tell(make_stage(), _compactions)
-
-
-@proves("RPC0-event-06", "RPC0-state-04")
-def test_a_compaction_by_itself_is_told_before_the_end(compactions: Story) -> None:
-    names = [name for name in types(compactions.run("second")) if not name.startswith("text_")]
-    last = [name for name in names if not name.startswith("response")]
-    assert last[-3:] == ["auto_compaction_start", "auto_compaction_end", "agent_end"]
-    (start,) = compactions.events("auto_compaction_start")
-    (end,) = compactions.events("auto_compaction_end")
-    assert start["reason"] == "threshold"
-    assert end["result"]["summary"] == "What was first."
-    assert (end["aborted"], end["willRetry"]) == (False, False)
-    shown = [compactions.data(name)["isCompacting"] for name in ("meanwhile", "after")]
-    assert shown == [True, False]
 
 
 # ---------------------------------------------------------------- queues
