@@ -115,6 +115,7 @@ def _body(story: Story, number: int) -> str:
 
 @proves("RPC4-compact-01")
 @proves("RPC2-compact-01")
+@proves("RPC0-command-18")
 def test_a_summary_stands_for_the_old_messages(story: Story) -> None:
     roles = [message["role"] for message in story.data("messages")["messages"]]
     assert roles == ["compactionSummary", "user", "assistant"]
@@ -266,6 +267,7 @@ def test_a_compaction_that_is_aborted_has_no_result(story: Story) -> None:
 
 @proves("RPC4-auto-compaction-02", "RPC4-auto-compaction-03")
 @proves("RPC2-auto-compaction-02", "RPC2-auto-compaction-03")
+@proves("RPC0-command-19")
 def test_nothing_is_compacted_when_that_is_switched_off(story: Story) -> None:
     assert not [name for name in types(story.run("eighth")) if "compaction" in name]
     assert is_plain_success(story.reply("on"))

@@ -135,6 +135,7 @@ def test_abort_retry_is_answered_with_plain_success(story: Story) -> None:
 
 @proves("RPC4-auto-retry-04")
 @proves("RPC2-auto-retry-04")
+@proves("RPC0-command-20")
 def test_switched_off_nothing_is_tried_again(story: Story) -> None:
     run = story.run("once")
     assert only(run, "auto_retry_start") == []
@@ -143,6 +144,7 @@ def test_switched_off_nothing_is_tried_again(story: Story) -> None:
 
 @proves("RPC4-auto-retry-05")
 @proves("RPC2-auto-retry-05")
+@proves("RPC0-command-20")
 def test_switching_is_answered_with_plain_success(story: Story) -> None:
     assert is_plain_success(story.reply("on"))
     assert is_plain_success(story.reply("off"))
