@@ -1,5 +1,7 @@
 """steer, follow_up, their modes, interruption, and queue_update."""
 
+from typing import Any
+
 import pytest
 
 from ludolf.client import Client, Record
@@ -39,7 +41,7 @@ async def _round(stage: Stage, client: Client, name: str, answers: int) -> None:
     await client.request("prompt", id=name, message="Hello")
     await client.wait_for(is_piece)
     for kind, behaviour in (("follow_up", "followUp"), ("steer", "steer")):
-        prompt = {"message": f"{kind} 1", "streamingBehavior": behaviour}
+        prompt: dict[str, Any] = {"message": f"{kind} 1", "streamingBehavior": behaviour}
         await client.request("prompt", id=f"{name} by {behaviour}", **prompt)
         # Some acknowledge a prompt before it is queued; this waits until it has been.
         await client.request(kind, id=f"{name} {kind}", message=f"{kind} 2")
@@ -220,12 +222,17 @@ async def _rich(stage: Stage) -> None:
     async with stage.client() as client:
         await client.request("prompt", id="run", message="Hello")
         await client.wait_for(is_piece)
-        queued = {"message": "And at this", "images": [IMAGE], "streamingBehavior": "followUp"}
         for command in ("steer", "follow_up"):
             await client.request(command, message="/skill:greet Ann")
             await client.request(command, message="/fix a.py")
             await client.request(command, message="Look at this", images=[IMAGE])
-        await client.request("prompt", id="queued", **queued)
+        await client.request(
+            "prompt",
+            id="queued",
+            message="And at this",
+            images=[IMAGE],
+            streamingBehavior="followUp",
+        )
         await client.request("get_state", id="state")  # by then the prompt is queued everywhere
         gate.open()
         await client.wait_for(stage.end)

@@ -10,6 +10,7 @@ from tests.conformance.stage import IMAGE, PIXEL, Stage, Story, is_piece, is_pla
 from tests.process.harness import RPC, only, text_of, types
 from tests.process.script import Gate, answer, call, say
 
+RULE = '---\ncondition: "console\\\\.log"\nscope: text\n---\nUse the logger.\n'
 STATE = b'{"type":"get_state"}\n'
 PHASES = [{"name": "Plan", "tasks": [{"content": "one", "status": "pending"}]}]
 
@@ -143,6 +144,24 @@ async def test_an_extension_can_end_the_process(stage: Stage) -> None:
     async with stage.client() as client:
         await client.send("prompt", message="/leave")
         assert await client.process.wait() == 0
+
+
+# ---------------------------------------------------------------- stream rules
+
+
+@proves("RPC0-event-08")
+async def test_an_answer_that_breaks_a_rule_is_cut_and_asked_for_again(stage: Stage) -> None:
+    stage.lay("work/.pi/rules/no-console.md", RULE)
+    stage.server.add(answer(say("I add console.log(", Gate())), answer("With the logger."))
+    async with stage.client() as client:
+        await client.request("prompt", id="cut", message="Go")
+        run = await client.collect("agent_end")
+    (hit,) = only(run, "ttsr_triggered")
+    assert [one["name"] for one in hit["rules"]] == ["no-console"]
+    assert hit["rules"][0]["content"] == "Use the logger."
+    assert text_of(run[-1]["messages"][-1]) == "With the logger."
+    assert "Use the logger." in str(stage.server.requests[-1].body["messages"])
+    assert types(run).count("agent_start") == 2
 
 
 # ---------------------------------------------------------------- todos
