@@ -5,64 +5,10 @@ import json
 import subprocess
 from typing import Any
 
-import pytest
-
-from tests.conformance import asking
-from tests.conformance.conftest import MakeStage
 from tests.conformance.proof import proves
-from tests.conformance.stage import Stage, Story, tell
+from tests.conformance.stage import Stage
 from tests.process.harness import RPC
 from tests.process.script import Gate, answer, say
-
-# ---------------------------------------------------------------- dialogs
-
-
-@pytest.fixture(scope="module")
-def dialogs(make_stage: MakeStage) -> Story:
-    return tell(make_stage(), asking.play)
-
-
-@proves("RPC2-ui-01", "RPC2-ui-02", "RPC2-ui-03", "RPC2-ui-06")
-def test_dialogs_wait_for_the_answer_with_their_id(dialogs: Story) -> None:
-    wanted = [value for _, value in asking.ANSWERS.values()]
-    assert asking.shown(dialogs)[: len(wanted)] == wanted
-    for name in asking.ANSWERS:
-        assert dialogs.data(f"while {name}")["isStreaming"] is False
-
-
-@proves("RPC2-ui-04")
-def test_a_dialog_whose_time_is_up_gives_its_default(dialogs: Story) -> None:
-    late = len(asking.ANSWERS)
-    assert asking.shown(dialogs)[late : late + 2] == [None, False]
-
-
-@proves("RPC2-ui-05")
-def test_a_confirm_has_its_fields(dialogs: Story) -> None:
-    first, *_, last = asking.requests(dialogs, "confirm")
-    head = {"type": "extension_ui_request", "id": first["id"], "method": "confirm"}
-    assert first == {**head, "title": "Sure?", "message": "Really?"}
-    assert last == {**first, "id": last["id"], "timeout": 60_000}
-
-
-@proves("RPC2-ui-11")
-def test_a_widget_is_made_of_lines(dialogs: Story) -> None:
-    (widget,) = asking.requests(dialogs, "setWidget")
-    assert widget["widgetLines"] == ["one", "two"]
-
-
-@proves(
-    *("RPC2-ui-07", "RPC2-ui-08", "RPC2-ui-09", "RPC2-ui-10", "RPC2-ui-12", "RPC2-ui-13"),
-    "RPC2-ui-14",
-)
-def test_what_needs_a_terminal_is_answered_with_a_constant(dialogs: Story) -> None:
-    seen = asking.shown(dialogs)[-1]
-    assert seen["nothing"] == 5 * [None]
-    assert (seen["custom"], seen["theme"]) == (None, None)
-    assert (seen["editor"], seen["expanded"], seen["themes"]) == ("", False, [])
-    assert seen["set"]["success"] is False
-    assert seen["set"]["error"] == "Theme switching not supported in RPC mode"
-    assert seen["ui"] is True
-
 
 # ---------------------------------------------------------------- hosts
 
