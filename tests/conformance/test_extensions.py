@@ -1,6 +1,5 @@
 """Extensions as hosts meet them: commands and errors."""
 
-
 import pytest
 
 from tests.conformance import asking

@@ -7,7 +7,7 @@ from tests.conformance import asking
 from tests.conformance.conftest import MakeStage
 from tests.conformance.proof import proves
 from tests.conformance.stage import IMAGE, PIXEL, Stage, Story, is_piece, is_plain_success, tell
-from tests.process.harness import RPC, only, text_of, types
+from tests.process.harness import only, text_of, types
 from tests.process.script import Gate, answer, call, say
 
 RULE = '---\ncondition: "console\\\\.log"\nscope: text\n---\nUse the logger.\n'
@@ -41,26 +41,6 @@ def story(make_stage: MakeStage) -> Story:
 
 
 # ---------------------------------------------------------------- frames
-
-
-@proves("RPC0-overview-01", "RPC0-launch-07", "RPC0-framing-01", "RPC0-framing-02")
-def test_every_line_is_a_bare_object_and_a_line_feed(stage: Stage) -> None:
-    stage.server.add(answer("a\u2028b\r\nc", size=2))
-    prompt = b'{"id":"p","type":"prompt","message":"a\\u2028b"}\r\n'
-    with stage.popen("--no-session") as program:
-        assert program.stdin is not None
-        assert program.stdout is not None
-        program.stdin.write(prompt)
-        out = b""
-        while b'"agent_end"' not in out:
-            out += program.stdout.read(65536) or b""
-        program.stdin.close()
-        out += program.stdout.read()
-    assert out.endswith(b"}\n")
-    lines = out[:-1].split(b"\n")
-    assert all(line.startswith(b'{"') and line.endswith(b"}") for line in lines)
-    assert all("type" in loads(line) for line in lines)
-    assert types(map(loads, lines))[:2] == ["ready", "response prompt"]
 
 
 @proves("RPC0-out-04", "RPC0-event-11")
@@ -99,25 +79,6 @@ def test_abort_and_prompt_is_answered_and_only_the_new_prompt_ends(story: Story)
 
 
 # ---------------------------------------------------------------- start and end
-
-
-@proves("RPC0-launch-01", "RPC0-launch-05", "RPC0-launch-06", "RPC0-error-07")
-def test_options_count_and_the_end_of_input_ends_the_process(stage: Stage) -> None:
-    options = ("--model", "chat/large", "--thinking", "low", "--no-session")
-    done = stage.run("--mode", "rpc", *options, stdin=STATE)
-    ready, reply = done.records
-    assert (done.code, ready["type"]) == (0, "ready")
-    state = reply["data"]
-    assert (state["model"]["provider"], state["thinkingLevel"]) == ("chat", "low")
-    assert "sessionFile" not in state
-
-
-@proves("RPC0-launch-02")
-def test_file_arguments_are_refused(stage: Stage) -> None:
-    (stage.work / "a.txt").write_text("hi")
-    done = stage.run("@a.txt", stdin=STATE, program=RPC)
-    assert (done.code, done.stdout) == (1, b"")
-    assert "@file" in done.stderr
 
 
 @proves("RPC0-launch-03")
