@@ -222,8 +222,8 @@ class Watched(Patient):
                 frames_in().check(asked)
 
 
-class Forked(Watched):
-    """A program that is forked from one that is imported already."""
+class ForkedClient(Patient):
+    """A client of a program that is forked from one that is imported already."""
 
     async def _launch(self) -> Process:
         words = self._start.command[len(PROGRAM) :]
@@ -232,6 +232,10 @@ class Forked(Watched):
         assert env is not None
         child = await ForkedChild.start(words, str(cwd), env)
         return Process(cast(asyncio.subprocess.Process, child), self._start.name)
+
+
+class Forked(ForkedClient, Watched):
+    """A program that is forked, and whose frames are checked."""
 
 
 def check_lines(dialect: str, lines: Iterable[bytes]) -> None:
