@@ -10,7 +10,7 @@ import pytest
 from ludolf.base import loads
 from ludolf.config.mcp.cache import store_cached_server
 from ludolf.config.mcp.entries import parse_entry
-from ludolf.config.mcp.resolution import entry_digest, resolve_entry
+from ludolf.config.mcp.resolution import cache_key
 from tests.process.harness import Lab
 
 
@@ -31,6 +31,9 @@ def test_servers_are_added_replaced_and_removed(lab: Lab) -> None:
         *("--header", "X-A: 1", "--header", "X-B=2", "--bearer-token-env-var", "TOK"),
         *("--oauth-client-id", "me", "--exposure", "direct", "--timeout", "5"),
     )
+    done = lab.run("mcp", "add", "keyed", "https://x/", "--header", "Authorization: Bearer abc")
+    assert f"value of Authorization is now in {path} as plain text" in done.stderr
+    lab.run("mcp", "remove", "keyed")
     assert _servers(path) == {
         "files": {"command": "npx", "args": ["-y", "--env"], "env": {"K": "a=b"}, "cwd": "sub"},
         "plain": {"command": "uvx", "args": ["server", "--verbose"]},
@@ -79,9 +82,9 @@ def test_the_list_shows_files_cache_and_logins_and_starts_nothing(lab: Lab) -> N
     servers = {"known": known, "web": web, "odd": {"command": "x", "args": ["${NO_SUCH}"]}}
     (lab.agent / "mcp.json").write_text(json.dumps({"mcpServers": servers}))
     (lab.work / ".mcp.json").write_text('{"mcpServers": {"shared": {"command": "s"}}}')
-    resolved = resolve_entry(parse_entry("known", known, "user"), {})
+    key = cache_key(parse_entry("known", known, "user"), {}, lab.work)
     tools = {"tools": [{"name": "a"}, {"name": "b"}], "prompts": []}
-    store_cached_server(lab.agent / "mcp-cache.json", entry_digest(resolved, lab.work), tools)
+    store_cached_server(lab.agent / "mcp-cache.json", key, tools)
     logins = {"mcp__web|https://x.org/mcp": {"tokens": {"access_token": "t"}}}
     (lab.agent / "mcp-auth.json").write_text(json.dumps(logins))
     done = lab.run("mcp", "list", "--json")
@@ -103,9 +106,9 @@ def test_the_list_shows_files_cache_and_logins_and_starts_nothing(lab: Lab) -> N
         "address",
     ]
     assert [line.split()[:2] for line in lines[1:]] == [
-        ["odd", "user"],
-        ["web", "user"],
         ["known", "user"],
+        ["web", "user"],
+        ["odd", "user"],
         ["shared", "project"],
     ]
     assert not (lab.work / "started").exists()
@@ -140,4 +143,6 @@ def test_an_import_keeps_existing_servers_unless_forced(lab: Lab) -> None:
     assert _servers(lab.agent / "mcp.json")["a-b"] == {"command": "theirs"}
     done = lab.run("mcp", "import", "cursor", "--local")
     assert list(_servers(lab.work / ".pi" / "mcp.json")) == ["a-b", "c"]
-    assert "is not trusted. Trust it with `ludolf trust`" in done.stderr
+    assert (
+        "is not trusted, so its servers do not start. Trust it with `ludolf trust`" in done.stderr
+    )

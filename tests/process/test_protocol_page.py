@@ -110,21 +110,21 @@ def _env(work: Path) -> dict[str, str]:
 def test_an_example_happens_as_the_page_says(example: str, work: Path) -> None:
     first, *lines = example.splitlines()
     assert first.startswith("$ ludolf ") or first.startswith("$ LUDOLF_")
-    with _started(first.removeprefix("$ "), work) as program:
+    with started(first.removeprefix("$ "), work, _env(work)) as program:
         stage = Stage(program, dialect_of(shlex.split(first), {}))
         for line in lines:
             stage.play(line)
 
 
 @contextmanager
-def _started(command: str, work: Path) -> Iterator["subprocess.Popen[bytes]"]:
+def started(command: str, work: Path, env: dict[str, str]) -> Iterator["subprocess.Popen[bytes]"]:
     """The program of a shell's command line; it must end well."""
     words = shlex.split(command)
     program = words.index("ludolf")
     more = dict(word.split("=", 1) for word in words[:program])
     pipe = subprocess.PIPE
     with subprocess.Popen(
-        ["ludolf", *words[program + 1 :]], cwd=work, env=_env(work) | more, stdin=pipe, stdout=pipe
+        ["ludolf", *words[program + 1 :]], cwd=work, env=env | more, stdin=pipe, stdout=pipe
     ) as process:
         try:
             yield process

@@ -60,7 +60,7 @@ async def connect(
     """Start or reach a server and agree on a version; `protocol` allows one era only.
 
     Raises:
-        LoginNeeded: the server wants a login.
+        LoginNeeded: the server requires a login.
         McpError: the server cannot be used.
     """
     connection = Connection(server, client, tokens, limits)

@@ -69,7 +69,7 @@ class HttpLink:
 
         Raises:
             RpcFault: the server answered with an error.
-            LoginNeeded: the server wants a login.
+            LoginNeeded: the server requires a login.
             SessionLost: the server has forgotten the session.
             McpError: the request failed.
         """
@@ -203,12 +203,12 @@ class HttpLink:
 
     async def _log_in(self, token: str | None, challenge: str) -> None:
         if self._tokens is None or not await self._tokens.refused(token, challenge):
-            raise LoginNeeded(f"{self._url} wants a login", challenge)
+            raise LoginNeeded(f"{self._url} requires a login", challenge)
 
     async def _failure(self, reply: Raw, challenge: str | None, in_session: bool) -> Exception:
         """Return the error for a status that means failure."""
         if challenge is not None:
-            return LoginNeeded(f"{self._url} wants a login", challenge)
+            return LoginNeeded(f"{self._url} requires a login", challenge)
         body = await _body(reply, MAX_ERROR_BYTES, whole=False)
         message = parse_envelope(body)
         fault = message.error if message is not None else None

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from importlib.metadata import PackageNotFoundError, distribution
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import ludolf
 from ludolf.ai.registry import API_NAMES
@@ -25,6 +25,9 @@ from ludolf.config.settings.home import Home, custom_session_dir
 from ludolf.config.settings.options import Options
 from ludolf.config.settings.settings import SettingsFiles
 from ludolf.config.settings.trust import guarded_paths, trusted_settings
+
+if TYPE_CHECKING:
+    from ludolf.config.mcp.entries import McpEntry
 
 EXTRAS = {
     "azure": "azure.identity",
@@ -56,6 +59,7 @@ def checks(home: Home, *, online: bool) -> Iterator[Finding]:
     yield from _servers(registry)
     if online:
         yield from _online(registry)
+    yield from _mcp(home, files)
     yield from _extensions(files)
     yield from _extras()
     yield from _sandbox(home)
@@ -230,6 +234,38 @@ def _sessions(home: Home, files: SettingsFiles) -> Iterator[Finding]:
     if exposed:
         text = f"Other users can read {len(exposed)} session files, such as {exposed[0]}"
         yield _warning("sessions", text, f"chmod -R go= {folder}")
+
+
+def _mcp(home: Home, files: SettingsFiles) -> Iterator[Finding]:
+    """Check the entries of MCP servers; no server starts and no command runs."""
+    from ludolf.config.mcp.files import read_mcp_entries
+
+    found = read_mcp_entries(home, trusted=files.trusted)
+    for text in found.warnings:
+        yield _warning("mcp", text, "Correct the file (docs/mcp.md).")
+    for entry in found.entries.values():
+        problem = _entry_problem(entry, home) if entry.enabled else None
+        if problem is None:
+            state = "valid" if entry.enabled else "disabled"
+            yield _ok("mcp", f"{entry.name} ({entry.transport}, {entry.source}): {state}")
+        else:
+            yield _warning("mcp", f"{entry.name}: {problem}", f"Correct it in {entry.path}.")
+
+
+def _entry_problem(entry: "McpEntry", home: Home) -> str | None:
+    from ludolf.config.mcp.resolution import resolve_entry
+    from ludolf.mcp.stdio import server_program
+    from ludolf.mcp.wire import McpError, StdioServer
+
+    try:
+        resolved = resolve_entry(entry, os.environ, runs_commands=False)
+        if resolved.command and not resolved.command.startswith("!"):
+            env = {**os.environ, **resolved.env}
+            argv, folder = (resolved.command, *resolved.args), resolved.folder(home.cwd)
+            server_program(StdioServer(argv=argv, env=env, cwd=folder))
+    except (ConfigError, McpError) as error:
+        return str(error).removeprefix(f'server "{entry.name}": ')
+    return None
 
 
 def _extensions(files: SettingsFiles) -> Iterator[Finding]:

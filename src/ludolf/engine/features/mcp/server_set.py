@@ -178,6 +178,7 @@ class ServerSet(Component):
     @property
     def servers(self) -> Mapping[str, McpServer]:
         """The enabled servers by name."""
+        self.load()
         return self._servers
 
     @property

@@ -194,7 +194,7 @@ class McpServer:
                 GAVE_UP.format(
                     count=MOST_FAILURES,
                     seconds=FAILURE_SECONDS,
-                    error=self.error or "",
+                    error=_sentences(self.error or "it ended"),
                 )
             )
         start = self.begin()
@@ -265,7 +265,7 @@ class McpServer:
             self.require_login(error)
             raise
         except McpError as error:
-            raise self._failed(f"{error}{advice}") from error
+            raise self._failed(_sentences(str(error), advice)) from error
         await self._take(connection)
         return connection
 
@@ -369,6 +369,11 @@ class McpServer:
         """Return the user that answers what the server asks now."""
         users = self._callers or self._users
         return users[-1] if users else None
+
+
+def _sentences(*texts: str) -> str:
+    """Return texts as sentences; those without an end get one."""
+    return " ".join(text if text.endswith(".") else f"{text}." for text in texts if text)
 
 
 async def _tools_of(connection: Connection) -> Listing:

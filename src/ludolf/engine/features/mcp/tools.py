@@ -144,7 +144,7 @@ class ToolSearch(ToolDefaults):
         found = await self._tools.find(query, limit)
         if not found:
             names = ", ".join(self._tools.server_names) or "none"
-            raise ToolFailure(f"No tool fits {query!r}. Servers with tools: {names}.")
+            raise ToolFailure(f"No tool matches {query!r}. Servers with tools: {names}.")
         servers = dict.fromkeys(tool.server for tool in found if tool.server)
         about = self._tools.introduce(tuple(servers))
         # The first part describes the tools: some providers get references in its place.
