@@ -346,8 +346,9 @@ class McpServer:
             resources=len(resources.items),
             templates=len(templates.items),
         )
-        before, self.catalog = self.catalog, catalog
+        before = self.catalog
         if catalog != before:
+            self.catalog = catalog
             await self._keep(catalog)
             for text in warnings:
                 self._report(text)
