@@ -82,6 +82,14 @@ LINES = (
     Line("fifty", "fifty sessions in one process, start of each", "ms", "none", 10),
     Line("fifty.rss", "fifty sessions in one process, memory of each", "MiB", "none", 5),
     Line("fifty.turn", "fifty sessions at once, CPU of each prompt", "ms", "none", 10),
+    Line("mcp.none", "start without MCP servers, the check", "ms", "none", 0.1),
+    Line("mcp.start", "six known MCP servers, CPU after the first reply", "ms", "none", 3),
+    Line("mcp.stdio", "MCP call over pipes, CPU", "µs", "none", 120),
+    Line("mcp.http", "MCP call over HTTP, CPU", "ms", "none", 1.3),
+    Line("mcp.memory", "first MCP connection, memory", "MiB", "none", 1.5),
+    Line("mcp.index", "index of 1,000 MCP tools", "ms", "none", 150),
+    Line("mcp.query", "search in 1,000 MCP tools, worst query", "ms", "none", 1),
+    Line("mcp.end", "end with a stubborn MCP server", "s", "none", 2.5),
 )
 BY_KEY = {line.key: line for line in LINES}
 
@@ -98,5 +106,6 @@ RULES = (
     Rule("growth.deltas", "20k deltas: the second half against the first, CPU", 1.2),
     Rule("growth.turns", "200 turns: the last twenty against turns 10 to 30, CPU", 1.2),
     Rule("growth.switch", "`switch_session`: 100 MB against 10 MB, CPU", 11),
+    Rule("growth.tools", "turns with 1,000 deferred MCP tools against 10, CPU", 1.1),
     Rule("growth.arguments", "20k argument deltas: the second half against the first, CPU", 1.2),
 )

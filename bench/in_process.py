@@ -54,17 +54,17 @@ async def _timed(
 ) -> tuple[float, float]:
     """Open more sessions; returns the seconds this took and their MiB after one prompt each."""
     gc.collect()
-    held, start = _rss(), time.perf_counter()
+    held, start = rss(), time.perf_counter()
     for _ in range(count):
         opened.append(await stack.enter_async_context(_session(folder, len(opened))))
     seconds = time.perf_counter() - start
     for session in opened[-count:]:
         await _use(session)
     gc.collect()
-    return seconds, _rss() - held
+    return seconds, rss() - held
 
 
-def _rss() -> float:
+def rss() -> float:
     pages = int(Path("/proc/self/statm").read_text().split()[1])
     return pages * _PAGE / (1 << 20)
 

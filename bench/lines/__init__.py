@@ -7,6 +7,7 @@ from bench.lines import (
     eight,
     fifty,
     growth,
+    mcp,
     memory,
     odd,
     output,
@@ -29,6 +30,7 @@ GROUPS: dict[str, Callable[[Stage], None]] = {
     "memory": memory.measure,
     "eight": eight.measure,
     "fifty": fifty.measure,
+    "mcp": mcp.measure,
     "odd": odd.measure,
     "growth": growth.measure,
 }

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from functools import partial
 
 from bench.agent import Agent
+from bench.known_servers import write_known_servers
 from bench.programs import Program
 from bench.session_files import make_session
 from bench.stage import Stage
@@ -87,10 +88,25 @@ def _switch(stage: Stage, program: Program) -> float:
     return min(costs[1]) / min(costs[0])
 
 
+def _tools(stage: Stage, program: Program) -> float:
+    """Return the cost of a turn with a thousand deferred tools relative to ten."""
+    home, turns = stage.home(program), stage.size(100, 50)
+    costs = {count: [0.0] for count in (10, 1000)}
+    for count in costs:
+        file = home.folder / f"tools{count}.json"
+        command = ("ludolf-no-such-server",)
+        write_known_servers(file, home.agent, home.work, command, servers=1, tools=count)
+        with stage.agent(program, "--mcp-config", str(file)) as agent:
+            agent.run("Bench loop 5 true")
+            costs[count] = [agent.run(f"Bench loop {turns} true").cpu for _ in range(_TIMES)]
+    return min(costs[1000]) / min(costs[10])
+
+
 Measure = Callable[[Stage, Program], float]
 MEASURES: dict[str, Measure] = {
     "growth.deltas": _deltas,
     "growth.turns": _turns,
     "growth.switch": _switch,
+    "growth.tools": _tools,
     "growth.arguments": _arguments,
 }

@@ -4,12 +4,17 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
+from bench.known_servers import write_known_servers
 from tests.house.source import SOURCE
 
+MCP = ("ludolf.mcp", "ludolf.config.mcp", "ludolf.engine.features.mcp")
+# The only part of the client that a configured server loads before the first reply.
+MCP_FEATURE = ("ludolf.engine.features.mcp", "ludolf.engine.features.mcp.feature")
 # By the beginning of their names; asyncio itself brings ssl and logging, msgspec brings uuid.
 LATER = (
     "PIL",
@@ -75,6 +80,7 @@ LATER = (
     "ludolf.engine.features.secrets",
     "ludolf.engine.features.subagents.",
     "ludolf.tools.",
+    *MCP,
 )
 # What is loaded some time after the start is put off, since a busy machine may need so long for the
 # reply itself.
@@ -91,19 +97,34 @@ _IMPORTED = re.compile(r"^import time: +\d+ \| +\d+ \| +(\S+)$", re.MULTILINE)
 
 def _modules_at_first_reply(home: Path, **environ: str) -> list[str]:
     """The end of input follows the command at once, so little more than the reply is done."""
+    output, names = _run(home, ("--mode", "rpc"), '{"type":"get_state"}\n', **environ)
+    assert '"command":"get_state","success":true' in output
+    return names
+
+
+def _modules_of_a_prompt(home: Path) -> list[str]:
+    words = ("--model", "ludolf/offline", "--no-session", "-p", "say hello")
+    output, names = _run(home, words)
+    assert output.strip()
+    return names
+
+
+def _run(
+    home: Path, words: Sequence[str], given: str = "", **environ: str
+) -> tuple[str, list[str]]:
+    """Return the output of the program and the modules that it imported."""
     done = subprocess.run(
-        [sys.executable, "-X", "importtime", "-P", "-c", PROGRAM, "--mode", "rpc"],
-        input='{"type":"get_state"}\n',
+        [sys.executable, "-X", "importtime", "-P", "-c", PROGRAM, *words],
+        input=given,
         env={"PATH": os.environ["PATH"], "PYTHONPATH": str(SOURCE), "HOME": str(home), **environ},
         cwd=home,
         capture_output=True,
         text=True,
         check=True,
     )
-    assert '"command":"get_state","success":true' in done.stdout
     names = _IMPORTED.findall(done.stderr)
     assert "ludolf.cli.main" in names
-    return names
+    return done.stdout, names
 
 
 @pytest.mark.parametrize(
@@ -117,8 +138,27 @@ def test_the_first_reply_loads_only_what_it_needs(
     environ: dict[str, str], later: tuple[str, ...], tmp_path: Path
 ) -> None:
     loaded = _modules_at_first_reply(tmp_path, **environ)
-    early = [name for name in loaded if f"{name}.".startswith(tuple(_whole(later)))]
-    assert not early, "\n".join(early)
+    assert not _among(loaded, later)
+
+
+def test_without_servers_a_prompt_loads_nothing_of_the_mcp_client(tmp_path: Path) -> None:
+    assert not _among(_modules_of_a_prompt(tmp_path), MCP)
+
+
+def test_known_servers_are_neither_loaded_before_the_first_reply_nor_started_by_a_prompt(
+    tmp_path: Path,
+) -> None:
+    started = tmp_path / "started"
+    agent = tmp_path / ".pi" / "agent"
+    write_known_servers(agent / "mcp.json", agent, tmp_path, ("touch", str(started)))
+    early = _among(_modules_at_first_reply(tmp_path), MCP)
+    assert sorted(early) == sorted(MCP_FEATURE)
+    assert "ludolf.engine.features.mcp.declarations" in _modules_of_a_prompt(tmp_path)
+    assert not started.exists()
+
+
+def _among(loaded: list[str], names: tuple[str, ...]) -> list[str]:
+    return [name for name in loaded if f"{name}.".startswith(tuple(_whole(names)))]
 
 
 def _whole(names: tuple[str, ...]) -> list[str]:

@@ -17,6 +17,7 @@ import pytest
 from ludolf.base import dumps
 from ludolf.client import Client, Record
 from ludolf.config.models.local import can_run_files
+from tests.local_model import many_tools
 from tests.process.harness import RPC, SOURCE, only, survivors, text_of
 
 GGUF = os.environ.get("LUDOLF_TEST_GGUF", "")
@@ -30,6 +31,8 @@ KEY = "key-of-the-test"
 SECRET = "marigold"
 SYSTEM = "You are a coding agent. Look into files with the tool before you answer."
 QUESTION = "Read the file notes.txt and tell me the password that is written in it."
+OFFICE_SYSTEM = "You are a helpful agent. Call tools; then answer from their results."
+OFFICE_QUESTION = "What is the weather in Oslo now? Use the tool_search tool to find a tool for it."
 FAMILIES = {
     "chat": ("openai-completions", "/v1"),
     "responses": ("openai-responses", "/v1"),
@@ -60,7 +63,7 @@ def home(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def client(home: Path, model: str, providers: dict[str, Any]) -> Client:
+def client(home: Path, model: str, providers: dict[str, Any], *, system: str = SYSTEM) -> Client:
     (home / "agent" / "models.json").write_bytes(dumps({"providers": providers}))
     env = {
         "PATH": os.environ["PATH"],
@@ -70,7 +73,7 @@ def client(home: Path, model: str, providers: dict[str, Any]) -> Client:
         "PYTHONPATH": str(SOURCE),
     }
     return Client(
-        *("--model", model, "--tools", "read", "--max-turns", "6", "--system-prompt", SYSTEM),
+        *("--model", model, "--tools", "read", "--max-turns", "6", "--system-prompt", system),
         program=RPC,
         cwd=home / "work",
         env=env,
@@ -113,6 +116,27 @@ async def test_the_file_itself_answers_without_any_server_and_leaves_nothing_run
     assert (model["provider"], model["contextWindow"]) == ("gguf", 8192)
     assert SECRET in text_of(only(again, "turn_end")[-1]["message"]).lower()
     assert survivors(children) == []
+
+
+async def test_the_model_finds_one_of_two_hundred_tools_of_a_server_and_calls_it(
+    served: Served, home: Path
+) -> None:
+    program = str(Path(many_tools.__file__))
+    entry = {"command": sys.executable, "args": ["-I", program]}
+    (home / "agent" / "mcp.json").write_bytes(dumps({"mcpServers": {"office": entry}}))
+    model = {"id": "real", "contextWindow": 8192, "maxTokens": 512}
+    chat = {"baseUrl": served.url + "/v1", "api": FAMILIES["chat"][0], "apiKey": KEY}
+    providers = {"chat": {**chat, "models": [model]}}
+    async with client(home, "chat/real", providers, system=OFFICE_SYSTEM) as host:
+        events = await host.prompt_and_collect(OFFICE_QUESTION, SECONDS)
+    called = [start["toolName"] for start in only(events, "tool_execution_start")]
+    assert called[:1] == ["tool_search"], called
+    assert f"mcp__office__{many_tools.WEATHER}" in called
+    results = only(events, "tool_execution_end")
+    assert any(many_tools.FORECAST in text_of(end["result"]) for end in results)
+    last = only(events, "turn_end")[-1]["message"]
+    assert last["stopReason"] == "stop", last
+    assert "hail" in text_of(last).lower()
 
 
 async def test_a_killed_program_takes_its_model_with_it(home: Path) -> None:

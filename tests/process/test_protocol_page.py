@@ -1,6 +1,5 @@
 """The page for writers of hosts: its examples are played to the real program, its hosts run."""
 
-import contextlib
 import json
 import os
 import queue
@@ -147,12 +146,13 @@ class Stage:
         self._names: dict[str, Any] = {}
         self._may_skip = False
         self._known = frames_out(dialect)
-        threading.Thread(target=self._listen, args=(program.stdout,), daemon=True).start()
+        # The thread reads a descriptor of its own, since the program's is closed by another one.
+        stdout = os.dup(program.stdout.fileno())
+        threading.Thread(target=self._listen, args=(stdout,), daemon=True).start()
 
-    def _listen(self, stdout: IO[bytes]) -> None:
-        # The stream is closed at the end of the example, maybe while this thread reads.
-        with contextlib.suppress(ValueError):
-            for line in stdout:
+    def _listen(self, stdout: int) -> None:
+        with open(stdout, "rb") as lines:
+            for line in lines:
                 self._frames.put(json.loads(line))
 
     def play(self, line: str) -> None:

@@ -90,6 +90,9 @@ def test_a_file_that_cannot_be_edited_is_left_alone(home: Home, text: str, reaso
 # ---------------------------------------------------------------- cache
 
 
+RECORD = dict[str, Any]
+
+
 def _times(path: Path) -> dict[str, Any]:
     return {name: one["time"] for name, one in json.loads(path.read_text())["servers"].items()}
 
@@ -100,7 +103,7 @@ def test_records_are_stored_by_several_processes_and_only_the_owner_can_read(hom
         subprocess.Popen([sys.executable, "-c", STORE, str(path), name]) for name in ("a", "b")
     ]
     assert [child.wait(timeout=60) for child in children] == [0, 0]
-    found = read_cached_servers(path, ["a0", "a9", "b5", "none"])
+    found = read_cached_servers(path, ["a0", "a9", "b5", "none"], RECORD)
     assert {name: one["tools"] for name, one in found.items()} == {"a0": [0], "a9": [9], "b5": [5]}
     assert len(_times(path)) == 20
     assert os.stat(path).st_mode & 0o777 == 0o600
@@ -123,9 +126,9 @@ def test_content_that_cannot_be_used_is_ignored_and_replaced(home: Home, content
     path.parent.mkdir(parents=True)
     path.write_bytes(content)
     path.chmod(0o644)
-    assert read_cached_servers(path, ["a"]) == {}
+    assert read_cached_servers(path, ["a"], RECORD) == {}
     store_cached_server(path, "b", {"era": "modern", "text": "\ud800"})
-    assert read_cached_servers(path, ["b"])["b"]["text"] == ""
+    assert read_cached_servers(path, ["b"], RECORD)["b"]["text"] == ""
     assert os.stat(path).st_mode & 0o777 == 0o600
 
 

@@ -341,9 +341,10 @@ class Engine(Component):
         await self.abort()
         for feature in self.features:
             await feature.leave_session("quit", None)
-        self.shell.close(whole_program=owns_models and self.mode != "sdk")
+        # Features end their own processes first, such as MCP servers, which are asked to end.
         for feature in self.features.inner_first:
             await feature.close()
+        self.shell.close(whole_program=owns_models and self.mode != "sdk")
         await self.tasks.close()
         self.session.close()
         self.sessions.close()

@@ -161,9 +161,10 @@ class Connection:
         timeout: float = 60.0,
         on_progress: TakeProgress | None = None,
     ) -> Json:
-        """Call a tool and return its result. The call is never sent twice.
+        """Call a tool and return its result.
 
-        Cancelling the task cancels the call at the server too.
+        The call is sent again only if the server has certainly not run it: it had forgotten the
+        session, or missed a header. Cancelling the task cancels the call at the server too.
 
         Raises:
             Refusal: the server answered with an error.

@@ -5,8 +5,10 @@ import math
 import re
 from bisect import bisect_left, insort
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
+from heapq import nlargest
+from itertools import islice
 
 from ludolf.mcp.definitions import ToolDefinition
 
@@ -68,22 +70,44 @@ class ToolIndex:
         name count more than words of a description, and rare words more than frequent ones.
         """
         words = _query_words(query)
-        scores: dict[int, float] = {}
+        common, others = self._scores(words)
+        order, all_words = self._order, _MATCH * len(words)
+
+        def rank(number: int) -> float:
+            score = common + others.get(number, 0.0)
+            return (score if score >= all_words else score % _MATCH) + order[number]
+
+        found = {number for number, score in others.items() if common + score > _MATCH / 2}
+        if common:
+            rest = (number for number in reversed(order) if number not in others)
+            found.update(islice(rest, max(0, limit)))
+        ranks = {number: rank(number) for number in found}
+        ranks |= {number: _WHOLE_NAME + order[number] for number in self._named(_joined(query))}
+        best = nlargest(max(0, limit), ranks, key=ranks.__getitem__)
+        return [self._tool(number) for number in best]
+
+    def _scores(self, words: Sequence[str]) -> tuple[float, dict[int, float]]:
+        """Return the score that most tools have, and what others have more or less.
+
+        A word that most tools have alike costs little so.
+        """
+        common, others = 0.0, defaultdict[int, float](float)
         for word in words:
             found = self._matches(word)
-            rarity = math.log((len(self._order) + 1) / (len(found) + 1)) + 1
-            for number, points in found.items():
-                score = _MATCH + points * rarity
-                scores[number] = scores[number] + score if number in scores else score
-        all_words = _MATCH * len(words)
-        order = self._order
-        ranks = {
-            number: (score if score >= all_words else score % _MATCH) + order[number]
-            for number, score in scores.items()
-        }
-        ranks |= {number: _WHOLE_NAME + order[number] for number in self._named(_joined(query))}
-        best = sorted(ranks, key=ranks.__getitem__, reverse=True)[: max(0, limit)]
-        return [self._tool(number) for number in best]
+            count = sum(map(len, found.values()))
+            rarity = math.log((len(self._order) + 1) / (count + 1)) + 1
+            scores = {points: _MATCH + points * rarity for points in found}
+            usual = next((p for p, tools in found.items() if 2 * len(tools) > len(self._order)), 0)
+            if usual:
+                common += scores[usual]
+                found[0] = self._order.keys() - set().union(*found.values())
+                del found[usual]
+            base = scores.get(usual, 0.0)
+            for points, tools in found.items():
+                score = scores.get(points, 0.0) - base
+                for number in tools:
+                    others[number] += score
+        return common, others
 
     async def _index(self, server: str, tools: Sequence[ToolDefinition]) -> None:
         words = self._building[server] = _ServerWords()
@@ -106,10 +130,12 @@ class ToolIndex:
     def _tool(self, number: int) -> ToolDefinition:
         return next(e.tools[number] for e in self._servers.values() if number in e.tools)
 
-    def _matches(self, word: str) -> dict[int, int]:
-        found: dict[int, int] = {}
+    def _matches(self, word: str) -> dict[int, set[int]]:
+        """Return the tools that have the word or one that begins with it, by their points."""
+        found: dict[int, set[int]] = defaultdict(set)
         for each in self._servers.values():
-            found.update(each.matches(word))
+            for points, tools in each.matches(word):
+                found[points] |= tools
         return found
 
     def _named(self, joined: str) -> set[int]:
@@ -136,18 +162,19 @@ class _ServerWords:
         texts = _words(f"{tool.title} {tool.description}") - names
         _place(texts, number, self._in_texts, self._sorted_texts)
 
-    def matches(self, word: str) -> dict[int, int]:
-        """Return the points of each tool that has the word or one that begins with it."""
-        found: dict[int, int] = {}
+    def matches(self, word: str) -> Iterator[tuple[int, set[int]]]:
+        """Yield points and the tools that get them for the word; each tool at most once."""
+        seen: set[int] = set()
         for places, ordered, points, points_of_beginning in (
-            (self._in_texts, self._sorted_texts, _IN_TEXT, _BEGINS_IN_TEXT),
             (self._in_names, self._sorted_names, _IN_NAME, _BEGINS_IN_NAME),
+            (self._in_texts, self._sorted_texts, _IN_TEXT, _BEGINS_IN_TEXT),
         ):
-            for longer in _beginning(word, ordered):
-                found.update(dict.fromkeys(places[longer], points_of_beginning))
-            if word in places:
-                found.update(dict.fromkeys(places[word], points))
-        return found
+            exact = set(places.get(word, ())) - seen
+            seen |= exact
+            longer = set().union(*(places[each] for each in _beginning(word, ordered))) - seen
+            seen |= longer
+            yield points, exact
+            yield points_of_beginning, longer
 
 
 def _place(words: Iterable[str], number: int, places: _Places, ordered: list[str]) -> None:

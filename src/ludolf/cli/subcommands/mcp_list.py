@@ -146,7 +146,7 @@ def _listed(home: Home, entry: McpEntry) -> ListedServer:
     except ConfigError as error:
         return row.replace(error=str(error))
     key = cache_key(entry, os.environ, home.cwd)
-    record = read_cached_servers(mcp_cache_file(home), (key,)).get(key)
+    record = read_cached_servers(mcp_cache_file(home), (key,), dict[str, Any]).get(key)
     if record is not None:
         row = row.replace(tools=_count(record, "tools"), prompts=_count(record, "prompts"))
     return row.replace(login=_has_login(home, row.name, resolved.url))

@@ -7,8 +7,9 @@ milliseconds. Content that cannot be used counts as absent.
 import json
 import os
 from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -21,6 +22,9 @@ MOST_RECORDS = 200
 MOST_CACHE_BYTES = 32 * 1024 * 1024
 _VERSION = 1
 _PATIENCE = 5.0
+
+
+T = TypeVar("T")
 
 
 class _Content(msgspec.Struct):
@@ -37,14 +41,14 @@ def mcp_cache_file(home: Home) -> Path:
     return home.agent / "mcp-cache.json"
 
 
-def read_cached_servers(path: Path, digests: Iterable[str]) -> dict[str, dict[str, Any]]:
-    """Return the records of these digests; those that are missing or unreadable are left out."""
+def read_cached_servers(path: Path, digests: Iterable[str], kind: type[T]) -> dict[str, T]:
+    """Return the records of these digests; those that are missing or not of this type are not."""
     servers = _read(path)
     found = {}
+    decode = msgspec.json.Decoder(kind).decode
     for digest in digests:
-        record = _record(servers.get(digest))
-        if record is not None:
-            found[digest] = record
+        with suppress(KeyError, msgspec.DecodeError):  # perhaps written by another version
+            found[digest] = decode(servers[digest])
     return found
 
 
@@ -85,16 +89,6 @@ def _read(path: Path) -> dict[str, msgspec.Raw]:
     except (ConfigError, msgspec.DecodeError, UnicodeEncodeError):
         return {}
     return content.servers if content.version == _VERSION else {}
-
-
-def _record(raw: msgspec.Raw | None) -> dict[str, Any] | None:
-    if raw is None:
-        return None
-    try:
-        record = loads(bytes(raw))
-    except ValueError:
-        return None
-    return record if isinstance(record, dict) else None
 
 
 def _joined(servers: dict[str, msgspec.Raw], newest: str) -> bytes:

@@ -42,6 +42,7 @@ class Declarations(Component):
         self._section = ""
         self._path = _LoadedNames()
         self._provided: object = None
+        self._exposure: tuple[tuple[int, int], ExposedTools] | None = None
         self._resource_tools = resource_tools(self._offers)
 
     # ------------------------------------------------------------ before requests
@@ -139,7 +140,10 @@ class Declarations(Component):
     def _exposed(self) -> ExposedTools:
         model = self.models.current
         window = model.context_window if model is not None else _NO_WINDOW
-        return expose(self._offers.exposure_settings(), window)
+        state = (self._offers.version, window)
+        if self._exposure is None or self._exposure[0] != state:
+            self._exposure = state, expose(self._offers.exposure_settings(), window)
+        return self._exposure[1]
 
     def _provide(self, loaded: tuple[str, ...]) -> None:
         assert self._direct is not None

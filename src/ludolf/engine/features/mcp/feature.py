@@ -1,7 +1,11 @@
 """MCP servers as a feature of an engine. The client is imported when the files are first read."""
 
+import asyncio
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from functools import cached_property
+from importlib import import_module
+from threading import Thread
 from typing import TYPE_CHECKING, Any
 
 from ludolf.agent.scope import Tasks
@@ -15,6 +19,15 @@ if TYPE_CHECKING:
     from ludolf.engine.features.mcp.prompts import McpPrompts
     from ludolf.engine.features.mcp.server_set import ServerSet
     from ludolf.protocol.commands import UiAnswer
+
+# What the first prompt needs.
+_CLIENT = (
+    "concurrent.futures.thread",
+    "ludolf.engine.features.mcp.asking",
+    "ludolf.engine.features.mcp.declarations",
+    "ludolf.engine.host.renewals",
+    "ludolf.engine.run.requests",
+)
 
 
 class SharedMcp(Component, Feature):
@@ -31,8 +44,17 @@ class SharedMcp(Component, Feature):
         return Declarations(self.bundles, self.servers)
 
     async def prepare_run(self) -> None:
+        await self.import_client()
         await self.servers.ready()
         self.declarations.begin()
+
+    async def import_client(self) -> None:
+        """Import the client in a thread: that takes longer than a host should wait for a reply."""
+        if "declarations" not in vars(self):
+            loop, done = asyncio.get_running_loop(), asyncio.Event()
+            # `asyncio.to_thread` would import its executor in the thread of the event loop.
+            Thread(target=_import_client, args=(loop, done), daemon=True).start()
+            await done.wait()
 
     async def before_request(self, system: str, messages: History) -> tuple[str, History]:
         self.declarations.sync()
@@ -117,7 +139,11 @@ class McpFeature(SharedMcp):
             self.administration.abort()
 
     def warm_up(self) -> None:
-        self.servers.begin_new()
+        self._tasks.start(self._begin())
+
+    async def _begin(self) -> None:
+        await self.import_client()
+        await self.servers.load_in_thread()
 
     def reload(self) -> None:
         if "servers" in vars(self):
@@ -125,13 +151,14 @@ class McpFeature(SharedMcp):
             self.declarations.forget()
 
     async def enter_session(self, move: SessionMove) -> None:
-        # The folder, and with it the project's files, may be another one.
-        self.reload()
+        # In another folder, the project's files are others.
+        if "servers" in vars(self) and self.servers.folder != self.workspace.cwd:
+            self.reload()
 
     async def close(self) -> None:
+        await self._tasks.close()
         if "servers" in vars(self):
             await self.servers.close()
-        await self._tasks.close()
 
     # ------------------------------------------------------------ prompts as commands
 
@@ -145,3 +172,12 @@ class McpFeature(SharedMcp):
     async def before_input(self, prompt: PromptInput) -> PromptInput | None:
         expands = prompt.expand and self.handles_input(prompt.text)
         return await self._prompts.expand(prompt) if expands else prompt
+
+
+def _import_client(loop: asyncio.AbstractEventLoop, done: asyncio.Event) -> None:
+    try:
+        for name in _CLIENT:
+            import_module(name)
+    finally:
+        with suppress(RuntimeError):  # the loop was closed in the meantime
+            loop.call_soon_threadsafe(done.set)

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Mapping
-from contextlib import AbstractContextManager, suppress
+from contextlib import AbstractContextManager
 from functools import partial
 from typing import Any
 
@@ -24,6 +24,15 @@ from ludolf.protocol.events import McpServerChanged
 from ludolf.protocol.results import McpServerSource
 
 
+class _ReadServers(msgspec.Struct, frozen=True, kw_only=True):
+    """Entries by name, the keys of the enabled ones, and what the cache knows, by key."""
+
+    entries: dict[str, McpEntry]
+    keys: dict[str, str]
+    catalogs: dict[str, Catalog]
+    warnings: tuple[str, ...]
+
+
 class ServerSet(Component):
     """The servers of a session. It answers what servers ask, with the questions of the engine."""
 
@@ -35,35 +44,53 @@ class ServerSet(Component):
         self._entries: dict[str, McpEntry] = {}
         self._servers: dict[str, McpServer] = {}
         self._keys: dict[str, str] = {}
+        self._catalogs: dict[str, Catalog | None] = {}
         self._provided: dict[McpServerSource, dict[str, McpEntry]] = {}
         # What `set_mcp_server` changed for this session.
         self._changes: dict[str, dict[str, Any]] = {}
         self._loaded = False
         self._has_waited = False
         self._problems: set[str] = set()
+        # The folder whose files were read last.
+        self.folder = bundles.workspace.cwd
         # Counts changes of entries and catalogs.
         self.version = 0
 
     # ------------------------------------------------------------ entries
 
     def load(self) -> None:
-        """Read the files, unless they have been read; known servers do not start."""
-        if self._loaded:
-            return
-        self._loaded = True
-        options, home = self.workspace.options, self.workspace.home
+        """Read the files, unless they have been read, and start the servers that are new."""
+        if not self._loaded:
+            self._take(self._read(trusted=self.workspace.files.trusted))
+
+    async def load_in_thread(self) -> None:
+        """Do the same as `load`, but let other tasks run while the files are read."""
+        if not self._loaded:
+            trusted = self.workspace.files.trusted
+            read = await asyncio.to_thread(self._read, trusted=trusted)
+            if not self._loaded:  # `load` may have been called in the meantime
+                self._take(read)
+
+    def _read(self, *, trusted: bool) -> "_ReadServers":
+        options, cwd = self.workspace.options, self.workspace.cwd
         found = read_mcp_entries(
-            home,
-            trusted=self.workspace.files.trusted,
+            self.workspace.home,
+            trusted=trusted,
             files=options.mcp_config,
             use_files=not options.no_mcp,
         )
-        for text in found.warnings:
-            self.on_problem(text)
         entries = dict(found.entries)
-        for provided in self._provided.values():
+        for provided in tuple(self._provided.values()):
             entries = {**_without(entries, provided), **provided}
-        self._apply({name: self._changed(entry) for name, entry in entries.items()})
+        entries = {name: self._changed(entry) for name, entry in entries.items()}
+        enabled = (entry for entry in entries.values() if entry.enabled)
+        keys = {entry.name: self._launcher.key(entry, cwd) for entry in enabled}
+        return _ReadServers(
+            entries=entries,
+            keys=keys,
+            catalogs=read_cached_servers(self._cache, keys.values(), Catalog) if keys else {},
+            warnings=found.warnings,
+        )
 
     def reload(self) -> None:
         """Read the files again; servers whose entries have not changed continue to run."""
@@ -85,28 +112,26 @@ class ServerSet(Component):
     def _changed(self, entry: McpEntry) -> McpEntry:
         return structs.replace(entry, **self._changes.get(entry.name, {}))
 
-    def _apply(self, entries: dict[str, McpEntry]) -> None:
-        pool, cwd = server_pool(), self.workspace.cwd
-        enabled = {name: entry for name, entry in entries.items() if entry.enabled}
-        keys = {name: self._launcher.key(entry, cwd) for name, entry in enabled.items()}
-        cached = read_cached_servers(self._cache, keys.values()) if keys else {}
-        servers = {}
-        for name, entry in enabled.items():
-            make = partial(self._make, entry, keys[name], cached.get(keys[name]))
-            servers[name] = pool.take(keys[name], self, make)
+    def _take(self, read: "_ReadServers") -> None:
+        self._loaded, self.folder = True, self.workspace.cwd
+        for text in read.warnings:
+            self.on_problem(text)
+        pool, servers = server_pool(), {}
+        for name, key in read.keys.items():
+            entry = read.entries[name]
+            make = partial(self._make, entry, key, read.catalogs.get(key))
+            servers[name] = pool.take(key, self, make)
             servers[name].entry = entry
-        before, self._keys, self._servers = self._keys, keys, servers
+        before, self._keys, self._servers = self._keys, read.keys, servers
         for name, key in before.items():
-            if keys.get(name) != key:
+            if read.keys.get(name) != key:
                 pool.give_back(key, self)
-        self._entries = entries
+        self._entries = read.entries
+        self._catalogs = {name: server.catalog for name, server in servers.items()}
         self.version += 1
+        self.begin_new()
 
-    def _make(self, entry: McpEntry, key: str, stored: Json | None) -> McpServer:
-        catalog = None
-        if stored is not None:
-            with suppress(msgspec.ValidationError):  # written by another version
-                catalog = msgspec.convert(stored, Catalog)
+    def _make(self, entry: McpEntry, key: str, catalog: Catalog | None) -> McpServer:
         launch = self._launcher.launching(entry, self.workspace.cwd)
         return McpServer(entry, launch, catalog, partial(self._keep, key))
 
@@ -132,6 +157,7 @@ class ServerSet(Component):
 
     async def ready(self) -> None:
         """Wait for servers that are new, once and not longer than the settings say."""
+        await self.load_in_thread()
         starts = self.begin_new()
         if starts and not self._has_waited:
             self._has_waited = True
@@ -150,7 +176,9 @@ class ServerSet(Component):
     def on_server(self, server: McpServer) -> None:
         if self._servers.get(server.name) is not server:
             return
-        self.version += 1
+        if self._catalogs.get(server.name) is not server.catalog:
+            self._catalogs[server.name] = server.catalog
+            self.version += 1
         self.conversation.hub.post(McpServerChanged(server=server_status(server.entry, server)))
 
     def on_problem(self, text: str) -> None:
