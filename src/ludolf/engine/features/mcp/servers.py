@@ -43,7 +43,7 @@ LINGER_SECONDS = 30.0
 OPTIONAL_SECONDS = 5.0
 GAVE_UP = (
     "it failed {count} times within {seconds:g} seconds and is not started again. The last time: "
-    '{error}. Correct its entry, then reconnect it ("mcp_reconnect").'
+    '{error} Correct its entry, then reconnect it ("mcp_reconnect").'
 )
 
 
