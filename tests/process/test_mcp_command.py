@@ -24,7 +24,8 @@ def test_servers_are_added_replaced_and_removed(lab: Lab) -> None:
     command = ("mcp", "add", "files", "--env", "K=a=b", "--cwd", "sub", "--", "sh", "-y", "--env")
     done = lab.run(*command)
     assert (done.code, done.stderr) == (0, "")
-    assert done.stdout == f"Added files in {path}\n".encode()
+    expected = f"Added files in {path}\nTry it with: ludolf mcp check files\n"
+    assert done.stdout.decode() == expected
     assert os.stat(path).st_mode & 0o777 == 0o600
     done = lab.run("mcp", "add", "plain", "no-such-program", "server", "--verbose")
     assert "Warning: Cannot start no-such-program: no such program in PATH" in done.stderr
@@ -66,13 +67,15 @@ def test_servers_are_added_replaced_and_removed(lab: Lab) -> None:
         (("add", "a", "--transport", "sse", "https://x/sse"), "ends in /mcp"),
         (("remove", "filez"), 'has no server "filez". Did you mean "files"?'),
         (("get", "filez"), 'There is no MCP server "filez". Did you mean "files"?'),
+        (("check", "off"), 'is disabled. Set "enabled": true in '),
         (("import", "codex"), "No server of codex was found. Searched: "),
     ],
 )
 def test_mistakes_are_explained_and_change_nothing(
     lab: Lab, words: tuple[str, ...], reason: str
 ) -> None:
-    text = '{"mcpServers": {"files": {"command": "x"}}}'
+    off = {"command": "x", "enabled": False}
+    text = json.dumps({"mcpServers": {"files": {"command": "x"}, "off": off}})
     (lab.agent / "mcp.json").write_text(text)
     done = lab.run("mcp", *words)
     assert done.code == 1

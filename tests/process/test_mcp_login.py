@@ -57,6 +57,8 @@ def _log_in(lab: Lab, server: ProtectedServer) -> Finished:
 def test_a_login_prints_one_address_and_stores_the_tokens_until_the_logout(
     lab: Lab, server: ProtectedServer
 ) -> None:
+    checked = _run(lab, "check", "lab")
+    assert "requires a login. Log in with: ludolf mcp login lab" in checked.stderr
     done = _log_in(lab, server)
     path = lab.agent / "mcp-auth.json"
     assert done.code == 0, done.stderr

@@ -168,8 +168,7 @@ def _add(home: Home, arguments: Namespace) -> int:
     problem = entry_problem(checked.entry, home) if checked.entry.command else None
     if problem is not None:
         sys.stderr.write(f"Warning: {problem}\n")
-    if checked.entry.transport == "http" and not checked.entry.headers:
-        say(f"If the server needs a login: ludolf mcp login {arguments.name}")
+    say(f"Try it with: ludolf mcp check {arguments.name}")
     _warn_without_trust(home, arguments.scope)
     return 0
 

@@ -20,7 +20,11 @@ def check_server(home: Home, arguments: Namespace) -> int:
     Raises:
         CommandError: there is no server of this name, or it cannot be used.
     """
-    name = find_server(read_servers(home), arguments.name).name
+    entry = find_server(read_servers(home), arguments.name)
+    name = entry.name
+    if not entry.enabled:
+        path = entry.override_path or entry.path
+        raise CommandError(f'The MCP server "{name}" is disabled. Set "enabled": true in {path}')
     with Client("--no-session") as client:
         try:
             servers = client.mcp_reconnect(name)
