@@ -7,6 +7,7 @@ COMMANDS ?= 10000
 PROMPT ?= what is in this folder?
 UV ?= uv
 CLIENTS ?= build/clients
+MCP_PEERS ?= build/mcp
 ROUNDS ?= 1
 
 VENV := .venv
@@ -17,8 +18,8 @@ COMPILE := $(UV) pip compile --quiet --universal --python-version 3.11 --generat
 	--custom-compile-command "make lock"
 
 .DEFAULT_GOAL := help
-.PHONY: help run test soak audit test-peers test-clients test-local-model bench check fmt screenshots \
-	docs setup lock clean
+.PHONY: help run test soak audit test-peers test-clients test-mcp test-local-model bench check fmt \
+	screenshots docs setup lock clean
 
 help: ## List these targets
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -48,6 +49,10 @@ test-peers: $(VENV)/.dev ## Compare with the real pi; LUDOLF_PEER_PI says how to
 test-clients: $(VENV)/.dev ## Try hosts that others wrote for pi and omp (npm, network)
 	@$(PY) -m tests.clients.install $(CLIENTS)
 	@LUDOLF_TEST_CLIENTS=$(abspath $(CLIENTS)) $(PY) -m pytest tests/clients -p no:xdist
+
+test-mcp: $(VENV)/.dev ## Try the MCP client with servers that others wrote (PyPI, npm)
+	@$(PY) -m tests.mcp.install $(MCP_PEERS)
+	@LUDOLF_TEST_MCP=$(abspath $(MCP_PEERS)) $(PY) -m pytest tests/mcp -p no:xdist
 
 test-local-model: $(VENV)/.dev ## Ask a real model; LUDOLF_TEST_GGUF names its GGUF file
 	@$(PY) -c 'import xllamacpp' 2>/dev/null || $(INSTALL) 'xllamacpp>=2026.10'
