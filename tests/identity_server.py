@@ -75,7 +75,7 @@ class IdentityServer:
             self.hold.set()
         self._server.shutdown()
         self._server.server_close()
-        self._thread.join(5)
+        self._thread.join(30)
 
     def write_flows(self, path: Path) -> Path:
         """A file that sends every login here."""
@@ -110,7 +110,7 @@ class IdentityServer:
     def browse(self, url: str, *, state: str | None = None) -> int:
         """Log in with a browser that follows redirects; returns the status it ends with."""
         end = self.end_of(url, state=state)
-        with urlopen(end, timeout=5) as page:
+        with urlopen(end, timeout=30) as page:
             assert page.headers["content-type"].startswith("text/html")
             return int(page.status)
 

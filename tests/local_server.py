@@ -68,7 +68,7 @@ class LocalServer:
     ) -> None:
         self._server.shutdown()
         self._server.server_close()
-        self._thread.join(5)
+        self._thread.join(30)
 
 
 def free_port() -> int:

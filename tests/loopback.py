@@ -64,7 +64,7 @@ class Loopback:
     ) -> None:
         self._server.shutdown()
         self._server.server_close()
-        self._thread.join(5)
+        self._thread.join(30)
 
     def next_reply(self, asked: Asked) -> Canned:
         self.requests.append(asked)
@@ -114,7 +114,7 @@ def _handler_for(loopback: Loopback) -> type[BaseHTTPRequestHandler]:
                 self.wfile.write(b"%x\r\n%b\r\n" % (len(chunk), chunk))
                 self.wfile.flush()
             if reply.hold is not None:
-                reply.hold.wait(5)
+                reply.hold.wait(60)
             if reply.cut:
                 self.close_connection = True
                 return

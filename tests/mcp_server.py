@@ -509,6 +509,7 @@ class HttpMcp:
         for name, value in {"content-type": "text/event-stream", **more}.items():
             web.send_header(name.replace("_", "-"), value)
         web.send_header("transfer-encoding", "chunked")
+        web.send_header("connection", "close")
         web.end_headers()
         lock = threading.Lock()
 

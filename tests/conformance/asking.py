@@ -1,4 +1,4 @@
-"""An extension that asks, tells and fails on demand, for the families that acknowledge early."""
+"""An extension that asks, tells and fails on demand."""
 
 import json
 from typing import Any
@@ -14,7 +14,14 @@ from pathlib import Path
 
 def extension(api):
     def show(ctx, value):
-        ctx.ui.notify(json.dumps(value))
+        ctx.ui.notify(json.dumps({"shown": value}))
+
+    @api.command("say", description="Speaks for the user")
+    async def speak(args, ctx):
+        ctx.send_user_message(args, deliver_as=None if ctx.is_idle else "steer")
+
+    @api.command("bare")
+    async def bare(args, ctx): ...
 
     @api.on("turn_start")
     def turn(event, ctx):
@@ -49,23 +56,30 @@ def extension(api):
     @api.command("oneway")
     async def oneway(args, ctx):
         ui = ctx.ui
+        ui.notify("plain")
         ui.notify("careful", "warning")
+        ui.notify("broken", "error")
+        ui.notify("fyi", "info")
         ui.set_status("key", "working")
+        ui.set_status("key", None)
         ui.set_widget("box", ["one", "two"])
+        ui.set_widget("box", ["below"], placement="belowEditor")
+        ui.set_widget("box", None)
         ui.set_widget("box", lambda: None)
         ui.set_title("a title")
         ui.set_editor_text("a text")
+        ui.paste_to_editor("pasted")
         show(ctx, "done")
 
     @api.command("constants")
     async def constants(args, ctx):
         ui = ctx.ui
-        nothing = [ui.set_working_message("x"), ui.set_footer(None), ui.set_header(None),
-                   ui.set_editor_component(None), ui.set_tools_expanded(True)]
-        show(ctx, {"nothing": nothing, "custom": await ui.custom(lambda: {}),
-                   "editor": ui.get_editor_text(), "expanded": ui.get_tools_expanded(),
-                   "themes": ui.get_all_themes(), "theme": ui.get_theme("dark"),
-                   "set": ui.set_theme("dark"), "ui": ctx.has_ui})
+        nothing = [ui.set_working_message("x"), ui.set_working_indicator("x"), ui.set_footer(None),
+                   ui.set_header(None), ui.set_editor_component(None), ui.set_tools_expanded(True),
+                   await ui.custom(lambda: {}), ui.get_theme("dark")]
+        show(ctx, {"nothing": nothing, "editor": ui.get_editor_text(),
+                   "expanded": ui.get_tools_expanded(), "themes": ui.get_all_themes(),
+                   "theme": ui.set_theme("dark"), "mode": ctx.mode, "ui": ctx.has_ui})
 """
 # What a host answers to each dialog in turn, and what the extension then has.
 ANSWERS: dict[str, tuple[dict[str, Any], Any]] = {
@@ -75,7 +89,9 @@ ANSWERS: dict[str, tuple[dict[str, Any], Any]] = {
     "confirm no": ({"confirmed": False}, False),
     "confirm cancelled": ({"cancelled": True}, False),
     "input": ({"value": "Grace"}, "Grace"),
+    "input cancelled": ({"cancelled": True}, None),
     "editor": ({"value": "new text"}, "new text"),
+    "editor cancelled": ({"cancelled": True}, None),
 }
 
 
@@ -86,7 +102,7 @@ async def told_by(client: Client, command: str) -> Record:
 
 
 def _is_shown(note: Record) -> bool:
-    return "notifyType" not in note
+    return str(note["message"]).startswith('{"shown"')
 
 
 async def ask_all(client: Client) -> None:
@@ -121,4 +137,4 @@ def requests(story: Story, method: str) -> list[Record]:
 def shown(story: Story) -> list[Any]:
     """What the extension showed, in order."""
     notes = [one for one in requests(story, "notify") if _is_shown(one)]
-    return [json.loads(one["message"]) for one in notes]
+    return [json.loads(one["message"])["shown"] for one in notes]

@@ -17,9 +17,18 @@ PIXEL = (
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9"
     "awAAAABJRU5ErkJggg=="
 )
+PI = ("pi", "pi-delta")
 # What a host of the family takes for the end of a prompt; of the older ones, `agent_end`.
 END = {"pi": "agent_settled", "pi-delta": "agent_settled"}
 IMAGE = {"type": "image", "data": PIXEL, "mimeType": "image/png"}
+ATTACHED_IMAGE = {
+    **{"id": "img1", "type": "image", "fileName": "dot.png", "mimeType": "image/png"},
+    **{"size": 70, "content": PIXEL, "extractedText": None, "preview": None},
+}
+ATTACHED_DOCUMENT = {
+    **{"id": "doc1", "type": "document", "fileName": "notes.txt", "mimeType": "text/plain"},
+    **{"size": 11, "content": "cmVtZW1iZXI=", "extractedText": "remember me", "preview": None},
+}
 
 
 class Stage(ThreadLab):
@@ -27,6 +36,7 @@ class Stage(ThreadLab):
 
     def __init__(self, root: Path, server: ModelServer, dialect: str) -> None:
         self.dialect = dialect
+        self.asked: list[str] = []
         super().__init__(root, server)
 
     @property
@@ -93,15 +103,42 @@ class Story(msgspec.Struct, frozen=True):
 
     def run(self, command_id: str) -> list[Record]:
         """What came after the reply to a prompt until the agent was at rest."""
+        if self.stage.dialect == "pi-early":
+            return self._run_without_reply(self.stage.asked.index(command_id))
         start = next(n for n, one in enumerate(self.records) if _is_reply(one, command_id))
         later = self.records[start + 1 :]
         end = next(n for n, one in enumerate(later) if one["type"] == self.stage.end)
         return later[: end + 1]
 
+    def _run_without_reply(self, number: int) -> list[Record]:
+        ends = [n for n, one in enumerate(self.records) if one["type"] == "agent_end"]
+        before = 0 if number == 0 else ends[number - 1] + 1
+        start = self.records.index({"type": "agent_start"}, before)
+        return self.records[start : ends[number] + 1]
 
-async def ask(stage: Stage, client: Client, name: str, text: str | None = None) -> None:
-    """Prompt, by default with the id as the text, and wait for the end of it."""
-    await client.request("prompt", id=name, message=name if text is None else text)
+
+async def do(stage: Stage, client: Client, command: str, **params: Any) -> None:
+    """Send a command, and wait for its reply where the dialect has replies."""
+    if stage.dialect == "pi-early":
+        await client.send(command, **params)
+    else:
+        await client.request(command, **params)
+
+
+async def begin(
+    stage: Stage, client: Client, name: str, text: str | None = None, **more: Any
+) -> None:
+    """Prompt, by default with the id as the text."""
+    stage.asked.append(name)
+    message = name if text is None else text
+    await do(stage, client, "prompt", id=name, message=message, **more)
+
+
+async def ask(
+    stage: Stage, client: Client, name: str, text: str | None = None, **more: Any
+) -> None:
+    """Prompt, and wait for the end of it."""
+    await begin(stage, client, name, text, **more)
     await client.wait_for(stage.end)
 
 

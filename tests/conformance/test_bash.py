@@ -6,11 +6,19 @@ import pytest
 
 from tests.conformance.conftest import MakeStage
 from tests.conformance.proof import proves
-from tests.conformance.stage import Stage, Story, ask, is_piece, is_plain_success, prompts, tell
+from tests.conformance.stage import (
+    PI,
+    Stage,
+    Story,
+    ask,
+    is_piece,
+    is_plain_success,
+    prompts,
+    tell,
+)
 from tests.process.harness import types
 from tests.process.script import Gate, answer, bash, say
 
-PI = ("pi", "pi-delta")
 # Where the reply to a command that was cut names the whole output.
 KEPT = {"pi": "fullOutputPath", "pi-delta": "fullOutputPath", "omp": "artifactId"}
 # All events before the first prompt.

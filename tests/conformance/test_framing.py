@@ -1,9 +1,7 @@
 """Lines in and out."""
 
-from ludolf.base import dumps, loads
 from tests.conformance.proof import proves
 from tests.conformance.stage import Stage, users
-from tests.process.harness import types
 from tests.process.script import answer
 
 SEPARATORS = "a\u2028b\u2029c"
@@ -35,24 +33,3 @@ async def test_unicode_separators_in_a_command_are_data(stage: Stage) -> None:
         assert (await client.reply_to("p"))["success"]
         told = await client.collect("agent_settled")
     assert users(told) == [SEPARATORS]
-
-
-@proves("RPC4-framing-02", "RPC4-framing-05")
-def test_records_on_stdout_are_cut_at_lf_and_nowhere_else(stage: Stage) -> None:
-    stage.server.add(answer(SEPARATORS + "\nsecond line\r\nthird", size=2))
-    command = dumps({"type": "prompt", "message": SEPARATORS + "\r\n"}) + b"\n"
-    with stage.popen() as process:
-        assert process.stdin is not None
-        assert process.stdout is not None
-        process.stdin.write(command)
-        out = b""
-        while b'"agent_settled"' not in out:
-            out += process.stdout.read(65536) or b""
-        process.stdin.close()
-    assert out.endswith(b"}\n")
-    assert b"\r" not in out
-    lines = out[:-1].split(b"\n")
-    assert all(line.startswith(b"{") and line.endswith(b"}") for line in lines)
-    records = [loads(line) for line in lines]
-    assert types(records)[0] == "response prompt"
-    assert users(records) == [SEPARATORS + "\r\n"]

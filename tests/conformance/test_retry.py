@@ -17,7 +17,7 @@ PATIENT = Failure(status=529, body=BODY, headers={"retry-after": "30"})
 
 
 # What the ends of retries hold beyond `success` and `attempt`.
-MORE = {"omp": {"retryErrors"}}
+MORE = {"omp": {"retryErrors"}, "xcsh": {"retryErrors"}}
 # What follows the last attempt, and what follows an abort of the wait.
 TAIL = {
     "pi": ["auto_retry_end", "agent_settled"],
@@ -64,6 +64,7 @@ def _answer(run: list[Record]) -> Record:
 
 @proves("RPC4-auto-retry-01", "RPC4-retry-01")
 @proves("RPC2-auto-retry-01", "RPC2-retry-01")
+@proves("RPC0-event-07")
 def test_an_overloaded_model_is_asked_again(story: Story) -> None:
     run = story.run("overloaded")
     starts = only(run, "auto_retry_start")
@@ -83,6 +84,7 @@ def test_rate_limits_and_server_errors_lead_to_another_attempt(story: Story) -> 
 
 @proves("RPC4-retry-02", "RPC4-retry-03", "RPC4-retry-04", "RPC4-retry-05")
 @proves("RPC2-retry-02")
+@proves("RPC0-event-07")
 def test_each_attempt_is_announced_with_its_number_delay_and_cause(story: Story) -> None:
     starts = only(story.run("overloaded"), "auto_retry_start")
     assert [(one["attempt"], one["maxAttempts"]) for one in starts] == [(1, 3), (2, 3)]
@@ -93,6 +95,7 @@ def test_each_attempt_is_announced_with_its_number_delay_and_cause(story: Story)
 
 @proves("RPC4-retry-06", "RPC4-retry-07")
 @proves("RPC2-retry-03")
+@proves("RPC0-event-07")
 def test_an_attempt_that_works_ends_the_retrying(story: Story) -> None:
     (end,) = only(story.run("overloaded"), "auto_retry_end")
     assert (end["success"], end["attempt"]) == (True, 2)
@@ -135,6 +138,7 @@ def test_abort_retry_is_answered_with_plain_success(story: Story) -> None:
 
 @proves("RPC4-auto-retry-04")
 @proves("RPC2-auto-retry-04")
+@proves("RPC0-command-20")
 def test_switched_off_nothing_is_tried_again(story: Story) -> None:
     run = story.run("once")
     assert only(run, "auto_retry_start") == []
@@ -143,6 +147,7 @@ def test_switched_off_nothing_is_tried_again(story: Story) -> None:
 
 @proves("RPC4-auto-retry-05")
 @proves("RPC2-auto-retry-05")
+@proves("RPC0-command-20")
 def test_switching_is_answered_with_plain_success(story: Story) -> None:
     assert is_plain_success(story.reply("on"))
     assert is_plain_success(story.reply("off"))

@@ -160,16 +160,19 @@ def test_the_users_messages_are_listed_for_forks(story: Story) -> None:
 
 
 async def _vetoes(stage: Stage) -> None:
+    list_messages, fork = FORK[stage.dialect]
     stage.lay(asking.PLACE, VETO)
     stage.server.add(answer("Hello."))
     async with stage.client() as client:
         await ask(stage, client, "Hi")
-        found = await client.ask("get_branch_messages")
+        found = await client.ask(list_messages)
         await client.request("get_state", id="before")
         path = (await client.ask("get_state"))["sessionFile"]
         await client.request("new_session", id="new")
         await client.request("switch_session", id="switch", sessionPath=path)
-        await client.request("branch", id="branch", entryId=found["messages"][0]["entryId"])
+        await client.request(fork, id="fork", entryId=found["messages"][0]["entryId"])
+        if fork == "fork":
+            await client.request("clone", id="clone")
         await client.request("get_state", id="after")
 
 
@@ -178,13 +181,21 @@ def vetoes(make_stage: MakeStage) -> Story:
     return tell(make_stage(), _vetoes)
 
 
+@proves("RPC4-cancel-01", "RPC4-cancel-02", "RPC4-cancel-03", "RPC4-cancel-04")
 @proves("RPC2-new-session-04", "RPC2-new-session-05", "RPC2-switch-03")
 def test_an_extension_can_keep_the_session(vetoes: Story) -> None:
     assert vetoes.data("new") == vetoes.data("switch") == {"cancelled": True}
     assert vetoes.data("after")["sessionId"] == vetoes.data("before")["sessionId"]
 
 
+@proves("RPC4-cancel-05", "RPC4-cancel-06", "RPC4-cancel-07", "RPC4-cancel-08")
 @proves("RPC2-branch-03")
-def test_an_extension_can_prevent_a_branch(vetoes: Story) -> None:
-    assert vetoes.data("branch") == {"text": "Hi", "cancelled": True}
+def test_an_extension_can_prevent_a_fork_and_a_clone(vetoes: Story) -> None:
+    fork = vetoes.data("fork")
+    assert fork["cancelled"] is True
+    assert "text" in fork
+    if vetoes.stage.dialect == "omp":
+        assert fork == {"text": "Hi", "cancelled": True}
+    else:
+        assert vetoes.data("clone") == {"cancelled": True}
     assert len(vetoes.stage.sessions) == 1

@@ -6,78 +6,92 @@ import pytest
 
 from ludolf.base import loads
 from tests.conformance.proof import proves
-from tests.conformance.stage import Stage, prompts
-from tests.process.harness import RPC, text_of, types
+from tests.conformance.stage import Stage, ask, prompts
+from tests.process.harness import only, text_of, types
 from tests.process.script import answer, bash
-
-pytestmark = pytest.mark.exec
 
 STATE = b'{"type":"get_state"}\n'
 
 
-def _state(stage: Stage, *arguments: str) -> Any:
+async def _state(stage: Stage, *arguments: str) -> Any:
     """The state right after a start with these arguments."""
-    done = stage.run(*arguments, stdin=STATE, program=RPC)
-    assert done.code == 0, done.stderr
-    (reply,) = done.records
-    return reply["data"]
+    async with stage.client(*arguments) as client:
+        return await client.ask("get_state")
 
 
-def _model(stage: Stage, *arguments: str) -> tuple[str, str]:
-    model = _state(stage, *arguments)["model"]
+async def _model(stage: Stage, *arguments: str) -> tuple[str, str]:
+    model = (await _state(stage, *arguments))["model"]
     return model["provider"], model["id"]
 
 
+@pytest.mark.exec
 @proves("RPC4-start-01", "RPC3-overview-01", "RPC3-modes-02")
+@proves("RPC2-intro-01", "RPC2-start-01")
 async def test_the_process_stays_for_one_prompt_after_another(stage: Stage) -> None:
     stage.server.add(answer("One."), answer("Two."))
     async with stage.client() as client:
         for said in ("One.", "Two."):
-            told = await client.prompt_and_collect("Go")
-            assert text_of(told[-2]["messages"][-1]) == said
+            await ask(stage, client, said)
         assert (await client.request("get_state"))["success"]
+    ends = only([loads(line) for line in stage.lines], "agent_end")
+    assert [text_of(end["messages"][-1]) for end in ends] == ["One.", "Two."]
 
 
 @proves("RPC4-start-02", "RPC4-start-03")
-def test_provider_and_model_choose_who_answers(stage: Stage) -> None:
-    assert _model(stage, "--provider", "gemini", "--model", "large") == ("gemini", "large")
+@proves("RPC2-start-02", "RPC2-start-03")
+async def test_provider_and_model_choose_who_answers(stage: Stage) -> None:
+    assert await _model(stage, "--provider", "gemini", "--model", "large") == ("gemini", "large")
     stage.add_model("chat", id="tiny-1")
-    assert _model(stage, "--model", "tiny-1") == ("chat", "tiny-1")
+    assert await _model(stage, "--model", "tiny-1") == ("chat", "tiny-1")
 
 
 @proves("RPC4-start-04")
-def test_a_part_of_a_models_name_is_enough(stage: Stage) -> None:
+async def test_a_part_of_a_models_name_is_enough(stage: Stage) -> None:
     stage.add_model("chat", id="tiny-quick-1")
-    assert _model(stage, "--model", "quick") == ("chat", "tiny-quick-1")
+    assert await _model(stage, "--model", "quick") == ("chat", "tiny-quick-1")
 
 
 @proves("RPC4-start-05", "RPC4-start-06")
-def test_a_model_is_named_with_its_provider_and_a_level(stage: Stage) -> None:
-    state = _state(stage, "--model", "responses/large:low")
+async def test_a_model_is_named_with_its_provider_and_a_level(stage: Stage) -> None:
+    state = await _state(stage, "--model", "responses/large:low")
     assert (state["model"]["provider"], state["thinkingLevel"]) == ("responses", "low")
 
 
+@proves("RPC0-launch-01", "RPC0-launch-05", "RPC0-launch-06", "RPC0-error-07")
+def test_options_count_and_the_end_of_input_ends_the_process(stage: Stage) -> None:
+    options = ("--model", "chat/large", "--thinking", "low", "--no-session")
+    done = stage.run("--mode", "rpc", *options, stdin=STATE)
+    ready, reply = done.records
+    assert (done.code, ready["type"]) == (0, "ready")
+    state = reply["data"]
+    assert (state["model"]["provider"], state["thinkingLevel"]) == ("chat", "low")
+    assert "sessionFile" not in state
+
+
 @proves("RPC4-start-07", "RPC4-start-08", "RPC4-session-name-05")
-def test_a_session_can_be_named_at_start(stage: Stage) -> None:
-    assert _state(stage, "--name", "my work")["sessionName"] == "my work"
-    assert _state(stage, "-n", "other work")["sessionName"] == "other work"
+async def test_a_session_can_be_named_at_start(stage: Stage) -> None:
+    assert (await _state(stage, "--name", "my work"))["sessionName"] == "my work"
+    assert (await _state(stage, "-n", "other work"))["sessionName"] == "other work"
 
 
 @proves("RPC4-start-09")
+@proves("RPC2-start-04")
 async def test_no_session_stores_nothing(stage: Stage) -> None:
     stage.server.add(answer("Hi."))
     async with stage.client("--no-session") as client:
-        await client.prompt_and_collect("Hello")
-        assert "sessionFile" not in await client.ask("get_state")
+        await ask(stage, client, "Hello")
+        if stage.dialect != "pi-early":
+            assert "sessionFile" not in await client.ask("get_state")
     assert stage.sessions == []
 
 
 @proves("RPC4-start-10")
+@proves("RPC2-start-05")
 async def test_sessions_are_stored_where_session_dir_says(stage: Stage) -> None:
     stage.server.add(answer("Hi."))
     folder = stage.root / "elsewhere"
     async with stage.client("--session-dir", str(folder)) as client:
-        await client.prompt_and_collect("Hello")
+        await ask(stage, client, "Hello")
     assert len(list(folder.rglob("*.jsonl"))) == 1
     assert stage.sessions == []
 
@@ -103,7 +117,7 @@ async def test_json_mode_runs_once_and_tells_the_same_events(stage: Stage) -> No
 
 @proves("RPC3-limits-01")
 def test_text_that_is_piped_in_is_no_message(stage: Stage) -> None:
-    done = stage.run(stdin=b"please explain this\n" + STATE, program=RPC)
+    done = stage.run("--mode", "rpc", stdin=b"please explain this\n" + STATE)
     refused, state = done.records
     assert (refused["command"], refused["success"]) == ("parse", False)
     assert state["data"]["messageCount"] == 0
@@ -111,9 +125,10 @@ def test_text_that_is_piped_in_is_no_message(stage: Stage) -> None:
 
 
 @proves("RPC3-limits-02")
+@proves("RPC0-launch-02")
 def test_file_arguments_are_refused(stage: Stage) -> None:
     (stage.work / "a.txt").write_text("hi")
-    done = stage.run("@a.txt", stdin=STATE, program=RPC)
+    done = stage.run("--mode", "rpc", "@a.txt", stdin=STATE)
     assert (done.code, done.stdout) == (1, b"")
     assert "@file" in done.stderr
 

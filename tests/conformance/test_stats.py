@@ -5,7 +5,7 @@ import pytest
 from ludolf.base import loads
 from tests.conformance.conftest import MakeStage
 from tests.conformance.proof import proves
-from tests.conformance.stage import Stage, Story, tell
+from tests.conformance.stage import Stage, Story, ask, tell
 from tests.process.harness import only
 from tests.process.script import Tokens, answer, bash
 
@@ -17,8 +17,8 @@ async def _stats(stage: Stage) -> None:
         answer("Again.", tokens=Tokens(4_000, 40, 1_000)),
     )
     async with stage.client() as client:
-        await client.prompt_and_collect("Go")
-        await client.prompt_and_collect("And again")
+        await ask(stage, client, "Go")
+        await ask(stage, client, "And again")
         await client.request("get_session_stats", id="stats")
 
 
@@ -28,6 +28,8 @@ def story(make_stage: MakeStage) -> Story:
 
 
 @proves("RPC4-stats-01", "RPC4-stats-02")
+@proves("RPC2-stats-01")
+@proves("RPC0-command-24")
 def test_the_session_is_named(story: Story) -> None:
     (path,) = story.stage.sessions
     header = loads(path.read_bytes().splitlines()[0])
@@ -36,20 +38,27 @@ def test_the_session_is_named(story: Story) -> None:
 
 
 @proves("RPC4-stats-03", "RPC4-stats-04", "RPC4-stats-05", "RPC4-stats-06", "RPC4-stats-07")
+@proves("RPC2-stats-02", "RPC2-stats-03", "RPC2-stats-04")
+@proves("RPC0-command-24")
 def test_messages_and_calls_are_counted(story: Story) -> None:
     names = ("userMessages", "assistantMessages", "toolCalls", "toolResults", "totalMessages")
     assert [story.data("stats")[name] for name in names] == [2, 3, 2, 2, 7]
 
 
 @proves("RPC4-stats-08", "RPC4-stats-09")
+@proves("RPC2-stats-05")
+@proves("RPC0-command-24")
 def test_tokens_of_all_answers_are_added_up(story: Story) -> None:
-    assert story.data("stats")["tokens"] == {
-        **{"input": 6_500, "output": 90, "cacheRead": 1_800, "cacheWrite": 0},
-        "total": 8_390,
+    tokens = story.data("stats")["tokens"]
+    assert {name: tokens[name] for name in ("input", "output", "total")} == {
+        **{"input": 6_500, "output": 90, "total": 8_390},
     }
+    assert (tokens["cacheRead"], tokens["cacheWrite"]) == (1_800, 0)
 
 
 @proves("RPC4-stats-10")
+@proves("RPC2-stats-06")
+@proves("RPC0-command-24")
 def test_the_cost_of_all_answers_is_added_up(story: Story) -> None:
     answers = [one["message"] for one in only(story.records, "turn_end")]
     costs = [one["usage"]["cost"]["total"] for one in answers]

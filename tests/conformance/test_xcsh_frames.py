@@ -3,14 +3,14 @@
 import pytest
 
 from ludolf.base import loads
-from ludolf.client import Record
 from tests.conformance import asking
 from tests.conformance.conftest import MakeStage
 from tests.conformance.proof import proves
-from tests.conformance.stage import Stage, Story, is_piece, is_plain_success, tell
-from tests.process.harness import RPC, only, text_of, types
+from tests.conformance.stage import IMAGE, PIXEL, Stage, Story, is_piece, is_plain_success, tell
+from tests.process.harness import only, text_of, types
 from tests.process.script import Gate, answer, call, say
 
+RULE = '---\ncondition: "console\\\\.log"\nscope: text\n---\nUse the logger.\n'
 STATE = b'{"type":"get_state"}\n'
 PHASES = [{"name": "Plan", "tasks": [{"content": "one", "status": "pending"}]}]
 
@@ -19,25 +19,13 @@ async def _frames(stage: Stage) -> None:
     stage.lay(asking.PLACE, asking.SOURCE)
     stage.server.add(answer("Hello."), answer(say("Hold", Gate())), answer("Instead."))
     async with stage.client() as client:
-        await client.request("get_state", id="first")
-        await client.process.write(STATE)
-        await client.wait_for("response")
-        await client.send("no_such_thing", id="unknown")
-        await client.wait_for("response")
-        await client.process.write(b"{broken\n")
-        await client.wait_for("response")
         await client.send("set_session_name", id="without a name")
         await client.wait_for("response")
-        await client.request("set_session_name", id="empty", name="  ")
-        await client.request("set_model", id="nobody", provider="provider", modelId="model")
-        await client.send("extension_ui_response", id="nobody", value="x")
         await client.request("prompt", id="prompt", message="Hi")
         await client.wait_for("agent_end")
         await client.request("prompt", id="long", message="Go")
         await client.wait_for(is_piece)
-        await client.request("prompt", id="too early", message="Me too")
-        await client.reply_to("too early")
-        await client.request("abort_and_prompt", id="instead", message="This")
+        await client.request("abort_and_prompt", id="instead", message="This", images=[IMAGE])
         await client.wait_for("agent_end")
         bad = [{"type": "image", "source": {"type": "url", "url": "https://example.com/a.png"}}]
         await client.request("abort_and_prompt", id="bad", message="See", images=bad)
@@ -52,39 +40,7 @@ def story(make_stage: MakeStage) -> Story:
     return tell(make_stage(), _frames)
 
 
-def _without_id(story: Story) -> list[Record]:
-    return [one for one in only(story.records, "response") if "id" not in one]
-
-
 # ---------------------------------------------------------------- frames
-
-
-@proves("RPC0-overview-01", "RPC0-launch-07", "RPC0-framing-01", "RPC0-framing-02")
-def test_every_line_is_a_bare_object_and_a_line_feed(stage: Stage) -> None:
-    stage.server.add(answer("a\u2028b\r\nc", size=2))
-    prompt = b'{"id":"p","type":"prompt","message":"a\\u2028b"}\r\n'
-    with stage.popen("--no-session") as program:
-        assert program.stdin is not None
-        assert program.stdout is not None
-        program.stdin.write(prompt)
-        out = b""
-        while b'"agent_end"' not in out:
-            out += program.stdout.read(65536) or b""
-        program.stdin.close()
-        out += program.stdout.read()
-    assert out.endswith(b"}\n")
-    lines = out[:-1].split(b"\n")
-    assert all(line.startswith(b'{"') and line.endswith(b"}") for line in lines)
-    assert all("type" in loads(line) for line in lines)
-    assert types(map(loads, lines))[:2] == ["ready", "response prompt"]
-
-
-@proves("RPC0-overview-03", "RPC0-out-01", "RPC0-out-02", "RPC0-event-01")
-def test_replies_and_events_are_told_apart_by_their_type(story: Story) -> None:
-    replies = only(story.records, "response")
-    assert all({"command", "success"} <= one.keys() for one in replies)
-    assert {"agent_start", "message_update", "agent_end"} <= {one["type"] for one in story.events()}
-    assert all("command" not in one and "success" not in one for one in story.events())
 
 
 @proves("RPC0-out-04", "RPC0-event-11")
@@ -98,58 +54,17 @@ def test_a_failure_of_an_extension_is_a_record_of_its_own(story: Story) -> None:
     assert story.data("last")["isStreaming"] is False
 
 
-@proves("RPC0-overview-02", "RPC0-in-01", "RPC0-in-02", "RPC0-error-06")
-def test_commands_are_answered_and_answers_to_nobody_are_ignored(story: Story) -> None:
-    assert story.reply("first")["command"] == "get_state"
-    assert "extension_ui_response" not in {one.get("command") for one in story.records}
-    assert story.replies("nobody") == [story.reply("nobody")]
-
-
 # ---------------------------------------------------------------- ids and errors
-
-
-@proves("RPC0-id-01", "RPC0-id-02", "RPC0-reply-01")
-def test_a_reply_has_the_id_of_its_command_if_there_was_one(story: Story) -> None:
-    bare = _without_id(story)[0]
-    assert (bare["command"], bare["success"]) == ("get_state", True)
-    given = [one["id"] for one in only(story.records, "response") if "id" in one]
-    once = ["first", "empty", "nobody", "prompt", "long", "instead", "boom", "last"]
-    assert [name for name in given if name not in ("too early", "bad")] == once
-
-
-@proves("RPC0-id-03")
-def test_an_unknown_command_is_answered_without_its_id(story: Story) -> None:
-    assert _without_id(story)[1] == {
-        **{"type": "response", "command": "no_such_thing", "success": False},
-        "error": "Unknown command: no_such_thing",
-    }
-
-
-@proves("RPC0-id-04", "RPC0-error-04")
-def test_a_broken_line_is_answered_as_parse_and_the_next_is_read(story: Story) -> None:
-    broken = _without_id(story)[2]
-    assert (broken["command"], broken["success"]) == ("parse", False)
-    assert broken["error"].startswith("Failed to parse command: ")
-    assert story.records.index(broken) < story.records.index(story.reply("empty"))
 
 
 @proves("RPC0-id-05")
 def test_a_handler_that_misses_a_field_is_answered_as_parse(story: Story) -> None:
-    missing = _without_id(story)[3]
+    (missing,) = [one for one in only(story.records, "response") if "id" not in one]
     assert (missing["command"], missing["error"]) == ("parse", "Missing field: name")
     assert story.replies("without a name") == []
 
 
-@proves("RPC0-id-06", "RPC0-prompt-05", "RPC0-prompt-08")
-def test_a_prompt_that_cannot_start_is_accepted_and_then_refused(story: Story) -> None:
-    first, second = story.replies("too early")
-    assert is_plain_success(first)
-    assert (second["command"], second["success"]) == ("prompt", False)
-    assert second["error"].startswith("Agent is already processing.")
-    assert "Me too" not in str(story.requests[-1].body)
-
-
-@proves("RPC0-id-07", "RPC0-prompt-02", "RPC0-prompt-04")
+@proves("RPC0-id-07", "RPC0-prompt-02", "RPC0-prompt-04", "RPC0-command-05")
 def test_abort_and_prompt_is_answered_and_only_the_new_prompt_ends(story: Story) -> None:
     assert is_plain_success(story.reply("instead"))
     names = types(story.records)
@@ -158,45 +73,12 @@ def test_abort_and_prompt_is_answered_and_only_the_new_prompt_ends(story: Story)
     assert names.count("agent_end") == 2
     failed = [(one["command"], one["success"]) for one in story.replies("bad")]
     assert failed == [("abort_and_prompt", True), ("abort_and_prompt", False)]
+    assert PIXEL in str(story.requests[-1].body)
     (_, end) = story.events("agent_end")
     assert [text_of(one) for one in end["messages"]] == ["This", "Instead."]
 
 
-@proves("RPC0-reply-03", "RPC0-error-01", "RPC0-error-02")
-def test_an_unknown_model_is_refused_by_name(story: Story) -> None:
-    assert story.reply("nobody") == {
-        **{"id": "nobody", "type": "response", "command": "set_model", "success": False},
-        "error": "Model not found: provider/model",
-    }
-
-
-@proves("RPC0-error-03", "RPC0-error-05")
-def test_an_empty_name_is_refused_and_the_process_goes_on(story: Story) -> None:
-    assert story.reply("empty")["error"] == "Session name cannot be empty"
-    assert "sessionName" not in story.data("last")
-    assert story.data("last")["messageCount"] > 0
-
-
 # ---------------------------------------------------------------- start and end
-
-
-@proves("RPC0-launch-01", "RPC0-launch-05", "RPC0-launch-06", "RPC0-error-07")
-def test_options_count_and_the_end_of_input_ends_the_process(stage: Stage) -> None:
-    options = ("--model", "chat/large", "--thinking", "low", "--no-session")
-    done = stage.run("--mode", "rpc", *options, stdin=STATE)
-    ready, reply = done.records
-    assert (done.code, ready["type"]) == (0, "ready")
-    state = reply["data"]
-    assert (state["model"]["provider"], state["thinkingLevel"]) == ("chat", "low")
-    assert "sessionFile" not in state
-
-
-@proves("RPC0-launch-02")
-def test_file_arguments_are_refused(stage: Stage) -> None:
-    (stage.work / "a.txt").write_text("hi")
-    done = stage.run("@a.txt", stdin=STATE, program=RPC)
-    assert (done.code, done.stdout) == (1, b"")
-    assert "@file" in done.stderr
 
 
 @proves("RPC0-launch-03")
@@ -223,6 +105,24 @@ async def test_an_extension_can_end_the_process(stage: Stage) -> None:
     async with stage.client() as client:
         await client.send("prompt", message="/leave")
         assert await client.process.wait() == 0
+
+
+# ---------------------------------------------------------------- stream rules
+
+
+@proves("RPC0-event-08")
+async def test_an_answer_that_breaks_a_rule_is_cut_and_asked_for_again(stage: Stage) -> None:
+    stage.lay("work/.pi/rules/no-console.md", RULE)
+    stage.server.add(answer(say("I add console.log(", Gate())), answer("With the logger."))
+    async with stage.client() as client:
+        await client.request("prompt", id="cut", message="Go")
+        run = await client.collect("agent_end")
+    (hit,) = only(run, "ttsr_triggered")
+    assert [one["name"] for one in hit["rules"]] == ["no-console"]
+    assert hit["rules"][0]["content"] == "Use the logger."
+    assert text_of(run[-1]["messages"][-1]) == "With the logger."
+    assert "Use the logger." in str(stage.server.requests[-1].body["messages"])
+    assert types(run).count("agent_start") == 2
 
 
 # ---------------------------------------------------------------- todos

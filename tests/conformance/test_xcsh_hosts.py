@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 
 from ludolf.client import Record
-from tests.conformance import asking
 from tests.conformance.conftest import MakeStage
 from tests.conformance.proof import proves
 from tests.conformance.stage import Stage, Story, tell
@@ -30,64 +29,6 @@ OTHER = {**ECHO, "name": "other_host"}
 
 def _text(text: str) -> dict[str, Any]:
     return {"content": [{"type": "text", "text": text}]}
-
-
-# ---------------------------------------------------------------- dialogs
-
-
-@pytest.fixture(scope="module")
-def dialogs(make_stage: MakeStage) -> Story:
-    return tell(make_stage(), asking.play)
-
-
-@proves("RPC0-out-03", "RPC0-ui-01", "RPC0-ui-02", "RPC0-ui-07", "RPC0-ui-08", "RPC0-ui-09")
-def test_dialogs_wait_for_the_answer_with_their_id(dialogs: Story) -> None:
-    wanted = [value for _, value in asking.ANSWERS.values()]
-    assert asking.shown(dialogs)[: len(wanted)] == wanted
-    for name in asking.ANSWERS:
-        assert dialogs.data(f"while {name}")["isStreaming"] is False
-
-
-@proves("RPC0-ui-06", "RPC0-example-04")
-def test_requests_have_the_fields_of_their_method(dialogs: Story) -> None:
-    wanted: dict[str, dict[str, Any]] = {
-        "select": {"title": "Pick", "options": ["A", "B"]},
-        "confirm": {"title": "Sure?", "message": "Really?"},
-        "input": {"title": "Name?", "placeholder": "Ada"},
-        "editor": {"title": "Edit", "prefill": "text"},
-    }
-    for method, fields in wanted.items():
-        first = asking.requests(dialogs, method)[0]
-        head = {"type": "extension_ui_request", "id": first["id"], "method": method}
-        assert first == {**head, **fields}
-    assert asking.requests(dialogs, "confirm")[-1]["timeout"] == 60_000
-
-
-@proves("RPC0-ui-10", "RPC0-ui-11")
-def test_a_dialog_that_is_over_without_an_answer_gives_its_default(dialogs: Story) -> None:
-    late = len(asking.ANSWERS)
-    assert asking.shown(dialogs)[late : late + 2] == [None, False]
-    assert (dialogs.stage.work / "held").read_text() == "False"
-
-
-@proves("RPC0-ui-03", "RPC0-ui-04")
-def test_notices_need_no_answer_and_titles_are_kept_back(dialogs: Story) -> None:
-    one_way = ("notify", "setStatus", "setWidget", "setTitle", "set_editor_text")
-    told = {method: asking.requests(dialogs, method) for method in one_way}
-    assert told["notify"][-3]["message"] == "careful"
-    assert told["setStatus"][0]["statusText"] == "working"
-    assert told["setWidget"][0]["widgetLines"] == ["one", "two"]
-    assert told["set_editor_text"][0]["text"] == "a text"
-    assert told["setTitle"] == []
-
-
-@proves("RPC0-ui-05")
-async def test_titles_are_sent_to_a_host_that_wants_them(stage: Stage) -> None:
-    stage.lay(asking.PLACE, asking.SOURCE)
-    async with stage.client(PI_RPC_EMIT_TITLE="1") as client:
-        await client.send("prompt", message="/oneway")
-        title = await client.wait_for(lambda one: one.get("method") == "setTitle")
-    assert title["title"] == "a title"
 
 
 # ---------------------------------------------------------------- tools of the host

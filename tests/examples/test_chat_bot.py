@@ -1,6 +1,6 @@
 """The bot keeps chats apart, answers many at once, can be stopped, and remembers."""
 
-import contextlib
+import os
 import queue
 import signal
 import subprocess
@@ -26,13 +26,14 @@ class Users:
     def __init__(self, process: "subprocess.Popen[bytes]") -> None:
         self.process = process
         self._heard: queue.SimpleQueue[str] = queue.SimpleQueue()
-        threading.Thread(target=self._listen, daemon=True).start()
+        assert process.stdout is not None
+        # The thread reads a descriptor of its own, since the process's is closed by another one.
+        stdout = os.dup(process.stdout.fileno())
+        threading.Thread(target=self._listen, args=(stdout,), daemon=True).start()
 
-    def _listen(self) -> None:
-        assert self.process.stdout is not None
-        # The pipe is closed at the end of the test, maybe while this thread reads.
-        with contextlib.suppress(ValueError):
-            for line in self.process.stdout:
+    def _listen(self, stdout: int) -> None:
+        with open(stdout, "rb") as lines:
+            for line in lines:
                 self._heard.put(line.decode().rstrip("\n"))
 
     def say(self, *lines: str) -> None:

@@ -95,7 +95,7 @@ def _in_model(model: Record) -> Iterator[str]:
 
 async def _rest(s: Stage) -> None:
     """Wait until the run is over: this dialect has no event for it."""
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(30):
         while s.engine.runner.running:  # noqa: ASYNC110 - the end of a run sends no frame
             await asyncio.sleep(0)
 

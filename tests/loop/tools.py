@@ -34,7 +34,7 @@ class Gates:
             event.set()
 
     async def reached(self, name: str) -> None:
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(30):
             await self._reached.setdefault(name, asyncio.Event()).wait()
 
     def is_reached(self, name: str) -> bool:

@@ -111,7 +111,6 @@ class Pipes:
     def __exit__(self, kind: type[BaseException] | None, *rest: object) -> None:
         if kind is not None:
             self.process.kill()
-        self.process.stdout = None
         self.stdout.close()
         self.process.__exit__(None, None, None)
 

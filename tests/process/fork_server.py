@@ -4,7 +4,7 @@ A start costs the import of the program and of its HTTP library, about 0.25 s of
 costs about 0.01 s. Each program is still a process with pipes, an environment and a folder to
 itself. It differs from an executed one in its command line, in the memory that its environment was
 passed in, and in that lazy imports find their modules loaded. Tests of these carry
-`pytest.mark.exec`; `Lab.feed` and `Lab.popen` always execute.
+`pytest.mark.exec`.
 
 This file is also the server's program: standard library and Ludolf only.
 """

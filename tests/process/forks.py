@@ -54,6 +54,75 @@ def _read_all(descriptor: int) -> bytes:
         return pipe.read()
 
 
+class ForkedProgram:
+    """A forked program, with the members of an unbuffered `subprocess.Popen` that tests use."""
+
+    def __init__(self, words: Sequence[str], cwd: str, env: Mapping[str, str]) -> None:
+        stdin, feed = os.pipe()
+        output, stdout = os.pipe()
+        errors, stderr = os.pipe()
+        try:
+            self.pid, self._status = fork(words, cwd, env, (stdin, stdout, stderr))
+        finally:
+            for descriptor in (stdin, stdout, stderr):
+                os.close(descriptor)
+        self._words = list(words)
+        self.returncode: int | None = None
+        self.stdin = open(feed, "wb", buffering=0)  # noqa: SIM115 - closed at the end of the block
+        self.stdout = open(output, "rb", buffering=0)  # noqa: SIM115
+        self.stderr = open(errors, "rb", buffering=0)  # noqa: SIM115
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for pipe in (self.stdout, self.stderr, self.stdin):
+            pipe.close()
+        self.wait()
+
+    def poll(self) -> int | None:
+        with suppress(subprocess.TimeoutExpired):
+            self.wait(0)
+        return self.returncode
+
+    def wait(self, timeout: float | None = None) -> int:
+        """Raises:
+        TimeoutExpired: it has not ended.
+        """
+        if self.returncode is None:
+            ended, _, _ = select.select([self._status], [], [], timeout)
+            if not ended:
+                raise subprocess.TimeoutExpired(self._words, timeout or 0)
+            self.returncode = read_status(self._status)
+        return self.returncode
+
+    def send_signal(self, number: int) -> None:
+        if self.poll() is None:
+            os.kill(self.pid, number)
+
+    def terminate(self) -> None:
+        self.send_signal(signal.SIGTERM)
+
+    def kill(self) -> None:
+        self.send_signal(signal.SIGKILL)
+
+    def communicate(self, data: bytes = b"", timeout: float | None = None) -> tuple[bytes, bytes]:
+        """Raises:
+        TimeoutExpired: it has not ended; what it said is lost.
+        """
+        with ThreadPoolExecutor(3) as threads:
+            threads.submit(_write_all, os.dup(self.stdin.fileno()), data)
+            self.stdin.close()
+            reads = [threads.submit(pipe.readall) for pipe in (self.stdout, self.stderr)]
+            try:
+                self.wait(timeout)
+            except subprocess.TimeoutExpired:
+                self.kill()  # so that the reads end
+                raise
+            out, err = (read.result() for read in reads)
+        return out, err
+
+
 class PipeChild:
     """Pipes on the loop, with the members of `asyncio.subprocess.Process` that a client uses."""
 

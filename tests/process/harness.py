@@ -21,7 +21,7 @@ from ludolf.client.connection import SECONDS
 from ludolf.client.process import Process
 from tests.frames import dialect_of, frames_in, frames_out
 from tests.process.fork_server import can_fork
-from tests.process.forks import ForkedChild, run_forked
+from tests.process.forks import ForkedChild, ForkedProgram, run_forked
 from tests.process.model_server import ModelServer
 
 PROGRAM = (sys.executable, "-m", "ludolf")
@@ -132,10 +132,14 @@ class Lab:
 
     def popen(self, *arguments: str, **env: str) -> "subprocess.Popen[bytes]":
         """RPC mode with bare pipes."""
+        environ = {**self.env, **env}
+        if self.forks and can_fork(environ):
+            forked = ForkedProgram(["--mode", "rpc", *arguments], str(self.work), environ)
+            return cast("subprocess.Popen[bytes]", forked)
         return subprocess.Popen(
             [*RPC, *arguments],
             cwd=self.work,
-            env={**self.env, **env},
+            env=environ,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -218,8 +222,8 @@ class Watched(Patient):
                 frames_in().check(asked)
 
 
-class Forked(Watched):
-    """A program that is forked from one that is imported already."""
+class ForkedClient(Patient):
+    """A client of a program that is forked from one that is imported already."""
 
     async def _launch(self) -> Process:
         words = self._start.command[len(PROGRAM) :]
@@ -228,6 +232,10 @@ class Forked(Watched):
         assert env is not None
         child = await ForkedChild.start(words, str(cwd), env)
         return Process(cast(asyncio.subprocess.Process, child), self._start.name)
+
+
+class Forked(ForkedClient, Watched):
+    """A program that is forked, and whose frames are checked."""
 
 
 def check_lines(dialect: str, lines: Iterable[bytes]) -> None:

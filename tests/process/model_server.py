@@ -65,7 +65,7 @@ class ModelServer:
             gate.open()
         self._server.shutdown()
         self._server.server_close()
-        self._thread.join(5)
+        self._thread.join(30)
 
 
 class TwoScripts(ModelServer):

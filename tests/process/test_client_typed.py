@@ -36,7 +36,7 @@ from ludolf.protocol.wire.pieces import TextDelta
 from ludolf.protocol.wire.stored import MessageEntry
 from tests.frames import frames_in
 from tests.process.extending import lay
-from tests.process.harness import RPC, WAIT_SECONDS, Lab, Patient, survivors
+from tests.process.harness import RPC, WAIT_SECONDS, ForkedClient, Lab, Patient, survivors
 from tests.process.script import Failure, Gate, answer, call
 
 DIALECTS = ("pi", "pi-0.79", "pi-delta", "omp", "xcsh", "pi-early")
@@ -45,8 +45,10 @@ LEFT_OUT = {"handoff": {"instructions"}, "host_uri_result": {"is_error"}}
 
 
 def typed(lab: Lab, *arguments: str, **options: Any) -> Client:
+    """A client of the program, or of another one that is among the options."""
     given = {"program": RPC, "cwd": lab.work, "env": lab.env, **options}
-    return Patient(*arguments, **given)
+    kind = Patient if "program" in options else ForkedClient
+    return kind(*arguments, **given)
 
 
 def speaking(lab: Lab, dialect: str, **options: Any) -> Client:

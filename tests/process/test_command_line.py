@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from ludolf.base import loads
-from tests.process.harness import PROGRAM, SOURCE, WAIT_SECONDS, Lab
+from tests.process.fork_server import fork, read_status
+from tests.process.harness import SOURCE, WAIT_SECONDS, Lab
 from tests.process.script import answer
 
 # Interrupts the program when it imports the module that INTERRUPT_AT names.
@@ -183,21 +184,14 @@ def test_a_closed_pipe_ends_every_command_quietly(asked: Lab, words: tuple[str, 
     asked.server.add(answer("Again."))
     reader, writer = os.pipe()
     os.close(reader)
-    try:
-        done = subprocess.run(
-            [*PROGRAM, *words],
-            cwd=asked.work,
-            env=asked.env,
-            stdin=subprocess.DEVNULL,
-            stdout=writer,
-            stderr=subprocess.PIPE,
-            timeout=2 * WAIT_SECONDS,
-            check=False,
-        )
-    finally:
-        os.close(writer)
-    assert done.stderr == b""
-    assert done.returncode in (1, 128 + signal.SIGPIPE)
+    errors, stderr = os.pipe()
+    stdin = os.open(os.devnull, os.O_RDONLY)
+    _, status = fork(words, str(asked.work), asked.env, (stdin, writer, stderr))
+    for descriptor in (stdin, writer, stderr):
+        os.close(descriptor)
+    with open(errors, "rb") as told:
+        assert told.read() == b""
+    assert read_status(status) in (1, 128 + signal.SIGPIPE)
 
 
 @pytest.mark.exec

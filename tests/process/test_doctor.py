@@ -57,6 +57,25 @@ def test_a_default_model_without_credentials_is_named(lab: Lab) -> None:
     assert (warning["status"], warning["hint"]) == ("warning", "ludolf auth login anthropic")
 
 
+def test_entries_of_mcp_servers_are_checked_and_none_starts(lab: Lab) -> None:
+    servers = {
+        "good": {"command": "touch", "args": ["started"]},
+        "off": {"url": "https://x.org/mcp", "enabled": False},
+        "unset": {"url": "https://x.org/mcp", "headers": {"A": "${NO_SUCH}"}},
+        "missing": {"command": "no-such-program"},
+        "empty": {},
+    }
+    (lab.agent / "mcp.json").write_text(dumps({"mcpServers": servers}).decode())
+    found = [(one["status"], one["text"]) for one in _findings(lab)["mcp"]]
+    assert [status for status, _ in found] == ["warning", "ok", "ok", "warning", "warning"]
+    texts = [text for _, text in found]
+    assert 'server "empty": set `command` or `url`' in texts[0]
+    assert texts[1:3] == ["good (stdio, user): valid", "off (http, user): disabled"]
+    assert "unset: `headers.A`: the environment variable NO_SUCH is not set" in texts[3]
+    assert "missing: Cannot start no-such-program: no such program in PATH" in texts[4]
+    assert not (lab.work / "started").exists()
+
+
 def test_session_files_that_others_can_read_are_counted(lab: Lab) -> None:
     # Not in the folder of the test, since pytest keeps other users out of its parent.
     with TemporaryDirectory() as name:

@@ -418,7 +418,7 @@ async def test_silence_before_an_answer_and_within_it_have_limits_of_their_own(l
     model = ("--model", "gemini/large")  # which begins with its words
     async with lab.client(*model) as client, lab.client(*model) as other:
         await client.ask("prompt", message="Go")
-        assert await asyncio.to_thread(slow.reached.wait, 5)
+        assert await asyncio.to_thread(slow.reached.wait, WAIT_SECONDS)
         began = time.monotonic()
         told = await other.prompt_and_collect("Go on")
         assert time.monotonic() - began < 5

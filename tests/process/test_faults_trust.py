@@ -98,6 +98,7 @@ async def test_a_folder_moves_no_key_to_another_server(lab: Lab) -> None:
     assert len(lab.server.requests) == 1
 
 
+@pytest.mark.exec
 def test_a_key_on_the_command_line_is_not_in_the_list_of_processes(lab: Lab) -> None:
     for words in (("--api-key", KEY), (f"--api-key={KEY}",)):
         with Pipes(lab.popen("--model", "claude/large", *words)) as pipes:
@@ -165,7 +166,7 @@ def test_what_is_shown_on_a_terminal_cannot_control_it(lab: Lab, words: tuple[st
         assert pipes.end() == 0
     (path,) = lab.sessions
     more = (str(path),) if words[1] == "show" else ()
-    done = lab.run(*words, *more, program=(sys.executable, "-m", "ludolf"))
+    done = lab.run(*words, *more)
     assert done.code == 0, done.stderr
     assert b"hello" in done.stdout
     for byte in (b"\x1b", b"\x07", b"\xc2\x9b"):

@@ -10,7 +10,7 @@ import pytest
 from ludolf.base import loads
 from ludolf.config.mcp.cache import store_cached_server
 from ludolf.config.mcp.entries import parse_entry
-from ludolf.config.mcp.resolution import resolve_entry, server_cache_key
+from ludolf.config.mcp.resolution import cache_key
 from tests.process.harness import Lab
 
 
@@ -20,20 +20,26 @@ def _servers(path: Path) -> Any:
 
 def test_servers_are_added_replaced_and_removed(lab: Lab) -> None:
     path = lab.agent / "mcp.json"
-    command = ("mcp", "add", "files", "--env", "K=a=b", "--cwd", "sub", "--", "npx", "-y", "--env")
+    (lab.work / "sub").mkdir()
+    command = ("mcp", "add", "files", "--env", "K=a=b", "--cwd", "sub", "--", "sh", "-y", "--env")
     done = lab.run(*command)
     assert (done.code, done.stderr) == (0, "")
-    assert done.stdout == f"Added files in {path}\n".encode()
+    expected = f"Added files in {path}\nTry it with: ludolf mcp check files\n"
+    assert done.stdout.decode() == expected
     assert os.stat(path).st_mode & 0o777 == 0o600
-    lab.run("mcp", "add", "plain", "uvx", "server", "--verbose")
+    done = lab.run("mcp", "add", "plain", "no-such-program", "server", "--verbose")
+    assert "Warning: Cannot start no-such-program: no such program in PATH" in done.stderr
     lab.run(
         *("mcp", "add", "--transport", "http", "web-x", "https://x.org/mcp"),
         *("--header", "X-A: 1", "--header", "X-B=2", "--bearer-token-env-var", "TOK"),
         *("--oauth-client-id", "me", "--exposure", "direct", "--timeout", "5"),
     )
+    done = lab.run("mcp", "add", "keyed", "https://x/", "--header", "Authorization: Bearer abc")
+    assert f"value of Authorization is now in {path} as plain text" in done.stderr
+    lab.run("mcp", "remove", "keyed")
     assert _servers(path) == {
-        "files": {"command": "npx", "args": ["-y", "--env"], "env": {"K": "a=b"}, "cwd": "sub"},
-        "plain": {"command": "uvx", "args": ["server", "--verbose"]},
+        "files": {"command": "sh", "args": ["-y", "--env"], "env": {"K": "a=b"}, "cwd": "sub"},
+        "plain": {"command": "no-such-program", "args": ["server", "--verbose"]},
         "web-x": {
             "type": "http",
             "url": "https://x.org/mcp",
@@ -56,16 +62,20 @@ def test_servers_are_added_replaced_and_removed(lab: Lab) -> None:
         (("add", "a", "https://x/", "--", "x"), "either a command or an address"),
         (("add", "a", "https://x/", "--env", "A=b"), "--env has no effect"),
         (("add", "a", "--env", "A", "--", "x"), "--env needs KEY=VALUE"),
+        (("add", "a", "https://x/", "--header", "Authorization: Bearer "), "has no value"),
+        (("add", "a", "ftp://x"), "is not an address that begins with https://"),
         (("add", "a", "--transport", "sse", "https://x/sse"), "ends in /mcp"),
         (("remove", "filez"), 'has no server "filez". Did you mean "files"?'),
         (("get", "filez"), 'There is no MCP server "filez". Did you mean "files"?'),
+        (("check", "off"), 'is disabled. Set "enabled": true in '),
         (("import", "codex"), "No server of codex was found. Searched: "),
     ],
 )
 def test_mistakes_are_explained_and_change_nothing(
     lab: Lab, words: tuple[str, ...], reason: str
 ) -> None:
-    text = '{"mcpServers": {"files": {"command": "x"}}}'
+    off = {"command": "x", "enabled": False}
+    text = json.dumps({"mcpServers": {"files": {"command": "x"}, "off": off}})
     (lab.agent / "mcp.json").write_text(text)
     done = lab.run("mcp", *words)
     assert done.code == 1
@@ -79,9 +89,9 @@ def test_the_list_shows_files_cache_and_logins_and_starts_nothing(lab: Lab) -> N
     servers = {"known": known, "web": web, "odd": {"command": "x", "args": ["${NO_SUCH}"]}}
     (lab.agent / "mcp.json").write_text(json.dumps({"mcpServers": servers}))
     (lab.work / ".mcp.json").write_text('{"mcpServers": {"shared": {"command": "s"}}}')
-    resolved = resolve_entry(parse_entry("known", known, "user"), {})
+    key = cache_key(parse_entry("known", known, "user"), {}, lab.work)
     tools = {"tools": [{"name": "a"}, {"name": "b"}], "prompts": []}
-    store_cached_server(lab.agent / "mcp-cache.json", server_cache_key(resolved, lab.work), tools)
+    store_cached_server(lab.agent / "mcp-cache.json", key, tools)
     logins = {"mcp__web|https://x.org/mcp": {"tokens": {"access_token": "t"}}}
     (lab.agent / "mcp-auth.json").write_text(json.dumps(logins))
     done = lab.run("mcp", "list", "--json")
@@ -103,9 +113,9 @@ def test_the_list_shows_files_cache_and_logins_and_starts_nothing(lab: Lab) -> N
         "address",
     ]
     assert [line.split()[:2] for line in lines[1:]] == [
-        ["odd", "user"],
-        ["web", "user"],
         ["known", "user"],
+        ["web", "user"],
+        ["odd", "user"],
         ["shared", "project"],
     ]
     assert not (lab.work / "started").exists()
@@ -140,4 +150,6 @@ def test_an_import_keeps_existing_servers_unless_forced(lab: Lab) -> None:
     assert _servers(lab.agent / "mcp.json")["a-b"] == {"command": "theirs"}
     done = lab.run("mcp", "import", "cursor", "--local")
     assert list(_servers(lab.work / ".pi" / "mcp.json")) == ["a-b", "c"]
-    assert "is not trusted. Trust it with `ludolf trust`" in done.stderr
+    assert (
+        "is not trusted, so its servers do not start. Trust it with `ludolf trust`" in done.stderr
+    )

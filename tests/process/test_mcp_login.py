@@ -13,14 +13,7 @@ import pytest
 from tests.mcp_identity import ProtectedServer
 from tests.process.harness import WAIT_SECONDS, Finished, Lab
 
-_START = """\
-from ludolf.cli.subcommands import MODULES
-MODULES["mcp-login"] = ("mcp_login", "login")
-MODULES["mcp-logout"] = ("mcp_login", "logout")
-from ludolf.__main__ import main
-main()
-"""
-PROGRAM = (sys.executable, "-c", _START)
+PROGRAM = (sys.executable, "-m", "ludolf", "mcp")
 
 
 @pytest.fixture
@@ -46,7 +39,7 @@ def _run(lab: Lab, *words: str) -> Finished:
 def _log_in(lab: Lab, server: ProtectedServer) -> Finished:
     """Log in without a terminal, as a script does that visits the printed address."""
     with subprocess.Popen(
-        [*PROGRAM, "mcp-login", "lab"],
+        [*PROGRAM, "login", "lab"],
         cwd=lab.work,
         env=lab.env,
         stdin=subprocess.DEVNULL,
@@ -64,6 +57,8 @@ def _log_in(lab: Lab, server: ProtectedServer) -> Finished:
 def test_a_login_prints_one_address_and_stores_the_tokens_until_the_logout(
     lab: Lab, server: ProtectedServer
 ) -> None:
+    checked = _run(lab, "check", "lab")
+    assert "requires a login. Log in with: ludolf mcp login lab" in checked.stderr
     done = _log_in(lab, server)
     path = lab.agent / "mcp-auth.json"
     assert done.code == 0, done.stderr
@@ -72,10 +67,10 @@ def test_a_login_prints_one_address_and_stores_the_tokens_until_the_logout(
     assert done.stderr.endswith(f"Logged in to lab. Stored in {path}\n")
     assert "access-1-secret" in path.read_text()
     assert "secret" not in done.stderr
-    gone = _run(lab, "mcp-logout", "lab")
+    gone = _run(lab, "logout", "--local", "lab")
     assert (gone.code, gone.stderr) == (0, "Logged out of lab.\n")
     assert json.loads(path.read_text()) == {}
-    again = _run(lab, "mcp-logout", "lab")
+    again = _run(lab, "logout", "lab")
     assert (again.code, again.stderr) == (1, "No login of lab is stored.\n")
 
 
@@ -84,7 +79,7 @@ def test_at_a_terminal_the_address_of_the_last_page_can_be_pasted(
 ) -> None:
     terminal, end = pty.openpty()
     with subprocess.Popen(
-        [*PROGRAM, "mcp-login", "lab"],
+        [*PROGRAM, "login", "lab"],
         cwd=lab.work,
         env=lab.env,
         stdin=end,
@@ -124,7 +119,7 @@ def test_a_failed_login_says_why(lab: Lab, server: ProtectedServer) -> None:
 def test_servers_without_a_login_are_refused(
     name: str, words: str, lab: Lab, server: ProtectedServer
 ) -> None:
-    done = _run(lab, "mcp-login", name)
+    done = _run(lab, "login", name)
     assert (done.code, done.stdout) == (1, b"")
     assert words in done.stderr
     assert not server.requests

@@ -3,7 +3,6 @@
 import json
 import os
 import subprocess
-import sys
 import threading
 from contextlib import ExitStack
 from pathlib import Path
@@ -14,7 +13,8 @@ import pytest
 from ludolf import __version__
 from ludolf.base import loads
 from tests.loopback import JSON_BODY, Canned, Loopback
-from tests.process.harness import Lab
+from tests.process.forks import run_forked
+from tests.process.harness import WAIT_SECONDS, Lab
 
 SOURCE = Path(__file__).parents[2] / "src"
 KEYS = {
@@ -54,19 +54,14 @@ class Home:
     def run(self, *words: str, **environ: str) -> subprocess.CompletedProcess[str]:
         base = {
             "PATH": os.environ["PATH"],
-            "PYTHONPATH": str(SOURCE),
+            "LANG": "C.UTF-8",
             "HOME": str(self.folder),
             "LUDOLF_LOCAL_SERVERS": "0",
         }
-        return subprocess.run(
-            [sys.executable, "-m", "ludolf", *words],
-            env={**base, **environ},
-            cwd=self.folder,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=30,
-        )
+        env = {**base, **environ}
+        done = run_forked(words, str(self.folder), env, b"", 2 * WAIT_SECONDS)
+        out, err = done.stdout.decode(), done.stderr.decode()
+        return subprocess.CompletedProcess(done.args, done.returncode, out, err)
 
     def show(self, key: str, **environ: str) -> Any:
         done = self.run("models", "show", key, "--json", **environ)

@@ -1,6 +1,5 @@
 """The page for writers of hosts: its examples are played to the real program, its hosts run."""
 
-import contextlib
 import json
 import os
 import queue
@@ -111,21 +110,21 @@ def _env(work: Path) -> dict[str, str]:
 def test_an_example_happens_as_the_page_says(example: str, work: Path) -> None:
     first, *lines = example.splitlines()
     assert first.startswith("$ ludolf ") or first.startswith("$ LUDOLF_")
-    with _started(first.removeprefix("$ "), work) as program:
+    with started(first.removeprefix("$ "), work, _env(work)) as program:
         stage = Stage(program, dialect_of(shlex.split(first), {}))
         for line in lines:
             stage.play(line)
 
 
 @contextmanager
-def _started(command: str, work: Path) -> Iterator["subprocess.Popen[bytes]"]:
+def started(command: str, work: Path, env: dict[str, str]) -> Iterator["subprocess.Popen[bytes]"]:
     """The program of a shell's command line; it must end well."""
     words = shlex.split(command)
     program = words.index("ludolf")
     more = dict(word.split("=", 1) for word in words[:program])
     pipe = subprocess.PIPE
     with subprocess.Popen(
-        ["ludolf", *words[program + 1 :]], cwd=work, env=_env(work) | more, stdin=pipe, stdout=pipe
+        ["ludolf", *words[program + 1 :]], cwd=work, env=env | more, stdin=pipe, stdout=pipe
     ) as process:
         try:
             yield process
@@ -147,12 +146,13 @@ class Stage:
         self._names: dict[str, Any] = {}
         self._may_skip = False
         self._known = frames_out(dialect)
-        threading.Thread(target=self._listen, args=(program.stdout,), daemon=True).start()
+        # The thread reads a descriptor of its own, since the program's is closed by another one.
+        stdout = os.dup(program.stdout.fileno())
+        threading.Thread(target=self._listen, args=(stdout,), daemon=True).start()
 
-    def _listen(self, stdout: IO[bytes]) -> None:
-        # The stream is closed at the end of the example, maybe while this thread reads.
-        with contextlib.suppress(ValueError):
-            for line in stdout:
+    def _listen(self, stdout: int) -> None:
+        with open(stdout, "rb") as lines:
+            for line in lines:
                 self._frames.put(json.loads(line))
 
     def play(self, line: str) -> None:

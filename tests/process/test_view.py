@@ -7,7 +7,6 @@ import re
 import signal
 import socket
 import stat
-import subprocess
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -19,25 +18,21 @@ import pytest
 
 from ludolf.base import dumps, loads
 from tests.export_page import answer, header, message, text
-from tests.process.harness import PROGRAM, WAIT_SECONDS, Lab
+from tests.process.forks import ForkedProgram
+from tests.process.harness import WAIT_SECONDS, Lab
 from tests.process.script import answer as scripted
+
+HINT = b"Open this address in a browser (--open does it). Ctrl-C ends the view.\n"
 
 
 class View:
     """The program while it serves a file."""
 
     def __init__(self, lab: Lab, *words: str, **env: str) -> None:
-        self.process = subprocess.Popen(
-            [*PROGRAM, "view", *words],
-            cwd=lab.work,
-            env={**lab.env, **env},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        assert self.process.stdout is not None
-        self.name = self.process.stdout.readline().strip()
-        self.url = self.process.stdout.readline().strip()
+        self.process = ForkedProgram(["view", *words], str(lab.work), {**lab.env, **env})
+        self.process.stdin.close()
+        self.name = self.process.stdout.readline().decode().strip()
+        self.url = self.process.stdout.readline().decode().strip()
         self.port = urlsplit(self.url).port or 0
         self.root = urlsplit(self.url).path
 
@@ -72,8 +67,12 @@ class View:
         """Stop it; gives the exit code. It has nothing else to complain about."""
         if self.process.poll() is None:
             self.process.send_signal(number)
-        assert self.process.communicate(timeout=WAIT_SECONDS) == ("", complaint)
-        return self.process.returncode
+        code = self.process.wait(WAIT_SECONDS)
+        if not self.process.stdout.closed:
+            with self.process as ended:
+                assert ended.stdout.readall() in (b"", HINT, HINT[HINT.index(b"Ctrl-C") :])
+                assert ended.stderr.readall().decode() == complaint
+        return code
 
 
 class Events:
@@ -420,6 +419,5 @@ def test_the_browser_is_opened_by_a_private_file(lab: Lab, source: Path) -> None
 
 
 def test_the_view_says_how_to_open_and_end_it(view: View) -> None:
-    assert view.process.stdout is not None
     line = view.process.stdout.readline()
-    assert line == "Open this address in a browser (--open does it). Ctrl-C ends the view.\n"
+    assert line == HINT

@@ -214,7 +214,7 @@ class Machine:
     def close(self) -> None:
         self.server.shutdown()
         self.server.server_close()
-        self.thread.join(5)
+        self.thread.join(30)
 
 
 @pytest.fixture(name="machine")

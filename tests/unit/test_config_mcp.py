@@ -44,8 +44,8 @@ def test_files_are_merged_by_rank_and_names_that_differ_in_dashes_are_one(home: 
     _write(home.cwd / "more.json", extra={"url": "http://localhost/mcp"}, shared={"command": "f"})
     found = _read(home, "more.json")
     assert [(one.name, one.source, one.command) for one in found.entries.values()] == [
-        ("shared", "flag", "f"),
         ("extra", "flag", None),
+        ("shared", "flag", "f"),
         ("mine", "project", "project"),
         ("a-b", "user", "user"),
     ]

@@ -311,7 +311,7 @@ async def test_a_login_to_chatgpt_knows_its_account(
 
 
 async def _until_shown(user: User) -> None:
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(30):
         await user.sees.wait()
 
 

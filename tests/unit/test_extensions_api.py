@@ -111,7 +111,7 @@ def tell(event, ctx): raise RuntimeError(' '.join(seen))
     bench = await _bench(tmp_path, body)
     await _call(bench, "/go")
     await asyncio.sleep(0)
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(30):
         await bench.extensions.close()
     await bench.runner.emit(payloads.AgentStart())
     assert bench.told() == [("agent_start", "began ended")]

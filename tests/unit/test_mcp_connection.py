@@ -1,6 +1,7 @@
 """Connections of both eras over pipes: requests, questions of servers, limits and faults."""
 
 import asyncio
+import gc
 import json
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
@@ -9,6 +10,7 @@ from typing import Any
 import pytest
 
 from ludolf.mcp.connection import Connection, ConnectionLimits, connect
+from ludolf.mcp.handshake import negotiate
 from ludolf.mcp.wire import Era, Json, McpError, Refusal
 from ludolf.tools.process_tree import WARDEN
 from tests.mcp_server import program
@@ -135,6 +137,30 @@ async def test_a_silent_server_is_asked_in_both_ways_and_a_late_answer_counts() 
         assert connection.facts.era == "legacy"
     async with connected("modern", limits=limits) as connection:
         assert connection.facts.era == "modern"
+
+
+@pytest.mark.parametrize("turns", range(1, 6))
+async def test_a_handshake_that_is_cancelled_as_it_fails_reports_nothing(turns: int) -> None:
+    reports: list[Any] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, report: reports.append(report))
+    gone = asyncio.Event()
+
+    async def ask(method: str, params: Json) -> Json:
+        await gone.wait()
+        raise McpError("the server is gone")
+
+    work = asyncio.ensure_future(negotiate(ask, {}, protocol=None, silence=20))
+    await asyncio.sleep(0)
+    gone.set()
+    for _turn in range(turns):
+        await asyncio.sleep(0)
+    work.cancel()
+    await asyncio.wait({work})
+    if not work.cancelled():
+        work.exception()
+    del work
+    gc.collect()
+    assert not reports
 
 
 async def test_calls_run_at_the_same_time() -> None:

@@ -181,7 +181,7 @@ async def test_a_refused_token_is_replaced(mode: str) -> None:
 @pytest.mark.parametrize("keys", [None, Keys(), Keys("old"), Keys("a", "b", "c", "d")])
 async def test_a_server_that_wants_a_login_says_so(keys: Keys | None) -> None:
     with HttpMcp("locked") as server:
-        with pytest.raises(LoginNeeded, match="wants a login") as caught:
+        with pytest.raises(LoginNeeded, match="requires a login") as caught:
             async with reached(server, tokens=keys):
                 pytest.fail("it is connected")
         assert caught.value.challenge == 'Bearer resource_metadata="https://m"'

@@ -25,14 +25,14 @@ class Heard:
         self._more.set()
 
     async def until(self, count: int) -> list[bytes]:
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(30):
             while len(self.lines) < count:
                 self._more.clear()
                 await self._more.wait()
         return self.lines
 
     async def whole(self) -> list[bytes]:
-        await asyncio.wait_for(self._ended.wait(), 5)
+        await asyncio.wait_for(self._ended.wait(), 30)
         return self.lines
 
     @property

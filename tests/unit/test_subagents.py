@@ -122,7 +122,7 @@ async def test_a_result_reaches_a_busy_parent_at_its_next_turn(tmp_path: Path) -
             yield f"heard {_last(context)}"
 
     async with _session(parent, tmp_path, tools=[wait]) as session:
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(30):
             answer = await session.prompt("go")
     assert "early" in answer.text
     assert seen == ["CustomMessage"]
@@ -162,7 +162,7 @@ async def test_agents_of_one_call_run_side_by_side(tmp_path: Path) -> None:
 
     tasks = ({"name": "A", "task": "part 1"}, {"name": "A", "task": "part 2"})
     async with _session(_delegating(*tasks, agent=agent), tmp_path) as session:
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(30):
             await session.prompt("go")
         told = [job["jobId"] for result in _results(session) for job in result.details["jobs"]]
     assert sorted(told) == ["A", "A-2"]
@@ -183,7 +183,7 @@ async def test_no_more_agents_work_at_once_than_allowed(tmp_path: Path) -> None:
     tasks = [{"task": f"part {number}"} for number in range(3)]
     model = _delegating(*tasks, agent=agent)
     async with _session(model, tmp_path, settings=settings) as session:
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(30):
             await session.prompt("go")
         told = [job for result in _results(session) for job in result.details["jobs"]]
     assert (most, len(told)) == (1, 3)
@@ -211,7 +211,7 @@ async def test_agents_start_agents_only_as_deep_as_allowed(tmp_path: Path) -> No
         jobs = session.engine.features.find(SubagentSpawner)
         assert jobs is not None
         jobs.registry.subscription.level = "progress"
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(30):
             events = [event async for event in session.prompt("root")]
     assert offered == {"root": True, "outer": True, "inner": False}
     lives = [e.payload for e in events if isinstance(e, SubagentLifecycle)]
@@ -233,7 +233,7 @@ async def test_turns_of_agents_count_for_the_limit_of_the_prompt(tmp_path: Path)
 
     model = _delegating({"task": "Work on"}, agent=agent)
     async with _session(model, tmp_path, tools=[nothing], max_turns=5) as session:
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(30):
             events = [event async for event in session.prompt("go")]
         (result,) = _results(session)
         assert session.messages[-1] == result
@@ -255,7 +255,7 @@ async def test_abort_ends_agents_and_nobody_is_woken(tmp_path: Path) -> None:
 
     async with _session(_delegating({"task": "Hang"}, agent=agent), tmp_path) as session:
         run = asyncio.ensure_future(_events(session))
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(30):
             await begun.wait()
             await session.engine.runner.idle()
             assert not session.engine.is_settled
@@ -284,7 +284,7 @@ async def test_a_new_session_ends_agents_of_the_old_one(tmp_path: Path) -> None:
 
     async with _session(_delegating({"task": "Hang"}, agent=agent), tmp_path) as session:
         run = asyncio.ensure_future(_events(session))
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(30):
             await begun.wait()
             await session.engine.runner.idle()
             await session.new_session()

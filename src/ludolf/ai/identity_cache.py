@@ -1,4 +1,4 @@
-"""Cache of values by the identity of a message."""
+"""Cache of values by the identity of an object, such as a message."""
 
 from collections.abc import Callable
 from typing import Generic, TypeVar
@@ -8,7 +8,7 @@ _LIMIT = 20_000
 
 
 class IdentityCache(Generic[T]):
-    """Values by message identity. The entry keeps the message alive, so ids stay unique."""
+    """Values by identity. The entry keeps its object alive, so ids stay unique."""
 
     def __init__(self, limit: int = _LIMIT) -> None:
         self._limit = limit

@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from ludolf.ai.identity_cache import IdentityCache
 from ludolf.base import ReadOnlySchema, dumps
 
 _TYPES = ("string", "number", "integer", "boolean", "object", "array", "null")
@@ -19,11 +20,20 @@ _NOT_AT_ROOT = ("enum", "not")
 _MAX_DEPTH = 40
 
 
+# The tools of a conversation have the same schema objects in every request.
+_portable: IdentityCache[dict[str, Any]] = IdentityCache(4096)
+
+
 def portable_schema(schema: ReadOnlySchema) -> dict[str, Any]:
     """Return a schema without invalid or outdated keywords; a valid one stays as it is.
 
     Servers accept no union at the root: the properties of all its branches are described instead.
+    The result is kept for the next request: do not change it.
     """
+    return _portable.get(schema, lambda: _made_portable(schema))
+
+
+def _made_portable(schema: ReadOnlySchema) -> dict[str, Any]:
     root = _clean(schema, 0)
     unions = [word for word in _UNIONS if word in root]
     branches = [branch for word in unions for branch in root.pop(word)]

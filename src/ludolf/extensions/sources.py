@@ -74,14 +74,15 @@ def import_from_sources(folder: Path) -> None:
     as Python loads them.
     """
     global _import_path
-    if _is_below(os.path.realpath(folder), _program()):
+    real = os.path.realpath(folder)
+    if _is_below(real, _program()):
         return
     if _finder not in sys.path_hooks:
         _import_path = tuple(map(os.path.realpath, sys.path))
         sys.path_hooks.insert(0, _finder)
-    _folders.add(os.path.realpath(folder))
+    _folders.add(real)
     for path in tuple(sys.path_importer_cache):
-        if _extension_folder(path) is not None:
+        if _is_below(os.path.realpath(path), (real,)):
             del sys.path_importer_cache[path]
 
 

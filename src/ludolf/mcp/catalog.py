@@ -44,14 +44,14 @@ def read_tools(server: str, raw: Sequence[Any]) -> ReadTools:
         try:
             definition, notes = _definition(server, each)
         except UnusableSchema as error:
-            warnings.append(f"MCP server {server}: a tool is left out: {error}.")
+            warnings.append(f'MCP server "{server}": a tool is left out: {error}.')
             continue
         warnings.extend(notes)
         first = found.setdefault(definition.tool, definition)
         if first.digest != definition.digest:
             shown = _shown(definition.tool)
             warnings.append(
-                f"MCP server {server}: the tool {shown} is defined twice; the first one is used."
+                f'MCP server "{server}": the tool {shown} is defined twice; the first one is used.'
             )
     return ReadTools(distinct_names(found.values(), frozenset()), tuple(warnings))
 
@@ -94,7 +94,7 @@ def _definition(server: str, raw: Any) -> tuple[ToolDefinition, tuple[str, ...]]
 def _notes(server: str, shown: str, *, is_too_large: bool) -> Iterator[str]:
     if is_too_large:
         yield (
-            f"MCP server {server}: the parameter schema of {shown} is larger than "
+            f'MCP server "{server}": the parameter schema of {shown} is larger than '
             f"{MAX_SCHEMA_BYTES // 1024} KB; the model sees the tool without it."
         )
 

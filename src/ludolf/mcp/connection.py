@@ -60,7 +60,7 @@ async def connect(
     """Start or reach a server and agree on a version; `protocol` allows one era only.
 
     Raises:
-        LoginNeeded: the server wants a login.
+        LoginNeeded: the server requires a login.
         McpError: the server cannot be used.
     """
     connection = Connection(server, client, tokens, limits)
@@ -161,9 +161,10 @@ class Connection:
         timeout: float = 60.0,
         on_progress: TakeProgress | None = None,
     ) -> Json:
-        """Call a tool and return its result. The call is never sent twice.
+        """Call a tool and return its result.
 
-        Cancelling the task cancels the call at the server too.
+        The call is sent again only if the server has certainly not run it: it had forgotten the
+        session, or missed a header. Cancelling the task cancels the call at the server too.
 
         Raises:
             Refusal: the server answered with an error.
@@ -260,6 +261,8 @@ class Connection:
         finally:
             task.cancel()
             await asyncio.wait({task})
+            if not task.cancelled():
+                task.exception()  # retrieve it: this may be cancelled before it reads the result
 
     async def _confirm(self) -> None:
         self._peer.notify("notifications/initialized")

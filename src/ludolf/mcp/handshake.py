@@ -51,10 +51,13 @@ async def negotiate(
     tasks = Tasks()
     try:
         first = tasks.start(initialize(ask, capabilities))
+        first.add_done_callback(_retrieve)
         await asyncio.wait({first}, timeout=silence)
         if first.done() and not _may_be_modern(first.exception()):
             return first.result()  # type: ignore[no-any-return]  # tasks of a group have any type
-        waiting = {first, tasks.start(discover(ask, capabilities))}
+        second = tasks.start(discover(ask, capabilities))
+        second.add_done_callback(_retrieve)
+        waiting = {first, second}
         while waiting:
             done, waiting = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
             good = [task for task in done if task.exception() is None]
@@ -63,6 +66,12 @@ async def negotiate(
         return first.result()  # type: ignore[no-any-return]  # raises its error
     finally:
         await tasks.close()
+
+
+def _retrieve(task: "asyncio.Task[ServerFacts]") -> None:
+    """Take the error of a task, in case that its owner is cancelled before it does."""
+    if not task.cancelled():
+        task.exception()
 
 
 def _may_be_modern(error: BaseException | None) -> bool:

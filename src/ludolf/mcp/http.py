@@ -46,6 +46,8 @@ class HttpLink:
         self._transport = Transport()
         self._posts = Tasks()
         self._streams = Tasks()
+        # Each ends one request that waits for its answer.
+        self._stops: set[asyncio.Timeout] = set()
         self._version = ""
         self.session: str | None = None
         self.heard: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -67,18 +69,24 @@ class HttpLink:
 
         Raises:
             RpcFault: the server answered with an error.
-            LoginNeeded: the server wants a login.
+            LoginNeeded: the server requires a login.
             SessionLost: the server has forgotten the session.
             McpError: the request failed.
         """
-        async with self._answered("POST", call.frame, call.method, headers) as reply:
-            if call.method == "initialize":
-                self.session = _header(reply, "Mcp-Session-Id") or None
-            kind = _header(reply, "Content-Type")
-            if "text/event-stream" in kind:
-                await self._read_events(reply, call)
-            else:
-                self._owner.received(await _body(reply, MAX_RESULT_BYTES))
+        kind = ""
+        try:
+            async with asyncio.timeout(None) as stop:
+                self._stops.add(stop)
+                try:
+                    kind = await self._post(call, headers)
+                finally:
+                    self._stops.discard(stop)
+        except TimeoutError:
+            if not call.answer.done():
+                raise McpError("The connection was closed") from None
+        except McpError:
+            if not call.answer.done():
+                raise
         if not call.answer.done():
             raise self._unanswered(call.method, kind)
         return await call.answer
@@ -96,6 +104,8 @@ class HttpLink:
 
     async def close(self) -> None:
         """End the session at the server and close all connections."""
+        while self._stops:
+            self._stops.pop().reschedule(asyncio.get_running_loop().time())
         await self._streams.close()
         try:
             async with asyncio.timeout(_DELETE_SECONDS):
@@ -110,6 +120,18 @@ class HttpLink:
             await self._transport.close()
 
     # ------------------------------------------------------------ requests
+
+    async def _post(self, call: OutgoingCall, headers: Mapping[str, str]) -> str:
+        """Send a request and pass on what is answered; return the type of the answer."""
+        async with self._answered("POST", call.frame, call.method, headers) as reply:
+            if call.method == "initialize":
+                self.session = _header(reply, "Mcp-Session-Id") or None
+            kind = _header(reply, "Content-Type")
+            if "text/event-stream" in kind:
+                await self._read_events(reply, call)
+            else:
+                self._owner.received(await _body(reply, MAX_RESULT_BYTES))
+            return kind
 
     @asynccontextmanager
     async def _answered(
@@ -181,12 +203,12 @@ class HttpLink:
 
     async def _log_in(self, token: str | None, challenge: str) -> None:
         if self._tokens is None or not await self._tokens.refused(token, challenge):
-            raise LoginNeeded(f"{self._url} wants a login", challenge)
+            raise LoginNeeded(f"{self._url} requires a login", challenge)
 
     async def _failure(self, reply: Raw, challenge: str | None, in_session: bool) -> Exception:
         """Return the error for a status that means failure."""
         if challenge is not None:
-            return LoginNeeded(f"{self._url} wants a login", challenge)
+            return LoginNeeded(f"{self._url} requires a login", challenge)
         body = await _body(reply, MAX_ERROR_BYTES, whole=False)
         message = parse_envelope(body)
         fault = message.error if message is not None else None

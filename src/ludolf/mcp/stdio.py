@@ -50,7 +50,7 @@ class StdioLink:
             McpError: the program does not exist or cannot be started.
         """
         server = self._server
-        argv = (_program(server), *server.argv[1:])
+        argv = (server_program(server), *server.argv[1:])
         command = ProcessCommand(argv=argv, cwd=server.cwd, env=server.env)
         self._process = PipedProcess(command, self)
         try:
@@ -148,8 +148,12 @@ def _ending(code: int | None) -> str:
     return f"ended with exit code {code}"
 
 
-def _program(server: StdioServer) -> str:
-    """Return the path of the program: relative to the server's folder, or found in its PATH."""
+def server_program(server: StdioServer) -> str:
+    """Return the path of the program: relative to the server's folder, or found in its PATH.
+
+    Raises:
+        McpError: there is no such program.
+    """
     name = server.argv[0]
     if not os.path.isdir(server.cwd):
         raise McpError(f"Cannot start {name}: the folder {server.cwd} does not exist")

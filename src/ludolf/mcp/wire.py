@@ -30,7 +30,7 @@ class Refusal(McpError):
 
 
 class LoginNeeded(McpError):
-    """The server wants a login. `challenge` is its WWW-Authenticate header."""
+    """The server requires a login. `challenge` is its WWW-Authenticate header."""
 
     def __init__(self, text: str, challenge: str = "") -> None:
         super().__init__(text)

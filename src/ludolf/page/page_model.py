@@ -27,7 +27,7 @@ from ludolf.session.entries import (
     role_of,
     text_field,
 )
-from ludolf.session.stats import OTHER_WORK, Spent
+from ludolf.session.stats import OTHER_WORK, Spending
 from ludolf.session.tree import Session, clean_name
 
 # One letter each in the page's data; the script uses the same letters.
@@ -86,8 +86,7 @@ class Figures(msgspec.Struct):
     """Totals of the session, over all branches."""
 
     kinds: dict[str, int]
-    spent: Spent
-    by_model: dict[str, Spent]
+    spending: Spending
     tool_calls: int = 0
 
 
@@ -163,7 +162,7 @@ class Growth:
     """
 
     def __init__(self, header: SessionHeader) -> None:
-        figures = Figures(kinds=dict.fromkeys(KINDS, 0), spent=Spent(), by_model={})
+        figures = Figures(kinds=dict.fromkeys(KINDS, 0), spending=Spending())
         self.story = Story(header, figures)
         self.touched: dict[int, int] = {}
         self.relinked = False
@@ -258,18 +257,15 @@ class Growth:
             at = self.story.items[at].parent
 
     def _count(self, item: Item) -> None:
-        figures, message, usage = self.story.figures, item.message, usage_of(item)
+        figures, message = self.story.figures, item.message
         figures.kinds[item.kind] += 1
         if isinstance(message, AssistantMessage):
             figures.tool_calls += len(message.tool_calls)
-            name = f"{message.provider}/{message.response_model or message.model}"
+            figures.spending.add_answer(message)
         elif item.entry.type == "usage":
-            name = f"{item.body.get('provider')}/{item.body.get('model')}"
+            figures.spending.add_body(item.body, usage_of(item))
         else:
-            name = OTHER_WORK
-        if usage is not None:
-            figures.spent.add(usage)
-            figures.by_model.setdefault(name, Spent()).add(usage)
+            figures.spending.add(OTHER_WORK, usage_of(item))
 
     def _relate(self, item: Item) -> None:
         """Assign a result to its call. Some providers repeat ids, so the latest call counts."""

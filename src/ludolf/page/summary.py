@@ -36,7 +36,7 @@ def title(story: Story) -> str:
 
 
 def summary_html(story: Story, chart: Chart) -> str:
-    models = [name for name in story.figures.by_model if "/" in name]
+    models = [name for name in story.figures.spending.by_model if "/" in name]
     facts = [
         _fact("Session", f'<code class="id">{content(story.header.id[:80])}</code>'),
         _fact("Folder", f"<code>{content(one_line(story.header.cwd, 200))}</code>"),
@@ -67,7 +67,7 @@ def prompt_html(system_prompt: str | None, tools: Sequence[ToolSpecLike]) -> str
 
 def _figures(story: Story) -> list[str]:
     figures = story.figures
-    spent, kinds = figures.spent, figures.kinds
+    spent, kinds = figures.spending.total, figures.kinds
     shown = [
         (f"{kinds['user']:,}", "prompt" if kinds["user"] == 1 else "prompts"),
         (f"{kinds['assistant']:,}", "answer" if kinds["assistant"] == 1 else "answers"),
@@ -104,7 +104,7 @@ def _models(names: list[str]) -> str:
 
 
 def _by_model(story: Story) -> str:
-    spent = story.figures.by_model
+    spent = story.figures.spending.by_model
     if len(spent) < 2:
         return ""
     rows = [
@@ -113,7 +113,7 @@ def _by_model(story: Story) -> str:
             f'<td class="right">{tokens(value)}</td>'
             for value in (one.input, one.output, one.cache_read, one.cache_write)
         )
-        + f'<td class="right">{dollars(one.cost)}</td></tr>'
+        + f'<td class="right">{dollars(one.cost.total)}</td></tr>'
         for name, one in list(spent.items())[:50]
     ]
     names = ("Model", "In", "Out", "From cache", "To cache", "Cost")

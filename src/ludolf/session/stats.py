@@ -4,7 +4,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from ludolf.ai.messages import Usage
+from ludolf.ai.messages import AssistantMessage, Usage
 from ludolf.ai.usage import add_usage
 from ludolf.base import Value
 from ludolf.session.context import ContextView, has_known_usage, view_tokens
@@ -61,6 +61,31 @@ class Spent(msgspec.Struct):
         self.cost += usage.cost.total
 
 
+class Spending:
+    """Tokens and cost in total and by model."""
+
+    def __init__(self) -> None:
+        self.total = Spent()
+        self.by_model: dict[str, Usage] = {}
+
+    def add(self, key: str, usage: Usage | None) -> None:
+        """Count the usage of an entry under the key of a model or `OTHER_WORK`."""
+        if usage is not None:
+            self.total.add(usage)
+            known = self.by_model.get(key)
+            self.by_model[key] = usage if known is None else add_usage(known, usage)
+
+    def add_answer(self, answer: "AssistantMessage | _Counted") -> None:
+        """Count the usage of an answer under the model that answered."""
+        key = f"{answer.provider}/{answer.response_model or answer.model}"
+        self.add(key, answer.usage)
+
+    def add_body(self, body: dict[str, Any], usage: Usage | None) -> None:
+        """Count an entry that stores only the usage of a model."""
+        key = f"{text_field(body, 'provider')}/{text_field(body, 'model')}"
+        self.add(key, usage)
+
+
 class _Kind(msgspec.Struct, gc=False):
     type: str = ""
 
@@ -82,17 +107,16 @@ class Tally:
     """Incremental totals of a session, over all its branches."""
 
     def __init__(self, session: Session) -> None:
-        self._by_model: dict[str, Usage] = {}
         self.session = session
         self._seen = 0
         self._roles: dict[str, int] = {}
         self._tool_calls = 0
-        self._all = Spent()
+        self._spending = Spending()
 
     def stats(self, context_window: int | None = None) -> SessionStats:
         """Return the current totals; `context_usage` is missing without a context window."""
         self._catch_up()
-        spent, roles = self._all, self._roles
+        spent, roles = self._spending.total, self._roles
         path = self.session.path
         return SessionStats(
             session_file=str(path) if path is not None else None,
@@ -110,7 +134,7 @@ class Tally:
     def by_model(self) -> dict[str, Usage]:
         """Return tokens and cost by model; summaries are counted under `OTHER_WORK`."""
         self._catch_up()
-        return self._by_model
+        return self._spending.by_model
 
     def _catch_up(self) -> None:
         entries = self.session.entries()
@@ -123,11 +147,10 @@ class Tally:
             case "message" | "custom_message":
                 self._count_message(entry)
             case "compaction" | "branch_summary":
-                self._spend(OTHER_WORK, _usage_in(fields(entry)))
+                self._spending.add(OTHER_WORK, _usage_in(fields(entry)))
             case "usage":
                 body = fields(entry)
-                key = f"{text_field(body, 'provider')}/{text_field(body, 'model')}"
-                self._spend(key, _usage_in(body))
+                self._spending.add_body(body, _usage_in(body))
 
     def _count_message(self, entry: Entry) -> None:
         role = role_of(entry)
@@ -138,17 +161,11 @@ class Tally:
             return
         counted = _read_counted(entry)
         if role == "toolResult":
-            self._spend(OTHER_WORK, counted.usage)
+            self._spending.add(OTHER_WORK, counted.usage)
             return
-        self._spend(f"{counted.provider}/{counted.response_model or counted.model}", counted.usage)
+        self._spending.add_answer(counted)
         if isinstance(counted.content, list):
             self._tool_calls += sum(1 for block in counted.content if block.type == "toolCall")
-
-    def _spend(self, key: str, usage: Usage | None) -> None:
-        if usage is not None:
-            self._all.add(usage)
-            known = self._by_model.get(key)
-            self._by_model[key] = usage if known is None else add_usage(known, usage)
 
 
 def context_usage(view: ContextView, context_window: int | None) -> ContextUsage | None:

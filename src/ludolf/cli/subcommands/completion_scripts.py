@@ -54,6 +54,7 @@ ARGUMENTS: dict[str, str] = {
     "mcp get": "@mcp",
     "mcp login": "@mcp",
     "mcp logout": "@mcp",
+    "mcp check": "@mcp",
     "mcp remove": "@mcp",
     "models default": "@models",
     "models refresh": "@providers",

@@ -56,6 +56,7 @@ def checks(home: Home, *, online: bool) -> Iterator[Finding]:
     yield from _servers(registry)
     if online:
         yield from _online(registry)
+    yield from _mcp(home, files)
     yield from _extensions(files)
     yield from _extras()
     yield from _sandbox(home)
@@ -230,6 +231,23 @@ def _sessions(home: Home, files: SettingsFiles) -> Iterator[Finding]:
     if exposed:
         text = f"Other users can read {len(exposed)} session files, such as {exposed[0]}"
         yield _warning("sessions", text, f"chmod -R go= {folder}")
+
+
+def _mcp(home: Home, files: SettingsFiles) -> Iterator[Finding]:
+    """Check the entries of MCP servers; no server starts and no command runs."""
+    from ludolf.cli.subcommands.mcp_list import entry_problem
+    from ludolf.config.mcp.files import read_mcp_entries
+
+    found = read_mcp_entries(home, trusted=files.trusted)
+    for text in found.warnings:
+        yield _warning("mcp", text, "Correct the file (docs/mcp.md).")
+    for entry in found.entries.values():
+        problem = entry_problem(entry, home) if entry.enabled else None
+        if problem is None:
+            state = "valid" if entry.enabled else "disabled"
+            yield _ok("mcp", f"{entry.name} ({entry.transport}, {entry.source}): {state}")
+        else:
+            yield _warning("mcp", f"{entry.name}: {problem}", f"Correct it in {entry.path}.")
 
 
 def _extensions(files: SettingsFiles) -> Iterator[Finding]:

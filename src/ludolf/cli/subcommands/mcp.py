@@ -9,13 +9,14 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from ludolf.ai.secret_names import is_secret_name
 from ludolf.base import CommandError, ConfigError
 from ludolf.base.near import did_you_mean
 from ludolf.cli.subcommands import with_default
-from ludolf.cli.subcommands.mcp_list import list_servers, show_server
+from ludolf.cli.subcommands.mcp_list import entry_problem, list_servers, show_server
 from ludolf.cli.terminal import one_line, say
 from ludolf.config.mcp.edit import remove_entry, set_entry
-from ludolf.config.mcp.entries import check_entry, same_server
+from ludolf.config.mcp.entries import McpEntry, check_entry, has_syntax, same_server
 from ludolf.config.mcp.files import read_entry_objects
 from ludolf.config.mcp.imports import FOREIGN_PROGRAMS, foreign_files, read_foreign_entries
 from ludolf.config.settings.home import Home, find_home, reader_of
@@ -25,8 +26,12 @@ from ludolf.engine.build import current_folder
 _Act = Callable[[Home, Namespace], int]
 _ADDRESS = ("http://", "https://")
 _LOGINS = ("login", "logout")
+# What remains of a header if the shell expands a variable that is not set.
+_EMPTY_VALUES = ("", "bearer", "basic", "token")
 _ABOUT = """Add, remove, list and import MCP servers, and log in to them. Servers of the user are in
 mcp.json in the agent folder, those of a project in .pi/mcp.json."""
+_ADD_USAGE = """ludolf mcp add NAME [options] -- COMMAND [ARGS...]
+       ludolf mcp add NAME [options] URL"""
 _EPILOG = """Values may be ${NAME} or ${NAME:-default} for environment variables, or !COMMAND for
 the output of a command."""
 
@@ -37,7 +42,7 @@ def run(words: Sequence[str]) -> int:
     Raises:
         LudolfError: the arguments, the entry or a file is invalid, or a file cannot be written.
     """
-    if words and words[0] in _LOGINS and not {"-h", "--help"}.intersection(words):
+    if words and words[0] in _LOGINS:
         module = import_module("ludolf.cli.subcommands.mcp_login")
         code: int = getattr(module, words[0])(words[1:])
         return code
@@ -60,23 +65,21 @@ def _parser() -> tuple[ArgumentParser, ArgumentParser]:
         command.set_defaults(act=act)
         return command
 
-    usage = "ludolf mcp add NAME [options] -- COMMAND [ARGS...]\n       ludolf mcp add NAME URL"
-    adding = add("add", _add, "add or replace a server", usage=usage, epilog=_EPILOG)
+    adding = add("add", _add, "add or replace a server", usage=_ADD_USAGE, epilog=_EPILOG)
     _add_options(adding)
     removing = add("remove", _remove, "remove a server; a stored login stays")
     about = "list all servers; starts none (exit code 1 if an entry is invalid)"
     listing = add("list", list_servers, about)
     listing.add_argument("--json", action="store_true", help="print JSON, for scripts")
     showing = add("get", show_server, "print the entry of a server as JSON")
-    logins = [
-        add("login", None, "log in to a server in the browser"),
-        add("logout", None, "delete the stored login of a server"),
-    ]
-    logins[0].add_argument("--timeout", metavar="SECONDS", help="limit for the whole login")
+    checking = add("check", _check, "start a server and list its tools")
+    # These two have parsers of their own, with the code that they need.
+    add("login", None, "log in to a server in the browser")
+    add("logout", None, "delete the stored login of a server")
     importing = add("import", _import, "take over the servers of another program")
     importing.add_argument("program", choices=FOREIGN_PROGRAMS, help="program to take over from")
     importing.add_argument("--force", action="store_true", help="replace servers of the same name")
-    for each in (removing, showing, *logins):
+    for each in (removing, showing, checking):
         each.add_argument("name", metavar="NAME", help="name of the server")
     for each in (adding, removing, importing):
         _add_scope(each)
@@ -105,7 +108,7 @@ def _add_options(parser: ArgumentParser) -> None:
     )
     for flag, metavar, about in (
         ("--env", "KEY=VALUE", "environment variable of the command; repeatable"),
-        ("--header", "KEY=VALUE", "HTTP header; repeatable"),
+        ("--header", "KEY=VALUE", "HTTP header, also as KEY: VALUE; repeatable"),
     ):
         parser.add_argument(flag, metavar=metavar, action="append", default=[], help=about)
     for flag, metavar, about in (
@@ -161,8 +164,11 @@ def _add(home: Home, arguments: Namespace) -> int:
     for remark in checked.remarks:
         sys.stderr.write(f"Warning: {remark}\n")
     say(f"{'Replaced' if replaced else 'Added'} {arguments.name} in {path}")
-    if checked.entry.transport == "http" and not checked.entry.headers:
-        say(f"If the server needs a login: ludolf mcp login {arguments.name}")
+    _warn_of_literal_secrets(checked.entry, path)
+    problem = entry_problem(checked.entry, home) if checked.entry.command else None
+    if problem is not None:
+        sys.stderr.write(f"Warning: {problem}\n")
+    say(f"Try it with: ludolf mcp check {arguments.name}")
     _warn_without_trust(home, arguments.scope)
     return 0
 
@@ -185,6 +191,8 @@ def _entry(arguments: Namespace) -> dict[str, Any]:
         _refuse(arguments, "an address", env="--env", cwd="--cwd")
     else:
         program, *rest = arguments.words
+        if "://" in program:
+            raise CommandError(f"{program} is not an address that begins with https:// or http://")
         entry |= {"command": program, "args": rest, "env": _pairs("--env", arguments.env, "=")}
         entry["cwd"] = arguments.cwd
         _refuse(
@@ -204,6 +212,12 @@ def _refuse(arguments: Namespace, server: str, **flags: str) -> None:
 
 def _headers(arguments: Namespace) -> dict[str, str]:
     headers = _pairs("--header", arguments.header, ":=")
+    for name, text in headers.items():
+        if text.lower() in _EMPTY_VALUES:
+            raise CommandError(
+                f"The header {name} has no value. Write '${{NAME}}' in single quotes, so that the "
+                "shell does not expand it"
+            )
     if arguments.bearer_token_env_var:
         headers["Authorization"] = f"Bearer ${{{arguments.bearer_token_env_var}}}"
     return headers
@@ -230,6 +244,17 @@ def _pairs(flag: str, given: Sequence[str], signs: str) -> dict[str, str]:
         at = min(places)
         pairs[pair[:at].strip()] = pair[at + 1 :].strip() if ":" in signs else pair[at + 1 :]
     return pairs
+
+
+def _warn_of_literal_secrets(entry: McpEntry, path: Path) -> None:
+    """Say that a secret is in the file, often because the shell expanded a variable."""
+    for key, text in (*entry.env.items(), *entry.headers.items()):
+        if is_secret_name(key) and not has_syntax(text):
+            variable = key if key in entry.env else "NAME"
+            sys.stderr.write(
+                f"Warning: the value of {key} is now in {path} as plain text. To store a reference "
+                f"to a variable, write '${{{variable}}}' in single quotes.\n"
+            )
 
 
 def _remove(home: Home, arguments: Namespace) -> int:
@@ -259,7 +284,18 @@ def _file(home: Home, scope: str) -> Path:
 
 def _warn_without_trust(home: Home, scope: str) -> None:
     if scope == "project" and not trusted_settings(home).trusted:
-        sys.stderr.write(f"Warning: {home.cwd} is not trusted. Trust it with `ludolf trust`.\n")
+        sys.stdout.flush()
+        sys.stderr.write(
+            f"Warning: {home.cwd} is not trusted, so its servers do not start. Trust it with "
+            "`ludolf trust`.\n"
+        )
+
+
+def _check(home: Home, arguments: Namespace) -> int:
+    # Loaded here: the other commands do not need the client.
+    from ludolf.cli.subcommands.mcp_check import check_server
+
+    return check_server(home, arguments)
 
 
 # ---------------------------------------------------------------- import

@@ -4,6 +4,7 @@ import os
 import shlex
 import sys
 from argparse import Namespace
+from pathlib import Path
 from typing import Any, Literal
 
 import msgspec
@@ -11,12 +12,12 @@ import msgspec
 from ludolf.base import CommandError, ConfigError, Value
 from ludolf.base.near import did_you_mean
 from ludolf.cli.terminal import one_line, say, say_json, table
+from ludolf.config.mcp.auth_file import ServerLogin
 from ludolf.config.mcp.cache import mcp_cache_file, read_cached_servers
 from ludolf.config.mcp.entries import McpEntry, has_syntax, same_server
-from ludolf.config.mcp.files import McpConfiguration, read_mcp_entries
-from ludolf.config.mcp.resolution import ResolvedEntry, resolve_entry, server_cache_key
-from ludolf.config.settings.files import read_object
-from ludolf.config.settings.home import Home
+from ludolf.config.mcp.files import McpConfiguration, read_entry_objects, read_mcp_entries
+from ludolf.config.mcp.resolution import cache_key, resolve_entry
+from ludolf.config.settings.home import Home, reader_of
 from ludolf.config.settings.trust import trusted_settings
 
 _LONGEST_ADDRESS = 60
@@ -98,12 +99,36 @@ def read_servers(home: Home) -> McpConfiguration:
     for text in found.warnings:
         sys.stderr.write(f"Warning: {text}\n")
     for path in (home.project_mcp_file, home.shared_mcp_file):
-        if not trusted and path.is_file():
+        if not trusted and path.is_file() and _has_entries(home, path):
             sys.stderr.write(
                 f"Warning: {path} is ignored, since the folder is not trusted. Trust it with "
                 "`ludolf trust`.\n"
             )
     return found
+
+
+def entry_problem(entry: McpEntry, home: Home) -> str | None:
+    """Return why a server cannot start: a variable is not set, its program is not found."""
+    from ludolf.mcp.stdio import server_program
+    from ludolf.mcp.wire import McpError, StdioServer
+
+    try:
+        resolved = resolve_entry(entry, os.environ, runs_commands=False)
+        if resolved.command and not resolved.command.startswith("!"):
+            env = {**os.environ, **resolved.env}
+            argv, folder = (resolved.command, *resolved.args), resolved.folder(home.cwd)
+            server_program(StdioServer(argv=argv, env=env, cwd=folder))
+    except (ConfigError, McpError) as error:
+        return str(error).removeprefix(f'server "{entry.name}": ')
+    return None
+
+
+def _has_entries(home: Home, path: Path) -> bool:
+    """Return whether a file of the project names a server, or cannot be read."""
+    try:
+        return bool(read_entry_objects(path, reader_of(home, home.cwd)))
+    except ConfigError:
+        return True
 
 
 def _listed(home: Home, entry: McpEntry) -> ListedServer:
@@ -116,17 +141,11 @@ def _listed(home: Home, entry: McpEntry) -> ListedServer:
         enabled=entry.enabled,
         exposure=entry.exposure,
     )
-    if _runs_commands(entry):
-        return row  # a list of servers runs no command
     try:
-        resolved = resolve_entry(entry, os.environ)
+        resolved = resolve_entry(entry, os.environ, runs_commands=False)
     except ConfigError as error:
         return row.replace(error=str(error))
-    return _with_facts(home, row, resolved)
-
-
-def _with_facts(home: Home, row: ListedServer, resolved: ResolvedEntry) -> ListedServer:
-    key = server_cache_key(resolved, home.cwd)
+    key = cache_key(entry, os.environ, home.cwd)
     record = read_cached_servers(mcp_cache_file(home), (key,), dict[str, Any]).get(key)
     if record is not None:
         row = row.replace(tools=_count(record, "tools"), prompts=_count(record, "prompts"))
@@ -139,26 +158,14 @@ def _count(record: dict[str, Any], key: str) -> int:
 
 
 def _has_login(home: Home, name: str, url: str | None) -> bool:
-    """Return whether mcp-auth.json, whose form is that of pi, has tokens for a server."""
-    if url is None:
+    if url is None or url.startswith("!"):
         return False
     try:
-        logins = read_object(home.agent / "mcp-auth.json")
-    except ConfigError:
+        stored = ServerLogin(home.agent, name, url).load()
+    except ConfigError as error:
+        sys.stderr.write(f"Warning: {error}\n")
         return False
-    for key, state in logins.items():
-        server, _, address = key.partition("|")
-        is_same = server == f"mcp__{same_server(name)}" and address.rstrip("/") == url.rstrip("/")
-        if is_same and isinstance(state, dict) and state.get("tokens"):
-            return True
-    return False
-
-
-def _runs_commands(entry: McpEntry) -> bool:
-    secret = entry.oauth.client_secret if entry.oauth else None
-    values = (entry.command, entry.cwd, entry.url, secret, *entry.args)
-    texts = (*values, *entry.env.values(), *entry.headers.values())
-    return any(text is not None and text.startswith("!") for text in texts)
+    return stored is not None and bool(stored.get("tokens"))
 
 
 def _cells(row: ListedServer) -> tuple[str, ...]:

@@ -25,6 +25,7 @@ from ludolf.mcp.login import PATIENCE_SECONDS, BrowserLogin, log_out
 from ludolf.mcp.oauth import read_oauth_settings
 from ludolf.mcp.wire import HttpServer
 
+LOCAL_HELP = "accepted as in pi; servers of the project's .pi/mcp.json always come first"
 _CONFIGURED = (
     '"{name}" has an Authorization header or the key `auth` in its entry, which is sent in place '
     "of a login. Remove it to log in."
@@ -128,6 +129,7 @@ class _LoginAsker(TerminalAsker):
 def _parser(word: str, about: str) -> ArgumentParser:
     parser = ArgumentParser(prog=f"ludolf mcp {word}", allow_abbrev=False, description=about)
     parser.add_argument("name", metavar="NAME", help="name of the server in mcp.json")
+    parser.add_argument("-l", "--local", action="store_true", help=LOCAL_HELP)
     return parser
 
 

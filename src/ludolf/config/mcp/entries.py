@@ -209,8 +209,8 @@ def _use_seconds(known: dict[str, Any], remarks: list[str], *, milliseconds: boo
     if timeout < 1000:
         del known["timeout"]
         remarks.append(
-            f"`timeout` of {timeout} is ignored: this file has milliseconds, and less than 1000 "
-            "looks like seconds"
+            f"`timeout` of {timeout} is ignored: this file uses milliseconds, and a value below "
+            "1000 looks like seconds"
         )
 
 

@@ -23,7 +23,10 @@ from ludolf.config.settings.home import Home, reader_of
 
 
 class McpConfiguration(Value):
-    """All entries by name, the highest rank first, and a warning for each fault in a file."""
+    """All entries by name and a warning for each fault in a file.
+
+    Entries of the file with the highest rank come first, those of one file as it has them.
+    """
 
     entries: dict[str, McpEntry] = msgspec.field(default_factory=dict)
     warnings: tuple[str, ...] = ()
@@ -48,9 +51,12 @@ def read_mcp_entries(
     `trusted` are not read. Without `use_files`, nothing is read.
     """
     found: dict[str, McpEntry] = {}
+    ranks: dict[str | None, int] = {}
     warnings: list[str] = []
-    for file in _files(home, trusted=trusted, named=files) if use_files else ():
+    read = _files(home, trusted=trusted, named=files) if use_files else ()
+    for rank, file in enumerate(read):
         raws = _read(home, file, warnings)
+        ranks[str(file.path)] = rank
         seen: dict[str, str] = {}
         for name, raw in raws.items():
             key = same_server(name)
@@ -60,8 +66,9 @@ def read_mcp_entries(
                 continue
             seen[key] = name
             _take_entry(found, file, (name, raw), warnings)
+    ordered = sorted(found.values(), key=lambda entry: ranks[entry.path], reverse=True)
     return McpConfiguration(
-        entries={entry.name: entry for entry in reversed(found.values())}, warnings=tuple(warnings)
+        entries={entry.name: entry for entry in ordered}, warnings=tuple(warnings)
     )
 
 
@@ -128,6 +135,6 @@ def _take_entry(
         warnings.append(f"{file.path}: {error}")
         return
     warnings += [f"{file.path}: {remark}" for remark in checked.remarks]
-    # A replaced entry moves to the place of its new rank.
+    # A replaced entry moves to its place in the new file.
     found.pop(key, None)
     found[key] = checked.entry

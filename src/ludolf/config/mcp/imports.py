@@ -109,7 +109,8 @@ def _take(
     try:
         check_entry(name, converted.entry, "user")
     except ConfigError as error:
-        remarks.append(f"{name} is left out: {error}")
+        reason = str(error).removeprefix(f'server "{name}": ')
+        remarks.append(f"{name} is left out: {reason}")
         return None
     if name != given[0]:
         remarks.append(f"{name}: renamed from {given[0]!r}")

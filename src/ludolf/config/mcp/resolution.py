@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from ludolf.ai.secret_names import is_secret_name
-from ludolf.base import ConfigError, Value
+from ludolf.base import ConfigError, Value, dumps
 from ludolf.config.mcp.addresses import check_address, is_private_address
 from ludolf.config.mcp.entries import VARIABLE, McpEntry
 from ludolf.config.settings.home import expand
@@ -108,9 +108,16 @@ def entry_digest(resolved: ResolvedEntry, cwd: Path) -> str:
     return sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
 
 
-def server_cache_key(resolved: ResolvedEntry, cwd: Path) -> str:
-    """Return the key of a server in the cache: its name and the digest."""
-    return f"{resolved.entry.name}:{entry_digest(resolved, cwd)}"
+def cache_key(entry: McpEntry, environ: Mapping[str, str], cwd: Path) -> str:
+    """Return the key of a server in the cache, for a session in `cwd`. No command is run."""
+    try:
+        resolved = resolve_entry(entry, environ, runs_commands=False)
+        digest = entry_digest(resolved, cwd)
+    except ConfigError:
+        from hashlib import sha256
+
+        digest = sha256(dumps(entry)).hexdigest()  # its start will fail and say why
+    return f"{entry.name}:{digest}"
 
 
 def server_environment(

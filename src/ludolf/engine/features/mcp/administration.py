@@ -57,7 +57,6 @@ class ServerAdministration(Component):
             self._servers.provide(source, entries)
         except ConfigError as error:
             raise CommandError(str(error)) from error
-        self._servers.begin_new()
         return self.statuses()
 
     def change(
@@ -81,7 +80,6 @@ class ServerAdministration(Component):
         self._servers.override(entry.name, wanted)
         if exposure is not None:
             self._declarations.forget()
-        self._servers.begin_new()
         return self._status(self._entry(name))
 
     async def reconnect(self, name: str | None) -> tuple[McpServerStatus, ...]:
@@ -101,7 +99,7 @@ class ServerAdministration(Component):
         try:
             await server.reconnect()
         except McpError as error:
-            raise CommandError(str(error)) from error
+            raise CommandError(f'MCP server "{server.name}": {error}') from error
         return self.statuses()
 
     async def login(self, name: str, send: Send | None) -> McpServerStatus:

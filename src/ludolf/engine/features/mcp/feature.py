@@ -144,7 +144,6 @@ class McpFeature(SharedMcp):
     async def _begin(self) -> None:
         await self.import_client()
         await self.servers.load_in_thread()
-        self.servers.begin_new()
 
     def reload(self) -> None:
         if "servers" in vars(self):
@@ -152,8 +151,9 @@ class McpFeature(SharedMcp):
             self.declarations.forget()
 
     async def enter_session(self, move: SessionMove) -> None:
-        # The folder, and with it the project's files, may be another one.
-        self.reload()
+        # In another folder, the project's files are others.
+        if "servers" in vars(self) and self.servers.folder != self.workspace.cwd:
+            self.reload()
 
     async def close(self) -> None:
         await self._tasks.close()

@@ -3,15 +3,14 @@
 import asyncio
 import os
 from collections.abc import Awaitable, Callable
-from hashlib import sha256
 from pathlib import Path
 
-from ludolf.base import ConfigError, dumps
+from ludolf.base import ConfigError
 from ludolf.config.mcp.entries import McpEntry
 from ludolf.config.mcp.resolution import (
     ResolvedEntry,
+    cache_key,
     resolve_entry,
-    server_cache_key,
     server_environment,
 )
 from ludolf.engine.bundles import Component
@@ -26,11 +25,7 @@ class Launcher(Component):
 
     def key(self, entry: McpEntry, cwd: Path) -> str:
         """Return what identifies a server: equal keys mean one process. No command is run."""
-        try:
-            return server_cache_key(resolve_entry(entry, os.environ, runs_commands=False), cwd)
-        except ConfigError:
-            # Its start will fail and say why.
-            return f"{entry.name}:{sha256(dumps(entry)).hexdigest()}"
+        return cache_key(entry, os.environ, cwd)
 
     def launching(self, entry: McpEntry, cwd: Path) -> Callable[[], Awaitable[ServerLaunch]]:
         """Return the function that prepares one start of the server."""
@@ -39,7 +34,8 @@ class Launcher(Component):
             try:
                 resolved = await asyncio.to_thread(resolve_entry, entry, os.environ)
             except ConfigError as error:
-                raise McpError(str(error)) from error
+                reason = str(error).removeprefix(f'server "{entry.name}": ')
+                raise McpError(reason) from error
             if resolved.url is not None:
                 return self._over_http(resolved, resolved.url)
             return self._over_stdio(resolved, cwd)
@@ -78,5 +74,5 @@ def _advice(withheld: tuple[str, ...]) -> str:
     more = len(withheld) - _MOST_NAMED
     names += f" and {more} more" if more > 0 else ""
     return (
-        f" These variables were withheld from it: {names}. Set what it needs in `env` of its entry."
+        f"These variables were withheld from it: {names}. Set what it needs in `env` of its entry."
     )

@@ -9,7 +9,9 @@ from ludolf.agent.scope import Aborted, Scope
 from ludolf.ai.errors import ProviderError
 from ludolf.ai.http.oauth import LoginError
 from ludolf.base import CommandError, ConfigError
+from ludolf.config.auth.credentials import gateway_of
 from ludolf.config.auth.oauth import callback_host
+from ludolf.config.auth.renewal import renew
 from ludolf.config.mcp.auth_file import ServerLogin
 from ludolf.config.mcp.entries import McpEntry
 from ludolf.config.mcp.resolution import ResolvedEntry, resolve_entry
@@ -33,7 +35,13 @@ class ProviderTokens(Component):
         self._provider = provider
 
     async def current(self) -> str | None:
-        access = self.models.registry.keyring.access(self._provider)
+        registry = self.models.registry
+        if registry.keyring.ends_soon(self._provider):
+            try:
+                await renew(registry.keyring, self._provider, gateway_of(registry, self._provider))
+            except ProviderError as error:
+                raise McpError(str(error)) from error
+        access = registry.keyring.access(self._provider)
         if access is None or access.key is None:
             raise McpError(f'No key or login is stored for the provider "{self._provider}"')
         return access.key

@@ -51,13 +51,15 @@ class ServerSet(Component):
         self._loaded = False
         self._has_waited = False
         self._problems: set[str] = set()
+        # The folder whose files were read last.
+        self.folder = bundles.workspace.cwd
         # Counts changes of entries and catalogs.
         self.version = 0
 
     # ------------------------------------------------------------ entries
 
     def load(self) -> None:
-        """Read the files, unless they have been read; known servers do not start."""
+        """Read the files, unless they have been read, and start the servers that are new."""
         if not self._loaded:
             self._take(self._read(trusted=self.workspace.files.trusted))
 
@@ -111,7 +113,7 @@ class ServerSet(Component):
         return structs.replace(entry, **self._changes.get(entry.name, {}))
 
     def _take(self, read: "_ReadServers") -> None:
-        self._loaded = True
+        self._loaded, self.folder = True, self.workspace.cwd
         for text in read.warnings:
             self.on_problem(text)
         pool, servers = server_pool(), {}
@@ -127,6 +129,7 @@ class ServerSet(Component):
         self._entries = read.entries
         self._catalogs = {name: server.catalog for name, server in servers.items()}
         self.version += 1
+        self.begin_new()
 
     def _make(self, entry: McpEntry, key: str, catalog: Catalog | None) -> McpServer:
         launch = self._launcher.launching(entry, self.workspace.cwd)
@@ -200,6 +203,7 @@ class ServerSet(Component):
     @property
     def servers(self) -> Mapping[str, McpServer]:
         """The enabled servers by name."""
+        self.load()
         return self._servers
 
     @property

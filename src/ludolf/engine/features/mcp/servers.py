@@ -6,7 +6,7 @@ A server starts when something of it is used, and ends some time after its last 
 import asyncio
 import time
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Coroutine, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING, Any, Protocol
 from weakref import WeakKeyDictionary
@@ -39,9 +39,11 @@ if TYPE_CHECKING:
 DELAYS = (1.0, 4.0, 15.0)
 MOST_FAILURES, FAILURE_SECONDS = 3, 60.0
 LINGER_SECONDS = 30.0
+# Limit of the lists of prompts and resources when a server starts.
+OPTIONAL_SECONDS = 5.0
 GAVE_UP = (
-    'MCP server "{name}" failed {count} times within {seconds:g} seconds and is not started again: '
-    '{error} Correct its entry, then run "mcp_reconnect".'
+    "it failed {count} times within {seconds:g} seconds and is not started again. The last time: "
+    '{error} Correct its entry, then reconnect it ("mcp_reconnect").'
 )
 
 
@@ -190,14 +192,15 @@ class McpServer:
         if self.gave_up:
             raise McpError(
                 GAVE_UP.format(
-                    name=self.name,
                     count=MOST_FAILURES,
                     seconds=FAILURE_SECONDS,
-                    error=self.error or "",
+                    error=_sentences(self.error or "it ended"),
                 )
             )
         start = self.begin()
         await asyncio.wait((start,))
+        if start.cancelled():
+            raise McpError("it was stopped before it had started")
         return start.result()
 
     def begin(self) -> "asyncio.Task[Connection]":
@@ -230,6 +233,7 @@ class McpServer:
         connection, self._connection = self._connection, None
         if connection is not None:
             await connection.close()
+        if self.state in ("starting", "ready"):
             self._set("known" if self.catalog is not None else "failed", self.error)
         if self._tokens is not None:
             await self._tokens.close()
@@ -258,14 +262,19 @@ class McpServer:
                 protocol=launch.protocol,
             )
         except LoginNeeded as error:
+            self.require_login(error)
+            raise
+        except McpError as error:
+            raise self._failed(_sentences(str(error), advice)) from error
+        await self._take(connection)
+        return connection
+
+    def require_login(self, error: LoginNeeded) -> None:
+        """Note that the server refuses requests until the user has logged in."""
+        if self.state != "needs_login":
             self._set("needs_login", str(error))
             advice = f'Run "ludolf mcp login {self.name}".'
             self._report(f'MCP server "{self.name}" needs a login. {advice}')
-            raise
-        except McpError as error:
-            raise self._failed(f"{error}{advice}") from error
-        await self._take(connection)
-        return connection
 
     async def _take(self, connection: Connection) -> None:
         try:
@@ -286,9 +295,8 @@ class McpServer:
     def _failed(self, text: str) -> McpError:
         self._failures.append(time.monotonic())
         self._set("failed", text)
-        error = f'MCP server "{self.name}" failed: {text}'
-        self._report(error)
-        return McpError(error)
+        self._report(f'MCP server "{self.name}" failed: {text}')
+        return McpError(text)
 
     async def _watch(self, connection: Connection) -> None:
         """Note the end of a server that ends without being asked to."""
@@ -321,7 +329,12 @@ class McpServer:
         """Raises:
         McpError: the server does not say what it offers.
         """
-        listing = await _tools_of(connection)
+        listing, prompts, resources, templates = await asyncio.gather(
+            _tools_of(connection),
+            _optional(connection.list_prompts()),
+            _optional(connection.list_resources()),
+            _optional(connection.list_resource_templates()),
+        )
         read = await asyncio.to_thread(read_tools, self.name, listing.items)
         warnings = list(read.warnings)
         if listing.cut:
@@ -329,9 +342,9 @@ class McpServer:
         catalog = Catalog(
             facts=connection.facts,
             tools=read.tools,
-            prompts=tuple(map(dict, (await connection.list_prompts()).items)),
-            resources=len((await connection.list_resources()).items),
-            templates=len((await connection.list_resource_templates()).items),
+            prompts=tuple(map(dict, prompts.items)),
+            resources=len(resources.items),
+            templates=len(templates.items),
         )
         before = self.catalog
         if catalog != before:
@@ -359,6 +372,11 @@ class McpServer:
         return users[-1] if users else None
 
 
+def _sentences(*texts: str) -> str:
+    """Return texts as sentences; those without an end get one."""
+    return " ".join(text if text.endswith(".") else f"{text}." for text in texts if text)
+
+
 async def _tools_of(connection: Connection) -> Listing:
     """Return the tools; none if the server has only prompts or resources."""
     try:
@@ -367,6 +385,15 @@ async def _tools_of(connection: Connection) -> Listing:
         if error.code == METHOD_NOT_FOUND:
             return Listing()
         raise
+
+
+async def _optional(work: Coroutine[Any, Any, Listing]) -> Listing:
+    """Return a list that a server can do without; empty if it does not come."""
+    try:
+        async with asyncio.timeout(OPTIONAL_SECONDS):
+            return await work
+    except (McpError, TimeoutError):
+        return Listing()
 
 
 class _ServerClient:

@@ -12,7 +12,7 @@ from ludolf.mcp.catalog import check_arguments, without_placeholders
 from ludolf.mcp.cleaning import clean_text
 from ludolf.mcp.definitions import ToolDefinition
 from ludolf.mcp.results import tool_output
-from ludolf.mcp.wire import Json, McpError
+from ludolf.mcp.wire import Json, LoginNeeded, McpError
 from ludolf.tools.options import image_limits
 
 SEARCH = "tool_search"
@@ -48,27 +48,34 @@ class McpTool(ToolDefaults):
         return without_placeholders(self.definition.parameters, args)
 
     async def execute(self, args: Mapping[str, Any], ctx: ToolContext) -> ToolOutput:
-        server = self.server
         given = check_arguments(self.definition, args)
         try:
-            if server.connection is None:
-                await ctx.update(text_output(f'Starting MCP server "{server.name}"...'))
-            connection = await server.use()
-            with server.called_by(self._user):
-                result = await connection.call_tool(
-                    self.definition.tool,
-                    given,
-                    timeout=server.entry.timeout or CALL_SECONDS,
-                    on_progress=_progress(ctx),
-                )
+            result = await self._call(given, ctx)
+        except LoginNeeded as error:
+            self.server.require_login(error)
+            advice = f'The user can run "ludolf mcp login {self.server.name}".'
+            raise ToolFailure(f'MCP server "{self.server.name}": {error}. {advice}') from error
         except McpError as error:
-            raise ToolFailure(f'MCP server "{server.name}": {error}') from error
+            raise ToolFailure(f'MCP server "{self.server.name}": {error}') from error
         return await tool_output(
             result,
             definition=self.definition,
             folder=self._folder(),
             limits=image_limits(ctx.input_limits),
         )
+
+    async def _call(self, args: Mapping[str, Any], ctx: ToolContext) -> Json:
+        server = self.server
+        if server.connection is None:
+            await ctx.update(text_output(f'Starting MCP server "{server.name}"...'))
+        connection = await server.use()
+        with server.called_by(self._user):
+            return await connection.call_tool(
+                self.definition.tool,
+                args,
+                timeout=server.entry.timeout or CALL_SECONDS,
+                on_progress=_progress(ctx),
+            )
 
 
 def _progress(ctx: ToolContext) -> Callable[[Json], None] | None:
@@ -138,8 +145,9 @@ class ToolSearch(ToolDefaults):
         found = await self._tools.find(query, limit)
         if not found:
             names = ", ".join(self._tools.server_names) or "none"
-            raise ToolFailure(f"No tool fits {query!r}. Servers with tools: {names}.")
-        about = self._tools.introduce(tuple(dict.fromkeys(tool.server for tool in found)))
+            raise ToolFailure(f"No tool matches {query!r}. Servers with tools: {names}.")
+        servers = dict.fromkeys(tool.server for tool in found if tool.server)
+        about = self._tools.introduce(tuple(servers))
         # The first part describes the tools: some providers get references in its place.
         texts = ["\n\n".join(map(_described, found))]
         texts += [f'Instructions of "{server}":\n{text}' for server, text in about.items()]
