@@ -34,7 +34,7 @@ QUESTION = "Read the file notes.txt and tell me the password that is written in 
 OFFICE_SYSTEM = "You are a helpful agent. Call tools; then answer from their results."
 # In two prompts: after a search this small model names the tool and seldom calls it.
 SEARCH_PROMPT = "Use tool_search to find a tool that gets the door code of a room."
-CALL_PROMPT = "Call that tool now for the room Aurora, and say the code."
+CALL_PROMPT = "Call that tool now for the room Aurora."
 FAMILIES = {
     "chat": ("openai-completions", "/v1"),
     "responses": ("openai-responses", "/v1"),
