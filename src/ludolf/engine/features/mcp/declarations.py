@@ -39,6 +39,8 @@ class Declarations(Component):
         # Names in the order in which they were declared; `None` before the first request.
         self._direct: tuple[str, ...] | None = None
         self._searches = False
+        # Made once for a session: its description names the servers of the first request.
+        self._search: Tool | None = None
         self._section = ""
         self._path = _LoadedNames()
         self._provided: object = None
@@ -56,6 +58,7 @@ class Declarations(Component):
         self._direct = tuple(tool.name for tool in exposed.direct)
         servers = self._servers
         self._searches = bool(exposed.deferred or self._offers.names() or servers.has_starting)
+        self._search = self._provided = None
         self._section = self._describe(exposed)
         self.resources.invalidate_prompt()
         self.sync()
@@ -102,7 +105,7 @@ class Declarations(Component):
         texts = {
             name: clean_text(self._offers.instructions(name), MOST_INSTRUCTIONS)
             for name in servers
-            if name not in met
+            if name in self._servers.servers and name not in met
         }
         return {name: text for name, text in texts.items() if text}
 
@@ -152,7 +155,7 @@ class Declarations(Component):
         self._searches |= len(tools) > len(self._direct)
         declared = [name for name in self._direct if name in tools]
         if self._searches:
-            tools[SEARCH] = ToolSearch(self)
+            tools[SEARCH] = self._search = self._search or ToolSearch(self)
             declared.append(SEARCH)
         found = tuple(name for name in loaded if name in tools and name not in declared)
         order = dict.fromkeys((*declared, *found, *tools))

@@ -128,9 +128,12 @@ class McpFeature(SharedMcp):
         # The folder, and with it the project's files, may be another one.
         self.reload()
 
-    async def close(self) -> None:
-        if "servers" in vars(self):
+    async def leave_session(self, reason: str, target: str | None) -> None:
+        # Servers get the time to end: what is left of commands is killed before features close.
+        if reason == "quit" and "servers" in vars(self):
             await self.servers.close()
+
+    async def close(self) -> None:
         await self._tasks.close()
 
     # ------------------------------------------------------------ prompts as commands

@@ -271,7 +271,7 @@ class McpServer:
         try:
             await self._read(connection)
         except McpError as error:
-            await connection.close()
+            await _close(connection)
             raise self._failed(str(error)) from error
         except asyncio.CancelledError:
             await connection.close()
@@ -294,7 +294,7 @@ class McpServer:
         """Note the end of a server that ends without being asked to."""
         await connection.closed.wait()
         self._connection = None
-        await connection.close()
+        await _close(connection)
         self._failed(connection.failure or "it ended")
         if not self.gave_up:
             self._set("known", self.error)
@@ -356,6 +356,15 @@ class McpServer:
         """Return the user that answers what the server asks now."""
         users = self._callers or self._users
         return users[-1] if users else None
+
+
+async def _close(connection: Connection) -> None:
+    """Close a connection, also if the task is cancelled meanwhile: its process must end."""
+    try:
+        await connection.close()
+    except asyncio.CancelledError:
+        await connection.close()
+        raise
 
 
 async def _tools_of(connection: Connection) -> Listing:
