@@ -17,7 +17,7 @@ from ludolf.engine.bundles import Bundles, Component
 from ludolf.engine.features.mcp.asking import ServerQuestions
 from ludolf.engine.features.mcp.launching import Launcher
 from ludolf.engine.features.mcp.log import append_log
-from ludolf.engine.features.mcp.servers import Catalog, McpServer, server_pool
+from ludolf.engine.features.mcp.servers import LINGER_SECONDS, Catalog, McpServer, server_pool
 from ludolf.engine.features.mcp.status import server_status
 from ludolf.mcp.wire import Json
 from ludolf.protocol.events import McpServerChanged
@@ -35,6 +35,7 @@ class ServerSet(Component):
         self._entries: dict[str, McpEntry] = {}
         self._servers: dict[str, McpServer] = {}
         self._keys: dict[str, str] = {}
+        self._folder = bundles.workspace.cwd
         self._provided: dict[McpServerSource, dict[str, McpEntry]] = {}
         # What `set_mcp_server` changed for this session.
         self._changes: dict[str, dict[str, Any]] = {}
@@ -96,9 +97,12 @@ class ServerSet(Component):
             servers[name] = pool.take(keys[name], self, make)
             servers[name].entry = entry
         before, self._keys, self._servers = self._keys, keys, servers
+        # A session of the other folder may be opened again; what the user removed ends now.
+        seconds = 0.0 if cwd == self._folder else LINGER_SECONDS
+        self._folder = cwd
         for name, key in before.items():
             if keys.get(name) != key:
-                pool.give_back(key, self)
+                pool.give_back(key, self, seconds)
         self._entries = entries
         self.version += 1
 
@@ -148,10 +152,13 @@ class ServerSet(Component):
     # ------------------------------------------------------------ as a user of servers
 
     def on_server(self, server: McpServer) -> None:
-        if self._servers.get(server.name) is not server:
-            return
-        self.version += 1
-        self.conversation.hub.post(McpServerChanged(server=server_status(server.entry, server)))
+        if self._servers.get(server.name) is server:
+            self.version += 1
+            self._announce(server.entry)
+
+    def _announce(self, entry: McpEntry) -> None:
+        status = server_status(entry, self._servers.get(entry.name))
+        self.conversation.hub.post(McpServerChanged(server=status))
 
     def on_problem(self, text: str) -> None:
         if text not in self._problems:
@@ -189,8 +196,11 @@ class ServerSet(Component):
 
     def override(self, name: str, changes: Mapping[str, Any]) -> None:
         """Change keys of an entry for this session."""
+        was_enabled = name in self._servers
         self._changes.setdefault(name, {}).update(changes)
         self.reload()
+        if was_enabled != (name in self._servers):
+            self._announce(self._entries[name])
 
 
 def _without(entries: dict[str, McpEntry], others: Mapping[str, McpEntry]) -> dict[str, McpEntry]:

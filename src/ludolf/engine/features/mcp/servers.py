@@ -114,6 +114,9 @@ class McpServer:
         self._refresh: asyncio.Task[None] | None = None
         self._failures: deque[float] = deque(maxlen=MOST_FAILURES)
         self._tasks = Tasks()
+        # Held while the server is stopped: no start begins then.
+        self._stopping = asyncio.Lock()
+        self._closed = False
         self._users: list[ServerUser] = []
         # The users whose calls run, the newest last: they answer what the server asks.
         self._callers: list[ServerUser] = []
@@ -185,8 +188,18 @@ class McpServer:
         Raises:
             McpError: it cannot be started.
         """
-        if self._connection is not None:
-            return self._connection
+        while self._connection is None:
+            async with self._stopping:
+                self._check_startable()
+                start = self.begin()
+            await asyncio.wait((start,))
+            if not start.cancelled():  # else the server was stopped meanwhile
+                return start.result()
+        return self._connection
+
+    def _check_startable(self) -> None:
+        if self._closed:
+            raise McpError("the server is not used any more")
         if self.gave_up:
             raise McpError(
                 GAVE_UP.format(
@@ -196,9 +209,6 @@ class McpServer:
                     error=self.error or "",
                 )
             )
-        start = self.begin()
-        await asyncio.wait((start,))
-        return start.result()
 
     def begin(self) -> "asyncio.Task[Connection]":
         """Start the server without waiting for it."""
@@ -225,20 +235,22 @@ class McpServer:
 
     async def stop(self) -> None:
         """End the server; the next use starts it again."""
-        await self._tasks.close()
-        self._refresh = None
-        connection, self._connection = self._connection, None
-        if connection is not None:
-            await connection.close()
-            self._set("known" if self.catalog is not None else "failed", self.error)
-        if self._tokens is not None:
-            await self._tokens.close()
+        async with self._stopping:
+            await self._tasks.close()
+            self._refresh = None
+            connection, self._connection = self._connection, None
+            if connection is not None:
+                await connection.close()
+                self._set("known" if self.catalog is not None else "failed", self.error)
+            if self._tokens is not None:
+                await self._tokens.close()
 
     async def close(self) -> None:
         """End the server for good."""
         if self._linger is not None:
             self._linger.cancel()
         self._users.clear()
+        self._closed = True
         await self.stop()
 
     # ------------------------------------------------------------ private
