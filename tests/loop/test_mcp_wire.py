@@ -1,13 +1,11 @@
 """Commands and events about MCP servers: what hosts list, change and hear."""
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from ludolf.base import dumps, loads
 from tests.loop.mcp_stage import (
-    configure,
     counted,
     declared,
     ends,
