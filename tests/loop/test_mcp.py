@@ -60,28 +60,30 @@ async def test_progress_of_a_call_is_shown_to_the_host(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "callable_names"),
+    ("options", "callable_names", "searches"),
     [
-        ({"exclude_tools": ("mcp__lab__e*",)}, {"peek"}),
-        ({"exclude_tools": ("mcp__lab__*",)}, set()),
-        ({"tools": ("read",)}, {"peek", "echo"}),
-        ({"tools": ("read", "mcp__lab__peek")}, {"peek"}),
-        ({"no_tools": True}, set()),
+        ({"exclude_tools": ("mcp__lab__e*",)}, {"peek"}, True),
+        ({"exclude_tools": ("mcp__lab__e*", "*_search")}, {"peek"}, False),
+        ({"exclude_tools": ("mcp__*",)}, set(), False),
+        ({"tools": ("read",)}, {"peek", "echo"}, True),
+        ({"tools": ("read", "mcp__lab__peek")}, {"peek"}, False),
+        ({"tools": ("read", "mcp__lab__peek", "read_mcp_resource")}, {"peek"}, True),
+        ({"no_tools": True}, set(), False),
     ],
 )
 async def test_options_restrict_what_is_declared_found_and_called(
-    tmp_path: Path, options: dict[str, object], callable_names: set[str]
+    tmp_path: Path, options: dict[str, object], callable_names: set[str], *, searches: bool
 ) -> None:
-    replies = (
-        calls(call("mcp__lab__peek", "c1"), call("mcp__lab__echo", "c2", text="x")),
-        say("Done"),
-    )
-    async with served(tmp_path, LAB, *replies, options=options) as s:
+    names = {"c-peek": "mcp__lab__peek", "c-echo": "mcp__lab__echo"}
+    wanted = calls(call(names["c-peek"], "c-peek"), call(names["c-echo"], "c-echo", text="x"))
+    async with served(tmp_path, LAB, wanted, say("Done"), options=options) as s:
         await s.run("Go")
-        ran = {frame["toolCallId"] for frame in s.of_type("tool_execution_end")}
-        good = {f["toolCallId"] for f in s.of_type("tool_execution_end") if not f["isError"]}
-        names = set(declared(s, 0))
-    assert ran == {"c1", "c2"}
-    assert good == {{"peek": "c1", "echo": "c2"}[name] for name in callable_names}
-    shown = {n for n in ("peek", "echo") if f"mcp__lab__{n}" in names}
-    assert shown == callable_names
+        ends = s.of_type("tool_execution_end")
+        shown = declared(s, 0)
+        tools = (await s.data("get_mcp_tools", name="lab"))["tools"]
+    ran = {end["toolCallId"] for end in ends if not end["isError"]}
+    assert ran == {f"c-{name}" for name in callable_names}
+    assert {each for each, name in names.items() if name in shown} == ran
+    assert ("tool_search" in shown) is searches
+    direct = {tool["tool"] for tool in tools if tool["exposure"] == "direct"}
+    assert direct & {"peek", "echo"} == callable_names
