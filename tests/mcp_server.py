@@ -25,7 +25,7 @@ checks the headers of calls, also of mirrored arguments).
 Tools: `echo{text}`; `seen` (all messages that the server received, as JSON); `environment`;
 `refuse` (an error); `ask{method}` (a request to the client, in the way of the era; its answer);
 `recall` (a request to the client that is cancelled at once); `twist` (an invalid request to it);
-`wait` (never answers, unless cancelled); `steps{count, pause}` (reports progress, then answers);
+`wait` (reports progress, never answers); `steps{count, pause}` (reports progress, then answers);
 `die`; `grow` (adds a tool and reports it); `big{size}`; `deep` (a result nested 600 levels); `odd`
 (a result that is not an object); `routed{region}` (`x-mcp-header`); `fail` (an error result);
 `peek` (says that it only reads); `amend` (changes the description of `peek` and reports it).
@@ -233,6 +233,10 @@ class McpServer:
                 for message in self.messages
             )
 
+        token = params.get("_meta", {}).get("progressToken")
+        if token is not None:
+            progress = {"progressToken": token, "progress": 1, "message": "waiting"}
+            send({"jsonrpc": "2.0", "method": "notifications/progress", "params": progress})
         with self.changed:
             self.changed.wait_for(is_cancelled, 20)
 

@@ -51,10 +51,17 @@ def configure(path: Path, servers: dict[str, Entry]) -> None:
 async def served(
     root: Path, servers: dict[str, Entry], *replies: ScriptedReply, **about: Any
 ) -> AsyncIterator[Stage]:
-    """A stage whose user has these servers in `mcp.json`."""
+    """A stage whose user has these servers in `mcp.json`, and whose host shows dialogs."""
     configure(root / "agent" / "mcp.json", servers)
     async with stage(root, *replies, **about) as s:
+        show_dialogs(s)
         yield s
+
+
+def show_dialogs(s: Stage) -> None:
+    s.engine.send = s.server.ask
+    for feature in s.engine.features:
+        feature.connect(s.server.ask)
 
 
 async def known(root: Path, servers: dict[str, Entry]) -> None:
