@@ -245,6 +245,11 @@ class McpServer:
             if self._tokens is not None:
                 await self._tokens.close()
 
+    async def lose_login(self, error: LoginNeeded) -> None:
+        """End the connection: the server has refused its token."""
+        await self.stop()
+        self._want_login(error)
+
     async def close(self) -> None:
         """End the server for good."""
         if self._linger is not None:
@@ -270,9 +275,7 @@ class McpServer:
                 protocol=launch.protocol,
             )
         except LoginNeeded as error:
-            self._set("needs_login", str(error))
-            advice = f'Run "ludolf mcp login {self.name}".'
-            self._report(f'MCP server "{self.name}" needs a login. {advice}')
+            self._want_login(error)
             raise
         except McpError as error:
             raise self._failed(f"{error}{advice}") from error
@@ -294,6 +297,11 @@ class McpServer:
             text = f"it writes lines to stdout that are not messages: {connection.first_invalid}"
             self._report(f'MCP server "{self.name}": {text}')
         self._tasks.start(self._watch(connection))
+
+    def _want_login(self, error: LoginNeeded) -> None:
+        self._set("needs_login", str(error))
+        advice = f'Run "ludolf mcp login {self.name}".'
+        self._report(f'MCP server "{self.name}" needs a login. {advice}')
 
     def _failed(self, text: str) -> McpError:
         self._failures.append(time.monotonic())

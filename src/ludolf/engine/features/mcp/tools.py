@@ -12,7 +12,7 @@ from ludolf.mcp.catalog import check_arguments, without_placeholders
 from ludolf.mcp.cleaning import clean_text
 from ludolf.mcp.definitions import ToolDefinition
 from ludolf.mcp.results import tool_output
-from ludolf.mcp.wire import Json, McpError
+from ludolf.mcp.wire import Json, LoginNeeded, McpError
 from ludolf.tools.options import image_limits
 
 SEARCH = "tool_search"
@@ -61,6 +61,8 @@ class McpTool(ToolDefaults):
                     on_progress=_progress(ctx),
                 )
         except McpError as error:
+            if isinstance(error, LoginNeeded) and server.connection is not None:
+                await server.lose_login(error)
             raise ToolFailure(f'MCP server "{server.name}": {error}') from error
         return await tool_output(
             result,
