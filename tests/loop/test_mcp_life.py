@@ -22,7 +22,7 @@ from tests.loop.mcp_stage import (
     uses,
     warnings,
 )
-from tests.loop.stage import say, text_of
+from tests.loop.stage import call, calls, say, text_of
 
 ECHO, DIE, PEEK = "mcp__lab__echo", "mcp__lab__die", "mcp__lab__peek"
 
@@ -94,6 +94,17 @@ async def test_only_the_first_prompt_waits(tmp_path: Path) -> None:
         assert (await status(s, "mute"))["state"] == "starting"
 
 
+async def test_calls_at_the_same_time_start_one_process(tmp_path: Path) -> None:
+    path = tmp_path / "starts"
+    lab = {"lab": counted(path, "plain")}
+    await known(tmp_path, lab)
+    batch = calls(*(call(ECHO, f"c{number}", text=str(number)) for number in range(3)))
+    async with served(tmp_path, lab, batch, say("Done")) as s:
+        await s.run("Go")
+        assert sorted(results(s)) == [("0", False), ("1", False), ("2", False)]
+    assert len(starts(path)) == 2
+
+
 # ---------------------------------------------------------------- failures
 
 
@@ -118,12 +129,12 @@ async def test_a_server_that_dies_in_a_call_is_started_by_the_next_use(
 
 
 async def test_a_server_that_fails_three_times_waits_for_mcp_reconnect(
-    tmp_path: Path, impatient: None
+    tmp_path: Path, impatient: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "starts"
     lab = {"lab": counted(path, "plain")}
     replies = (*(uses(DIE) for _ in range(3)), uses(ECHO, text="x"), say("Done"))
-    again = (uses(ECHO, text="y"), say("Done"))
+    again = [reply for _ in range(2) for reply in (uses(ECHO, text="y"), say("Done"))]
     async with served(tmp_path, lab, *replies, *again) as s:
         await s.run("Go")
         assert len(starts(path)) == 3
@@ -132,6 +143,10 @@ async def test_a_server_that_fails_three_times_waits_for_mcp_reconnect(
         assert "failed 3 times" in text
         assert "mcp_reconnect" in text
         assert (await status(s, "lab"))["state"] == "failed"
+        # The time that has passed since then makes no difference.
+        monkeypatch.setattr(life, "FAILURE_SECONDS", -1.0)
+        await s.run("Later")
+        assert len(starts(path)) == 3
         assert (await s.data("mcp_reconnect", name="lab"))["servers"][0]["state"] == "ready"
         await s.run("Again")
         assert results(s)[-1] == ("y", False)

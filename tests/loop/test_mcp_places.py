@@ -63,8 +63,11 @@ async def test_a_changed_file_of_a_project_revokes_the_stored_trust(tmp_path: Pa
     async with stage(tmp_path) as s:
         await s.data("set_project_trust", trusted=True, remember=True)
     async with stage(tmp_path) as s:
+        await s.data("reload")
         assert [one["name"] for one in await statuses(s)] == ["lab"]
-    configure(file, {"evil": counted(path, "plain")})
+        configure(file, {"evil": counted(path, "plain")})
+        await s.data("reload")
+        assert await statuses(s) == []
     async with stage(tmp_path, say("Done")) as s:
         await s.run("Go")
         assert await statuses(s) == []

@@ -145,6 +145,8 @@ async def test_a_host_replaces_the_whole_set_of_its_servers(tmp_path: Path) -> N
             "set_mcp_servers", servers={"good": entry("plain"), "bad": {"command": 5}}
         )
         assert '"bad"' in refusal
+        twice = {"a-b": entry("plain"), "a_b": entry("plain")}
+        assert "means the same" in await s.refusal("set_mcp_servers", servers=twice)
         (guest,) = await statuses(s)
         assert (guest["name"], guest["state"], guest["pid"]) == ("guest", "ready", starts(path)[0])
         assert (await s.data("set_mcp_servers", servers={}))["servers"] == []

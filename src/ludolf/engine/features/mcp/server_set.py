@@ -78,9 +78,13 @@ class ServerSet(Component):
         Raises:
             ConfigError: an entry is invalid; nothing has changed then.
         """
-        self._provided[source] = {
-            name: parse_entry(name, fields, source) for name, fields in raw.items()
-        }
+        entries = {name: parse_entry(name, fields, source) for name, fields in raw.items()}
+        names = {same_server(name): name for name in reversed(entries)}
+        for name in entries:
+            if names[same_server(name)] != name:
+                other = names[same_server(name)]
+                raise ConfigError(f'server "{name}": its name means the same as "{other}"')
+        self._provided[source] = entries
         self.reload()
 
     def _changed(self, entry: McpEntry) -> McpEntry:
@@ -147,6 +151,7 @@ class ServerSet(Component):
         for key in self._keys.values():
             pool.give_back(key, self)
         self._keys, self._servers = {}, {}
+        self.version += 1
         await pool.close_unused()
 
     # ------------------------------------------------------------ as a user of servers

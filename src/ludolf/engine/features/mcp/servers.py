@@ -106,6 +106,8 @@ class McpServer:
         self.catalog = catalog
         self.state: McpState = "known"
         self.error: str | None = None
+        # Whether the server failed too often to be started again without being asked for.
+        self.gave_up = False
         self._launch = launch
         self._keep = keep
         self._connection: Connection | None = None
@@ -127,13 +129,6 @@ class McpServer:
     @property
     def connection(self) -> Connection | None:
         return self._connection
-
-    @property
-    def gave_up(self) -> bool:
-        """Return whether the server failed too often to be started again."""
-        recent = time.monotonic() - FAILURE_SECONDS
-        full = len(self._failures) == MOST_FAILURES
-        return self.state == "failed" and full and self._failures[0] > recent
 
     @property
     def is_new(self) -> bool:
@@ -231,6 +226,7 @@ class McpServer:
         """
         await self.stop()
         self._failures.clear()
+        self.gave_up = False
         await self.use()
 
     async def stop(self) -> None:
@@ -304,7 +300,10 @@ class McpServer:
         self._report(f'MCP server "{self.name}" needs a login. {advice}')
 
     def _failed(self, text: str) -> McpError:
-        self._failures.append(time.monotonic())
+        now = time.monotonic()
+        self._failures.append(now)
+        full = len(self._failures) == MOST_FAILURES
+        self.gave_up = full and now - self._failures[0] < FAILURE_SECONDS
         self._set("failed", text)
         error = f'MCP server "{self.name}" failed: {text}'
         self._report(error)
