@@ -125,6 +125,28 @@ async def test_sessions_of_a_program_share_a_process_until_the_last_one_closes(
     assert ends(path) == starts(path)
 
 
+async def test_each_session_exposes_a_shared_server_as_its_own_entry_says(tmp_path: Path) -> None:
+    scripts = [Scripted([say("Done"), say("Done")]) for _ in range(2)]
+
+    def opened(script: Scripted, exposure: str) -> Any:
+        return create_session(
+            model=script,
+            cwd=tmp_path,
+            settings={},
+            agent_dir=tmp_path / "agent",
+            mcp_servers={"lab": entry("plain", exposure=exposure)},
+        )
+
+    async with opened(scripts[0], "direct") as first, opened(scripts[1], "hidden") as second:
+        for session in (first, second, first, second):
+            await session.prompt("Go")
+        shown = [one.exposure for one in first.engine.mcp.administration.statuses()]
+    assert shown == ["direct"]
+    for script, expected in zip(scripts, (True, False), strict=True):
+        names = [{tool.name for tool in request.tools} for request in script.requests]
+        assert [ECHO in each for each in names] == [expected, expected]
+
+
 async def test_a_reload_restarts_only_servers_whose_entries_have_changed(tmp_path: Path) -> None:
     path = tmp_path / "starts"
     file = tmp_path / "agent" / "mcp.json"

@@ -99,7 +99,6 @@ class ServerSet(Component):
         for name, entry in enabled.items():
             make = partial(self._make, entry, keys[name], cached.get(keys[name]))
             servers[name] = pool.take(keys[name], self, make)
-            servers[name].entry = entry
         before, self._keys, self._servers = self._keys, keys, servers
         # A session of the other folder may be opened again; what the user removed ends now.
         seconds = 0.0 if cwd == self._folder else LINGER_SECONDS
@@ -116,7 +115,7 @@ class ServerSet(Component):
             with suppress(msgspec.ValidationError):  # written by another version
                 catalog = msgspec.convert(stored, Catalog)
         launch = self._launcher.launching(entry, self.workspace.cwd)
-        return McpServer(entry, launch, catalog, partial(self._keep, key))
+        return McpServer(entry.name, launch, catalog, partial(self._keep, key))
 
     async def _keep(self, key: str, catalog: Catalog) -> None:
         """Store a catalog, so that the next program need not start the server."""
@@ -133,9 +132,9 @@ class ServerSet(Component):
         self.load()
         return [
             server.begin()
-            for server in self._servers.values()
+            for name, server in self._servers.items()
             if server.connection is None
-            and (server.is_new or (server.entry.start == "eager" and not server.gave_up))
+            and (server.is_new or (self._entries[name].start == "eager" and not server.gave_up))
         ]
 
     async def ready(self) -> None:
@@ -159,7 +158,7 @@ class ServerSet(Component):
     def on_server(self, server: McpServer) -> None:
         if self._servers.get(server.name) is server:
             self.version += 1
-            self._announce(server.entry)
+            self._announce(self._entries[server.name])
 
     def _announce(self, entry: McpEntry) -> None:
         status = server_status(entry, self._servers.get(entry.name))

@@ -8,7 +8,7 @@ import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 from weakref import WeakKeyDictionary
 
 import msgspec
@@ -31,9 +31,6 @@ from ludolf.mcp.wire import (
     Tokens,
 )
 from ludolf.protocol.results import McpState
-
-if TYPE_CHECKING:
-    from ludolf.config.mcp.entries import McpEntry
 
 # Seconds before a server that failed once, twice, three times is started again.
 DELAYS = (1.0, 4.0, 15.0)
@@ -96,13 +93,12 @@ class McpServer:
 
     def __init__(
         self,
-        entry: "McpEntry",
+        name: str,
         launch: Callable[[], Awaitable[ServerLaunch]],
         catalog: Catalog | None,
         keep: Callable[[Catalog], Awaitable[None]],
     ) -> None:
-        self.entry = entry
-        self.name = entry.name
+        self.name = name
         self.catalog = catalog
         self.state: McpState = "known"
         self.error: str | None = None

@@ -7,6 +7,7 @@ from typing import Any, Protocol
 from ludolf.agent.tool import ToolContext, ToolDefaults, ToolFailure, ToolOutput, text_output
 from ludolf.ai.messages import Text
 from ludolf.base import dumps
+from ludolf.config.mcp.entries import McpEntry
 from ludolf.engine.features.mcp.servers import McpServer, ServerUser
 from ludolf.mcp.catalog import check_arguments, without_placeholders
 from ludolf.mcp.cleaning import clean_text
@@ -28,6 +29,7 @@ class McpTool(ToolDefaults):
         self,
         definition: ToolDefinition,
         server: McpServer,
+        entry: McpEntry,
         user: ServerUser,
         folder: Callable[[], Path],
     ) -> None:
@@ -38,8 +40,9 @@ class McpTool(ToolDefaults):
         self.parameters: Mapping[str, Any] = definition.parameters
         # Approvals of a session do not cover another version of the tool.
         self.version = definition.digest
-        self.read_only = definition.read_only and server.entry.trusts_annotations
+        self.read_only = definition.read_only and entry.trusts_annotations
         self.server = server
+        self.entry = entry
         self._user = user
         self._folder = folder
 
@@ -57,7 +60,7 @@ class McpTool(ToolDefaults):
                 result = await connection.call_tool(
                     self.definition.tool,
                     given,
-                    timeout=server.entry.timeout or CALL_SECONDS,
+                    timeout=self.entry.timeout or CALL_SECONDS,
                     on_progress=_progress(ctx),
                 )
         except McpError as error:
