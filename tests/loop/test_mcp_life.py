@@ -105,6 +105,18 @@ async def test_calls_at_the_same_time_start_one_process(tmp_path: Path) -> None:
     assert len(starts(path)) == 2
 
 
+async def test_an_abort_ends_the_wait_for_a_server(tmp_path: Path) -> None:
+    path = tmp_path / "starts"
+    settings = {"mcp": {"firstWaitMs": 3_600_000}}
+    async with served(tmp_path, {"mute": counted(path, "mute")}, settings=settings) as s:
+        s.send("prompt", message="Go")
+        await until(lambda: len(starts(path)) == 1)
+        await s.data("abort")
+        await s.settled()
+        assert s.script.requests == []
+    assert ends(path) == starts(path)
+
+
 # ---------------------------------------------------------------- failures
 
 

@@ -151,10 +151,11 @@ async def test_a_reload_restarts_only_servers_whose_entries_have_changed(tmp_pat
     path = tmp_path / "starts"
     file = tmp_path / "agent" / "mcp.json"
     servers = {"same": counted(path, "plain"), "other": counted(path, "plain")}
-    async with served(tmp_path, servers, say("One"), say("Two")) as s:
+    async with served(tmp_path, servers, *map(say, ("One", "Two", "Three"))) as s:
         await s.run("One")
         before = {one["name"]: one["pid"] for one in await statuses(s)}
-        configure(file, {"same": servers["same"], "other": counted(path, "modern")})
+        other = counted(path, "modern", inheritEnv=True)
+        configure(file, {"same": {**servers["same"], "timeout": 5}, "other": other})
         await s.data("reload")
         await s.run("Two")
         await until(lambda: ends(path) == [before["other"]])
@@ -163,6 +164,11 @@ async def test_a_reload_restarts_only_servers_whose_entries_have_changed(tmp_pat
         assert after["same"]["pid"] == before["same"]
         assert after["other"]["pid"] != before["other"]
         assert after["other"]["protocolVersion"] == "2026-07-28"
+        configure(file, {"same": servers["same"], "other": {**other, "inheritEnv": False}})
+        await s.data("reload")
+        await s.run("Three")
+        await until(lambda: after["other"]["pid"] in ends(path))
+        assert before["same"] not in ends(path)
         assert warnings(s) == []
 
 

@@ -195,3 +195,19 @@ async def test_a_call_that_waits_for_a_start_survives_a_reconnect(tmp_path: Path
         await s.settled()
         ((text, failed),) = results(s)
         assert (text, failed) == ("x", False)
+
+
+async def test_a_call_whose_server_the_host_removes_fails_and_the_run_continues(
+    tmp_path: Path,
+) -> None:
+    async with stage(tmp_path, uses("mcp__guest__wait"), say("Done")) as s:
+        await s.data("set_mcp_servers", servers={"guest": entry("plain")})
+        await s.data("prompt", message="Go")
+        await s.until("tool_execution_update")
+        await s.data("set_mcp_servers", servers={})
+        await s.settled()
+        ((text, failed),) = results(s)
+        assert failed
+        assert 'MCP server "guest"' in text
+        assert len(s.script.requests) == 2
+        assert "mcp__guest__wait" not in declared(s)

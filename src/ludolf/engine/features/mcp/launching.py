@@ -31,7 +31,9 @@ class Launcher(Component):
             digest = entry_digest(resolved, cwd)
         except ConfigError:
             digest = sha256(dumps(entry)).hexdigest()  # its start will fail and say why
-        return f"{entry.name}:{digest}"
+        # What decides about the environment, the walls and the login of the process.
+        rights = (entry.inherit_env, entry.sandbox, entry.source == "project", entry.oauth)
+        return f"{entry.name}:{digest}:{sha256(dumps(rights)).hexdigest()[:8]}"
 
     def launching(self, entry: McpEntry, cwd: Path) -> Callable[[], Awaitable[ServerLaunch]]:
         """Return the function that prepares one start of the server."""
