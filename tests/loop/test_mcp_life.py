@@ -6,6 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from ludolf.config.mcp.cache import read_cached_servers
+from ludolf.config.mcp.entries import parse_entry
+from ludolf.config.mcp.resolution import entry_digest, resolve_entry
 from ludolf.engine.features.mcp import servers as life
 from tests.loop.mcp_stage import (
     counted,
@@ -23,6 +26,7 @@ from tests.loop.mcp_stage import (
     warnings,
 )
 from tests.loop.stage import call, calls, say, text_of
+from tests.mcp_server import TOOLS
 
 ECHO, DIE, PEEK = "mcp__lab__echo", "mcp__lab__die", "mcp__lab__peek"
 
@@ -51,6 +55,18 @@ async def test_a_known_server_starts_when_it_is_used(tmp_path: Path) -> None:
         running = await status(s, "lab")
     assert (running["state"], running["pid"]) == ("ready", starts(path)[-1])
     assert ends(path) == starts(path)
+
+
+async def test_what_a_server_offers_is_stored_under_the_digest_of_its_entry(
+    tmp_path: Path,
+) -> None:
+    raw = entry("plain")
+    await known(tmp_path, {"lab": raw})
+    resolved = resolve_entry(parse_entry("lab", raw, "user"), os.environ)
+    digest = entry_digest(resolved, tmp_path / "work")
+    (record,) = read_cached_servers(tmp_path / "agent" / "mcp-cache.json", (digest,)).values()
+    assert len(record["tools"]) == len(TOOLS)
+    assert os.stat(tmp_path / "agent" / "mcp-cache.json").st_mode & 0o777 == 0o600
 
 
 async def test_a_server_may_end_on_its_own_terms_when_the_program_ends(tmp_path: Path) -> None:

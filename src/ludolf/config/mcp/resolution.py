@@ -94,17 +94,24 @@ class _Values:
 
 
 def entry_digest(resolved: ResolvedEntry, cwd: Path) -> str:
-    """Return a digest of everything that decides which server answers, for a session in `cwd`."""
+    """Return a digest of everything that decides which server answers, for a session in `cwd`.
+
+    Entries with equal digests share a process and a record of the cache.
+    """
     from hashlib import sha256
 
     entry = resolved.entry
-    parts: dict[str, Any] = {"protocol": entry.protocol}
+    parts: dict[str, Any] = {"name": entry.name, "protocol": entry.protocol}
     if entry.transport == "http":
         parts |= {"url": resolved.url, "headers": resolved.headers}
         parts["auth"] = None if entry.auth is None else entry.auth.provider
+        parts["oauth"] = msgspec.to_builtins(entry.oauth)
     else:
         parts |= {"command": resolved.command, "args": resolved.args, "env": resolved.env}
         parts["cwd"] = str(resolved.folder(cwd))
+        # What decides about the environment and the walls of the process.
+        parts |= {"inheritEnv": entry.inherit_env, "sandbox": entry.sandbox}
+        parts["project"] = entry.source == "project"
     return sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
 
 

@@ -28,12 +28,9 @@ class Launcher(Component):
         """Return what identifies a server: equal keys mean one process. No command is run."""
         try:
             resolved = resolve_entry(entry, os.environ, runs_commands=False)
-            digest = entry_digest(resolved, cwd)
+            return entry_digest(resolved, cwd)
         except ConfigError:
-            digest = sha256(dumps(entry)).hexdigest()  # its start will fail and say why
-        # What decides about the environment, the walls and the login of the process.
-        rights = (entry.inherit_env, entry.sandbox, entry.source == "project", entry.oauth)
-        return f"{entry.name}:{digest}:{sha256(dumps(rights)).hexdigest()[:8]}"
+            return sha256(dumps(entry)).hexdigest()  # its start will fail and say why
 
     def launching(self, entry: McpEntry, cwd: Path) -> Callable[[], Awaitable[ServerLaunch]]:
         """Return the function that prepares one start of the server."""
