@@ -10,7 +10,7 @@ import msgspec
 from ludolf.base import dumps
 from ludolf.config.mcp.cache import store_cached_server
 from ludolf.config.mcp.entries import parse_entry
-from ludolf.config.mcp.resolution import cache_key
+from ludolf.config.mcp.resolution import server_cache_key
 from ludolf.engine.features.mcp.servers import Catalog
 from ludolf.mcp.catalog import read_tools
 from ludolf.mcp.wire import ServerFacts
@@ -33,7 +33,7 @@ def write_known_servers(
     facts = ServerFacts(era="legacy", version="2025-11-25", name="bench", instructions="Ask us.")
     for name, fields in entries.items():
         entry = parse_entry(name, fields, "user")
-        key = cache_key(entry, os.environ, cwd)
+        key = server_cache_key(entry, os.environ, cwd)
         catalog = Catalog(facts=facts, tools=read_tools(name, definitions(tools)).tools)
         store_cached_server(agent / "mcp-cache.json", key, msgspec.to_builtins(catalog))
     return file

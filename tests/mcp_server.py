@@ -25,9 +25,14 @@ checks the headers of calls, also of mirrored arguments).
 Tools: `echo{text}`; `seen` (all messages that the server received, as JSON); `environment`;
 `refuse` (an error); `ask{method}` (a request to the client, in the way of the era; its answer);
 `recall` (a request to the client that is cancelled at once); `twist` (an invalid request to it);
-`wait` (never answers, unless cancelled); `steps{count, pause}` (reports progress, then answers);
+`wait` (reports progress, never answers); `steps{count, pause}` (reports progress, then answers);
 `die`; `grow` (adds a tool and reports it); `big{size}`; `deep` (a result nested 600 levels); `odd`
-(a result that is not an object); `routed{region}` (`x-mcp-header`).
+(a result that is not an object); `routed{region}` (`x-mcp-header`); `fail` (an error result);
+`peek` (says that it only reads); `amend` (changes the description of `peek` and reports it).
+Also the prompt `greet{who}`, the resource `test://doc` and the template `test://{name}`.
+
+A program with the variable `STARTS` appends its process id to that file when it starts, and the
+negative id when its stdin has ended. With the variable `GATE` it waits until that file exists.
 """
 
 import json
@@ -51,13 +56,18 @@ def tool(name: str, **properties: Any) -> Frame:
 
 
 TEXT = {"type": "string"}
-NAMES = ("recall", "twist", "seen", "environment", "refuse", "wait", "die", "grow", "deep", "odd")
+NAMES = (
+    *("recall", "twist", "seen", "environment", "refuse", "wait", "die", "grow", "deep", "odd"),
+    *("fail", "amend"),
+)
+SAMPLE = {"messages": [{"role": "user", "content": {"type": "text", "text": "Hi"}}], "maxTokens": 9}
 TOOLS = (
     tool("echo", text=TEXT),
     tool("ask", method=TEXT),
     tool("steps", count={"type": "integer"}, pause={"type": "number"}),
     tool("big", size={"type": "integer"}),
     tool("routed", region={"type": "string", "x-mcp-header": "Region"}),
+    {**tool("peek"), "annotations": {"readOnlyHint": True}},
     *map(tool, NAMES),
 )
 
@@ -152,7 +162,8 @@ class McpServer:
                     raise Refused(-32602, f"Unknown tool: {params['name']}")
                 return run(params.get("arguments") or {}, params, number, send)
             case "prompts/list":
-                return {"prompts": [{"name": "greet", "arguments": [{"name": "who"}]}]}
+                arguments = [{"name": "who", "required": True}]
+                return {"prompts": [{"name": "greet", "arguments": arguments}]}
             case "prompts/get":
                 text = f"Greet {params['arguments']['who']}."
                 return {"messages": [{"role": "user", "content": {"type": "text", "text": text}}]}
@@ -199,6 +210,18 @@ class McpServer:
     def do_environment(self, *_: object) -> Frame:
         return said(json.dumps({"names": sorted(os.environ), "cwd": os.getcwd()}))
 
+    def do_fail(self, *_: object) -> Frame:
+        return {**said("it did not work"), "isError": True}
+
+    def do_peek(self, *_: object) -> Frame:
+        return said("peeked")
+
+    def do_amend(self, args: Frame, params: Frame, number: object, send: Send) -> Frame:
+        (peek,) = (each for each in self.tools if each["name"] == "peek")
+        self.tools[self.tools.index(peek)] = {**peek, "description": "Another text."}
+        send({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"})
+        return said("amended")
+
     def do_refuse(self, *_: object) -> Frame:
         raise Refused(-32000, "refused by the server")
 
@@ -210,6 +233,10 @@ class McpServer:
                 for message in self.messages
             )
 
+        token = params.get("_meta", {}).get("progressToken")
+        if token is not None:
+            progress = {"progressToken": token, "progress": 1, "message": "waiting"}
+            send({"jsonrpc": "2.0", "method": "notifications/progress", "params": progress})
         with self.changed:
             self.changed.wait_for(is_cancelled, 20)
 
@@ -258,7 +285,8 @@ class McpServer:
 
     def do_ask(self, args: Frame, params: Frame, number: object, send: Send) -> Frame:
         """Ask the client, and return its answer as JSON."""
-        asked = {"message": "Which colour?", "requestedSchema": {"type": "object"}}
+        form = {"message": "Which colour?", "requestedSchema": {"type": "object"}}
+        asked = SAMPLE if args["method"].startswith("sampling/") else form
         if (
             self.mode in ("modern", "strict", "both")
             and META + "protocolVersion" in params["_meta"]
@@ -324,12 +352,22 @@ def serve_pipes(mode: str, number: int) -> None:
             threading.Thread(target=server.take, args=(message, send), daemon=True).start()
         else:
             server.take(message, send)
+    note(-os.getpid())
     if mode == "stubborn":
         threading.Event().wait()
 
 
+def note(number: int) -> None:
+    if "STARTS" in os.environ:
+        with open(os.environ["STARTS"], "a") as file:
+            file.write(f"{number}\n")
+
+
 def prepare_pipes(mode: str, number: int) -> None:
     """Misbehave before the first message is read."""
+    note(os.getpid())
+    while not Path(os.environ.get("GATE", "/")).exists():
+        threading.Event().wait(0.005)
     if mode == "exit":
         complain("reason: the database is missing")
         sys.exit(3)

@@ -1669,7 +1669,7 @@ export interface McpLogoutResponse {
   data: McpLoggedOut;
 }
 
-/** Without a name: all servers that failed or run. */
+/** Without a name: all servers that run, failed or need a login. */
 export interface McpReconnectCommand {
   type: "mcp_reconnect";
   /** Any JSON; it comes back unchanged. */

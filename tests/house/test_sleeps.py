@@ -13,6 +13,7 @@ ALLOWED = {
         "_address": "polls a file that the browser writes",
         "until": "polls the page for a condition",
     },
+    "loop/mcp_stage.py": {"until": "polls files of other programs"},
     "loop/test_random.py": {"come_to_rest": "polls the engine, whose children die in their time"},
     "process/test_faults_interleaving.py": {
         "test_an_abort_right_behind_a_prompt_settles_soon": "hits different moments",

@@ -24,6 +24,7 @@ ANYWHERE = (
     "session_info_changed",
     "warning",
     "entry_appended",
+    "mcp_server",
 )
 
 

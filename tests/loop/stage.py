@@ -274,8 +274,8 @@ def _refuse_constant(name: str) -> Any:
 
 def _engine(root: Path, script: Scripted, options: dict[str, Any]) -> Engine:
     (root / "work").mkdir(exist_ok=True)
-    chosen = {"model": "ludolf/scripted", "no_context_files": True, **options}
-    engine = build(Options(cwd=root / "work", **chosen), warn=lambda text: None)
+    chosen = {"cwd": root / "work", "model": "ludolf/scripted", "no_context_files": True}
+    engine = build(Options(**{**chosen, **options}), warn=lambda text: None)
     engine.models.providers.register(script)
     return engine
 

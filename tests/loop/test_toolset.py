@@ -162,13 +162,9 @@ async def test_a_subagent_may_call_what_its_parent_and_its_definition_allow(
     tmp_path: Path, options: dict[str, Any], tools: tuple[str, ...] | None, late: tuple[str, ...]
 ) -> None:
     parent = build(Options(cwd=tmp_path, **options), warn=lambda text: None)
-    parent.toolset.provide(
-        "mcp", made(*SERVED), undeclared=frozenset({CLONE, MAIL}), deferred=(FORKS,)
-    )
+    parent.toolset.provide("mcp", made(*SERVED), inherited=False)
     child = spawned(parent, tmp_path, tools)
-    assert [name for name in SERVED if child.find(name) is not None] == list(late)
-    shown = [spec.name for spec in child.specs() if spec.name in SERVED]
-    assert shown == [name for name in (ISSUES, FORKS) if name in late]
-    # A feature that serves the subagent itself is held to the same limits.
+    assert [name for name in SERVED if child.find(name) is not None] == []
+    # A feature that serves the subagent itself is held to the limits of both.
     child.provide("mcp", made(*SERVED))
     assert [name for name in SERVED if child.find(name) is not None] == list(late)

@@ -10,7 +10,7 @@ import pytest
 from ludolf.base import loads
 from ludolf.config.mcp.cache import store_cached_server
 from ludolf.config.mcp.entries import parse_entry
-from ludolf.config.mcp.resolution import cache_key
+from ludolf.config.mcp.resolution import server_cache_key
 from tests.process.harness import Lab
 
 
@@ -89,7 +89,7 @@ def test_the_list_shows_files_cache_and_logins_and_starts_nothing(lab: Lab) -> N
     servers = {"known": known, "web": web, "odd": {"command": "x", "args": ["${NO_SUCH}"]}}
     (lab.agent / "mcp.json").write_text(json.dumps({"mcpServers": servers}))
     (lab.work / ".mcp.json").write_text('{"mcpServers": {"shared": {"command": "s"}}}')
-    key = cache_key(parse_entry("known", known, "user"), {}, lab.work)
+    key = server_cache_key(parse_entry("known", known, "user"), {}, lab.work)
     tools = {"tools": [{"name": "a"}, {"name": "b"}], "prompts": []}
     store_cached_server(lab.agent / "mcp-cache.json", key, tools)
     logins = {"mcp__web|https://x.org/mcp": {"tokens": {"access_token": "t"}}}

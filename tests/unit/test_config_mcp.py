@@ -251,6 +251,8 @@ def test_the_digest_changes_with_what_decides_the_server() -> None:
     assert digest(same) == base
     assert digest(same, "/other") != base
     assert digest({**same, "args": ["y"]}) != base
+    assert digest({**same, "inheritEnv": True}) != base
+    assert digest({**same, "sandbox": True}) != base
     web = {"url": "http://x/"}
     assert digest(web) == digest(web, "/other")
     assert digest(web) != digest({**web, "headers": {"A": "b"}})

@@ -535,7 +535,7 @@ class McpCommands:
     def mcp_reconnect(
         self, answer: answers.McpServers, name: str | None = None
     ) -> tuple[McpServerStatus, ...]:
-        """Start a server again; without a name, all servers that failed or run."""
+        """Start a server again; without a name, all that run, failed or need a login."""
         return answer.servers
 
     @command

@@ -154,13 +154,17 @@ class Registry:
 
     def flush_mcp_servers(self) -> None:
         """Provide the servers that extensions added while loading; an error is reported."""
-        servers = self._mcp_servers()
-        try:
-            self.runtime.host.provide_mcp_servers(servers)
-        except LudolfError as error:
-            for extension in self.extensions:
-                if extension.mcp_servers:
-                    self.runner.report(str(extension.path), "mcp_server", str(error))
+        servers: dict[str, Mapping[str, Any]] = {}
+        self.runtime.host.provide_mcp_servers(servers)
+        for extension in self.extensions:
+            if not extension.mcp_servers:
+                continue
+            try:
+                self.runtime.host.provide_mcp_servers({**servers, **extension.mcp_servers})
+            except LudolfError as error:
+                extension.mcp_servers = {}
+                self.runner.report(str(extension.path), "mcp_server", str(error))
+            servers |= extension.mcp_servers
 
     def _mcp_servers(self) -> dict[str, Mapping[str, Any]]:
         return {name: one for each in self.extensions for name, one in each.mcp_servers.items()}

@@ -247,7 +247,7 @@ class SetMcpServer(Value):
 
 
 class ReconnectMcp(Value):
-    """Without a name: all servers that failed or run."""
+    """Without a name: all servers that run, failed or need a login."""
 
     name: str | None = None
 

@@ -16,7 +16,7 @@ from ludolf.config.mcp.auth_file import ServerLogin
 from ludolf.config.mcp.cache import mcp_cache_file, read_cached_servers
 from ludolf.config.mcp.entries import McpEntry, has_syntax, same_server
 from ludolf.config.mcp.files import McpConfiguration, read_entry_objects, read_mcp_entries
-from ludolf.config.mcp.resolution import cache_key, resolve_entry
+from ludolf.config.mcp.resolution import resolve_entry, server_cache_key
 from ludolf.config.settings.home import Home, reader_of
 from ludolf.config.settings.trust import trusted_settings
 
@@ -145,7 +145,7 @@ def _listed(home: Home, entry: McpEntry) -> ListedServer:
         resolved = resolve_entry(entry, os.environ, runs_commands=False)
     except ConfigError as error:
         return row.replace(error=str(error))
-    key = cache_key(entry, os.environ, home.cwd)
+    key = server_cache_key(entry, os.environ, home.cwd)
     record = read_cached_servers(mcp_cache_file(home), (key,), dict[str, Any]).get(key)
     if record is not None:
         row = row.replace(tools=_count(record, "tools"), prompts=_count(record, "prompts"))

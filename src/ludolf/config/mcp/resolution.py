@@ -94,30 +94,35 @@ class _Values:
 
 
 def entry_digest(resolved: ResolvedEntry, cwd: Path) -> str:
-    """Return a digest of everything that decides which server answers, for a session in `cwd`."""
+    """Return a digest of everything that decides which server answers, for a session in `cwd`.
+
+    Entries with equal digests share a process and a record of the cache.
+    """
     from hashlib import sha256
 
     entry = resolved.entry
-    parts: dict[str, Any] = {"protocol": entry.protocol}
+    parts: dict[str, Any] = {"name": entry.name, "protocol": entry.protocol}
     if entry.transport == "http":
         parts |= {"url": resolved.url, "headers": resolved.headers}
         parts["auth"] = None if entry.auth is None else entry.auth.provider
+        parts["oauth"] = msgspec.to_builtins(entry.oauth)
     else:
         parts |= {"command": resolved.command, "args": resolved.args, "env": resolved.env}
         parts["cwd"] = str(resolved.folder(cwd))
+        # What decides about the environment and the walls of the process.
+        parts |= {"inheritEnv": entry.inherit_env, "sandbox": entry.sandbox}
+        parts["project"] = entry.source == "project"
     return sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
 
 
-def cache_key(entry: McpEntry, environ: Mapping[str, str], cwd: Path) -> str:
+def server_cache_key(entry: McpEntry, environ: Mapping[str, str], cwd: Path) -> str:
     """Return the key of a server in the cache, for a session in `cwd`. No command is run."""
     try:
-        resolved = resolve_entry(entry, environ, runs_commands=False)
-        digest = entry_digest(resolved, cwd)
+        return entry_digest(resolve_entry(entry, environ, runs_commands=False), cwd)
     except ConfigError:
         from hashlib import sha256
 
-        digest = sha256(dumps(entry)).hexdigest()  # its start will fail and say why
-    return f"{entry.name}:{digest}"
+        return sha256(dumps(entry)).hexdigest()  # its start will fail and say why
 
 
 def server_environment(

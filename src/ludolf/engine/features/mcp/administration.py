@@ -83,14 +83,18 @@ class ServerAdministration(Component):
         return self._status(self._entry(name))
 
     async def reconnect(self, name: str | None) -> tuple[McpServerStatus, ...]:
-        """Start a server again; without a name, all that failed or run.
+        """Start a server again; without a name, all that run, failed or need a login.
 
         Raises:
             CommandError: there is no such server, it is disabled, or it cannot be started.
         """
         servers = self._servers.servers
         if name is None:
-            chosen = [one for one in servers.values() if one.connection or one.state == "failed"]
+            chosen = [
+                one
+                for one in servers.values()
+                if one.connection or one.state in ("failed", "needs_login")
+            ]
             await asyncio.gather(*map(_reconnected, chosen))
             return self.statuses()
         server = servers.get(self._entry(name).name)

@@ -7,6 +7,8 @@ Which tools were found is read from the results of searches on the path of the s
 
 from collections.abc import Iterable, Sequence
 
+from msgspec import structs
+
 from ludolf.agent.tool import Tool
 from ludolf.ai.messages import ToolResultMessage
 from ludolf.engine.bundles import Bundles, Component
@@ -14,7 +16,7 @@ from ludolf.engine.features.mcp.offers import ServerOffers
 from ludolf.engine.features.mcp.resources import resource_tools
 from ludolf.engine.features.mcp.server_set import ServerSet
 from ludolf.engine.features.mcp.tools import MOST_INSTRUCTIONS, SEARCH, ToolSearch
-from ludolf.engine.toolset import permits
+from ludolf.engine.toolset import MCP_PREFIX, is_listed, mcp_patterns, permits
 from ludolf.mcp.cleaning import clean_text
 from ludolf.mcp.definitions import ToolDefinition
 from ludolf.mcp.exposure import ExposedTools, expose
@@ -39,6 +41,8 @@ class Declarations(Component):
         # Names in the order in which they were declared; `None` before the first request.
         self._direct: tuple[str, ...] | None = None
         self._searches = False
+        # Made once for a session: its description names the servers of the first request.
+        self._search: Tool | None = None
         self._section = ""
         self._path = _LoadedNames()
         self._provided: object = None
@@ -55,8 +59,9 @@ class Declarations(Component):
         self._session, self._path = session, _LoadedNames()
         exposed = self._exposed()
         self._direct = tuple(tool.name for tool in exposed.direct)
-        servers = self._servers
-        self._searches = bool(exposed.deferred or self._offers.names() or servers.has_starting)
+        late = self._servers.has_starting and self._permits_some
+        self._searches = bool(exposed.deferred or self._own_tools() or late)
+        self._search = self._provided = None
         self._section = self._describe(exposed)
         self.resources.invalidate_prompt()
         self.sync()
@@ -90,11 +95,8 @@ class Declarations(Component):
 
     async def find(self, query: str, limit: int) -> Sequence[ToolDefinition]:
         exposed = self._exposed()
-        tools = [*exposed.direct, *exposed.deferred]
-        if self._offers.names():
-            tools += map(_definition_of, self._resource_tools)
-        permitted = [tool for tool in tools if permits(self.workspace.options, tool.name)]
-        index = await self._offers.index(permitted)
+        own = map(_definition_of, self._own_tools())
+        index = await self._offers.index((*exposed.direct, *exposed.deferred, *own))
         return index.search(query, limit)
 
     def introduce(self, servers: Sequence[str]) -> dict[str, str]:
@@ -103,7 +105,7 @@ class Declarations(Component):
         texts = {
             name: clean_text(self._offers.instructions(name), MOST_INSTRUCTIONS)
             for name in servers
-            if name not in met
+            if name in self._servers.servers and name not in met
         }
         return {name: text for name, text in texts.items() if text}
 
@@ -114,36 +116,56 @@ class Declarations(Component):
     # ------------------------------------------------------------ for the host
 
     def statuses(self, server: str) -> tuple[McpToolStatus, ...]:
-        """Return the tools of a server and how they are exposed."""
+        """Return the tools of a server and how they are exposed; excluded ones are hidden."""
         exposed = self._exposed()
-        sorted_tools: tuple[tuple[McpToolExposure, tuple[ToolDefinition, ...]], ...] = (
-            ("direct", exposed.direct),
-            ("deferred", exposed.deferred),
-            ("hidden", exposed.hidden),
-        )
+        found: dict[str, McpToolExposure] = {tool.name: "direct" for tool in exposed.direct}
+        found |= {tool.name: "deferred" for tool in exposed.deferred}
         return tuple(
             McpToolStatus(
                 name=tool.name,
                 tool=tool.tool,
                 description=tool.description,
-                exposure=exposure,
+                exposure=found.get(tool.name, "hidden"),
                 input_schema=tool.parameters,
                 read_only=tool.read_only,
             )
-            for exposure, tools in sorted_tools
-            for tool in tools
+            for tool in self._offers.definitions()
             if tool.server == server
         )
 
     # ------------------------------------------------------------ private
 
     def _exposed(self) -> ExposedTools:
-        model = self.models.current
+        """Sort the tools that the options permit."""
+        model, options = self.models.current, self.workspace.options
         window = model.context_window if model is not None else _NO_WINDOW
         state = (self._offers.version, window)
         if self._exposure is None or self._exposure[0] != state:
-            self._exposure = state, expose(self._offers.exposure_settings(), window)
+            permitted = (
+                structs.replace(one, tools=tuple(t for t in one.tools if permits(options, t.name)))
+                for one in self._offers.exposure_settings()
+            )
+            self._exposure = state, expose(permitted, window)
         return self._exposure[1]
+
+    def _own_tools(self) -> tuple[Tool, ...]:
+        """Return the tools for resources, if there are some and the options permit these tools."""
+        if not self._offers.names():
+            return ()
+        return tuple(tool for tool in self._resource_tools if self._permits_own(tool.name))
+
+    def _permits_own(self, name: str) -> bool:
+        options = self.workspace.options
+        if is_listed(name, options.exclude_tools):
+            return False
+        return is_listed(name, options.tools or ()) or permits(options, MCP_PREFIX + name)
+
+    @property
+    def _permits_some(self) -> bool:
+        options = self.workspace.options
+        if is_listed(MCP_PREFIX, options.exclude_tools):
+            return False
+        return permits(options, MCP_PREFIX) or bool(mcp_patterns(options.tools or ()))
 
     def _provide(self, loaded: tuple[str, ...]) -> None:
         assert self._direct is not None
@@ -151,12 +173,11 @@ class Declarations(Component):
         tools: dict[str, Tool] = {}
         for definition in (*exposed.direct, *exposed.deferred):
             tools[definition.name] = self._offers.tool(definition)
-        if self._offers.names():
-            tools |= {tool.name: tool for tool in self._resource_tools}
+        tools |= {tool.name: tool for tool in self._own_tools()}
         self._searches |= len(tools) > len(self._direct)
         declared = [name for name in self._direct if name in tools]
-        if self._searches:
-            tools[SEARCH] = ToolSearch(self)
+        if self._searches and not is_listed(SEARCH, self.workspace.options.exclude_tools):
+            tools[SEARCH] = self._search = self._search or ToolSearch(self)
             declared.append(SEARCH)
         found = tuple(name for name in loaded if name in tools and name not in declared)
         order = dict.fromkeys((*declared, *found, *tools))
@@ -175,7 +196,7 @@ class Declarations(Component):
             about = clean_text(self._offers.about(name), _LINE).partition("\n")[0]
             if name in deferred or server.state == "starting":
                 lines.append(f"- {name}: {about}" if about else f"- {name}")
-        if not lines:
+        if not lines or not self._searches:
             return ""
         intro = f"Tools of these MCP servers are not declared; find them with {SEARCH}:"
         return "\n".join((intro, *lines))

@@ -9,8 +9,8 @@ from ludolf.base import ConfigError
 from ludolf.config.mcp.entries import McpEntry
 from ludolf.config.mcp.resolution import (
     ResolvedEntry,
-    cache_key,
     resolve_entry,
+    server_cache_key,
     server_environment,
 )
 from ludolf.engine.bundles import Component
@@ -25,7 +25,7 @@ class Launcher(Component):
 
     def key(self, entry: McpEntry, cwd: Path) -> str:
         """Return what identifies a server: equal keys mean one process. No command is run."""
-        return cache_key(entry, os.environ, cwd)
+        return server_cache_key(entry, os.environ, cwd)
 
     def launching(self, entry: McpEntry, cwd: Path) -> Callable[[], Awaitable[ServerLaunch]]:
         """Return the function that prepares one start of the server."""

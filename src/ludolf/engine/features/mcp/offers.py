@@ -48,15 +48,15 @@ class ServerOffers(Component):
         return [
             ServerTools(
                 tools=tuple(tools),
-                exposure=self._set.servers[name].entry.exposure,
-                tool_exposure=self._set.servers[name].entry.tool_exposure,
+                exposure=self._set.entries[name].exposure,
+                tool_exposure=self._set.entries[name].tool_exposure,
             )
             for name, tools in own.items()
         ]
 
     def about(self, name: str) -> str:
         """Return the description of a server, else its instructions."""
-        return self._set.servers[name].entry.description or self.instructions(name)
+        return self._set.entries[name].description or self.instructions(name)
 
     def instructions(self, name: str) -> str:
         catalog = self._set.servers[name].catalog
@@ -65,10 +65,11 @@ class ServerOffers(Component):
     def tool(self, definition: ToolDefinition) -> Tool:
         """Return the tool of a definition."""
         key = (definition.server, definition.name, definition.digest)
+        server, entry = self._set.servers[definition.server], self._set.entries[definition.server]
         tool = self._tools.get(key)
-        if tool is None or tool.server is not self._set.servers[definition.server]:
-            server = self._set.servers[definition.server]
-            tool = self._tools[key] = McpTool(definition, server, self._set, self.output_folder)
+        if tool is None or tool.server is not server or tool.entry != entry:
+            tool = McpTool(definition, server, entry, self._set, self.output_folder)
+            self._tools[key] = tool
         return tool
 
     def output_folder(self) -> Path:

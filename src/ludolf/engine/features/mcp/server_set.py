@@ -17,7 +17,7 @@ from ludolf.engine.bundles import Bundles, Component
 from ludolf.engine.features.mcp.asking import ServerQuestions
 from ludolf.engine.features.mcp.launching import Launcher
 from ludolf.engine.features.mcp.log import append_log
-from ludolf.engine.features.mcp.servers import Catalog, McpServer, server_pool
+from ludolf.engine.features.mcp.servers import LINGER_SECONDS, Catalog, McpServer, server_pool
 from ludolf.engine.features.mcp.status import server_status
 from ludolf.mcp.wire import Json
 from ludolf.protocol.events import McpServerChanged
@@ -104,28 +104,32 @@ class ServerSet(Component):
         Raises:
             ConfigError: an entry is invalid; nothing has changed then.
         """
-        self._provided[source] = {
-            name: parse_entry(name, fields, source) for name, fields in raw.items()
-        }
+        entries = {name: parse_entry(name, fields, source) for name, fields in raw.items()}
+        names = {same_server(name): name for name in reversed(entries)}
+        for name in entries:
+            if names[same_server(name)] != name:
+                other = names[same_server(name)]
+                raise ConfigError(f'server "{name}": its name means the same as "{other}"')
+        self._provided[source] = entries
         self.reload()
 
     def _changed(self, entry: McpEntry) -> McpEntry:
         return structs.replace(entry, **self._changes.get(entry.name, {}))
 
     def _take(self, read: "_ReadServers") -> None:
-        self._loaded, self.folder = True, self.workspace.cwd
         for text in read.warnings:
             self.on_problem(text)
         pool, servers = server_pool(), {}
         for name, key in read.keys.items():
-            entry = read.entries[name]
-            make = partial(self._make, entry, key, read.catalogs.get(key))
+            make = partial(self._make, read.entries[name], key, read.catalogs.get(key))
             servers[name] = pool.take(key, self, make)
-            servers[name].entry = entry
         before, self._keys, self._servers = self._keys, read.keys, servers
+        # A session of the other folder may be opened again; what the user removed ends now.
+        seconds = 0.0 if self.folder == self.workspace.cwd else LINGER_SECONDS
         for name, key in before.items():
             if read.keys.get(name) != key:
-                pool.give_back(key, self)
+                pool.give_back(key, self, seconds)
+        self._loaded, self.folder = True, self.workspace.cwd
         self._entries = read.entries
         self._catalogs = {name: server.catalog for name, server in servers.items()}
         self.version += 1
@@ -133,7 +137,7 @@ class ServerSet(Component):
 
     def _make(self, entry: McpEntry, key: str, catalog: Catalog | None) -> McpServer:
         launch = self._launcher.launching(entry, self.workspace.cwd)
-        return McpServer(entry, launch, catalog, partial(self._keep, key))
+        return McpServer(entry.name, launch, catalog, partial(self._keep, key))
 
     async def _keep(self, key: str, catalog: Catalog) -> None:
         """Store a catalog, so that the next program need not start the server."""
@@ -150,9 +154,9 @@ class ServerSet(Component):
         self.load()
         return [
             server.begin()
-            for server in self._servers.values()
+            for name, server in self._servers.items()
             if server.connection is None
-            and (server.is_new or (server.entry.start == "eager" and not server.gave_up))
+            and (server.is_new or (self._entries[name].start == "eager" and not server.gave_up))
         ]
 
     async def ready(self) -> None:
@@ -169,6 +173,7 @@ class ServerSet(Component):
         for key in self._keys.values():
             pool.give_back(key, self)
         self._keys, self._servers = {}, {}
+        self.version += 1
         await pool.close_unused()
 
     # ------------------------------------------------------------ as a user of servers
@@ -179,7 +184,11 @@ class ServerSet(Component):
         if self._catalogs.get(server.name) is not server.catalog:
             self._catalogs[server.name] = server.catalog
             self.version += 1
-        self.conversation.hub.post(McpServerChanged(server=server_status(server.entry, server)))
+        self._announce(self._entries[server.name])
+
+    def _announce(self, entry: McpEntry) -> None:
+        status = server_status(entry, self._servers.get(entry.name))
+        self.conversation.hub.post(McpServerChanged(server=status))
 
     def on_problem(self, text: str) -> None:
         if text not in self._problems:
@@ -218,8 +227,11 @@ class ServerSet(Component):
 
     def override(self, name: str, changes: Mapping[str, Any]) -> None:
         """Change keys of an entry for this session."""
+        was_enabled = name in self._servers
         self._changes.setdefault(name, {}).update(changes)
         self.reload()
+        if was_enabled != (name in self._servers):
+            self._announce(self._entries[name])
 
 
 def _without(entries: dict[str, McpEntry], others: Mapping[str, McpEntry]) -> dict[str, McpEntry]:

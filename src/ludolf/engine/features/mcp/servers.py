@@ -8,7 +8,7 @@ import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine, Iterator
 from contextlib import AbstractContextManager, contextmanager
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 from weakref import WeakKeyDictionary
 
 import msgspec
@@ -31,9 +31,6 @@ from ludolf.mcp.wire import (
     Tokens,
 )
 from ludolf.protocol.results import McpState
-
-if TYPE_CHECKING:
-    from ludolf.config.mcp.entries import McpEntry
 
 # Seconds before a server that failed once, twice, three times is started again.
 DELAYS = (1.0, 4.0, 15.0)
@@ -98,16 +95,17 @@ class McpServer:
 
     def __init__(
         self,
-        entry: "McpEntry",
+        name: str,
         launch: Callable[[], Awaitable[ServerLaunch]],
         catalog: Catalog | None,
         keep: Callable[[Catalog], Awaitable[None]],
     ) -> None:
-        self.entry = entry
-        self.name = entry.name
+        self.name = name
         self.catalog = catalog
         self.state: McpState = "known"
         self.error: str | None = None
+        # Whether the server failed too often to be started again without being asked for.
+        self.gave_up = False
         self._launch = launch
         self._keep = keep
         self._connection: Connection | None = None
@@ -116,6 +114,9 @@ class McpServer:
         self._refresh: asyncio.Task[None] | None = None
         self._failures: deque[float] = deque(maxlen=MOST_FAILURES)
         self._tasks = Tasks()
+        # Held while the server is stopped: no start begins then.
+        self._stopping = asyncio.Lock()
+        self._closed = False
         self._users: list[ServerUser] = []
         # The users whose calls run, the newest last: they answer what the server asks.
         self._callers: list[ServerUser] = []
@@ -126,13 +127,6 @@ class McpServer:
     @property
     def connection(self) -> Connection | None:
         return self._connection
-
-    @property
-    def gave_up(self) -> bool:
-        """Return whether the server failed too often to be started again."""
-        recent = time.monotonic() - FAILURE_SECONDS
-        full = len(self._failures) == MOST_FAILURES
-        return self.state == "failed" and full and self._failures[0] > recent
 
     @property
     def is_new(self) -> bool:
@@ -187,8 +181,18 @@ class McpServer:
         Raises:
             McpError: it cannot be started.
         """
-        if self._connection is not None:
-            return self._connection
+        while self._connection is None:
+            async with self._stopping:
+                self._check_startable()
+                start = self.begin()
+            await asyncio.wait((start,))
+            if not start.cancelled():  # else the server was stopped meanwhile
+                return start.result()
+        return self._connection
+
+    def _check_startable(self) -> None:
+        if self._closed:
+            raise McpError("the server is not used any more")
         if self.gave_up:
             raise McpError(
                 GAVE_UP.format(
@@ -197,11 +201,6 @@ class McpServer:
                     error=_sentences(self.error or "it ended"),
                 )
             )
-        start = self.begin()
-        await asyncio.wait((start,))
-        if start.cancelled():
-            raise McpError("it was stopped before it had started")
-        return start.result()
 
     def begin(self) -> "asyncio.Task[Connection]":
         """Start the server without waiting for it."""
@@ -224,25 +223,34 @@ class McpServer:
         """
         await self.stop()
         self._failures.clear()
+        self.gave_up = False
         await self.use()
 
     async def stop(self) -> None:
         """End the server; the next use starts it again."""
-        await self._tasks.close()
-        self._refresh = None
-        connection, self._connection = self._connection, None
-        if connection is not None:
-            await connection.close()
-        if self.state in ("starting", "ready"):
-            self._set("known" if self.catalog is not None else "failed", self.error)
-        if self._tokens is not None:
-            await self._tokens.close()
+        async with self._stopping:
+            await self._tasks.close()
+            self._refresh = None
+            connection, self._connection = self._connection, None
+            if connection is not None:
+                await connection.close()
+            if self.state in ("starting", "ready"):
+                self._set("known" if self.catalog is not None else "failed", self.error)
+            if self._tokens is not None:
+                await self._tokens.close()
+
+    async def lose_login(self, error: LoginNeeded) -> None:
+        """End the connection: the server has refused its token."""
+        if self.state != "needs_login":
+            await self.stop()
+            self._want_login(error)
 
     async def close(self) -> None:
         """End the server for good."""
         if self._linger is not None:
             self._linger.cancel()
         self._users.clear()
+        self._closed = True
         await self.stop()
 
     # ------------------------------------------------------------ private
@@ -262,25 +270,18 @@ class McpServer:
                 protocol=launch.protocol,
             )
         except LoginNeeded as error:
-            self.require_login(error)
+            self._want_login(error)
             raise
         except McpError as error:
             raise self._failed(_sentences(str(error), advice)) from error
         await self._take(connection)
         return connection
 
-    def require_login(self, error: LoginNeeded) -> None:
-        """Note that the server refuses requests until the user has logged in."""
-        if self.state != "needs_login":
-            self._set("needs_login", str(error))
-            advice = f'Run "ludolf mcp login {self.name}".'
-            self._report(f'MCP server "{self.name}" needs a login. {advice}')
-
     async def _take(self, connection: Connection) -> None:
         try:
             await self._read(connection)
         except McpError as error:
-            await connection.close()
+            await _close(connection)
             raise self._failed(str(error)) from error
         except asyncio.CancelledError:
             await connection.close()
@@ -292,8 +293,16 @@ class McpServer:
             self._report(f'MCP server "{self.name}": {text}')
         self._tasks.start(self._watch(connection))
 
+    def _want_login(self, error: LoginNeeded) -> None:
+        self._set("needs_login", str(error))
+        advice = f'Run "ludolf mcp login {self.name}".'
+        self._report(f'MCP server "{self.name}" needs a login. {advice}')
+
     def _failed(self, text: str) -> McpError:
-        self._failures.append(time.monotonic())
+        now = time.monotonic()
+        self._failures.append(now)
+        full = len(self._failures) == MOST_FAILURES
+        self.gave_up = full and now - self._failures[0] < FAILURE_SECONDS
         self._set("failed", text)
         self._report(f'MCP server "{self.name}" failed: {text}')
         return McpError(text)
@@ -302,7 +311,7 @@ class McpServer:
         """Note the end of a server that ends without being asked to."""
         await connection.closed.wait()
         self._connection = None
-        await connection.close()
+        await _close(connection)
         self._failed(connection.failure or "it ended")
         if not self.gave_up:
             self._set("known", self.error)
@@ -375,6 +384,15 @@ class McpServer:
 def _sentences(*texts: str) -> str:
     """Return texts as sentences; those without an end get one."""
     return " ".join(text if text.endswith(".") else f"{text}." for text in texts if text)
+
+
+async def _close(connection: Connection) -> None:
+    """Close a connection, also if the task is cancelled meanwhile: its process must end."""
+    try:
+        await connection.close()
+    except asyncio.CancelledError:
+        await connection.close()
+        raise
 
 
 async def _tools_of(connection: Connection) -> Listing:

@@ -7,6 +7,7 @@ from typing import Any, Protocol
 from ludolf.agent.tool import ToolContext, ToolDefaults, ToolFailure, ToolOutput, text_output
 from ludolf.ai.messages import Text
 from ludolf.base import dumps
+from ludolf.config.mcp.entries import McpEntry
 from ludolf.engine.features.mcp.servers import McpServer, ServerUser
 from ludolf.mcp.catalog import check_arguments, without_placeholders
 from ludolf.mcp.cleaning import clean_text
@@ -29,6 +30,7 @@ class McpTool(ToolDefaults):
         self,
         definition: ToolDefinition,
         server: McpServer,
+        entry: McpEntry,
         user: ServerUser,
         folder: Callable[[], Path],
     ) -> None:
@@ -39,8 +41,9 @@ class McpTool(ToolDefaults):
         self.parameters: Mapping[str, Any] = definition.parameters
         # Approvals of a session do not cover another version of the tool.
         self.version = definition.digest
-        self.read_only = definition.read_only and server.entry.trusts_annotations
+        self.read_only = definition.read_only and entry.trusts_annotations
         self.server = server
+        self.entry = entry
         self._user = user
         self._folder = folder
 
@@ -52,7 +55,7 @@ class McpTool(ToolDefaults):
         try:
             result = await self._call(given, ctx)
         except LoginNeeded as error:
-            self.server.require_login(error)
+            await self.server.lose_login(error)
             advice = f'The user can run "ludolf mcp login {self.server.name}".'
             raise ToolFailure(f'MCP server "{self.server.name}": {error}. {advice}') from error
         except McpError as error:
@@ -73,7 +76,7 @@ class McpTool(ToolDefaults):
             return await connection.call_tool(
                 self.definition.tool,
                 args,
-                timeout=server.entry.timeout or CALL_SECONDS,
+                timeout=self.entry.timeout or CALL_SECONDS,
                 on_progress=_progress(ctx),
             )
 
