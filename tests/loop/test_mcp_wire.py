@@ -44,7 +44,7 @@ async def test_a_host_lists_servers_and_their_tools(tmp_path: Path) -> None:
     servers = {"lab": entry("plain"), "off": entry("plain", enabled=False)}
     async with served(tmp_path, servers, say("Done")) as s:
         assert {one["name"]: one["state"] for one in await statuses(s)} == {
-            "lab": "known",
+            "lab": "starting",
             "off": "disabled",
         }
         await s.run("Go")
@@ -160,7 +160,7 @@ async def test_a_reconnect_that_cannot_succeed_says_why(tmp_path: Path) -> None:
     servers = {"bad": entry("exit"), "off": entry("plain", enabled=False)}
     async with served(tmp_path, servers) as s:
         assert await s.refusal("mcp_reconnect", name="what") == (
-            'Unknown MCP server: "what". Servers: off, bad.'
+            'Unknown MCP server: "what". Servers: bad, off.'
         )
         assert "disabled" in await s.refusal("mcp_reconnect", name="off")
         assert "exit code 3" in await s.refusal("mcp_reconnect", name="bad")
