@@ -52,6 +52,7 @@ TypedEvent = (
     | around.ExtensionError
     | around.Warned
     | around.ContextFilesUsed
+    | around.McpServerChanged
     | host.HostToolCall
     | host.HostToolCancel
     | host.TodoReminder
