@@ -277,6 +277,11 @@ class SettingsFiles:
                 return scope, value  # type: ignore[return-value]  # one of the two above
         return None
 
+    def override(self, changes: Mapping[str, Any]) -> None:
+        """Apply changes until the files are read again; nothing is written."""
+        lay_over(self._user, changes)
+        self._merge()
+
     def save(self, changes: Mapping[str, Any]) -> str | None:
         """Apply changes and write only them to the user's file; None removes a key.
 
