@@ -46,7 +46,9 @@ if TYPE_CHECKING:
     from ludolf.engine.host.renewals import Renewals
     from ludolf.protocol.commands import UiAnswer
 
-RunMode = Literal["rpc", "json", "print", "sdk"]
+RunMode = Literal["rpc", "acp", "json", "print", "sdk"]
+# Modes with a host that may choose another model before the first prompt.
+_SERVING: tuple[RunMode, ...] = ("rpc", "acp")
 
 
 class Plugs(msgspec.Struct, frozen=True, kw_only=True):
@@ -222,7 +224,7 @@ class Engine(Component):
         self.mode, self.send = mode, send
         self.toolset.owns_process = mode != "sdk"
         self.toolset.hide_keys()
-        if mode == "rpc":
+        if mode in _SERVING:
             report_unusable_default(self.workspace, self.models, mode)
         for feature in self.features:
             feature.connect(send)
@@ -231,9 +233,21 @@ class Engine(Component):
         report_distrust(self.bundles)
         if mode != "rpc":
             self.offer_subagents(default=False)
+        if mode not in _SERVING:
             if self.models.by_default:
                 await self.models.resolve()
             report_unusable_default(self.workspace, self.models, mode)
+
+    def warm_up(self) -> None:
+        """Prepare what the first prompt needs, after the first replies have been sent.
+
+        Importing HTTP takes longer than a host should wait for them, so a thread does it.
+        """
+        self.models.transport.warm_up()
+        for feature in self.features.hooks["warm_up"]:
+            feature.warm_up()
+        if self.models.by_default:
+            self.tasks.start(self.models.resolve())
 
     def offer_subagents(self, *, default: bool) -> None:
         """Let the model start subagents, if the options and settings allow it."""
@@ -341,7 +355,9 @@ class Engine(Component):
         await self.abort()
         for feature in self.features:
             await feature.leave_session("quit", None)
-        self.shell.close(whole_program=owns_models and self.mode != "sdk")
+        # Other sessions of the program may still need what their commands left running.
+        has_program = owns_models and self.mode not in ("acp", "sdk")
+        self.shell.close(whole_program=has_program)
         for feature in self.features.inner_first:
             await feature.close()
         await self.tasks.close()
