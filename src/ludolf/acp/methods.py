@@ -14,11 +14,11 @@ from ludolf.protocol.acp.structs import (
     OpenedSessionResult,
     OpenSessionParams,
     PromptParams,
-    PromptResult,
     SessionParams,
     SetConfigOptionParams,
     SetModelParams,
     SetModeParams,
+    TurnResult,
 )
 
 Json = dict[str, Any]
@@ -87,7 +87,7 @@ class SessionMethods:
         await self._sessions.delete(cast(SessionParams, request.params()).session_id)
         return {}
 
-    async def prompt(self, request: IncomingRequest) -> PromptResult:
+    async def prompt(self, request: IncomingRequest) -> TurnResult:
         params = cast(PromptParams, request.params())
         return await self._sessions.get(params.session_id).turns.prompt(request, params)
 

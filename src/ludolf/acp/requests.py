@@ -14,8 +14,8 @@ from ludolf.protocol.acp.structs import (
     METHOD_NOT_FOUND,
     NOT_FOUND,
     InvalidParams,
+    MethodParams,
     MethodUnknown,
-    Params,
     decode_params,
 )
 
@@ -78,7 +78,7 @@ class IncomingRequest:
         found = self._raw.get("sessionId") if isinstance(self._raw, dict) else None
         return found if isinstance(found, str) else None
 
-    def params(self) -> Params:
+    def params(self) -> MethodParams:
         """Raises:
         InvalidParams: a field is missing or wrong.
         """

@@ -23,8 +23,8 @@ from ludolf.protocol.acp.structs import (
     AUTH_REQUIRED,
     INTERNAL_ERROR,
     PromptParams,
-    PromptResult,
     StopCause,
+    TurnResult,
 )
 from ludolf.protocol.events import AgentSettled, Event, LimitReached
 
@@ -59,13 +59,13 @@ class Turn:
         if not self.settled.done():
             self.settled.set_result(None)
 
-    def outcome(self) -> PromptResult:
+    def outcome(self) -> TurnResult:
         """Return how the turn ended.
 
         Raises:
             RequestFault: the model could not answer.
         """
-        return PromptResult(stop_reason=self._stop_reason())
+        return TurnResult(stop_reason=self._stop_reason())
 
     def _stop_reason(self) -> StopCause:
         last = self.last
@@ -97,7 +97,7 @@ class Turns(Sink):
 
     # ------------------------------------------------------------ requests
 
-    async def prompt(self, request: IncomingRequest, params: PromptParams) -> PromptResult:
+    async def prompt(self, request: IncomingRequest, params: PromptParams) -> TurnResult:
         """Run a prompt to its end.
 
         Raises:
@@ -112,7 +112,7 @@ class Turns(Sink):
         turn.cancelled = request.cancelled
         request.on_cancel = lambda: self.cancel(turn)
         if params.has_flag(STEER) and self._line:
-            work: Awaitable[PromptResult] = self._steer(turn)
+            work: Awaitable[TurnResult] = self._steer(turn)
         else:
             self._line.append(turn)
             work = self._take_turn(turn)
@@ -154,7 +154,7 @@ class Turns(Sink):
 
     # ------------------------------------------------------------ private
 
-    async def _take_turn(self, turn: Turn) -> PromptResult:
+    async def _take_turn(self, turn: Turn) -> TurnResult:
         if self._line[0] is turn:
             turn.start()
         try:
@@ -197,7 +197,7 @@ class Turns(Sink):
                 turn.cancelled = True
         await self._engine.settled()
 
-    async def _steer(self, turn: Turn) -> PromptResult:
+    async def _steer(self, turn: Turn) -> TurnResult:
         """Give a prompt to the running turn; it ends with that one."""
         running = self._line[0]
         prompt = PromptInput(text=turn.text, extra=turn.parts)
