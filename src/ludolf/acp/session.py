@@ -117,7 +117,7 @@ class AcpSession:
             link, self.writer, self.id, cwd, engine.answer_dialog, lambda: engine.session.id
         )
         self.choices = SessionChoices(engine, link.client, self._report_options)
-        self.turns = Turns(engine, self._tasks, self.say)
+        self.turns = Turns(engine, self._tasks, self.say, self.rest)
         self._sink = UpdateSink(self.writer, link, self.report_commands)
         self._commands: tuple[Any, ...] | None = None
         self._begun = False
@@ -163,6 +163,7 @@ class AcpSession:
         self.report_commands()
         loop = asyncio.get_running_loop()
         self._timers.append(loop.call_later(WARM_UP_SECONDS, self.engine.warm_up))
+        self.rest()
 
     async def close(self) -> None:
         """Stop everything, store the session, and free what it holds."""
@@ -174,6 +175,11 @@ class AcpSession:
         await self.dialogs.close()
         self._sink.close()
         await self.engine.close()
+
+    def rest(self) -> None:
+        """Let other programs continue the session while nothing runs in it."""
+        if not self.turns.busy and self.engine.is_settled:
+            self.engine.session.release()
 
     async def replay(self) -> None:
         """Send the whole conversation up to the leaf."""

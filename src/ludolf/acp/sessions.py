@@ -30,6 +30,7 @@ from ludolf.protocol.acp.structs import (
 from ludolf.rpc.stdio import Stdio
 from ludolf.session.finder import SessionFolder, SessionRecord, find_anywhere, session_page
 from ludolf.session.reader import read_header
+from ludolf.session.store import lock_owner
 
 TRUST = "ludolf/trust"
 PAGE_SIZE = 50
@@ -111,7 +112,7 @@ class Sessions:
         try:
             refusal = engine.session.refusal() if options.session is not None else None
             if refusal is not None:
-                raise RequestFault(INTERNAL_ERROR, refusal)
+                raise RequestFault(INTERNAL_ERROR, _with_owner(refusal, engine.session.path))
             session = AcpSession(engine, self.link, warnings)
             await session.open(params.mcp_servers)
         except BaseException:
@@ -196,6 +197,12 @@ def _listed(record: SessionRecord) -> ListedSession:
         updated_at=iso_time(record.modified),
         meta={"messageCount": record.message_count},
     )
+
+
+def _with_owner(refusal: str, path: Path | None) -> str:
+    """Add which process uses the session."""
+    owner = lock_owner(path) if path is not None else None
+    return refusal if owner is None else f"{refusal} The other process has the id {owner}."
 
 
 def _checked_folder(cwd: str) -> Path:

@@ -86,12 +86,23 @@ def _failure(answer: AssistantMessage) -> RequestFault:
 
 
 class Turns(Sink):
-    """The prompts of one session. `say` sends a text of the program as a message of the agent."""
+    """The prompts of one session.
 
-    def __init__(self, engine: Engine, tasks: Tasks, say: Callable[[str], None]) -> None:
+    `say` sends a text of the program as a message of the agent. `rest` is called when no prompt is
+    left.
+    """
+
+    def __init__(
+        self,
+        engine: Engine,
+        tasks: Tasks,
+        say: Callable[[str], None],
+        rest: Callable[[], None],
+    ) -> None:
         self._engine = engine
         self._tasks = tasks
         self._say = say
+        self._rest = rest
         # The first one runs.
         self._line: list[Turn] = []
 
@@ -167,6 +178,8 @@ class Turns(Sink):
             self._line.remove(turn)
             if self._line:
                 self._line[0].start()
+            else:
+                self._rest()
 
     async def _run(self, turn: Turn) -> None:
         try:
