@@ -16,7 +16,7 @@ from ludolf.extensions.providers import Registration
 from ludolf.protocol.events import CompactionResult
 from ludolf.session.tree import Session
 
-HostMode = Literal["tui", "rpc", "acp", "json", "print", "sdk"]
+HostMode = Literal["tui", "rpc", "json", "print", "sdk"]
 Delivery = Literal["steer", "followUp", "nextTurn"]
 
 
