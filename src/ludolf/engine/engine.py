@@ -41,12 +41,17 @@ from ludolf.session.tree import Session
 if TYPE_CHECKING:
     from ludolf.engine.features.mcp.feature import McpFeature
     from ludolf.engine.features.todos import TodoPlan
+    from ludolf.engine.host.approvals import Approvals
     from ludolf.engine.host.host_uris import HostUris
     from ludolf.engine.host.logins import Logins
     from ludolf.engine.host.renewals import Renewals
     from ludolf.protocol.commands import UiAnswer
 
-RunMode = Literal["rpc", "json", "print", "sdk"]
+RunMode = Literal["rpc", "acp", "json", "print", "sdk"]
+# Modes with a host that shows dialogs and may choose a model after the start.
+HOSTED: tuple[RunMode, ...] = ("rpc", "acp")
+# Modes in which other engines may run commands in the same program.
+_SHARING: tuple[RunMode, ...] = ("acp", "sdk")
 
 
 class Plugs(msgspec.Struct, frozen=True, kw_only=True):
@@ -222,15 +227,16 @@ class Engine(Component):
         self.mode, self.send = mode, send
         self.toolset.owns_process = mode != "sdk"
         self.toolset.hide_keys()
-        if mode == "rpc":
+        if mode in HOSTED:
             report_unusable_default(self.workspace, self.models, mode)
         for feature in self.features:
             feature.connect(send)
         for feature in self.features:
             await feature.start()
         report_distrust(self.bundles)
-        if mode != "rpc":
+        if mode != "rpc":  # there the dialect decides
             self.offer_subagents(default=False)
+        if mode not in HOSTED:
             if self.models.by_default:
                 await self.models.resolve()
             report_unusable_default(self.workspace, self.models, mode)
@@ -341,7 +347,7 @@ class Engine(Component):
         await self.abort()
         for feature in self.features:
             await feature.leave_session("quit", None)
-        self.shell.close(whole_program=owns_models and self.mode != "sdk")
+        self.shell.close(whole_program=owns_models and self.mode not in _SHARING)
         for feature in self.features.inner_first:
             await feature.close()
         await self.tasks.close()
@@ -441,6 +447,15 @@ class Engine(Component):
     def has_mcp(self) -> bool:
         """Return whether a host or an extension has asked for MCP servers."""
         return "mcp" in vars(self)
+
+    @cached_property
+    def approvals(self) -> "Approvals":
+        """Return the approvals of the session, whose mode the host may change."""
+        from ludolf.engine.features.safety import find_safety
+
+        safety = find_safety(self.bundles)
+        safety.connect(self.send)
+        return safety.offer_approvals()
 
     @cached_property
     def logins(self) -> "Logins":
