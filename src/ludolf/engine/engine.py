@@ -48,10 +48,8 @@ if TYPE_CHECKING:
     from ludolf.protocol.commands import UiAnswer
 
 RunMode = Literal["rpc", "acp", "json", "print", "sdk"]
-# Modes with a host that shows dialogs and may choose a model after the start.
-HOSTED: tuple[RunMode, ...] = ("rpc", "acp")
-# Modes in which other engines may run commands in the same program.
-_SHARING: tuple[RunMode, ...] = ("acp", "sdk")
+# Modes with a host that may choose another model before the first prompt.
+_SERVING: tuple[RunMode, ...] = ("rpc", "acp")
 
 
 class Plugs(msgspec.Struct, frozen=True, kw_only=True):
@@ -227,16 +225,16 @@ class Engine(Component):
         self.mode, self.send = mode, send
         self.toolset.owns_process = mode != "sdk"
         self.toolset.hide_keys()
-        if mode in HOSTED:
+        if mode in _SERVING:
             report_unusable_default(self.workspace, self.models, mode)
         for feature in self.features:
             feature.connect(send)
         for feature in self.features:
             await feature.start()
         report_distrust(self.bundles)
-        if mode != "rpc":  # there the dialect decides
+        if mode != "rpc":
             self.offer_subagents(default=False)
-        if mode not in HOSTED:
+        if mode not in _SERVING:
             if self.models.by_default:
                 await self.models.resolve()
             report_unusable_default(self.workspace, self.models, mode)
@@ -347,7 +345,9 @@ class Engine(Component):
         await self.abort()
         for feature in self.features:
             await feature.leave_session("quit", None)
-        self.shell.close(whole_program=owns_models and self.mode not in _SHARING)
+        # Other sessions of the program may still need what their commands left running.
+        has_program = owns_models and self.mode not in ("acp", "sdk")
+        self.shell.close(whole_program=has_program)
         for feature in self.features.inner_first:
             await feature.close()
         await self.tasks.close()

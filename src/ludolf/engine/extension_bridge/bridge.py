@@ -29,7 +29,7 @@ from ludolf.ai.messages import (
 from ludolf.ai.models import Model
 from ludolf.base import CommandError, ConfigError, dumps, loads, now_ms
 from ludolf.config.settings.trust import guarded_paths, save_decision
-from ludolf.engine.engine import HOSTED, Engine
+from ludolf.engine.engine import Engine
 from ludolf.engine.extension_bridge.host import EngineHost, host_mode, print_notice, report_error
 from ludolf.engine.feature import (
     Feature,
@@ -135,7 +135,7 @@ class ExtensionBridge(Feature):
         keep_imports(bundles)
         for error in errors:
             # Hosts of pi pass extensions that only pi runs; the session works without them.
-            if error.explicit and not (error.foreign and self._engine.mode in HOSTED):
+            if error.explicit and not (error.foreign and host_mode(self._engine) == "rpc"):
                 raise ConfigError(str(error))
             workspace.warn(f"Warning: {error}")
             self.report(error.path, "load", error.error)

@@ -12,6 +12,7 @@ from ludolf.ai.messages import ToolCall
 from ludolf.base import CommandError, dumps, uuid4
 from ludolf.base.visible import escape_hidden
 from ludolf.config.settings.approval_rules import (
+    Action,
     Approval,
     CallFacts,
     SessionApproval,
@@ -114,6 +115,12 @@ class Approvals:
                 return None
             return await self._ask(call, tool, key, bundles)
 
+    def judge(self, tool: Tool, args: Mapping[str, Any], bundles: Bundles) -> Action:
+        """Return what happens to a call; approvals for the session are not considered."""
+        if self._forbids_changes(tool):
+            return "deny"
+        return judge(self._in_force, _seen_by_rules(tool, args, bundles))
+
     def answer(self, response: UiAnswer) -> None:
         """Pass on the user's answer, if it is to one of these dialogs."""
         if isinstance(response.id, str):
@@ -135,12 +142,14 @@ class Approvals:
     def _decide(
         self, tool: Tool, args: Mapping[str, Any], bundles: Bundles
     ) -> Deny | Literal["ask"] | None:
-        if self._chosen == "read-only" and not tool.read_only:
-            return Deny(READ_ONLY.format(tool=tool.name))
-        verdict = judge(self._in_force, _seen_by_rules(tool, args, bundles))
+        verdict = self.judge(tool, args, bundles)
         if verdict == "deny":
-            return Deny(FORBIDDEN.format(tool=tool.name))
+            text = READ_ONLY if self._forbids_changes(tool) else FORBIDDEN
+            return Deny(text.format(tool=tool.name))
         return "ask" if verdict == "ask" else None
+
+    def _forbids_changes(self, tool: Tool) -> bool:
+        return self._chosen == "read-only" and not tool.read_only
 
     async def _ask(
         self, call: ToolCall, tool: Tool, key: tuple[str, str, str], bundles: Bundles
