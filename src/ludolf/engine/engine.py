@@ -41,6 +41,7 @@ from ludolf.session.tree import Session
 if TYPE_CHECKING:
     from ludolf.engine.features.mcp.feature import McpFeature
     from ludolf.engine.features.todos import TodoPlan
+    from ludolf.engine.host.approvals import Approvals
     from ludolf.engine.host.host_uris import HostUris
     from ludolf.engine.host.logins import Logins
     from ludolf.engine.host.renewals import Renewals
@@ -457,6 +458,15 @@ class Engine(Component):
     def has_mcp(self) -> bool:
         """Return whether a host or an extension has asked for MCP servers."""
         return "mcp" in vars(self)
+
+    @cached_property
+    def approvals(self) -> "Approvals":
+        """Return the approvals of the session, whose mode the host may change."""
+        from ludolf.engine.features.safety import find_safety
+
+        safety = find_safety(self.bundles)
+        safety.connect(self.send)
+        return safety.offer_approvals()
 
     @cached_property
     def logins(self) -> "Logins":

@@ -23,8 +23,8 @@ FORMATTED = (
     "written. Read it before you edit it again.]"
 )
 UNSAVED = (
-    "\n\n[The editor has the new text, but has not saved it: commands still see the old content "
-    "of the file.]"
+    "\n\n[The editor has the new text, but has not saved it yet: until then commands see the old "
+    "content of the file.]"
 )
 
 
