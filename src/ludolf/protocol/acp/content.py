@@ -32,6 +32,7 @@ class _PromptReader:
     def __init__(self, takes_images: bool) -> None:
         self._takes_images = takes_images
         self._pieces: list[str] = []
+        self._after_link = False
         self.images: list[Part] = []
 
     def text(self) -> str:
@@ -42,7 +43,7 @@ class _PromptReader:
             raise InvalidParams(f"{where}: expected an object, got {_kind_of(block)}")
         match block.get("type"):
             case "text":
-                self._pieces.append(_required(block, "text", where))
+                self._text(_required(block, "text", where))
             case "image":
                 self._image(_required(block, "data", where), _required(block, "mimeType", where))
             case "resource_link":
@@ -54,6 +55,11 @@ class _PromptReader:
             case kind:
                 raise InvalidParams(f"{where}.type: unknown content type {str(kind)[:60]!r}")
 
+    def _text(self, text: str) -> None:
+        is_glued = self._after_link and text[:1].isalnum()
+        self._pieces.append(f" {text}" if is_glued else text)
+        self._after_link = False
+
     def _image(self, data: str, mime_type: str) -> None:
         if self._takes_images:
             self.images.append(Image(data=data, mime_type=mime_type))
@@ -62,12 +68,12 @@ class _PromptReader:
 
     def _link(self, uri: str, name: Any) -> None:
         path = file_path(uri)
+        shown = f"{name} ({uri})" if isinstance(name, str) and name else uri
         if path is not None:
-            # Inside a sentence a link stays there, as the user wrote it.
-            self._pieces.append(f"@{path}" if self._ends_open() else f" @{path}")
-        else:
-            shown = f"{name} ({uri})" if isinstance(name, str) and name else uri
-            self._pieces.append(shown if self._ends_open() else f" {shown}")
+            shown = f"@{path}"
+        # A link in the middle of a sentence stays there.
+        self._pieces.append(shown if self._ends_open() else f" {shown}")
+        self._after_link = True
 
     def _ends_open(self) -> bool:
         last = self._pieces[-1] if self._pieces else ""
@@ -91,6 +97,7 @@ class _PromptReader:
     def _on_own_line(self, text: str) -> None:
         last = self._pieces[-1] if self._pieces else ""
         self._pieces.append(("\n" if last and not last.endswith("\n") else "") + text + "\n")
+        self._after_link = False
 
 
 def _embedded(address: str, text: str) -> str:

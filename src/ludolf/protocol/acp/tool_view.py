@@ -216,12 +216,11 @@ def _widened(whole: str | None, old: str, new: str) -> tuple[str, str]:
     at = whole.find(old) if whole is not None and old else -1
     if whole is None or at < 0:
         return old, new
-    start, end = at, at + len(old)
-    for _ in range(_AROUND + 1):
-        start = whole.rfind("\n", 0, max(0, start - 1)) + 1 if start > 0 else 0
-    for _ in range(_AROUND + 1):
-        newline = whole.find("\n", end)
-        end = len(whole) if newline < 0 else newline + 1
+    start, end = whole.rfind("\n", 0, at) + 1, at + len(old)
+    for _ in range(_AROUND):
+        start = whole.rfind("\n", 0, max(0, start - 1)) + 1
+    for _ in range(_AROUND + (not old.endswith("\n"))):
+        end = whole.find("\n", end) + 1 or len(whole)
     before, after = whole[start:at], whole[at + len(old) : end]
     return before + old + after, before + new + after
 
