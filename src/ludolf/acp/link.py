@@ -11,11 +11,15 @@ from ludolf.rpc.stdio import Stdio
 
 
 class ClientLink(msgspec.Struct, frozen=True):
-    """The client of a connection: what it offers, and the way to it."""
+    """The client of a connection: what it offers, and the way to it.
+
+    `asked_folders` are those whose trust the user was asked about.
+    """
 
     client: ClientCapabilities
     peer: RpcPeer
     stdio: Stdio
+    asked_folders: set[str]
 
     async def ask(self, method: str, params: Any, seconds: float | None = None) -> Any:
         """Send a request and return the result. One that is given up is withdrawn at the client.

@@ -2,12 +2,11 @@
 
 import asyncio
 from collections.abc import Callable, Mapping
-from typing import Any, Literal
+from typing import Any
 
-from ludolf.agent.tool import Deny, Tool
-from ludolf.ai.messages import ThinkingLevel, ToolCall
+from ludolf.ai.messages import ThinkingLevel
 from ludolf.ai.models import Model
-from ludolf.engine.bundles import Bundles
+from ludolf.config.settings.approval_rules import SessionApproval
 from ludolf.engine.engine import Engine
 from ludolf.engine.feature import Feature
 from ludolf.protocol.acp.structs import (
@@ -22,8 +21,7 @@ from ludolf.protocol.acp.structs import (
     SessionModes,
 )
 
-ModeName = Literal["ask", "auto", "read-only", "default"]
-_MODES: Mapping[ModeName, SessionMode] = {
+_MODES: Mapping[SessionApproval, SessionMode] = {
     "ask": SessionMode(
         id="ask", name="Ask", description="Ask before files are changed and commands run"
     ),
@@ -35,29 +33,6 @@ _MODES: Mapping[ModeName, SessionMode] = {
         id="default", name="Default", description="Ask as your approval settings say"
     ),
 }
-# The approval mode of the engine for each of ours.
-_APPROVALS: Mapping[ModeName, str] = {"ask": "on-write", "auto": "never", "read-only": "never"}
-READ_ONLY = (
-    "Not run: the session is in the mode read-only, so {tool} must not be used. Continue without "
-    "it, or ask the user to choose another mode."
-)
-
-
-class WriteGuard(Feature):
-    """Refuses calls that may change something, in the mode `read-only`; of subagents too."""
-
-    def __init__(self, is_on: Callable[[], bool]) -> None:
-        self._is_on = is_on
-
-    async def before_tool(
-        self, call: ToolCall, tool: Tool, args: Mapping[str, Any]
-    ) -> Mapping[str, Any] | Deny:
-        if self._is_on() and not tool.read_only:
-            return Deny(READ_ONLY.format(tool=tool.name))
-        return args
-
-    def for_subagent(self, bundles: Bundles) -> Feature:
-        return WriteGuard(self._is_on)
 
 
 class SessionChoices(Feature):
@@ -73,19 +48,19 @@ class SessionChoices(Feature):
         self._client = client
         self._changed = changed
         self._is_dirty = False
-        # What the options and settings of the user say, before this mode adds its default.
-        self._own_approval = engine.workspace.options.approval
-        self.mode: ModeName = self._first_mode()
-        self._offers_default = self.mode == "default"
         engine.features.add(self)
-        engine.features.add(WriteGuard(lambda: self.mode == "read-only"))
-        if self.mode == "ask":
-            self._use_approval("ask")
 
     # ------------------------------------------------------------ for the client
 
+    @property
+    def mode(self) -> SessionApproval:
+        return self._engine.approvals.mode
+
     def modes(self) -> SessionModes:
-        return SessionModes(current_mode_id=self.mode, available_modes=tuple(self._mode_list()))
+        return SessionModes(current_mode_id=self.mode, available_modes=self._offered_modes())
+
+    def _offered_modes(self) -> tuple[SessionMode, ...]:
+        return tuple(_MODES[name] for name in self._engine.approvals.offered_modes)
 
     def config_options(self) -> tuple[ConfigOption, ...]:
         """Return all options with their values."""
@@ -129,7 +104,7 @@ class SessionChoices(Feature):
     def _choose(self, name: str, value: str) -> None:
         match name:
             case "mode":
-                self._use_mode(value)
+                self._engine.approvals.set_mode(value)
             case "model":
                 provider, _, model_id = value.partition("/")
                 self._engine.models.set_model(provider, model_id)
@@ -154,44 +129,12 @@ class SessionChoices(Feature):
             self._is_dirty = False
             self._changed()
 
-    # ------------------------------------------------------------ modes
-
-    def _first_mode(self) -> ModeName:
-        workspace = self._engine.workspace
-        user = workspace.files.user.approval
-        if self._own_approval is None and user is None:
-            return "ask"
-        mode = self._own_approval
-        has_rules = isinstance(user, dict) and bool(user.get("rules"))
-        if mode is None and isinstance(user, dict):
-            mode = user.get("mode")
-        if has_rules or mode not in ("on-write", "never"):
-            return "default"
-        return "ask" if mode == "on-write" else "auto"
-
-    def _mode_list(self) -> list[SessionMode]:
-        return [mode for name, mode in _MODES.items() if name != "default" or self._offers_default]
-
-    def _use_mode(self, value: str) -> None:
-        self.mode = next(name for name in _MODES if name == value)
-        self._use_approval(self.mode)
-
-    def _use_approval(self, mode: ModeName) -> None:
-        from ludolf.engine.features.safety import Safety, refresh_safety
-
-        engine = self._engine
-        engine.workspace.options.approval = _APPROVALS.get(mode, self._own_approval)
-        refresh_safety(engine.bundles)
-        safety = engine.features.find(Safety)
-        if safety is not None:
-            safety.connect(engine.send)
-
     # ------------------------------------------------------------ lists
 
     def _mode_option(self) -> ConfigSelect:
         values = tuple(
             ConfigValue(value=mode.id, name=mode.name, description=mode.description)
-            for mode in self._mode_list()
+            for mode in self._offered_modes()
         )
         return ConfigSelect(
             id="mode", name="Mode", category="mode", current_value=self.mode, options=values

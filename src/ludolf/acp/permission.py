@@ -11,7 +11,6 @@ from ludolf.acp.link import ClientLink
 from ludolf.agent.scope import Tasks
 from ludolf.base import LudolfError, uuid4
 from ludolf.base.jsonrpc import RequestId
-from ludolf.engine.host.approvals import APPROVE, DENY, FOR_SESSION
 from ludolf.protocol.acp.structs import (
     ElicitationAnswer,
     ElicitationParams,
@@ -30,7 +29,6 @@ APPROVAL_OPTIONS = (
     PermissionOption(option_id="allow_always", name="Allow for this session", kind="allow_always"),
     PermissionOption(option_id="reject_once", name="Reject", kind="reject_once"),
 )
-_ANSWERS = {"allow_once": APPROVE, "allow_always": FOR_SESSION, "reject_once": DENY}
 _DIALOGS = ("select", "confirm", "input", "editor")
 _MOST_PREVIEWED = 1 << 20
 
@@ -71,6 +69,16 @@ class ClientDialogs:
 
     def note(self, level: Any, text: str) -> None:
         """Show a text; without a session there is no place for it."""
+
+    async def confirm(self, title: str, message: str) -> bool | None:
+        """Ask a question of the program by a form; None without an answer."""
+        request = UiRequest(id=uuid4(), method="confirm", title=title, message=message)
+        try:
+            async with self._turn:
+                answer = await self._fill_form(request)
+        except LudolfError:
+            return None
+        return answer.confirmed if isinstance(answer.confirmed, bool) else None
 
     async def close(self) -> None:
         """Withdraw all questions."""
@@ -153,13 +161,15 @@ class SessionDialogs(ClientDialogs):
         return await super()._answer_to(request)
 
     async def _ask_permission(self, request: UiRequest) -> UiAnswer:
-        """Ask about a tool call, which the client knows already."""
-        shown = self._shown_call(request)
-        raw = await self._permit(shown, APPROVAL_OPTIONS, None)
-        option = _ANSWERS.get(read_permission(raw) or "")
-        if option is None:
+        """Ask about a tool call, which the client knows already; the engine limits the time."""
+        raw = await self._permit(self._shown_call(request), APPROVAL_OPTIONS, None)
+        ids = [option.option_id for option in APPROVAL_OPTIONS]
+        chosen = read_permission(raw)
+        if chosen not in ids:
             return UiAnswer(id=request.id, cancelled=True)
-        if option != DENY:
+        # The engine offers the same answers in the same order.
+        option = (request.options or ())[ids.index(chosen)]
+        if chosen != ids[-1]:
             of_agent, call_id = self._is_of_agent(request), request.tool_call_id or ""
             for frame in self._writer.running(call_id, of_agent=of_agent):
                 self._link.stdio.send(frame)

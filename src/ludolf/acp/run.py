@@ -50,10 +50,8 @@ async def _main(options: Options) -> int:
 
 def _end_processes() -> None:
     """End the processes that commands of all sessions left running."""
-    # Not loaded: no command ran, so none left anything behind.
-    if "ludolf.tools.process_tree" not in sys.modules:
-        return
-    from ludolf.tools.process_tree import WARDEN
+    if "ludolf.engine.run.shell" in sys.modules:
+        from ludolf.engine.build import warn_on_stderr
+        from ludolf.engine.run.shell import end_left_behind
 
-    for pid, name in WARDEN.end_all():
-        sys.stderr.write(f"Warning: could not be ended: {name} (process {pid})\n")
+        end_left_behind(warn_on_stderr)

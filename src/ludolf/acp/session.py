@@ -1,12 +1,10 @@
 """One session of the client: an engine, its updates, its questions, its options and its prompts."""
 
 import asyncio
-import re
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from typing import Any
 
-from ludolf.acp.editor import READ_FILE, WRITE_FILE, EditorFiles
 from ludolf.acp.link import ClientLink
 from ludolf.acp.options import SessionChoices
 from ludolf.acp.permission import SessionDialogs, text_on_disk
@@ -15,12 +13,10 @@ from ludolf.acp.turn import Turns
 from ludolf.agent.events import ToolStart
 from ludolf.agent.scope import Tasks
 from ludolf.base import CommandError, ConfigError
-from ludolf.config.mcp.entries import literal_value, parse_entry
 from ludolf.engine.engine import Engine
 from ludolf.engine.feature import Feature, SessionMove
 from ludolf.engine.hub import Sink
 from ludolf.protocol.acp.call_updates import CallSources
-from ludolf.protocol.acp.history import replay
 from ludolf.protocol.acp.structs import McpServerParams, OpenedSessionResult
 from ludolf.protocol.acp.tool_view import ToolFacts
 from ludolf.protocol.acp.updates import UpdateWriter
@@ -28,7 +24,11 @@ from ludolf.protocol.events import Event, McpServerChanged, Warned
 
 WARM_UP_SECONDS = 0.2
 _REPLAYED_AT_ONCE = 200
-_NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9_-]+")
+TRUST_TITLE = "Trust {folder}?"
+TRUST_TEXT = (
+    "The folder has settings, extensions, skills or prompts for the agent, and their code would "
+    "run with your rights. Accept to use them; decline to ignore them."
+)
 
 
 class StartWarnings:
@@ -125,24 +125,25 @@ class AcpSession:
 
     # ------------------------------------------------------------ life
 
-    async def open(self, servers: Iterable[McpServerParams]) -> None:
+    async def open(self, servers: Sequence[McpServerParams]) -> None:
         """Start the engine and the servers of the client; nothing is sent before `begin`."""
         engine, client = self.engine, self._link.client
-        offered = {READ_FILE: client.reads_files, WRITE_FILE: client.writes_files}
-        methods = [name for name, is_there in offered.items() if is_there]
-        if methods:
-            engine.toolset.files = EditorFiles(
-                self.id,
-                methods,
-                self._link.ask,
-                engine.workspace.cwd,
-                engine.conversation.hub.notify,
-            )
+        if client.reads_files or client.writes_files:
+            self._use_editor()
         await engine.start("acp", self.dialogs.send)
         self._follow_subagents()
         self.use_servers(servers)
         self.writer.title = engine.session.name or ""
         self.writer.cost = engine.stats().cost
+
+    def _use_editor(self) -> None:
+        from ludolf.acp.editor import READ_FILE, WRITE_FILE, EditorFiles
+
+        client, engine = self._link.client, self.engine
+        offered = {READ_FILE: client.reads_files, WRITE_FILE: client.writes_files}
+        methods = [name for name, is_there in offered.items() if is_there]
+        report, cwd = engine.conversation.hub.notify, engine.workspace.cwd
+        engine.toolset.files = EditorFiles(self.id, methods, self._link.ask, cwd, report)
 
     def begin(self) -> None:
         """Send what follows the answer that opened the session: commands, warnings, events."""
@@ -164,6 +165,7 @@ class AcpSession:
         loop = asyncio.get_running_loop()
         self._timers.append(loop.call_later(WARM_UP_SECONDS, self.engine.warm_up))
         self.rest()
+        self._tasks.start(self._ask_for_trust())
 
     async def close(self) -> None:
         """Stop everything, store the session, and free what it holds."""
@@ -171,8 +173,8 @@ class AcpSession:
             timer.cancel()
         self.engine.disconnect()
         await self.turns.close()
-        await self._tasks.ended()
         await self.dialogs.close()
+        await self._tasks.close()
         self._sink.close()
         await self.engine.close()
 
@@ -183,6 +185,8 @@ class AcpSession:
 
     async def replay(self) -> None:
         """Send the whole conversation up to the leaf."""
+        from ludolf.protocol.acp.history import replay
+
         path = tuple(self.engine.session.path_to_leaf())
         self.writer.cost = 0.0
         for place, frame in enumerate(replay(path, self.writer)):
@@ -221,23 +225,44 @@ class AcpSession:
     def report_options(self) -> None:
         self._report_options()
 
-    def use_servers(self, servers: Iterable[McpServerParams]) -> None:
+    def use_servers(self, servers: Sequence[McpServerParams]) -> None:
         """Start the MCP servers of the client in the background; a wrong one is only reported."""
-        entries: dict[str, Any] = {}
-        for server in servers:
-            name = _NOT_IN_NAMES.sub("_", server.name).strip("_") or "server"
-            try:
-                entry = _entry_of(server)
-                parse_entry(name, entry, "host")
-                entries[name] = entry
-            except ConfigError as error:
-                text = f"The MCP server {server.name!r} of the client is not used: {error}"
-                self.engine.conversation.hub.report(text)
-        if entries or self.engine.has_mcp:
-            try:
-                self.engine.mcp.administration.provide("host", entries)
-            except CommandError as error:
-                self.engine.conversation.hub.report(f"MCP servers of the client: {error}")
+        if not servers and not self.engine.has_mcp:
+            return
+        from ludolf.acp.client_servers import read_servers
+
+        report = self.engine.conversation.hub.report
+        try:
+            self.engine.mcp.administration.provide("host", read_servers(servers, report))
+        except CommandError as error:
+            report(f"MCP servers of the client are not used: {error}")
+
+    # ------------------------------------------------------------ trust
+
+    async def _ask_for_trust(self) -> None:
+        """Ask once whether to use what the project brings; without an answer it is not used."""
+        workspace = self.engine.workspace
+        folder = str(workspace.cwd)
+        if not self._link.client.forms or folder in self._link.asked_folders:
+            return
+        if workspace.files.trusted or not workspace.home.project.exists():
+            return
+        from ludolf.config.settings.trust import guarded_paths, save_decision, trust_state
+
+        try:
+            if trust_state(workspace.home) not in ("undecided", "changed"):
+                return
+            if workspace.options.approve is not None or not guarded_paths(workspace.home):
+                return
+            self._link.asked_folders.add(folder)
+            is_trusted = await self.dialogs.confirm(TRUST_TITLE.format(folder=folder), TRUST_TEXT)
+            if is_trusted:
+                await self.engine.settled()
+                await self.engine.set_project_trust(True, remember=True)
+            elif is_trusted is False:
+                save_decision(workspace.home, trusted=False)
+        except (CommandError, ConfigError) as error:
+            self.engine.conversation.hub.report(f"Trust in {folder} was not changed: {error}")
 
     # ------------------------------------------------------------ what updates need to know
 
@@ -251,13 +276,10 @@ class AcpSession:
 
     def _asks(self, start: ToolStart) -> bool:
         """Return whether a call that starts has to be approved by the user."""
-        from ludolf.engine.features.safety import Safety
-
-        safety = self.engine.features.find(Safety)
         tool = self.engine.toolset.find(start.tool_name)
-        if safety is None or safety.approvals is None or tool is None:
+        if tool is None:
             return False
-        return safety.approvals.judge(tool, start.args, self.engine.bundles) == "ask"
+        return self.engine.approvals.judge(tool, start.args, self.engine.bundles) == "ask"
 
     def _follow_subagents(self) -> None:
         """Show the calls of subagents too."""
@@ -267,21 +289,3 @@ class AcpSession:
             spawner = self.engine.features.find(SubagentSpawner)
             if spawner is not None:
                 spawner.registry.subscription.level = "events"
-
-
-def _entry_of(server: McpServerParams) -> dict[str, Any]:
-    """Return the entry of a server as in a file; values of the client are literal.
-
-    Raises:
-        ConfigError: the transport is not supported.
-    """
-    if server.type == "stdio":
-        return {
-            "command": server.command,
-            "args": [literal_value(word) for word in server.args],
-            "env": {one.name: literal_value(one.value) for one in server.env},
-        }
-    if server.type == "http":
-        headers = {one.name: literal_value(one.value) for one in server.headers}
-        return {"type": "http", "url": literal_value(server.url), "headers": headers}
-    raise ConfigError(f"the transport {server.type[:40]!r} is not supported; use stdio or http")

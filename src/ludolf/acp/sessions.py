@@ -34,6 +34,8 @@ from ludolf.session.store import lock_owner
 
 TRUST = "ludolf/trust"
 PAGE_SIZE = 50
+# Every client has buttons for questions, so calls that write are asked about.
+DEFAULT_APPROVAL = "on-write"
 
 
 class Sessions:
@@ -44,13 +46,17 @@ class Sessions:
     ) -> None:
         # Which session to open is up to the client.
         self._options = structs.replace(
-            options, session=None, session_id=None, continue_last=False, fork=None, name=None
+            options,
+            session=None,
+            session_id=None,
+            continue_last=False,
+            fork=None,
+            name=None,
+            default_approval=DEFAULT_APPROVAL,
         )
-        self.link = ClientLink(client, peer, stdio)
+        self.link = ClientLink(client, peer, stdio, set())
         self._open: dict[str, AcpSession] = {}
         self._tasks = Tasks()
-        # Folders whose trust the user was asked about.
-        self.asked: set[str] = set()
 
     def get(self, session_id: str) -> AcpSession:
         """Raises:
