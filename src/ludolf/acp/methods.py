@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any, cast
 
 from ludolf.acp.requests import IncomingRequest
-from ludolf.acp.sessions import Sessions
+from ludolf.acp.sessions import ClientSessions
 from ludolf.protocol.acp.structs import (
     AuthenticateParams,
     ConfigOptionsResult,
@@ -21,10 +21,8 @@ from ludolf.protocol.acp.structs import (
     TurnResult,
 )
 
-Json = dict[str, Any]
 
-
-def table_of(sessions: Sessions) -> dict[str, Callable[[IncomingRequest], Awaitable[Any]]]:
+def table_of(sessions: ClientSessions) -> dict[str, Callable[[IncomingRequest], Awaitable[Any]]]:
     """Return the methods by name; `initialize` is answered before the engine is loaded."""
     methods = SessionMethods(sessions)
     return {
@@ -44,10 +42,10 @@ def table_of(sessions: Sessions) -> dict[str, Callable[[IncomingRequest], Awaita
 
 
 class SessionMethods:
-    def __init__(self, sessions: Sessions) -> None:
+    def __init__(self, sessions: ClientSessions) -> None:
         self._sessions = sessions
 
-    async def authenticate(self, request: IncomingRequest) -> Json:
+    async def authenticate(self, request: IncomingRequest) -> dict[str, Any]:
         from ludolf.acp.login import authenticate
 
         params = cast(AuthenticateParams, request.params())
@@ -79,11 +77,11 @@ class SessionMethods:
     async def list(self, request: IncomingRequest) -> ListSessionsResult:
         return await self._sessions.list(cast(ListSessionsParams, request.params()))
 
-    async def close(self, request: IncomingRequest) -> Json:
+    async def close(self, request: IncomingRequest) -> dict[str, Any]:
         await self._sessions.close(cast(SessionParams, request.params()).session_id)
         return {}
 
-    async def delete(self, request: IncomingRequest) -> Json:
+    async def delete(self, request: IncomingRequest) -> dict[str, Any]:
         await self._sessions.delete(cast(SessionParams, request.params()).session_id)
         return {}
 
@@ -91,7 +89,7 @@ class SessionMethods:
         params = cast(PromptParams, request.params())
         return await self._sessions.get(params.session_id).turns.prompt(request, params)
 
-    async def set_mode(self, request: IncomingRequest) -> Json:
+    async def set_mode(self, request: IncomingRequest) -> dict[str, Any]:
         params = cast(SetModeParams, request.params())
         session = self._sessions.get(params.session_id)
         session.choices.set("mode", params.mode_id)
@@ -106,7 +104,7 @@ class SessionMethods:
             request.after = session.report_mode
         return ConfigOptionsResult(config_options=session.choices.config_options())
 
-    async def set_model(self, request: IncomingRequest) -> Json:
+    async def set_model(self, request: IncomingRequest) -> dict[str, Any]:
         params = cast(SetModelParams, request.params())
         session = self._sessions.get(params.session_id)
         session.choices.set("model", params.model_id)

@@ -30,7 +30,8 @@ from ludolf.rpc.line_reader import MAX_FRAME, TOO_LONG
 from ludolf.rpc.stdio import Stdio
 
 if TYPE_CHECKING:
-    from ludolf.acp.sessions import Sessions
+    from ludolf.acp.sessions import ClientSessions
+    from ludolf.engine.bundles import Bundles
 
 SHUTDOWN_SECONDS = 5.0
 AgentMethod = Callable[[IncomingRequest], Awaitable[Any]]
@@ -67,10 +68,16 @@ def _mistake_of(line: RpcFrame) -> tuple[int, str]:
 
 
 class AcpServer(RpcHandler):
-    """One client on one pair of pipes. The engine is loaded with the first session."""
+    """One client on one pair of pipes. The engine is loaded with the first session.
 
-    def __init__(self, options: Options, stdio: Stdio) -> None:
+    `prepare` may register models and tools with the engine of each session.
+    """
+
+    def __init__(
+        self, options: Options, stdio: Stdio, prepare: "Callable[[Bundles], None] | None" = None
+    ) -> None:
         self._options = options
+        self._prepare = prepare
         self._stdio = stdio
         self._peer = ClientPeer(self._send_line, self)
         self._tasks = Tasks()
@@ -78,7 +85,7 @@ class AcpServer(RpcHandler):
         self._running: dict[RequestId, IncomingRequest] = {}
         # The last request about each session, until it has begun.
         self._last: dict[str, IncomingRequest] = {}
-        self._sessions: Sessions | None = None
+        self._sessions: ClientSessions | None = None
         self._methods: dict[str, AgentMethod] = {}
         self._ended = asyncio.Event()
 
@@ -166,10 +173,13 @@ class AcpServer(RpcHandler):
         """Import the engine, and fill the table of methods."""
         if self._sessions is not None or self._client is None:
             return
+        from ludolf.acp.link import ClientLink
         from ludolf.acp.methods import table_of
-        from ludolf.acp.sessions import Sessions
+        from ludolf.acp.sessions import ClientSessions
 
-        self._sessions = Sessions(self._options, self._client, self._peer, self._stdio)
+        self._sessions = ClientSessions(
+            self._options, ClientLink(self._client, self._peer, self._stdio, set()), self._prepare
+        )
         self._methods = table_of(self._sessions)
 
     def _start(self, request: IncomingRequest, run: AgentMethod) -> None:

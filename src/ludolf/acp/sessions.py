@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 from msgspec import structs
@@ -11,15 +12,14 @@ from ludolf.acp.requests import RequestFault, no_session
 from ludolf.acp.session import AcpSession, StartWarnings
 from ludolf.agent.scope import Tasks
 from ludolf.base import iso_time
-from ludolf.base.jsonrpc import RpcPeer
 from ludolf.config.settings.home import custom_session_dir, find_home
 from ludolf.config.settings.options import Options
 from ludolf.config.settings.settings import SettingsFiles
 from ludolf.engine.build import build, warn_on_stderr
+from ludolf.engine.bundles import Bundles
 from ludolf.protocol.acp.content import session_title
 from ludolf.protocol.acp.structs import (
     INTERNAL_ERROR,
-    ClientCapabilities,
     InvalidParams,
     ListedSession,
     ListSessionsParams,
@@ -27,7 +27,6 @@ from ludolf.protocol.acp.structs import (
     NewSessionParams,
     OpenSessionParams,
 )
-from ludolf.rpc.stdio import Stdio
 from ludolf.session.finder import SessionFolder, SessionRecord, find_anywhere, session_page
 from ludolf.session.reader import read_header
 from ludolf.session.store import lock_owner
@@ -38,11 +37,14 @@ PAGE_SIZE = 50
 DEFAULT_APPROVAL = "on-write"
 
 
-class Sessions:
+class ClientSessions:
     """The open sessions by id, and the way to those that are stored."""
 
     def __init__(
-        self, options: Options, client: ClientCapabilities, peer: RpcPeer, stdio: Stdio
+        self,
+        options: Options,
+        link: ClientLink,
+        prepare: Callable[[Bundles], None] | None = None,
     ) -> None:
         # Which session to open is up to the client.
         self._options = structs.replace(
@@ -54,7 +56,8 @@ class Sessions:
             name=None,
             default_approval=DEFAULT_APPROVAL,
         )
-        self.link = ClientLink(client, peer, stdio, set())
+        self.link = link
+        self._prepare = prepare
         self._open: dict[str, AcpSession] = {}
         self._tasks = Tasks()
 
@@ -114,7 +117,7 @@ class Sessions:
         self, options: Options, params: NewSessionParams | OpenSessionParams
     ) -> AcpSession:
         warnings = StartWarnings()
-        engine = build(options, warnings)
+        engine = build(options, warnings, self._prepare)
         try:
             refusal = engine.session.refusal() if options.session is not None else None
             if refusal is not None:

@@ -45,8 +45,7 @@ Output
   --print, -p                     print the answer on stdout and exit
   --mode text|json|rpc|acp        format of stdout; acp serves an editor over
                                   the Agent Client Protocol and asks before
-                                  files change (--approval says otherwise);
-                                  with --login it stores a key or login
+                                  files change (--approval says otherwise)
   --rpc-dialect NAME              protocol dialect: pi (default; complete
                                   messages), pi-0.79 (exactly this version),
                                   pi-delta (deltas only), omp, xcsh,
