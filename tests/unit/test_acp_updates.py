@@ -480,6 +480,15 @@ def test_a_compaction_is_one_entity_with_its_summary() -> None:
         assert set(_kinds(old.takes(start, end))) <= {"agent_thought_chunk", "agent_message_chunk"}
 
 
+def test_a_compaction_reports_the_smaller_context() -> None:
+    result = CompactionResult(
+        summary="short", first_kept_entry_id="e", tokens_before=900, estimated_tokens_after=90
+    )
+    end = CompactionEnd(reason="manual", result=result, aborted=False, will_retry=False)
+    for client in (Client(), Client(OLD)):
+        assert client.takes(end)[-1]["used"] == 90
+
+
 def test_single_notifications_match_the_schema() -> None:
     writer = Client().writer
     frames = (
