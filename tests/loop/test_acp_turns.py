@@ -272,3 +272,29 @@ async def test_a_retry_that_fails_for_good_keeps_what_was_streamed(tmp_path: Pat
         await client.initialize()
         code, text = await _failing(client, await client.new(), "Go")
         assert (code, "overloaded" in text, client.text()) == (-32603, True, "halfhalf")
+
+
+async def test_an_agent_in_the_background_asks_under_the_session_of_the_client(
+    tmp_path: Path,
+) -> None:
+    tasks = [{"name": "Ada", "task": "Change it"}]
+    replies = (
+        calls(call("task", "t1", tasks=tasks), match="Go"),
+        say("waiting", match="Go"),
+        calls(call("echo", "c1", name="x"), match="assignment"),
+        calls(call("yield", "y1", result={"data": "done"}), match="assignment"),
+        say("all done"),
+    )
+    async with acp(tmp_path, *replies, settings={"task": {"enabled": True}}) as client:
+        await client.initialize()
+        session = await client.new()
+        assert await client.prompt(session, "Go") == "end_turn"
+        assert "all done" in client.text(session)
+        asked_about = [one["toolCall"] for one in client.requests("session/request_permission")]
+        announced = client.updates("tool_call", session)
+        known = {one["toolCallId"]: one for one in announced}
+        assert [known[one["toolCallId"]]["name"] for one in asked_about] == ["echo"]
+        assert known[asked_about[0]["toolCallId"]]["_meta"] == {"ludolf/agent": "Ada"}
+        question = client.place(lambda one: one.get("method") == "session/request_permission")
+        first = client.place(lambda one: "ludolf/agent" in str(one))
+        assert first < question

@@ -10,20 +10,21 @@ from ludolf.acp.options import SessionChoices
 from ludolf.acp.permission import SessionDialogs, text_on_disk
 from ludolf.acp.slash_commands import available_commands
 from ludolf.acp.turn import Turns
+from ludolf.acp.update_sink import UpdateSink
 from ludolf.agent.events import ToolStart
 from ludolf.agent.scope import Tasks
 from ludolf.base import CommandError, ConfigError
 from ludolf.engine.engine import Engine
 from ludolf.engine.feature import Feature, SessionMove
-from ludolf.engine.hub import Sink
 from ludolf.protocol.acp.call_updates import CallSources
 from ludolf.protocol.acp.structs import McpServerParams, OpenedSessionResult
 from ludolf.protocol.acp.tool_view import ToolFacts
 from ludolf.protocol.acp.updates import UpdateWriter
-from ludolf.protocol.events import Event, McpServerChanged, Warned
 
 WARM_UP_SECONDS = 0.2
 _REPLAYED_AT_ONCE = 200
+# The first prompt waits no longer for servers of the client that are still starting.
+FIRST_WAIT_MS = 1000
 TRUST_TITLE = "Trust {folder}?"
 TRUST_TEXT = (
     "The folder has settings, extensions, skills or prompts for the agent, and their code would "
@@ -41,54 +42,6 @@ class StartWarnings:
         sys.stderr.write(text + "\n")
         if self.kept is not None:
             self.kept.append(text.removeprefix("Warning: "))
-
-
-class UpdateSink(Sink):
-    """Sends the events of an engine as updates.
-
-    `commands_changed` is called when an MCP server may offer other prompts.
-    """
-
-    def __init__(
-        self, writer: UpdateWriter, link: ClientLink, commands_changed: Callable[[], None]
-    ) -> None:
-        self._writer = writer
-        self._stdio = link.stdio
-        self._commands_changed = commands_changed
-        self._timer: asyncio.TimerHandle | None = None
-        # Warnings that the client has got.
-        self.warned: set[str] = set()
-
-    def take(self, event: Event) -> None:
-        for frame in self._writer.frames(event):
-            self._stdio.send(frame)
-        if isinstance(event, Warned):
-            self.warned.add(event.message)
-        elif isinstance(event, McpServerChanged):
-            self._commands_changed()
-        if self._timer is None and self._writer.due is not None:
-            self._wait(self._writer.due)
-
-    def has_room(self) -> bool:
-        return self._stdio.has_room()
-
-    async def room(self) -> None:
-        await self._stdio.room()
-
-    def close(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-
-    def _wait(self, due: float) -> None:
-        loop = asyncio.get_running_loop()
-        self._timer = loop.call_later(max(0.0, due - loop.time()), self._flush)
-
-    def _flush(self) -> None:
-        self._timer = None
-        for frame in self._writer.flush():
-            self._stdio.send(frame)
-        if self._writer.due is not None:
-            self._wait(self._writer.due)
 
 
 class CommandWatch(Feature):
@@ -118,7 +71,7 @@ class AcpSession:
         )
         self.choices = SessionChoices(engine, link.client, self._report_options)
         self.turns = Turns(engine, self._tasks, self.say, self.rest)
-        self._sink = UpdateSink(self.writer, link, self.report_commands)
+        self._sink = UpdateSink(self.writer, link.stdio, self.report_commands)
         self._commands: tuple[Any, ...] | None = None
         self._begun = False
         self._timers: list[asyncio.TimerHandle] = []
@@ -231,6 +184,9 @@ class AcpSession:
             return
         from ludolf.acp.client_servers import read_servers
 
+        files = self.engine.workspace.files
+        if files.stated(("mcp", "firstWaitMs")) is None:
+            files.override({"mcp": {"firstWaitMs": FIRST_WAIT_MS}})
         report = self.engine.conversation.hub.report
         try:
             self.engine.mcp.administration.provide("host", read_servers(servers, report))

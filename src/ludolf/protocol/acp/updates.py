@@ -42,7 +42,6 @@ from ludolf.protocol.events import (
     Event,
     ExtensionError,
     LimitReached,
-    McpServerChanged,
     SessionInfoChanged,
     SummaryRetryScheduled,
     Warned,
@@ -95,7 +94,6 @@ class UpdateWriter:
         self.title = ""
         self._compaction = ""
         self._plan: list[dict[str, str]] = []
-        self._reported: set[tuple[str, str, str]] = set()
         self._spoken: set[int] = set()
         self._text_head = self._thought_head = b""
         self._name_message(short_id())
@@ -124,7 +122,6 @@ class UpdateWriter:
             ExtensionError: self._extension_error,
             Warned: lambda event: (self.notice("warning", event.message),),
             StreamRuleHit: self._rule_hit,
-            McpServerChanged: self._mcp_server,
         }
 
     def frames(self, event: Event) -> Frames:
@@ -363,19 +360,6 @@ class UpdateWriter:
     def _rule_hit(self, event: StreamRuleHit) -> Frames:
         names = ", ".join(str(rule.get("name", "")) for rule in event.rules)
         return (self.notice("info", f"The answer was stopped by a rule: {names}"),)
-
-    def _mcp_server(self, event: McpServerChanged) -> Frames:
-        server = event.server
-        problem = (server.name, server.state, server.error or "")
-        if server.state not in ("failed", "needs_login"):
-            self._reported = {known for known in self._reported if known[0] != server.name}
-            return NO_FRAMES
-        if problem in self._reported:
-            return NO_FRAMES
-        self._reported.add(problem)
-        what = "needs a login" if server.state == "needs_login" else "is not available"
-        reason = f": {server.error}" if server.error else ""
-        return (self.notice("warning", f"The MCP server {server.name} {what}{reason}"),)
 
 
 def parts_of(content: str | tuple[Part, ...]) -> tuple[Part, ...]:
