@@ -292,6 +292,8 @@ async def test_dialogs_are_forms_where_they_are_offered(tmp_path: Path) -> None:
             "content": {"value": "Left"},
         }
         assert await _ask_by_extension(client, {"elicitation": {"form": {}}}) == "Left True Left"
+        for params in client.requests("elicitation/create"):
+            check_model(schema.CreateFormSessionElicitationRequest, params)
 
 
 async def test_dialogs_are_requests_for_permission_elsewhere(tmp_path: Path) -> None:

@@ -70,7 +70,7 @@ class AcpSession:
             link, self.writer, self.id, cwd, engine.answer_dialog, lambda: engine.session.id
         )
         self.choices = SessionChoices(engine, link.client, self._report_options)
-        self.turns = Turns(engine, self._tasks, self.say, self.rest)
+        self.turns = Turns(engine, self._tasks, self)
         self._sink = UpdateSink(self.writer, link.stdio, self.report_commands)
         self._commands: tuple[Any, ...] | None = None
         self._begun = False
@@ -149,6 +149,10 @@ class AcpSession:
 
     # ------------------------------------------------------------ for the client
 
+    @property
+    def shows_forms(self) -> bool:
+        return self._link.client.forms
+
     def say(self, text: str) -> None:
         """Send a text of the program as a message of the agent."""
         self._link.stdio.send(self.writer.message(text))
@@ -201,14 +205,17 @@ class AcpSession:
         folder = str(workspace.cwd)
         if not self._link.client.forms or folder in self._link.asked_folders:
             return
-        if workspace.files.trusted or not workspace.home.project.exists():
+        files, home = workspace.files, workspace.home
+        if files.trusted or files.user.default_project_trust != "ask":
+            return
+        if not home.project.exists() and not home.shared_mcp_file.exists():
             return
         from ludolf.config.settings.trust import guarded_paths, save_decision, trust_state
 
         try:
-            if trust_state(workspace.home) not in ("undecided", "changed"):
+            if trust_state(home) not in ("undecided", "changed"):
                 return
-            if workspace.options.approve is not None or not guarded_paths(workspace.home):
+            if workspace.options.approve is not None or not guarded_paths(home):
                 return
             self._link.asked_folders.add(folder)
             is_trusted = await self.dialogs.confirm(TRUST_TITLE.format(folder=folder), TRUST_TEXT)
@@ -216,7 +223,7 @@ class AcpSession:
                 await self.engine.settled()
                 await self.engine.set_project_trust(True, remember=True)
             elif is_trusted is False:
-                save_decision(workspace.home, trusted=False)
+                save_decision(home, trusted=False)
         except (CommandError, ConfigError) as error:
             self.engine.conversation.hub.report(f"Trust in {folder} was not changed: {error}")
 
