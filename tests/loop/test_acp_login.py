@@ -48,19 +48,20 @@ async def test_a_login_in_the_browser_is_stored(tmp_path: Path, identity: Identi
         assert done == [{"elicitationId": shown["elicitationId"]}]
 
 
-@pytest.mark.parametrize("by_request", [False, True])
+@pytest.mark.parametrize("how", ["decline", "cancel", "end"])
 async def test_a_login_that_the_user_does_not_want_ends(
-    tmp_path: Path, identity: IdentityServer, by_request: bool
+    tmp_path: Path, identity: IdentityServer, how: str
 ) -> None:
     async with acp(tmp_path) as client:
-        client.answers["elicitation/create"] = lambda params: {
-            "action": "accept" if by_request else "decline"
-        }
+        action = "decline" if how == "decline" else "accept"
+        client.answers["elicitation/create"] = lambda params: {"action": action}
         await client.initialize(URLS)
         number = client.start("authenticate", methodId="openrouter")
         await _addresses(client)
-        if by_request:
+        if how == "cancel":
             client.notify("$/cancel_request", requestId=number)
+        elif how == "end":
+            client.end()
         error = (await client.response(number))["error"]
-        assert error["code"] == (-32800 if by_request else -32603)
+        assert error["code"] == (-32603 if how == "decline" else -32800)
         assert not (tmp_path / "agent" / "auth.json").exists()
