@@ -322,7 +322,14 @@ for line in sys.stdin:
     elif message["method"] == "tools/list":
         result = {"tools": [{"name": "word", "inputSchema": {"type": "object"}}]}
     elif message["method"] == "tools/call":
-        result = {"content": [{"type": "text", "text": os.environ["WORD"]}]}
+        text = os.environ["WORD"]
+        if text == "ask":
+            schema = {"type": "object", "properties": {"name": {"type": "string"}}}
+            params = {"message": "Who?", "requestedSchema": {**schema, "required": ["name"]}}
+            question = {"id": "q", "method": "elicitation/create", "params": params}
+            print(json.dumps({"jsonrpc": "2.0", **question}), flush=True)
+            text = json.dumps(json.loads(sys.stdin.readline())["result"])
+        result = {"content": [{"type": "text", "text": text}]}
     print(json.dumps({"jsonrpc": "2.0", "id": message["id"], "result": result}), flush=True)
 """
 
@@ -345,3 +352,30 @@ async def test_servers_of_the_client_are_used_and_broken_ones_only_reported(
         assert "papaya $HOME" in str(client.updates("tool_call_update")[-1])
         notices = str(client.updates("notice"))
         assert ("'sse' is not supported" in notices, "gone" in notices) == (True, True)
+
+
+@pytest.mark.parametrize(
+    ("answer", "result"),
+    [
+        ({"action": "accept", "content": {"name": "Ada"}}, '"content": {"name": "Ada"}'),
+        ({"action": "accept", "content": {}}, '"action": "cancel"'),
+        ({"action": "decline"}, '"action": "decline"'),
+    ],
+)
+async def test_a_form_of_a_server_is_shown_as_a_whole(
+    tmp_path: Path, answer: Record, result: str
+) -> None:
+    (tmp_path / "server.py").write_text(SERVER)
+    tiny = {"name": "tiny", "command": sys.executable, "args": [str(tmp_path / "server.py")]}
+    server = {**tiny, "env": [{"name": "WORD", "value": "ask"}]}
+    replies = (calls(call("mcp__tiny__word", "c1")), say("done"))
+    async with acp(tmp_path, *replies, options={"approval": "never"}) as client:
+        client.answers["elicitation/create"] = lambda params: answer
+        await client.initialize({"elicitation": {"form": {}}})
+        session = await client.new(mcpServers=[server])
+        assert await client.prompt(session, "Go") == "end_turn"
+        (question,) = client.requests("elicitation/create")
+        check_model(schema.CreateFormSessionElicitationRequest, question)
+        assert question["message"] == "tiny asks: Who?"
+        shown = client.updates("tool_call_update")[-1]["content"][0]["content"]["text"]
+        assert result in shown

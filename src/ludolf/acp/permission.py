@@ -82,6 +82,29 @@ class ClientDialogs:
             return None
         return answer.confirmed if isinstance(answer.confirmed, bool) else None
 
+    async def fill_form(self, message: str, schema: Mapping[str, Any]) -> tuple[str, Any] | None:
+        """Show the form of an MCP server, if the client shows forms."""
+        if not self._link.client.forms:
+            return None
+        params = self._elicitation(mode="form", message=message, requested_schema=dict(schema))
+        answer = await self._elicit(params)
+        return answer.action, answer.content
+
+    async def visit_address(self, message: str, url: str) -> str | None:
+        """Ask the user to open an address of an MCP server, if the client opens addresses."""
+        if not self._link.client.urls:
+            return None
+        params = self._elicitation(mode="url", message=message, url=url, elicitation_id=uuid4())
+        return (await self._elicit(params)).action
+
+    async def _elicit(self, params: ElicitationParams) -> ElicitationAnswer:
+        """Ask; an error is a cancellation."""
+        try:
+            async with self._turn:
+                return read_elicitation(await self._link.ask("elicitation/create", params))
+        except LudolfError:
+            return ElicitationAnswer(action="cancel", content={})
+
     async def close(self) -> None:
         """Withdraw all questions; visits of addresses are over."""
         await self._tasks.close()
@@ -283,7 +306,8 @@ def _schema_of(request: UiRequest) -> dict[str, Any]:
 def _read_form(request: UiRequest, answer: ElicitationAnswer) -> UiAnswer:
     if request.method == "confirm" and answer.action != "cancel":
         return UiAnswer(id=request.id, confirmed=answer.action == "accept")
-    value = answer.content.get("value")
+    # Some clients rename the only field.
+    value = answer.content.get("value", next(iter(answer.content.values()), None))
     if answer.action != "accept" or not isinstance(value, str):
         return UiAnswer(id=request.id, cancelled=True)
     return UiAnswer(id=request.id, value=value)

@@ -69,7 +69,7 @@ class AcpSession:
         self.dialogs = SessionDialogs(
             link, self.writer, self.id, cwd, engine.answer_dialog, lambda: engine.session.id
         )
-        self.choices = SessionChoices(engine, link.client, self._report_options)
+        self.choices = SessionChoices(engine, link.client, self.report_options)
         self.turns = Turns(engine, self._tasks, self)
         self._sink = UpdateSink(self.writer, link.stdio, self.report_commands)
         self._commands: tuple[Any, ...] | None = None
@@ -118,6 +118,7 @@ class AcpSession:
         loop = asyncio.get_running_loop()
         self._timers.append(loop.call_later(WARM_UP_SECONDS, self.engine.warm_up))
         self.rest()
+        self._offer_forms()
         self._tasks.start(self._ask_for_trust())
 
     async def close(self) -> None:
@@ -165,6 +166,16 @@ class AcpSession:
             config_options=self.choices.config_options(),
         )
 
+    def choose(self, name: str, value: Any) -> None:
+        """Change an option for the client.
+
+        Raises:
+            InvalidParams: the option or the value is not offered.
+            CommandError: the model cannot be used.
+        """
+        self.choices.set(name, value)
+        self.rest()
+
     def report_commands(self) -> None:
         """Send the list of commands if it has changed."""
         found = available_commands(self.engine) if self._begun else None
@@ -175,12 +186,9 @@ class AcpSession:
     def report_mode(self) -> None:
         self._link.stdio.send(self.writer.mode(self.choices.mode))
 
-    def _report_options(self) -> None:
+    def report_options(self) -> None:
         if self._begun:
             self._link.stdio.send(self.writer.config_options(self.choices.config_options()))
-
-    def report_options(self) -> None:
-        self._report_options()
 
     def use_servers(self, servers: Sequence[McpServerParams]) -> None:
         """Start the MCP servers of the client in the background; a wrong one is only reported."""
@@ -193,9 +201,19 @@ class AcpSession:
             files.override({"mcp": {"firstWaitMs": FIRST_WAIT_MS}})
         report = self.engine.conversation.hub.report
         try:
+            self.engine.mcp.questions.forms = self.dialogs
             self.engine.mcp.administration.provide("host", read_servers(servers, report))
         except CommandError as error:
             report(f"MCP servers of the client are not used: {error}")
+
+    def _offer_forms(self) -> None:
+        """Show forms of MCP servers as a whole."""
+        if "ludolf.engine.features.mcp.feature" in sys.modules:
+            from ludolf.engine.features.mcp.feature import McpFeature
+
+            feature = self.engine.features.find(McpFeature)
+            if feature is not None:
+                feature.questions.forms = self.dialogs
 
     # ------------------------------------------------------------ trust
 
