@@ -25,9 +25,10 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "ext": (*_TO_PROTOCOL, "functions", "extensions"),
     "engine": (*_TO_PROTOCOL, "mcp", "functions", "extensions", "page"),
     "rpc": _TO_ENGINE,
+    "acp": (*_TO_ENGINE, "rpc"),
     "client": (*_LOW, "agent", "session", "protocol", "functions"),
     "sdk": _TO_ENGINE,
-    "cli": (*_TO_ENGINE, "rpc", "client"),
+    "cli": (*_TO_ENGINE, "rpc", "acp", "client"),
     "__main__": ("cli",),
 }
 

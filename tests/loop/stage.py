@@ -69,6 +69,8 @@ class MemoryStdio:
         for line in lines:
             self._hear(json.loads(line.decode(), parse_constant=_refuse_constant))
 
+    lags = False
+
     def has_room(self) -> bool:
         return True
 
@@ -249,7 +251,7 @@ async def stage(
     """An engine in a home of its own. On leaving, all that was said is held against the laws."""
     trouble: list[Any] = []
     asyncio.get_running_loop().set_exception_handler(lambda _, context: trouble.append(context))
-    with _home(root, settings or {}):
+    with home_with(root, settings or {}):
         script = Scripted(replies)
         engine = _engine(root, script, options or {})
         made = Stage(root, engine, script, waits or repeat(0), dialect)
@@ -294,7 +296,7 @@ def _equip(engine: Engine, gates: Gates) -> None:
 
 
 @contextmanager
-def _home(root: Path, settings: dict[str, Any]) -> Iterator[None]:
+def home_with(root: Path, settings: dict[str, Any]) -> Iterator[None]:
     agent = root / "agent"
     agent.mkdir(parents=True, exist_ok=True)
     retry = {"baseDelayMs": 1, "jitter": 0, **settings.pop("retry", {})}

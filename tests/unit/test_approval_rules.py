@@ -410,3 +410,13 @@ def test_a_slip_in_the_settings_is_an_error_and_never_a_default(value: Any, tmp_
 def test_an_unknown_mode_on_the_command_line_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="never, on-command, on-write, always, rules"):
         read_approvals(settings_files(tmp_path, None, None), "sometimes")
+
+
+def test_a_default_mode_holds_until_the_user_chooses_another(tmp_path: Path) -> None:
+    files = settings_files(tmp_path, {"timeoutMs": 9000}, {"mode": "never"})
+    assert read_approvals(files, None, "on-write") == (Approval(mode="on-write", timeout_ms=9000),)
+    assert read_approvals(files, "never", "on-write") == ()
+    files = settings_files(tmp_path, {"mode": "never"}, None)
+    assert read_approvals(files, None, "on-write") == ()
+    files = settings_files(tmp_path, ALLOW_ALL | {"mode": None}, None)
+    assert judge(read_approvals(files, None, "on-write"), bash("ls")) == "allow"

@@ -76,6 +76,19 @@ class Documents(Protocol):
         """
 
 
+class Files(Protocol):
+    """Text files as an editor holds them, with changes that are not on disk yet.
+
+    Tools pass only paths of text files inside the working folder, after all checks.
+    """
+
+    async def read(self, path: Path) -> str | None:
+        """Return the text of a file; None if the file on disk is to be used."""
+
+    async def write(self, path: Path, text: str) -> bool:
+        """Replace the text of a file; False if the file on disk is to be written instead."""
+
+
 class Walls(Protocol):
     """Sandbox of the tools: the files that they can access, and the wrapper of their commands."""
 
@@ -121,6 +134,13 @@ class Walls(Protocol):
             ToolFailure: it may not be written.
         """
 
+    def check_writable(self, path: Path) -> None:
+        """Check that `replace` may write a file.
+
+        Raises:
+            ToolFailure: it may not be written.
+        """
+
     def enclose(
         self, argv: tuple[str, ...], cwd: Path, env: Mapping[str, str]
     ) -> tuple[tuple[str, ...], Path, dict[str, str]]:
@@ -140,6 +160,9 @@ class ToolContext(msgspec.Struct, frozen=True, kw_only=True):
     environment: Callable[[], Mapping[str, str]] = dict
     documents: Documents | None = None
     walls: Walls | None = None
+    files: Files | None = None
+    # Its files never pass through `files`.
+    agent_folder: Path | None = None
 
     def address(self, path: str) -> str | None:
         """Return the address of the document that a path denotes, if any."""

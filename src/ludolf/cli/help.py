@@ -9,6 +9,8 @@ Usage:
   ludolf "TASK"                                   the same
   ludolf --mode json [options] [messages...]      the same, as JSON events
   ludolf --mode rpc [options]                     serve a host: JSON lines
+  ludolf acp [options]                            serve an editor: Agent Client
+                                                  Protocol (or --mode acp)
 
 Commands (`ludolf auth -h`, `ludolf models -h` and so on show details):
   ludolf auth login|logout|status|check ...       manage API keys and logins
@@ -41,7 +43,9 @@ Exit codes of -p and --mode json:
 
 Output
   --print, -p                     print the answer on stdout and exit
-  --mode text|json|rpc            format of stdout
+  --mode text|json|rpc|acp        format of stdout; acp serves an editor over
+                                  the Agent Client Protocol and asks before
+                                  files change (--approval says otherwise)
   --rpc-dialect NAME              protocol dialect: pi (default; complete
                                   messages), pi-0.79 (exactly this version),
                                   pi-delta (deltas only), omp, xcsh,
@@ -162,6 +166,7 @@ ludolf has no terminal interface. It serves a host program, or does one task and
   ludolf "what is in this folder?"      do a task, print the answer and exit
   ludolf --mode json "..."              the same, as JSON events
   ludolf --mode rpc                     serve a host over stdin and stdout
+  ludolf acp                            serve an editor (Agent Client Protocol)
   ludolf --help                         list all options
 """
 

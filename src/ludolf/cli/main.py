@@ -43,6 +43,8 @@ def run(words: Sequence[str]) -> int:
     Raises:
         LudolfError: the run could not start; the text is for the user.
     """
+    if words and words[0] == "acp" and "-h" not in words and "--help" not in words:
+        return run(("--mode", *words))
     if words and _is_subcommand(words[0]):
         return _run_subcommand((), words)
     words = _in_our_words(words)
@@ -50,6 +52,8 @@ def run(words: Sequence[str]) -> int:
     # mistaken for one.
     at = first_word(words)
     if at is not None:
+        if words[at] == "acp":
+            return run((*words[:at], "--mode", *words[at:]))
         if _is_subcommand(words[at]):
             return _run_subcommand(words[:at], words[at:])
         arguments = parse(words)
@@ -121,6 +125,8 @@ def _version_of(dialect: str) -> str:
 
 
 def _start(arguments: Arguments) -> int:
+    if arguments.mode == "acp":
+        return _serve_editor(arguments)
     from ludolf.engine.build import current_folder
 
     arguments.cwd = current_folder()
@@ -145,6 +151,20 @@ def _start(arguments: Arguments) -> int:
 
     sys.stderr.write(NO_TERMINAL)
     return NO_TERMINAL_MODE
+
+
+def _serve_editor(arguments: Arguments) -> int:
+    """Serve a client of the Agent Client Protocol, or log in at the terminal that it opened."""
+    if arguments.flags.pop("--login", None) is not None:
+        from ludolf.cli import subcommands
+
+        return subcommands.run("auth", ("login",))
+    if arguments.messages or arguments.files:
+        sys.stderr.write("Error: ACP mode takes no messages and no @file arguments\n")
+        return USAGE_ERROR
+    from ludolf.acp.run import run_acp
+
+    return run_acp(arguments)
 
 
 def _warn_of_new_file(cwd: str, session: str) -> None:

@@ -192,7 +192,7 @@ def _release_safety(features: Features) -> None:
 def _asks_for_safety(workspace: Workspace) -> bool:
     options, files = workspace.options, workspace.files
     asked: list[Any] = [options.approval, options.sandbox, options.sandbox_network]
-    asked.append(options.mask_secrets or None)
+    asked += [options.default_approval, options.mask_secrets or None]
     for settings in (files.user, files.project):
         asked += [settings.approval, settings.sandbox, settings.secrets]
     return any(value is not None for value in asked)

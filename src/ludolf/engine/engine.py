@@ -41,12 +41,15 @@ from ludolf.session.tree import Session
 if TYPE_CHECKING:
     from ludolf.engine.features.mcp.feature import McpFeature
     from ludolf.engine.features.todos import TodoPlan
+    from ludolf.engine.host.approvals import Approvals
     from ludolf.engine.host.host_uris import HostUris
     from ludolf.engine.host.logins import Logins
     from ludolf.engine.host.renewals import Renewals
     from ludolf.protocol.commands import UiAnswer
 
-RunMode = Literal["rpc", "json", "print", "sdk"]
+RunMode = Literal["rpc", "acp", "json", "print", "sdk"]
+# Modes with a host that may choose another model before the first prompt.
+_SERVING: tuple[RunMode, ...] = ("rpc", "acp")
 
 
 class Plugs(msgspec.Struct, frozen=True, kw_only=True):
@@ -222,7 +225,7 @@ class Engine(Component):
         self.mode, self.send = mode, send
         self.toolset.owns_process = mode != "sdk"
         self.toolset.hide_keys()
-        if mode == "rpc":
+        if mode in _SERVING:
             report_unusable_default(self.workspace, self.models, mode)
         for feature in self.features:
             feature.connect(send)
@@ -231,9 +234,21 @@ class Engine(Component):
         report_distrust(self.bundles)
         if mode != "rpc":
             self.offer_subagents(default=False)
+        if mode not in _SERVING:
             if self.models.by_default:
                 await self.models.resolve()
             report_unusable_default(self.workspace, self.models, mode)
+
+    def warm_up(self) -> None:
+        """Prepare what the first prompt needs, after the first replies have been sent.
+
+        Importing HTTP takes longer than a host should wait for them, so a thread does it.
+        """
+        self.models.transport.warm_up()
+        for feature in self.features.hooks["warm_up"]:
+            feature.warm_up()
+        if self.models.by_default:
+            self.tasks.start(self.models.resolve())
 
     def offer_subagents(self, *, default: bool) -> None:
         """Let the model start subagents, if the options and settings allow it."""
@@ -287,6 +302,7 @@ class Engine(Component):
         self.workspace.files = SettingsFiles(
             self.workspace.home, trusted=trusted, given=before.given
         )
+        self.workspace.files.override(before.overrides)
         self.models.registry.refresh()
         self.resources.invalidate()
         self.toolset.invalidate()
@@ -344,7 +360,9 @@ class Engine(Component):
         # Features end their own processes first, such as MCP servers, which are asked to end.
         for feature in self.features.inner_first:
             await feature.close()
-        self.shell.close(whole_program=owns_models and self.mode != "sdk")
+        # Other sessions of the program may still need what their commands left running.
+        has_program = owns_models and self.mode not in ("acp", "sdk")
+        self.shell.close(whole_program=has_program)
         await self.tasks.close()
         self.session.close()
         self.sessions.close()
@@ -442,6 +460,15 @@ class Engine(Component):
     def has_mcp(self) -> bool:
         """Return whether a host or an extension has asked for MCP servers."""
         return "mcp" in vars(self)
+
+    @cached_property
+    def approvals(self) -> "Approvals":
+        """Return the approvals of the session, whose mode the host may change."""
+        from ludolf.engine.features.safety import find_safety
+
+        safety = find_safety(self.bundles)
+        safety.connect(self.send)
+        return safety.offer_approvals()
 
     @cached_property
     def logins(self) -> "Logins":

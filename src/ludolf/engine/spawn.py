@@ -29,6 +29,7 @@ def spawn(parent: Engine, task: SubagentTask, plugs: Plugs) -> Engine:
     models.start_with(task.model, task.level)
     toolset = Toolset(workspace, conversation, models, features)
     toolset.documents = parent.toolset.documents
+    toolset.files = parent.toolset.files
     toolset.owns_process = parent.toolset.owns_process
     sections = {"agent": task.agent.prompt, "task_context": task.context}
     sections = {name: text for name, text in sections.items() if text}

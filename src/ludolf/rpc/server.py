@@ -336,7 +336,7 @@ async def _main(options: Options, dialect: str) -> int:
         server = Server(engine, make_dialect(dialect), stdio)
         watch_signals(stop)
         await engine.start("rpc", server.ask)
-        asyncio.get_running_loop().call_later(WARM_UP_SECONDS, _warm_up, engine)
+        asyncio.get_running_loop().call_later(WARM_UP_SECONDS, engine.warm_up)
         code = await stop.race(server.serve())
         if code is None:
             return 0
@@ -348,16 +348,6 @@ async def _main(options: Options, dialect: str) -> int:
                 await engine.close()
         await stdio.drain(LAST_WORDS_SECONDS)
         return code
-
-
-def _warm_up(engine: Engine) -> None:
-    # Importing HTTP takes longer than a host should wait for its first reply, so a thread does it
-    # after the first replies.
-    engine.models.transport.warm_up()
-    for feature in engine.features.hooks["warm_up"]:
-        feature.warm_up()
-    if engine.models.by_default:
-        engine.tasks.start(engine.models.resolve())
 
 
 SHUTDOWN_SECONDS = 5.0

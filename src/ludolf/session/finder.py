@@ -77,6 +77,13 @@ class SessionRecord(Value, kw_only=True):
         return self.name or prompt_title(self.first_message)
 
 
+class SessionPage(msgspec.Struct, frozen=True):
+    """Some rows of a session list, and the cursor of the next ones if there are more."""
+
+    records: tuple[SessionRecord, ...]
+    next_cursor: str | None = None
+
+
 def encode_cwd(cwd: str) -> str:
     """Return the folder name for a project; different projects may share one."""
     name = re.sub(r"[/\\:]", "-", re.sub(r"^[/\\]", "", cwd))
@@ -158,6 +165,11 @@ def with_id(folder: Path, session_id: str) -> Path | None:
     return _with_id(list(_files(folder)), session_id)
 
 
+def find_anywhere(place: SessionFolder, session_id: str) -> Path | None:
+    """Return the file with exactly this session id, of this project first, then of any other."""
+    return find_id(place, session_id) or _with_id(list(_all_sessions(place)), session_id)
+
+
 def session_ids(place: SessionFolder) -> Iterator[str]:
     """Yield the ids of the sessions of this project, last changed first; reads only headers."""
     return (header.id for _, header in _sessions(place))
@@ -181,6 +193,41 @@ def list_sessions(place: SessionFolder, *, everywhere: bool = False) -> list[Ses
     found = _all_sessions(place) if everywhere else _sessions(place)
     records = [record for path, _ in found if (record := read_record(path)) is not None]
     return sorted(records, key=lambda record: record.modified, reverse=True)
+
+
+def session_page(
+    place: SessionFolder, size: int, cursor: str | None, *, everywhere: bool = False
+) -> SessionPage | None:
+    """Return some sessions of this project or of all, last changed first.
+
+    Only the files of the page are read whole. None if the cursor is not one of this function.
+    """
+    found = _all_sessions(place) if everywhere else _of_folder(place)
+    dated = sorted(((_changed_at(path), header.id, path) for path, header in found), reverse=True)
+    if cursor is not None:
+        stamp, _, session_id = cursor.partition(".")
+        if not stamp.isdecimal():
+            return None
+        dated = [row for row in dated if row[:2] < (int(stamp), session_id)]
+    chosen = dated[:size]
+    records = tuple(record for *_, path in chosen if (record := read_record(path)) is not None)
+    last = f"{chosen[-1][0]}.{chosen[-1][1]}" if len(dated) > size else None
+    return SessionPage(records, last)
+
+
+def _of_folder(place: SessionFolder) -> Iterator[tuple[Path, SessionHeader]]:
+    """Return the sessions of exactly this folder: different ones may share a session folder."""
+    real = os.path.realpath(place.cwd)
+    for path, header in _files(place.folder):
+        if header.cwd == place.cwd or os.path.realpath(header.cwd) == real:
+            yield path, header
+
+
+def _changed_at(path: Path) -> int:
+    try:
+        return os.stat(path).st_mtime_ns
+    except OSError:
+        return 0
 
 
 def read_record(path: Path) -> SessionRecord | None:

@@ -41,6 +41,7 @@ class SessionFile:
         self.holding = False
         self._failing = False
         self._told_foreign = False
+        self._released: tuple[int, ...] = ()
 
     @property
     def unsaved(self) -> int:
@@ -116,6 +117,19 @@ class SessionFile:
             )
             self._pending.clear()
         self._let_go()
+
+    def release(self) -> bool:
+        """Release the lock of a file that is written in full; return False if it is not."""
+        if self._descriptor is None or self._pending:
+            return False
+        self._released = _state_of(self._descriptor)
+        self._let_go()
+        return True
+
+    @property
+    def is_as_released(self) -> bool:
+        """Whether nobody has changed the locked file since it was released."""
+        return self._descriptor is not None and self._released == _state_of(self._descriptor)
 
     def _drain(self) -> None:
         try:
@@ -329,6 +343,24 @@ def _times_held(path: Path) -> int:
 def _file_key(descriptor: int) -> tuple[int, int]:
     status = os.fstat(descriptor)
     return status.st_dev, status.st_ino
+
+
+def _state_of(descriptor: int) -> tuple[int, ...]:
+    status = os.fstat(descriptor)
+    return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns
+
+
+def lock_owner(path: Path) -> int | None:
+    """Return the id of the process that has locked a file, if the system says so."""
+    try:
+        status = os.stat(path)
+        lines = Path("/proc/locks").read_text().splitlines()
+    except (OSError, ValueError):
+        return None
+    place = f"{os.major(status.st_dev):02x}:{os.minor(status.st_dev):02x}:{status.st_ino}"
+    found = (line.split() for line in lines)
+    owners = (words[4] for words in found if len(words) > 5 and words[5] == place)
+    return next((int(owner) for owner in owners if owner.isdecimal()), None)
 
 
 def _lock(descriptor: int) -> bool:

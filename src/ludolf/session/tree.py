@@ -194,6 +194,14 @@ class Session:
         if self._file is not None and self._file.exists and not self._file.holding:
             self._file.flush(sync=self.sync != "off")
 
+    def release(self) -> None:
+        """Let other programs continue the file; the next entry takes it back, if it is free.
+
+        Entries that another program has added by then become part of this session.
+        """
+        if self.read_only is None and self._file is not None and self._file.release():
+            self._in_use, self.read_only = True, self._in_use_text
+
     def close(self) -> None:
         """Write pending entries and release the lock of the file."""
         if self._file is not None:
@@ -227,18 +235,25 @@ class Session:
             size, torn, header_at = loaded.size, loaded.torn, loaded.header_at
             self._in_use = not self._file.attach(size, torn=torn, header_at=header_at)
             if self._in_use:
-                self.read_only = (
-                    f"Session is in use by another process: {self.path}. "
-                    "Fork it or start a new session to continue."
-                )
+                self.read_only = self._in_use_text
         except OSError as problem:
             self.read_only = f"Session file cannot be written: {self.path}: {problem.strerror}"
+
+    @property
+    def _in_use_text(self) -> str:
+        return (
+            f"Session is in use by another process: {self.path}. "
+            "Fork it or start a new session to continue."
+        )
 
     def _take_over(self) -> None:
         """Continue the file if its writer is gone; a leaf at the end follows the new end."""
         assert self._file is not None
         try:
             if not self._file.lock():
+                return
+            if self._file.is_as_released:
+                self.read_only, self._in_use = None, False
                 return
             loaded = read_session(self._file.path)
         except (NotASession, OSError) as problem:

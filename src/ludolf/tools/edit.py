@@ -21,6 +21,7 @@ from ludolf.agent.tool import (
 from ludolf.ai.strict_schema import PREFER_STRICT
 from ludolf.base import loads, without_surrogates
 from ludolf.tools.diff import Comparison
+from ludolf.tools.editor_text import read_in_editor, write_in_editor
 from ludolf.tools.files import closing_file, error_code, open_regular, settle_in_thread, store_file
 from ludolf.tools.paths import file_lock, landed_at, name_lock, resolve
 from ludolf.tools.replacements import Replacement, Span, decoded, encoded, plan, splice
@@ -94,12 +95,33 @@ class EditTool(ToolDefaults):
             return _output(details, edits, address)
         target = resolve(path, ctx.cwd)
         async with file_lock(target):
-            details = await settle_in_thread(partial(_edit, target, edits, path, ctx.walls))
-        return _output(details, edits, landed_at(path, target, ctx.cwd))
+            if ctx.files is not None:
+                details, remark = await _edit_in_editor(target, edits, path, ctx)
+            else:
+                work = partial(_edit, target, edits, path, ctx.walls)
+                details, remark = await settle_in_thread(work), ""
+        return _output(details, edits, landed_at(path, target, ctx.cwd), remark)
 
 
-def _output(details: dict[str, Any], edits: Sequence[Replacement], place: str) -> ToolOutput:
-    return text_output(f"Successfully replaced {len(edits)} block(s) in {place}.", details)
+def _output(
+    details: dict[str, Any], edits: Sequence[Replacement], place: str, remark: str = ""
+) -> ToolOutput:
+    text = f"Successfully replaced {len(edits)} block(s) in {place}.{remark}"
+    return text_output(text, details)
+
+
+async def _edit_in_editor(
+    target: Path, edits: Sequence[Replacement], path: str, ctx: ToolContext
+) -> tuple[dict[str, Any], str]:
+    """Edit the text that the editor holds. Returns the details and a remark for the model."""
+    data = await read_in_editor(target, ctx)
+    if data is None:
+        data = await asyncio.to_thread(_load, target, path, ctx.walls)
+    changed, details = await asyncio.to_thread(_changed, data, edits, path)
+    remark = await write_in_editor(target, changed, ctx)
+    if remark is None:
+        await settle_in_thread(partial(store_file, target, changed, ctx.walls))
+    return details, remark or ""
 
 
 async def _edit_document(

@@ -34,6 +34,8 @@ _UNFINISHED = re.compile(rb"(?:\x1b(?:\[[0-?]*)?[ -/]*|\xc2(?:\x9b[0-?]*[ -/]*)?
 _LONGEST_UNFINISHED = 64
 
 MAX_SPILL_BYTES = 1024**3
+# Folders with the output of commands, in the system's temporary folder.
+SPILL_PREFIX = "ludolf-"
 # Folders with the output of commands in a sandbox, one for each working folder.
 OUTPUT_PREFIX = "output-"
 _KEEP_SECONDS = 7 * 24 * 3600
@@ -240,12 +242,12 @@ def spill_folder() -> Path:
     """Return a folder in the system's temporary folder that only this user can enter."""
     from tempfile import gettempdir, mkdtemp
 
-    folder = Path(gettempdir()) / f"ludolf-{os.getuid()}"
+    folder = Path(gettempdir()) / f"{SPILL_PREFIX}{os.getuid()}"
     try:
         folder.mkdir(mode=0o700)
     except FileExistsError:
         if not _is_private(folder):
-            return Path(mkdtemp(prefix="ludolf-"))
+            return Path(mkdtemp(prefix=SPILL_PREFIX))
     _remove_old(folder)
     return folder
 

@@ -2,7 +2,7 @@
 
 import asyncio
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -21,6 +21,7 @@ from ludolf.agent.tool import (
 )
 from ludolf.ai.messages import Part, Text
 from ludolf.ai.strict_schema import PREFER_STRICT
+from ludolf.tools.editor_text import read_in_editor
 from ludolf.tools.files import closing_file, error_text, open_regular
 from ludolf.tools.images import MAX_IMAGE_BYTES, SNIFF_BYTES, fit_image, sniff
 from ludolf.tools.options import BuiltinToolOptions, image_limits, parameter_schema
@@ -76,7 +77,11 @@ class ReadTool(ToolDefaults):
             return _remarked(await self._output(await asyncio.to_thread(work), ctx), document)
         path = resolve_existing(args["path"], ctx.cwd)
         scan = _Scan(start, limit)
-        selected = await asyncio.to_thread(partial(_look_at, path, scan, ctx.walls))
+        text = await read_in_editor(path, ctx)
+        look: Callable[[], _Picture | _Selection] = partial(_look_at, path, scan, ctx.walls)
+        if text is not None:
+            look = partial(_scan_text, text, scan)
+        selected = await asyncio.to_thread(look)
         return await self._output(selected, ctx, args["path"])
 
     async def _output(
@@ -229,7 +234,10 @@ class _Scan:
 def _look_into(document: Document, scan: _Scan, address: str) -> _Picture | _Selection:
     if document.content_type.startswith("image/") and document.content_type not in _TEXT_IMAGES:
         return _picture(document, address)
-    data = document.content.encode("utf-8", "replace")
+    return _scan_text(document.content.encode("utf-8", "replace"), scan)
+
+
+def _scan_text(data: bytes, scan: _Scan) -> _Selection:
     for at in range(0, len(data), _CHUNK):
         scan.feed(data[at : at + _CHUNK])
     return scan.finish()

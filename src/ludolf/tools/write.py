@@ -9,6 +9,7 @@ from typing import Any
 from ludolf.agent.tool import ToolContext, ToolDefaults, ToolFailure, ToolOutput, Walls, text_output
 from ludolf.ai.strict_schema import PREFER_STRICT
 from ludolf.base import without_surrogates
+from ludolf.tools.editor_text import write_in_editor
 from ludolf.tools.files import error_text, make_folders, settle_in_thread, store_file
 from ludolf.tools.options import parameter_schema
 from ludolf.tools.paths import file_lock, landed_at, name_lock, real_path, resolve
@@ -39,8 +40,11 @@ class WriteTool(ToolDefaults):
         target = resolve(args["path"], ctx.cwd)
         data = without_surrogates(args["content"]).encode()
         async with file_lock(target):
-            await settle_in_thread(partial(_write, target, data, ctx.walls))
-        return text_output(f"Successfully wrote to {landed_at(args['path'], target, ctx.cwd)}")
+            remark = await write_in_editor(target, data, ctx)
+            if remark is None:
+                await settle_in_thread(partial(_write, target, data, ctx.walls))
+        place = landed_at(args["path"], target, ctx.cwd)
+        return text_output(f"Successfully wrote to {place}{remark or ''}")
 
 
 def _write(target: Path, data: bytes, walls: Walls | None) -> None:

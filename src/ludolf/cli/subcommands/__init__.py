@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 # Word -> module in this folder; its `run(words) -> int` takes the arguments after the word.
 # A module of several words has a function for each.
 MODULES: dict[str, tuple[str, str]] = {
+    "acp": ("acp", "run"),
     "auth": ("auth", "run"),
     "completion": ("completion", "run"),
     "config": ("packages", "run_config"),

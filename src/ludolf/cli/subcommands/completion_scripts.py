@@ -19,7 +19,7 @@ from ludolf.protocol.dialects import NAMES as DIALECTS
 
 # Values of flags; a flag with a value that is not here completes to nothing.
 FLAG_VALUES: dict[str, str] = {
-    "--mode": "text json rpc",
+    "--mode": "text json rpc acp",
     "--provider": "@providers",
     "--model": "@models",
     "--models": "@models",

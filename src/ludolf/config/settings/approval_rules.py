@@ -40,6 +40,8 @@ def _unquoted(word: str) -> str:
 
 ApprovalMode = Literal["never", "on-command", "on-write", "always", "rules"]
 Action = Literal["allow", "ask", "deny"]
+# What the user of a host may choose for a session; `default` is what the settings say.
+SessionApproval = Literal["ask", "auto", "read-only", "default"]
 MODES: tuple[ApprovalMode, ...] = ("never", "on-command", "on-write", "always", "rules")
 _STRICTNESS: tuple[Action, ...] = ("allow", "ask", "deny")
 # Tools that `on-command` lets run: they change only the file that they name.
@@ -95,15 +97,20 @@ class CallFacts(msgspec.Struct, frozen=True, kw_only=True):
     home: str = ""
 
 
-def read_approvals(files: SettingsFiles, mode: str | None) -> tuple[Approval, ...]:
+def read_approvals(
+    files: SettingsFiles, mode: str | None, default: str | None = None
+) -> tuple[Approval, ...]:
     """Return the policies of the user and of the project.
 
-    The command line may replace the user's mode.
+    The command line may replace the user's mode. `default` is the mode of a user who has chosen
+    neither a mode nor rules.
 
     Raises:
         ConfigError: a policy is invalid; safety settings are never guessed.
     """
     own, theirs = read_strictly(files, "approval", Approval)
+    if mode is None and own.mode is None and not own.rules:
+        mode = default
     if mode is not None:
         own = msgspec.structs.replace(own, mode=check_choice("approval mode", mode, MODES))
     return tuple(each for each in (own, theirs) if each.chosen != "never" or each.rules)
@@ -112,6 +119,23 @@ def read_approvals(files: SettingsFiles, mode: str | None) -> tuple[Approval, ..
 def judge(say: tuple[Approval, ...], call: CallFacts) -> Action:
     """Return the strictest decision: a later policy can tighten, never loosen."""
     return max((_judge(each, call) for each in say), key=_STRICTNESS.index, default="allow")
+
+
+def session_mode(say: tuple[Approval, ...]) -> SessionApproval:
+    """Return the choice for a session that policies amount to."""
+    if not say:
+        return "auto"
+    return "ask" if say == (Approval(mode="on-write", timeout_ms=say[0].timeout_ms),) else "default"
+
+
+def for_session(say: tuple[Approval, ...], choice: SessionApproval) -> tuple[Approval, ...]:
+    """Return the policies with the mode that a choice stands for. Deny rules always hold."""
+    if choice == "ask":
+        asking = say or (Approval(),)
+        return tuple(msgspec.structs.replace(each, mode="on-write") for each in asking)
+    if choice == "auto":
+        return tuple(msgspec.structs.replace(each, mode="never") for each in say)
+    return say
 
 
 def deadline_ms(say: tuple[Approval, ...]) -> int:

@@ -10,7 +10,7 @@ from ludolf.ai.messages import THINKING_LEVELS
 from ludolf.base import ConfigError
 from ludolf.config.settings.options import Options
 
-OutputMode = Literal["text", "json", "rpc"]
+OutputMode = Literal["text", "json", "rpc", "acp"]
 
 
 class Arguments(Options, kw_only=True):
@@ -148,8 +148,8 @@ def _more(field: str) -> Setter:
 def _mode(arguments: Arguments, value: str) -> None:
     if value == "rpc-ui":
         value = "rpc"
-    if value not in ("text", "json", "rpc"):
-        raise ConfigError(f'Invalid mode "{value}". Valid values: text, json, rpc')
+    if value not in ("text", "json", "rpc", "acp"):
+        raise ConfigError(f'Invalid mode "{value}". Valid values: text, json, rpc, acp')
     arguments.mode = value  # type: ignore[assignment]  # checked above
 
 
@@ -182,7 +182,7 @@ def _on(field: str, value: bool = True) -> Switch:
     return lambda arguments: setattr(arguments, field, value)
 
 
-_NEEDS = {"--mode": "requires text, json, or rpc"}
+_NEEDS = {"--mode": "requires text, json, rpc, or acp"}
 VALUES: dict[str, Setter] = {
     "--mode": _mode,
     "--provider": _text("provider"),

@@ -50,6 +50,8 @@ class Options(msgspec.Struct, kw_only=True):
     approve: bool | None = None
     # safety
     approval: str | None = None
+    # the approval mode if neither `approval` nor the user's settings choose one
+    default_approval: str | None = None
     sandbox: str | None = None
     sandbox_network: str | None = None
     mask_secrets: bool = False

@@ -238,6 +238,7 @@ class SettingsFiles:
         self.remarks: list[str] = []
         self._user: dict[str, Any] = {}
         self._project: dict[str, Any] = {}
+        self.overrides: dict[str, Any] = {}
         self.load()
 
     def load(self) -> None:
@@ -276,6 +277,11 @@ class SettingsFiles:
             if value is not None:
                 return scope, value  # type: ignore[return-value]  # one of the two above
         return None
+
+    def override(self, changes: Mapping[str, Any]) -> None:
+        """Apply changes to the merged settings; nothing is written."""
+        lay_over(self.overrides, changes)
+        self._merge()
 
     def save(self, changes: Mapping[str, Any]) -> str | None:
         """Apply changes and write only them to the user's file; None removes a key.
@@ -343,7 +349,7 @@ class SettingsFiles:
             self.doubts.append(text)
 
     def _merge(self) -> None:
-        merged = merge(self._user, self._project)
+        merged = merge(merge(self._user, self._project), self.overrides)
         self.user = msgspec.convert(self._user, Settings)
         self.project = msgspec.convert(self._project, Settings)
         self.current = msgspec.convert(merged, Settings)

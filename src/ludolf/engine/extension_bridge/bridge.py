@@ -30,7 +30,7 @@ from ludolf.ai.models import Model
 from ludolf.base import CommandError, ConfigError, dumps, loads, now_ms
 from ludolf.config.settings.trust import guarded_paths, save_decision
 from ludolf.engine.engine import Engine
-from ludolf.engine.extension_bridge.host import EngineHost, print_notice, report_error
+from ludolf.engine.extension_bridge.host import EngineHost, host_mode, print_notice, report_error
 from ludolf.engine.feature import (
     Feature,
     History,
@@ -135,7 +135,7 @@ class ExtensionBridge(Feature):
         keep_imports(bundles)
         for error in errors:
             # Hosts of pi pass extensions that only pi runs; the session works without them.
-            if error.explicit and not (error.foreign and self._engine.mode == "rpc"):
+            if error.explicit and not (error.foreign and host_mode(self._engine) == "rpc"):
                 raise ConfigError(str(error))
             workspace.warn(f"Warning: {error}")
             self.report(error.path, "load", error.error)
@@ -171,7 +171,7 @@ class ExtensionBridge(Feature):
             return False
         if not extensions.runner.wants("project_trust"):
             return False
-        context = TrustContext(self._engine.mode, self._dialogs, home.cwd)
+        context = TrustContext(host_mode(self._engine), self._dialogs, home.cwd)
         payload = payloads.ProjectTrust(cwd=str(home.cwd))
         answer = (await extensions.runner.dispatch(payload, context)).answer
         if answer is not None and answer.remember:

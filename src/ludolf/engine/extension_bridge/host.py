@@ -23,6 +23,7 @@ from ludolf.extensions.dialogs import Dialogs
 from ludolf.extensions.host import (
     Delivery,
     Host,
+    HostMode,
     Setup,
     Signal,
     Then,
@@ -55,6 +56,11 @@ def report_error(
         engine.workspace.warn(line)
 
 
+def host_mode(engine: Engine) -> HostMode:
+    """Return the mode that extensions see: they know a host with dialogs as `rpc`."""
+    return "rpc" if engine.mode == "acp" else engine.mode
+
+
 def print_notice(notice: UiRequest) -> None:
     """Write a notice of an extension to stderr, in print mode."""
     mark = {"warning": "Warning: ", "error": "Error: "}.get(notice.notify_type or "info", "")
@@ -67,7 +73,7 @@ class EngineHost:
     def __init__(self, engine: Engine, ui: Dialogs) -> None:
         self._engine = engine
         self.ui = ui
-        self.mode = engine.mode
+        self.mode = host_mode(engine)
         self.cwd = engine.workspace.cwd
         self.session = engine.conversation.session
         self.set_session_name = engine.set_session_name

@@ -23,9 +23,9 @@ class LazyExtensions(Feature):
         """Raises:
         ConfigError: an extension named on the command line does not load, or a flag is unknown.
         """
-        if not may_have_extensions(self._engine.workspace):
-            for flag in self._engine.workspace.options.flags:
-                raise ConfigError(unknown_option(flag))
+        flags = self._engine.workspace.options.flags
+        if flags and not may_have_extensions(self._engine.workspace):
+            raise ConfigError(unknown_option(next(iter(flags))))
         await self.enter_session(SessionMove(reason="startup"))
 
     async def enter_session(self, move: SessionMove) -> None:

@@ -116,16 +116,12 @@ class Safety(SharedSafety):
         """
         workspace = self._bundles.workspace
         files, options = workspace.files, workspace.options
-        policies = read_approvals(files, options.approval)
+        policies = read_approvals(files, options.approval, options.default_approval)
         asked, secrets = read_sandbox(files, options), read_secrets(files, options)
         self._rebuild(asked)
-        if policies and self.approvals is None:
-            from ludolf.engine.host.approvals import Approvals
-
-            self.approvals = Approvals(policies, self._bundles.conversation)
-            self.approvals.send = self._send
-        elif self.approvals is not None:
-            self.approvals.policies = policies
+        # Where a mode has a default of its own, the user may also change it at any time.
+        if policies or options.default_approval is not None or self.approvals is not None:
+            self.offer_approvals().policies = policies
         if not secrets.mask:
             self.mask = None
         elif self.mask is not None:
@@ -134,6 +130,15 @@ class Safety(SharedSafety):
             from ludolf.engine.features.secrets import Mask
 
             self.mask = Mask(self._bundles, secrets.variables, self._hides)
+
+    def offer_approvals(self) -> "Approvals":
+        """Return the approvals; without policies they ask about nothing."""
+        if self.approvals is None:
+            from ludolf.engine.host.approvals import Approvals
+
+            self.approvals = Approvals((), self._bundles.conversation)
+            self.approvals.send = self._send
+        return self.approvals
 
     def guard_code(self) -> None:
         if self._asked is not None:
@@ -280,6 +285,15 @@ def _withdraw_trust(bundles: Bundles) -> str:
     except (ConfigError, OSError) as error:
         return f" That could not be stored: {error}"
     return ""
+
+
+def find_safety(bundles: Bundles) -> Safety:
+    """Return the safety of the host's engine; add it if no setting has asked for it."""
+    safety = bundles.features.find(Safety)
+    if safety is None:
+        safety = Safety(bundles)
+        bundles.features.add(safety)
+    return safety
 
 
 def refresh_safety(bundles: Bundles) -> None:

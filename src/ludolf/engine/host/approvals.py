@@ -4,14 +4,23 @@ import asyncio
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from ludolf.agent.questions import Questions
 from ludolf.agent.tool import Deny, Tool
 from ludolf.ai.messages import ToolCall
-from ludolf.base import dumps, uuid4
+from ludolf.base import CommandError, dumps, uuid4
 from ludolf.base.visible import escape_hidden
-from ludolf.config.settings.approval_rules import Action, Approval, CallFacts, deadline_ms, judge
+from ludolf.config.settings.approval_rules import (
+    Action,
+    Approval,
+    CallFacts,
+    SessionApproval,
+    deadline_ms,
+    for_session,
+    judge,
+    session_mode,
+)
 from ludolf.engine.bundles import Bundles
 from ludolf.engine.conversation import Conversation
 from ludolf.engine.feature import Send
@@ -29,7 +38,12 @@ NO_HOST = (
     "Not run: this call of {tool} needs approval, but no host is connected to approve it. "
     'A rule in the settings (approval.rules) could allow it, or the approval mode "never".'
 )
+READ_ONLY = (
+    "Not run: this session is read-only, and {tool} may change something. Only the user can change "
+    "the mode of the session. Continue without the call, or describe the change to the user."
+)
 TOO_LATE = "Not run: this call of {tool} was not approved within {seconds:g} seconds."
+_SESSION_MODES: tuple[SessionApproval, ...] = ("ask", "auto", "read-only")
 _MOST_SHOWN = 400
 _RISKS: Mapping[str, Risk] = {"bash": "execute", "write": "write", "edit": "write"}
 _WALKING = ("grep", "find")
@@ -48,11 +62,13 @@ _MINOR: Mapping[str, tuple[str, ...]] = {
 class Approvals:
     """One for each host: subagents ask through it too, and dialogs come one after another.
 
+    `policies` are those of the settings; `mode` is the user's choice for this session, if any.
     `conversation` is that of the host's engine.
     """
 
     def __init__(self, policies: tuple[Approval, ...], conversation: Conversation) -> None:
         self.policies = policies
+        self._chosen: SessionApproval = "default"
         self._conversation = conversation
         self.send: Send | None = None
         self._questions: Questions[UiRequest, str | None] = Questions()
@@ -60,25 +76,50 @@ class Approvals:
         self._turn = asyncio.Lock()
         self._closed = False
 
+    @property
+    def mode(self) -> SessionApproval:
+        """Return what applies to calls now; `default` if none of the other modes describes it."""
+        return session_mode(self.policies) if self._chosen == "default" else self._chosen
+
+    @property
+    def offered_modes(self) -> tuple[SessionApproval, ...]:
+        """Return the modes that `set_mode` takes."""
+        own = session_mode(self.policies)
+        return (*_SESSION_MODES, own) if own == "default" else _SESSION_MODES
+
+    def set_mode(self, mode: str) -> None:
+        """Choose which calls of this session and its subagents are asked about, from now on.
+
+        Raises:
+            CommandError: the mode is not offered.
+        """
+        chosen = next((each for each in self.offered_modes if each == mode), None)
+        if chosen is None:
+            valid = ", ".join(self.offered_modes)
+            raise CommandError(f'Invalid approval mode "{mode}". Valid values: {valid}')
+        self._chosen = chosen
+
     async def review(
         self, call: ToolCall, tool: Tool, args: Mapping[str, Any], bundles: Bundles
     ) -> Deny | None:
         """Why a call must not run; None if it may. `args` are those that the tool will get."""
-        verdict = self.judge(tool, args, bundles)
-        if verdict == "allow":
-            return None
-        if verdict == "deny":
-            return Deny(FORBIDDEN.format(tool=tool.name))
+        if (decision := self._decide(tool, args, bundles)) != "ask":
+            return decision
         name = f"{tool.name}@{tool.version}"
         key = (self._conversation.session.id, name, _essence(tool.name, args, bundles))
         async with self._turn:
-            # The dialog before may have approved this call for the session.
+            # During the dialog before, the user may have approved this call or changed the mode.
+            if (decision := self._decide(tool, args, bundles)) != "ask":
+                return decision
             if key in self._approved:
                 return None
             return await self._ask(call, tool, key, bundles)
 
     def judge(self, tool: Tool, args: Mapping[str, Any], bundles: Bundles) -> Action:
-        return judge(self.policies, _seen_by_rules(tool, args, bundles))
+        """Return what happens to a call; approvals for the session are not considered."""
+        if self._forbids_changes(tool):
+            return "deny"
+        return judge(self._in_force, _seen_by_rules(tool, args, bundles))
 
     def answer(self, response: UiAnswer) -> None:
         """Pass on the user's answer, if it is to one of these dialogs."""
@@ -94,10 +135,26 @@ class Approvals:
 
     # ------------------------------------------------------------ private
 
+    @property
+    def _in_force(self) -> tuple[Approval, ...]:
+        return for_session(self.policies, self._chosen)
+
+    def _decide(
+        self, tool: Tool, args: Mapping[str, Any], bundles: Bundles
+    ) -> Deny | Literal["ask"] | None:
+        verdict = self.judge(tool, args, bundles)
+        if verdict == "deny":
+            text = READ_ONLY if self._forbids_changes(tool) else FORBIDDEN
+            return Deny(text.format(tool=tool.name))
+        return "ask" if verdict == "ask" else None
+
+    def _forbids_changes(self, tool: Tool) -> bool:
+        return self._chosen == "read-only" and not tool.read_only
+
     async def _ask(
         self, call: ToolCall, tool: Tool, key: tuple[str, str, str], bundles: Bundles
     ) -> Deny | None:
-        limit = deadline_ms(self.policies)
+        limit = deadline_ms(self._in_force)
         request = UiRequest(
             id=uuid4(),
             method="select",

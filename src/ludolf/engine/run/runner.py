@@ -227,6 +227,8 @@ class TurnIO(AgentIO):
             environment=self._runner.toolset.environment,
             documents=self._runner.toolset.documents,
             walls=self._features.walls(cwd),
+            files=self._runner.toolset.files,
+            agent_folder=self._runner.workspace.home.agent,
         )
 
     async def after_tool(self, call: ToolCall, output: ToolOutput, is_error: bool) -> Outcome:

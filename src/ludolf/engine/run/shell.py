@@ -9,7 +9,7 @@ import msgspec
 from ludolf.agent.scope import Aborted, Scope
 from ludolf.agent.tool import ToolFailure
 from ludolf.ai.messages import BashExecutionMessage
-from ludolf.base import CommandError, now_ms
+from ludolf.base import CommandError, Warn, now_ms
 from ludolf.engine.bundles import Bundles, Component
 from ludolf.protocol.events import ShellOutput
 from ludolf.protocol.results import BashResult
@@ -23,6 +23,16 @@ if TYPE_CHECKING:
 
 # The size of one piece of output in an event, so that no frame grows without bound.
 _PIECE = 64 * 1024
+
+
+def end_left_behind(warn: Warn) -> None:
+    """End the processes that commands of all engines left running; for the end of the program."""
+    # Not loaded: no command ran, so none left anything behind.
+    if "ludolf.tools.process_tree" in sys.modules:
+        from ludolf.tools.process_tree import WARDEN
+
+        for pid, name in WARDEN.end_all():
+            warn(f"Warning: could not be ended: {name} (process {pid})")
 
 
 class Shell(Component):
@@ -70,13 +80,8 @@ class Shell(Component):
     def close(self, *, whole_program: bool) -> None:
         """End every command, and with the program the processes that commands left running."""
         self.abort()
-        # Not loaded: no command ran, so none left anything behind.
-        if whole_program and "ludolf.tools.process_tree" in sys.modules:
-            from ludolf.tools.process_tree import WARDEN
-
-            for pid, name in WARDEN.end_all():
-                text = f"could not be ended: {name} (process {pid})"
-                self.workspace.warn(f"Warning: {text}")
+        if whole_program:
+            end_left_behind(self.workspace.warn)
 
     # ------------------------------------------------------------ private
 

@@ -153,6 +153,9 @@ class FileWalls:
             # The name gets new content; other hard links keep the old content.
             write_atomically(folder, real.name, data, old)
 
+    def check_writable(self, path: Path) -> None:
+        self._checked_target(path)
+
     def enclose(self, argv: Argv, cwd: Path, env: Mapping[str, str]) -> Enclosed:
         return self._enclosure.enclose(self._policy, argv, cwd, env)
 

@@ -381,6 +381,11 @@ class Subagent:
         self._engine: Engine | None = None
         self._yield = YieldTool(self._abort_own_subagents)
 
+    @property
+    def session_id(self) -> str | None:
+        """Return the id of its own session; None if it does not run."""
+        return None if self._engine is None else self._engine.session.id
+
     def abort(self, *, silent: bool) -> None:
         """Stop it; it ends later."""
         self.silent |= silent

@@ -54,6 +54,11 @@ class SubagentRegistry:
         """Return the running subagent of this name."""
         return self._live.get(id)
 
+    def of_session(self, session_id: str) -> Subagent | None:
+        """Return the running subagent that works in a session, such as that of a question."""
+        live = self._live.values()
+        return next((each for each in live if each.session_id == session_id), None)
+
     def snapshots(self) -> list[Snapshot]:
         snapshots = [subagent.watch.snapshot() for subagent in self._live.values()]
         return sorted(snapshots, key=lambda one: (one.index, one.id))

@@ -1,0 +1,1 @@
+"""Serve editors: the Agent Client Protocol on stdio."""
