@@ -7,6 +7,7 @@ COMMANDS ?= 10000
 PROMPT ?= what is in this folder?
 UV ?= uv
 CLIENTS ?= build/clients
+EDITORS ?= build/editors
 ROUNDS ?= 1
 
 VENV := .venv
@@ -17,7 +18,7 @@ COMPILE := $(UV) pip compile --quiet --universal --python-version 3.11 --generat
 	--custom-compile-command "make lock"
 
 .DEFAULT_GOAL := help
-.PHONY: help run test soak audit test-peers test-clients test-local-model bench check fmt screenshots \
+.PHONY: help run test soak audit test-peers test-clients test-editors test-local-model bench check fmt screenshots \
 	docs setup lock clean
 
 help: ## List these targets
@@ -48,6 +49,9 @@ test-peers: $(VENV)/.dev ## Compare with the real pi; LUDOLF_PEER_PI says how to
 test-clients: $(VENV)/.dev ## Try hosts that others wrote for pi and omp (npm, network)
 	@$(PY) -m tests.clients.install $(CLIENTS)
 	@LUDOLF_TEST_CLIENTS=$(abspath $(CLIENTS)) $(PY) -m pytest tests/clients -p no:xdist
+
+test-editors: $(VENV)/.dev ## Try Emacs and Neovim over ACP; EDITORS has the sources of their plugins
+	@LUDOLF_TEST_EDITORS=$(abspath $(EDITORS)) $(PY) -m pytest tests/editors -p no:xdist -rs
 
 test-local-model: $(VENV)/.dev ## Ask a real model; LUDOLF_TEST_GGUF names its GGUF file
 	@$(PY) -c 'import xllamacpp' 2>/dev/null || $(INSTALL) 'xllamacpp>=2026.10'
