@@ -3,6 +3,10 @@
 ;; Run by test_editors.py: `emacs --batch -L ... -l agent_shell.el' in the folder of a project.
 ;; The last line of stdout is a JSON object with what the user saw.
 
+(when (version< emacs-version "29.1")
+  (princ (format "{\"tooOld\": \"%s\"}\n" emacs-version))
+  (kill-emacs 0))
+
 (require 'agent-shell)
 
 (setq agent-shell-show-welcome-message nil

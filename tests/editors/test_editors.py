@@ -96,6 +96,8 @@ def test_emacs_shows_the_diff_and_the_agent_works_on_unsaved_text(desk: Desk) ->
     emacs, *folders = editor("emacs", "acp.el", "shell-maker", "agent-shell")
     paths = [word for folder in folders for word in ("-L", folder)]
     report = desk.run(emacs, "-Q", "--batch", *paths, "-l", HERE / "agent_shell.el")
+    if "tooOld" in report:
+        pytest.skip(f"agent-shell needs Emacs 29.1 or newer; this is {report['tooOld']}")
     (asked,) = report["asked"]
     assert (asked["title"], asked["kind"]) == ("Edit notes.txt", "edit")
     assert set(asked["options"]) == {"allow_once", "allow_always", "reject_once"}
