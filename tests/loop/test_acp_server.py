@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from acp import schema
 
+from ludolf.acp.requests import RequestFault
 from tests.acp_frames import check_model
 from tests.loop.acp_client import EVERYTHING, acp, silent
 from tests.loop.stage import call, calls, say
@@ -185,6 +186,17 @@ async def test_the_end_of_input_answers_questions_with_no(tmp_path: Path) -> Non
         await client.asked("session/request_permission")
         client.end()
         assert (await client.response(number))["result"]["stopReason"] == "cancelled"
+
+
+async def test_a_session_that_is_opened_at_the_end_of_input_is_closed(tmp_path: Path) -> None:
+    async with acp(tmp_path) as client:
+        await client.initialize()
+        number = client.start("session/new", cwd=str(client.work), mcpServers=[])
+        client.end()
+        session = (await client.response(number))["result"]["sessionId"]
+    assert client.server._sessions is not None
+    with pytest.raises(RequestFault, match=session):
+        client.server._sessions.get(session)
 
 
 async def test_cancelling_another_request_ends_it_with_an_error(tmp_path: Path) -> None:

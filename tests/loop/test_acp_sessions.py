@@ -1,5 +1,6 @@
 """Sessions over ACP: open, load, list, fork, delete; options, trust, dialogs, MCP servers."""
 
+import asyncio
 import sys
 from pathlib import Path
 from typing import Any
@@ -7,7 +8,7 @@ from typing import Any
 import pytest
 from acp import schema
 
-from ludolf.base import dumps
+from ludolf.base import dumps, loads
 from tests.acp_frames import check_model
 from tests.loop.acp_client import EVERYTHING, AcpClient, acp, choosing
 from tests.loop.laws import Record
@@ -124,33 +125,18 @@ async def test_two_programs_take_turns_with_a_session_that_is_idle(tmp_path: Pat
         await client.initialize()
         session = await client.new()
         await client.prompt(session, "First")
-        given = {"sessionId": session, "cwd": str(client.work), "mcpServers": []}
-        lines = [_request(1, "initialize", {"protocolVersion": 1})]
-        lines += [
-            _request(2, "session/load", given),
-            _request(3, "session/set_mode", {"sessionId": session, "modeId": "auto"}),
-        ]
-        assert "result" in (await _other_program(client, lines))[1]
+        assert await _name_elsewhere(client, session) == ["result"] * 3
         running = client.say(session, "Second")
         await client.gates.reached("gate")
-        refused = (await _other_program(client, lines))[1]["error"]
-        assert (refused["code"], "in use by another process" in refused["message"]) == (
-            -32603,
-            True,
-        )
+        assert await _name_elsewhere(client, session) == ["result", -32603, -32002]
         client.gates.open("gate")
         assert "result" in await client.response(running)
+        assert await client.prompt(session, "/name") == "end_turn"
+        assert client.text().endswith("The session is named: Elsewhere")
 
 
-def _request(number: int, method: str, params: Record) -> bytes:
-    return dumps({"jsonrpc": "2.0", "id": number, "method": method, "params": params}) + b"\n"
-
-
-async def _other_program(client: AcpClient, lines: list[bytes]) -> list[Record]:
-    """Run the program with these lines; its responses."""
-    import asyncio
-    import json
-
+async def _name_elsewhere(client: AcpClient, session: str) -> list[Any]:
+    """Load a session in another program and name it; how its requests were answered."""
     program = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "ludolf", "acp"),
         cwd=client.work,
@@ -158,9 +144,25 @@ async def _other_program(client: AcpClient, lines: list[bytes]) -> list[Record]:
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.DEVNULL,
     )
-    said, _ = await program.communicate(b"".join(lines))
-    frames = [json.loads(line) for line in said.splitlines()]
-    return [frame for frame in frames if "id" in frame and "method" not in frame]
+    assert program.stdin is not None
+    assert program.stdout is not None
+    blocks = [{"type": "text", "text": "/name Elsewhere"}]
+    requests = {
+        "initialize": {"protocolVersion": 1},
+        "session/load": {"sessionId": session, "cwd": str(client.work), "mcpServers": []},
+        "session/prompt": {"sessionId": session, "prompt": blocks},
+    }
+    for number, (method, params) in enumerate(requests.items()):
+        message = {"jsonrpc": "2.0", "id": number, "method": method, "params": params}
+        program.stdin.write(dumps(message) + b"\n")
+    found: list[Any] = []
+    while len(found) < len(requests):
+        frame = loads(await program.stdout.readline())
+        if "method" not in frame:
+            found.append("result" if "result" in frame else frame["error"]["code"])
+    program.stdin.close()
+    assert await program.wait() == 0
+    return found
 
 
 # ---------------------------------------------------------------- options
@@ -292,6 +294,8 @@ async def test_dialogs_are_forms_where_they_are_offered(tmp_path: Path) -> None:
             "content": {"value": "Left"},
         }
         assert await _ask_by_extension(client, {"elicitation": {"form": {}}}) == "Left True Left"
+        for params in client.requests("elicitation/create"):
+            check_model(schema.CreateFormSessionElicitationRequest, params)
 
 
 async def test_dialogs_are_requests_for_permission_elsewhere(tmp_path: Path) -> None:
@@ -318,7 +322,14 @@ for line in sys.stdin:
     elif message["method"] == "tools/list":
         result = {"tools": [{"name": "word", "inputSchema": {"type": "object"}}]}
     elif message["method"] == "tools/call":
-        result = {"content": [{"type": "text", "text": os.environ["WORD"]}]}
+        text = os.environ["WORD"]
+        if text == "ask":
+            schema = {"type": "object", "properties": {"name": {"type": "string"}}}
+            params = {"message": "Who?", "requestedSchema": {**schema, "required": ["name"]}}
+            question = {"id": "q", "method": "elicitation/create", "params": params}
+            print(json.dumps({"jsonrpc": "2.0", **question}), flush=True)
+            text = json.dumps(json.loads(sys.stdin.readline())["result"])
+        result = {"content": [{"type": "text", "text": text}]}
     print(json.dumps({"jsonrpc": "2.0", "id": message["id"], "result": result}), flush=True)
 """
 
@@ -341,3 +352,30 @@ async def test_servers_of_the_client_are_used_and_broken_ones_only_reported(
         assert "papaya $HOME" in str(client.updates("tool_call_update")[-1])
         notices = str(client.updates("notice"))
         assert ("'sse' is not supported" in notices, "gone" in notices) == (True, True)
+
+
+@pytest.mark.parametrize(
+    ("answer", "result"),
+    [
+        ({"action": "accept", "content": {"name": "Ada"}}, '"content": {"name": "Ada"}'),
+        ({"action": "accept", "content": {}}, '"action": "cancel"'),
+        ({"action": "decline"}, '"action": "decline"'),
+    ],
+)
+async def test_a_form_of_a_server_is_shown_as_a_whole(
+    tmp_path: Path, answer: Record, result: str
+) -> None:
+    (tmp_path / "server.py").write_text(SERVER)
+    tiny = {"name": "tiny", "command": sys.executable, "args": [str(tmp_path / "server.py")]}
+    server = {**tiny, "env": [{"name": "WORD", "value": "ask"}]}
+    replies = (calls(call("mcp__tiny__word", "c1")), say("done"))
+    async with acp(tmp_path, *replies, options={"approval": "never"}) as client:
+        client.answers["elicitation/create"] = lambda params: answer
+        await client.initialize({"elicitation": {"form": {}}})
+        session = await client.new(mcpServers=[server])
+        assert await client.prompt(session, "Go") == "end_turn"
+        (question,) = client.requests("elicitation/create")
+        check_model(schema.CreateFormSessionElicitationRequest, question)
+        assert question["message"] == "tiny asks: Who?"
+        shown = client.updates("tool_call_update")[-1]["content"][0]["content"]["text"]
+        assert result in shown

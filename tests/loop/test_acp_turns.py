@@ -1,5 +1,6 @@
 """Prompts over ACP: their ends, cancellation, waiting and steering, commands, questions."""
 
+import asyncio
 from pathlib import Path
 
 import pytest
@@ -277,6 +278,35 @@ async def test_a_block_that_is_not_supported_is_refused_by_its_place(tmp_path: P
         assert (code, "prompt[1]" in text) == (-32602, True)
 
 
+async def test_an_empty_prompt_is_refused_and_a_login_needs_forms(tmp_path: Path) -> None:
+    async with acp(tmp_path) as client:
+        await client.initialize()
+        session = await client.new()
+        assert (await client.refusal("session/prompt", sessionId=session, prompt=[]))[0] == -32602
+        assert await client.prompt(session, "/login xai") == "end_turn"
+        assert "ludolf auth login xai" in client.text()
+
+
+@pytest.mark.parametrize("turns", range(0, 60, 3))
+async def test_a_cancellation_at_any_moment_ends_the_turn(tmp_path: Path, turns: int) -> None:
+    replies = (calls(call("echo", "c1", name="x")), say("done"), say("next"))
+    async with acp(tmp_path, *replies) as client:
+        await client.initialize()
+        session = await client.new()
+        number = client.say(session, "Go")
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        client.notify("session/cancel", sessionId=session)
+        reason = (await client.response(number))["result"]["stopReason"]
+        assert reason in ("cancelled", "end_turn")
+        opened = len(client.updates("tool_call"))
+        ended = [one for one in client.statuses() if one in ("completed", "failed")]
+        assert len(ended) == opened
+        count = len(client.frames)
+        assert await client.prompt(session, "Next") == "end_turn"
+        assert client.frames[count:]
+
+
 async def test_a_retry_that_fails_for_good_keeps_what_was_streamed(tmp_path: Path) -> None:
     broken = ScriptedReply(text="half", error="503 overloaded")
     settings = {"retry": {"maxRetries": 1}}
@@ -284,3 +314,29 @@ async def test_a_retry_that_fails_for_good_keeps_what_was_streamed(tmp_path: Pat
         await client.initialize()
         code, text = await _failing(client, await client.new(), "Go")
         assert (code, "overloaded" in text, client.text()) == (-32603, True, "halfhalf")
+
+
+async def test_an_agent_in_the_background_asks_under_the_session_of_the_client(
+    tmp_path: Path,
+) -> None:
+    tasks = [{"name": "Ada", "task": "Change it"}]
+    replies = (
+        calls(call("task", "t1", tasks=tasks), match="Go"),
+        say("waiting", match="Go"),
+        calls(call("echo", "c1", name="x"), match="assignment"),
+        calls(call("yield", "y1", result={"data": "done"}), match="assignment"),
+        say("all done"),
+    )
+    async with acp(tmp_path, *replies, settings={"task": {"enabled": True}}) as client:
+        await client.initialize()
+        session = await client.new()
+        assert await client.prompt(session, "Go") == "end_turn"
+        assert "all done" in client.text(session)
+        asked_about = [one["toolCall"] for one in client.requests("session/request_permission")]
+        announced = client.updates("tool_call", session)
+        known = {one["toolCallId"]: one for one in announced}
+        assert [known[one["toolCallId"]]["name"] for one in asked_about] == ["echo"]
+        assert known[asked_about[0]["toolCallId"]]["_meta"] == {"ludolf/agent": "Ada"}
+        question = client.place(lambda one: one.get("method") == "session/request_permission")
+        first = client.place(lambda one: "ludolf/agent" in str(one))
+        assert first < question

@@ -44,12 +44,10 @@ from ludolf.protocol.events import (
     Event,
     ExtensionError,
     LimitReached,
-    McpServerChanged,
     SessionInfoChanged,
     Warned,
 )
 from ludolf.protocol.host_events import CommandOutput, TodoAutoClear
-from ludolf.protocol.results import McpServerStatus, McpState
 from ludolf.protocol.subagent_events import (
     EventPayload,
     LifecyclePayload,
@@ -416,21 +414,6 @@ def test_messages_that_no_model_wrote_are_shown() -> None:
     assert updates[0]["messageId"] != updates[1]["messageId"]
 
 
-def _mcp(state: McpState, error: str | None = None) -> McpServerChanged:
-    server = McpServerStatus(
-        name="files",
-        source="user",
-        transport="stdio",
-        state=state,
-        exposure="auto",
-        tools=0,
-        prompts=0,
-        resources=0,
-        error=error,
-    )
-    return McpServerChanged(server=server)
-
-
 @pytest.mark.parametrize(
     ("event", "level", "words"),
     [
@@ -442,7 +425,6 @@ def _mcp(state: McpState, error: str | None = None) -> McpServerChanged:
         ),
         (LimitReached(limit="turns", used=5, maximum=5), "warning", "limit of turns"),
         (ExtensionError(extension_path="/x.py", event="input", error="bad"), "error", "/x.py"),
-        (_mcp("failed", "exit code 1"), "warning", "MCP server files is not available"),
     ],
 )
 def test_problems_are_notices_or_else_thoughts_and_messages(
@@ -454,12 +436,6 @@ def test_problems_are_notices_or_else_thoughts_and_messages(
     (chunk,) = Client(OLD).takes(event)
     expected = "agent_message_chunk" if level == "error" else "agent_thought_chunk"
     assert chunk["sessionUpdate"] == expected and words in chunk["content"]["text"]
-
-
-def test_a_server_that_fails_again_in_the_same_way_is_reported_once() -> None:
-    client = Client()
-    assert len(client.takes(_mcp("failed", "x"), _mcp("failed", "x"))) == 1
-    assert len(client.takes(_mcp("ready"), _mcp("failed", "x"))) == 1
 
 
 def test_a_compaction_is_one_entity_with_its_summary() -> None:
@@ -478,6 +454,15 @@ def test_a_compaction_is_one_entity_with_its_summary() -> None:
         assert first["compactionId"] == last["compactionId"]
         assert (first["status"], last["status"]) == ("in_progress", status)
         assert set(_kinds(old.takes(start, end))) <= {"agent_thought_chunk", "agent_message_chunk"}
+
+
+def test_a_compaction_reports_the_smaller_context() -> None:
+    result = CompactionResult(
+        summary="short", first_kept_entry_id="e", tokens_before=900, estimated_tokens_after=90
+    )
+    end = CompactionEnd(reason="manual", result=result, aborted=False, will_retry=False)
+    for client in (Client(), Client(OLD)):
+        assert client.takes(end)[-1]["used"] == 90
 
 
 def test_single_notifications_match_the_schema() -> None:

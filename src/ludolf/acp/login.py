@@ -11,6 +11,8 @@ from ludolf.config.models.registry import ModelRegistry
 from ludolf.config.settings.home import find_home
 from ludolf.engine.host.logins import Logins
 from ludolf.protocol.acp.structs import AuthMethod, InvalidParams
+from ludolf.protocol.commands import UiAnswer
+from ludolf.protocol.ui import UiRequest
 
 
 def login_choices() -> list[AuthMethod]:
@@ -41,15 +43,31 @@ async def authenticate(method_id: str, request_id: RequestId, link: ClientLink) 
             "`ludolf auth login` stores keys and logins."
         )
     work = Scope()
-    dialogs = ClientDialogs(
+    dialogs = LoginDialogs(
         link, DialogScope(request_id=request_id), lambda answer: logins.answer_dialog(answer)
     )
+    dialogs.work = work
     logins = Logins(_registry(), dialogs.send, work)
     try:
         await logins.login(method_id, None, None)
     finally:
         work.abort()
         await dialogs.close()
+
+
+class LoginDialogs(ClientDialogs):
+    """Dialogs of a login in `work`, which ends when the user does not open its address."""
+
+    work: Scope
+
+    async def _answer_to(self, request: UiRequest) -> UiAnswer:
+        if not self._link.client.forms:
+            # The browser may return to us without the code that would be asked for here.
+            await self.work.until_aborted()
+        return await super()._answer_to(request)
+
+    def _refuse_visit(self) -> None:
+        self.work.abort_open()
 
 
 def _registry() -> ModelRegistry:

@@ -92,14 +92,14 @@ class SessionMethods:
     async def set_mode(self, request: IncomingRequest) -> dict[str, Any]:
         params = cast(SetModeParams, request.params())
         session = self._sessions.get(params.session_id)
-        session.choices.set("mode", params.mode_id)
+        session.choose("mode", params.mode_id)
         request.after = session.report_options
         return {}
 
     async def set_config_option(self, request: IncomingRequest) -> ConfigOptionsResult:
         params = cast(SetConfigOptionParams, request.params())
         session = self._sessions.get(params.session_id)
-        session.choices.set(params.config_id, params.value)
+        session.choose(params.config_id, params.value)
         if params.config_id == "mode":
             request.after = session.report_mode
         return ConfigOptionsResult(config_options=session.choices.config_options())
@@ -107,6 +107,6 @@ class SessionMethods:
     async def set_model(self, request: IncomingRequest) -> dict[str, Any]:
         params = cast(SetModelParams, request.params())
         session = self._sessions.get(params.session_id)
-        session.choices.set("model", params.model_id)
+        session.choose("model", params.model_id)
         request.after = session.report_options
         return {}

@@ -53,6 +53,8 @@ class ClientDialogs:
         self._tasks = Tasks()
         self._open: dict[str, asyncio.Task[Any]] = {}
         self._turn = asyncio.Lock()
+        # Addresses that the user has opened.
+        self._visited: list[str] = []
 
     def send(self, request: UiRequest) -> bool:
         """Show a dialog or a notice; False if the client cannot."""
@@ -63,7 +65,7 @@ class ClientDialogs:
             if task is not None:
                 task.cancel()
         elif request.method == "open_url":
-            self._tasks.start(self._show_address(request))
+            self._tasks.start(self._open_address(request))
         elif request.method == "notify":
             self.note(request.notify_type or "info", request.message or "")
         return True
@@ -81,9 +83,35 @@ class ClientDialogs:
             return None
         return answer.confirmed if isinstance(answer.confirmed, bool) else None
 
+    async def fill_form(self, message: str, schema: Mapping[str, Any]) -> tuple[str, Any] | None:
+        """Show the form of an MCP server, if the client shows forms."""
+        if not self._link.client.forms:
+            return None
+        params = self._elicitation(mode="form", message=message, requested_schema=dict(schema))
+        answer = await self._elicit(params)
+        return answer.action, answer.content
+
+    async def visit_address(self, message: str, url: str) -> str | None:
+        """Ask the user to open an address of an MCP server, if the client opens addresses."""
+        if not self._link.client.urls:
+            return None
+        params = self._elicitation(mode="url", message=message, url=url, elicitation_id=uuid4())
+        return (await self._elicit(params)).action
+
+    async def _elicit(self, params: ElicitationParams) -> ElicitationAnswer:
+        """Ask; an error is a cancellation."""
+        try:
+            async with self._turn:
+                return read_elicitation(await self._link.ask("elicitation/create", params))
+        except LudolfError:
+            return ElicitationAnswer(action="cancel", content={})
+
     async def close(self) -> None:
-        """Withdraw all questions."""
+        """Withdraw all questions; visits of addresses are over."""
         await self._tasks.close()
+        for number in self._visited:
+            self._link.peer.notify("elicitation/complete", {"elicitationId": number})
+        self._visited.clear()
 
     # ------------------------------------------------------------ private
 
@@ -115,18 +143,26 @@ class ClientDialogs:
             session_id=self._about.session_id, request_id=self._about.request_id, **fields
         )
 
-    async def _show_address(self, request: UiRequest) -> None:
+    async def _open_address(self, request: UiRequest) -> None:
         """Ask the client to open an address, or show it."""
         url, text = request.launch_url or request.url or "", request.instructions or ""
         if not self._link.client.urls:
             self.note("info", f"{text}\n{url}".strip())
             return
-        message = text or "Open this address to continue."
-        params = self._elicitation(mode="url", message=message, url=url, elicitation_id=uuid4())
+        number, message = uuid4(), text or "Open this address to continue."
+        params = self._elicitation(mode="url", message=message, url=url, elicitation_id=number)
         try:
-            await self._link.ask("elicitation/create", params)
+            raw = await self._link.ask("elicitation/create", params)
         except LudolfError:
             self.note("info", f"{text}\n{url}".strip())
+            return
+        if read_elicitation(raw).action == "accept":
+            self._visited.append(number)
+        else:
+            self._refuse_visit()
+
+    def _refuse_visit(self) -> None:
+        """Called when the user does not open an address; what waits for the visit has a limit."""
 
 
 class SessionDialogs(ClientDialogs):
@@ -286,7 +322,8 @@ def _schema_of(request: UiRequest) -> dict[str, Any]:
 def _read_form(request: UiRequest, answer: ElicitationAnswer) -> UiAnswer:
     if request.method == "confirm" and answer.action != "cancel":
         return UiAnswer(id=request.id, confirmed=answer.action == "accept")
-    value = answer.content.get("value")
+    # Some clients rename the only field.
+    value = answer.content.get("value", next(iter(answer.content.values()), None))
     if answer.action != "accept" or not isinstance(value, str):
         return UiAnswer(id=request.id, cancelled=True)
     return UiAnswer(id=request.id, value=value)

@@ -105,9 +105,14 @@ class AcpServer(RpcHandler):
     async def close(self) -> None:
         """Close all sessions; prompts that run are answered as cancelled."""
         self._peer.close(ClientGone("The client has closed the connection"))
-        if self._sessions is not None:
-            await self._sessions.close_all()
+        for request in tuple(self._running.values()):
+            if request.method == "authenticate":
+                request.cancel()
+        if self._sessions is None:
+            return
+        await self._sessions.close_all()
         await self._tasks.ended()
+        await self._sessions.close_all()  # those that were just being opened
 
     def feed(self, lines: list[bytes]) -> None:
         """Handle lines of the client, in order, each on its own."""

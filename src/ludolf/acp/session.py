@@ -10,20 +10,21 @@ from ludolf.acp.options import SessionChoices
 from ludolf.acp.permission import SessionDialogs, text_on_disk
 from ludolf.acp.slash_commands import available_commands
 from ludolf.acp.turn import Turns
+from ludolf.acp.update_sink import UpdateSink
 from ludolf.agent.events import ToolStart
 from ludolf.agent.scope import Tasks
 from ludolf.base import CommandError, ConfigError
 from ludolf.engine.engine import Engine
 from ludolf.engine.feature import Feature, SessionMove
-from ludolf.engine.hub import Sink
 from ludolf.protocol.acp.call_updates import CallSources
 from ludolf.protocol.acp.structs import McpServerParams, OpenedSessionResult
 from ludolf.protocol.acp.tool_view import ToolFacts
 from ludolf.protocol.acp.updates import UpdateWriter
-from ludolf.protocol.events import Event, McpServerChanged, Warned
 
 WARM_UP_SECONDS = 0.2
 _REPLAYED_AT_ONCE = 200
+# The first prompt waits no longer for servers of the client that are still starting.
+FIRST_WAIT_MS = 1000
 TRUST_TITLE = "Trust {folder}?"
 TRUST_TEXT = (
     "The folder has settings, extensions, skills or prompts for the agent, and their code would "
@@ -41,54 +42,6 @@ class StartWarnings:
         sys.stderr.write(text + "\n")
         if self.kept is not None:
             self.kept.append(text.removeprefix("Warning: "))
-
-
-class UpdateSink(Sink):
-    """Sends the events of an engine as updates.
-
-    `commands_changed` is called when an MCP server may offer other prompts.
-    """
-
-    def __init__(
-        self, writer: UpdateWriter, link: ClientLink, commands_changed: Callable[[], None]
-    ) -> None:
-        self._writer = writer
-        self._stdio = link.stdio
-        self._commands_changed = commands_changed
-        self._timer: asyncio.TimerHandle | None = None
-        # Warnings that the client has got.
-        self.warned: set[str] = set()
-
-    def take(self, event: Event) -> None:
-        for frame in self._writer.frames(event):
-            self._stdio.send(frame)
-        if isinstance(event, Warned):
-            self.warned.add(event.message)
-        elif isinstance(event, McpServerChanged):
-            self._commands_changed()
-        if self._timer is None and self._writer.due is not None:
-            self._wait(self._writer.due)
-
-    def has_room(self) -> bool:
-        return self._stdio.has_room()
-
-    async def room(self) -> None:
-        await self._stdio.room()
-
-    def close(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-
-    def _wait(self, due: float) -> None:
-        loop = asyncio.get_running_loop()
-        self._timer = loop.call_later(max(0.0, due - loop.time()), self._flush)
-
-    def _flush(self) -> None:
-        self._timer = None
-        for frame in self._writer.flush():
-            self._stdio.send(frame)
-        if self._writer.due is not None:
-            self._wait(self._writer.due)
 
 
 class CommandWatch(Feature):
@@ -116,9 +69,9 @@ class AcpSession:
         self.dialogs = SessionDialogs(
             link, self.writer, self.id, cwd, engine.answer_dialog, lambda: engine.session.id
         )
-        self.choices = SessionChoices(engine, link.client, self._report_options)
-        self.turns = Turns(engine, self._tasks, self.say, self.rest)
-        self._sink = UpdateSink(self.writer, link, self.report_commands)
+        self.choices = SessionChoices(engine, link.client, self.report_options)
+        self.turns = Turns(engine, self._tasks, self)
+        self._sink = UpdateSink(self.writer, link.stdio, self.report_commands)
         self._commands: tuple[Any, ...] | None = None
         self._begun = False
         self._timers: list[asyncio.TimerHandle] = []
@@ -166,6 +119,7 @@ class AcpSession:
         loop = asyncio.get_running_loop()
         self._timers.append(loop.call_later(WARM_UP_SECONDS, self.engine.warm_up))
         self.rest()
+        self._offer_forms()
         self._tasks.start(self._ask_for_trust())
 
     async def close(self) -> None:
@@ -197,6 +151,10 @@ class AcpSession:
 
     # ------------------------------------------------------------ for the client
 
+    @property
+    def shows_forms(self) -> bool:
+        return self._link.client.forms
+
     def say(self, text: str) -> None:
         """Send a text of the program as a message of the agent."""
         self._link.stdio.send(self.writer.message(text))
@@ -209,6 +167,16 @@ class AcpSession:
             config_options=self.choices.config_options(),
         )
 
+    def choose(self, name: str, value: Any) -> None:
+        """Change an option for the client.
+
+        Raises:
+            InvalidParams: the option or the value is not offered.
+            CommandError: the model cannot be used.
+        """
+        self.choices.set(name, value)
+        self.rest()
+
     def report_commands(self) -> None:
         """Send the list of commands if it has changed."""
         found = available_commands(self.engine) if self._begun else None
@@ -219,12 +187,9 @@ class AcpSession:
     def report_mode(self) -> None:
         self._link.stdio.send(self.writer.mode(self.choices.mode))
 
-    def _report_options(self) -> None:
+    def report_options(self) -> None:
         if self._begun:
             self._link.stdio.send(self.writer.config_options(self.choices.config_options()))
-
-    def report_options(self) -> None:
-        self._report_options()
 
     def use_servers(self, servers: Sequence[McpServerParams]) -> None:
         """Start the MCP servers of the client in the background; a wrong one is only reported."""
@@ -232,11 +197,24 @@ class AcpSession:
             return
         from ludolf.acp.client_servers import read_servers
 
+        files = self.engine.workspace.files
+        if files.stated(("mcp", "firstWaitMs")) is None:
+            files.override({"mcp": {"firstWaitMs": FIRST_WAIT_MS}})
         report = self.engine.conversation.hub.report
         try:
+            self.engine.mcp.questions.forms = self.dialogs
             self.engine.mcp.administration.provide("host", read_servers(servers, report))
         except CommandError as error:
             report(f"MCP servers of the client are not used: {error}")
+
+    def _offer_forms(self) -> None:
+        """Show forms of MCP servers as a whole."""
+        if "ludolf.engine.features.mcp.feature" in sys.modules:
+            from ludolf.engine.features.mcp.feature import McpFeature
+
+            feature = self.engine.features.find(McpFeature)
+            if feature is not None:
+                feature.questions.forms = self.dialogs
 
     # ------------------------------------------------------------ trust
 
@@ -246,14 +224,17 @@ class AcpSession:
         folder = str(workspace.cwd)
         if not self._link.client.forms or folder in self._link.asked_folders:
             return
-        if workspace.files.trusted or not workspace.home.project.exists():
+        files, home = workspace.files, workspace.home
+        if files.trusted or files.user.default_project_trust != "ask":
+            return
+        if not home.project.exists() and not home.shared_mcp_file.exists():
             return
         from ludolf.config.settings.trust import guarded_paths, save_decision, trust_state
 
         try:
-            if trust_state(workspace.home) not in ("undecided", "changed"):
+            if trust_state(home) not in ("undecided", "changed"):
                 return
-            if workspace.options.approve is not None or not guarded_paths(workspace.home):
+            if workspace.options.approve is not None or not guarded_paths(home):
                 return
             self._link.asked_folders.add(folder)
             is_trusted = await self.dialogs.confirm(TRUST_TITLE.format(folder=folder), TRUST_TEXT)
@@ -261,7 +242,7 @@ class AcpSession:
                 await self.engine.settled()
                 await self.engine.set_project_trust(True, remember=True)
             elif is_trusted is False:
-                save_decision(workspace.home, trusted=False)
+                save_decision(home, trusted=False)
         except (CommandError, ConfigError) as error:
             self.engine.conversation.hub.report(f"Trust in {folder} was not changed: {error}")
 

@@ -5,8 +5,8 @@ asks for that.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
-from typing import Any
+from collections.abc import Awaitable, Sequence
+from typing import Any, Protocol
 
 from ludolf.acp.requests import IncomingRequest, RequestFault
 from ludolf.acp.slash_commands import find_command, perform_command
@@ -22,6 +22,7 @@ from ludolf.protocol.acp.content import prompt_input
 from ludolf.protocol.acp.structs import (
     AUTH_REQUIRED,
     INTERNAL_ERROR,
+    InvalidParams,
     PromptParams,
     StopCause,
     TurnResult,
@@ -85,24 +86,27 @@ def _failure(answer: AssistantMessage) -> RequestFault:
     return RequestFault(AUTH_REQUIRED if kind_of(text) == "auth" else INTERNAL_ERROR, text)
 
 
+class TurnHost(Protocol):
+    """The session that prompts belong to."""
+
+    @property
+    def shows_forms(self) -> bool:
+        """Return whether the client can ask its user for a text."""
+
+    def say(self, text: str) -> None:
+        """Send a text of the program as a message of the agent."""
+
+    def rest(self) -> None:
+        """Called when no prompt is left."""
+
+
 class Turns(Sink):
-    """The prompts of one session.
+    """The prompts of one session."""
 
-    `say` sends a text of the program as a message of the agent. `rest` is called when no prompt is
-    left.
-    """
-
-    def __init__(
-        self,
-        engine: Engine,
-        tasks: Tasks,
-        say: Callable[[str], None],
-        rest: Callable[[], None],
-    ) -> None:
+    def __init__(self, engine: Engine, tasks: Tasks, host: TurnHost) -> None:
         self._engine = engine
         self._tasks = tasks
-        self._say = say
-        self._rest = rest
+        self._host = host
         # The first one runs.
         self._line: list[Turn] = []
 
@@ -119,6 +123,8 @@ class Turns(Sink):
         model = self._engine.models.current
         takes_images = model is None or model.takes_images
         text, parts = prompt_input(params.prompt, takes_images=takes_images)
+        if not text.strip() and not parts:
+            raise InvalidParams("session/prompt: prompt: it has no content")
         turn = Turn(text, parts)
         turn.cancelled = request.cancelled
         request.on_cancel = lambda: self.cancel(turn)
@@ -179,13 +185,13 @@ class Turns(Sink):
             if self._line:
                 self._line[0].start()
             else:
-                self._rest()
+                self._host.rest()
 
     async def _run(self, turn: Turn) -> None:
         try:
             command = find_command(self._engine, turn.text)
             if command is not None:
-                self._say(await perform_command(self._engine, *command))
+                self._host.say(await self._perform(*command))
             elif self._engine.prompting.is_command(turn.text):
                 await self._run_extension(turn)
             elif await self._submit(turn) != "handled":
@@ -195,6 +201,12 @@ class Turns(Sink):
         except CommandError:
             if not turn.cancelled:
                 raise
+
+    async def _perform(self, name: str, words: str) -> str:
+        if name == "login" and words and not self._host.shows_forms:
+            provider = words.split()[0]
+            return f"This client shows no forms. In a terminal: ludolf auth login {provider}"
+        return await perform_command(self._engine, name, words)
 
     async def _submit(self, turn: Turn) -> str:
         # A run that an extension has started may be under way.

@@ -1,5 +1,6 @@
 """Replace invisible and text-reordering characters with visible markers."""
 
+import functools
 import re
 
 Ranges = tuple[tuple[int, int], ...]
@@ -43,7 +44,10 @@ def others(ranges: Ranges) -> str:
     return characters(tuple((end + 1, start - 1) for end, start in gaps if end + 1 < start))
 
 
-_HIDDEN = re.compile(f"(?!{_IN_USE})[{characters(HIDDEN)}]")
+@functools.cache
+def _hidden() -> re.Pattern[str]:
+    """Return the pattern, which takes milliseconds to compile: most texts do not need it."""
+    return re.compile(f"(?!{_IN_USE})[{characters(HIDDEN)}]")
 
 
 def show_hidden(text: str) -> str:
@@ -53,14 +57,14 @@ def show_hidden(text: str) -> str:
     """
     if text.isascii():
         return text
-    return _HIDDEN.sub(lambda match: f"[U+{ord(match[0]):04X}]", text)
+    return _hidden().sub(lambda match: f"[U+{ord(match[0]):04X}]", text)
 
 
 def escape_hidden(text: str) -> str:
     """Return the text on one line, with unprintable and invisible characters as Python escapes."""
     if text.isascii() and text.isprintable():
         return text
-    shown = _HIDDEN.sub(lambda match: _escape(match[0]), text)
+    shown = _hidden().sub(lambda match: _escape(match[0]), text)
     return "".join(
         sign if sign.isprintable() or sign in _JOINERS else _escape(sign) for sign in shown
     )

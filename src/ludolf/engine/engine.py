@@ -302,6 +302,7 @@ class Engine(Component):
         self.workspace.files = SettingsFiles(
             self.workspace.home, trusted=trusted, given=before.given
         )
+        self.workspace.files.override(before.overrides)
         self.models.registry.refresh()
         self.resources.invalidate()
         self.toolset.invalidate()

@@ -102,6 +102,11 @@ class Stdio:
         self._pending.append(frame)
         self._pending_size += len(frame) if isinstance(frame, bytes) else sum(map(len, frame))
 
+    @property
+    def lags(self) -> bool:
+        """Return whether the reader has left so much unread that the pipe is full."""
+        return self._unsent > 0
+
     def has_room(self) -> bool:
         return self._unsent + self._pending_size <= BURST_LIMIT
 

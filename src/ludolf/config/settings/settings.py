@@ -238,7 +238,7 @@ class SettingsFiles:
         self.remarks: list[str] = []
         self._user: dict[str, Any] = {}
         self._project: dict[str, Any] = {}
-        self._overrides: dict[str, Any] = {}
+        self.overrides: dict[str, Any] = {}
         self.load()
 
     def load(self) -> None:
@@ -279,8 +279,8 @@ class SettingsFiles:
         return None
 
     def override(self, changes: Mapping[str, Any]) -> None:
-        """Apply changes until the files are read again; nothing is written."""
-        lay_over(self._overrides, changes)
+        """Apply changes to the merged settings; nothing is written."""
+        lay_over(self.overrides, changes)
         self._merge()
 
     def save(self, changes: Mapping[str, Any]) -> str | None:
@@ -349,7 +349,7 @@ class SettingsFiles:
             self.doubts.append(text)
 
     def _merge(self) -> None:
-        merged = merge(merge(self._user, self._project), self._overrides)
+        merged = merge(merge(self._user, self._project), self.overrides)
         self.user = msgspec.convert(self._user, Settings)
         self.project = msgspec.convert(self._project, Settings)
         self.current = msgspec.convert(merged, Settings)

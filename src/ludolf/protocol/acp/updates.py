@@ -42,7 +42,6 @@ from ludolf.protocol.events import (
     Event,
     ExtensionError,
     LimitReached,
-    McpServerChanged,
     SessionInfoChanged,
     SummaryRetryScheduled,
     Warned,
@@ -95,7 +94,6 @@ class UpdateWriter:
         self.title = ""
         self._compaction = ""
         self._plan: list[dict[str, str]] = []
-        self._reported: set[tuple[str, str, str]] = set()
         self._spoken: set[int] = set()
         self._text_head = self._thought_head = b""
         self._name_message(short_id())
@@ -124,7 +122,6 @@ class UpdateWriter:
             ExtensionError: self._extension_error,
             Warned: lambda event: (self.notice("warning", event.message),),
             StreamRuleHit: self._rule_hit,
-            McpServerChanged: self._mcp_server,
         }
 
     def frames(self, event: Event) -> Frames:
@@ -190,11 +187,7 @@ class UpdateWriter:
     def usage(self, usage: Usage) -> bytes | None:
         """Add the cost of an answer; return how full the context is, None without counts."""
         self.cost += usage.cost.total
-        if not usage.context:
-            return None
-        cost = {"amount": self.cost, "currency": "USD"}
-        update = {"sessionUpdate": "usage_update", "used": usage.context}
-        return self.frame({**update, "size": max(0, self._context_window()), "cost": cost})
+        return self._context_use(usage.context) if usage.context else None
 
     def parts(self, kind: str, parts: Sequence[Part], message_id: str) -> Iterator[bytes]:
         """Return a whole message as chunks."""
@@ -319,17 +312,26 @@ class UpdateWriter:
         update = {"compactionId": self._compaction, "status": "in_progress"}
         return (self.frame({"sessionUpdate": "compaction_update", **update}),)
 
-    def _compaction_end(self, event: CompactionEnd) -> Frames:
-        if event.result is not None:
-            self.cost += event.result.usage.cost.total if event.result.usage else 0
-        if not self._client.compaction:
-            return (self._compaction_notice(event),)
+    def _compaction_end(self, event: CompactionEnd) -> Iterator[bytes]:
         name, self._compaction = self._compaction or short_id(), ""
-        if event.result is not None:
-            return (self.compacted(name, event.result.summary),)
-        status = "cancelled" if event.aborted else "failed"
-        update = {"compactionId": name, "status": status, "error": event.error_message}
-        return (self.frame({"sessionUpdate": "compaction_update", **update}),)
+        result = event.result
+        if not self._client.compaction:
+            yield self._compaction_notice(event)
+        elif result is not None:
+            yield self.compacted(name, result.summary)
+        else:
+            status = "cancelled" if event.aborted else "failed"
+            update = {"compactionId": name, "status": status, "error": event.error_message}
+            yield self.frame({"sessionUpdate": "compaction_update", **update})
+        if result is not None:
+            self.cost += result.usage.cost.total if result.usage else 0
+            if result.estimated_tokens_after is not None:
+                yield self._context_use(result.estimated_tokens_after)
+
+    def _context_use(self, used: int) -> bytes:
+        cost = {"amount": self.cost, "currency": "USD"}
+        update = {"sessionUpdate": "usage_update", "used": used}
+        return self.frame({**update, "size": max(0, self._context_window()), "cost": cost})
 
     def _compaction_notice(self, event: CompactionEnd) -> bytes:
         if event.result is not None:
@@ -358,19 +360,6 @@ class UpdateWriter:
     def _rule_hit(self, event: StreamRuleHit) -> Frames:
         names = ", ".join(str(rule.get("name", "")) for rule in event.rules)
         return (self.notice("info", f"The answer was stopped by a rule: {names}"),)
-
-    def _mcp_server(self, event: McpServerChanged) -> Frames:
-        server = event.server
-        problem = (server.name, server.state, server.error or "")
-        if server.state not in ("failed", "needs_login"):
-            self._reported = {known for known in self._reported if known[0] != server.name}
-            return NO_FRAMES
-        if problem in self._reported:
-            return NO_FRAMES
-        self._reported.add(problem)
-        what = "needs a login" if server.state == "needs_login" else "is not available"
-        reason = f": {server.error}" if server.error else ""
-        return (self.notice("warning", f"The MCP server {server.name} {what}{reason}"),)
 
 
 def parts_of(content: str | tuple[Part, ...]) -> tuple[Part, ...]:

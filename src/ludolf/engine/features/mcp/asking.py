@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 from urllib.parse import urlsplit
 
 from msgspec import UNSET
@@ -134,11 +134,27 @@ class ServerDialogs:
         return answer
 
 
+class HostForms(Protocol):
+    """A host that shows whole forms and opens addresses, instead of one dialog for each field.
+
+    Both return the action of the user: accept, decline or cancel; None if the host cannot.
+    """
+
+    async def fill_form(self, message: str, schema: Json) -> tuple[str, Json] | None:
+        """Show a form by its schema; return the action and the values by name."""
+
+    async def visit_address(self, message: str, url: str) -> str | None:
+        """Ask the user to open an address."""
+
+
 class ServerQuestions:
     """What the servers of one session may ask; their dialogs come one after another.
 
     `sampling` returns the present setting. Elicitation is offered only while a host shows dialogs.
+    `forms` are those of the host, if it has some.
     """
+
+    forms: HostForms | None = None
 
     def __init__(self, requests: Requests, sampling: Callable[[], SamplingMode]) -> None:
         self._requests = requests
@@ -236,6 +252,11 @@ class ServerQuestions:
         if mode != "form":
             raise Refusal(INVALID_PARAMS, "Invalid elicitation: the mode must be form or url")
         fields = read_form(params.get("requestedSchema"))
+        if self.forms is not None:
+            text, schema = f"{server} asks: {message}", _plain_schema(fields)
+            filled = await self.forms.fill_form(text, schema)
+            if filled is not None:
+                return _checked(*filled, fields)
         if not fields:
             if not await self._dialogs.confirm(f"{server} asks", message):
                 raise FormEnded("decline")
@@ -299,6 +320,10 @@ class ServerQuestions:
 
     async def _visit(self, server: str, message: str, url: Any) -> Json:
         host = _web_host(url)
+        if self.forms is not None:
+            action = await self.forms.visit_address(f"{server} asks: {message}", url)
+            if action is not None:
+                return {"action": action}
         title = f"{server} asks to open {host}"
         if not await self._dialogs.confirm(title, f"{message}\n{url}" if message else url):
             raise FormEnded("decline")
@@ -321,6 +346,31 @@ class ServerQuestions:
             allowed = False
         if not allowed:
             raise Refusal(REJECTED, "The user rejected the sampling request")
+
+
+def _plain_schema(fields: tuple[FormField, ...]) -> Json:
+    """Return the schema of a form with nothing but its fields."""
+    required = [field.name for field in fields if field.required]
+    return {
+        "type": "object",
+        "properties": {field.name: field.schema for field in fields},
+        **({"required": required} if required else {}),
+    }
+
+
+def _checked(action: str, content: Json, fields: tuple[FormField, ...]) -> Json:
+    """Return the answer of a host; one whose values do not fit the form counts as cancelled."""
+    if action != "accept":
+        return {"action": action}
+    values = {}
+    for field in fields:
+        value = content.get(field.name, field.default)
+        if value is UNSET and not field.required:
+            continue
+        if not field.accepts(value):
+            return {"action": "cancel"}
+        values[field.name] = value
+    return {"action": "accept", "content": values}
 
 
 def _web_host(url: Any) -> str:

@@ -79,6 +79,31 @@ class FormField(msgspec.Struct, frozen=True, kw_only=True):
         highest = total if most is None else int(max(1, min(most, total)))
         return int(max(0, min(least or 0, highest))), highest
 
+    def accepts(self, value: Any) -> bool:
+        """Return whether a value that a host gives fits the schema."""
+        match self.kind:
+            case "boolean":
+                return isinstance(value, bool)
+            case "choice":
+                return value in self.options.values()
+            case "choices":
+                least, most = self.count_limits
+                known = list(self.options.values())
+                return (
+                    isinstance(value, list)
+                    and least <= len(value) <= most
+                    and all(item in known for item in value)
+                )
+            case "string":
+                typed: Any = value if isinstance(value, str) else None
+            case _:
+                is_number = isinstance(value, int | float) and not isinstance(value, bool)
+                typed = str(value) if is_number else None
+        try:
+            return typed is not None and self.read(typed) is not UNSET
+        except InvalidAnswer:
+            return False
+
     def read(self, text: str) -> Any:
         """Return the value of a typed answer; UNSET if an optional field is left empty.
 
