@@ -19,7 +19,7 @@ from tests.process.harness import SOURCE, WAIT_SECONDS
 from tests.process.test_protocol_page import ANYTHING, fits, read_expected
 
 PAGE = (Path(__file__).parents[2] / "docs" / "acp.md").read_text()
-FOLDER = "/home/you/project"
+FOLDER = "/path/to/project"
 _FENCE = re.compile(r"^```(\w+)(?: (\S+))?\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 FENCES = [(found[1], found[2], found[3]) for found in _FENCE.finditer(PAGE)]
 TRANSCRIPT = "".join(text for language, _, text in FENCES if language == "jsonl")
