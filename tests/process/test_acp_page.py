@@ -1,4 +1,4 @@
-"""The page about editors: its transcript is played, its tables are complete, its files are valid."""
+"""The page about editors: its transcript is played, its tables and files are checked."""
 
 import json
 import os
