@@ -245,7 +245,7 @@ def test_an_unknown_option_ends_the_start(lab: Lab) -> None:
         (("-p", "--model"), "--model needs a value"),
         (("-p", "Go", "-t"), "-t needs a value"),
         (("-p", "Go", "--max-turns"), "--max-turns needs a value"),
-        (("--mode",), "--mode requires text, json, or rpc"),
+        (("--mode",), "--mode requires text, json, rpc, or acp"),
     ],
 )
 def test_an_option_without_its_value_says_so(lab: Lab, words: tuple[str, ...], told: str) -> None:
