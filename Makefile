@@ -8,6 +8,7 @@ PROMPT ?= what is in this folder?
 UV ?= uv
 CLIENTS ?= build/clients
 MCP_PEERS ?= build/mcp
+EDITORS ?= build/editors
 ROUNDS ?= 1
 
 VENV := .venv
@@ -18,8 +19,8 @@ COMPILE := $(UV) pip compile --quiet --universal --python-version 3.11 --generat
 	--custom-compile-command "make lock"
 
 .DEFAULT_GOAL := help
-.PHONY: help run test soak audit test-peers test-clients test-mcp test-local-model bench check fmt \
-	screenshots docs setup lock clean
+.PHONY: help run test soak audit test-peers test-clients test-mcp test-editors test-local-model bench \
+	check fmt screenshots docs setup lock clean
 
 help: ## List these targets
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -53,6 +54,9 @@ test-clients: $(VENV)/.dev ## Try hosts that others wrote for pi and omp (npm, n
 test-mcp: $(VENV)/.dev ## Try the MCP client with servers that others wrote (PyPI, npm)
 	@$(PY) -m tests.mcp.install $(MCP_PEERS)
 	@LUDOLF_TEST_MCP=$(abspath $(MCP_PEERS)) $(PY) -m pytest tests/mcp -p no:xdist
+
+test-editors: $(VENV)/.dev ## Try Emacs and Neovim over ACP; EDITORS has the sources of their plugins
+	@LUDOLF_TEST_EDITORS=$(abspath $(EDITORS)) $(PY) -m pytest tests/editors -p no:xdist -rs
 
 test-local-model: $(VENV)/.dev ## Ask a real model; LUDOLF_TEST_GGUF names its GGUF file
 	@$(PY) -c 'import xllamacpp' 2>/dev/null || $(INSTALL) 'xllamacpp>=2026.10'

@@ -1,4 +1,4 @@
-"""pi-acp, which makes an ACP agent of `pi --mode rpc`, driven by acpx, a client of ACP."""
+"""acpx, a client of ACP, with `ludolf acp`, and with pi-acp, which adapts `pi --mode rpc`."""
 
 import os
 import signal
@@ -26,14 +26,14 @@ Said = list[dict[str, Any]]
 
 
 class Acp:
-    """acpx with pi-acp behind it, and this program behind that by one variable."""
+    """acpx with an agent: pi-acp, which starts this program by one variable, or `ludolf acp`."""
 
-    def __init__(self, ground: Ground) -> None:
+    def __init__(self, ground: Ground, agent: str) -> None:
         self._cwd = ground.lab.work
         node, modules = there("bin", "node"), there("npm", "node_modules")
         self._words = (
             *(str(node), str(modules / "acpx" / "dist" / "cli.js")),
-            *("--agent", f"{node} {modules / 'pi-acp' / 'dist' / 'index.js'}"),
+            *("--agent", agent),
             *("--format", "json", "--approve-all"),
         )
         self._env = {**ground.env, "PI_ACP_PI_COMMAND": str(ground.command)}
@@ -62,7 +62,17 @@ class Acp:
 
 @pytest.fixture
 def acp(ground: Ground) -> Iterator[Acp]:
-    made = Acp(ground)
+    modules = there("npm", "node_modules")
+    agent = f"{there('bin', 'node')} {modules / 'pi-acp' / 'dist' / 'index.js'}"
+    yield from _serving(Acp(ground, agent))
+
+
+@pytest.fixture
+def native(ground: Ground) -> Iterator[Acp]:
+    yield from _serving(Acp(ground, f"{ground.command} acp"))
+
+
+def _serving(made: Acp) -> Iterator[Acp]:
     yield made
     # Nobody goes on serving a session, however the test went.
     with made.start("sessions", "close") as process:
@@ -81,7 +91,7 @@ def spoken(said: Said) -> str:
 def tools(said: Said) -> list[tuple[str, str]]:
     """How each call of a tool went on, repeats told once."""
     calls = [one for one in updates(said) if one["sessionUpdate"].startswith("tool_call")]
-    steps = [(one["toolCallId"], one["status"]) for one in calls]
+    steps = [(one["toolCallId"], one["status"]) for one in calls if "status" in one]
     return list(dict.fromkeys(steps))
 
 
@@ -129,6 +139,42 @@ def test_a_session_goes_on_is_cancelled_and_comes_back(ground: Ground, acp: Acp)
     assert survivors([status["pid"]], seconds=10) == []
     lab.server.add(answer("I am back."))
     assert spoken(acp.run("prompt", "Come back")).endswith("I am back.")
+    assert "The file says hi." in str(lab.server.requests[-1].body["messages"])
+
+
+def test_one_prompt_runs_without_an_adapter(ground: Ground, native: Acp) -> None:
+    said = native.run("exec", "Write hello.txt")
+    assert tools(said) == [
+        (call, status)
+        for call in ("call_1", "call_2")
+        for status in ("pending", "in_progress", "completed")
+    ]
+    assert spoken(said) == "I will.And look.The file says hi."
+    assert stop_reason(said) == "end_turn"
+    assert (ground.lab.work / "hello.txt").read_text() == "hi\n"
+
+
+def test_a_session_without_an_adapter_is_cancelled_and_comes_back(
+    ground: Ground, native: Acp
+) -> None:
+    lab = ground.lab
+    native.run("sessions", "new")
+    assert stop_reason(native.run("prompt", "Write hello.txt")) == "end_turn"
+    with native.start("prompt", "Wait for the gate") as process:
+        (lab.work / "gate").write_text("open\n")
+        assert stop_reason(native.finish(process)) == "end_turn"
+    cancelled = cancel_in_its_tool(native)
+    assert ("call_4", "failed") in tools(cancelled)
+    assert stop_reason(cancelled) == "cancelled"
+    native.run("set", "model", "chat/large")
+    native.run("set", "mode", "auto")
+    (status,) = native.run("status")
+    (session,) = lab.sessions
+    check_session(session, lab.work)
+    os.kill(status["pid"], signal.SIGTERM)
+    assert survivors([status["pid"]], seconds=10) == []
+    lab.server.add(answer("I am back."))
+    assert spoken(native.run("prompt", "Come back")).endswith("I am back.")
     assert "The file says hi." in str(lab.server.requests[-1].body["messages"])
 
 

@@ -214,6 +214,18 @@ async def test_unsaved_text_is_read_from_the_editor_and_written_through_it(tmp_p
         assert client.statuses()[-1] == "completed"
 
 
+async def test_an_approval_shows_the_change_of_unsaved_text(tmp_path: Path) -> None:
+    write = call("write", "c1", path="a.txt", content="new\n")
+    async with acp(tmp_path, calls(write), say("done")) as client:
+        await client.initialize(EVERYTHING)
+        (client.work / "a.txt").write_text("saved\n")
+        client.answers["fs/read_text_file"] = lambda params: {"content": "unsaved\n"}
+        client.answers["fs/write_text_file"] = lambda params: {}
+        await client.prompt(await client.new(), "Go")
+        (question,) = client.requests("session/request_permission")
+        assert question["toolCall"]["content"][0]["oldText"] == "unsaved\n"
+
+
 async def test_our_own_commands_are_answered_without_a_model(tmp_path: Path) -> None:
     async with acp(tmp_path, say("hello")) as client:
         await client.initialize()

@@ -25,7 +25,7 @@ _MODES: Mapping[SessionApproval, SessionMode] = {
     "ask": SessionMode(
         id="ask", name="Ask", description="Ask before files are changed and commands run"
     ),
-    "auto": SessionMode(id="auto", name="Auto", description="Ask before nothing"),
+    "auto": SessionMode(id="auto", name="Auto", description="Never ask"),
     "read-only": SessionMode(
         id="read-only", name="Read only", description="Refuse to change files and to run commands"
     ),

@@ -9,6 +9,7 @@ import msgspec
 
 from ludolf.acp.link import ClientLink
 from ludolf.agent.scope import Tasks
+from ludolf.agent.tool import Files
 from ludolf.base import LudolfError, uuid4
 from ludolf.base.jsonrpc import RequestId
 from ludolf.protocol.acp.structs import (
@@ -19,7 +20,7 @@ from ludolf.protocol.acp.structs import (
     read_elicitation,
     read_permission,
 )
-from ludolf.protocol.acp.tool_view import preview, raw_value, view_call
+from ludolf.protocol.acp.tool_view import absolute_path, preview, raw_value, view_call
 from ludolf.protocol.acp.updates import UpdateWriter
 from ludolf.protocol.commands import UiAnswer
 from ludolf.protocol.ui import UiRequest
@@ -168,6 +169,7 @@ class SessionDialogs(ClientDialogs):
     """Dialogs of an open session: approvals too, which show the call that waits for them.
 
     `own_id` returns the id of the engine's session; calls of other sessions are those of subagents.
+    `files` are those of the editor, whose text a preview shows before the change.
     """
 
     def __init__(
@@ -184,6 +186,7 @@ class SessionDialogs(ClientDialogs):
         self._session_id = session_id
         self._cwd = cwd
         self._own_id = own_id
+        self.files: Files | None = None
 
     def note(self, level: Any, text: str) -> None:
         if text:
@@ -198,7 +201,8 @@ class SessionDialogs(ClientDialogs):
 
     async def _ask_permission(self, request: UiRequest) -> UiAnswer:
         """Ask about a tool call, which the client knows already; the engine limits the time."""
-        raw = await self._permit(self._shown_call(request), APPROVAL_OPTIONS, None)
+        call = self._shown_call(request, await self._text_before(request))
+        raw = await self._permit(call, APPROVAL_OPTIONS, None)
         ids = [option.option_id for option in APPROVAL_OPTIONS]
         chosen = read_permission(raw)
         if chosen not in ids:
@@ -214,7 +218,19 @@ class SessionDialogs(ClientDialogs):
     def _is_of_agent(self, request: UiRequest) -> bool:
         return request.session_id not in (None, self._own_id())
 
-    def _shown_call(self, request: UiRequest) -> dict[str, Any]:
+    async def _text_before(self, request: UiRequest) -> str | None:
+        """Return the file that a call changes as the editor holds it, or as it is on disk."""
+        named = request.args.get("path") if isinstance(request.args, Mapping) else None
+        path = absolute_path(named, self._cwd) if isinstance(named, str) else None
+        if path is None or request.tool_name not in ("write", "edit"):
+            return None
+        saved = text_on_disk(path)
+        if saved is None or self.files is None:
+            return saved
+        unsaved = await self.files.read(path)
+        return saved if unsaved is None else unsaved
+
+    def _shown_call(self, request: UiRequest, text: str | None) -> dict[str, Any]:
         name, args = request.tool_name or "", request.args
         args = args if isinstance(args, Mapping) else {}
         view = view_call(name, args, self._cwd)
@@ -227,7 +243,7 @@ class SessionDialogs(ClientDialogs):
             "status": "pending",
             "locations": list(view.locations),
             "rawInput": raw_value(args),
-            "content": preview(name, args, self._cwd, text_on_disk),
+            "content": preview(name, args, self._cwd, lambda path: text),
         }
         return shown
 

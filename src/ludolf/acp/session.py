@@ -98,7 +98,8 @@ class AcpSession:
         offered = {READ_FILE: client.reads_files, WRITE_FILE: client.writes_files}
         methods = [name for name, is_there in offered.items() if is_there]
         report, cwd = engine.conversation.hub.notify, engine.workspace.cwd
-        engine.toolset.files = EditorFiles(self.id, methods, self._link.ask, cwd, report)
+        files = EditorFiles(self.id, methods, self._link.ask, cwd, report)
+        engine.toolset.files = self.dialogs.files = files
 
     def _use_terminals(self) -> None:
         from ludolf.acp.terminals import ClientTerminals
