@@ -205,6 +205,23 @@ async def test_the_terminal_of_the_client_replaces_the_one_that_we_would_fill(
     await host.tasks.close()
 
 
+async def test_commands_of_background_agents_run_in_terminals_too(tmp_path: Path) -> None:
+    replies = (
+        calls(call("task", "t1", tasks=[{"name": "Ada", "task": "Change it"}]), match="Go"),
+        say("waiting", match="Go"),
+        calls(call("bash", "c1", command="echo hers"), match="assignment"),
+        calls(call("yield", "y1", result={"data": "done"}), match="assignment"),
+        say("all done"),
+    )
+    settings = {**CLIENT, "task": {"enabled": True}}
+    async with hosting(tmp_path, *replies, settings=settings) as (client, host, session):
+        assert await client.prompt(session, "Go") == "end_turn"
+        assert [one["sessionId"] for one in host.created] == [session]
+        shown = [one for one in client.updates("tool_call_update") if "term-0" in str(one)]
+        assert [one["_meta"] for one in shown] == [{"ludolf/agent": "Ada"}]
+        assert host.asked[-1] == "release"
+
+
 async def test_long_output_is_cut_and_saved_as_that_of_our_own_commands(tmp_path: Path) -> None:
     async with hosting(tmp_path, bash("seq 5000"), say("done")) as (client, _, session):
         await client.prompt(session, "Go")
