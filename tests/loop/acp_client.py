@@ -32,7 +32,8 @@ EVERYTHING = {
 class AcpClient:
     """`answers` holds what it answers to requests of the agent, by method.
 
-    A method that is not there is refused; `NEVER` as an answer leaves the request open.
+    A method that is not there is refused; `NEVER` as an answer leaves the request open, a future
+    answers it later, a `Refusal` with an error.
     """
 
     def __init__(
@@ -160,8 +161,21 @@ class AcpClient:
             self.feed(dumps({"jsonrpc": "2.0", "id": request["id"], "error": error}))
             return
         result = answer(request["params"])
-        if result is not NEVER:
-            self.feed(dumps({"jsonrpc": "2.0", "id": request["id"], "result": result}))
+        if isinstance(result, asyncio.Future):
+            result.add_done_callback(lambda done: self._answer(request, done.result()))
+        elif result is not NEVER:
+            self._answer(request, result)
+
+    def _answer(self, request: Record, result: Any) -> None:
+        value = {"error": result.error} if isinstance(result, Refusal) else {"result": result}
+        self.feed(dumps({"jsonrpc": "2.0", "id": request["id"], **value}))
+
+
+class Refusal:
+    """An answer that is an error."""
+
+    def __init__(self, text: str, code: int = -32603) -> None:
+        self.error = {"code": code, "message": text}
 
 
 def choosing(option: str) -> Answer:

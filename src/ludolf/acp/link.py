@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 
-from ludolf.base.jsonrpc import RpcPeer
+from ludolf.base.jsonrpc import RpcPeer, request_frame
 from ludolf.protocol.acp.structs import ClientCapabilities
 from ludolf.rpc.stdio import Stdio
 
@@ -39,3 +39,7 @@ class ClientLink(msgspec.Struct, frozen=True):
             raise
         finally:
             self.peer.drop(call)
+
+    def post(self, method: str, params: Any) -> None:
+        """Send a request whose answer does not matter; also to a client that is leaving."""
+        self.stdio.send(request_frame(self.peer.next_id(), method, params) + b"\n")

@@ -83,6 +83,8 @@ class AcpSession:
         engine, client = self.engine, self._link.client
         if client.reads_files or client.writes_files:
             self._use_editor()
+        if client.terminal and engine.workspace.settings.acp.terminal == "client":
+            self._use_terminals()
         await engine.start("acp", self.dialogs.send)
         self._follow_subagents()
         self.use_servers(servers)
@@ -98,6 +100,12 @@ class AcpSession:
         report, cwd = engine.conversation.hub.notify, engine.workspace.cwd
         files = EditorFiles(self.id, methods, self._link.ask, cwd, report)
         engine.toolset.files = self.dialogs.files = files
+
+    def _use_terminals(self) -> None:
+        from ludolf.acp.terminals import ClientTerminals
+
+        report = self.engine.conversation.hub.notify
+        self.engine.toolset.terminals = ClientTerminals(self.id, self._link, report)
 
     def begin(self) -> None:
         """Send what follows the answer that opened the session: commands, warnings, events."""

@@ -2,7 +2,7 @@
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, NamedTuple, Protocol
 
 import msgspec
 from msgspec import UNSET
@@ -10,6 +10,9 @@ from msgspec import UNSET
 from ludolf.ai.messages import Part, Text, Usage
 from ludolf.ai.strict_schema import Sampling
 from ludolf.base import LudolfError, Value
+
+# The key in the details of an update with the id of the host's terminal that runs the command.
+TERMINAL_ID = "terminalId"
 
 
 class ToolFailure(LudolfError):
@@ -89,6 +92,50 @@ class Files(Protocol):
         """Replace the text of a file; False if the file on disk is to be written instead."""
 
 
+class TerminalFailure(LudolfError):
+    """A terminal did not run a command to its end; the text is for the model."""
+
+
+class CommandExit(NamedTuple):
+    """Exit code of a command, 128 + n if signal n killed it, and the name of that signal."""
+
+    code: int
+    signal: str | None
+
+
+class Terminal(Protocol):
+    """One command in a terminal of the host. The caller must `close` it."""
+
+    @property
+    def id(self) -> str: ...
+
+    async def wait(self) -> CommandExit:
+        """Wait until the command exits.
+
+        Raises:
+            TerminalFailure: the host cannot say how it ended.
+        """
+
+    async def close(self) -> str:
+        """Kill the command if it runs, free the terminal, and return the output."""
+
+
+class Terminals(Protocol):
+    """Terminals of the host, in which the user sees the commands of the model."""
+
+    async def open(
+        self, argv: tuple[str, ...], cwd: Path, env: Mapping[str, str]
+    ) -> Terminal | None:
+        """Start a command; None if the tool is to run it in a process of its own.
+
+        Raises:
+            TerminalFailure: it is unknown whether the command has started.
+        """
+
+    def decline(self, cause: str) -> None:
+        """Report, once, why commands do not run in terminals of the host."""
+
+
 class Walls(Protocol):
     """Sandbox of the tools: the files that they can access, and the wrapper of their commands."""
 
@@ -161,6 +208,7 @@ class ToolContext(msgspec.Struct, frozen=True, kw_only=True):
     documents: Documents | None = None
     walls: Walls | None = None
     files: Files | None = None
+    terminals: Terminals | None = None
     # Its files never pass through `files`.
     agent_folder: Path | None = None
 

@@ -30,6 +30,7 @@ def spawn(parent: Engine, task: SubagentTask, plugs: Plugs) -> Engine:
     toolset = Toolset(workspace, conversation, models, features)
     toolset.documents = parent.toolset.documents
     toolset.files = parent.toolset.files
+    toolset.terminals = parent.toolset.terminals
     toolset.owns_process = parent.toolset.owns_process
     sections = {"agent": task.agent.prompt, "task_context": task.context}
     sections = {name: text for name, text in sections.items() if text}

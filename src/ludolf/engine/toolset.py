@@ -7,7 +7,7 @@ from fnmatch import fnmatchcase
 
 import msgspec
 
-from ludolf.agent.tool import Documents, Files, Tool
+from ludolf.agent.tool import Documents, Files, Terminals, Tool
 from ludolf.ai.provider import ToolSpec
 from ludolf.config.settings.options import Options
 from ludolf.engine.conversation import Conversation
@@ -77,7 +77,8 @@ class _Source(msgspec.Struct, frozen=True):
 class Toolset:
     """Tools load when they are first used, not at start.
 
-    `documents` are those of the host, once it provides some; `files` are those of its editor.
+    `documents` are those of the host, once it provides some; `files` are those of its editor,
+    `terminals` those in which it shows commands.
     """
 
     def __init__(
@@ -93,6 +94,7 @@ class Toolset:
         self._features = features
         self.documents: Documents | None = None
         self.files: Files | None = None
+        self.terminals: Terminals | None = None
         # False in a Python program that embeds the engine: its memory is not ours to change.
         self.owns_process = True
         self._tools: dict[str, Tool] | None = None

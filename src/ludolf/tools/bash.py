@@ -9,7 +9,16 @@ from typing import Any
 
 import msgspec
 
-from ludolf.agent.tool import ToolContext, ToolDefaults, ToolFailure, ToolOutput, text_output
+from ludolf.agent.tool import (
+    TERMINAL_ID,
+    Terminal,
+    TerminalFailure,
+    ToolContext,
+    ToolDefaults,
+    ToolFailure,
+    ToolOutput,
+    text_output,
+)
 from ludolf.ai.strict_schema import PREFER_STRICT
 from ludolf.tools.options import BuiltinToolOptions, parameter_schema
 from ludolf.tools.output import OutputTail
@@ -64,6 +73,8 @@ class BashTool(ToolDefaults):
                     end = await _run(command, tail, ctx)
             except StartError as error:
                 raise ToolFailure(str(error)) from error
+            except TerminalFailure as error:
+                raise ToolFailure(_failure(tail, str(error))) from error
             except TimeoutError:
                 reason = f"Command timed out after {_number(timeout)} seconds"
                 raise ToolFailure(_failure(tail, reason)) from None
@@ -85,6 +96,10 @@ class BashTool(ToolDefaults):
 
 
 async def _run(command: ProcessCommand, tail: OutputTail, ctx: ToolContext) -> ProcessEnd:
+    if ctx.terminals is not None:
+        terminal = await _open_terminal(command, ctx)
+        if terminal is not None:
+            return await _run_in(terminal, tail, ctx)
     updates = _Updates(tail, ctx)
     async with Running(command) as running:
         while (chunk := await running.read(updates.patience())) != b"":
@@ -95,6 +110,25 @@ async def _run(command: ProcessCommand, tail: OutputTail, ctx: ToolContext) -> P
     updates.pending |= bool(tail.finish())
     await updates.show()
     return end
+
+
+async def _open_terminal(command: ProcessCommand, ctx: ToolContext) -> Terminal | None:
+    assert ctx.terminals is not None
+    if ctx.walls is not None:
+        ctx.terminals.decline("the sandbox holds only for commands that Ludolf runs itself")
+        return None
+    return await ctx.terminals.open(command.argv, command.cwd, command.env)
+
+
+async def _run_in(terminal: Terminal, tail: OutputTail, ctx: ToolContext) -> ProcessEnd:
+    """Wait for a command in a terminal of the host, which shows its output."""
+    try:
+        await ctx.update(ToolOutput(content=(), details={TERMINAL_ID: terminal.id}))
+        end = await terminal.wait()
+    finally:
+        tail.feed((await terminal.close()).encode("utf-8", "replace"))
+        tail.finish()
+    return ProcessEnd(end.code, end.signal, ())
 
 
 class _Updates:

@@ -17,7 +17,7 @@ from ludolf.config.settings.home import Home, reader_of
 
 Count = Annotated[int, msgspec.Meta(ge=0)]
 _QueueMode = Literal["all", "one-at-a-time"]
-GLOBAL_ONLY = ("defaultProjectTrust", "httpProxy", "cacheWarming", "passKeys", "mcp")
+GLOBAL_ONLY = ("defaultProjectTrust", "httpProxy", "cacheWarming", "passKeys", "mcp", "acp")
 # Settings of pi that are validated and kept, but not used. docs/migrating-from-pi.md lists them.
 WITHOUT_EFFECT = (
     "branchSummary.skipPrompt",
@@ -146,6 +146,13 @@ class McpOptions(Value):
     sampling: Literal["off", "ask", "allow"] = "off"
 
 
+class AcpOptions(Value):
+    """Clients of the Agent Client Protocol."""
+
+    # Where commands of the model run: in our own processes, or in a terminal of the client.
+    terminal: Literal["own", "client"] = "own"
+
+
 class Settings(Value):
     """All keys that Ludolf reads. Other keys stay in the file unchanged."""
 
@@ -164,6 +171,7 @@ class Settings(Value):
     task: AgentTasks = AgentTasks()
     ttsr: Ttsr = Ttsr()
     mcp: McpOptions = McpOptions()
+    acp: AcpOptions = AcpOptions()
     default_tools: tuple[str, ...] | None = None
     default_project_trust: Literal["ask", "always", "never"] = "ask"
     session_dir: str | None = None

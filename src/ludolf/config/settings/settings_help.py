@@ -29,6 +29,7 @@ HELP: dict[str, str] = {
     "ttsr.repeatGap": "Messages until a rule applies again, with `repeatMode` after-gap.",
     "ttsr.disabledRules": "Names of stream rules that are not used.",
     "mcp.firstWaitMs": "Milliseconds that the first prompt waits for new MCP servers.",
+    "acp.terminal": "Run commands ourselves, or in terminals of the editor. See docs/acp.md.",
     "mcp.sampling": "Whether MCP servers may send requests to the model, or the host is asked.",
     "defaultTools": "Tools that are enabled at start. Unset: read, bash, edit, write.",
     "defaultProjectTrust": "Whether projects without a stored decision are trusted. `ask`: no.",

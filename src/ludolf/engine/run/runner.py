@@ -228,6 +228,7 @@ class TurnIO(AgentIO):
             documents=self._runner.toolset.documents,
             walls=self._features.walls(cwd),
             files=self._runner.toolset.files,
+            terminals=self._runner.toolset.terminals,
             agent_folder=self._runner.workspace.home.agent,
         )
 

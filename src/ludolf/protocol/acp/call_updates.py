@@ -11,7 +11,13 @@ from msgspec import UNSET
 from ludolf.agent.events import ToolEnd, ToolStart, ToolUpdate
 from ludolf.agent.tool import ToolOutput
 from ludolf.ai.messages import ToolCall, ToolResultMessage, text_of
-from ludolf.protocol.acp.command_output import SentOutput, exit_status
+from ludolf.protocol.acp.command_output import (
+    SentOutput,
+    ended_terminal,
+    exit_status,
+    terminal_content,
+    terminal_of,
+)
 from ludolf.protocol.acp.structs import CallStatus, ClientCapabilities
 from ludolf.protocol.acp.tool_view import (
     NO_FACTS,
@@ -64,6 +70,8 @@ class _Call:
         self.status: CallStatus = "pending"
         self.is_started = False
         self.has_terminal = False
+        # A terminal of the client, in which it shows the command.
+        self.client_terminal = ""
         self.has_run = False
         self.old_text: str | None = None
         self.output = SentOutput()
@@ -169,6 +177,11 @@ class CallUpdates:
         call.has_run = True
         if call.status == "pending":
             yield self._run(call)
+        terminal = terminal_of(call.name, event.partial_result.details)
+        if terminal:
+            call.client_terminal, call.has_terminal = terminal, False
+            yield self._update(call, {"content": [terminal_content(terminal)]})
+            return
         text = text_of(event.partial_result.content)
         if call.has_terminal:
             yield from self._terminal(
@@ -185,7 +198,9 @@ class CallUpdates:
         self._forget(call)
         text = text_of(event.result.content)
         fields: dict[str, Any] = {}
-        if call.has_terminal and call.has_run:
+        if call.client_terminal:
+            fields.update(ended_terminal(call.client_terminal, text, is_error=event.is_error))
+        elif call.has_terminal and call.has_run:
             yield from self._terminal(call, call.output.last_part(text))
             status = exit_status(text, is_error=event.is_error)
             fields["_meta"] = {"terminal_exit": {"terminal_id": call.shown_id, **status}}
@@ -282,7 +297,7 @@ class CallUpdates:
         update: dict[str, Any] = {"title": title, "name": call.name, "status": "pending", **fields}
         if call.name == "bash" and self._client.terminal_output:
             call.has_terminal = True
-            update["content"] = [{"type": "terminal", "terminalId": call.shown_id}]
+            update["content"] = [terminal_content(call.shown_id)]
             info = {"terminal_id": call.shown_id, "cwd": str(self._cwd)}
             update["_meta"] = {"terminal_info": info}
         return self._update(call, update, kind="tool_call")

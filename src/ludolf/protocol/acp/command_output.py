@@ -1,7 +1,10 @@
-"""Find the new part of a command's output, of which each update carries the growing end."""
+"""Output of commands: the new part of each update, and terminals that show the output."""
 
 import re
 from typing import Any
+
+from ludolf.agent.tool import TERMINAL_ID
+from ludolf.protocol.acp.tool_view import text_content
 
 _REMEMBERED = 256
 _NO_OUTPUT = "(no output)"
@@ -71,3 +74,26 @@ def exit_status(text: str, *, is_error: bool) -> dict[str, Any]:
         "exit_code": int(code[1]) if code and not signal else None,
         "signal": signal[1] if signal else None,
     }
+
+
+def terminal_of(tool_name: str, details: Any) -> str:
+    """Return the id of the client's terminal in which a command runs; empty if in none."""
+    if tool_name != "bash" or not isinstance(details, dict):
+        return ""
+    found = details.get(TERMINAL_ID)
+    return found if isinstance(found, str) else ""
+
+
+def terminal_content(terminal_id: str) -> dict[str, Any]:
+    return {"type": "terminal", "terminalId": terminal_id}
+
+
+def ended_terminal(terminal_id: str, text: str, *, is_error: bool) -> dict[str, Any]:
+    """Return the content of a call whose terminal has the output; it lacks the cause of a failure.
+
+    The content of a call that succeeded stays as it is.
+    """
+    if not is_error:
+        return {}
+    cause = text.rpartition("\n\n")[2]
+    return {"content": [terminal_content(terminal_id), text_content(cause)]}
