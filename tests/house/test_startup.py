@@ -1,5 +1,6 @@
 """The first reply does not wait for modules that it does not need."""
 
+import json
 import os
 import re
 import subprocess
@@ -164,3 +165,38 @@ def _among(loaded: list[str], names: tuple[str, ...]) -> list[str]:
 def _whole(names: tuple[str, ...]) -> list[str]:
     """Names of third parties match whole modules; ours match by their beginning."""
     return [name if name.startswith("ludolf.") else f"{name}." for name in names]
+
+
+# Writes the modules that are loaded when the first answer is sent.
+ACP_PROGRAM = """
+import sys
+from ludolf.cli.main import main
+from ludolf.rpc.stdio import Stdio
+
+class Watched(Stdio):
+    def send(self, frame):
+        sys.stderr.write("\\n".join(sys.modules) + "\\n")
+        super().send(frame)
+
+from ludolf.acp import run
+run.Stdio = Watched
+main(["acp"])
+"""
+
+
+def test_an_editor_gets_its_first_answer_before_the_engine_is_loaded(tmp_path: Path) -> None:
+    hello = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {"protocolVersion": 1}}
+    done = subprocess.run(
+        [sys.executable, "-P", "-c", ACP_PROGRAM],
+        input=json.dumps(hello) + "\n",
+        env={"PATH": os.environ["PATH"], "PYTHONPATH": str(SOURCE), "HOME": str(tmp_path)},
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert '"protocolVersion":1' in done.stdout
+    loaded = done.stderr.splitlines()
+    assert "ludolf.acp.server" in loaded
+    heavy = ("ludolf.engine", "ludolf.session", "ludolf.tools", "ludolf.config.models")
+    assert [name for name in loaded if name.startswith(heavy)] == []
