@@ -90,6 +90,16 @@ LINES = (
     Line("mcp.index", "index of 1,000 MCP tools", "ms", "none", 150),
     Line("mcp.query", "search in 1,000 MCP tools, worst query", "ms", "none", 1),
     Line("mcp.end", "end with a stubborn MCP server", "s", "none", 2.5),
+    # Figures of ACP in "×" are ratios to RPC mode in the same run.
+    Line("acp.start", "ACP: start to `initialize`, of `get_state`", "×", "none", 0.9),
+    Line("acp.session", "ACP: start to the first session, of `get_state`", "×", "none", 1.15),
+    Line("acp.further", "ACP: a further session, of `get_state`", "×", "none", 0.05),
+    Line("acp.rss", "ACP: memory with one session, above RPC", "MiB", "none", 1),
+    Line("acp.further.rss", "ACP: memory of a further session", "MiB", "none", 5),
+    Line("acp.delta", "ACP: CPU per delta, of pi-delta", "×", "none", 1.2),
+    Line("acp.delta.bytes", "ACP: bytes per delta", "B", "none", 260),
+    Line("acp.output", "ACP: bytes for 20,000 lines of output, of their size", "×", "none", 1.2),
+    Line("acp.terminal", "ACP: the same, shown in a terminal", "×", "none", 1.2),
 )
 BY_KEY = {line.key: line for line in LINES}
 

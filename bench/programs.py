@@ -95,9 +95,12 @@ class Home:
 
     def start(self, *more: str, dialect: str = "pi-delta") -> Agent:
         """Start the program; `dialect` applies to Ludolf only."""
-        program = self.program
-        words = [*program.command, *self._arguments(dialect), *more]
+        words = [*self.words(dialect), *more]
         return Agent(words, self.env(), self.work, settles=self.settles(dialect))
+
+    def words(self, dialect: str) -> list[str]:
+        """Return the command line; the dialect `acp` is the mode of Ludolf for editors."""
+        return [*self.program.command, *self._arguments(dialect)]
 
     def ready(self, *more: str, dialect: str = "pi-delta") -> Agent:
         """Start the program and wait for its first reply."""
@@ -138,6 +141,8 @@ class Home:
         model = ["--provider", "bench", "--model", "bench"]
         session = ["--session-dir", str(self.sessions), "--thinking", "low"]
         match self.program.kind:
+            case "ludolf" if dialect == "acp":
+                return ["--mode", "acp", *model, *session]
             case "ludolf":
                 return ["--mode", "rpc", *model, *session, "--rpc-dialect", dialect]
             case "pi":

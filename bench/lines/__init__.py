@@ -3,6 +3,7 @@
 from collections.abc import Callable
 
 from bench.lines import (
+    acp,
     arguments,
     eight,
     fifty,
@@ -31,6 +32,7 @@ GROUPS: dict[str, Callable[[Stage], None]] = {
     "eight": eight.measure,
     "fifty": fifty.measure,
     "mcp": mcp.measure,
+    "acp": acp.measure,
     "odd": odd.measure,
     "growth": growth.measure,
 }

@@ -204,6 +204,7 @@ class AcpServer(RpcHandler):
             result = await request.scope.run(_awaited(run, request))
             self._peer.respond(request.id, result)
             if request.after is not None:
+                self._stdio.flush()  # what follows may take a while
                 request.after()
         except Aborted:
             self._peer.refuse(request.id, REQUEST_CANCELLED, "The request was cancelled")

@@ -102,6 +102,10 @@ class Stdio:
         self._pending.append(frame)
         self._pending_size += len(frame) if isinstance(frame, bytes) else sum(map(len, frame))
 
+    def flush(self) -> None:
+        """Write now what was sent in this turn of the loop."""
+        self._flush()
+
     @property
     def lags(self) -> bool:
         """Return whether the reader has left so much unread that the pipe is full."""

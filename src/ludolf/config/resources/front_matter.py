@@ -11,10 +11,10 @@ _DEEPEST = 32
 _MOST_ALIASES = 16
 _LONGEST_NUMBER = 64
 _HEADER = re.compile(r"\A---[ \t]*\n(.*?)(?:^)---[ \t]*(?:\n|\Z)", re.DOTALL | re.MULTILINE)
-_BOOL = re.compile(r"^(?:true|True|TRUE|false|False|FALSE)$")
-_NULL = re.compile(r"^(?:~|null|Null|NULL|)$")
-_INT = re.compile(r"^(?:[-+]?[0-9]+|0o[0-7]+|0x[0-9a-fA-F]+)$")
-_FLOAT = re.compile(
+_BOOL = r"^(?:true|True|TRUE|false|False|FALSE)$"
+_NULL = r"^(?:~|null|Null|NULL|)$"
+_INT = r"^(?:[-+]?[0-9]+|0o[0-7]+|0x[0-9a-fA-F]+)$"
+_FLOAT = (
     r"^(?:[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?"
     r"|[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN))$"
 )
@@ -94,10 +94,10 @@ def _loader() -> Any:
 
         yaml_implicit_resolvers: dict[str, list[Any]] = {}  # noqa: RUF012 - PyYAML's own shape
 
-    Core.add_implicit_resolver("tag:yaml.org,2002:bool", _BOOL, list("tTfF"))
-    Core.add_implicit_resolver("tag:yaml.org,2002:null", _NULL, ["~", "n", "N", ""])
-    Core.add_implicit_resolver("tag:yaml.org,2002:int", _INT, list("-+0123456789"))
-    Core.add_implicit_resolver("tag:yaml.org,2002:float", _FLOAT, list("-+.0123456789"))
+    Core.add_implicit_resolver("tag:yaml.org,2002:bool", re.compile(_BOOL), list("tTfF"))
+    Core.add_implicit_resolver("tag:yaml.org,2002:null", re.compile(_NULL), ["~", "n", "N", ""])
+    Core.add_implicit_resolver("tag:yaml.org,2002:int", re.compile(_INT), list("-+0123456789"))
+    Core.add_implicit_resolver("tag:yaml.org,2002:float", re.compile(_FLOAT), list("-+.0123456789"))
     Core.add_constructor("tag:yaml.org,2002:int", _construct_int)
     return Core
 

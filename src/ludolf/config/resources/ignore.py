@@ -3,12 +3,15 @@
 import re
 from functools import cache
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from ludolf.base import ConfigError
 from ludolf.base.project_files import Reader
-from ludolf.config.resources.linear_pattern import LinearPattern, Unsupported
+
+if TYPE_CHECKING:
+    from ludolf.config.resources.linear_pattern import LinearPattern
 
 LONGEST_FILE = 64 * 1024
 IGNORE_FILES = (".gitignore", ".ignore", ".fdignore")
@@ -18,7 +21,7 @@ class IgnoreRule(msgspec.Struct, frozen=True):
     """One line of an ignore file; `base` is the directory that holds the file."""
 
     base: Path
-    shape: LinearPattern
+    shape: "LinearPattern"
     keeps: bool
     folders_only: bool
 
@@ -60,12 +63,19 @@ def _rule(base: Path, line: str) -> IgnoreRule | None:
     anchored = "/" in text
     body = _shape(text.lstrip("/"))
     prefix = "" if anchored else "(?:.*/)?"
+    shape = _compiled(rf"\A{prefix}{body}\Z")
+    return None if shape is None else IgnoreRule(base, shape, keeps, folders_only)
+
+
+def _compiled(pattern: str) -> "LinearPattern | None":
+    # Not at the start: few folders of skills have ignore files.
+    from ludolf.config.resources.linear_pattern import LinearPattern, Unsupported
+
     try:
         # In linear time: the file may come from others, and a star can match in many ways.
-        shape = LinearPattern(rf"\A{prefix}{body}\Z")
+        return LinearPattern(pattern)
     except (Unsupported, re.error):
         return None  # such as a range from z to a
-    return IgnoreRule(base, shape, keeps, folders_only)
 
 
 @cache

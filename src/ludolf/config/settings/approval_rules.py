@@ -19,16 +19,16 @@ T = TypeVar("T", bound=Value)
 # shell. Any other character (tilde, glob, brace, comment, backslash, variable, second command)
 # needs a shell to interpret the text.
 _PIECE = r"""'[^']*+'|"[^"$`\\!]*+"|[A-Za-z0-9_@%+=:,./-]++"""
-_WORD = re.compile(rf"(?:{_PIECE})++")
+_WORD = rf"(?:{_PIECE})++"
 # zsh expands =name to the path of a program.
-_COMMAND = re.compile(rf"(?:[ \t]*+(?!=)(?:{_PIECE})++)++[ \t]*+")
+_COMMAND = rf"(?:[ \t]*+(?!=)(?:{_PIECE})++)++[ \t]*+"
 
 
 def literal_words(text: str) -> tuple[str, ...] | None:
     """Return the words of a command; None if the text may be more than literal words."""
-    if not _COMMAND.fullmatch(text):
+    if not re.fullmatch(_COMMAND, text):
         return None
-    words = tuple(_unquoted(word) for word in _WORD.findall(text))
+    words = tuple(_unquoted(word) for word in re.findall(_WORD, text))
     # An assignment before a command (LD_PRELOAD=...) changes its behaviour.
     return words if "=" not in words[0] and all(map(str.isprintable, words)) else None
 

@@ -198,14 +198,14 @@ class Safety(SharedSafety):
         import sys
 
         from ludolf.base.programs import lies_in
-        from ludolf.tools.sandbox.policy import program_places
 
         writable = self.writable(self._bundles.workspace.cwd)
-        sys.path[:] = [
-            place
-            for place in sys.path
-            if not lies_in(place, writable) or lies_in(place, program_places())
-        ]
+        open_places = {place for place in sys.path if lies_in(place, writable)}
+        if open_places:
+            from ludolf.tools.sandbox.policy import program_places
+
+            open_places = {each for each in open_places if not lies_in(each, program_places())}
+            sys.path[:] = [place for place in sys.path if place not in open_places]
 
     def check_folder(self, cwd: Path, file: Path | None) -> None:
         """Raises:

@@ -8,8 +8,8 @@ from ludolf.protocol.acp.tool_view import text_content
 
 _REMEMBERED = 256
 _NO_OUTPUT = "(no output)"
-_EXIT_CODE = re.compile(r"Command exited with code (-?\d+)\Z")
-_SIGNAL = re.compile(r"\[Killed by (SIG[A-Z0-9+]+)\]\n\nCommand exited with code -?\d+\Z")
+_EXIT_CODE = r"Command exited with code (-?\d+)\Z"
+_SIGNAL = r"\[Killed by (SIG[A-Z0-9+]+)\]\n\nCommand exited with code -?\d+\Z"
 
 
 class SentOutput:
@@ -67,7 +67,7 @@ class SentOutput:
 
 def exit_status(text: str, *, is_error: bool) -> dict[str, Any]:
     """Return exit code and signal of a command from the text of its result."""
-    code, signal = _EXIT_CODE.search(text), _SIGNAL.search(text)
+    code, signal = re.search(_EXIT_CODE, text), re.search(_SIGNAL, text)
     if not is_error:
         return {"exit_code": 0, "signal": None}
     return {

@@ -22,9 +22,10 @@ _LONG_STRING = 4 * 1024
 _MOST_ITEMS = 1000
 _TITLE_LENGTH = 200
 _AROUND = 3
-_MCP_NAME = re.compile(r"mcp__(.+?)__(.+)", re.DOTALL)
-_ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
-_HUNK = re.compile(r"@@ -\d+(?:,\d+)? \+(\d+)(?:,\d+)? @@")
+# Compiled when they are used, not at the start.
+_MCP_NAME = r"(?s)mcp__(.+?)__(.+)"
+_ADDRESS = r"[A-Za-z][A-Za-z0-9+.-]+://"
+_HUNK = r"@@ -\d+(?:,\d+)? \+(\d+)(?:,\d+)? @@"
 TODO_TOOLS = ("todo", "todo_write")
 
 _KINDS: Mapping[str, ToolKind] = {
@@ -67,7 +68,7 @@ def kind_of_tool(name: str, facts: ToolFacts = NO_FACTS) -> ToolKind:
 
 def tool_title(name: str, facts: ToolFacts = NO_FACTS) -> str:
     """Return the title of a call whose arguments are not known yet."""
-    found = _MCP_NAME.fullmatch(name)
+    found = re.fullmatch(_MCP_NAME, name)
     if found and facts.label in ("", name):
         return _on_one_line(f"{found[2]} ({found[1]})")
     return _on_one_line(facts.label or name) or "tool"
@@ -101,7 +102,7 @@ def absolute_path(path: str, cwd: Path) -> Path | None:
     text = path.removeprefix("@")
     if text.startswith("file://"):
         text = file_path(text) or ""
-    if not text or "\0" in text or _ADDRESS.match(text):
+    if not text or "\0" in text or re.match(_ADDRESS, text):
         return None
     return Path(os.path.normpath(cwd / os.path.expanduser(text)))
 
@@ -230,7 +231,7 @@ def hunks_of(patch: str) -> list[tuple[str, str]]:
     hunks: list[tuple[list[str], list[str]]] = []
     last = ""
     for line in patch.split("\n"):
-        if _HUNK.match(line):
+        if re.match(_HUNK, line):
             hunks.append(([], []))
         elif hunks and line:
             old, new = hunks[-1]
