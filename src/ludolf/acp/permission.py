@@ -19,7 +19,6 @@ from ludolf.protocol.acp.structs import (
     read_elicitation,
     read_permission,
 )
-from ludolf.protocol.acp.tool_view import preview, raw_value, view_call
 from ludolf.protocol.acp.updates import UpdateWriter
 from ludolf.protocol.commands import UiAnswer
 from ludolf.protocol.ui import UiRequest
@@ -215,6 +214,8 @@ class SessionDialogs(ClientDialogs):
         return request.session_id not in (None, self._own_id())
 
     def _shown_call(self, request: UiRequest) -> dict[str, Any]:
+        from ludolf.protocol.acp.tool_view import preview, raw_value, view_call
+
         name, args = request.tool_name or "", request.args
         args = args if isinstance(args, Mapping) else {}
         view = view_call(name, args, self._cwd)
