@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from ludolf.protocol.acp.call_updates import CallSources
+from ludolf.protocol.acp.call_sources import CallSources
 from ludolf.protocol.acp.history import replay
 from ludolf.protocol.acp.structs import ClientCapabilities
 from ludolf.protocol.acp.updates import UpdateWriter

@@ -7,9 +7,9 @@ import pytest
 
 from ludolf.agent.tool import ToolOutput, text_output
 from ludolf.ai.messages import Image, Text
+from ludolf.protocol.acp.call_sources import ToolFacts
 from ludolf.protocol.acp.tool_view import (
     MAX_DIFF,
-    ToolFacts,
     hunks_of,
     preview,
     raw_details,

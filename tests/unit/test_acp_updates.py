@@ -26,14 +26,13 @@ from ludolf.ai.messages import (
     Usage,
     UserMessage,
 )
-from ludolf.protocol.acp.call_updates import CallSources
+from ludolf.protocol.acp.call_sources import CallSources, ToolFacts
 from ludolf.protocol.acp.structs import (
     AvailableCommand,
     ClientCapabilities,
     ConfigBoolean,
     NoticeSeverity,
 )
-from ludolf.protocol.acp.tool_view import ToolFacts
 from ludolf.protocol.acp.updates import UpdateWriter, merge_chunks
 from ludolf.protocol.dialects.dialect import UNKNOWN_MODEL
 from ludolf.protocol.events import (

@@ -20,7 +20,6 @@ from ludolf.protocol.acp.structs import (
     read_elicitation,
     read_permission,
 )
-from ludolf.protocol.acp.tool_view import absolute_path, preview, raw_value, view_call
 from ludolf.protocol.acp.updates import UpdateWriter
 from ludolf.protocol.commands import UiAnswer
 from ludolf.protocol.ui import UiRequest
@@ -220,6 +219,8 @@ class SessionDialogs(ClientDialogs):
 
     async def _text_before(self, request: UiRequest) -> str | None:
         """Return the file that a call changes as the editor holds it, or as it is on disk."""
+        from ludolf.protocol.acp.tool_view import absolute_path
+
         named = request.args.get("path") if isinstance(request.args, Mapping) else None
         path = absolute_path(named, self._cwd) if isinstance(named, str) else None
         if path is None or request.tool_name not in ("write", "edit"):
@@ -231,6 +232,8 @@ class SessionDialogs(ClientDialogs):
         return saved if unsaved is None else unsaved
 
     def _shown_call(self, request: UiRequest, text: str | None) -> dict[str, Any]:
+        from ludolf.protocol.acp.tool_view import preview, raw_value, view_call
+
         name, args = request.tool_name or "", request.args
         args = args if isinstance(args, Mapping) else {}
         view = view_call(name, args, self._cwd)

@@ -16,9 +16,8 @@ from ludolf.agent.scope import Tasks
 from ludolf.base import CommandError, ConfigError
 from ludolf.engine.engine import Engine
 from ludolf.engine.feature import Feature, SessionMove
-from ludolf.protocol.acp.call_updates import CallSources
+from ludolf.protocol.acp.call_sources import CallSources, ToolFacts
 from ludolf.protocol.acp.structs import McpServerParams, OpenedSessionResult
-from ludolf.protocol.acp.tool_view import ToolFacts
 from ludolf.protocol.acp.updates import UpdateWriter
 
 WARM_UP_SECONDS = 0.2

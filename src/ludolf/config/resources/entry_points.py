@@ -3,6 +3,7 @@
 import os
 import sys
 from collections.abc import Iterable, Iterator
+from functools import lru_cache
 from pathlib import Path
 
 from ludolf.base import ConfigError
@@ -27,7 +28,7 @@ def installed(folders: Iterable[str] | None = None) -> Iterator[Path]:
             continue
         for name in names:
             if name.endswith((".dist-info", ".egg-info")):
-                for module in _named_modules(folder / name / "entry_points.txt"):
+                for module in _named_modules(f"{folder}/{name}/entry_points.txt"):
                     yield from _module_file(module, places)
 
 
@@ -60,17 +61,28 @@ def _working_folder() -> str:
         return ""  # the folder was removed meanwhile
 
 
-def _named_modules(path: Path) -> Iterator[str]:
+def _named_modules(path: str) -> tuple[str, ...]:
     try:
-        text = read_text(path, within=None) or ""
+        state = os.stat(path)
+    except (OSError, ValueError):
+        return ()
+    return _modules_in(path, (state.st_ino, state.st_size, state.st_ctime_ns))
+
+
+@lru_cache(maxsize=1024)
+def _modules_in(path: str, state: tuple[int, ...]) -> tuple[str, ...]:
+    """Return the modules that a file names; every session asks, so an unchanged file is kept."""
+    try:
+        text = read_text(Path(path), within=None) or ""
     except ConfigError:
-        return
-    inside = False
+        return ()
+    found, inside = [], False
     for line in map(str.strip, text.splitlines()):
         if line.startswith("["):
             inside = line == f"[{GROUP}]"
         elif inside and "=" in line and not line.startswith(("#", ";")):
-            yield line.partition("=")[2].partition(":")[0].partition("[")[0].strip()
+            found.append(line.partition("=")[2].partition(":")[0].partition("[")[0].strip())
+    return tuple(found)
 
 
 def _module_file(module: str, places: Iterable[Path]) -> list[Path]:

@@ -1,6 +1,7 @@
 """Explain mistakes in configuration files: unknown keys and values outside a fixed set."""
 
 from collections.abc import Iterator, Mapping
+from functools import cache
 from typing import Annotated, Any, Literal, get_args, get_origin
 
 import msgspec
@@ -37,7 +38,7 @@ def _keys(raw: Any, kind: Any, where: str) -> Iterator[tuple[str, str | None]]:
     """Yield each unknown key and the known one that it resembles, both with their full path."""
     kind = inner_type(kind)
     if isinstance(kind, type) and issubclass(kind, msgspec.Struct) and isinstance(raw, dict):
-        types = {field.encode_name: field.type for field in msgspec.structs.fields(kind)}
+        types = _types_of(kind)
         for name, value in raw.items():
             if name in types:
                 yield from _keys(value, types[name], f"{where}{name}.")
@@ -50,6 +51,11 @@ def _keys(raw: Any, kind: Any, where: str) -> Iterator[tuple[str, str | None]]:
     elif get_origin(kind) is tuple and isinstance(raw, list):
         for place, value in enumerate(raw):
             yield from _keys(value, get_args(kind)[0], f"{where}{place}.")
+
+
+@cache
+def _types_of(kind: type[msgspec.Struct]) -> dict[str, Any]:
+    return {field.encode_name: field.type for field in msgspec.structs.fields(kind)}
 
 
 def valid_values(kind: Any, path: str = "") -> str:

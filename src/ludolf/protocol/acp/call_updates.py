@@ -1,16 +1,15 @@
 """Frames about tool calls: from the first piece of a call in an answer to its result."""
 
-import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-import msgspec
 from msgspec import UNSET
 
 from ludolf.agent.events import ToolEnd, ToolStart, ToolUpdate
 from ludolf.agent.tool import ToolOutput
 from ludolf.ai.messages import ToolCall, ToolResultMessage, text_of
+from ludolf.protocol.acp.call_sources import CallSources
 from ludolf.protocol.acp.command_output import (
     SentOutput,
     ended_terminal,
@@ -20,10 +19,7 @@ from ludolf.protocol.acp.command_output import (
 )
 from ludolf.protocol.acp.structs import CallStatus, ClientCapabilities
 from ludolf.protocol.acp.tool_view import (
-    NO_FACTS,
     Blocks,
-    ReadText,
-    ToolFacts,
     absolute_path,
     kind_of_tool,
     output_content,
@@ -39,24 +35,6 @@ PROGRESS_SECONDS = 0.5
 PROGRESS_CHARACTERS = 8 * 1024
 AGENT_KEY = "ludolf/agent"
 Encode = Callable[[dict[str, Any]], bytes]
-
-
-class CallSources(msgspec.Struct, frozen=True):
-    """Where the writer learns about tools and files.
-
-    facts  label and annotations of a tool
-    read   text of a file, called before a write starts, to show the difference
-    asks   whether the user has to approve a call; it then stays `pending` until `running`
-    clock  seconds, for the rate of progress
-    """
-
-    facts: Callable[[str], ToolFacts] = lambda name: NO_FACTS
-    read: ReadText = lambda path: None
-    asks: Callable[[ToolStart], bool] = lambda start: False
-    clock: Callable[[], float] = time.monotonic
-
-
-NO_SOURCES = CallSources()
 
 
 class _Call:

@@ -16,8 +16,9 @@ from ludolf.ai.messages import (
     UserMessage,
     text_of,
 )
+from ludolf.protocol.acp.call_sources import TODO_TOOLS
 from ludolf.protocol.acp.content import session_title, text_block
-from ludolf.protocol.acp.tool_view import TODO_TOOLS, text_content, view_call
+from ludolf.protocol.acp.tool_view import text_content, view_call
 from ludolf.protocol.acp.updates import MESSAGE, THOUGHT, USER_MESSAGE, UpdateWriter, parts_of
 from ludolf.session.entries import Entry, message_of, role_of
 

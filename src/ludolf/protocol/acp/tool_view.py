@@ -2,15 +2,16 @@
 
 import os
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 
 from ludolf.agent.tool import ToolOutput
 from ludolf.base import dumps, loads
 from ludolf.base.visible import escape_hidden
+from ludolf.protocol.acp.call_sources import NO_FACTS, TODO_TOOLS, ReadText, ToolFacts
 from ludolf.protocol.acp.content import content_blocks, file_path, text_block
 from ludolf.protocol.acp.structs import ToolKind
 
@@ -26,7 +27,6 @@ _AROUND = 3
 _MCP_NAME = r"(?s)mcp__(.+?)__(.+)"
 _ADDRESS = r"[A-Za-z][A-Za-z0-9+.-]+://"
 _HUNK = r"@@ -\d+(?:,\d+)? \+(\d+)(?:,\d+)? @@"
-TODO_TOOLS = ("todo", "todo_write")
 
 _KINDS: Mapping[str, ToolKind] = {
     "read": "read",
@@ -38,19 +38,7 @@ _KINDS: Mapping[str, ToolKind] = {
     "ls": "search",
     "task": "think",
 }
-# Reads the text of a file; None if there is none, or if it cannot be shown.
-ReadText = Callable[[Path], str | None]
 Blocks = list[dict[str, Any]]
-
-
-class ToolFacts(NamedTuple):
-    """What the definition of a tool says about its calls."""
-
-    label: str = ""
-    read_only: bool = False
-
-
-NO_FACTS = ToolFacts()
 
 
 class ToolView(msgspec.Struct, frozen=True):

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ludolf.agent.events import (
     AgentEnd,
@@ -26,7 +26,7 @@ from ludolf.ai.messages import (
     text_of,
 )
 from ludolf.base import dumps, short_id
-from ludolf.protocol.acp.call_updates import NO_SOURCES, CallSources, CallUpdates
+from ludolf.protocol.acp.call_sources import NO_SOURCES, TODO_TOOLS, CallSources
 from ludolf.protocol.acp.content import content_blocks, session_title, text_block
 from ludolf.protocol.acp.structs import (
     AvailableCommand,
@@ -34,7 +34,6 @@ from ludolf.protocol.acp.structs import (
     ConfigOption,
     NoticeSeverity,
 )
-from ludolf.protocol.acp.tool_view import TODO_TOOLS
 from ludolf.protocol.events import (
     AutoRetryStart,
     CompactionEnd,
@@ -53,6 +52,9 @@ from ludolf.protocol.host_events import (
     TodoAutoClear,
 )
 from ludolf.protocol.subagent_events import SubagentEvent, SubagentLifecycle
+
+if TYPE_CHECKING:
+    from ludolf.protocol.acp.call_updates import CallUpdates
 
 Frames = Sequence[bytes]
 NO_FRAMES: Frames = ()
@@ -89,7 +91,9 @@ class UpdateWriter:
             b'{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":%b,"update":'
             % dumps(session_id)
         )
-        self.calls = CallUpdates(self.frame, cwd, client, sources)
+        self._cwd = cwd
+        self._sources = sources
+        self._calls: CallUpdates | None = None
         self.cost = 0.0
         self.title = ""
         self._compaction = ""
@@ -104,10 +108,10 @@ class UpdateWriter:
             MessageUpdate: self._piece,
             MessageStart: self._message_start,
             MessageEnd: self._message_end,
-            ToolStart: self.calls.start,
-            ToolUpdate: self.calls.progress,
+            ToolStart: lambda event: self.calls.start(event),
+            ToolUpdate: lambda event: self.calls.progress(event),
             ToolEnd: self._tool_end,
-            AgentEnd: lambda event: self.calls.fail_open(),
+            AgentEnd: lambda event: self._fail_open(),
             SubagentEvent: self._of_agent,
             SubagentLifecycle: self._agent_changed,
             TodoAutoClear: self._todos_cleared,
@@ -204,6 +208,15 @@ class UpdateWriter:
 
     # ------------------------------------------------------------ calls and progress
 
+    @property
+    def calls(self) -> "CallUpdates":
+        """The tool calls, whose code is loaded with the first of them."""
+        if self._calls is None:
+            from ludolf.protocol.acp.call_updates import CallUpdates
+
+            self._calls = CallUpdates(self.frame, self._cwd, self._client, self._sources)
+        return self._calls
+
     def tool_call_id(self, call_id: str, *, of_agent: bool = False) -> str:
         """Return the id under which the client knows a call that has not ended."""
         return self.calls.shown_id(call_id, of_agent=of_agent)
@@ -215,11 +228,11 @@ class UpdateWriter:
     @property
     def due(self) -> float | None:
         """Return the time of the clock at which `flush` has frames; None if no progress waits."""
-        return self.calls.due
+        return None if self._calls is None else self._calls.due
 
     def flush(self) -> Frames:
         """Return progress that was held back to limit the rate."""
-        return tuple(self.calls.flush())
+        return NO_FRAMES if self._calls is None else tuple(self._calls.flush())
 
     # ------------------------------------------------------------ messages
 
@@ -237,7 +250,8 @@ class UpdateWriter:
     def _message_start(self, event: MessageStart) -> Frames:
         if isinstance(event.message, AssistantMessage):
             self._name_message(short_id())
-            self.calls.answer_begins()
+            if self._calls is not None:
+                self._calls.answer_begins()
         return NO_FRAMES
 
     def _piece(self, event: MessageUpdate) -> Iterable[bytes]:
@@ -262,8 +276,8 @@ class UpdateWriter:
     def _message_end(self, event: MessageEnd) -> Iterator[bytes]:
         match event.message:
             case AssistantMessage() as message:
-                if message.failed:
-                    yield from self.calls.answer_failed()
+                if message.failed and self._calls is not None:
+                    yield from self._calls.answer_failed()
                 usage = self.usage(message.usage)
                 if usage is not None:
                     yield usage
@@ -301,7 +315,10 @@ class UpdateWriter:
 
     def _agent_changed(self, event: SubagentLifecycle) -> Iterable[bytes]:
         ended = event.payload.status != "started"
-        return self.calls.fail_open(event.payload.id) if ended else NO_FRAMES
+        return self._fail_open(event.payload.id) if ended else NO_FRAMES
+
+    def _fail_open(self, agent: str = "") -> Iterable[bytes]:
+        return NO_FRAMES if self._calls is None else self._calls.fail_open(agent)
 
     # ------------------------------------------------------------ around a run
 
