@@ -35,6 +35,44 @@ def updates_in(frames: Iterable[bytes], session_id: str = "s1") -> list[dict[str
     return found
 
 
+_RESULTS: dict[str, type[BaseModel]] = {
+    "initialize": schema.InitializeResponse,
+    "authenticate": schema.AuthenticateResponse,
+    "session/new": schema.NewSessionResponse,
+    "session/load": schema.LoadSessionResponse,
+    "session/resume": schema.ResumeSessionResponse,
+    "session/fork": schema.ForkSessionResponse,
+    "session/list": schema.ListSessionsResponse,
+    "session/close": schema.CloseSessionResponse,
+    "session/delete": schema.DeleteSessionResponse,
+    "session/prompt": schema.PromptResponse,
+    "session/set_mode": schema.SetSessionModeResponse,
+    "session/set_config_option": schema.SetSessionConfigOptionResponse,
+}
+_REQUESTS: dict[str, type[BaseModel]] = {
+    "session/request_permission": schema.RequestPermissionRequest,
+    "fs/read_text_file": schema.ReadTextFileRequest,
+    "fs/write_text_file": schema.WriteTextFileRequest,
+    "terminal/create": schema.CreateTerminalRequest,
+    "terminal/output": schema.TerminalOutputRequest,
+    "terminal/wait_for_exit": schema.WaitForTerminalExitRequest,
+    "terminal/kill": schema.KillTerminalRequest,
+    "terminal/release": schema.ReleaseTerminalRequest,
+}
+
+
+def check_result(method: str, result: dict[str, Any]) -> None:
+    """Check the result of a request of the client; unknown methods are not checked."""
+    if method in _RESULTS:
+        check_model(_RESULTS[method], result)
+
+
+def check_request(method: str, params: dict[str, Any]) -> None:
+    """Check the parameters of a request of the agent; unknown methods are not checked."""
+    if method in _REQUESTS:
+        check_model(_REQUESTS[method], params)
+
+
 def check_model(model: type[BaseModel], value: dict[str, Any]) -> None:
     """Check that a value matches a model and has no field that the model does not know."""
     read = model.model_validate(value)

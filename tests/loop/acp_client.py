@@ -13,7 +13,7 @@ from ludolf.base import dumps
 from ludolf.config.settings.options import Options
 from ludolf.engine.bundles import Bundles
 from ludolf.rpc.stdio import Stdio
-from tests.acp_frames import updates_in
+from tests.acp_frames import check_request, check_result, updates_in
 from tests.loop.laws import Record
 from tests.loop.stage import MemoryStdio, home_with
 from tests.loop.tools import Gates, stage_tools
@@ -49,6 +49,7 @@ class AcpClient:
         self._stdio = MemoryStdio(self._hear, iter(lambda: 0, 1))
         self._changed = asyncio.Event()
         self._numbers = iter(range(1, 1_000_000))
+        self._asked: dict[int, str] = {}
         chosen = {"model": "ludolf/scripted", "no_context_files": True, **options}
         given = Options(cwd=root, **chosen)
         self.server = AcpServer(given, cast(Stdio, self._stdio), self._prepare)
@@ -66,6 +67,7 @@ class AcpClient:
     def start(self, method: str, /, **params: Any) -> int:
         """Send a request; returns its id."""
         number = next(self._numbers)
+        self._asked[number] = method
         self.feed(dumps({"jsonrpc": "2.0", "id": number, "method": method, "params": params}))
         return number
 
@@ -149,6 +151,10 @@ class AcpClient:
         assert record["jsonrpc"] == "2.0"
         if record.get("method") == "session/update":
             updates_in([dumps(record) + b"\n"], record["params"]["sessionId"])
+        elif "method" in record and "id" in record:
+            check_request(record["method"], record["params"])
+        elif "result" in record:
+            check_result(self._asked.get(record["id"], ""), record["result"])
         self.frames.append(record)
         self._changed.set()
         if "method" in record and "id" in record:
