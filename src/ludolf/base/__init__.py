@@ -14,6 +14,7 @@ import msgspec
 _PATH_BYTES, _NAME_BYTES = 4096, 255
 ErrorCode = Literal[
     "busy",
+    "full",
     "internal_error",
     "invalid_fork_entry",
     "invalid_parameter",
@@ -21,8 +22,13 @@ ErrorCode = Literal[
     "no_model",
     "session_busy",
     "session_in_use",
+    "shared",
     "stale_cursor",
+    "unauthorized",
     "unknown_command",
+    "unknown_session",
+    "unsupported",
+    "view_only",
 ]
 # Takes a warning for the user.
 Warn = Callable[[str], None]
