@@ -132,7 +132,7 @@ class Underway(Value):
     dialogs: tuple[Any, ...] = ()
     retry: Any = None
     compaction: Any = None
-    statuses: dict[str, str] = {}
+    statuses: dict[str, str] | None = None
     widgets: tuple[Any, ...] = ()
     title: str | None = None
 
@@ -151,7 +151,7 @@ class Attached(Value):
     cursor: str
     replayed: int | UnsetType = UNSET
     state: State | UnsetType = UNSET
-    leaf_id: str | None | UnsetType = UNSET
+    leaf_id: str | UnsetType | None = UNSET
     entries: tuple[Any, ...] | UnsetType = UNSET
     more: bool = False
     underway: Underway | UnsetType = UNSET

@@ -33,6 +33,9 @@ class FrameSink:
         if frame is not None:
             self._stdio.send(frame)
 
+    def reply(self, frame: Frame, id: msgspec.Raw) -> None:
+        self._stdio.send(frame)
+
     def has_room(self) -> bool:
         return self._stdio.has_room()
 
