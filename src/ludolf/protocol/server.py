@@ -108,10 +108,14 @@ class Welcome(Value):
 
 
 class RunningTool(Value):
+    """A tool call without a stored result. One that has ended has `result` and `isError`."""
+
     tool_call_id: str
     tool_name: str
     args: Any
     partial_result: Any = UNSET
+    result: Any = UNSET
+    is_error: bool = False
 
 
 class RunningShell(Value):

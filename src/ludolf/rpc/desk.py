@@ -9,7 +9,7 @@ import traceback
 from collections.abc import Awaitable, Callable
 from typing import Any, Protocol
 
-import msgspec
+from msgspec import structs
 
 from ludolf.agent.scope import StartedCoroutine, Tasks
 from ludolf.base import CommandError, LudolfError
@@ -31,8 +31,8 @@ from ludolf.rpc.prompt_results import PromptResults
 
 # Stands for the head of a line until it has been read.
 _UNREAD = Head("parse")
-# Takes a reply and the id of the command that it belongs to.
-Deliver = Callable[[Frame, msgspec.Raw], None]
+# Takes a reply and the head of the command that it belongs to.
+Deliver = Callable[[Frame, Head], None]
 
 
 class CommandJob(Protocol):
@@ -113,8 +113,8 @@ class Desk:
         self.connection = connection
         self._pacing = pacing
         self._deliver = deliver
-        results = PromptResults(engine, connection)
-        self._handlers = with_manners(HANDLERS, connection.traits, results)
+        self._results = PromptResults(engine, connection)
+        self._handlers = with_manners(HANDLERS, connection.traits, self._results)
 
     # ------------------------------------------------------------ commands
 
@@ -131,7 +131,7 @@ class Desk:
         except BadFrame as error:
             self.refuse_line(error)
         except Exception as error:  # a bug in reading a line is an error reply, too
-            self.reply(_bug(_UNREAD.type, _UNREAD.id, error))
+            self.fail(_UNREAD, error)
         else:
             self.handle(head, body)
 
@@ -148,7 +148,7 @@ class Desk:
         except LudolfError as error:
             self.refuse(head, error)
         except Exception as error:  # as above
-            self.reply(_bug(head.type, head.id, error))
+            self.fail(head, error)
         else:
             self._pacing.start(job, order)
 
@@ -164,28 +164,34 @@ class Desk:
         """Reply with the result of a handler; a handler without one has replied already."""
         if isinstance(result, ReplyData):
             data, more = result.data, result.more
-            self.reply(Reply(command=head.type, id=head.id, data=data, more=more))
+            self._reply(head, Reply(command=head.type, id=head.id, data=data, more=more))
         elif result is None:
-            self.reply(Reply(command=head.type, id=head.id))
+            self._reply(head, Reply(command=head.type, id=head.id))
 
     def refuse(self, head: Head, error: LudolfError) -> None:
-        self.reply(refusal(head, error))
+        """Reply that a command was refused."""
+        self._reply(head, refusal(head, error))
 
     def refuse_line(self, error: BadFrame) -> None:
         """Reply to a line that is not a command."""
-        self.reply(Reply(command="parse", id=error.id, error=str(error), untyped=error.untyped))
+        head = Head("parse", error.id)
+        self._reply(head, structs.replace(refusal(head, error), untyped=error.untyped))
 
     def fail(self, head: Head, error: Exception) -> None:
         """Reply to a command whose handler has a bug."""
-        self.reply(_bug(head.type, head.id, error))
+        self._reply(head, _bug(head, error))
 
-    def reply(self, reply: Reply) -> None:
+    def _reply(self, head: Head, reply: Reply) -> None:
         try:
             frame = self.connection.reply(reply)
         except Exception as error:  # data that cannot be written is an error reply, not silence
-            frame = self.connection.reply(_bug(reply.command, reply.id, error))
+            frame = self.connection.reply(_bug(head, error))
         if frame is not None:
-            self._deliver(frame, reply.id)
+            self._deliver(frame, head)
+
+    def close(self) -> None:
+        """Stop following the prompts of this connection."""
+        self._results.close()
 
 
 class _DeskJob:
@@ -247,8 +253,8 @@ def refusal(head: Head, error: LudolfError) -> Reply:
     return Reply(command=head.type, id=head.id, error=str(error), code=code, field=field)
 
 
-def _bug(command: str, id: msgspec.Raw, error: Exception) -> Reply:
+def _bug(head: Head, error: Exception) -> Reply:
     with contextlib.suppress(OSError, ValueError):  # stderr may be closed
         traceback.print_exception(error)
-    text = f"Internal error in {command}: {type(error).__name__}: {error}"
-    return Reply(command=command, id=id, error=text, code="internal_error")
+    text = f"Internal error in {head.type}: {type(error).__name__}: {error}"
+    return Reply(command=head.type, id=head.id, error=text, code="internal_error")

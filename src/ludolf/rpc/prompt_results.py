@@ -2,6 +2,7 @@
 
 import asyncio
 import re
+from collections.abc import Callable
 from functools import partial
 from typing import Any, Literal
 
@@ -42,7 +43,7 @@ class PromptResults(Sink):
         self._open: list[_Open] = []
         self._status: PromptStatus = "completed"
         self._error: dict[str, Any] | None = None
-        self._listens = False
+        self._detach: Callable[[], None] | None = None
         # Something ran since the last `session_settled`.
         self._has_run = False
         if connection.prompt_results:
@@ -63,9 +64,14 @@ class PromptResults(Sink):
             loop.call_soon(partial(self._tell, id, "completed", invoked=False))
 
     def _listen(self) -> None:
-        if not self._listens:
-            self._listens = True
-            self._engine.conversation.hub.attach(self)
+        if self._detach is None:
+            self._detach = self._engine.conversation.hub.attach(self)
+
+    def close(self) -> None:
+        """Follow no prompts any more."""
+        if self._detach is not None:
+            self._detach()
+            self._detach = None
 
     # ------------------------------------------------------------ as a sink
 
