@@ -1,0 +1,1 @@
+"""Serve many sessions to many clients in one process."""
