@@ -19,7 +19,7 @@ from ludolf.config.auth.oauth import callback_host
 from ludolf.config.auth.status import CredentialStatus, auth_status
 from ludolf.config.models.registry import ModelRegistry
 from ludolf.engine.feature import Feature, Send
-from ludolf.extensions.dialogs import Dialogs
+from ludolf.engine.host.dialogs import HostDialogs
 from ludolf.protocol.commands import UiAnswer
 from ludolf.protocol.results import LoginProvider
 from ludolf.protocol.ui import UiRequest
@@ -88,7 +88,6 @@ class Logins(Feature):
             raise CommandError(text if text == CANCELLED else f"Login failed: {text}") from error
         finally:
             del self._running[provider]
-            asker.withdraw()
 
     async def logout(self, provider: str) -> bool:
         """Remove what is stored; False if nothing was.
@@ -132,15 +131,14 @@ class Logins(Feature):
 
 
 class HostAsker(Asker):
-    """Asks the user through the host; the last dialog can be withdrawn."""
+    """Asks the user through the host."""
 
     def __init__(self, send: Send) -> None:
         self._send = send
-        self._asked: str | None = None
-        self.dialogs = Dialogs(self._note)
+        self.dialogs = HostDialogs(self._put)
 
     def show(self, url: str, instructions: str, *, launch: str | None = None) -> None:
-        self._send(
+        self._put(
             UiRequest(
                 id=uuid4(),
                 method="open_url",
@@ -151,18 +149,12 @@ class HostAsker(Asker):
         )
 
     async def paste(self, question: str, example: str | None) -> str:
-        text = await self.dialogs.input(question, example)
-        self._asked = None
-        if text is None:
+        request = UiRequest(id=uuid4(), method="input", title=question, placeholder=example)
+        answer = await self.dialogs.ask(request)
+        if answer is None or not isinstance(answer.value, str):
             raise LoginError(CANCELLED)
-        return text
+        return answer.value
 
-    def withdraw(self) -> None:
-        """Close the open dialog at the host."""
-        if self._asked is not None:
-            self._send(UiRequest(id=uuid4(), method="cancel", target_id=self._asked))
-            self._asked = None
-
-    def _note(self, request: UiRequest) -> None:
-        self._asked = request.id
+    def _put(self, request: UiRequest) -> None:
+        # A login may succeed at a host that shows no dialogs: the user opens the address elsewhere.
         self._send(request)

@@ -96,7 +96,6 @@ class ServerLogins(Component):
             raise CommandError(text if text == CANCELLED else f"Login failed: {text}") from error
         finally:
             self._asker = None
-            asker.withdraw()
 
     async def logout(self, entry: McpEntry) -> bool:
         """Remove a stored login; False if there was none.
