@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from ludolf.agent.questions import AnswerClock
 from ludolf.base import dumps, loads
 from ludolf.engine.host.dialogs import HostDialogs
 from ludolf.extensions.dialogs import Dialogs
@@ -47,7 +48,7 @@ class Wire:
     def __init__(self, answer: dict[str, Any] | None = None) -> None:
         self.sent: list[UiRequest] = []
         self._answer = answer
-        self.host = HostDialogs(self._send, withdraws=False)
+        self.host = HostDialogs(AnswerClock(), self._send, withdraws=False)
         self.dialogs = Dialogs(self.host)
 
     def _send(self, request: UiRequest) -> None:

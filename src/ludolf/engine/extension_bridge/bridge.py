@@ -89,7 +89,9 @@ class ExtensionBridge(Feature):
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
         self._conversation = engine.conversation
-        self._host_dialogs = HostDialogs(_waiting(engine.send), withdraws=False)
+        self._host_dialogs = HostDialogs(
+            engine.conversation.answer_clock, _waiting(engine.send), withdraws=False
+        )
         self._dialogs = Dialogs(
             None if engine.send is None else self._host_dialogs,
             print_notice if engine.mode == "print" else None,

@@ -68,7 +68,7 @@ class Approvals:
         self.policies = policies
         self._chosen: SessionApproval = "default"
         self._conversation = conversation
-        self.dialogs = HostDialogs()
+        self.dialogs = HostDialogs(conversation.answer_clock)
         self._approved: set[tuple[str, str, str]] = set()
         self._turn = asyncio.Lock()
 

@@ -2,7 +2,7 @@
 
 import asyncio
 
-from ludolf.agent.questions import Questions
+from ludolf.agent.questions import AnswerClock, Questions
 from ludolf.base import uuid4
 from ludolf.engine.feature import Send
 from ludolf.protocol.commands import UiAnswer
@@ -12,14 +12,18 @@ from ludolf.protocol.ui import UiRequest
 class HostDialogs:
     """Dialogs of one part of an engine; `send` shows them, None if no host does.
 
+    `clock` measures the time for answers.
+
     If the task that asks is cancelled, or its time is up, the host closes the dialog. Dialogs of
     extensions stay open there, as hosts of pi expect: those are made with `withdraws=False`.
     """
 
-    def __init__(self, send: Send | None = None, *, withdraws: bool = True) -> None:
+    def __init__(
+        self, clock: AnswerClock, send: Send | None = None, *, withdraws: bool = True
+    ) -> None:
         self.send = send
         self._withdraws = withdraws
-        self._questions: Questions[UiRequest, UiAnswer | None] = Questions()
+        self._questions: Questions[UiRequest, UiAnswer | None] = Questions(clock)
         self._closed = False
 
     @property
@@ -35,7 +39,7 @@ class HostDialogs:
         """Return the user's answer; None if the dialog is dismissed or no host shows it.
 
         Raises:
-            TimeoutError: no answer came within `seconds`.
+            TimeoutError: no answer came within `seconds`, or the clock stood still for too long.
         """
         if not self.can_ask:
             return None

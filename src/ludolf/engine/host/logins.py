@@ -2,6 +2,7 @@
 
 import asyncio
 
+from ludolf.agent.questions import AnswerClock
 from ludolf.agent.scope import Aborted, Scope
 from ludolf.ai.errors import ProviderError
 from ludolf.ai.http.oauth import LoginError
@@ -28,12 +29,18 @@ CANCELLED = "Login cancelled"
 
 
 class Logins(Feature):
-    """One login per provider at a time. `work` is the scope that logins run in."""
+    """One login per provider at a time.
 
-    def __init__(self, registry: ModelRegistry, send: Send | None, work: Scope) -> None:
+    `work` is the scope that logins run in, `clock` measures the time for answers of the user.
+    """
+
+    def __init__(
+        self, registry: ModelRegistry, send: Send | None, work: Scope, clock: AnswerClock
+    ) -> None:
         self._registry = registry
         self._send = send
         self._work = work
+        self._clock = clock
         self._running: dict[str, HostAsker] = {}
 
     def providers(self) -> tuple[LoginProvider, ...]:
@@ -76,7 +83,7 @@ class Logins(Feature):
         if provider in self._running:
             raise CommandError(f"A login to {provider} is under way already")
         chosen = choose_way(self._registry, provider, method)
-        asker = HostAsker(self._send)
+        asker = HostAsker(self._send, self._clock)
         self._running[provider] = asker
         try:
             with self._work.open() as scope:
@@ -133,9 +140,9 @@ class Logins(Feature):
 class HostAsker(Asker):
     """Asks the user through the host."""
 
-    def __init__(self, send: Send) -> None:
+    def __init__(self, send: Send, clock: AnswerClock) -> None:
         self._send = send
-        self.dialogs = HostDialogs(self._put)
+        self.dialogs = HostDialogs(clock, self._put)
 
     def show(self, url: str, instructions: str, *, launch: str | None = None) -> None:
         self._put(
@@ -150,7 +157,10 @@ class HostAsker(Asker):
 
     async def paste(self, question: str, example: str | None) -> str:
         request = UiRequest(id=uuid4(), method="input", title=question, placeholder=example)
-        answer = await self.dialogs.ask(request)
+        try:
+            answer = await self.dialogs.ask(request)
+        except TimeoutError:
+            raise LoginError(CANCELLED) from None
         if answer is None or not isinstance(answer.value, str):
             raise LoginError(CANCELLED)
         return answer.value

@@ -8,6 +8,7 @@ from urllib.parse import urlsplit
 
 from msgspec import UNSET
 
+from ludolf.agent.questions import AnswerClock
 from ludolf.agent.scope import Aborted, Scope
 from ludolf.base import LudolfError, uuid4
 from ludolf.engine.feature import Send
@@ -51,8 +52,8 @@ class FormEnded(LudolfError):
 class ServerDialogs:
     """Dialogs of servers; a dismissed one ends the form."""
 
-    def __init__(self) -> None:
-        self.host = HostDialogs()
+    def __init__(self, clock: AnswerClock) -> None:
+        self.host = HostDialogs(clock)
 
     async def select(self, title: str, options: tuple[str, ...]) -> str:
         """Return the chosen option.
@@ -111,7 +112,10 @@ class ServerDialogs:
         self.host.send = None
 
     async def _ask(self, request: UiRequest) -> UiAnswer:
-        answer = await self.host.ask(request)
+        try:
+            answer = await self.host.ask(request)
+        except TimeoutError:
+            raise FormEnded("cancel") from None
         if answer is None:
             raise FormEnded("cancel")
         return answer
@@ -143,7 +147,7 @@ class ServerQuestions:
         self._requests = requests
         self._mode = sampling
         self._sampling = ServerSampling(requests)
-        self._dialogs = ServerDialogs()
+        self._dialogs = ServerDialogs(requests.conversation.answer_clock)
         self._turn = asyncio.Lock()
         self._work: dict[str, Scope] = {}
         self._calls: dict[str, int] = {}
