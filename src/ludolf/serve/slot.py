@@ -27,7 +27,7 @@ from ludolf.rpc.desk import Pacing
 from ludolf.rpc.manners import adopt
 from ludolf.rpc.state import state
 from ludolf.serve.attachment import SHARED_DIALECT, Attachment
-from ludolf.serve.figures import Figures
+from ludolf.serve.figures import ServerFigures
 from ludolf.serve.log import RingPool, SessionLog
 from ludolf.serve.options import RingLimits
 from ludolf.serve.underway import UnderwayWatch
@@ -40,7 +40,7 @@ MAX_ENTRIES = 1000
 class SlotSettings:
     """What all slots of a server share."""
 
-    def __init__(self, ring: RingLimits, pool: RingPool, figures: Figures) -> None:
+    def __init__(self, ring: RingLimits, pool: RingPool, figures: ServerFigures) -> None:
         self.ring = ring
         self.pool = pool
         self.figures = figures
