@@ -1,7 +1,7 @@
 """Approvals, sandbox and secret masking, when enabled."""
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from ludolf.engine.features.secrets import Mask
     from ludolf.engine.host.approvals import Approvals
     from ludolf.protocol.commands import UiAnswer
+    from ludolf.protocol.ui import UiRequest
     from ludolf.tools.sandbox.sandbox import Sandbox
 
 TRUST_WITHDRAWN = (
@@ -152,6 +153,9 @@ class Safety(SharedSafety):
     def answer_dialog(self, answer: "UiAnswer") -> None:
         if self.approvals is not None:
             self.approvals.dialogs.answer(answer)
+
+    def open_dialogs(self) -> "Iterable[UiRequest]":
+        return () if self.approvals is None else self.approvals.dialogs.waiting()
 
     def disconnect(self) -> None:
         self._send = None

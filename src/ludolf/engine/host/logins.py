@@ -1,6 +1,7 @@
 """Logins over the protocol: keys from the host, and identity servers that its user visits."""
 
 import asyncio
+from collections.abc import Iterator
 
 from ludolf.agent.questions import AnswerClock
 from ludolf.agent.scope import Aborted, Scope
@@ -112,6 +113,10 @@ class Logins(Feature):
     def answer_dialog(self, answer: UiAnswer) -> None:
         for asker in self._running.values():
             asker.dialogs.answer(answer)
+
+    def open_dialogs(self) -> Iterator[UiRequest]:
+        for asker in self._running.values():
+            yield from asker.dialogs.waiting()
 
     def disconnect(self) -> None:
         self._work.abort_open()

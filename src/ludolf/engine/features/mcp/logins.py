@@ -23,6 +23,7 @@ from ludolf.mcp.oauth import OAuthSettings, read_oauth_settings
 from ludolf.mcp.tokens import StoredTokens
 from ludolf.mcp.wire import HttpServer, McpError, Tokens
 from ludolf.protocol.commands import UiAnswer
+from ludolf.protocol.ui import UiRequest
 
 NOT_HTTP = 'The MCP server "{name}" is a program on this machine; only HTTP servers have logins.'
 
@@ -114,6 +115,9 @@ class ServerLogins(Component):
     def answer_dialog(self, answer: UiAnswer) -> None:
         if self._asker is not None:
             self._asker.dialogs.answer(answer)
+
+    def open_dialogs(self) -> tuple[UiRequest, ...]:
+        return () if self._asker is None else self._asker.dialogs.waiting()
 
     def abort(self) -> None:
         """Cancel a running login."""
