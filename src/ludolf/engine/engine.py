@@ -48,9 +48,11 @@ if TYPE_CHECKING:
     from ludolf.protocol.commands import UiAnswer
     from ludolf.protocol.ui import UiRequest
 
-RunMode = Literal["rpc", "acp", "json", "print", "sdk"]
+RunMode = Literal["rpc", "acp", "serve", "json", "print", "sdk"]
 # Modes with a host that may choose another model before the first prompt.
-_SERVING: tuple[RunMode, ...] = ("rpc", "acp")
+_SERVING: tuple[RunMode, ...] = ("rpc", "acp", "serve")
+# Modes with several sessions in one program.
+_SHARING: tuple[RunMode, ...] = ("acp", "serve", "sdk")
 
 
 class Plugs(msgspec.Struct, frozen=True, kw_only=True):
@@ -233,7 +235,7 @@ class Engine(Component):
         for feature in self.features:
             await feature.start()
         report_distrust(self.bundles)
-        if mode != "rpc":
+        if mode not in ("rpc", "serve"):
             self.offer_subagents(default=False)
         if mode not in _SERVING:
             if self.models.by_default:
@@ -367,7 +369,7 @@ class Engine(Component):
         for feature in self.features.inner_first:
             await feature.close()
         # Other sessions of the program may still need what their commands left running.
-        has_program = owns_models and self.mode not in ("acp", "sdk")
+        has_program = owns_models and self.mode not in _SHARING
         self.shell.close(whole_program=has_program)
         await self.tasks.close()
         self.session.close()
