@@ -460,7 +460,8 @@ class Server:
         def answer(result: Result) -> None:
             self._answer(head, result)
 
-        return Call(self._engine, command, head, self._dialect, answer, self._turn)
+        host = self._engine.own_host
+        return Call(self._engine, host, command, head, self._dialect, answer, self._turn)
 
     def _start(self, handler: Handler, call: Call, order: Order) -> None:
         spec = handler.spec
