@@ -20,7 +20,8 @@ from ludolf.engine.history.handoff import Handoffs
 from ludolf.engine.history.sessions import Library, SessionSwitcher
 from ludolf.engine.history.summaries import Summaries
 from ludolf.engine.history.tree import TreeNavigation
-from ludolf.engine.host.host_tools import HostTools
+from ludolf.engine.host.host_link import HostLink
+from ludolf.engine.host.host_side import WAIT_SECONDS, HostSide
 from ludolf.engine.project_trust import (
     NOT_APPLIED,
     enter_folder,
@@ -42,7 +43,7 @@ if TYPE_CHECKING:
     from ludolf.engine.features.mcp.feature import McpFeature
     from ludolf.engine.features.todos import TodoPlan
     from ludolf.engine.host.approvals import Approvals
-    from ludolf.engine.host.host_uris import HostUris
+    from ludolf.engine.host.host_uris import HostDocuments
     from ludolf.engine.host.logins import Logins
     from ludolf.engine.host.renewals import Renewals
     from ludolf.protocol.commands import UiAnswer
@@ -116,7 +117,9 @@ class Engine(Component):
         self.handoff = Handoffs(self.runner, self.sessions, work)
         self.library = Library(self.conversation)
         self.shell = Shell(bundles, self._shell_commands, lambda: not self.runner.running)
-        self.host_tools = HostTools(self.conversation.hub, self.toolset)
+        hub = self.conversation.hub
+        self.own_host = self.host_side(HostLink(hub.emit, hub.post))
+        self.host_tools = self.own_host.tools
 
     # ------------------------------------------------------------ state
 
@@ -261,6 +264,10 @@ class Engine(Component):
     def spawn(self, task: Any) -> "Engine":
         """Return an engine for a subagent."""
         return self._plugs.spawn(self, task)
+
+    def host_side(self, link: HostLink, wait_seconds: float = WAIT_SECONDS) -> HostSide:
+        """Return the place for the tools and documents of another host, which `link` reaches."""
+        return HostSide(self.bundles, link, lambda: self.host_documents, wait_seconds)
 
     def disconnect(self) -> None:
         """Give open dialogs and all later ones their defaults: the host is gone."""
@@ -449,10 +456,11 @@ class Engine(Component):
         return "todos" in vars(self) and self.todos.was_used
 
     @cached_property
-    def host_uris(self) -> "HostUris":
-        from ludolf.engine.host.host_uris import HostUris
+    def host_documents(self) -> "HostDocuments":
+        """Return the documents of all hosts."""
+        from ludolf.engine.host.host_uris import HostDocuments
 
-        return self._added(HostUris(self.conversation.hub, self.toolset))
+        return self._added(HostDocuments(self.toolset))
 
     @cached_property
     def mcp(self) -> "McpFeature":

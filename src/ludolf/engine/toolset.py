@@ -176,6 +176,13 @@ class Toolset:
         self._switched_on |= new
         self._specs = None
 
+    def remove_source(self, source: str) -> None:
+        """Remove a source with its tools, from the next request on."""
+        gone = self._provided.pop(source, None)
+        if gone is not None:
+            self._switched_on -= set(gone.tools)
+            self._specs = None
+
     def source_of(self, name: str) -> str | None:
         """Return the source of a tool, active or not; None if the tool is unknown."""
         if name in self.tools:

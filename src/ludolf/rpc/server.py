@@ -84,7 +84,7 @@ class Server:
         sink = FrameSink(self._dialect, stdio)
         engine.conversation.hub.attach(sink)
         adopt(engine, dialect.traits)
-        self.desk = Desk(engine, self._dialect, self._pacing, sink.reply)
+        self.desk = Desk(engine, engine.own_host, self._dialect, self._pacing, sink.reply)
         self.feed = self.desk.feed
 
     async def serve(self) -> None:

@@ -65,7 +65,7 @@ class Attachment(Sink):
         # A client that reads the log as it is needs nothing rendered.
         self.reads_log = seat.dialect == SHARED_DIALECT and not seat.bare
         self._stop_listening: Callable[[], None] = _do_nothing
-        self.desk = Desk(slot.engine, self.connection, slot.pacing, self._reply)
+        self.desk = Desk(slot.engine, slot.host_of(seat.client), self.connection, slot.pacing, self._reply)
 
     # ------------------------------------------------------------ commands
 
@@ -179,7 +179,11 @@ class Attachment(Sink):
 
     def take(self, event: Event) -> None:
         if not self.reads_log:
-            self._send_rendered(self.connection.event(event))
+            self.send_rendered(event)
+
+    def send_rendered(self, event: Event) -> None:
+        """Send an event to this client alone, in its dialect."""
+        self._send_rendered(self.connection.event(event))
 
     def show(self, request: UiRequest) -> None:
         """Show a request for the user in the dialect of this client."""

@@ -2,11 +2,14 @@
 
 import asyncio
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 from ludolf.base import CommandError, dumps, iso_time
 from ludolf.engine.engine import Engine
 from ludolf.engine.feature import Feature, SessionMove
+from ludolf.engine.host.host_link import HostLink
+from ludolf.engine.host.host_side import HostSide
 from ludolf.engine.hub import Sink
 from ludolf.protocol.commands import UiAnswer
 from ludolf.protocol.dialects import make_dialect
@@ -74,6 +77,7 @@ class Slot(Sink):
         self._moved = moved
         self._dialect = HostConnection(make_dialect(SHARED_DIALECT))
         self._underway = UnderwayWatch()
+        self._hosts: dict[str, HostSide] = {}
         self.log = SessionLog(self.id, settings.ring, settings.pool)
         self._timer: asyncio.TimerHandle | None = None
 
@@ -121,6 +125,28 @@ class Slot(Sink):
             attachment.show(request)
         return True
 
+    # ------------------------------------------------------------ tools and documents of clients
+
+    def host_of(self, client: str) -> HostSide:
+        """Return the tools and documents that a client provides; they stay if it comes back."""
+        side = self._hosts.get(client)
+        if side is None:
+            post = partial(self._send_to, client)
+
+            async def emit(event: Event) -> None:
+                post(event)
+
+            side = self._hosts[client] = self.engine.host_side(HostLink(emit, post, client))
+            side.leave()
+        return side
+
+    def _send_to(self, client: str, event: Event) -> None:
+        for attachment in self.attachments:
+            if attachment.seat.client == client:
+                attachment.send_rendered(event)
+
+    # ------------------------------------------------------------ dialogs of clients
+
     def answer_dialog(self, client: str, answer: UiAnswer) -> None:
         """Take the first answer that fits; the other clients close their dialogs."""
         asked = (each for each in self.engine.open_dialogs() if each.id == answer.id)
@@ -142,6 +168,7 @@ class Slot(Sink):
         seat = attachment.seat
         joined = ClientJoined(client=seat.client, name=seat.name, role=attachment.role)
         self._send_others(attachment, joined)
+        self.host_of(seat.client).come_back()
         self._mind_clock()
 
     def detach(self, attachment: Attachment) -> None:
@@ -151,6 +178,7 @@ class Slot(Sink):
         self.attachments.remove(attachment)
         self.touch()
         attachment.close()
+        self.host_of(attachment.seat.client).leave()
         self._send_others(attachment, ClientLeft(client=attachment.seat.client))
         self._mind_clock()
 
@@ -277,6 +305,8 @@ class Slot(Sink):
             attachment.seat.attachments.pop(self.id, None)
         if self._timer is not None:
             self._timer.cancel()
+        for side in self._hosts.values():
+            side.close()
         self.engine.disconnect()
         await self.engine.close()
         await self.pacing.tasks.close()
