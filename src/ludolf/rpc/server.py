@@ -21,6 +21,7 @@ from ludolf.agent.scope import StartedCoroutine, Tasks
 from ludolf.ai.errors import RETRYABLE, kind_of
 from ludolf.ai.messages import AssistantMessage
 from ludolf.base import CommandError, LudolfError, check_path
+from ludolf.base.user_paths import expand_user
 from ludolf.config.settings.home import env
 from ludolf.config.settings.options import Options
 from ludolf.engine.build import build
@@ -51,6 +52,7 @@ from ludolf.rpc.line_reader import MAX_FRAME, TOO_LONG
 from ludolf.rpc.signals import Stop, watch_signals
 from ludolf.rpc.state import is_settled
 from ludolf.rpc.stdio import Stdio
+from ludolf.session.finder import SessionFolder
 
 if TYPE_CHECKING:
     from ludolf.protocol.ui import UiRequest
@@ -308,14 +310,14 @@ def _skipped_when_empty(run: HandlerFunction) -> HandlerFunction:
 
 def _only_existing(run: HandlerFunction) -> HandlerFunction:
     async def check(call: Call) -> Result:
-        _check_exists(call.engine.conversation.place.cwd, call.command.session_path)
+        _check_exists(call.engine.conversation.place, call.command.session_path)
         return await run(call)
 
     return check
 
 
-def _check_exists(cwd: str, path: str) -> None:
-    if not os.path.exists(Path(cwd, os.path.expanduser(check_path(path)))):
+def _check_exists(place: SessionFolder, path: str) -> None:
+    if not os.path.exists(Path(place.cwd, expand_user(check_path(path), place.home))):
         raise CommandError(f"File not found: {path}")
 
 
@@ -394,8 +396,10 @@ class Server:
         await self._stdio.drain(max(0.0, deadline - loop.time()))
 
     def _info(self) -> ServerInfo:
-        titles = (env("RPC_EMIT_TITLE") or "").strip().lower() in _ON
-        return ServerInfo(__version__, self._commands, titles, self._place_of, self._cwd)
+        workspace = self._engine.workspace
+        titles = (env("RPC_EMIT_TITLE", workspace.environ) or "").strip().lower() in _ON
+        home = str(workspace.home.user)
+        return ServerInfo(__version__, self._commands, titles, self._place_of, self._cwd, home)
 
     def _cwd(self) -> str:
         return str(self._engine.conversation.place.cwd)

@@ -11,6 +11,7 @@ from ludolf.ai.messages import THINKING_LEVELS, ThinkingLevel
 from ludolf.ai.models import Model
 from ludolf.base import ConfigError
 from ludolf.base.near import did_you_mean
+from ludolf.base.user_paths import expand_user, user_dir
 from ludolf.config.auth.keys import ALSO_NEEDED, KEY_VARIABLES
 from ludolf.config.models.models_file import ModelEntry, ProviderEntry, make_model
 from ludolf.config.models.patterns import is_glob, matches_glob
@@ -248,7 +249,7 @@ def _on_this_machine(
         return None
     name, level = split_level(wanted)
     if owner == FILES and _names_file(name):
-        name = os.path.abspath(os.path.expanduser(name))
+        name = os.path.abspath(expand_user(name, user_dir(registry.keyring.environ)))
     model = registry.expected(owner, name)
     return ModelChoice(model=model, level=level) if model is not None else None
 
