@@ -74,16 +74,17 @@ def test_a_read_is_noticed(source: str) -> None:
 
 def reads(module: Module) -> Iterator[str]:
     for node in ast.walk(module.tree):
-        if isinstance(node, ast.Attribute) and ast.unparse(node) in READS:
+        match node:
+            case ast.Attribute():
+                is_read = ast.unparse(node) in READS
+            case ast.ImportFrom():
+                is_read = any(f"{node.module}.{alias.name}" in READS for alias in node.names)
+            case ast.Call():
+                is_read = _is_implicit(node)
+            case _:
+                continue
+        if is_read:
             yield module.at(node)
-        elif isinstance(node, ast.ImportFrom) and _imports_read(node):
-            yield module.at(node)
-        elif isinstance(node, ast.Call) and _is_implicit(node):
-            yield module.at(node)
-
-
-def _imports_read(node: ast.ImportFrom) -> bool:
-    return any(f"{node.module}.{alias.name}" in READS for alias in node.names)
 
 
 def _is_implicit(call: ast.Call) -> bool:

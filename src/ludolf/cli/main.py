@@ -169,7 +169,7 @@ def _serve_editor(arguments: Arguments) -> int:
 
 def _warn_of_new_file(cwd: str, session: str) -> None:
     """Warn a user who may have misspelt a path; hosts and programs create files this way."""
-    from ludolf.base.user_paths import user_dir
+    from ludolf.base import user_dir
     from ludolf.session.finder import as_path
 
     path = as_path(cwd, session, user_dir(os.environ))

@@ -10,8 +10,7 @@ import msgspec
 
 from ludolf.agent.io import QueueKind, QueueMode
 from ludolf.agent.scope import Scope, Tasks
-from ludolf.base import CommandError, ConfigError, check_path
-from ludolf.base.user_paths import expand_user
+from ludolf.base import CommandError, ConfigError, check_path, expand_user
 from ludolf.config.settings.home import Home
 from ludolf.config.settings.settings import SettingsFiles
 from ludolf.engine.bundles import Bundles, Component

@@ -4,8 +4,8 @@ import asyncio
 import os
 from collections.abc import Mapping
 
+from ludolf.base import expand_user, user_dir
 from ludolf.base.jsonrpc import OutgoingCall, RpcFrame
-from ludolf.base.user_paths import expand_user, user_dir
 from ludolf.mcp.link import LinkOwner
 from ludolf.mcp.wire import McpError, StdioServer
 from ludolf.tools.piped_process import PipedProcess

@@ -20,8 +20,7 @@ from ludolf.agent.io import QueueKind
 from ludolf.agent.scope import StartedCoroutine, Tasks
 from ludolf.ai.errors import RETRYABLE, kind_of
 from ludolf.ai.messages import AssistantMessage
-from ludolf.base import CommandError, LudolfError, check_path
-from ludolf.base.user_paths import expand_user
+from ludolf.base import CommandError, LudolfError, check_path, expand_user
 from ludolf.config.settings.home import env
 from ludolf.config.settings.options import Options
 from ludolf.engine.build import build

@@ -8,8 +8,7 @@ from pathlib import Path
 
 import msgspec
 
-from ludolf.base import CommandError, Value, check_path
-from ludolf.base.user_paths import expand_user
+from ludolf.base import CommandError, Value, check_path, expand_user
 from ludolf.session.entries import (
     Entry,
     SessionHeader,

@@ -12,8 +12,7 @@ from ludolf.ai.messages import (
     ToolCall,
     text_of,
 )
-from ludolf.base import CommandError, Value, Warn, check_path, dumps, now_ms
-from ludolf.base.user_paths import expand_user
+from ludolf.base import CommandError, Value, Warn, check_path, dumps, expand_user, now_ms
 from ludolf.session.entries import Entry, message_of
 from ludolf.session.finder import SessionFolder
 from ludolf.session.reader import NotASession, read_header, read_session

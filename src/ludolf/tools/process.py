@@ -10,9 +10,8 @@ from typing import NamedTuple, Self, TypeVar
 import msgspec
 
 from ludolf.agent.tool import LeftBehind, Walls
-from ludolf.base import LudolfError
+from ludolf.base import LudolfError, expand_user, user_dir
 from ludolf.base.programs import find_program
-from ludolf.base.user_paths import expand_user, user_dir
 from ludolf.tools.process_tree import WARDEN, Reaper, ReaperMessage
 from ludolf.tools.supervisor import DEATH_SECONDS, GRACE_SECONDS, SIGKILL
 

@@ -15,8 +15,7 @@ from ludolf.ai.errors import ErrorKind, ProviderError, kind_of
 from ludolf.ai.http.transport import Transport
 from ludolf.ai.messages import StopReason, Usage, UserMessage, text_of
 from ludolf.ai.provider import Provider, Request
-from ludolf.base import ConfigError, Value, as_text, dumps, loads
-from ludolf.base.user_paths import expand_user, user_dir
+from ludolf.base import ConfigError, Value, as_text, dumps, expand_user, loads, user_dir
 
 
 class PlaybackBlock(Value, forbid_unknown_fields=True):

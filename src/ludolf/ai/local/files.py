@@ -9,9 +9,8 @@ from ludolf.ai.local import FILE_API, FILE_SUFFIX, FILES
 from ludolf.ai.local.gguf import GgufError, GgufHeader, read_gguf
 from ludolf.ai.local.servers import COMPAT, local_model, thinking_compat
 from ludolf.ai.models import Model
-from ludolf.base import ConfigError, loads
+from ludolf.base import ConfigError, loads, user_dir
 from ludolf.base.project_files import read_bytes
-from ludolf.base.user_paths import user_dir
 
 DEFAULT_CONTEXT = 16_384
 UNKNOWN_CONTEXT = 4096

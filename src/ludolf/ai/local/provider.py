@@ -24,8 +24,7 @@ from ludolf.ai.local.runtime import Launch, RuntimeAnswer
 from ludolf.ai.models import Model
 from ludolf.ai.provider import Provider, Request
 from ludolf.ai.providers.openai.completions import OpenAICompletions
-from ludolf.base import LudolfError, dumps
-from ludolf.base.user_paths import expand_user, user_dir
+from ludolf.base import LudolfError, dumps, expand_user, user_dir
 
 MODULE = "ludolf.ai.local.runtime"
 LOAD_SECONDS = 600.0

@@ -6,8 +6,7 @@ from argparse import ArgumentParser
 from collections.abc import Sequence
 from pathlib import Path
 
-from ludolf.base import CommandError
-from ludolf.base.user_paths import user_dir
+from ludolf.base import CommandError, user_dir
 from ludolf.config.settings.home import expand
 
 # Alias -> the name of its file. Each selects the dialect of the same name; hosts of pi 0.79 start

@@ -9,9 +9,8 @@ import msgspec
 from ludolf.ai.local import FILE_SUFFIX, FILES
 from ludolf.ai.messages import THINKING_LEVELS, ThinkingLevel
 from ludolf.ai.models import Model
-from ludolf.base import ConfigError
+from ludolf.base import ConfigError, expand_user, user_dir
 from ludolf.base.near import did_you_mean
-from ludolf.base.user_paths import expand_user, user_dir
 from ludolf.config.auth.keys import ALSO_NEEDED, KEY_VARIABLES
 from ludolf.config.models.models_file import ModelEntry, ProviderEntry, make_model
 from ludolf.config.models.patterns import is_glob, matches_glob

@@ -11,9 +11,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ludolf.base import ConfigError
+from ludolf.base import ConfigError, expand_user
 from ludolf.base.project_files import FileRefused, read_bytes
-from ludolf.base.user_paths import expand_user
 from ludolf.config.resources.entry_points import installed
 from ludolf.config.resources.sources import find_places, find_sources
 from ludolf.config.settings.files import read_object

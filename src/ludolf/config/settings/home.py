@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from ludolf.base import user_dir
 from ludolf.base.project_files import IsHidden, Reader, project_reader
-from ludolf.base.user_paths import user_dir
 
 if TYPE_CHECKING:
     from ludolf.config.settings.options import Options

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import structs
 
-from ludolf.base import CommandError, check_path
-from ludolf.base.user_paths import expand_user
+from ludolf.base import CommandError, check_path, expand_user
 from ludolf.config.models.selection import as_level
 from ludolf.engine.bundles import Bundles, Component
 from ludolf.engine.conversation import Conversation

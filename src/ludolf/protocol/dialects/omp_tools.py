@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from ludolf.agent.events import ToolEnd
 from ludolf.ai.messages import Text
-from ludolf.base.user_paths import expand_user
+from ludolf.base import expand_user
 from ludolf.base.visible import escape_hidden
 
 if TYPE_CHECKING:

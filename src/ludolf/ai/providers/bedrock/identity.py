@@ -20,7 +20,7 @@ from ludolf.ai.http.transport import Seal
 from ludolf.ai.provider import Request
 from ludolf.ai.providers.cloud_tokens import is_of_process
 from ludolf.ai.providers.gateways import base_url
-from ludolf.base.user_paths import expand_user, user_dir
+from ludolf.base import expand_user, user_dir
 
 _DEFAULT_REGION = "us-east-1"
 _ARN_REGION = re.compile(r"arn:aws[\w-]*:bedrock:([a-z0-9-]+):")

@@ -14,8 +14,7 @@ from ludolf.ai.provider import Request
 from ludolf.ai.providers.cloud_tokens import Token, TokenCache, is_of_process, keep_quiet
 from ludolf.ai.providers.gateways import base_url, variable
 from ludolf.ai.providers.google.provider import STREAM, Google, headers_for
-from ludolf.base import loads
-from ludolf.base.user_paths import user_dir
+from ludolf.base import loads, user_dir
 
 SCOPES = ("https://www.googleapis.com/auth/cloud-platform",)
 _ANYWHERE = "https://aiplatform.googleapis.com"
