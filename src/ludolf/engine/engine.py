@@ -1,7 +1,6 @@
 """One agent session that commands act on."""
 
 import asyncio
-import os
 from collections.abc import Awaitable, Callable
 from functools import cached_property, partial
 from pathlib import Path
@@ -11,7 +10,8 @@ import msgspec
 
 from ludolf.agent.io import QueueKind, QueueMode
 from ludolf.agent.scope import Scope, Tasks
-from ludolf.base import CommandError, ConfigError, check_path
+from ludolf.base import CommandError, ConfigError, check_path, expand_user
+from ludolf.config.settings.home import Home
 from ludolf.config.settings.settings import SettingsFiles
 from ludolf.engine.bundles import Bundles, Component
 from ludolf.engine.feature import F, Send, SessionMove
@@ -67,8 +67,8 @@ class Plugs(msgspec.Struct, frozen=True, kw_only=True):
     refresh: Callable[[Bundles], None]
 
 
-def _path_in(folder: Path, path: str) -> Path:
-    return Path(folder, os.path.expanduser(check_path(path)))
+def _path_in(home: Home, path: str) -> Path:
+    return Path(home.cwd, expand_user(check_path(path), home.user))
 
 
 def _do_nothing() -> None:
@@ -405,7 +405,7 @@ class Engine(Component):
         work = partial(
             export_html,
             self.session,
-            _path_in(self.workspace.cwd, output) if output else None,
+            _path_in(self.workspace.home, output) if output else None,
             overwrite=overwrite,
             system_prompt=self.resources.system_prompt(),
             tools=self.toolset.specs(),

@@ -65,7 +65,9 @@ class Attachment(Sink):
         # A client that reads the log as it is needs nothing rendered.
         self.reads_log = seat.dialect == SHARED_DIALECT and not seat.bare
         self._stop_listening: Callable[[], None] = _do_nothing
-        self.desk = Desk(slot.engine, slot.host_of(seat.client), self.connection, slot.pacing, self._reply)
+        self.desk = Desk(
+            slot.engine, slot.host_of(seat.client), self.connection, slot.pacing, self._reply
+        )
 
     # ------------------------------------------------------------ commands
 

@@ -97,18 +97,20 @@ class LoadedSessions:
         return _with_env(structs.replace(options, cwd=cwd), command.env)
 
     def _find(self, wanted: str, options: Options) -> Path:
-        path = as_path(str(options.cwd), wanted)
+        place = self._place(options)
+        path = as_path(str(options.cwd), wanted, place.home)
         if path is None:
-            path = find_anywhere(self._place(options), wanted)
+            path = find_anywhere(place, wanted)
         if path is None:
             raise unknown_session(wanted)
         return path
 
     def _place(self, options: Options) -> SessionFolder:
-        home = find_home(options.cwd)
+        home = find_home(options.cwd, options.environ)
         setting = SettingsFiles(home).current.session_dir
-        folder = custom_session_dir(home, setting, options.session_dir)
-        return SessionFolder(agent_dir=home.agent, cwd=str(options.cwd), custom=folder)
+        folder = custom_session_dir(home, options.environ, setting, options.session_dir)
+        cwd = str(options.cwd)
+        return SessionFolder(agent_dir=home.agent, cwd=cwd, home=home.user, custom=folder)
 
     async def _of(self, path: Path, options: Options) -> Slot:
         """Return the session of a file, loaded at most once."""
