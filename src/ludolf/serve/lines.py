@@ -15,8 +15,8 @@ from ludolf.protocol.framing import Head, render_reply
 from ludolf.rpc.desk import refusal
 from ludolf.rpc.line_reader import LineSplitter
 from ludolf.rpc.stdio import Stdio
-from ludolf.serve.attachment import joined
 from ludolf.serve.connection import STUCK, ClientConnection
+from ludolf.serve.seat import joined
 from ludolf.serve.server import SessionServer
 
 _READ = 256 << 10

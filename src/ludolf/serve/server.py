@@ -23,7 +23,6 @@ from ludolf.protocol.server import (
     Shutdown,
     Welcome,
 )
-from ludolf.serve.attachment import Attachment
 from ludolf.serve.connection import (
     GOING_AWAY,
     NO_SESSION,
@@ -37,7 +36,7 @@ from ludolf.serve.figures import ServerFigures
 from ludolf.serve.guard import AccessGuard
 from ludolf.serve.log import RingPool
 from ludolf.serve.options import ClientLimits, ServeOptions
-from ludolf.serve.seat import Seat
+from ludolf.serve.seat import Attachment, Seat
 from ludolf.serve.slot import Slot, SlotSettings
 from ludolf.serve.slots import LoadedSessions, unknown_session
 
@@ -185,6 +184,17 @@ class SessionServer:
         )
 
     # ------------------------------------------------------------ commands
+
+    def loaded(self, session: str) -> Slot | None:
+        return self.slots.loaded(session)
+
+    async def load_stored(self, session: str) -> Slot:
+        """Return the session with this id, which is loaded if it is not yet.
+
+        Raises:
+            CommandError: it does not exist or cannot be opened.
+        """
+        return await self.slots.load_stored(session)
 
     def do(
         self, connection: ClientConnection, head: Head, command: Any

@@ -30,10 +30,10 @@ from ludolf.rpc.connection import HostConnection
 from ludolf.rpc.desk import Pacing
 from ludolf.rpc.manners import adopt
 from ludolf.rpc.state import state
-from ludolf.serve.attachment import SHARED_DIALECT, Attachment, joined
 from ludolf.serve.figures import ServerFigures
 from ludolf.serve.log import RingPool, SessionLog
 from ludolf.serve.options import RingLimits
+from ludolf.serve.seat import SHARED_DIALECT, Attachment, joined
 from ludolf.serve.underway import UnderwayWatch
 from ludolf.session.entries import entry_json
 from ludolf.session.views import is_interrupted, path_after, path_tail
