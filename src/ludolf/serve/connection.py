@@ -15,7 +15,7 @@ from ludolf.protocol.server import SERVER_COMMANDS, Hello, Welcome
 from ludolf.rpc.connection import unknown_command
 from ludolf.rpc.desk import read_line, refusal
 from ludolf.serve.options import ClientLimits
-from ludolf.serve.seat import Attachment, Seat, SessionHead, SharedSession, joined
+from ludolf.serve.seat import Seat, SessionAttachment, SessionHead, SharedSession, joined
 
 # Bytes of one batch for a client.
 _BATCH = 256 << 10
@@ -41,21 +41,21 @@ class Reception(Protocol):
             CommandError: it does not exist or cannot be opened.
         """
 
-    def hello(self, connection: "ClientConnection", hello: Hello) -> Welcome | None:
+    def hello(self, connection: "ServedConnection", hello: Hello) -> Welcome | None:
         """Return the welcome of a client; None if its token is wrong, which is answered later.
 
         Raises:
             CommandError: its protocol or its dialect is not known.
         """
 
-    def welcome(self, connection: "ClientConnection", hello: Hello) -> Welcome:
+    def welcome(self, connection: "ServedConnection", hello: Hello) -> Welcome:
         """Give a client its seat."""
 
-    def left(self, connection: "ClientConnection") -> None:
+    def left(self, connection: "ServedConnection") -> None:
         """Note that a connection has ended."""
 
     def do(
-        self, connection: "ClientConnection", head: Head, command: Any
+        self, connection: "ServedConnection", head: Head, command: Any
     ) -> Coroutine[Any, Any, dict[str, Any] | None]:
         """Return the work of a command: the fields of its reply; None if that has been sent."""
 
@@ -68,7 +68,7 @@ _names = msgspec.json.Decoder(_Named)
 SERVER_CODES: frozenset[ErrorCode] = frozenset(get_args(ErrorCode))
 
 
-class ClientConnection:
+class ServedConnection:
     """A door moves the bytes: it calls `feed` with lines and writes what `outgoing` returns.
 
     `remote`: the client came over TCP. `trusted`: it has shown the token, or came over a socket
@@ -308,7 +308,7 @@ class ClientConnection:
         else:
             self._perform(self._attachment(slot.id), head, body)
 
-    def _attachment(self, session: str) -> Attachment:
+    def _attachment(self, session: str) -> SessionAttachment:
         """Return the attachment to a session; without one, a role that only sends commands."""
         assert self.seat is not None
         found = self.seat.attachments.get(session)
@@ -317,9 +317,9 @@ class ClientConnection:
         slot = self._server.loaded(session)
         assert slot is not None
         slot.touch()
-        return Attachment(self.seat, slot, "control", listens=False)
+        return SessionAttachment(self.seat, slot, "control", listens=False)
 
-    def _perform(self, attachment: Attachment, head: SessionHead, body: Body) -> None:
+    def _perform(self, attachment: SessionAttachment, head: SessionHead, body: Body) -> None:
         spec = COMMANDS[head.type]
         try:
             if attachment.role == "view" and not spec.reads:
@@ -331,7 +331,7 @@ class ClientConnection:
             return
         attachment.desk.handle(head, body)
 
-    def _answer_dialog(self, attachment: Attachment, head: Head, body: Body) -> None:
+    def _answer_dialog(self, attachment: SessionAttachment, head: Head, body: Body) -> None:
         if attachment.role == "control":
             answer: UiAnswer = read_command(head, body)
             attachment.slot.answer_dialog(attachment.seat.client, answer)
@@ -352,7 +352,7 @@ class ClientConnection:
         self.answered(head)
         self.send(whole)
 
-    def answer(self, head: Head, data: list[bytes], attachment: Attachment) -> None:
+    def answer(self, head: Head, data: list[bytes], attachment: SessionAttachment) -> None:
         """Reply to the command that attached the client, in the order of the session's frames."""
         frame = joined(render_reply(Reply(command=head.type, id=head.id, data=data)))
         if self.seat is not None:
@@ -361,7 +361,7 @@ class ClientConnection:
         self.current = attachment.slot.id
         attachment.send_first(frame)
 
-    def forget(self, attachment: Attachment) -> None:
+    def forget(self, attachment: SessionAttachment) -> None:
         """Send what is due for a session that the client does not listen to any more."""
         while attachment.is_due:
             self._direct += attachment.pull(_BATCH)

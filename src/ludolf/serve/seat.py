@@ -47,7 +47,7 @@ class SessionHead(Head, frozen=True):
     named: str | None = None
 
 
-class ClientLink(Protocol):
+class SeatConnection(Protocol):
     """The present connection of a client. `current` is the session of commands that name none."""
 
     current: str | None
@@ -72,7 +72,7 @@ class SharedSession(Protocol):
     engine: Engine
     log: SessionLog
     pacing: Pacing
-    attachments: "list[Attachment]"
+    attachments: "list[SessionAttachment]"
     figures: ServerFigures
 
     def host_of(self, client: str) -> HostSide:
@@ -81,13 +81,13 @@ class SharedSession(Protocol):
     def snapshot(self, role: ClientRole, entry: str | None, last: int) -> list[bytes]:
         """Return the session at the end of the log, as pieces of JSON."""
 
-    def detach(self, attachment: "Attachment") -> None:
+    def detach(self, attachment: "SessionAttachment") -> None:
         """Let a client leave."""
 
     def touch(self) -> None:
         """Note that a client has used the session."""
 
-    def check_alone(self, attachment: "Attachment") -> None:
+    def check_alone(self, attachment: "SessionAttachment") -> None:
         """Raises:
         CommandError: another client controls the session, too.
         """
@@ -96,7 +96,7 @@ class SharedSession(Protocol):
         """Take the answer of a client's user to a dialog."""
 
 
-class Attachment(Sink):
+class SessionAttachment(Sink):
     """`listens`: the client gets the events of the session; else it has only sent a command.
 
     Frames for this client alone stand in `_private`, each with the number of the frame of the log
@@ -306,8 +306,8 @@ class Seat:
         self.dialect = SHARED_DIALECT
         self.bare = False
         self.last_entries = 100
-        self.connection: ClientLink | None = None
-        self.attachments: dict[str, Attachment] = {}
+        self.connection: SeatConnection | None = None
+        self.attachments: dict[str, SessionAttachment] = {}
         self.left_at = 0.0
         # Ids of commands without a reply, and the last replies by the id of the command.
         self._pending: set[bytes] = set()
@@ -324,13 +324,13 @@ class Seat:
         away = asyncio.get_running_loop().time() - self.left_at
         return not self.is_connected and not self._pending and away > KEPT_SECONDS
 
-    def take(self, connection: ClientLink, hello: Hello) -> None:
+    def take(self, connection: SeatConnection, hello: Hello) -> None:
         """Use a new connection from now on."""
         self.connection = connection
         self.name = hello.name
         self.dialect, self.bare = hello.dialect, hello.bare
 
-    def leave(self) -> tuple[Attachment, ...]:
+    def leave(self) -> tuple[SessionAttachment, ...]:
         """Note that the connection is gone; returns the attachments that end with it."""
         self.connection = None
         self.left_at = asyncio.get_running_loop().time()
@@ -338,7 +338,7 @@ class Seat:
         self.attachments = {}
         return ended
 
-    def move(self, origin: str, attachment: Attachment) -> None:
+    def move(self, origin: str, attachment: SessionAttachment) -> None:
         """The session of an attachment has another id from now on."""
         self.attachments.pop(origin, None)
         self.attachments[attachment.slot.id] = attachment
