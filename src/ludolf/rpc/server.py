@@ -4,7 +4,6 @@ import asyncio
 import contextlib
 import os
 import re
-import sys
 import traceback
 from collections.abc import Awaitable, Mapping
 from functools import partial
@@ -48,7 +47,7 @@ from ludolf.rpc.connection import (
 )
 from ludolf.rpc.handlers import HANDLERS
 from ludolf.rpc.line_reader import MAX_FRAME, TOO_LONG
-from ludolf.rpc.signals import Stop, watch_signals
+from ludolf.rpc.signals import Stop, close_early, watch_signals
 from ludolf.rpc.state import is_settled
 from ludolf.rpc.stdio import Stdio
 
@@ -320,8 +319,6 @@ def _check_exists(cwd: str, path: str) -> None:
 
 
 WARM_UP_SECONDS = 0.2
-CLOSE_SECONDS = 4.0
-LAST_WORDS_SECONDS = 0.1
 
 
 def run_rpc(options: Options, dialect: str) -> int:
@@ -340,13 +337,7 @@ async def _main(options: Options, dialect: str) -> int:
         code = await stop.race(server.serve())
         if code is None:
             return 0
-        if code == 1:
-            sys.stderr.write("Error: stdout was closed by the reader\n")
-        stdio.leave()
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(CLOSE_SECONDS):
-                await engine.close()
-        await stdio.drain(LAST_WORDS_SECONDS)
+        await close_early(code, stdio, engine.close)
         return code
 
 

@@ -1,9 +1,7 @@
 """Logins of MCP servers: tokens for connections, and the flow with the host's user."""
 
+import asyncio
 import os
-from typing import Any
-
-import msgspec
 
 from ludolf.agent.scope import Aborted, Scope
 from ludolf.ai.errors import ProviderError
@@ -19,7 +17,7 @@ from ludolf.engine.bundles import Bundles, Component
 from ludolf.engine.feature import Send
 from ludolf.engine.host.logins import CANCELLED, HostAsker
 from ludolf.mcp.login import BrowserLogin, log_out
-from ludolf.mcp.oauth import OAuthSettings, read_oauth_settings
+from ludolf.mcp.oauth import read_oauth_settings
 from ludolf.mcp.tokens import StoredTokens
 from ludolf.mcp.wire import HttpServer, McpError, Tokens
 from ludolf.protocol.commands import UiAnswer
@@ -59,10 +57,11 @@ def tokens_for(bundles: Bundles, resolved: ResolvedEntry) -> Tokens | None:
     entry = resolved.entry
     if entry.auth is not None:
         return ProviderTokens(bundles, entry.auth.provider)
-    if any(name.lower() == "authorization" for name in resolved.headers):
+    if resolved.has_own_token:
         return None
     url = resolved.url or ""
-    return StoredTokens(url, _store(bundles, entry.name, url), _settings(resolved))
+    settings = read_oauth_settings(resolved.oauth_fields)
+    return StoredTokens(url, _store(bundles, entry.name, url), settings)
 
 
 class ServerLogins(Component):
@@ -77,7 +76,7 @@ class ServerLogins(Component):
         """Raises:
         CommandError: it is refused, failed, or was cancelled.
         """
-        resolved = _resolved(entry)
+        resolved = await _resolved(entry)
         if send is None:
             raise CommandError(f'Run "ludolf mcp login {entry.name}" in a terminal to log in.')
         if self._asker is not None:
@@ -85,8 +84,9 @@ class ServerLogins(Component):
         url = resolved.url or ""
         store = _store(self.bundles, entry.name, url)
         server = HttpServer(url=url, headers=resolved.headers)
+        settings = read_oauth_settings(resolved.oauth_fields)
         asker = self._asker = HostAsker(send, self.conversation.answer_clock)
-        attempt = BrowserLogin(server, store, _settings(resolved), asker, host=callback_host())
+        attempt = BrowserLogin(server, store, settings, asker, host=callback_host())
         try:
             with self._work.open() as scope:
                 await scope.run(attempt.run())
@@ -104,9 +104,9 @@ class ServerLogins(Component):
         Raises:
             CommandError: the server has no logins.
         """
-        resolved = _resolved(entry)
+        resolved = await _resolved(entry)
         store = _store(self.bundles, entry.name, resolved.url or "")
-        removed, problem = await log_out(store, _settings(resolved))
+        removed, problem = await log_out(store, read_oauth_settings(resolved.oauth_fields))
         if problem:
             text = f'The tokens of "{entry.name}" were not revoked at the server: {problem}'
             self.conversation.hub.report(text)
@@ -124,20 +124,14 @@ class ServerLogins(Component):
         self._work.abort_open()
 
 
-def _resolved(entry: McpEntry) -> ResolvedEntry:
+async def _resolved(entry: McpEntry) -> ResolvedEntry:
     if entry.url is None:
         raise CommandError(NOT_HTTP.format(name=entry.name))
     try:
-        return resolve_entry(entry, os.environ)
+        return await asyncio.to_thread(resolve_entry, entry, os.environ)
     except ConfigError as error:
         raise CommandError(str(error)) from error
 
 
 def _store(bundles: Bundles, name: str, url: str) -> ServerLogin:
     return ServerLogin(bundles.workspace.home.agent, name, url)
-
-
-def _settings(resolved: ResolvedEntry) -> OAuthSettings:
-    oauth: dict[str, Any] = msgspec.to_builtins(resolved.entry.oauth) or {}
-    secret = {"clientSecret": resolved.client_secret} if resolved.client_secret else {}
-    return read_oauth_settings({**oauth, **secret})
