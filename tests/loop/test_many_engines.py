@@ -111,16 +111,20 @@ async def test_engines_that_come_and_go_leave_nothing_behind(tmp_path: Path) -> 
 
 
 async def test_the_fiftieth_idle_engine_costs_no_more_than_the_fifth(tmp_path: Path) -> None:
-    engines = [await started(tmp_path) for _ in range(3)]
-    costs: list[int] = []
-    tracemalloc.start()
-    for _ in range(48):
+    engines = [await started(tmp_path) for _ in range(5)]
+
+    async def cost_of_five() -> int:
         gc.collect()
-        before = tracemalloc.get_traced_memory()[0]
-        engines.append(await started(tmp_path))
+        tracemalloc.start()
+        engines.extend([await started(tmp_path) for _ in range(5)])
         gc.collect()
-        costs.append(tracemalloc.get_traced_memory()[0] - before)
-    tracemalloc.stop()
+        cost = tracemalloc.get_traced_memory()[0]
+        tracemalloc.stop()
+        return cost
+
+    early = await cost_of_five()
+    engines.extend([await started(tmp_path) for _ in range(40)])
+    late = await cost_of_five()
     for engine in engines:
         await engine.close()
-    assert sum(costs[-5:]) < 1.5 * sum(costs[:5])
+    assert late < 1.5 * early
