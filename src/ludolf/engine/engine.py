@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from ludolf.engine.host.logins import Logins
     from ludolf.engine.host.renewals import Renewals
     from ludolf.protocol.commands import UiAnswer
+    from ludolf.protocol.ui import UiRequest
 
 RunMode = Literal["rpc", "acp", "json", "print", "sdk"]
 # Modes with a host that may choose another model before the first prompt.
@@ -274,6 +275,11 @@ class Engine(Component):
         for feature in self.features:
             feature.answer_dialog(answer)
 
+    def open_dialogs(self) -> "tuple[UiRequest, ...]":
+        """Return the dialogs that wait for an answer of the user."""
+        asking = self.features.hooks["open_dialogs"]
+        return tuple(request for feature in asking for request in feature.open_dialogs())
+
     def commands(self) -> tuple[Any, ...]:
         """Return the items of `get_commands`: of extensions, then templates, then skills."""
         added = (item for each in self.features.hooks["commands"] for item in each.commands())
@@ -474,7 +480,8 @@ class Engine(Component):
     def logins(self) -> "Logins":
         from ludolf.engine.host.logins import Logins
 
-        return self._added(Logins(self.models.registry, self.send, self._logins_scope))
+        clock = self.conversation.answer_clock
+        return self._added(Logins(self.models.registry, self.send, self._logins_scope, clock))
 
     @cached_property
     def _renewals(self) -> "Renewals":

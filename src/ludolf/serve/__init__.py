@@ -1,1 +1,1 @@
-"""Serve many sessions to many clients in one process."""
+"""`ludolf serve`: many sessions and many clients in one process."""

@@ -1,7 +1,7 @@
 """Approvals, sandbox and secret masking, when enabled."""
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from ludolf.engine.features.secrets import Mask
     from ludolf.engine.host.approvals import Approvals
     from ludolf.protocol.commands import UiAnswer
+    from ludolf.protocol.ui import UiRequest
     from ludolf.tools.sandbox.sandbox import Sandbox
 
 TRUST_WITHDRAWN = (
@@ -137,7 +138,7 @@ class Safety(SharedSafety):
             from ludolf.engine.host.approvals import Approvals
 
             self.approvals = Approvals((), self._bundles.conversation)
-            self.approvals.send = self._send
+            self.approvals.dialogs.send = self._send
         return self.approvals
 
     def guard_code(self) -> None:
@@ -147,16 +148,19 @@ class Safety(SharedSafety):
     def connect(self, send: "Send | None") -> None:
         self._send = send
         if self.approvals is not None:
-            self.approvals.send = send
+            self.approvals.dialogs.send = send
 
     def answer_dialog(self, answer: "UiAnswer") -> None:
         if self.approvals is not None:
-            self.approvals.answer(answer)
+            self.approvals.dialogs.answer(answer)
+
+    def open_dialogs(self) -> "Iterable[UiRequest]":
+        return () if self.approvals is None else self.approvals.dialogs.waiting()
 
     def disconnect(self) -> None:
         self._send = None
         if self.approvals is not None:
-            self.approvals.close()
+            self.approvals.dialogs.close()
 
     async def start(self) -> None:
         if self._bundles.toolset.owns_process:

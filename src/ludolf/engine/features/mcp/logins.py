@@ -23,6 +23,7 @@ from ludolf.mcp.oauth import OAuthSettings, read_oauth_settings
 from ludolf.mcp.tokens import StoredTokens
 from ludolf.mcp.wire import HttpServer, McpError, Tokens
 from ludolf.protocol.commands import UiAnswer
+from ludolf.protocol.ui import UiRequest
 
 NOT_HTTP = 'The MCP server "{name}" is a program on this machine; only HTTP servers have logins.'
 
@@ -84,7 +85,7 @@ class ServerLogins(Component):
         url = resolved.url or ""
         store = _store(self.bundles, entry.name, url)
         server = HttpServer(url=url, headers=resolved.headers)
-        asker = self._asker = HostAsker(send)
+        asker = self._asker = HostAsker(send, self.conversation.answer_clock)
         attempt = BrowserLogin(server, store, _settings(resolved), asker, host=callback_host())
         try:
             with self._work.open() as scope:
@@ -96,7 +97,6 @@ class ServerLogins(Component):
             raise CommandError(text if text == CANCELLED else f"Login failed: {text}") from error
         finally:
             self._asker = None
-            asker.withdraw()
 
     async def logout(self, entry: McpEntry) -> bool:
         """Remove a stored login; False if there was none.
@@ -115,6 +115,9 @@ class ServerLogins(Component):
     def answer_dialog(self, answer: UiAnswer) -> None:
         if self._asker is not None:
             self._asker.dialogs.answer(answer)
+
+    def open_dialogs(self) -> tuple[UiRequest, ...]:
+        return () if self._asker is None else self._asker.dialogs.waiting()
 
     def abort(self) -> None:
         """Cancel a running login."""
