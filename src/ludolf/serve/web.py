@@ -14,7 +14,7 @@ from ludolf.base import CommandError, ConfigError, dumps, loads
 from ludolf.protocol.commands import COMMANDS
 from ludolf.serve.connection import REPLACED, ClientConnection
 from ludolf.serve.event_stream import BEAT, EventStream
-from ludolf.serve.figures import LoopLag, metrics_text
+from ludolf.serve.figures import LoopLag, metrics_text, resident_bytes
 from ludolf.serve.gate import Gate, GateKeeper, GateLimits
 from ludolf.serve.guard import is_loopback_host
 from ludolf.serve.options import ServeOptions
@@ -85,6 +85,7 @@ class WebDoor:
     ) -> None:
         self._server = server
         self._options = options
+        assert server.guard is not None
         self._guard = server.guard
         self._waits = waits or WebWaits()
         stuck = GateLimits(stuck_seconds=options.limits.stuck_seconds)
@@ -222,7 +223,7 @@ class WebDoor:
         return _text(200, "ready")
 
     async def _metrics(self, _: "BaseRequest") -> "Response":
-        gauges = {**self._server.gauges(), "loop_lag_seconds": self._lag.worst}
+        gauges = {**_gauges(self._server), "loop_lag_seconds": self._lag.worst}
         text = metrics_text(self._server.figures, gauges)
         return _text(200, text, {"Content-Type": "text/plain; version=0.0.4; charset=utf-8"})
 
@@ -376,6 +377,17 @@ def check_reach(host: str, options: ServeOptions) -> None:
         "does the encryption, say so with --tls-by-proxy. To use only this machine, listen on "
         "127.0.0.1."
     )
+
+
+def _gauges(server: "SessionServer") -> dict[str, float]:
+    sessions = [slot.summary() for slot in server.slots]
+    return {
+        "sessions_loaded": len(sessions),
+        "sessions_running": sum(each.state == "running" for each in sessions),
+        "clients": len(server.connections),
+        "dialogs_waiting": sum(each.dialogs for each in sessions),
+        "resident_memory_bytes": resident_bytes(),
+    }
 
 
 def _tls_context(files: tuple[Path, Path]) -> ssl.SSLContext:
