@@ -65,6 +65,7 @@ class UiRequest(Value, kw_only=True, tag_field="type", tag="extension_ui_request
     args: Any = UNSET
     risk: Risk | None = None
     session_id: str | None = None
+    by: str | None = None
 
 
 def fits(request: UiRequest, answer: UiAnswer) -> bool:

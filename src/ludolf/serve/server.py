@@ -1,11 +1,10 @@
 """The server: its clients, its sessions, and the commands that concern it."""
 
 import asyncio
+import contextlib
 import secrets
 from collections.abc import Coroutine
 from typing import Any
-
-import msgspec
 
 from ludolf import __version__
 from ludolf.agent.scope import Tasks
@@ -58,7 +57,9 @@ class SessionServer:
         self.limits: ClientLimits = options.limits
         self.boot = secrets.token_hex(8)
         self.figures = ServerFigures()
+        # Commands of clients; they are answered before the server ends.
         self.tasks = Tasks()
+        self._sweeping = Tasks()
         self.closing = False
         self.guard = guard
         settings = SlotSettings(options.ring, RingPool(options.all_rings), self.figures)
@@ -71,7 +72,7 @@ class SessionServer:
 
     async def serve(self) -> None:
         """Serve until a client asks for the end; the runs then have some time to end."""
-        self.tasks.start(self._sweep())
+        self._sweeping.start(self._sweep())
         seconds = await self._end
         await self.close(seconds)
 
@@ -82,12 +83,16 @@ class SessionServer:
         for connection in tuple(self.connections):
             if connection.seat is None or not connection.seat.bare:
                 connection.send(closing)
+        await self._sweeping.close()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(CLOSE_SECONDS):
+                await self.tasks.ended()
         if drain_seconds > 0:
             settled = [each.engine.settled() for each in self.slots]
-            with _ignoring_timeout():
+            with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(drain_seconds):
                     await asyncio.gather(*settled)
-        with _ignoring_timeout():
+        with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(CLOSE_SECONDS):
                 await self.slots.close()
         for connection in tuple(self.connections):
@@ -146,7 +151,9 @@ class SessionServer:
                 return None
             connection.trusted = True
         if hello.protocol != PROTOCOL_VERSION or isinstance(hello.protocol, bool):
-            text = f"Protocol {hello.protocol} is not supported; this server has {PROTOCOL_VERSION}."
+            text = (
+                f"Protocol {hello.protocol} is not supported; this server has {PROTOCOL_VERSION}."
+            )
             raise CommandError(text, code="unsupported")
         if hello.dialect not in NAMES:
             text = f"Unknown dialect: {hello.dialect[:100]}. Known: {', '.join(NAMES)}."
@@ -222,6 +229,7 @@ class SessionServer:
             return None  # the client has gone or come back over another connection
         before = seat.attachments.pop(slot.id, None)
         if before is not None:
+            connection.forget(before)
             slot.detach(before)
         if len(slot.attachments) >= self.limits.per_session:
             text = f"Too many clients on this session: {self.limits.per_session}."
@@ -230,7 +238,6 @@ class SessionServer:
         seat.attachments[slot.id] = attachment
         seat.last_entries = wanted.last
         self._mind_wait(attachment, connection, wanted.wait)
-        connection.use(slot.id)
         data = self._answer(attachment, wanted)
         slot.attach(attachment)
         connection.answer(head, data, attachment)
@@ -263,8 +270,8 @@ class SessionServer:
         attachment = seat.attachments.pop(name or "", None) if seat is not None else None
         if attachment is None:
             raise CommandError(NO_SESSION if name is None else f"Not attached to: {name[:200]}")
-        attachment.slot.detach(attachment)
         connection.forget(attachment)
+        attachment.slot.detach(attachment)
         return {}
 
     async def _close(self, connection: ClientConnection, name: str | None) -> ReplyFields:

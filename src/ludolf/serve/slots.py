@@ -12,7 +12,7 @@ from ludolf.base import CommandError, iso_time
 from ludolf.config.settings.home import custom_session_dir, find_home
 from ludolf.config.settings.options import Options
 from ludolf.config.settings.settings import SettingsFiles
-from ludolf.engine.build import build, load_session
+from ludolf.engine.build import build
 from ludolf.engine.engine import Engine
 from ludolf.protocol.server import Open, SessionSummary
 from ludolf.serve.options import ServeOptions
@@ -27,6 +27,7 @@ from ludolf.session.finder import (
     list_sessions,
 )
 from ludolf.session.reader import NotASession, read_header
+from ludolf.session.tree import load_session
 
 # Larger files are read in a thread.
 _LARGE = 1 << 20
@@ -96,34 +97,44 @@ class LoadedSessions:
         return _with_env(structs.replace(options, cwd=cwd), command.env)
 
     def _find(self, wanted: str, options: Options) -> Path:
-        path = as_path(str(options.cwd), wanted)
+        place = self._place(options)
+        path = as_path(str(options.cwd), wanted, place.home)
         if path is None:
-            path = find_anywhere(self._place(options), wanted)
+            path = find_anywhere(place, wanted)
         if path is None:
             raise unknown_session(wanted)
         return path
 
     def _place(self, options: Options) -> SessionFolder:
-        home = find_home(options.cwd)
+        home = find_home(options.cwd, options.environ)
         setting = SettingsFiles(home).current.session_dir
-        folder = custom_session_dir(home, setting, options.session_dir)
-        return SessionFolder(agent_dir=home.agent, cwd=str(options.cwd), custom=folder)
+        folder = custom_session_dir(home, options.environ, setting, options.session_dir)
+        cwd = str(options.cwd)
+        return SessionFolder(agent_dir=home.agent, cwd=cwd, home=home.user, custom=folder)
 
     async def _of(self, path: Path, options: Options) -> Slot:
         """Return the session of a file, loaded at most once."""
         async with self._lock:
-            real = os.path.realpath(path)
-            for slot in self:
-                if slot.path is not None and os.path.realpath(slot.path) == real:
-                    return slot
-            unloading = self._unloading.get(real)
+            slot = self._with_file(path)
+            if slot is not None:
+                return slot
+            unloading = self._unloading.get(_real(path))
             if unloading is not None:
                 await asyncio.wait((unloading,))
-            header = read_header(path) if path.exists() else None
-            if header is not None and header.cwd:
-                cwd = check_folder(header.cwd, self._options.roots)
-                options = structs.replace(options, cwd=cwd)
+            options = self._in_own_folder(options, path)
             return await self._start(structs.replace(options, session=str(path)), path)
+
+    def _with_file(self, path: Path) -> Slot | None:
+        files = ((slot, slot.path) for slot in self)
+        same = (slot for slot, file in files if file is not None and _real(file) == _real(path))
+        return next(same, None)
+
+    def _in_own_folder(self, options: Options, path: Path) -> Options:
+        """Return the options with the folder that a stored session works in."""
+        header = read_header(path) if path.exists() else None
+        if header is None or not header.cwd:
+            return options
+        return structs.replace(options, cwd=check_folder(header.cwd, self._options.roots))
 
     async def _start(self, options: Options, path: Path | None = None) -> Slot:
         await self._make_room()
@@ -165,7 +176,9 @@ class LoadedSessions:
         while len(self._slots) >= self._options.max_loaded:
             unused = [slot for slot in self if slot.is_unused and slot.is_stored]
             if not unused:
-                text = f"All {len(self._slots)} loaded sessions are in use. Close one, or try later."
+                text = (
+                    f"All {len(self._slots)} loaded sessions are in use. Close one, or try later."
+                )
                 raise CommandError(text, code="full")
             await self.unload(min(unused, key=lambda slot: slot.used_at))
 
@@ -186,7 +199,7 @@ class LoadedSessions:
         if slot.path is None:
             await asyncio.wait((task,))
         else:
-            real = os.path.realpath(slot.path)
+            real = _real(slot.path)
             self._unloading[real] = task
             await asyncio.wait((task,))
             self._unloading.pop(real, None)
@@ -219,14 +232,20 @@ def unknown_session(session: str) -> CommandError:
 
 
 async def _built(options: Options, path: Path | None) -> Engine:
-    if path is None or not path.exists():
-        return build(options)
     try:
-        is_large = path.stat().st_size > _LARGE
-        loaded = await asyncio.to_thread(load_session, path) if is_large else None
-        return build(options, loaded=loaded)
+        if path is None or not _is_large(path):
+            return build(options)
+        return build(options, loaded=await asyncio.to_thread(load_session, path))
     except (NotASession, OSError) as error:
         raise CommandError(f"Cannot open {path}: {error}") from error
+
+
+def _is_large(path: Path) -> bool:
+    return path.exists() and path.stat().st_size > _LARGE
+
+
+def _real(path: Path) -> str:
+    return os.path.realpath(path)
 
 
 def _with_env(options: Options, env: Mapping[str, str] | None) -> Options:

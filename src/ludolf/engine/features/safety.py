@@ -11,7 +11,6 @@ from ludolf.ai.messages import ToolCall
 from ludolf.base import CommandError, ConfigError
 from ludolf.base.project_files import IsHidden
 from ludolf.config.settings.approval_rules import read_approvals
-from ludolf.config.settings.home import expand
 from ludolf.config.settings.safety_settings import SandboxSettings, read_sandbox, read_secrets
 from ludolf.engine.bundles import Bundles
 from ludolf.engine.feature import Feature
@@ -329,7 +328,9 @@ def _guarded(asked: SandboxSettings, workspace: Workspace) -> tuple[Path, ...]:
     home = workspace.home
     own = os.path.realpath(home.project)
     imported = (path for path in sorted(import_folders()) if not path.is_relative_to(own))
-    places = code_places(home, workspace.files, paths=workspace.options.extensions)
+    places = code_places(
+        home, workspace.files, workspace.environ, paths=workspace.options.extensions
+    )
     places = (*places, *imported)
     for place in places:
         for folder in (home.cwd, *_places(asked.write, workspace)):
@@ -357,6 +358,7 @@ def _sandbox(
         network=asked.network,
         home=home.user,
         agent=home.agent,
+        environ=workspace.environ,
         write=_places(asked.write, workspace),
         hide=_places(asked.hide, workspace),
         show=_places(asked.show, workspace),
@@ -370,7 +372,7 @@ def _sandbox(
 
 
 def _places(names: tuple[str, ...], workspace: Workspace) -> tuple[Path, ...]:
-    return tuple(workspace.start / expand(name) for name in names)
+    return tuple(workspace.start / workspace.home.expand(name) for name in names)
 
 
 def _signature(folder: Path) -> frozenset[Any]:

@@ -138,7 +138,9 @@ class Logins(Feature):
             key = await asker.paste(f"API key for {name}:", None)
             await self.with_key(provider, key)
             return
-        credential = await log_in(flow, way, asker, domain=domain, host=callback_host())
+        environ = registry.keyring.environ
+        host = callback_host(environ)
+        credential = await log_in(flow, way, asker, environ, domain=domain, host=host)
         await asyncio.to_thread(registry.keyring.store_login, provider, credential)
 
 
