@@ -244,7 +244,7 @@ async def test_pings_are_answered_and_sent(tmp_path: Path) -> None:
     waits = WebWaits(ping=0.01)
     async with served(tmp_path, waits=waits) as stage, stage.socket(autoping=False) as socket:
         await socket.ping(b"there?")
-        kinds = {}
+        kinds: dict[aiohttp.WSMsgType, Any] = {}
         while len(kinds) < 2:
             message = await soon(socket.receive())
             kinds[message.type] = message.data
@@ -526,8 +526,8 @@ async def test_beyond_this_machine_encryption_is_needed(host: str, tmp_path: Pat
 
 
 async def test_a_proxy_may_do_the_encryption(tmp_path: Path) -> None:
-    named = {"http": ("0.0.0.0", 0), "tls_by_proxy": True, "hosts": ("box.example",)}
-    async with served(tmp_path, **named) as stage:
+    anywhere = ("0.0.0.0", 0)
+    async with served(tmp_path, http=anywhere, tls_by_proxy=True, hosts=("box.example",)) as stage:
         page = {"Host": "box.example", "Origin": "https://box.example"}
         assert await stage.status("/healthz", headers=page) == 200
         assert await stage.status("/healthz", headers={"Host": "evil.example"}) == 403

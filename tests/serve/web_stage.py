@@ -2,10 +2,10 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import aiohttp
 
@@ -16,6 +16,7 @@ from ludolf.serve.options import ServeOptions
 from ludolf.serve.server import SessionServer
 from ludolf.serve.web import WebDoor, WebWaits
 
+T = TypeVar("T")
 SOON = 30.0
 QUICK = WebWaits(refusal=0.0)
 
@@ -105,7 +106,7 @@ async def served(
         await stage.web.close()
 
 
-async def soon(work: Any) -> Any:
+async def soon(work: Awaitable[T]) -> T:
     return await asyncio.wait_for(work, SOON)
 
 
