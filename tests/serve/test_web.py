@@ -4,11 +4,17 @@ import asyncio
 import json
 import os
 import socket as sockets
+import ssl
+from datetime import UTC, datetime, timedelta
+from ipaddress import ip_address
 from pathlib import Path
 from typing import Any
 
 import aiohttp
 import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
 
 from ludolf.base import ConfigError
 from ludolf.serve.gate import GateLimits
@@ -543,3 +549,36 @@ async def test_a_port_or_certificate_that_cannot_be_used_is_named(tmp_path: Path
     with pytest.raises(ConfigError, match=r"cert\.pem with the key .*key\.pem"):
         async with served(tmp_path, tls=files):
             pass
+
+
+async def test_a_certificate_encrypts_the_connection(tmp_path: Path) -> None:
+    files = _certificate(tmp_path)
+    trusting = ssl.create_default_context(cafile=files[0])
+    async with served(tmp_path, tls=files) as stage:
+        assert stage.url.startswith("https://127.0.0.1:")
+        assert await stage.status("/healthz", ssl=trusting) == 200
+        async with stage.socket(ssl=trusting) as socket:
+            await socket.send_str('{"type":"ping","x":"' + "x" * 1_000_000 + '"}\n' + PING)
+            assert (await reply(socket, "p"))["success"]
+        assert await stage.raw("GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n") == b""
+
+
+def _certificate(folder: Path) -> tuple[Path, Path]:
+    """A certificate for 127.0.0.1 that is signed with its own key."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "ludolf")])
+    now = datetime.now(UTC)
+    names = x509.SubjectAlternativeName([x509.IPAddress(ip_address("127.0.0.1"))])
+    made = (
+        x509.CertificateBuilder(name, name, key.public_key(), x509.random_serial_number())
+        .not_valid_before(now - timedelta(days=1))
+        .not_valid_after(now + timedelta(days=1))
+        .add_extension(names, critical=False)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
+        .sign(key, hashes.SHA256())
+    )
+    kinds = serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8
+    files = folder / "cert.pem", folder / "key.pem"
+    files[0].write_bytes(made.public_bytes(serialization.Encoding.PEM))
+    files[1].write_bytes(key.private_bytes(*kinds, serialization.NoEncryption()))
+    return files

@@ -216,7 +216,8 @@ class Gate(asyncio.Protocol):
         self._wake.clear()
         self._transport.resume_reading()
         found = self._socket.feed(data)
-        self.write(found.answers)
+        if not self.is_paused:  # a client that reads nothing gets no answers to its pings
+            self.write(bytes(found.answers))
         return found
 
     async def write_socket(self, lines: bytes) -> None:

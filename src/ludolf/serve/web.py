@@ -120,13 +120,15 @@ class WebDoor:
         self._handler_class = _handler_class()
         loop = asyncio.get_running_loop()
         address = "127.0.0.1" if host == "localhost" else host.strip("[]")
+        limits = self._gates.limits
         try:
             self._listener = await loop.create_server(
                 self._gates,
                 address,
                 port,
                 ssl=tls,
-                ssl_handshake_timeout=self._gates.limits.seconds if tls else None,
+                ssl_handshake_timeout=limits.seconds if tls else None,
+                ssl_shutdown_timeout=limits.linger_seconds if tls else None,
             )
         except (OSError, OverflowError) as problem:
             raise ConfigError(
@@ -270,6 +272,7 @@ class WebDoor:
         try:
             if kind in COMMANDS and COMMANDS[kind].unanswered:
                 connection.feed([frame])
+                await connection.hang_up()
                 return _text(204, "")
             found = await ask_once(connection, frame, request.headers.get("Ludolf-Client"))
         finally:

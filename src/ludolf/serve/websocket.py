@@ -39,7 +39,7 @@ class SocketInput(msgspec.Struct):
     """
 
     lines: list[bytes] = []
-    answers: bytes = b""
+    answers: bytearray = bytearray()
     close_code: int | None = None
 
 
