@@ -3,6 +3,8 @@
 import struct
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from ludolf.rpc.line_reader import TOO_LONG
 from ludolf.serve.websocket import (
@@ -113,6 +115,19 @@ def test_what_is_not_the_protocol_breaks_the_connection(data: bytes, code: int, 
     with pytest.raises(BrokenSocket) as caught:
         read(data, step)
     assert caught.value.code == code
+
+
+@given(st.lists(st.binary(max_size=40), max_size=8), st.booleans())
+def test_no_bytes_of_a_client_raise_another_error(parts: list[bytes], valid_start: bool) -> None:
+    reader = SocketReader(20)
+    try:
+        if valid_start:
+            reader.feed(sent(TEXT, b"x" * 10, final=False))
+        for part in parts:
+            found = reader.feed(part)
+            assert all(len(line) <= 20 for line in found.lines)
+    except BrokenSocket as error:
+        assert error.code in (1002, 1003)
 
 
 def test_a_line_without_an_end_is_not_kept() -> None:

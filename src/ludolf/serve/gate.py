@@ -12,8 +12,8 @@ from typing import Protocol, cast
 
 import msgspec
 
+from ludolf.serve.connection import NORMAL, STUCK, UNAUTHORIZED
 from ludolf.serve.websocket import (
-    NORMAL,
     BrokenSocket,
     SocketInput,
     SocketReader,
@@ -21,7 +21,6 @@ from ludolf.serve.websocket import (
     text_frame,
 )
 
-UNAUTHORIZED, STUCK = 4401, 4408
 _MOST_WAITING = 1 << 18
 _FULL = (
     b"HTTP/1.1 503 Service Unavailable\r\n"

@@ -12,7 +12,7 @@ import msgspec
 from ludolf.agent.scope import Tasks
 from ludolf.base import CommandError, ConfigError, dumps, loads
 from ludolf.protocol.commands import COMMANDS
-from ludolf.serve.connection import REPLACED, ClientConnection
+from ludolf.serve.connection import REPLACED, ServedConnection
 from ludolf.serve.event_stream import BEAT, EventStream
 from ludolf.serve.figures import LoopLag, metrics_text, resident_bytes
 from ludolf.serve.gate import Gate, GateKeeper, GateLimits
@@ -312,7 +312,7 @@ class WebDoor:
     async def _stream(
         self,
         request: "BaseRequest",
-        connection: ClientConnection,
+        connection: ServedConnection,
         stream: EventStream,
         frames: list[bytes],
     ) -> "StreamResponse":
@@ -335,7 +335,7 @@ class WebDoor:
         return response
 
     async def _beat(
-        self, request: "BaseRequest", response: "StreamResponse", connection: ClientConnection
+        self, request: "BaseRequest", response: "StreamResponse", connection: ServedConnection
     ) -> None:
         """Keep proxies from closing the stream, and the server from missing the client."""
         with contextlib.suppress(ConnectionError):
@@ -345,7 +345,7 @@ class WebDoor:
                     connection.alive()
                     await response.write(BEAT)
 
-    def _connect(self, gate: Gate, *, trusted: bool) -> ClientConnection:
+    def _connect(self, gate: Gate, *, trusted: bool) -> ServedConnection:
         """Raises:
         CommandError: too many clients are connected.
         """
@@ -447,7 +447,7 @@ def _text(status: int, text: str, headers: dict[str, str] | None = None) -> "Res
     return web.Response(status=status, body=body.encode(), headers={**kind, **(headers or {})})
 
 
-def _ended(connection: ClientConnection) -> "Response":
+def _ended(connection: ServedConnection) -> "Response":
     """Answer a request whose connection to the server ended before the reply."""
     if connection.close_code == REPLACED:
         return _text(409, "The same client connected again before the reply.")

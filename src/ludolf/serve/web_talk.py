@@ -6,7 +6,7 @@ import msgspec
 
 from ludolf.agent.scope import Tasks
 from ludolf.base import dumps
-from ludolf.serve.connection import ClientConnection
+from ludolf.serve.connection import ServedConnection
 from ludolf.serve.gate import Gate
 from ludolf.serve.websocket import BrokenSocket, ping_frame
 
@@ -23,7 +23,7 @@ class WireReply(msgspec.Struct):
 _replies = msgspec.json.Decoder(WireReply)
 
 
-async def talk(gate: Gate, connection: ClientConnection, ping_seconds: float) -> None:
+async def talk(gate: Gate, connection: ServedConnection, ping_seconds: float) -> None:
     """Move lines between a WebSocket and a connection until one of them ends."""
     tasks = Tasks()
     tasks.start(_send(gate, connection))
@@ -36,7 +36,7 @@ async def talk(gate: Gate, connection: ClientConnection, ping_seconds: float) ->
         await tasks.close()
 
 
-async def _receive(gate: Gate, connection: ClientConnection) -> None:
+async def _receive(gate: Gate, connection: ServedConnection) -> None:
     try:
         while (found := await gate.read_socket()) is not None:
             connection.alive()
@@ -51,7 +51,7 @@ async def _receive(gate: Gate, connection: ClientConnection) -> None:
         gate.close_socket(error.code)
 
 
-async def _send(gate: Gate, connection: ClientConnection) -> None:
+async def _send(gate: Gate, connection: ServedConnection) -> None:
     while lines := await connection.outgoing():
         if connection.trusted:
             gate.trust()
@@ -70,7 +70,7 @@ async def _ping(gate: Gate, seconds: float) -> None:
 class ReplyReader:
     """Find replies among the frames that a connection sends."""
 
-    def __init__(self, connection: ClientConnection) -> None:
+    def __init__(self, connection: ServedConnection) -> None:
         self._connection = connection
         self.unread: list[bytes] = []
 
@@ -88,7 +88,7 @@ class ReplyReader:
 
 
 async def ask_once(
-    connection: ClientConnection, frame: bytes, client: str | None
+    connection: ServedConnection, frame: bytes, client: str | None
 ) -> tuple[bytes, WireReply] | None:
     """Send one command, as the named client, and return its reply; None if it ends before."""
     replies = ReplyReader(connection)

@@ -15,8 +15,7 @@ import msgspec
 from ludolf.base import LudolfError
 from ludolf.rpc.line_reader import TOO_LONG
 
-NORMAL = 1000
-_PROTOCOL_ERROR, _UNSUPPORTED = 1002, 1003
+_NORMAL, _PROTOCOL_ERROR, _UNSUPPORTED = 1000, 1002, 1003
 _KEY_SUFFIX = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
 _CONTINUED, _TEXT, _BINARY, _CLOSE, _PING, _PONG = 0, 1, 2, 8, 9, 10
 _FINAL, _MASKED, _RESERVED = 0x80, 0x80, 0x70
@@ -165,7 +164,7 @@ class SocketReader:
         elif opcode == _CLOSE:
             if len(content) == 1:
                 raise BrokenSocket(_PROTOCOL_ERROR, "A closing frame has half a code.")
-            found.close_code = struct.unpack("!H", content[:2])[0] if content else NORMAL
+            found.close_code = struct.unpack("!H", content[:2])[0] if content else _NORMAL
 
     # ------------------------------------------------------------ lines
 
