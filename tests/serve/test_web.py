@@ -65,6 +65,49 @@ async def test_two_host_headers_and_requests_that_are_none_are_refused(tmp_path:
             assert b"Not a valid HTTP request." in answer
 
 
+HOSTILE = (
+    "CONNECT localhost:80 HTTP/1.1\r\n{host}\r\n",
+    "OPTIONS * HTTP/1.1\r\n{host}\r\n",
+    "GET http://evil.example/metrics HTTP/1.1\r\n{host}\r\n",
+    "GET /../../etc/passwd HTTP/1.1\r\n{host}\r\n",
+    "GET /%00%ff HTTP/1.1\r\n{host}\r\n",
+    "GET /events?session=%ff&session=\xff HTTP/1.1\r\n{host}{bearer}\r\n",
+    "GET /events?session=x HTTP/1.1\r\n{host}{bearer}Last-Event-ID: \xff\r\n\r\n",
+    "POST /command HTTP/1.1\r\n{host}{bearer}Content-Length: -1\r\n\r\n",
+    "POST /command HTTP/1.1\r\n{host}{bearer}Content-Length: 9e9\r\n\r\n",
+    "POST /command HTTP/1.1\r\n{host}{bearer}Content-Length: 99999999999999999999\r\n\r\n",
+    "POST /command HTTP/1.1\r\n{host}{bearer}Transfer-Encoding: chunked\r\n\r\nzz\r\n",
+    "POST /command HTTP/1.1\r\n{host}{bearer}Transfer-Encoding: gzip\r\n\r\n",
+    "POST /command HTTP/1.1\r\n{host}{bearer}Content-Length: 2\r\n"
+    "Transfer-Encoding: chunked\r\n\r\n{{}}",
+    "POST /command HTTP/1.1\r\n{host}{bearer}Content-Encoding: gzip\r\n"
+    "Content-Length: 2\r\n\r\n{{}}",
+    "GET /ws HTTP/1.1\r\n{host}{bearer}Connection: upgrade\r\nUpgrade: websocket\r\n"
+    "Content-Length: 5\r\n\r\nhello",
+    "{healthz}" * 100,
+    "\0" * 1000,
+)
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+async def test_no_request_disturbs_the_server(
+    text: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    limits = GateLimits(seconds=0.5)
+    async with served(tmp_path, gate_limits=limits) as stage:
+        answer = await stage.raw(
+            text.format(
+                host="Host: localhost\r\n",
+                bearer=f"Authorization: Bearer {stage.token}\r\nConnection: close\r\n",
+                healthz="GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n",
+            )
+        )
+        assert answer.split()[1][:1] in (b"2", b"4"), answer
+        assert await stage.status("/healthz") == 200
+        await until(lambda: not stage.server.connections)
+    assert not caplog.records
+
+
 async def test_every_answer_has_the_headers_of_a_strict_policy(tmp_path: Path) -> None:
     async with served(tmp_path) as stage:
         for path in PATHS:
