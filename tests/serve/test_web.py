@@ -93,8 +93,7 @@ HOSTILE = (
 async def test_no_request_disturbs_the_server(
     text: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    limits = GateLimits(seconds=0.5)
-    async with served(tmp_path, gate_limits=limits) as stage:
+    async with served(tmp_path) as stage:
         answer = await stage.raw(
             text.format(
                 host="Host: localhost\r\n",
@@ -202,7 +201,7 @@ async def test_a_wrong_token_opens_no_websocket(tmp_path: Path) -> None:
 
 
 async def test_the_first_frame_may_bring_the_token(tmp_path: Path) -> None:
-    limits = GateLimits(seconds=0.2, connections=1)
+    limits = GateLimits(seconds=0.5, connections=1)
     async with served(tmp_path, gate_limits=limits) as stage, stage.socket(token=False) as socket:
         await socket.send_str(json.dumps({"id": "h", "type": "hello", "token": stage.token}))
         assert (await reply(socket, "h"))["success"]
@@ -301,7 +300,7 @@ async def test_pings_are_answered_and_sent(tmp_path: Path) -> None:
 
 
 async def test_a_client_that_reads_nothing_is_closed_and_delays_no_other(tmp_path: Path) -> None:
-    limits = GateLimits(stuck_seconds=0.2, linger_seconds=0.1)
+    limits = GateLimits(stuck_seconds=0.5, linger_seconds=0.1)
     async with served(tmp_path, gate_limits=limits) as stage:
         session = await stage.open()
         async with stage.socket() as reader, stage.socket() as writer:
