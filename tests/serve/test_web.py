@@ -583,7 +583,7 @@ async def test_a_proxy_may_do_the_encryption(tmp_path: Path) -> None:
 
 async def test_a_port_or_certificate_that_cannot_be_used_is_named(tmp_path: Path) -> None:
     async with served(tmp_path) as stage:
-        with pytest.raises(ConfigError, match=r"Cannot listen on 127\.0\.0\.1"):
+        with pytest.raises(ConfigError, match=r"127\.0\.0\.1:\d+: Address already in use\. Choose"):
             async with served(tmp_path, http=("127.0.0.1", stage.port)):
                 pass
     (tmp_path / "cert.pem").write_text("not a certificate")

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import os
 import ssl
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -132,7 +133,8 @@ class WebDoor:
             )
         except (OSError, OverflowError) as problem:
             raise ConfigError(
-                f"Cannot listen on {host}:{port}: {problem}. Choose another address with --http."
+                f"Cannot listen on {host}:{port}: {_reason(problem)}. "
+                "Choose another address with --http."
             ) from problem
         self._tasks.start(self._lag.measure())
         port = self._listener.sockets[0].getsockname()[1]
@@ -391,6 +393,12 @@ def _gauges(server: "SessionServer") -> dict[str, float]:
         "dialogs_waiting": sum(each.dialogs for each in sessions),
         "resident_memory_bytes": resident_bytes(),
     }
+
+
+def _reason(problem: OSError | OverflowError) -> str:
+    if isinstance(problem, OSError) and problem.errno is not None and problem.errno > 0:
+        return os.strerror(problem.errno)  # the text of asyncio repeats the address
+    return getattr(problem, "strerror", None) or str(problem)
 
 
 def _tls_context(files: tuple[Path, Path]) -> ssl.SSLContext:
