@@ -45,7 +45,7 @@ class Reception(Protocol):
             CommandError: it does not exist or cannot be opened.
         """
 
-    def hello(self, connection: "ServedConnection", hello: Hello) -> Welcome | None:
+    def hello(self, connection: "ServedConnection", head: Head, hello: Hello) -> Welcome | None:
         """Return the welcome of a client; None if its token is wrong, which is answered later.
 
         Raises:
@@ -223,7 +223,7 @@ class ServedConnection:
             self._refuse_line(error)
             return
         if not self.trusted and head.type != "hello":
-            self._reply(head, refusal(head, CommandError(NO_TOKEN, code="unauthorized")))
+            self.refuse(head, CommandError(NO_TOKEN, code="unauthorized"))
             self.end(UNAUTHORIZED)
             return
         try:
@@ -232,11 +232,11 @@ class ServedConnection:
         except BadFrame as error:
             self._refuse_line(error)
         except LudolfError as error:
-            self._reply(head, refusal(head, error))
+            self.refuse(head, error)
 
     def _refuse_line(self, error: BadFrame) -> None:
         head = Head("parse", error.id)
-        self._reply(head, refusal(head, error))
+        self.refuse(head, error)
         if not self.trusted:
             self.end(UNAUTHORIZED)
 
@@ -269,7 +269,7 @@ class ServedConnection:
         try:
             relay = await self._server.isolated.connect(self, session)
         except CommandError as error:
-            self._reply(head, refusal(head, error))
+            self.refuse(head, error)
         else:
             relay.send(head, line)
 
@@ -303,7 +303,7 @@ class ServedConnection:
         """Raises:
         CommandError: the token or the protocol is refused.
         """
-        welcome = self._server.hello(self, hello)
+        welcome = self._server.hello(self, head, hello)
         if welcome is not None:
             self._reply(head, Reply(command=head.type, id=head.id, data=welcome))
 
@@ -322,7 +322,7 @@ class ServedConnection:
         try:
             data = await work
         except LudolfError as error:
-            self._reply(head, refusal(head, error))
+            self.refuse(head, error)
         else:
             if data is not None:
                 self._reply(head, Reply(command=head.type, id=head.id, **data))
@@ -349,7 +349,7 @@ class ServedConnection:
         try:
             slot = await self._server.load_stored(wanted)
         except LudolfError as error:
-            self._reply(head, refusal(head, error))
+            self.refuse(head, error)
         else:
             self._perform(self._attachment(slot.id), head, body)
 
@@ -389,6 +389,10 @@ class ServedConnection:
         if kept:
             self.send(kept)
         return kept is not None
+
+    def refuse(self, head: Head, error: LudolfError) -> None:
+        """Reply that a command was refused."""
+        self._reply(head, refusal(head, error))
 
     def _reply(self, head: Head, reply: Reply) -> None:
         whole = joined(render_reply(reply, codes=SERVER_CODES))

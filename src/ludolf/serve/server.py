@@ -10,7 +10,7 @@ from ludolf import __version__
 from ludolf.agent.scope import Tasks
 from ludolf.base import CommandError, dumps
 from ludolf.protocol.dialects import NAMES
-from ludolf.protocol.framing import Head, Reply, render_reply
+from ludolf.protocol.framing import Head
 from ludolf.protocol.server import (
     PROTOCOL_VERSION,
     Attach,
@@ -147,7 +147,7 @@ class SessionServer:
             for attachment in seat.leave():
                 attachment.slot.detach(attachment)
 
-    def hello(self, connection: ServedConnection, hello: Hello) -> Welcome | None:
+    def hello(self, connection: ServedConnection, head: Head, hello: Hello) -> Welcome | None:
         """Return the welcome of a client; None if its token is wrong, which is answered later.
 
         Raises:
@@ -156,7 +156,7 @@ class SessionServer:
         if not connection.trusted:
             if self.guard is None or not self.guard.accepts(hello.token):
                 self.figures.refused_logins += 1
-                self.tasks.start(_refuse(connection))
+                self.tasks.start(_refuse(connection, head))
                 return None
             connection.trusted = True
         if hello.protocol != PROTOCOL_VERSION or isinstance(hello.protocol, bool):
@@ -334,9 +334,8 @@ async def _nothing() -> ReplyFields:
     return {}
 
 
-async def _refuse(connection: ServedConnection) -> None:
+async def _refuse(connection: ServedConnection, head: Head) -> None:
     """Answer a wrong token after a while, and end the connection."""
     await asyncio.sleep(REFUSAL_SECONDS)
-    reply = Reply(command="hello", error=NO_TOKEN, code="unauthorized")
-    connection.send(render_reply(reply))  # type: ignore[arg-type]  # without data it is bytes
+    connection.refuse(head, CommandError(NO_TOKEN, code="unauthorized"))
     connection.end(UNAUTHORIZED)
