@@ -266,7 +266,7 @@ class Service:
     async def holds(self, test: Callable[[], bool]) -> None:
         """Wait until something is so."""
         async with asyncio.timeout(WAIT_SECONDS):
-            while not test():
+            while not test():  # noqa: ASYNC110  # no event says when
                 await asyncio.sleep(0.001)
 
 
