@@ -402,11 +402,10 @@ class ServedConnection:
         self._deliver(head, joined(render_reply(reply, codes=SERVER_CODES)))
 
     def _deliver(self, head: Head, frame: bytes) -> None:
-        """Send a reply, if need be over the connection that the client has by now."""
-        if self.seat is not None:
-            self.seat.keep(head, frame)
-        now = self.seat.connection if self.seat is not None else None
-        (now or self).send(frame)
+        if self.seat is None:
+            self.send(frame)
+        else:
+            self.seat.reply(head, frame, self)
 
     def answer(self, head: Head, data: list[bytes], attachment: SessionAttachment) -> None:
         """Reply to the command that attached the client, in the order of the session's frames."""

@@ -160,8 +160,8 @@ class SessionAttachment(Sink):
         whole = joined(frame)
         if isinstance(head, SessionHead) and head.named:
             whole = b'{"session":%b,%b' % (dumps(head.named), whole[1:])
-        self.seat.keep(head, whole)
-        self.seat.send_in_place(self.slot.id, whole)
+        origin = head.origin if isinstance(head, SessionHead) else self.seat.connection
+        self.seat.reply(head, whole, origin, self.slot.id)
 
     def _finished(self, head: Head) -> None:
         self.seat.finished(head)
@@ -361,8 +361,9 @@ class Seat:
         self.connection: SeatConnection | None = None
         self.attachments: dict[str, SessionAttachment] = {}
         self.left_at = 0.0
-        # Ids of commands without a reply, and the last replies by the id of the command.
-        self._pending: set[bytes] = set()
+        # Commands without a reply, by id, with the connection over which each came last; and the
+        # last replies.
+        self._pending: dict[bytes, SeatConnection | None] = {}
         self._kept: OrderedDict[bytes, _Kept] = OrderedDict()
         self._kept_bytes = 0
 
@@ -424,23 +425,33 @@ class Seat:
         if key in (b"", b"null") or self.bare:
             return None
         if key in self._pending:
+            self._pending[key] = self.connection
             return b""
         self._forget_old()
         kept = self._kept.get(key)
         if kept is None:
-            self._pending.add(key)
+            self._pending[key] = self.connection
             return None
         if kept.frame is None:
             text = b'{"id":%b,"type":"response","command":%b,"success":false,"error":%b'
             return text % (key, dumps(kept.command), dumps(GONE)) + b',"repeated":true}\n'
         return kept.frame[: kept.frame.rindex(b"}")] + b',"repeated":true}\n'
 
+    def reply(
+        self, head: Head, frame: bytes, origin: SeatConnection | None, session: str = ""
+    ) -> None:
+        """Keep a reply; it is sent if the command came, or came again, over this connection."""
+        asker = self._pending.get(bytes(head.id), origin)
+        self.keep(head, frame)
+        if asker is self.connection:
+            self.send_in_place(session, frame)
+
     def keep(self, head: Head, frame: bytes) -> None:
         """Keep the reply to a command for a client that asks again."""
         key = bytes(head.id)
         if key not in self._pending:
             return
-        self._pending.discard(key)
+        del self._pending[key]
         fits = len(frame) <= KEPT_BYTES
         now = asyncio.get_running_loop().time()
         self._kept[key] = _Kept(head.type, frame if fits else None, now)
@@ -450,7 +461,7 @@ class Seat:
 
     def finished(self, head: Head) -> None:
         """Note that a command is done; one that got no reply may be sent again."""
-        self._pending.discard(bytes(head.id))
+        self._pending.pop(bytes(head.id), None)
 
     def _forget_old(self) -> None:
         oldest = asyncio.get_running_loop().time() - KEPT_SECONDS
