@@ -86,6 +86,8 @@ class ServedConnection:
         self.current: str | None = None
         self._direct: deque[bytes] = deque()
         self._unsent = 0
+        # Attachments with frames to send, in the order of their turns.
+        self._ready: dict[SessionAttachment, None] = {}
         self._in_flight = 0
         self._due = asyncio.Event()
         self._room = asyncio.Event()
@@ -150,10 +152,11 @@ class ServedConnection:
 
     @property
     def unsent(self) -> int:
-        attachments = self.seat.attachments.values() if self.seat is not None else ()
-        return self._unsent + sum(each.unsent for each in attachments)
+        return self._unsent + sum(each.unsent for each in self._ready)
 
-    def wake(self) -> None:
+    def wake(self, attachment: SessionAttachment) -> None:
+        """Send what is due to an attachment."""
+        self._ready[attachment] = None
         self._due.set()
 
     def send(self, frame: bytes) -> None:
@@ -173,10 +176,10 @@ class ServedConnection:
             return
         self._ended, self.close_code = True, code
         self._waiting.clear()
-        if self.seat is not None and self.seat.connection is self:
-            for attachment in self.seat.attachments.values():
-                while attachment.is_due:
-                    self._direct += attachment.pull(_BATCH)
+        for attachment in self._ready:
+            while attachment.is_due:
+                self._direct += attachment.pull(_BATCH)
+        self._ready.clear()
         self._server.left(self)
         self._due.set()
         self._room.set()
@@ -187,13 +190,14 @@ class ServedConnection:
         while self._direct:
             found.append(self._direct.popleft())
         self._unsent = 0
-        if self.seat is None:
-            return b"".join(found)
-        for attachment in tuple(self.seat.attachments.values()):
-            while room > 0 and attachment.is_due:
-                frames = attachment.pull(_SHARE)
-                found += frames
-                room -= sum(map(len, frames))
+        while room > 0 and self._ready:
+            attachment = next(iter(self._ready))
+            del self._ready[attachment]
+            frames = attachment.pull(_SHARE)
+            found += frames
+            room -= sum(map(len, frames))
+            if attachment.is_due:
+                self._ready[attachment] = None
         return b"".join(found)
 
     # ------------------------------------------------------------ commands
@@ -365,6 +369,7 @@ class ServedConnection:
         """Send what is due for a session that the client does not listen to any more."""
         while attachment.is_due:
             self._direct += attachment.pull(_BATCH)
+        self._ready.pop(attachment, None)
         self._due.set()
         if self.current == attachment.slot.id:
             self.current = None
