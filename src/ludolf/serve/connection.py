@@ -96,6 +96,8 @@ class ServedConnection:
         self.current: str | None = None
         self._direct: deque[bytes] = deque()
         self._unsent = 0
+        # Attachments with frames to send, in the order of their turns.
+        self._ready: dict[SessionAttachment, None] = {}
         self._in_flight = 0
         self._due = asyncio.Event()
         self._room = asyncio.Event()
@@ -172,15 +174,11 @@ class ServedConnection:
 
     @property
     def unsent(self) -> int:
-        return self._unsent + sum(each.unsent for each in self._attachments())
+        return self._unsent + sum(each.unsent for each in self._ready)
 
-    def _attachments(self) -> tuple[SessionAttachment, ...]:
-        """Return those of the client, unless it has another connection by now."""
-        if self.seat is None or self.seat.connection is not self:
-            return ()
-        return tuple(self.seat.attachments.values())
-
-    def wake(self) -> None:
+    def wake(self, attachment: SessionAttachment) -> None:
+        """Send what is due to an attachment."""
+        self._ready[attachment] = None
         self._due.set()
 
     def send(self, frame: bytes) -> None:
@@ -224,11 +222,14 @@ class ServedConnection:
         while self._direct:
             found.append(self._direct.popleft())
         self._unsent = 0
-        for attachment in self._attachments():
-            while room > 0 and attachment.is_due:
-                frames = attachment.pull(_SHARE)
-                found += frames
-                room -= sum(map(len, frames))
+        while room > 0 and self._ready:
+            attachment = next(iter(self._ready))
+            del self._ready[attachment]
+            frames = attachment.pull(_SHARE)
+            found += frames
+            room -= sum(map(len, frames))
+            if attachment.is_due:
+                self._ready[attachment] = None
         return b"".join(found)
 
     # ------------------------------------------------------------ commands
@@ -473,6 +474,7 @@ class ServedConnection:
         """Send what is due for a session that the client does not listen to any more."""
         while attachment.is_due:
             self._direct += attachment.pull(_BATCH)
+        self._ready.pop(attachment, None)
         self._due.set()
         if self.current == attachment.slot.id:
             self.current = None
