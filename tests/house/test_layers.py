@@ -26,7 +26,7 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "engine": (*_TO_PROTOCOL, "mcp", "functions", "extensions", "page"),
     "rpc": _TO_ENGINE,
     "acp": (*_TO_ENGINE, "rpc"),
-    "client": (*_LOW, "agent", "session", "protocol", "functions"),
+    "client": (*_LOW, "agent", "session", "config", "protocol", "functions"),
     "sdk": _TO_ENGINE,
     "cli": (*_TO_ENGINE, "rpc", "acp", "client"),
     "__main__": ("cli",),
